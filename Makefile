@@ -1,0 +1,69 @@
+# Needs python3 (3.11 or newer, with venv) and make; everything else is installed into .venv.
+# Choose another interpreter with `make PYTHON=python3.12 …`.
+
+SHELL := /bin/sh
+PYTHON ?= python3
+JOBS ?= 2
+VENV := .venv
+BIN := $(VENV)/bin
+PY := $(BIN)/python
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Otherwise pyright asks a registry for its newest version before every run.
+export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check bench format clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+run: $(VENV)/.ready ## Set up and run the demo
+	$(PY) -m holdfast.demo
+
+test: check ## Set up everything, a real PostgreSQL too; check, then run all tests
+	$(PY) -m pytest -n $(JOBS) --dist loadfile --durations 10 $(ARGS)
+
+check: $(VENV)/.ready-dev ## Lint, format check, layers, types, spelling
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(BIN)/lint-imports --no-logo
+	$(PY) -m pyright
+	$(PY) -m codespell_lib
+
+bench: $(VENV)/.ready-dev ## Run bench/bench_*.py one by one; ONLY=tree picks bench/bench_tree.py
+	@found=; for script in bench/bench_$(or $(ONLY),*).py; do \
+	    [ -e "$$script" ] || continue; \
+	    found=1; echo "== $$script"; $(PY) "$$script" || exit 1; \
+	done; [ -n "$$found" ] || { echo "no bench/bench_$(or $(ONLY),*).py" >&2; exit 1; }
+
+format: $(VENV)/.ready-dev ## Format the code and apply safe fixes
+	$(PY) -m ruff check --fix-only .
+	$(PY) -m ruff format .
+
+clean: ## Remove .venv, caches and build results
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Stamps: a set-up that failed half-way leaves none, and a changed pyproject.toml outdates them.
+$(VENV)/.ready: pyproject.toml
+	$(make-venv)
+	$(PY) -m pip install --quiet --editable .
+	@touch $@
+
+$(VENV)/.ready-dev: pyproject.toml
+	$(make-venv)
+	$(PY) -m pip install --quiet --editable '.[dev]'
+	@touch $@ $(VENV)/.ready
+
+define make-venv
+@$(PYTHON) -c '' 2>/dev/null || { \
+    echo "'$(PYTHON)' does not run. Install Python 3.11 or newer, or name one: make PYTHON=python3.12 …" >&2; exit 1; }
+@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+    echo "Holdfast needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1)." \
+        "Name another one: make PYTHON=python3.12 …" >&2; exit 1; }
+@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+    echo "'$(PYTHON)' cannot make virtual environments: install its venv module" \
+        "(on Debian and Ubuntu: apt install python3-venv)." >&2; exit 1; }
+@$(PY) -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
+endef

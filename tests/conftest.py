@@ -1,0 +1,62 @@
+"""What every test can ask for: hypothesis profiles and a real PostgreSQL.
+
+Profiles: `dev` is quick and random, `ci` repeats itself exactly and looks longer, `nightly` is
+long and random. HYPOTHESIS_PROFILE chooses one by name; otherwise CI means `ci`.
+"""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from holdfast.catalog.postgres import PostgresCatalog
+from holdfast.testing.postgres import PostgresServer
+
+# No deadlines: a shared machine is slow at times, and that is not a bug in the code under test.
+# For the same reason slow generation of inputs is no error.
+settings.register_profile(
+    "dev", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile(
+    "ci",
+    parent=settings.get_profile("dev"),
+    max_examples=200,
+    derandomize=True,
+    database=None,
+    print_blob=True,
+)
+settings.register_profile("nightly", parent=settings.get_profile("dev"), max_examples=5_000)
+settings.load_profile(
+    os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev")
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks what needs PostgreSQL, so that `-m "not postgres"` is the quick run."""
+    for item in items:
+        if isinstance(item, pytest.Function) and "postgres" in item.fixturenames:
+            item.add_marker(pytest.mark.postgres)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A running server, shared by the tests of one process; started by the first that asks."""
+    with PostgresServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def postgres_template(postgres: PostgresServer) -> str:
+    """A database with an empty catalog, for `postgres_url` to copy: 30 ms instead of 100."""
+    name = postgres.create_database()
+    PostgresCatalog(postgres.dsn(name)).close()
+    return name
+
+
+@pytest.fixture
+def postgres_url(postgres: PostgresServer, postgres_template: str) -> Iterator[str]:
+    """The URL of a database with an empty catalog that this test has to itself."""
+    name = postgres.create_database(template=postgres_template)
+    yield postgres.dsn(name)
+    postgres.drop_database(name)

@@ -1,0 +1,65 @@
+"""What users get: exactly the promised names, and a wheel with every file they need."""
+
+import tomllib
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from hatchling.builders.wheel import WheelBuilder
+
+import holdfast
+
+ROOT = Path(__file__).resolve().parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[zipfile.ZipFile]:
+    directory = tmp_path_factory.mktemp("wheel")
+    (built,) = WheelBuilder(str(ROOT)).build(directory=str(directory), versions=["standard"])
+    with zipfile.ZipFile(built) as archive:
+        yield archive
+
+
+def test_every_promised_name_is_there_once() -> None:
+    assert len(holdfast.__all__) == len(set(holdfast.__all__))
+    assert [name for name in holdfast.__all__ if not hasattr(holdfast, name)] == []
+
+
+def test_no_public_name_is_there_without_a_promise() -> None:
+    public = {
+        name
+        for name, value in vars(holdfast).items()
+        # Submodules become attributes when somebody imports them: that is not an export.
+        if not name.startswith("_") and not isinstance(value, ModuleType)
+    }
+    assert public - set(holdfast.__all__) == set()
+
+
+def test_a_star_import_brings_exactly_the_promised_names() -> None:
+    space: dict[str, object] = {}
+    exec("from holdfast import *", space)
+    assert space.keys() - {"__builtins__"} == set(holdfast.__all__)
+
+
+def test_the_wheel_holds_every_file_of_the_package(wheel: zipfile.ZipFile) -> None:
+    source = ROOT / "src"
+    wanted = {
+        path.relative_to(source).as_posix()
+        for path in (source / "holdfast").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    shipped = {name for name in wheel.namelist() if name.startswith("holdfast/")}
+    assert shipped == wanted
+    assert "holdfast/py.typed" in shipped
+    assert any(name.startswith("holdfast/catalog/sql/") for name in shipped)
+
+
+def test_the_wheel_carries_its_licence_and_version(wheel: zipfile.ZipFile) -> None:
+    info = f"holdfast-{PROJECT['version']}.dist-info"
+    names = wheel.namelist()
+    assert f"{info}/licenses/LICENSE" in names
+    metadata = wheel.read(f"{info}/METADATA").decode()
+    assert "License-Expression: Apache-2.0" in metadata
