@@ -1,0 +1,169 @@
+"""Values that the layers hand each other: planes, snapshots, heads, changes.
+
+Frozen, without behaviour beyond what follows from their fields, importing only ids and
+entries. The words are those of `docs/glossary.md`.
+"""
+
+import enum
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.errors import Damaged, VaultTooNew
+from holdfast.ids import NamespaceId, ObjectId, SnapshotId, TenantId, object_id_of
+
+
+class Plane(enum.StrEnum):
+    """One of the three maps of a namespace."""
+
+    FILES = "files"
+    STORE = "store"
+    SESSIONS = "sessions"
+
+
+class Kind(enum.StrEnum):
+    """Why a snapshot stands on the timeline."""
+
+    SNAPSHOT = "snapshot"
+    SAFETY = "safety"
+    RESTORE = "restore"
+    UNDO = "undo"
+    REDO = "redo"
+    FORK = "fork"
+    MERGE = "merge"
+    IMPORT = "import"
+
+
+EMPTY_MAP: Final = object_id_of(msgspec.msgpack.encode((0, (), (), ())))
+"""The root of the map without entries: the id of the leaf node that holds none."""
+
+
+ROOT_FORMAT: Final = 1
+_MAX_FIXINT: Final = 0x7F
+"""The largest number that msgpack writes as one byte."""
+
+
+class Root(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """The one object that names everything a namespace holds at one moment."""
+
+    format: int = ROOT_FORMAT
+    files: bytes = EMPTY_MAP
+    store: bytes = EMPTY_MAP
+    sessions: bytes = EMPTY_MAP
+
+    def plane(self, plane: Plane) -> ObjectId:
+        """Returns the root of one plane's map."""
+        return ObjectId(getattr(self, plane.value))
+
+    def replacing(self, **planes: bytes) -> "Root":
+        """Returns the same root with some planes changed."""
+        return msgspec.structs.replace(self, **planes)
+
+    def encode(self) -> bytes:
+        """Returns the canonical bytes, whose hash is the root's id."""
+        return msgspec.msgpack.encode(self)
+
+    @classmethod
+    def decode(cls, data: bytes) -> "Root":
+        """Returns the root that these bytes stand for; raises `Damaged` if they are none."""
+        # The format is the first item: a newer one may have any fields after it.
+        if len(data) > 1 and ROOT_FORMAT < data[1] <= _MAX_FIXINT:
+            raise VaultTooNew("a snapshot's root", found=data[1], known=ROOT_FORMAT)
+        try:
+            return msgspec.msgpack.decode(data, type=cls)
+        except (msgspec.DecodeError, msgspec.ValidationError) as exc:
+            message = f"a root of {len(data)} bytes cannot be decoded: {exc}"
+            raise Damaged(message) from exc
+
+
+EMPTY_ROOT: Final = object_id_of(Root().encode())
+"""The root of a namespace that holds nothing; it is known without being stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much a namespace holds: entries over all planes, and their content bytes."""
+
+    entries: int = 0
+    bytes: int = 0
+
+    def __add__(self, other: "Size") -> "Size":
+        return Size(self.entries + other.entries, self.bytes + other.bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where one object is: all that it takes to read it with one ranged read.
+
+    `block_offset` and `block_size` are the stored block's place in the file; `offset` and
+    `size` are the object's place in that block's plain bytes.
+    """
+
+    object_id: ObjectId
+    block_offset: int
+    block_size: int
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Where a namespace stands: its base root, and what is needed to move it safely.
+
+    `generation` counts the snapshots on the timeline and is what compare-and-set compares;
+    `sequence` counts writes of pending rows. `position` is the snapshot whose state the base
+    root shows, `redo` the snapshots that `redo()` would go to, nearest last. `fork_of` and
+    `fork_root` are the namespace this one was forked from and what both last had in common.
+    """
+
+    namespace_id: NamespaceId
+    tenant_id: TenantId
+    name: str
+    generation: int
+    sequence: int
+    root: ObjectId
+    position: SnapshotId | None
+    redo: tuple[SnapshotId, ...]
+    size: Size
+    created_at: datetime
+    deleted_at: datetime | None = None
+    quota_bytes: int | None = None
+    retention: str | None = None
+    fork_of: NamespaceId | None = None
+    fork_root: ObjectId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """An account: what keys, quotas and objects belong to."""
+
+    id: TenantId
+    name: str
+    public_id: str
+    quota_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """A point on a timeline."""
+
+    id: SnapshotId
+    namespace_id: NamespaceId
+    number: int
+    kind: Kind
+    root: ObjectId
+    parent: SnapshotId | None
+    created_at: datetime
+    size: Size
+    target: SnapshotId | None = None
+    label: str | None = None
+    reason: str | None = None
+    actor: str | None = None
+    task_id: str | None = None
+    trace_id: str | None = None
+    pinned: bool = False
+    expires_at: datetime | None = None
+    deleted_at: datetime | None = None
+    detail: dict[str, Any] = field(default_factory=dict[str, Any])
