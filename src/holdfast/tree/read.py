@@ -1,0 +1,100 @@
+"""Reads from a tree: one entry, many, a range, or just the number of them.
+
+Promise: a read fetches the nodes on the way to what was asked for and few others, level by
+level, so that the number of round trips grows with the height of the tree and not with the
+number of keys.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from itertools import chain, repeat
+
+from holdfast.ids import ObjectId
+from holdfast.tree.node import Node, NodeSource, get_children, get_root
+
+
+def get(source: NodeSource, root: ObjectId, key: bytes) -> bytes | None:
+    """Returns the value of `key`, or None if the map has no such key."""
+    node = get_root(source, root)
+    while True:
+        at = bisect_left(node.keys, key)
+        if at == len(node.keys):
+            return None
+        if node.level == 0:
+            return node.values[at] if node.keys[at] == key else None
+        node = get_children(source, node.level - 1, [(node.keys[at], node.values[at])])[0]
+
+
+def get_many(source: NodeSource, root: ObjectId, keys: Iterable[bytes]) -> dict[bytes, bytes]:
+    """Returns those of the keys that the map has, ascending, with their values."""
+    wanted = sorted(set(keys))
+    node = get_root(source, root)
+    paths = [(node, 0, len(wanted))]
+    for level in range(node.level - 1, -1, -1):
+        ways = [way for node, start, stop in paths for way in _ways(node, wanted, start, stop)]
+        nodes = get_children(source, level, [row for row, _, _ in ways])
+        paths = [(node, start, stop) for node, (_, start, stop) in zip(nodes, ways, strict=True)]
+    found: dict[bytes, bytes] = {}
+    for leaf, start, stop in paths:
+        for key in wanted[start:stop]:
+            at = bisect_left(leaf.keys, key)
+            if at < len(leaf.keys) and leaf.keys[at] == key:
+                found[key] = leaf.values[at]
+    return found
+
+
+def iterate(
+    source: NodeSource, root: ObjectId, *, start: bytes = b"", stop: bytes | None = None
+) -> Iterator[tuple[bytes, bytes]]:
+    """Yields the entries from `start` up to, and without, `stop`, in ascending order.
+
+    Lazy. Sibling nodes are fetched ahead: one at first, so that whoever looks at a few
+    entries reads little, then twice as many each time, up to 16.
+    """
+    batches = chain((1, 2, 4, 8), repeat(16))
+    for leaf in _leaves(source, get_root(source, root), start, stop, batches):
+        first = bisect_left(leaf.keys, start)
+        last = len(leaf.keys) if stop is None else bisect_left(leaf.keys, stop)
+        yield from zip(leaf.keys[first:last], leaf.values[first:last], strict=True)
+
+
+def count(source: NodeSource, root: ObjectId) -> int:
+    """Returns the number of entries, from the root node alone."""
+    return get_root(source, root).total
+
+
+def prefix_stop(prefix: bytes) -> bytes | None:
+    """Returns the smallest key above all keys with this prefix; None if there is none."""
+    # After a byte 255 nothing comes that begins the same way: the byte before must grow.
+    stem = prefix.rstrip(b"\xff")
+    return stem[:-1] + bytes([stem[-1] + 1]) if stem else None
+
+
+def _ways(
+    node: Node, wanted: list[bytes], start: int, stop: int
+) -> Iterator[tuple[tuple[bytes, bytes], int, int]]:
+    """Yields the children that may hold some of wanted[start:stop], and which those are."""
+    while start < stop:
+        at = bisect_left(node.keys, wanted[start])
+        if at == len(node.keys):
+            return
+        end = bisect_right(wanted, node.keys[at], start, stop)
+        yield (node.keys[at], node.values[at]), start, end
+        start = end
+
+
+def _leaves(
+    source: NodeSource, node: Node, start: bytes, stop: bytes | None, batches: Iterator[int]
+) -> Iterator[Node]:
+    if node.level == 0:
+        yield node
+        return
+    at = bisect_left(node.keys, start)
+    # A child may begin before `stop` and end at it or after it: the first such is the last.
+    end = len(node.keys) if stop is None else bisect_left(node.keys, stop) + 1
+    rows = list(zip(node.keys[at:end], node.values[at:end], strict=True))
+    while rows:
+        size = next(batches)
+        for child in get_children(source, node.level - 1, rows[:size]):
+            yield from _leaves(source, child, start, stop, batches)
+        rows = rows[size:]
