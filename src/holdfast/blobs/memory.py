@@ -1,0 +1,55 @@
+"""Blobs in a dict: for tests, and for engines that live no longer than their process.
+
+As strict as a disk: the same names are refused, the same ranges raise. It has no crash to
+survive and no room to run out of.
+"""
+
+from collections.abc import Iterator
+
+from holdfast.blobs.port import check_name, length_of_range
+from holdfast.errors import PackMissing
+
+
+class MemoryBlobStore:
+    """A `BlobStore` in memory. Each method is one step on one dict, so threads are safe."""
+
+    def __init__(self) -> None:
+        self._blobs: dict[str, bytes] = {}
+
+    def put(self, name: str, data: bytes, /) -> None:
+        """Stores the bytes under the name."""
+        check_name(name)
+        # A copy unless it is immutable already: what is stored may not change with a buffer.
+        self._blobs[name] = bytes(data)
+
+    def get(self, name: str, /, *, start: int = 0, length: int | None = None) -> bytes:
+        """Returns exactly the range that was asked for, or raises."""
+        data = self._find(name)
+        wanted = length_of_range(name, size=len(data), start=start, length=length)
+        return data[start : start + wanted]
+
+    def size(self, name: str, /) -> int:
+        """Returns the number of bytes."""
+        return len(self._find(name))
+
+    def delete(self, name: str, /) -> None:
+        """Removes the blob if it is there."""
+        check_name(name)
+        self._blobs.pop(name, None)
+
+    def iter_names(self) -> Iterator[tuple[str, int]]:
+        """Yields every name with its size, as of the first step."""
+        # list() of a dict is one step; walking the dict itself would fail when a put comes in.
+        for name, data in list(self._blobs.items()):
+            yield name, len(data)
+
+    def free_bytes(self) -> int | None:
+        """Returns None: how much memory is left is not ours to say."""
+        return None
+
+    def _find(self, name: str) -> bytes:
+        check_name(name)
+        data = self._blobs.get(name)
+        if data is None:
+            raise PackMissing(name)
+        return data

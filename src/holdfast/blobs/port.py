@@ -1,0 +1,92 @@
+"""What a place for packs promises, and the two checks that every one of them makes.
+
+The engine relies on exactly this: bytes first, name last. It puts a pack, and only when
+`put` has returned does it name the pack in the catalog; so whatever the catalog names must
+be there, whole, after any crash. What nothing names is found by `iter_names` and deleted.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final, Protocol
+
+from holdfast.errors import InvalidName, InvalidValue, PackDamaged
+
+_NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
+
+
+class BlobStore(Protocol):
+    """Bytes kept under names.
+
+    - `put` is atomic and durable. Once it returns, `get` returns exactly those bytes, also
+      after a power cut. When it raises or the process dies, nothing or the whole is there.
+    - `get` returns exactly the range that was asked for, or raises. It never returns less.
+    - A name that does not match `[a-z0-9][a-z0-9-]{0,63}` raises `InvalidName` everywhere,
+      before it becomes a path or a request.
+    - All methods are safe to call from many threads and several processes at once.
+    - A place that does not answer raises `Unavailable`; nothing of its own errors gets out.
+    """
+
+    def put(self, name: str, data: bytes, /) -> None:
+        """Stores the bytes under the name; what was there before is replaced as a whole.
+
+        Two puts of one name at once leave the bytes of one of them. (The engine never uses a
+        name twice.) Raises `StorageFull` when there is no room, and then has taken none.
+        """
+        ...
+
+    def get(self, name: str, /, *, start: int = 0, length: int | None = None) -> bytes:
+        """Returns `length` bytes from `start` on, or all up to the end.
+
+        Raises `PackMissing` when there is no such blob, `PackDamaged` when it is shorter
+        than that, `InvalidValue` for a range that no blob could have.
+        """
+        ...
+
+    def size(self, name: str, /) -> int:
+        """Returns the number of bytes; raises `PackMissing` when there is no such blob."""
+        ...
+
+    def delete(self, name: str, /) -> None:
+        """Removes the blob, and what an interrupted put of that name has left.
+
+        A name that is not there is no error. A power cut soon after may bring the blob back,
+        never a part of it; `iter_names` then shows it again.
+        """
+        ...
+
+    def iter_names(self) -> Iterator[tuple[str, int]]:
+        """Yields every name once, in no promised order, with the bytes it takes up.
+
+        Names of which only the remains of an interrupted put are there are among them, and
+        such remains count. Blobs put or deleted meanwhile may or may not be.
+        """
+        ...
+
+    def free_bytes(self) -> int | None:
+        """Returns how much room is left, or None where that has no meaning."""
+        ...
+
+
+def is_blob_name(name: str) -> bool:
+    """Returns whether a blob can have this name."""
+    return _NAME.fullmatch(name) is not None
+
+
+def check_name(name: str) -> None:
+    """Raises `InvalidName` unless a blob can have this name."""
+    if not is_blob_name(name):
+        raise InvalidName("blob name", name, reason=f"it does not match {_NAME.pattern}")
+
+
+def length_of_range(name: str, *, size: int, start: int, length: int | None) -> int:
+    """Returns how many bytes of a blob of `size` bytes a `get` has to return.
+
+    Raises `InvalidValue` for a negative range, `PackDamaged` when the blob ends before it.
+    """
+    if start < 0 or (length is not None and length < 0):
+        message = f"a blob has no range from {start} of length {length}"
+        raise InvalidValue(message)
+    end = start if length is None else start + length
+    if end > size:
+        raise PackDamaged(name, reason=f"it has {size} bytes, {end} were asked for")
+    return size - start if length is None else length

@@ -1,0 +1,233 @@
+"""One suite, every blob store: what `holdfast.blobs.port` promises."""
+
+import random
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from holdfast.blobs import BlobStore
+from holdfast.blobs.disk import DiskBlobStore
+from holdfast.blobs.memory import MemoryBlobStore
+from holdfast.errors import InvalidName, InvalidValue, PackDamaged, PackMissing
+
+STORES: dict[str, Callable[[Path], BlobStore]] = {
+    "memory": lambda _: MemoryBlobStore(),
+    "disk": lambda path: DiskBlobStore(path / "made" / "on the way"),
+}
+
+BAD_NAMES = [
+    "",
+    ".",
+    "..",
+    "../pack-a",
+    "a/b",
+    "/etc/passwd",
+    "pack-a.tmp",
+    "pack\x00a",
+    "pack-a\n",
+    "-pack",
+    "Pack",
+    "pack_a",
+    "päck",
+    "pack-٣",
+    "a" * 65,
+]
+
+GOOD_NAMES = ["a", "0", "a-", "x--", "pack-abcdefghijklmnop", "a" * 64]
+
+
+@pytest.fixture(params=STORES)
+def blobs(request: pytest.FixtureRequest, tmp_path: Path) -> BlobStore:
+    return STORES[request.param](tmp_path)
+
+
+def names(blobs: BlobStore) -> dict[str, int]:
+    listed = list(blobs.iter_names())
+    assert len(listed) == len(dict(listed)), "a name was listed twice"
+    return dict(listed)
+
+
+@pytest.mark.parametrize("data", [b"", b"x", random.Random(7).randbytes(300_000)])
+def test_what_was_put_comes_back(blobs: BlobStore, data: bytes) -> None:
+    blobs.put("pack-a", data)
+    assert blobs.get("pack-a") == data
+    assert blobs.size("pack-a") == len(data)
+    assert names(blobs) == {"pack-a": len(data)}
+
+
+@pytest.mark.parametrize("name", GOOD_NAMES)
+def test_every_name_of_the_pattern_can_be_used(blobs: BlobStore, name: str) -> None:
+    blobs.put(name, b"bytes")
+    assert blobs.get(name) == b"bytes"
+    assert names(blobs) == {name: 5}
+    blobs.delete(name)
+    assert names(blobs) == {}
+
+
+@pytest.mark.parametrize("name", BAD_NAMES)
+def test_any_other_name_is_refused_by_every_method(blobs: BlobStore, name: str) -> None:
+    for use in (
+        lambda: blobs.put(name, b"bytes"),
+        lambda: blobs.get(name),
+        lambda: blobs.size(name),
+        lambda: blobs.delete(name),
+    ):
+        with pytest.raises(InvalidName):
+            use()
+    assert names(blobs) == {}
+
+
+@pytest.mark.parametrize(
+    ("start", "length", "expected"),
+    [
+        (0, 10, b"0123456789"),
+        (0, 3, b"012"),
+        (4, 3, b"456"),
+        (7, None, b"789"),
+        (7, 3, b"789"),
+        (3, 0, b""),
+        (10, 0, b""),
+        (10, None, b""),
+    ],
+)
+def test_a_range_is_returned_exactly(
+    blobs: BlobStore, start: int, length: int | None, expected: bytes
+) -> None:
+    blobs.put("pack-a", b"0123456789")
+    assert blobs.get("pack-a", start=start, length=length) == expected
+
+
+@pytest.mark.parametrize(
+    ("start", "length"), [(0, 11), (5, 6), (10, 1), (11, 0), (11, None), (0, 1 << 62), (1 << 62, 1)]
+)
+def test_a_blob_that_ends_too_soon_is_damaged(
+    blobs: BlobStore, start: int, length: int | None
+) -> None:
+    blobs.put("pack-a", b"0123456789")
+    with pytest.raises(PackDamaged) as caught:
+        blobs.get("pack-a", start=start, length=length)
+    assert caught.value.pack == "pack-a"
+
+
+@pytest.mark.parametrize(("start", "length"), [(-1, 1), (-1, None), (0, -1), (3, -1)])
+def test_a_range_that_no_blob_could_have_is_refused(
+    blobs: BlobStore, start: int, length: int | None
+) -> None:
+    blobs.put("pack-a", b"0123456789")
+    with pytest.raises(InvalidValue):
+        blobs.get("pack-a", start=start, length=length)
+
+
+def test_what_is_not_there_is_missing_by_name(blobs: BlobStore) -> None:
+    blobs.put("pack-a", b"bytes")
+    for use in (
+        lambda: blobs.get("pack-b"),
+        lambda: blobs.get("pack-b", start=0, length=0),
+        lambda: blobs.size("pack-b"),
+    ):
+        with pytest.raises(PackMissing) as caught:
+            use()
+        assert caught.value.pack == "pack-b"
+
+
+def test_putting_again_replaces_the_whole(blobs: BlobStore) -> None:
+    blobs.put("pack-a", b"a long first content")
+    blobs.put("pack-a", b"short")
+    assert blobs.get("pack-a") == b"short"
+    assert names(blobs) == {"pack-a": 5}
+
+
+def test_deleting_removes_one_blob_and_may_be_repeated(blobs: BlobStore) -> None:
+    blobs.put("pack-a", b"one")
+    # Names that share a beginning, an end, or a shard: none of them may go too.
+    others = {"pack-aa": 3, "pack-ba": 3, "xpack-a": 3}
+    for other in others:
+        blobs.put(other, b"two")
+    blobs.delete("pack-a")
+    blobs.delete("pack-a")
+    blobs.delete("pack-never")
+    with pytest.raises(PackMissing):
+        blobs.get("pack-a")
+    assert names(blobs) == others
+
+
+def test_a_deleted_name_can_be_put_again(blobs: BlobStore) -> None:
+    blobs.put("pack-a", b"one")
+    blobs.delete("pack-a")
+    blobs.put("pack-a", b"two")
+    assert blobs.get("pack-a") == b"two"
+
+
+def test_a_store_that_never_held_anything_is_empty(blobs: BlobStore) -> None:
+    assert names(blobs) == {}
+
+
+def test_listing_goes_on_while_blobs_come_and_go(blobs: BlobStore) -> None:
+    stay = {f"stay-{number}" for number in range(20)}
+    for name in stay:
+        blobs.put(name, b"bytes")
+    seen: set[str] = set()
+    for number, (name, _) in enumerate(blobs.iter_names()):
+        seen.add(name)
+        blobs.put(f"new-{number}", b"bytes")
+        blobs.delete(f"new-{number - 1}")
+        assert number < 1000, "the listing chases what is put meanwhile"
+    assert stay <= seen
+
+
+def test_what_is_stored_does_not_change_with_the_buffer_it_came_from(blobs: BlobStore) -> None:
+    buffer = bytearray(b"before")
+    blobs.put("pack-a", bytes(buffer))
+    blobs.put("pack-b", buffer)  # pyright: ignore[reportArgumentType]  # a caller without types
+    buffer[:] = b"after!"
+    assert blobs.get("pack-a") == blobs.get("pack-b") == b"before"
+
+
+def test_room_is_a_number_or_has_no_meaning(blobs: BlobStore) -> None:
+    free = blobs.free_bytes()
+    assert free is None or free > 0
+
+
+def test_many_threads_each_find_what_they_put(blobs: BlobStore) -> None:
+    def put_and_get(number: int) -> bool:
+        name, data = f"pack-{number}", random.Random(number).randbytes(5_000)
+        blobs.put(name, data)
+        return (
+            blobs.get(name) == data and blobs.get(name, start=4_000, length=10) == data[4000:4010]
+        )
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(put_and_get, range(60)))
+    assert names(blobs) == {f"pack-{number}": 5_000 for number in range(60)}
+
+
+def test_two_that_put_one_name_leave_the_whole_of_one(blobs: BlobStore) -> None:
+    contents = [bytes([number]) * (1_000 + number) for number in range(40)]
+    blobs.put("pack-a", contents[0])
+
+    def put_and_get(data: bytes) -> bytes:
+        blobs.put("pack-a", data)
+        return blobs.get("pack-a")
+
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(put_and_get, contents)) <= set(contents)
+    assert blobs.get("pack-a") in contents
+    assert names(blobs) == {"pack-a": blobs.size("pack-a")}
+
+
+def test_deleting_while_others_read_gives_all_or_missing(blobs: BlobStore) -> None:
+    data = random.Random(1).randbytes(200_000)
+
+    def read(_: int) -> bool:
+        try:
+            return blobs.get("pack-a") == data
+        except PackMissing:
+            return True
+
+    blobs.put("pack-a", data)
+    with ThreadPoolExecutor(4) as pool:
+        reads = pool.map(read, range(50))
+        blobs.delete("pack-a")
+        assert all(reads)
