@@ -1,0 +1,276 @@
+"""The catalog in PostgreSQL: for more than one server.
+
+All tables are in a schema of their own, `holdfast`, so that the database may be one that others
+use too. Every transaction takes one connection from a pool and never asks for a second, so that
+a full pool makes callers wait and cannot lock up. Locks between servers are advisory locks,
+which PostgreSQL lets go of when their holder's connection ends. Commits rely on the server's
+`synchronous_commit`, which is on by default.
+"""
+
+import threading
+import time
+from collections.abc import Generator
+from contextlib import ExitStack, closing, contextmanager, suppress
+from datetime import UTC, datetime
+from typing import Final, LiteralString, cast
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg_pool import ConnectionPool
+
+from holdfast.catalog.forking import tell_of_forks
+from holdfast.catalog.postgres_driver import Connection, PostgresDriver, to_error, translated
+from holdfast.catalog.queries import Step, load_queries, missing_migrations, no_step
+from holdfast.catalog.rows import to_us
+from holdfast.catalog.transaction import Guard, SqlTransaction
+from holdfast.errors import Busy, Unavailable
+from holdfast.ids import IdMaker, object_id_of
+
+_OPEN_LOCK: Final = 743300001
+"""Taken while tables are made, so that two first openers do not both make them."""
+
+_DEFAULTS: Final = {
+    "application_name": "holdfast",
+    "connect_timeout": "10",
+    # A server that vanished without a word is noticed within half a minute.
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "30000",
+}
+"""What a URL that says nothing else gets."""
+
+_SESSION: Final = (
+    "-c search_path=holdfast"
+    # The server, too, notices within half a minute that we vanished, and frees our locks.
+    " -c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3"
+)
+
+
+class PostgresCatalog:
+    """A catalog in the database that `url` names."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        ids: IdMaker | None = None,
+        max_connections: int = 16,
+        wait_s: float = 30,
+        step: Step = no_step,
+    ) -> None:
+        """Opens the catalog; a transaction waits `wait_s` for a connection, then gives up."""
+        self._conninfo = _conninfo(url)
+        self._ids = ids or IdMaker()
+        self._max_connections = max_connections
+        self._wait_s = wait_s
+        self._queries = load_queries("postgres")
+        self._guard = threading.Lock()
+        self._keeper: tuple[str, Connection] | None = None
+        self._pool: ConnectionPool[Connection] | None = None
+        self._is_closed = False
+        with translated():
+            self._migrate(step)
+        tell_of_forks(self)
+
+    @property
+    def writer(self) -> str:
+        """Returns this opener's name and makes sure that others can see it is alive."""
+        with translated(), self._guard:
+            self._check_open()
+            if self._keeper is None or not _answers(self._keeper[1]):
+                self._keeper = self._take_name()
+            return self._keeper[0]
+
+    @contextmanager
+    def read(self) -> Generator[SqlTransaction]:
+        """Opens a transaction that sees one moment."""
+        with self._transaction("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY") as transaction:
+            yield transaction
+
+    @contextmanager
+    def write(self) -> Generator[SqlTransaction]:
+        """Opens a transaction that happens wholly or not at all."""
+        with self._transaction("BEGIN ISOLATION LEVEL READ COMMITTED") as transaction:
+            yield transaction
+
+    def is_alive(self, writer: str) -> bool:
+        """Says whether the connection behind a writer's name is still open."""
+        query = "SELECT pg_try_advisory_xact_lock(%s)"
+        with self._connection("BEGIN") as connection, translated():
+            return connection.execute(query, (_lock_key(writer),)).fetchone() == (False,)
+
+    @contextmanager
+    def lock(self, name: str) -> Generator[None]:
+        """Holds a lock between all users of this catalog."""
+        self._check_open()
+        query = "SELECT pg_try_advisory_lock(%s)"
+        with translated():
+            connection = self._connect()
+        with closing(connection):
+            with translated():
+                is_mine = connection.execute(query, (_lock_key(name),)).fetchone() == (True,)
+            if not is_mine:
+                message = f"{name} is already running"
+                raise Busy(message)
+            try:
+                yield
+            finally:
+                # Asked for, and answered: the server notices a closed connection a moment
+                # later, and the next to ask would be told that somebody is still at it.
+                with suppress(psycopg.Error):
+                    connection.execute("SELECT pg_advisory_unlock(%s)", (_lock_key(name),))
+
+    def free_bytes(self) -> int | None:
+        """Returns None: the server's disk is not ours to look at."""
+        return None
+
+    def reclaim(self) -> None:
+        """Leaves it to autovacuum, which does this by itself."""
+        self._check_open()
+
+    def close(self) -> None:
+        """Closes every connection and lets go of the writer's name."""
+        with self._guard:
+            self._is_closed = True
+            keeper, self._keeper = self._keeper, None
+            pool, self._pool = self._pool, None
+        if keeper is not None:
+            keeper[1].close()
+        if pool is not None:
+            pool.close()
+
+    def before_fork(self) -> None:
+        """Keeps everything as it is while the process is copied."""
+        self._guard.acquire()
+
+    def after_fork(self, *, in_child: bool) -> None:
+        """Gives up, in a child, the connections that are its parent's conversation."""
+        if in_child:
+            _inherited.append((self._pool, self._keeper))
+            self._pool, self._keeper = None, None
+        self._guard.release()
+
+    @contextmanager
+    def _transaction(self, begin: LiteralString) -> Generator[SqlTransaction]:
+        guard = Guard(to_error)
+        with self._connection(begin) as connection:
+            try:
+                yield SqlTransaction(PostgresDriver(connection, self._queries, guard))
+                with guard:
+                    connection.execute("COMMIT")
+            finally:
+                guard.end()
+
+    @contextmanager
+    def _connection(self, begin: LiteralString) -> Generator[Connection]:
+        """Lends a connection in a transaction; undoes what has not been committed."""
+        with translated():
+            pool = self._get_pool()
+            connection = _begin(pool, begin)
+        try:
+            yield connection
+        finally:
+            with suppress(psycopg.Error):
+                connection.rollback()
+            pool.putconn(connection)
+
+    def _get_pool(self) -> ConnectionPool[Connection]:
+        with self._guard:
+            self._check_open()
+            if self._pool is None:
+                self._pool = ConnectionPool(
+                    self._conninfo,
+                    kwargs={"autocommit": True},
+                    min_size=1,
+                    max_size=self._max_connections,
+                    timeout=self._wait_s,
+                    open=True,
+                )
+            return self._pool
+
+    def _take_name(self) -> tuple[str, Connection]:
+        """Returns a new name and the connection that is alive as long as it is.
+
+        Always a new one: the server may believe for a while that a connection which holds the
+        old one is still there.
+        """
+        query = "SELECT pg_try_advisory_lock(%s)"
+        with ExitStack() as on_failure:
+            keeper = on_failure.enter_context(closing(self._connect()))
+            while True:
+                name = self._ids.writer()
+                if keeper.execute(query, (_lock_key(name),)).fetchone() == (True,):
+                    on_failure.pop_all()
+                    return name, keeper
+
+    def _connect(self) -> Connection:
+        return psycopg.connect(self._conninfo, autocommit=True)
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise Unavailable("the catalog is closed")
+
+    def _migrate(self, step: Step) -> None:
+        with psycopg.connect(self._conninfo) as connection:
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (_OPEN_LOCK,))
+            for migration in missing_migrations("postgres", applied=_applied(connection)):
+                for statement in migration.statements:
+                    step(statement)
+                    # From our own files; LiteralString cannot say so.
+                    connection.execute(cast("LiteralString", statement))
+                now = to_us(datetime.now(tz=UTC))
+                row = (migration.number, migration.name, now)
+                connection.execute("INSERT INTO migrations VALUES (%s, %s, %s)", row)
+            step("COMMIT")
+
+
+_inherited: Final[list[object]] = []
+"""Connections of a parent process: kept, so that the garbage collector never closes them."""
+
+
+def _begin(pool: ConnectionPool[Connection], begin: LiteralString) -> Connection:
+    """Returns a connection in a new transaction.
+
+    Connections of the pool may have died since they were used, in a restart of the server for
+    instance. Asking each whether it lives would cost every transaction a round trip; here the
+    dead ones are found by their first statement, and replaced.
+    """
+    deadline = time.monotonic() + pool.timeout
+    while True:
+        connection = pool.getconn(timeout=deadline - time.monotonic())
+        try:
+            connection.execute(begin)
+        except psycopg.OperationalError:
+            pool.putconn(connection)
+        else:
+            return connection
+
+
+def _answers(connection: Connection) -> bool:
+    try:
+        connection.execute("SELECT 1")
+    except psycopg.Error:
+        connection.close()
+        return False
+    return True
+
+
+def _conninfo(url: str) -> str:
+    with translated():
+        given = conninfo_to_dict(url)
+    options = f"{given.pop('options', None) or ''} {_SESSION}".strip()
+    return make_conninfo("", **{**_DEFAULTS, **given, "options": options})
+
+
+def _applied(connection: Connection) -> int:
+    found = connection.execute("SELECT to_regclass('migrations') IS NOT NULL").fetchone()
+    if found is None or not found[0]:
+        return 0
+    row = connection.execute("SELECT COALESCE(MAX(number), 0) FROM migrations").fetchone()
+    return 0 if row is None else row[0]
+
+
+def _lock_key(name: str) -> int:
+    """Returns the signed 64-bit number that stands for a lock's name."""
+    return int.from_bytes(object_id_of(name.encode())[:8], "big", signed=True)

@@ -1,0 +1,84 @@
+"""Reads the named SQL files, and says which migrations a catalog lacks.
+
+SQL lives in `.sql` files under names: `sql/queries.sql` for what both databases say the same
+way, `sql/<dialect>/queries.sql` for what they do not. Migrations are numbered files. An opener
+that holds the catalog's lock applies those that are missing, all of them in one transaction.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Final
+
+from holdfast.errors import VaultTooNew
+
+_NAME: Final = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+_PARAMETER: Final = re.compile(r"(?<!:):(\w+)")
+_COMMENT: Final = re.compile(r"--[^\n]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One numbered step from an older set of tables to a newer one."""
+
+    number: int
+    name: str
+    statements: tuple[str, ...]
+
+
+@cache
+def load_queries(dialect: str) -> dict[str, str]:
+    """Returns every query by its name, in the dialect's own parameter style."""
+    queries = _parse(_text("queries.sql")) | _parse(_text(f"{dialect}/queries.sql"))
+    if dialect == "postgres":
+        return {name: _PARAMETER.sub(r"%(\1)s", query) for name, query in queries.items()}
+    return queries
+
+
+@cache
+def load_migrations(dialect: str) -> tuple[Migration, ...]:
+    """Returns the dialect's migrations in order; their numbers are 1, 2, 3 without a gap."""
+    folder = resources.files("holdfast.catalog") / "sql" / dialect / "migrations"
+    names = sorted(item.name for item in folder.iterdir() if item.name.endswith(".sql"))
+    return tuple(
+        Migration(
+            number=int(name.split("_", 1)[0]),
+            name=name.removesuffix(".sql"),
+            statements=split_statements((folder / name).read_text("utf-8")),
+        )
+        for name in names
+    )
+
+
+def missing_migrations(dialect: str, *, applied: int) -> tuple[Migration, ...]:
+    """Returns what an opener has yet to apply; raises `VaultTooNew` if it knows too little."""
+    migrations = load_migrations(dialect)
+    if applied > len(migrations):
+        raise VaultTooNew("the catalog", found=applied, known=len(migrations))
+    return migrations[applied:]
+
+
+def split_statements(text: str) -> tuple[str, ...]:
+    """Returns the statements of a script; none of ours has a semicolon inside."""
+    plain = _COMMENT.sub("", text)
+    return tuple(part.strip() for part in plain.split(";") if part.strip())
+
+
+Step = Callable[[str], None]
+"""Called before each statement of a migration; a test makes it die there."""
+
+
+def no_step(_statement: str, /) -> None:
+    """Goes on: the step of an ordinary opener."""
+
+
+def _text(name: str) -> str:
+    return (resources.files("holdfast.catalog") / "sql" / name).read_text("utf-8")
+
+
+def _parse(text: str) -> dict[str, str]:
+    parts = _NAME.split(text)[1:]
+    pairs = zip(parts[::2], parts[1::2], strict=True)
+    return {name: _COMMENT.sub("", body).strip() for name, body in pairs}

@@ -1,0 +1,15 @@
+-- Queries whose PostgreSQL form differs: here a lock has to be asked for.
+
+-- name: lock_head
+SELECT id, tenant_id, name, generation, sequence, root, position, redo, entries, bytes,
+       created_at, deleted_at, quota_bytes, retention, fork_of, fork_root
+FROM namespaces WHERE id = :namespace_id FOR UPDATE
+
+-- Writers share the epoch, the collector takes it alone: it may not move on while a writer
+-- that stamped objects with the old one has yet to commit. An advisory lock, not the row's: who
+-- waits for it alone comes before those who ask to share it later. 7433 says what kind of lock.
+-- name: share_epoch
+SELECT pg_advisory_xact_lock_shared(7433, CAST(:tenant_id AS INTEGER))
+
+-- name: lock_epoch
+SELECT pg_advisory_xact_lock(7433, CAST(:tenant_id AS INTEGER))

@@ -1,0 +1,249 @@
+-- Queries that read the same on SQLite and PostgreSQL. Parameters are written :name.
+-- What differs between the two is in sqlite/queries.sql and postgres/queries.sql.
+
+-- name: find_tenant
+SELECT id, name, public_id, quota_bytes FROM tenants WHERE name = :name
+
+-- name: iter_tenants
+SELECT id, name, public_id, quota_bytes FROM tenants ORDER BY id
+
+-- name: add_tenant
+INSERT INTO tenants (name, public_id, created_at) VALUES (:name, :public_id, :now)
+ON CONFLICT (name) DO NOTHING
+
+-- name: get_tenant_quota
+SELECT quota_bytes FROM tenants WHERE id = :tenant_id
+
+-- name: set_tenant_quota
+UPDATE tenants SET quota_bytes = :quota_bytes WHERE id = :tenant_id
+
+-- name: get_epoch
+SELECT epoch FROM tenants WHERE id = :tenant_id
+
+-- name: advance_epoch
+UPDATE tenants SET epoch = epoch + 1 WHERE id = :tenant_id RETURNING epoch
+
+-- name: find_head
+SELECT id, tenant_id, name, generation, sequence, root, position, redo, entries, bytes,
+       created_at, deleted_at, quota_bytes, retention, fork_of, fork_root
+FROM namespaces WHERE tenant_id = :tenant_id AND name = :name AND deleted_at IS NULL
+
+-- name: find_head_by_id
+SELECT id, tenant_id, name, generation, sequence, root, position, redo, entries, bytes,
+       created_at, deleted_at, quota_bytes, retention, fork_of, fork_root
+FROM namespaces WHERE id = :namespace_id
+
+-- name: iter_heads
+SELECT id, tenant_id, name, generation, sequence, root, position, redo, entries, bytes,
+       created_at, deleted_at, quota_bytes, retention, fork_of, fork_root
+FROM namespaces WHERE tenant_id = :tenant_id ORDER BY name, id
+
+-- name: add_namespace
+INSERT INTO namespaces
+    (tenant_id, name, generation, sequence, root, position, redo, entries, bytes, created_at,
+     quota_bytes, retention, fork_of, fork_root)
+VALUES
+    (:tenant_id, :name, :generation, :sequence, :root, :position, :redo, :entries, :bytes, :now,
+     :quota_bytes, :retention, :fork_of, :fork_root)
+ON CONFLICT DO NOTHING
+RETURNING id
+
+-- name: move_head
+UPDATE namespaces
+SET generation = :generation, root = :root, position = :position, redo = :redo,
+    entries = entries + :more_entries, bytes = bytes + :more_bytes
+WHERE id = :namespace_id AND generation = :expected
+
+-- name: advance_sequence
+UPDATE namespaces
+SET sequence = sequence + 1, entries = entries + :more_entries, bytes = bytes + :more_bytes
+WHERE id = :namespace_id
+RETURNING sequence
+
+-- name: set_fork_root
+UPDATE namespaces SET fork_root = :fork_root WHERE id = :namespace_id
+
+-- name: set_namespace_quota
+UPDATE namespaces SET quota_bytes = :quota_bytes WHERE id = :namespace_id
+
+-- name: set_retention
+UPDATE namespaces SET retention = :retention WHERE id = :namespace_id
+
+-- name: delete_namespace
+UPDATE namespaces SET deleted_at = :now WHERE id = :namespace_id AND deleted_at IS NULL
+
+-- name: recover_namespace
+UPDATE namespaces SET deleted_at = NULL, name = :name
+WHERE id = :namespace_id AND deleted_at IS NOT NULL AND NOT EXISTS (
+    SELECT 1 FROM namespaces live
+    WHERE live.tenant_id = namespaces.tenant_id AND live.name = :name
+      AND live.deleted_at IS NULL
+)
+
+-- name: purge_pending
+DELETE FROM pending WHERE namespace_id = :namespace_id
+
+-- name: purge_snapshots
+DELETE FROM snapshots WHERE namespace_id = :namespace_id
+
+-- name: purge_namespace
+DELETE FROM namespaces WHERE id = :namespace_id
+
+-- name: find_pending
+SELECT key, entry FROM pending
+WHERE namespace_id = :namespace_id AND plane = :plane AND key = :key
+
+-- name: range_pending
+SELECT key, entry FROM pending
+WHERE namespace_id = :namespace_id AND plane = :plane AND key >= :start
+ORDER BY key LIMIT :most
+
+-- name: range_pending_until
+SELECT key, entry FROM pending
+WHERE namespace_id = :namespace_id AND plane = :plane AND key >= :start AND key < :stop
+ORDER BY key LIMIT :most
+
+-- name: all_pending
+SELECT plane, key, entry FROM pending WHERE namespace_id = :namespace_id
+
+-- name: count_pending
+SELECT COUNT(*) FROM pending WHERE namespace_id = :namespace_id
+
+-- name: put_pending
+INSERT INTO pending (namespace_id, plane, key, entry, sequence)
+VALUES (:namespace_id, :plane, :key, :entry, :sequence)
+ON CONFLICT (namespace_id, plane, key)
+DO UPDATE SET entry = excluded.entry, sequence = excluded.sequence
+
+-- name: drop_pending
+DELETE FROM pending WHERE namespace_id = :namespace_id AND sequence <= :sequence
+
+-- name: add_snapshot
+INSERT INTO snapshots
+    (id, namespace_id, number, kind, root, parent, target, label, reason, actor, task_id,
+     trace_id, pinned, created_at, expires_at, entries, bytes, detail)
+VALUES
+    (:id, :namespace_id, :number, :kind, :root, :parent, :target, :label, :reason, :actor,
+     :task_id, :trace_id, :pinned, :created_at, :expires_at, :entries, :bytes, :detail)
+
+-- name: find_snapshot
+SELECT id, namespace_id, number, kind, root, parent, target, label, reason, actor, task_id,
+       trace_id, pinned, created_at, expires_at, deleted_at, entries, bytes, detail
+FROM snapshots WHERE id = :id AND namespace_id = :namespace_id
+
+-- name: find_snapshots_by_prefix
+SELECT id, namespace_id, number, kind, root, parent, target, label, reason, actor, task_id,
+       trace_id, pinned, created_at, expires_at, deleted_at, entries, bytes, detail
+FROM snapshots
+WHERE namespace_id = :namespace_id AND id >= :start AND id < :stop AND deleted_at IS NULL
+ORDER BY id LIMIT 2
+
+-- name: timeline
+SELECT id, namespace_id, number, kind, root, parent, target, label, reason, actor, task_id,
+       trace_id, pinned, created_at, expires_at, deleted_at, entries, bytes, detail
+FROM snapshots WHERE namespace_id = :namespace_id AND number < :before
+ORDER BY number DESC LIMIT :most
+
+-- name: set_pinned
+UPDATE snapshots SET pinned = :pinned, expires_at = :expires_at
+WHERE id = :id AND namespace_id = :namespace_id
+
+-- name: set_label
+UPDATE snapshots SET label = :label WHERE id = :id AND namespace_id = :namespace_id
+
+-- name: delete_snapshot
+UPDATE snapshots SET deleted_at = :now
+WHERE id = :id AND namespace_id = :namespace_id AND deleted_at IS NULL
+
+-- name: recover_snapshot
+UPDATE snapshots SET deleted_at = NULL
+WHERE id = :id AND namespace_id = :namespace_id
+
+-- name: purge_snapshot
+DELETE FROM snapshots WHERE id = :id AND namespace_id = :namespace_id
+
+-- name: iter_snapshots
+SELECT s.id, s.namespace_id, s.number, s.kind, s.root, s.parent, s.target, s.label, s.reason,
+       s.actor, s.task_id, s.trace_id, s.pinned, s.created_at, s.expires_at, s.deleted_at,
+       s.entries, s.bytes, s.detail
+FROM snapshots s JOIN namespaces n ON n.id = s.namespace_id
+WHERE n.tenant_id = :tenant_id ORDER BY s.namespace_id, s.number
+
+-- name: begin_pack
+INSERT INTO packs (tenant_id, name, state, is_inline, writer, size_bytes, created_at)
+VALUES (:tenant_id, :name, 'writing', 0, :writer, :size_bytes, :now)
+RETURNING id
+
+-- name: add_inline_pack
+INSERT INTO packs (tenant_id, name, state, is_inline, size_bytes, created_at)
+VALUES (:tenant_id, :name, 'stored', 1, :size_bytes, :now)
+RETURNING id
+
+-- name: add_pack_data
+INSERT INTO pack_data (pack_id, data) VALUES (:pack_id, :data)
+
+-- name: finish_pack
+UPDATE packs SET state = 'stored', writer = NULL WHERE id = :pack_id AND state = 'writing'
+
+-- name: withdraw_pack
+DELETE FROM packs WHERE id = :pack_id AND state = 'writing'
+
+-- name: get_pack_data
+SELECT data FROM pack_data WHERE pack_id = :pack_id
+
+-- name: delete_pack_data
+DELETE FROM pack_data WHERE pack_id = :pack_id
+
+-- name: delete_pack
+DELETE FROM packs WHERE id = :pack_id
+
+-- name: iter_packs
+SELECT id, name, state, is_inline, writer, size_bytes
+FROM packs WHERE tenant_id = :tenant_id ORDER BY id
+
+-- name: pack_names
+SELECT name FROM packs WHERE is_inline = 0
+
+-- name: pending_bytes
+SELECT COALESCE(SUM(length(p.key) + COALESCE(length(p.entry), 0)), 0)
+FROM pending p JOIN namespaces n ON n.id = p.namespace_id WHERE n.tenant_id = :tenant_id
+
+-- name: stored_bytes
+SELECT COALESCE(SUM(size_bytes), 0) FROM packs WHERE tenant_id = :tenant_id
+
+-- name: locate_object
+SELECT o.id, o.pack_id, p.name, o.block_offset, o.block_size, o.place, o.size,
+       substr(d.data, CAST(o.block_offset + 1 AS INTEGER), CAST(o.block_size AS INTEGER))
+FROM objects o JOIN packs p ON p.id = o.pack_id LEFT JOIN pack_data d ON d.pack_id = o.pack_id
+WHERE o.tenant_id = :tenant_id AND o.id = :key
+
+-- name: find_object
+SELECT id, touched FROM objects WHERE tenant_id = :tenant_id AND id = :key
+
+-- name: add_object
+INSERT INTO objects (tenant_id, id, pack_id, block_offset, block_size, place, size, touched)
+VALUES (:tenant_id, :id, :pack_id, :block_offset, :block_size, :place, :size, :touched)
+ON CONFLICT (tenant_id, id) DO UPDATE SET touched = excluded.touched
+WHERE objects.touched < excluded.touched
+
+-- name: touch_object
+UPDATE objects SET touched = :epoch WHERE tenant_id = :tenant_id AND id = :id
+
+-- name: delete_object
+DELETE FROM objects WHERE tenant_id = :tenant_id AND id = :id AND touched < :epoch
+
+-- name: move_object
+UPDATE objects
+SET pack_id = :pack_id, block_offset = :block_offset, block_size = :block_size, place = :place
+WHERE tenant_id = :tenant_id AND id = :id AND pack_id = :from_pack_id
+
+-- name: relocate_object
+INSERT INTO objects (tenant_id, id, pack_id, block_offset, block_size, place, size, touched)
+VALUES (:tenant_id, :id, :pack_id, :block_offset, :block_size, :place, :size, :touched)
+ON CONFLICT (tenant_id, id) DO UPDATE
+SET pack_id = excluded.pack_id, block_offset = excluded.block_offset,
+    block_size = excluded.block_size, place = excluded.place, size = excluded.size
+
+-- name: page_objects
+SELECT id, pack_id, size, touched FROM objects
+WHERE tenant_id = :tenant_id AND id > :after ORDER BY id LIMIT :most

@@ -1,0 +1,12 @@
+-- Queries whose SQLite form differs. Write transactions are serial here: nothing is left to lock.
+
+-- name: lock_head
+SELECT id, tenant_id, name, generation, sequence, root, position, redo, entries, bytes,
+       created_at, deleted_at, quota_bytes, retention, fork_of, fork_root
+FROM namespaces WHERE id = :namespace_id
+
+-- name: share_epoch
+SELECT :tenant_id
+
+-- name: lock_epoch
+SELECT :tenant_id

@@ -1,0 +1,327 @@
+"""Opening a catalog for the first time, and dying while doing so: empty or complete, never half."""
+
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Protocol
+
+import psycopg
+import pytest
+
+from holdfast.catalog.port import Catalog
+from holdfast.catalog.postgres import PostgresCatalog
+from holdfast.catalog.queries import Step, load_migrations, no_step
+from holdfast.catalog.sqlite import SqliteCatalog
+from holdfast.errors import Damaged, Incompatible, Unavailable, VaultTooNew
+from holdfast.ids import NamespaceId
+from holdfast.testing.faults import fuses
+from holdfast.testing.postgres import PostgresServer
+
+NOW = datetime(2025, 3, 1, tzinfo=UTC)
+NEWEST = len(load_migrations("sqlite"))
+STEPS = sum(len(migration.statements) for migration in load_migrations("sqlite"))
+TABLES = 8
+
+OPENER = """
+import os, signal, sys
+from pathlib import Path
+kind, where, steps = sys.argv[1:]
+left = int(steps)
+def step(statement):
+    global left
+    left -= 1
+    if left == -1:
+        os.kill(os.getpid(), signal.SIGKILL)
+sys.stdin.readline()
+if kind == "sqlite":
+    from holdfast.catalog.sqlite import SqliteCatalog
+    catalog = SqliteCatalog(Path(where), step=step)
+else:
+    from holdfast.catalog.postgres import PostgresCatalog
+    catalog = PostgresCatalog(where, step=step)
+from datetime import datetime, UTC
+with catalog.write() as transaction:
+    tenant = transaction.add_tenant("default", public_id="ws-a", now=datetime.now(tz=UTC))
+catalog.close()
+print(tenant.id)
+"""
+
+
+class Place(Protocol):
+    """Where there is no catalog yet."""
+
+    kind: str
+
+    @property
+    def where(self) -> str: ...
+    def open(self, step: Step = no_step) -> Catalog: ...
+    def tables(self) -> list[str]: ...
+    def run(self, statement: str) -> None: ...
+    def contents(self) -> object: ...
+    def start_afresh(self) -> None: ...
+
+
+class SqlitePlace:
+    kind = "sqlite"
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._turn = 0
+
+    @property
+    def folder(self) -> Path:
+        return self._folder / f"vault-{self._turn}"
+
+    @property
+    def where(self) -> str:
+        return str(self.folder)
+
+    def open(self, step: Step = no_step) -> SqliteCatalog:
+        return SqliteCatalog(self.folder, step=step)
+
+    def tables(self) -> list[str]:
+        with closing(sqlite3.connect(self.folder / "catalog.sqlite")) as connection:
+            names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+            return sorted(name for (name,) in names if name != "sqlite_sequence")
+
+    def run(self, statement: str) -> None:
+        with closing(sqlite3.connect(self.folder / "catalog.sqlite")) as connection:
+            connection.execute(statement)
+            connection.commit()
+
+    def contents(self) -> dict[str, bytes]:
+        return {path.name: path.read_bytes() for path in self.folder.glob("catalog*")}
+
+    def start_afresh(self) -> None:
+        self._turn += 1
+
+
+class PostgresPlace:
+    kind = "postgres"
+
+    def __init__(self, server: PostgresServer) -> None:
+        self._server = server
+        self._name = server.create_database()
+
+    @property
+    def where(self) -> str:
+        return self._server.dsn(self._name)
+
+    def open(self, step: Step = no_step) -> PostgresCatalog:
+        return PostgresCatalog(self.where, step=step)
+
+    def tables(self) -> list[str]:
+        with psycopg.connect(self.where) as connection:
+            query = "SELECT tablename FROM pg_tables WHERE schemaname = 'holdfast' ORDER BY 1"
+            return [name for (name,) in connection.execute(query)]
+
+    def run(self, statement: str) -> None:
+        with psycopg.connect(self.where, options="-c search_path=holdfast") as connection:
+            connection.execute(statement)
+
+    def contents(self) -> object:
+        with psycopg.connect(self.where, options="-c search_path=holdfast") as connection:
+            rows = [
+                connection.execute(f"SELECT * FROM {name}").fetchall() for name in self.tables()
+            ]
+            locks = connection.execute("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'")
+            return rows, locks.fetchall()
+
+    def start_afresh(self) -> None:
+        self.run("DROP SCHEMA IF EXISTS holdfast CASCADE")
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    if request.param == "sqlite":
+        return SqlitePlace(tmp_path)
+    return PostgresPlace(request.getfixturevalue("postgres"))
+
+
+def start(place: Place, *, steps: int = -1) -> "subprocess.Popen[str]":
+    """Starts a process that opens the catalog when told, and dies after so many steps."""
+    return subprocess.Popen(
+        [sys.executable, "-c", OPENER, place.kind, place.where, str(steps)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def check_it_works(place: Place) -> None:
+    with closing(place.open()) as catalog:
+        with catalog.write() as transaction:
+            transaction.add_tenant("default", public_id="ws-a", now=NOW)
+        with catalog.read() as transaction:
+            assert [tenant.name for tenant in transaction.iter_tenants()] == ["default"]
+    assert len(place.tables()) == TABLES
+
+
+def test_dying_at_any_step_leaves_an_empty_or_a_complete_catalog(place: Place) -> None:
+    deaths = 0
+    for fuse in fuses():
+        place.start_afresh()
+        with fuse:
+            place.open(fuse.step).close()
+        assert place.tables() == [] if fuse.blown else len(place.tables()) == TABLES
+        check_it_works(place)
+        deaths += fuse.blown
+    assert deaths >= STEPS
+
+
+@pytest.mark.parametrize("steps", [0, 1, STEPS // 2, STEPS])
+def test_being_killed_while_opening_leaves_an_empty_catalog_that_works(
+    place: Place, steps: int
+) -> None:
+    process = start(place, steps=steps)
+    process.communicate("go\n")
+    assert process.returncode == -signal.SIGKILL
+    assert place.tables() == []
+    check_it_works(place)
+
+
+def test_a_file_that_died_young_still_gives_pages_back(tmp_path: Path) -> None:
+    for fuse in fuses():
+        folder = tmp_path / f"{fuse.steps}"
+        with fuse:
+            SqliteCatalog(folder, step=fuse.step).close()
+        SqliteCatalog(folder).close()
+        with closing(sqlite3.connect(folder / "catalog.sqlite")) as connection:
+            assert connection.execute("PRAGMA auto_vacuum").fetchone() == (2,)
+            assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_four_processes_that_open_a_new_catalog_at_once_all_succeed(place: Place) -> None:
+    processes = [start(place) for _ in range(4)]
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    answers = [process.communicate()[0] for process in processes]
+    assert [process.returncode for process in processes] == [0] * 4
+    assert answers == ["1\n"] * 4
+    check_it_works(place)
+
+
+def test_opening_again_changes_nothing(place: Place) -> None:
+    place.open().close()
+    before = place.contents()
+    for _ in range(2):
+        place.open().close()
+    assert place.contents() == before
+
+
+def test_a_catalog_that_is_newer_than_we_are_is_left_alone(place: Place) -> None:
+    place.open().close()
+    place.run(f"INSERT INTO migrations VALUES ({NEWEST + 1}, 'from the future', 0)")
+    before = place.contents()
+    with pytest.raises(VaultTooNew) as raised:
+        place.open()
+    assert (raised.value.found, raised.value.known) == (NEWEST + 1, NEWEST)
+    assert place.contents() == before
+
+
+def test_the_tables_of_others_in_the_same_database_are_left_alone(
+    postgres: PostgresServer,
+) -> None:
+    place = PostgresPlace(postgres)
+    with psycopg.connect(place.where) as connection:
+        connection.execute("CREATE TABLE migrations (name TEXT)")
+        connection.execute("CREATE TABLE tenants (name TEXT)")
+        connection.execute("INSERT INTO tenants VALUES ('somebody')")
+    check_it_works(place)
+    with psycopg.connect(place.where) as connection:
+        assert connection.execute("SELECT * FROM public.tenants").fetchall() == [("somebody",)]
+        assert connection.execute("SELECT * FROM public.migrations").fetchall() == []
+
+
+# Files that are no catalogs
+
+
+def folder_with(tmp_path: Path, data: bytes) -> Path:
+    (tmp_path / "catalog.sqlite").write_bytes(data)
+    return tmp_path
+
+
+NO_CATALOGS = {
+    "text": b"not a database, and longer than the header of one. " * 20,
+    "nonsense": b"SQLite format 3\0" + bytes(range(256)) * 16,
+    "zeros": b"\0" * 8192,
+}
+
+
+@pytest.mark.parametrize("data", NO_CATALOGS.values(), ids=NO_CATALOGS)
+def test_a_file_that_is_no_catalog_is_damaged_and_left_alone(tmp_path: Path, data: bytes) -> None:
+    folder = folder_with(tmp_path, data)
+    with pytest.raises(Damaged):
+        SqliteCatalog(folder)
+    assert (folder / "catalog.sqlite").read_bytes() == data
+
+
+def used_catalog(folder: Path) -> Path:
+    with closing(SqliteCatalog(folder)) as catalog, catalog.write() as transaction:
+        transaction.add_tenant("default", public_id="ws-a", now=NOW)
+    return folder / "catalog.sqlite"
+
+
+def test_a_catalog_that_lost_its_file_is_not_taken_for_a_new_one(tmp_path: Path) -> None:
+    path = used_catalog(tmp_path)
+    path.unlink()
+    with pytest.raises(Damaged, match="lost"):
+        SqliteCatalog(tmp_path)
+    with pytest.raises(Damaged, match="lost"):
+        SqliteCatalog(tmp_path)
+
+
+@pytest.mark.parametrize("cut", [1, 100, 4096, 5000])
+def test_a_catalog_that_was_cut_short_is_damaged(tmp_path: Path, cut: int) -> None:
+    path = used_catalog(tmp_path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-cut])
+    with pytest.raises(Damaged):
+        SqliteCatalog(tmp_path)
+    assert path.read_bytes() == whole[:-cut]
+    path.write_bytes(whole)
+    SqliteCatalog(tmp_path).close()
+
+
+def test_a_catalog_whose_tables_are_gone_is_damaged(place: Place) -> None:
+    place.open().close()
+    place.run("DROP TABLE pending")
+    with (
+        closing(place.open()) as catalog,
+        pytest.raises(Damaged),
+        catalog.write() as transaction,
+    ):
+        transaction.count_pending(NamespaceId(1))
+
+
+def test_a_folder_where_the_file_should_be_is_unavailable(tmp_path: Path) -> None:
+    (tmp_path / "catalog.sqlite").mkdir()
+    with pytest.raises(Unavailable):
+        SqliteCatalog(tmp_path)
+
+
+def test_a_file_where_the_folder_should_be_is_unavailable(tmp_path: Path) -> None:
+    (tmp_path / "vault").write_bytes(b"")
+    with pytest.raises(Unavailable):
+        SqliteCatalog(tmp_path / "vault")
+
+
+def test_a_database_that_does_not_answer_is_unavailable() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    with pytest.raises(Unavailable):
+        PostgresCatalog(f"postgresql://nobody@127.0.0.1:{port}/nothing")
+
+
+def test_a_sqlite_that_is_too_old_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 34, 1))
+    with pytest.raises(Incompatible, match=r"3\.37"):
+        SqliteCatalog(tmp_path)
+    assert list(tmp_path.iterdir()) == []
