@@ -1,0 +1,11 @@
+"""A namespace as a tar file: out for whoever wants it, in as if an enemy had sent it.
+
+`transfer` has the two use cases. On the way out `tarwrite` writes what any tar can read. On the
+way in `survey` looks at all of an archive before any of it is used, with a reader of our own
+(`tarread`) that knows only what we write. `manifest` is what an archive says of itself,
+`archivefile` the file outside the vault, `wellformed` a look at values without building them.
+"""
+
+from holdfast.engine.archives.transfer import Imported, export, import_
+
+__all__ = ["Imported", "export", "import_"]

@@ -1,0 +1,65 @@
+"""The first member of an archive: what the rest is, and the root that proves it.
+
+Like everything in an archive it is not trusted. Its names are told to the user and used for
+nothing else; its numbers and its root have to be those of the content that follows. `format`
+stands first, so that an archive of a later holdfast is recognised before the rest is read.
+"""
+
+import re
+from datetime import datetime
+from typing import Annotated, Final
+
+import msgspec
+
+from holdfast.engine.advance import MAX_LABEL_CHARS
+from holdfast.engine.handle import MAX_NAME_CHARS, check_text
+from holdfast.errors import InvalidName, UnsafeArchive, VaultTooNew
+from holdfast.model import Size
+
+ARCHIVE_FORMAT: Final = 1
+MANIFEST_NAME: Final = b"holdfast.json"
+MAX_MANIFEST_BYTES: Final = 16 << 10
+"""Many times what two names and a few numbers take, however they are escaped."""
+
+_FORMAT: Final = re.compile(rb'\s*\{\s*"format"\s*:\s*([0-9]{1,9})\s*,')
+
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What an archive says of itself."""
+
+    format: int = ARCHIVE_FORMAT
+    namespace: Annotated[str, msgspec.Meta(max_length=MAX_NAME_CHARS)]
+    snapshot: Annotated[str, msgspec.Meta(max_length=MAX_NAME_CHARS)] | None
+    """The snapshot that was exported; None if it was what the head then showed."""
+    label: Annotated[str, msgspec.Meta(max_length=MAX_LABEL_CHARS)] | None
+    created_at: datetime | None
+    root: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}$")]
+    entries: _Count
+    content_bytes: _Count
+
+    @property
+    def size(self) -> Size:
+        """How much the archive says to hold."""
+        return Size(self.entries, self.content_bytes)
+
+    def encode(self) -> bytes:
+        """Returns the manifest as JSON for people to read: the same bytes for the same values."""
+        return msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n"
+
+
+def decode_manifest(data: bytes) -> Manifest:
+    """Returns the manifest; raises `VaultTooNew` for a later format, else `UnsafeArchive`."""
+    found = _FORMAT.match(data)
+    if found and int(found[1]) > ARCHIVE_FORMAT:
+        raise VaultTooNew("the archive", found=int(found[1]), known=ARCHIVE_FORMAT)
+    try:
+        manifest = msgspec.json.decode(data, type=Manifest)
+        for text in (manifest.namespace, manifest.snapshot, manifest.label):
+            check_text("name", text, max_chars=MAX_NAME_CHARS)
+    except (ValueError, InvalidName) as exc:
+        raise UnsafeArchive(f"its manifest cannot be read: {exc}") from exc
+    if not found or manifest.format != ARCHIVE_FORMAT:
+        raise UnsafeArchive("its manifest does not begin with a format that is known here")
+    return manifest

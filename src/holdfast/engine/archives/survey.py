@@ -1,0 +1,159 @@
+"""Looks at all of an archive before any of it is used.
+
+Every header is read, every name checked, and the tree that the names make; of the content, the
+manifest and the values of the store. What is found is a list of what to bring in and from
+where. Nothing has been written when an archive is refused here: only after it, content is read
+a second time to be stored.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Final
+
+import msgspec
+
+from holdfast.engine.archives.archivefile import Source
+from holdfast.engine.archives.manifest import (
+    MANIFEST_NAME,
+    MAX_MANIFEST_BYTES,
+    Manifest,
+    decode_manifest,
+)
+from holdfast.engine.archives.tarread import Member, MemberKind, iter_members
+from holdfast.engine.archives.wellformed import check_msgpack
+from holdfast.engine.collect import Progress
+from holdfast.engine.editing import MAX_MODE
+from holdfast.engine.limits import Limits
+from holdfast.engine.paths import MAX_PATH_BYTES, to_key
+from holdfast.engine.storeplane import MAX_KEY_BYTES, to_store_key
+from holdfast.errors import Invalid, TooLarge, UnsafeArchive
+from holdfast.model import Size
+
+FILES_PREFIX: Final = b"files/"
+VALUE_NAME: Final = b"store/%d.msgpack"
+"""Values are numbered: their keys may hold what no file name can."""
+
+_VALUE_OVERHEAD_BYTES: Final = MAX_KEY_BYTES + 64
+_TOLD_EVERY: Final = 1000
+"""Members between two words about the progress."""
+
+
+class StoredValue(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What a member of the store holds: `[namespace, key, value]`, the value as its msgpack."""
+
+    namespace: str
+    key: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Surveyed:
+    """What an archive holds: members in their order, the files' under their keys."""
+
+    manifest: Manifest
+    files: Sequence[Member]
+    values: Sequence[Member]
+
+
+def survey(source: Source, limits: Limits, progress: Progress) -> Surveyed:
+    """Returns what there is to import.
+
+    Raises `UnsafeArchive` for what is not an archive of ours or could do harm, `VaultTooNew`
+    for one of a later format and `TooLarge` for one beyond the limits.
+    """
+    if source.size > limits.archive_bytes:
+        message = f"an archive may have {limits.archive_bytes} bytes, this one has {source.size}"
+        raise TooLarge(message)
+    members = _counted(source, limits, progress)
+    manifest = _read_manifest(source, next(members, None))
+    files: list[Member] = []
+    values: list[Member] = []
+    keys: set[bytes] = set()
+    value_bytes = 0
+    for member in members:
+        if member.name.startswith(FILES_PREFIX):
+            files.append(_checked_file(member, limits))
+        elif member.name == VALUE_NAME % len(values) and member.kind is MemberKind.FILE:
+            key, data = read_value(source, member, limits)
+            check_msgpack(data)
+            if key in keys:
+                raise UnsafeArchive("it holds the same key of the store twice", member=member.name)
+            keys.add(key)
+            values.append(member)
+            value_bytes += len(data)
+        else:
+            raise UnsafeArchive("it does not belong into an archive", member=member.name)
+    _check_tree(files)
+    file_bytes = sum(member.size + len(member.target) for member in files)
+    if Size(len(files) + len(values), file_bytes + value_bytes) != manifest.size:
+        raise UnsafeArchive("its content is not as much as its manifest says")
+    return Surveyed(manifest, files, values)
+
+
+def read_value(source: Source, member: Member, limits: Limits) -> tuple[bytes, bytes]:
+    """Returns the map key and the value that a member of the store holds."""
+    if member.size > limits.value_bytes + _VALUE_OVERHEAD_BYTES:
+        raise TooLarge(f"a value may have {limits.value_bytes} bytes; one in the archive has more")
+    try:
+        held = msgspec.msgpack.decode(source.read(member.at, member.size), type=StoredValue)
+        key = to_store_key(held.namespace, held.key)
+    except (ValueError, Invalid) as exc:
+        reason = f"it holds no value of the store: {exc}"
+        raise UnsafeArchive(reason, member=member.name) from exc
+    if len(held.data) > limits.value_bytes:
+        raise TooLarge(f"a value may have {limits.value_bytes} bytes; one in the archive has more")
+    return key, held.data
+
+
+def _counted(source: Source, limits: Limits, progress: Progress) -> Iterator[Member]:
+    for number, member in enumerate(iter_members(source)):
+        if number > limits.archive_members:
+            message = f"an archive may have {limits.archive_members} members; this one has more"
+            raise TooLarge(message)
+        if number % _TOLD_EVERY == 0:
+            progress("check", member.at, source.size)
+        yield member
+
+
+def _read_manifest(source: Source, member: Member | None) -> Manifest:
+    if member is None or member.name != MANIFEST_NAME or member.kind is not MemberKind.FILE:
+        raise UnsafeArchive("it does not begin with a manifest", member=member and member.name)
+    if member.size > MAX_MANIFEST_BYTES:
+        raise UnsafeArchive("its manifest is too large")
+    return decode_manifest(source.read(member.at, member.size))
+
+
+def _checked_file(member: Member, limits: Limits) -> Member:
+    """Returns a member of the files plane under its key."""
+    try:
+        key = to_key(member.name[len(FILES_PREFIX) :])
+    except Invalid as exc:
+        raise UnsafeArchive(f"its name is not usable: {exc}", member=member.name) from exc
+    if member.mode > MAX_MODE:
+        reason = f"mode {member.mode:#o} has a set-user-id, set-group-id or unknown bit"
+        raise UnsafeArchive(reason, member=member.name)
+    if member.size > limits.file_bytes:
+        message = f"a file may have {limits.file_bytes} bytes; one in the archive has {member.size}"
+        raise TooLarge(message)
+    if member.kind is MemberKind.LINK:
+        # Where a link leads is the user's own data: it is kept, and never followed.
+        target = member.target
+        if not target or b"\0" in target or len(target) > MAX_PATH_BYTES:
+            reason = "its target is empty, too long, or holds a NUL byte"
+            raise UnsafeArchive(reason, member=member.name)
+    return replace(member, name=key)
+
+
+def _check_tree(files: Sequence[Member]) -> None:
+    """Raises if two members have one name, or if something lies below a file or link."""
+    # With the lowest byte of all for a slash, what lies below a name comes right behind it.
+    # A look at the directories above each name would take a hostile archive hours: a path can
+    # have two thousand of them.
+    in_order = sorted(files, key=lambda member: member.name.replace(b"/", b"\0"))
+    for member, after in pairwise(in_order):
+        if member.name == after.name:
+            raise UnsafeArchive("two members have the same name", member=member.name)
+        is_above = after.name.startswith(member.name + b"/")
+        if is_above and member.kind is not MemberKind.DIRECTORY:
+            raise UnsafeArchive("something lies below a file or link", member=after.name)
