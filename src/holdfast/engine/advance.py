@@ -1,0 +1,348 @@
+"""Moves a namespace's head: the one way in which a timeline grows.
+
+Snapshot, restore, undo, fork and merge differ in what they want the head to become, not in
+how it gets there. Each is a plan over the folded head; this carries plans out:
+
+1. Read the head and its pending rows in one transaction, fold them into the maps in memory.
+2. Ask the plan which snapshots to append and where the head shall stand.
+3. Put all new bytes on disk.
+4. In one write transaction: check that the head has not moved, name the new objects, append
+   the snapshots, move the head, drop the rows that were folded in.
+
+A crash before 4 has committed leaves the old state and objects that nothing names; after it,
+the new state. If another writer was first, the plan is made again on what that one left; after
+a few such rounds it is made inside the write transaction, where nobody can be first.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Final
+
+from holdfast.catalog.port import Transaction
+from holdfast.engine import marking
+from holdfast.engine.handle import Handle, check_text, dated, expiry_of
+from holdfast.engine.stage import Stage, StagedObjects, Withdrawn
+from holdfast.entries import decode_entry
+from holdfast.errors import (
+    Busy,
+    HeadMoved,
+    InvalidValue,
+    ObjectMissing,
+    PackMissing,
+    SnapshotNotFound,
+)
+from holdfast.ids import NamespaceId, ObjectId, SnapshotId
+from holdfast.model import EMPTY_ROOT, Head, Kind, Plane, Root, Size, Snapshot
+from holdfast.packs import ObjectKind
+from holdfast.tree import Edit, apply
+
+ROUNDS: Final = 4
+"""Optimistic attempts before the plan is made under the lock."""
+
+MAX_LABEL_CHARS: Final = 128
+MAX_TEXT_CHARS: Final = 4096
+LONGEST: Final = timedelta(days=365_000)
+"""How long a snapshot may be kept without a pin: calendars end in the year 9999."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """Who takes a snapshot, why, and how long it shall stay."""
+
+    label: str | None = None
+    reason: str | None = None
+    actor: str | None = None
+    task_id: str | None = None
+    trace_id: str | None = None
+    pin: bool = False
+    expires_in: timedelta | None = None
+
+    def __post_init__(self) -> None:
+        check_text("label", self.label, max_chars=MAX_LABEL_CHARS)
+        for name in ("reason", "actor", "task_id", "trace_id"):
+            check_text(name, getattr(self, name), max_chars=MAX_TEXT_CHARS)
+        if self.expires_in is not None and not timedelta(0) < self.expires_in <= LONGEST:
+            raise InvalidValue("expires_in is longer than no time at all, and at most 1000 years")
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """A head with its pending rows folded into the maps, not yet stored."""
+
+    head: Head
+    root_id: ObjectId
+    root: Root
+    size: Size
+    is_dirty: bool
+    source: StagedObjects
+    stage: Stage
+    pending: Sequence[bytes] = ()
+    """The entries of the rows that were folded in."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """A snapshot to append."""
+
+    id: SnapshotId
+    kind: Kind
+    root: ObjectId
+    size: Size
+    parent: SnapshotId | None
+    target: SnapshotId | None = None
+    note: Note = Note()
+    detail: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+def _nothing_more(_transaction: Transaction, _head: Head, /) -> None:
+    """Does nothing besides moving the head."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """What a plan wants: snapshots to append, in order, and where the head shall stand.
+
+    `needs` are snapshots that must still be there when the move commits. An `exact` move
+    applies only to the very head that was folded: a row that became pending since spoils it.
+    `also` is done in the same transaction.
+    """
+
+    marks: Sequence[Mark] = ()
+    position: SnapshotId | None
+    redo: Sequence[SnapshotId] = ()
+    needs: Sequence[SnapshotId] = ()
+    exact: bool = False
+    also: Callable[[Transaction, Head], None] = _nothing_more
+
+
+Plan = Callable[[Transaction, Folded], Move]
+
+
+def advance(handle: Handle, plan: Plan, *, expected: SnapshotId | None = None) -> list[Snapshot]:
+    """Carries a plan out and returns the snapshots it appended.
+
+    With `expected`, raises `HeadMoved` if the head no longer shows that snapshot. Raises
+    `NamespaceNotFound` if there is no head to move.
+    """
+    for attempt in range(ROUNDS):
+        if attempt:
+            time.sleep(0.002 * attempt)
+        try:
+            done = _try(handle, plan, expected)
+        except (Withdrawn, Busy, ObjectMissing, PackMissing):
+            # The collector was faster: what we saw a moment ago has moved, or is gone. Real
+            # damage is still there when the plan is made under the lock, and raised then.
+            continue
+        if done is not None:
+            return done
+    try:
+        return _under_lock(handle, plan, expected)
+    except Withdrawn as exc:
+        raise Busy(str(exc)) from exc
+
+
+def fold(transaction: Transaction, handle: Handle, head: Head, stage: Stage) -> Folded:
+    """Folds what is pending into the maps; new nodes go to the stage."""
+    source = stage.source(handle.objects.bound(transaction))
+    root = source.get_root(head.root)
+    pending = transaction.all_pending(head.namespace_id)
+    changed: dict[str, bytes] = {}
+    for plane in Plane:
+        changes = {key: entry for of, key, entry in pending if of is plane}
+        if not changes:
+            continue
+        applied = apply(source, root.plane(plane), changes)
+        stage.add_nodes(applied.nodes)
+        changed[plane.value] = applied.root
+    root = root.replacing(**changed)
+    root_id = stage.add(root.encode(), ObjectKind.NODE) if changed else head.root
+    # The head's size counts what is pending, so it is the size of what was just folded.
+    entries = [entry for _, _, entry in pending if entry is not None]
+    return Folded(head, root_id, root, head.size, bool(pending), source, stage, entries)
+
+
+def safety(handle: Handle, transaction: Transaction, folded: Folded, *, reason: str) -> Mark | None:
+    """Returns the snapshot that keeps what is there before an operation replaces it.
+
+    None if nothing is pending and a snapshot that is not about to go holds it already.
+    """
+    if not folded.is_dirty and _is_held(handle, transaction, folded.head):
+        return None
+    return Mark(
+        id=handle.context.ids.snapshot(),
+        kind=Kind.SAFETY,
+        root=folded.root_id,
+        size=folded.size,
+        parent=folded.head.position,
+        note=Note(reason=reason),
+    )
+
+
+def replacing(
+    handle: Handle,
+    transaction: Transaction,
+    folded: Folded,
+    *,
+    kind: Kind,
+    root: ObjectId,
+    size: Size,
+    reason: str,
+    target: SnapshotId | None = None,
+    note: Note | None = None,
+    detail: Mapping[str, Any] | None = None,
+) -> list[Mark]:
+    """Returns the snapshots of an operation that puts another state in place of what is there.
+
+    The last one shows the new state. Before it stands, where needed, the one that keeps the
+    old state; `reason` is what that one says.
+    """
+    kept = safety(handle, transaction, folded, reason=reason)
+    mark = Mark(
+        id=handle.context.ids.snapshot(),
+        kind=kind,
+        root=root,
+        size=size,
+        parent=kept.id if kept else folded.head.position,
+        target=target,
+        note=note or Note(),
+        detail=detail or {},
+    )
+    return [kept, mark] if kept else [mark]
+
+
+def size_of(edits: Sequence[Edit]) -> Size:
+    """Returns by how much these edits make a namespace grow."""
+    entries = total = 0
+    for edit in edits:
+        if edit.new is not None:
+            entries += 1
+            total += decode_entry(edit.new).size
+        if edit.old is not None:
+            entries -= 1
+            total -= decode_entry(edit.old).size
+    return Size(entries, total)
+
+
+def _try(handle: Handle, plan: Plan, expected: SnapshotId | None) -> list[Snapshot] | None:
+    context = handle.context
+    with Stage(context, handle.tenant_id) as stage:
+        with context.catalog.read() as transaction:
+            head = handle.get_head(transaction)
+            _check_expected(head, expected)
+            folded = fold(transaction, handle, head, stage)
+            move = plan(transaction, folded)
+        stage.seal()
+        with context.catalog.write() as transaction:
+            now = handle.lock(transaction)
+            if now.namespace_id != head.namespace_id or now.generation != head.generation:
+                return None
+            if now.sequence != head.sequence:
+                if move.exact:
+                    return None
+                _hold_on(transaction, handle, folded)
+            done = _commit(transaction, handle, folded, move)
+        stage.keep()
+        return done
+
+
+def _hold_on(transaction: Transaction, handle: Handle, folded: Folded) -> None:
+    """Keeps the collector away from content that no pending row names any more.
+
+    Rows have been replaced since they were folded, and with them went what kept their content
+    alive; from here on the new snapshot needs it.
+    """
+    try:
+        needed = marking.mark(handle.objects.bound(transaction), [], folded.pending)
+    except (ObjectMissing, PackMissing) as exc:
+        raise Withdrawn("content was collected while it was to be kept") from exc
+    folded.stage.reuse(needed)
+
+
+def _under_lock(handle: Handle, plan: Plan, expected: SnapshotId | None) -> list[Snapshot]:
+    context = handle.context
+    with Stage(context, handle.tenant_id) as stage, context.catalog.write() as transaction:
+        head = handle.lock(transaction)
+        _check_expected(head, expected)
+        folded = fold(transaction, handle, head, stage)
+        move = plan(transaction, folded)
+        stage.seal(transaction)
+        return _commit(transaction, handle, folded, move)
+
+
+def _commit(transaction: Transaction, handle: Handle, folded: Folded, move: Move) -> list[Snapshot]:
+    head = folded.head
+    for snapshot_id in move.needs:
+        # What is still on the timeline is out of the collector's reach, whatever its age.
+        if transaction.find_snapshot(head.namespace_id, snapshot_id) is None:
+            raise SnapshotNotFound(snapshot_id)
+    folded.stage.record(transaction)
+    done: list[Snapshot] = []
+    for mark in move.marks:
+        number = head.generation + len(done) + 1
+        snapshot = to_snapshot(handle, head.namespace_id, mark, number=number)
+        transaction.add_snapshot(snapshot)
+        done.append(snapshot)
+    if done:
+        last = done[-1]
+        is_moved = transaction.move_head(
+            head,
+            root=last.root,
+            generation=last.number,
+            position=move.position,
+            redo=move.redo,
+            more=Size(last.size.entries - folded.size.entries, last.size.bytes - folded.size.bytes),
+        )
+        if not is_moved:
+            raise HeadMoved(head.name, expected=head.position, actual="another snapshot")
+        if folded.is_dirty:
+            transaction.drop_pending(head.namespace_id, upto=head.sequence)
+    move.also(transaction, head)
+    return [dated(handle.context, head, snapshot) for snapshot in done]
+
+
+def to_snapshot(handle: Handle, namespace_id: NamespaceId, mark: Mark, *, number: int) -> Snapshot:
+    """Returns the snapshot row of a mark."""
+    now = handle.context.clock()
+    return Snapshot(
+        id=mark.id,
+        namespace_id=namespace_id,
+        number=number,
+        kind=mark.kind,
+        root=mark.root,
+        parent=mark.parent,
+        target=mark.target,
+        created_at=now,
+        size=mark.size,
+        label=mark.note.label,
+        reason=mark.note.reason,
+        actor=mark.note.actor,
+        task_id=mark.note.task_id,
+        trace_id=mark.note.trace_id,
+        pinned=mark.note.pin,
+        expires_at=None if mark.note.expires_in is None else now + mark.note.expires_in,
+        detail=dict(mark.detail),
+    )
+
+
+def _is_held(handle: Handle, transaction: Transaction, head: Head) -> bool:
+    """Says whether the newest snapshot holds the base root, for longer than the grace period.
+
+    It may be past its time and there only because the head stands on it: a restore would let
+    go of it, and there would be nothing to undo to.
+    """
+    newest = transaction.timeline(head.namespace_id, before=None, most=1)
+    if not newest:
+        return head.root == EMPTY_ROOT
+    snapshot = newest[0]
+    if snapshot.root != head.root or snapshot.deleted_at is not None:
+        return False
+    context = handle.context
+    expiry = expiry_of(context, head, snapshot)
+    return expiry is None or expiry > context.clock() + context.limits.grace
+
+
+def _check_expected(head: Head, expected: SnapshotId | None) -> None:
+    if expected is not None and head.position != expected:
+        raise HeadMoved(head.name, expected=expected, actual=head.position)

@@ -1,0 +1,373 @@
+"""Gives back the bytes that nothing needs any more.
+
+Runs beside writers and never waits for them long. Its safety rests on the epoch (see the
+catalog's promises 3): it moves the epoch on, then looks at what is needed, then deletes only
+objects that are neither needed nor stamped with the new epoch. A writer that reuses an object
+stamps it in the transaction that names it, so it is either seen as needed or out of reach.
+
+1. Litter of dead writers goes: first the announcement, then the bytes.
+2. Objects that nothing needs go from the index.
+3. Packs that are mostly dead, and packs inside the catalog, are copied together into new ones,
+   one at a time: the extra room needed is that of one pack.
+4. Bytes in the blob store that no row names go.
+
+Killed at any point, it leaves a vault that is whole; the next run removes what is left over.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import Final
+
+from holdfast.catalog.port import ObjectRow, PackRow, pages
+from holdfast.engine.caches import ByteCache
+from holdfast.engine.context import Context
+from holdfast.engine.limits import check_room
+from holdfast.engine.marking import mark, pending_entries, root_ids
+from holdfast.engine.objects import Objects
+from holdfast.errors import (
+    Damaged,
+    HoldfastError,
+    ObjectMissing,
+    PackDamaged,
+    PackMissing,
+    StorageFull,
+    VaultTooNew,
+)
+from holdfast.ids import ObjectId, PackId, TenantId
+from holdfast.model import Placement
+from holdfast.packs import (
+    BLOCK_TARGET_BYTES,
+    PACK_TARGET_BYTES,
+    ObjectKind,
+    Pack,
+    PackBuilder,
+    cut,
+    parse_index,
+    read_block,
+    read_index,
+)
+
+WASTE: Final = 0.5
+"""A pack is copied once so much of it is dead: each byte is copied twice at the most."""
+
+INLINE_PACKS: Final = 16
+"""Packs inside the catalog are moved out when there are this many."""
+
+BATCH: Final = 10_000
+"""Objects deleted or moved in one transaction: a writer never waits long for its turn."""
+
+Live = dict[PackId, dict[ObjectId, int]]
+"""The live objects of each pack, with their sizes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """What a collection did. Packs that could not be read were left alone, and are named."""
+
+    objects_deleted: int
+    packs_deleted: int
+    bytes_before: int
+    bytes_after: int
+    damaged: tuple[str, ...] = ()
+
+    @property
+    def bytes_freed(self) -> int:
+        """How much smaller the vault's packs are."""
+        return self.bytes_before - self.bytes_after
+
+
+Progress = Callable[[str, int, int], None]
+"""Told the stage, how much of it is done, and how much there is."""
+
+
+def no_progress(_stage: str, _done: int, _total: int, /) -> None:
+    """Tells nobody."""
+
+
+def collect(
+    context: Context, tenant_id: TenantId, *, progress: Progress = no_progress
+) -> Collected:
+    """Collects one tenant's garbage; raises `Busy` if another collection of it runs."""
+    with context.catalog.lock(lock_name(tenant_id)):
+        with context.catalog.read() as transaction:
+            before = transaction.stored_bytes(tenant_id)
+        cleared = _clear_litter(context, tenant_id)
+        packs, live, deleted = _sweep(context, tenant_id, progress)
+        packer = _Packer(context, tenant_id, live)
+        packer.run(packs, progress)
+        _clear_unnamed(context)
+        with context.catalog.read() as transaction:
+            after = transaction.stored_bytes(tenant_id)
+    context.catalog.reclaim()
+    return Collected(deleted, cleared + packer.removed, before, after, tuple(packer.damaged))
+
+
+def lock_name(tenant_id: TenantId) -> str:
+    """Returns the name of the lock that one collection of a tenant holds."""
+    return f"collect-{tenant_id}"
+
+
+def _clear_litter(context: Context, tenant_id: TenantId) -> int:
+    """Withdraws packs whose writer died before it could name them."""
+    with context.catalog.read() as transaction:
+        packs = transaction.iter_packs(tenant_id)
+    cleared = 0
+    for pack in packs:
+        if pack.is_stored or (pack.writer and context.catalog.is_alive(pack.writer)):
+            continue
+        with context.catalog.write() as transaction:
+            is_ours = transaction.withdraw_pack(pack.id)
+        if is_ours:
+            context.blobs.delete(pack.name)
+            cleared += 1
+    return cleared
+
+
+def _sweep(
+    context: Context, tenant_id: TenantId, progress: Progress
+) -> tuple[list[PackRow], Live, int]:
+    """Deletes dead objects from the index; returns packs, live objects, and how many died."""
+    with context.catalog.write() as transaction:
+        epoch = transaction.advance_epoch(tenant_id)
+    progress("mark", 0, 1)
+    with context.catalog.read() as transaction:
+        source = Objects(context, tenant_id, transaction)
+        roots = root_ids(transaction, tenant_id)
+        needed = mark(source, roots, pending_entries(transaction, tenant_id))
+    live: Live = defaultdict(dict)
+    dead: list[ObjectRow] = []
+    with context.catalog.read() as transaction:
+        # Packs and objects of one moment: a pack that is named later is not ours to judge.
+        packs = transaction.iter_packs(tenant_id)
+        for page in pages(transaction, tenant_id):
+            for row in page:
+                if row.id in needed or row.touched >= epoch:
+                    live[row.pack_id][row.id] = row.size
+                    needed.discard(row.id)
+                else:
+                    dead.append(row)
+    _check_index(packs, live, needed)
+    deleted = 0
+    for at in range(0, len(dead), BATCH):
+        progress("sweep", at, len(dead))
+        batch = {row.id: row for row in dead[at : at + BATCH]}
+        with context.catalog.write() as transaction:
+            deleted += transaction.delete_objects(tenant_id, list(batch), before=epoch)
+            spared = transaction.existing(tenant_id, list(batch))
+        # Stamped by a writer since we looked: it lives, and so must the pack it lies in.
+        for object_id in spared:
+            live[batch[object_id].pack_id][object_id] = batch[object_id].size
+    return [pack for pack in packs if pack.is_stored], live, deleted
+
+
+def _check_index(packs: Sequence[PackRow], live: Live, missing: set[ObjectId]) -> None:
+    """Raises if something needed has no row: the pack it is in would look like a dead one."""
+    for object_id in missing:
+        raise ObjectMissing(object_id)
+    for pack_id in live.keys() - {pack.id for pack in packs}:
+        raise ObjectMissing(next(iter(live[pack_id])))
+
+
+def _clear_unnamed(context: Context) -> None:
+    """Deletes bytes that no row names: what a kill between row and bytes has left."""
+    found = [name for name, _ in context.blobs.iter_names()]
+    # Looked up after the listing: a pack is announced before its bytes are put.
+    with context.catalog.read() as transaction:
+        named = transaction.pack_names()
+    for name in found:
+        # A directory may hold the packs of other vaults too: theirs are not ours to judge.
+        if name not in named and context.owns_pack(name):
+            context.blobs.delete(name)
+
+
+class _Packer:
+    """Removes dead packs and copies what lives out of packs that are not worth keeping."""
+
+    def __init__(self, context: Context, tenant_id: TenantId, live: Live) -> None:
+        self._context = context
+        self._tenant_id = tenant_id
+        self._live = live
+        self.removed = 0
+        self.damaged: list[str] = []
+
+    def run(self, packs: Sequence[PackRow], progress: Progress) -> None:
+        """Goes through the packs, oldest first."""
+        is_crowded = sum(pack.is_inline for pack in packs) >= INLINE_PACKS
+        group: list[PackRow] = []
+        for at, pack in enumerate(packs):
+            progress("repack", at, len(packs))
+            if not self._live.get(pack.id):
+                self._remove(pack)
+            elif (pack.is_inline and is_crowded) or (
+                not pack.is_inline and self._is_wasteful(pack)
+            ):
+                group.append(pack)
+            if sum(item.size_bytes for item in group) >= PACK_TARGET_BYTES:
+                self._copy(group)
+                group = []
+        self._copy(group)
+
+    def _is_wasteful(self, pack: PackRow) -> bool:
+        live = self._live[pack.id]
+        with self._sparing(pack):
+            held = self._index(pack)
+            if not live.keys() <= {place.object_id for place in held}:
+                raise PackDamaged(pack.name, reason="it does not hold what the catalog says")
+            return sum(live.values()) < sum(place.size for place in held) * (1 - WASTE)
+        return False
+
+    def _copy(self, packs: Sequence[PackRow]) -> None:
+        """Copies what lives in some packs into a new one, which then takes their place."""
+        sources = list[tuple[PackRow, set[ObjectId]]]()
+        builder = PackBuilder()
+        for pack in packs:
+            with self._sparing(pack):
+                objects = [*self._objects(pack)]
+                sources.append((pack, {object_id for object_id, _, _ in objects}))
+                for object_id, data, kind in objects:
+                    builder.add(object_id, data, kind=kind)
+        if len(builder):
+            # Copying is thrift. Where there is no room for it, what was dead has gone already.
+            with suppress(StorageFull):
+                self._replace(sources, builder.finish())
+
+    def _replace(self, sources: Sequence[tuple[PackRow, set[ObjectId]]], new: Pack) -> None:
+        context = self._context
+        name, writer = context.new_pack_name(), context.catalog.writer
+        with context.catalog.write() as transaction:
+            check_room(
+                transaction,
+                self._tenant_id,
+                needed_bytes=len(new.data),
+                limits=context.limits,
+                places=(context.catalog, context.blobs),
+                counts=False,
+            )
+            pack_id = transaction.begin_pack(
+                self._tenant_id,
+                name,
+                writer=writer,
+                size_bytes=len(new.data),
+                now=context.clock(),
+            )
+        try:
+            context.blobs.put(name, new.data)
+        except HoldfastError:
+            # We live on, so nobody would take this for a dead writer's litter.
+            with context.catalog.write() as transaction:
+                transaction.withdraw_pack(pack_id)
+            raise
+        with context.catalog.write() as transaction:
+            if not transaction.finish_pack(pack_id):
+                return
+        self._move(sources, pack_id, new.placements)
+        with context.catalog.write() as transaction:
+            for pack, _ in sources:
+                transaction.delete_pack(pack.id)
+        self._forget([pack for pack, _ in sources])
+
+    def _move(
+        self,
+        sources: Sequence[tuple[PackRow, set[ObjectId]]],
+        target: PackId,
+        placements: Sequence[Placement],
+    ) -> None:
+        """Points the index at the copies, some at a time: either place holds every object."""
+        places = {place.object_id: place for place in placements}
+        for pack, held in sources:
+            moved = [places[object_id] for object_id in held]
+            for at in range(0, len(moved), BATCH):
+                with self._context.catalog.write() as transaction:
+                    transaction.move_objects(
+                        self._tenant_id, moved[at : at + BATCH], source=pack.id, target=target
+                    )
+
+    def _remove(self, pack: PackRow) -> None:
+        """Deletes a pack that holds nothing live: the row first, then the bytes."""
+        with self._sparing(pack):
+            held = list[Placement]()
+            # One that cannot be read may go: all that is needed is said to be elsewhere.
+            with suppress(PackDamaged, PackMissing):
+                held = self._index(pack)
+            self._check_copies(pack, held)
+            with self._context.catalog.write() as transaction:
+                transaction.delete_pack(pack.id)
+            self._forget([pack])
+
+    @contextmanager
+    def _sparing(self, pack: PackRow) -> Generator[None]:
+        """Leaves a pack alone that is damaged: it is evidence, and `verify` names it."""
+        try:
+            yield
+        except (Damaged, VaultTooNew):
+            self.damaged.append(pack.name)
+
+    def _forget(self, packs: Sequence[PackRow]) -> None:
+        for pack in packs:
+            if not pack.is_inline:
+                self._context.blobs.delete(pack.name)
+            self.removed += 1
+
+    def _objects(self, pack: PackRow) -> Iterator[tuple[ObjectId, bytes, ObjectKind]]:
+        """Yields the live objects of a pack, each proven by its hash."""
+        data, live = self._read(pack), self._live[pack.id]
+        held = parse_index(data, pack=pack.name)
+        self._check_placements(pack, held)
+        self._check_copies(pack, held)
+        block_at, block = -1, b""
+        for place in held:
+            if place.object_id not in live:
+                continue
+            if place.block_offset != block_at:
+                block_at = place.block_offset
+                stored = data[block_at : block_at + place.block_size]
+                block = read_block(stored, pack=pack.name)
+            # Small blocks are those of nodes, and stay small: nodes are read at random.
+            is_node = len(block) <= BLOCK_TARGET_BYTES[ObjectKind.NODE]
+            kind = ObjectKind.NODE if is_node else ObjectKind.CHUNK
+            yield place.object_id, cut(block, place, pack=pack.name), kind
+
+    def _check_placements(self, pack: PackRow, held: Sequence[Placement]) -> None:
+        """Raises unless a pack holds what lives in it where the catalog says."""
+        with self._context.catalog.read() as transaction:
+            located = transaction.locate(self._tenant_id, list(self._live[pack.id]))
+        if not {found.placement for found in located.values()} <= {*held}:
+            raise PackDamaged(pack.name, reason="it does not hold what the catalog says")
+
+    def _check_copies(self, pack: PackRow, held: Sequence[Placement]) -> None:
+        """Raises if a pack holds what the catalog looks for elsewhere, and does not find there.
+
+        Two writers may have stored the same object: then one copy can go, if the other is good.
+        """
+        live = self._live.get(pack.id, {})
+        others = [place.object_id for place in held if place.object_id not in live]
+        with self._context.catalog.read() as transaction:
+            needed = transaction.existing(self._tenant_id, others)
+            source = Objects(self._afresh(), self._tenant_id, transaction)
+            for object_id in needed:
+                source.get(object_id)
+
+    def _afresh(self) -> Context:
+        """Returns a context that reads from disk what it has not just read itself."""
+        blocks = ByteCache[tuple[str, int], bytes](self._context.limits.block_cache_bytes)
+        return replace(self._context.without_caches(), blocks=blocks)
+
+    def _index(self, pack: PackRow) -> list[Placement]:
+        if pack.is_inline:
+            return parse_index(self._read(pack), pack=pack.name)
+        return read_index(
+            lambda start, length: self._context.blobs.get(pack.name, start=start, length=length),
+            size=pack.size_bytes,
+            pack=pack.name,
+        )
+
+    def _read(self, pack: PackRow) -> bytes:
+        if not pack.is_inline:
+            return self._context.blobs.get(pack.name)
+        with self._context.catalog.read() as transaction:
+            data = transaction.get_pack_data(pack.id)
+        if data is None:
+            raise PackMissing(pack.name)
+        return data

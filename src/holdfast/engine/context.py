@@ -1,0 +1,72 @@
+"""What every use case needs: the ports, the clock, the id maker, the limits, the caches.
+
+Passed in, never looked up: the engine reads no environment, no home directory and no system
+clock of its own. It is synchronous and safe to use from many threads.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from holdfast.blobs.port import BlobStore
+from holdfast.catalog.port import Catalog
+from holdfast.engine.caches import ByteCache
+from holdfast.engine.limits import Limits
+from holdfast.ids import IdMaker, ObjectId, PackName, TenantId
+from holdfast.tree import Node
+
+Clock = Callable[[], datetime]
+
+
+def system_clock() -> datetime:
+    """Returns the current instant, in UTC."""
+    return datetime.now(tz=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """One engine's parts."""
+
+    catalog: Catalog
+    blobs: BlobStore
+    clock: Clock
+    ids: IdMaker
+    limits: Limits
+    nodes: ByteCache[tuple[TenantId, ObjectId], Node]
+    blocks: ByteCache[tuple[str, int], bytes]
+    vault: str = ""
+    """Which vault this is: stands in the names of its packs."""
+
+    @classmethod
+    def of(
+        cls,
+        catalog: Catalog,
+        blobs: BlobStore,
+        *,
+        clock: Clock = system_clock,
+        ids: IdMaker | None = None,
+        limits: Limits | None = None,
+    ) -> "Context":
+        """Returns a context with empty caches of the size that the limits say."""
+        limits = limits or Limits()
+        return cls(
+            catalog=catalog,
+            blobs=blobs,
+            clock=clock,
+            ids=ids or IdMaker(),
+            limits=limits,
+            nodes=ByteCache(limits.node_cache_bytes),
+            blocks=ByteCache(limits.block_cache_bytes),
+        )
+
+    def new_pack_name(self) -> PackName:
+        """Returns a name for a pack that says which vault it belongs to."""
+        return self.ids.pack(self.vault)
+
+    def owns_pack(self, name: str) -> bool:
+        """Says whether a pack of this name is one of this vault's."""
+        return name.startswith(f"pack-{self.vault}-")
+
+    def without_caches(self) -> "Context":
+        """Returns the same parts with caches that keep nothing: every read goes to the disk."""
+        return replace(self, nodes=ByteCache(0), blocks=ByteCache(0))

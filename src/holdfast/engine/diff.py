@@ -1,0 +1,174 @@
+"""What differs between two moments, over all planes, in time that follows what differs.
+
+Maps are compared by skipping what they share. Text diffs are made on demand, for one path at a
+time and with a bound on size: file content is an attacker's to choose.
+"""
+
+import difflib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final
+
+import msgspec
+
+from holdfast.engine import content
+from holdfast.engine.content import ChunkSource
+from holdfast.engine.files import kind_of
+from holdfast.engine.limits import check_limit
+from holdfast.engine.paths import to_text
+from holdfast.engine.storeplane import decode_value, from_store_key
+from holdfast.entries import Blob, Entry, Inline, Link, decode_entry
+from holdfast.model import Plane, Root
+from holdfast.tree import Edit, NodeSource, diff
+
+MAX_TEXT_BYTES: Final = 1 << 20
+"""Files above this are compared by size alone: a text diff takes more than linear time."""
+
+
+MAX_PAIRS: Final = 250_000
+"""Pairs of equal lines in a text diff: so many take about a second, ten times as many a minute."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One entry that differs. `name` is the path, or `namespace/key` in the store."""
+
+    plane: Plane
+    key: bytes
+    name: str
+    change: str
+    """`added`, `removed` or `changed`."""
+    old: Entry | None = field(repr=False)
+    new: Entry | None = field(repr=False)
+
+    @property
+    def old_bytes(self) -> int | None:
+        """The size before, None if it was not there."""
+        return None if self.old is None else self.old.size
+
+    @property
+    def new_bytes(self) -> int | None:
+        """The size after, None if it is not there."""
+        return None if self.new is None else self.new.size
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Differences in the order of planes and keys; `truncated` if there are more."""
+
+    items: Sequence[Change]
+    truncated: bool = False
+
+    def __iter__(self) -> Iterator[Change]:
+        return iter(self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def of(self, change: str, plane: Plane | None = None) -> list[str]:
+        """Returns the names of what was `added`, `removed` or `changed`."""
+        return [
+            item.name
+            for item in self.items
+            if item.change == change and (plane is None or item.plane is plane)
+        ]
+
+
+def iter_changes(
+    source: NodeSource, old: Root, new: Root, *, planes: Iterable[Plane] = tuple(Plane)
+) -> Iterator[Change]:
+    """Yields what leads from one root to another."""
+    for plane in planes:
+        for edit in diff(source, old.plane(plane), new.plane(plane)):
+            change = to_change(plane, edit)
+            if change is not None:
+                yield change
+
+
+def collect_changes(changes: Iterator[Change], *, limit: int | None) -> Changes:
+    """Returns up to `limit` changes, and whether there were more."""
+    check_limit(limit)
+    items = list(islice(changes, limit))
+    return Changes(items, truncated=limit is not None and next(changes, None) is not None)
+
+
+def to_change(plane: Plane, edit: Edit) -> Change | None:
+    """Returns an edit as a change; None if only a time of modification differs."""
+    old = None if edit.old is None else decode_entry(edit.old)
+    new = None if edit.new is None else decode_entry(edit.new)
+    if old is None:
+        word = "added"
+    elif new is None:
+        word = "removed"
+    elif timeless(old) == timeless(new):
+        return None
+    else:
+        word = "changed"
+    return Change(plane, edit.key, entry_name(plane, edit.key), word, old, new)
+
+
+def text_diff(source: ChunkSource, change: Change, *, context_lines: int = 3) -> str:
+    """Returns a unified diff of one change, or a line that says why there is none."""
+    old, new = _text(source, change, change.old), _text(source, change, change.new)
+    if old is None or new is None:
+        return f"Binary or large: {change.old_bytes} -> {change.new_bytes} bytes\n"
+    before, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
+    if _pairs(before, after) > MAX_PAIRS:
+        return f"Too repetitive to compare: {change.old_bytes} -> {change.new_bytes} bytes\n"
+    lines = difflib.unified_diff(
+        before,
+        after,
+        f"a/{change.name}",
+        f"b/{change.name}",
+        n=context_lines,
+    )
+    return "".join(
+        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
+    )
+
+
+def _pairs(old: list[str], new: list[str]) -> int:
+    """Returns how many pairs of equal lines there are: what the time of a diff follows."""
+    counts = Counter(new)
+    return sum(count * counts[line] for line, count in Counter(old).items())
+
+
+def _text(source: ChunkSource, change: Change, entry: Entry | None) -> str | None:
+    """Returns an entry as text to compare; None if it is not text, or too much of it."""
+    match entry:
+        case None:
+            return ""
+        case Link():
+            return to_text(entry.target) + "\n"
+        case Inline() | Blob():
+            if entry.size > MAX_TEXT_BYTES:
+                return None
+            return _decoded(content.read(source, entry), change.plane)
+        case _:
+            return f"{kind_of(entry)}\n"
+
+
+def _decoded(data: bytes, plane: Plane) -> str | None:
+    if plane is Plane.STORE:
+        value = msgspec.json.encode(decode_value(data), order="sorted")
+        return msgspec.json.format(value, indent=2).decode() + "\n"
+    try:
+        return None if b"\0" in data else data.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+def timeless(entry: Entry) -> Entry:
+    """Returns an entry without its time of modification."""
+    if isinstance(entry, Inline | Blob | Link):
+        return msgspec.structs.replace(entry, mtime_ns=0)
+    return entry
+
+
+def entry_name(plane: Plane, key: bytes) -> str:
+    """Returns how people call an entry: its path, or `namespace/key` in the store."""
+    if plane is Plane.STORE:
+        return "/".join(from_store_key(key))
+    return to_text(key)

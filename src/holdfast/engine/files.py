@@ -1,0 +1,235 @@
+"""The files plane, to read: any moment of a namespace, its head or a snapshot.
+
+Paths are checked before anything else (`paths.py`); links are data and never followed.
+Changing files is `editing.py`.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from heapq import heappop, heappush
+from itertools import islice
+from operator import itemgetter
+from typing import Final
+
+from holdfast.engine import content
+from holdfast.engine.limits import check_limit
+from holdfast.engine.paths import PathLike, to_bytes, to_folder, to_key, to_text
+from holdfast.engine.view import View
+from holdfast.entries import Blob, Directory, Entry, Inline, Link, Submap, decode_entry
+from holdfast.errors import NotADirectory, NotAFile, PathNotFound
+from holdfast.tree import prefix_stop
+
+USUAL_DIRECTORY_MODE: Final = 0o755
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_BEFORE_SLASH: Final = re.compile(rb"[\x00-.]")
+
+Opened = Callable[[], AbstractContextManager[View]]
+"""Opens the plane as it is at the moment that a reader stands for."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileInfo:
+    """What is known about one path without reading its content."""
+
+    path: str
+    kind: str
+    """`file`, `directory` or `link`."""
+    size_bytes: int
+    mode: int
+    modified_at: datetime | None
+    """None for a directory: it has no content that could change."""
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.path.rpartition("/")[2]
+
+
+class FilesReader:
+    """Files at one moment."""
+
+    def __init__(self, opened: Opened) -> None:
+        self._opened = opened
+
+    def read(self, path: PathLike) -> bytes:
+        """Returns a file's content."""
+        key = to_key(path)
+        with self._opened() as view:
+            return content.read(view.objects, get_file(view, key))
+
+    def read_text(self, path: PathLike, *, encoding: str = "utf-8") -> str:
+        """Returns a file's content as text, with its line ends as they are."""
+        return self.read(path).decode(encoding)
+
+    def stream(self, path: PathLike) -> Iterator[bytes]:
+        """Returns a file's content piece by piece, as it was when the call was made."""
+        key = to_key(path)
+        with self._opened() as view:
+            entry, objects = get_file(view, key), view.objects.unbound()
+        return content.stream(objects, entry)
+
+    def stat(self, path: PathLike) -> FileInfo:
+        """Returns what is known about a path."""
+        key = to_key(path)
+        with self._opened() as view:
+            info = _find_info(view, key)
+        if info is None:
+            raise PathNotFound(key)
+        return info
+
+    def exists(self, path: PathLike) -> bool:
+        """Says whether there is a file, link or directory at a path."""
+        key = to_key(path)
+        with self._opened() as view:
+            return _find_info(view, key) is not None
+
+    def readlink(self, path: PathLike) -> str:
+        """Returns where a link points, which may be nowhere."""
+        key = to_key(path)
+        with self._opened() as view:
+            entry = find_entry(view, key)
+        if entry is None:
+            raise PathNotFound(key)
+        if not isinstance(entry, Link):
+            raise NotAFile(key, found=f"{kind_of(entry)}, not a link,")
+        return to_text(entry.target)
+
+    def list(
+        self,
+        path: PathLike = "",
+        *,
+        prefix: PathLike = "",
+        recursive: bool = False,
+        limit: int | None = None,
+    ) -> list[FileInfo]:
+        """Returns what lies in a directory, in the order of the paths' bytes.
+
+        With `prefix`, only what begins with it there. A recursive listing names files, links
+        and empty directories at any depth.
+        """
+        check_limit(limit)
+        folder, beginning = to_folder(path), to_bytes(prefix)
+        if b"/" in beginning:
+            inner, _, beginning = beginning.rpartition(b"/")
+            folder = to_folder(folder + b"/" + inner if folder else inner)
+        with self._opened() as view:
+            _check_folder(view, folder)
+            inside = folder + b"/" if folder else b""
+            if recursive:
+                return list(islice(_walk(view, inside, beginning), limit))
+            return list(islice(_by_path(_children(view, inside, beginning)), limit))
+
+
+def find_entry(view: View, key: bytes) -> Entry | None:
+    """Returns the entry at a path; None for a directory without one of its own."""
+    data = view.get(key)
+    return None if data is None else decode_entry(data)
+
+
+def get_file(view: View, key: bytes) -> Inline | Blob:
+    """Returns the entry of a file; raises if there is none, or something else."""
+    entry = find_entry(view, key)
+    if isinstance(entry, Inline | Blob):
+        return entry
+    if entry is not None:
+        raise NotAFile(key, found=kind_of(entry))
+    if view.first_under(key + b"/") is not None:
+        raise NotAFile(key, found="directory")
+    raise PathNotFound(key)
+
+
+def kind_of(entry: Entry) -> str:
+    """Returns the word for what an entry is."""
+    match entry:
+        case Inline() | Blob():
+            return "file"
+        case Link():
+            return "link"
+        case Directory():
+            return "directory"
+        case Submap():
+            return "map"
+
+
+def info_of(key: bytes, entry: Entry) -> FileInfo:
+    """Returns what an entry tells about its path."""
+    path, kind = to_text(key), kind_of(entry)
+    match entry:
+        case Inline() | Blob():
+            return FileInfo(path, kind, entry.size, entry.mode, _instant(entry.mtime_ns))
+        case Link():
+            return FileInfo(path, kind, entry.size, 0o777, _instant(entry.mtime_ns))
+        case Directory():
+            return FileInfo(path, kind, 0, entry.mode, None)
+        case Submap():
+            return FileInfo(path, kind, 0, 0, None)
+
+
+def _find_info(view: View, key: bytes) -> FileInfo | None:
+    entry = find_entry(view, key)
+    if entry is not None:
+        return info_of(key, entry)
+    if view.first_under(key + b"/") is not None:
+        return info_of(key, Directory(USUAL_DIRECTORY_MODE))
+    return None
+
+
+def _check_folder(view: View, folder: bytes) -> None:
+    if not folder:
+        return
+    info = _find_info(view, folder)
+    if info is None:
+        raise PathNotFound(folder)
+    if info.kind != "directory":
+        raise NotADirectory(folder, blocked_by=folder)
+
+
+def _walk(view: View, folder: bytes, beginning: bytes) -> Iterator[FileInfo]:
+    for key, data in view.under(folder + beginning):
+        yield info_of(key, decode_entry(data))
+
+
+def _children(
+    view: View, folder: bytes, beginning: bytes
+) -> Iterator[tuple[bytes, bytes, FileInfo]]:
+    """Yields keys in order, and the child that each belongs to: its path, what it is."""
+    stop = prefix_stop(folder + beginning)
+    found = view.iterate(folder + beginning, stop)
+    # Directories whose own entry has been seen: `a`, then `a-b`, then what lies in `a/`.
+    listed: set[bytes] = set()
+    while (item := next(found, None)) is not None:
+        key, data = item
+        name, slash, _ = key[len(folder) :].partition(b"/")
+        child = folder + name
+        if slash:
+            if child not in listed:
+                yield key, child, info_of(child, Directory(USUAL_DIRECTORY_MODE))
+            # Leaps over all that lies in the directory: its keys end where '/' + 1 begins.
+            found = view.iterate(child + b"0", stop)
+        else:
+            entry = decode_entry(data)
+            if isinstance(entry, Directory):
+                listed.add(child)
+            yield key, child, info_of(child, entry)
+
+
+def _by_path(children: Iterator[tuple[bytes, bytes, FileInfo]]) -> Iterator[FileInfo]:
+    """Yields children in the order of their paths; they come in the order of keys.
+
+    There `a-b` and `a.txt` stand before what lies in `a/`: such names wait until it is clear
+    whether there is a directory that goes before them.
+    """
+    waiting: list[tuple[bytes, bytes, FileInfo]] = []
+    for key, path, info in children:
+        first = _BEFORE_SLASH.search(path, path.rfind(b"/") + 2)
+        heappush(waiting, (path, path[: first.start()] + b"/" if first else b"", info))
+        while waiting and waiting[0][1] <= key:
+            yield heappop(waiting)[2]
+    yield from (info for _, _, info in sorted(waiting, key=itemgetter(0)))
+
+
+def _instant(mtime_ns: int) -> datetime:
+    return EPOCH + timedelta(microseconds=mtime_ns // 1000)

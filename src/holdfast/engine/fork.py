@@ -1,0 +1,63 @@
+"""A new namespace with the same roots: constant time, whatever it holds.
+
+Nothing is copied. The fork starts its own timeline with one snapshot, and remembers where it
+came from so that it can be merged back.
+"""
+
+from dataclasses import replace
+from functools import partial
+
+from holdfast.catalog.port import Transaction
+from holdfast.engine.advance import Folded, Mark, Move, Note, advance, safety, to_snapshot
+from holdfast.engine.handle import Handle
+from holdfast.errors import NamespaceExists
+from holdfast.model import Head, Kind, Snapshot
+
+
+def fork(handle: Handle, new: Handle, *, at: Snapshot | None = None) -> None:
+    """Forks a namespace at a snapshot, or as it stands."""
+
+    def plan(transaction: Transaction, folded: Folded) -> Move:
+        head = folded.head
+        if new.find_head(transaction) is not None:
+            raise NamespaceExists(new.name)
+        reason = f"before forking {new.name}"
+        kept = None if at else safety(handle, transaction, folded, reason=reason)
+        mark = Mark(
+            id=handle.context.ids.snapshot(),
+            kind=Kind.FORK,
+            root=at.root if at else folded.root_id,
+            size=at.size if at else folded.size,
+            parent=None,
+            target=at.id if at else (kept.id if kept else head.position),
+            note=Note(reason=f"forked from {handle.name}"),
+            detail={"forked_from": handle.name},
+        )
+        return Move(
+            marks=[kept] if kept else [],
+            position=kept.id if kept else head.position,
+            redo=() if kept else head.redo,
+            needs=[at.id] if at else [],
+            also=partial(_create, new, mark),
+        )
+
+    advance(handle, plan)
+
+
+def _create(new: Handle, mark: Mark, transaction: Transaction, origin: Head) -> None:
+    """Adds the fork's namespace, with its first snapshot."""
+    row = replace(
+        new.empty_head(),
+        generation=1,
+        root=mark.root,
+        position=mark.id,
+        size=mark.size,
+        quota_bytes=origin.quota_bytes,
+        retention=origin.retention,
+        fork_of=origin.namespace_id,
+        fork_root=mark.root,
+    )
+    added = transaction.add_namespace(row)
+    if added is None:
+        raise NamespaceExists(new.name)
+    transaction.add_snapshot(to_snapshot(new, added.namespace_id, mark, number=1))

@@ -1,0 +1,167 @@
+"""One namespace, as every use case is given it: whose it is, what it is called, where to ask."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from holdfast.catalog.port import Transaction
+from holdfast.engine.context import Context
+from holdfast.engine.objects import Objects
+from holdfast.errors import (
+    InvalidName,
+    NamespaceNotFound,
+    ObjectMissing,
+    PackMissing,
+    SnapshotExpired,
+    SnapshotNotFound,
+)
+from holdfast.ids import NamespaceId, SnapshotId, TenantId
+from holdfast.model import EMPTY_ROOT, Head, Size, Snapshot
+
+MAX_NAME_CHARS = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Handle:
+    """A namespace by name. It need not exist yet: the first write makes it."""
+
+    context: Context
+    tenant_id: TenantId
+    name: str
+
+    @property
+    def objects(self) -> Objects:
+        """The tenant's objects, to read."""
+        return Objects(self.context, self.tenant_id)
+
+    def find_head(self, transaction: Transaction) -> Head | None:
+        """Returns the head, or None if the namespace does not exist."""
+        return transaction.find_head(self.tenant_id, self.name)
+
+    def get_head(self, transaction: Transaction) -> Head:
+        """Returns the head; raises `NamespaceNotFound`."""
+        head = self.find_head(transaction)
+        if head is None:
+            raise NamespaceNotFound(self.name)
+        return head
+
+    def head_or_empty(self, transaction: Transaction) -> Head:
+        """Returns the head; of a namespace that does not exist yet, that of an empty one."""
+        return self.find_head(transaction) or self.empty_head()
+
+    def ensure(self) -> None:
+        """Makes the namespace if it is not there yet."""
+        with self.context.catalog.read() as transaction:
+            is_there = self.find_head(transaction) is not None
+        if not is_there:
+            with self.context.catalog.write() as transaction:
+                self.lock_or_create(transaction)
+
+    def lock_or_create(self, transaction: Transaction) -> Head:
+        """Returns the head, locked for this write transaction; makes the namespace if needed."""
+        if self.find_head(transaction) is None:
+            # Two first writers: one adds the row, the other finds it.
+            transaction.add_namespace(self.empty_head())
+        return self.lock(transaction)
+
+    def lock(self, transaction: Transaction) -> Head:
+        """Returns the head, locked for this write transaction; raises `NamespaceNotFound`."""
+        locked = transaction.lock_head(self.get_head(transaction).namespace_id)
+        if locked is None or locked.deleted_at is not None:
+            raise NamespaceNotFound(self.name)
+        return locked
+
+    def empty_head(self) -> Head:
+        """Returns the head of a namespace that holds nothing and has no id yet."""
+        return Head(
+            namespace_id=NamespaceId(0),
+            tenant_id=self.tenant_id,
+            name=self.name,
+            generation=0,
+            sequence=0,
+            root=EMPTY_ROOT,
+            position=None,
+            redo=(),
+            size=Size(),
+            created_at=self.context.clock(),
+        )
+
+    def get_snapshot(
+        self, transaction: Transaction, head: Head, snapshot_id: SnapshotId
+    ) -> Snapshot:
+        """Returns a snapshot that can be used; raises if it is unknown, deleted or expired."""
+        snapshot = transaction.find_snapshot(head.namespace_id, snapshot_id)
+        if snapshot is None or snapshot.deleted_at is not None:
+            raise SnapshotNotFound(snapshot_id)
+        if is_expired(self.context, head, snapshot):
+            raise SnapshotExpired(snapshot_id)
+        return dated(self.context, head, snapshot)
+
+
+@contextmanager
+def looking_at(handle: Handle, snapshot: Snapshot) -> Generator[None]:
+    """Makes what looks like damage `SnapshotNotFound`, if the snapshot went while it was used.
+
+    Once it is off the timeline, the collector takes what it alone has held.
+    """
+    try:
+        yield
+    except (ObjectMissing, PackMissing):
+        with handle.context.catalog.read() as transaction:
+            handle.get_snapshot(transaction, handle.get_head(transaction), snapshot.id)
+        raise
+
+
+def expiry_of(context: Context, head: Head, snapshot: Snapshot) -> datetime | None:
+    """Returns when a snapshot's time is over; None if age does not decide.
+
+    A pin keeps it, then its own term counts, then the namespace's policy, then the default.
+    """
+    if snapshot.pinned:
+        return None
+    if snapshot.expires_at is not None:
+        return snapshot.expires_at
+    if head.retention is not None:
+        return None
+    return snapshot.created_at + context.limits.retention
+
+
+def is_expired(context: Context, head: Head, snapshot: Snapshot) -> bool:
+    """Says whether a snapshot's time is over."""
+    expiry = expiry_of(context, head, snapshot)
+    return expiry is not None and expiry <= context.clock()
+
+
+def dated(context: Context, head: Head, snapshot: Snapshot) -> Snapshot:
+    """Returns a snapshot as users see it, with the instant at which its time is over."""
+    return replace(snapshot, expires_at=expiry_of(context, head, snapshot))
+
+
+def check_name(kind: str, name: str) -> str:
+    """Returns the name if it can be used; raises `InvalidName` otherwise."""
+    reason = None
+    if not name:
+        reason = "it is empty"
+    elif len(name) > MAX_NAME_CHARS:
+        reason = f"it has {len(name)} characters, {MAX_NAME_CHARS} is the most"
+    elif not name.isprintable():
+        reason = "it holds a character that cannot be printed"
+    elif name != name.strip():
+        reason = "it begins or ends with a space"
+    elif name in (".", ".."):
+        reason = "it means a directory elsewhere"
+    if reason:
+        raise InvalidName(kind, name, reason=reason)
+    return name
+
+
+def check_text(kind: str, text: str | None, *, max_chars: int) -> str | None:
+    """Returns text that goes into a row; raises `InvalidName` if the row cannot hold it."""
+    if text is None:
+        return None
+    if len(text) > max_chars:
+        raise InvalidName(kind, text, reason=f"it has more than {max_chars} characters")
+    if "\0" in text or any("\ud800" <= c <= "\udfff" for c in text):
+        raise InvalidName(kind, text, reason="it holds a NUL or half a character")
+    return text

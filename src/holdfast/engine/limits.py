@@ -1,0 +1,84 @@
+"""How much is too much, and the check that comes before anything is written."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from holdfast.blobs.port import BlobStore
+from holdfast.catalog.port import Catalog, Transaction
+from holdfast.errors import InvalidValue, QuotaExceeded, StorageFull
+from holdfast.ids import TenantId
+from holdfast.model import Head, Size
+
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What an engine accepts and keeps; the defaults suit one machine."""
+
+    file_bytes: int = 16 * GIB
+    value_bytes: int = 256 * MIB
+    archive_members: int = 2_000_000
+    archive_bytes: int = 64 * GIB
+    """An archive with more members, or a larger one, is refused before it is read."""
+    free_floor_bytes: int = 64 * MIB
+    """Writing stops before the disk has less than this left."""
+    inline_bytes: int = 256 * KIB
+    """A batch of new objects up to this size is stored in the catalog: one fsync, no pack.
+
+    Ten changed files among a million make 75 KB; as a pack they would cost three fsyncs.
+    """
+    retention: timedelta = timedelta(days=30)
+    grace: timedelta = timedelta(days=7)
+    """How long a deleted snapshot or namespace can be brought back."""
+    node_cache_bytes: int = 64 * MIB
+    block_cache_bytes: int = 16 * MIB
+
+
+def check_room(
+    transaction: Transaction,
+    tenant_id: TenantId,
+    *,
+    needed_bytes: int,
+    limits: Limits,
+    places: tuple[Catalog | BlobStore, ...],
+    counts: bool = True,
+) -> None:
+    """Raises `StorageFull` or `QuotaExceeded` if so many more bytes may not be written.
+
+    What is about to replace bytes that are there already does not count against the quota.
+    """
+    for place in places:
+        free = place.free_bytes()
+        if free is not None and free - needed_bytes < limits.free_floor_bytes:
+            message = (
+                f"{needed_bytes} bytes are to be written and {free} are free; "
+                f"{limits.free_floor_bytes} are always kept free"
+            )
+            raise StorageFull(message)
+    quota = transaction.get_tenant_quota(tenant_id) if counts else None
+    if quota is not None:
+        used = transaction.stored_bytes(tenant_id) + transaction.pending_bytes(tenant_id)
+        if used + needed_bytes > quota:
+            raise QuotaExceeded(
+                "the tenant", used_bytes=used, needed_bytes=needed_bytes, quota_bytes=quota
+            )
+
+
+def check_limit(limit: int | None) -> None:
+    """Raises `InvalidValue` for a number of things to list that is below none."""
+    if limit is not None and limit < 0:
+        raise InvalidValue("limit is 0 or more, or None for all")
+
+
+def check_quota(head: Head, more: Size) -> None:
+    """Raises `QuotaExceeded` if the namespace may not grow by so much."""
+    if head.quota_bytes is None or more.bytes <= 0:
+        return
+    if head.size.bytes + more.bytes > head.quota_bytes:
+        raise QuotaExceeded(
+            f"namespace {head.name!r}",
+            used_bytes=head.size.bytes,
+            needed_bytes=more.bytes,
+            quota_bytes=head.quota_bytes,
+        )

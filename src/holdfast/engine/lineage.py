@@ -1,0 +1,78 @@
+"""Where a state came from: the snapshots before it, one step at a time.
+
+A snapshot names its parent, which retention may have taken; then the newest one before it on
+the timeline stands in, so that what is still there can still be reached.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from holdfast.catalog.port import Transaction
+from holdfast.ids import NamespaceId, ObjectId, SnapshotId
+from holdfast.model import Head, Snapshot
+
+
+class Snapshots(Protocol):
+    """Snapshots of one namespace, to look up."""
+
+    def find(self, snapshot_id: SnapshotId) -> Snapshot | None:
+        """Returns a snapshot, or None."""
+        ...
+
+    def find_below(self, number: int) -> Snapshot | None:
+        """Returns the newest snapshot with a smaller number, or None."""
+        ...
+
+
+class Stored:
+    """Snapshots as a transaction sees them."""
+
+    def __init__(self, transaction: Transaction, namespace_id: NamespaceId) -> None:
+        self._transaction = transaction
+        self._namespace_id = namespace_id
+
+    def find(self, snapshot_id: SnapshotId) -> Snapshot | None:
+        """Returns a snapshot, or None."""
+        return self._transaction.find_snapshot(self._namespace_id, snapshot_id)
+
+    def find_below(self, number: int) -> Snapshot | None:
+        """Returns the newest snapshot with a smaller number, or None."""
+        rows = self._transaction.timeline(self._namespace_id, before=number, most=1)
+        return rows[0] if rows else None
+
+
+class Timeline:
+    """Snapshots of a whole timeline that was read already, newest first."""
+
+    def __init__(self, timeline: Sequence[Snapshot]) -> None:
+        self._timeline = timeline
+        self._by_id = {snapshot.id: snapshot for snapshot in timeline}
+
+    def find(self, snapshot_id: SnapshotId) -> Snapshot | None:
+        """Returns a snapshot, or None."""
+        return self._by_id.get(snapshot_id)
+
+    def find_below(self, number: int) -> Snapshot | None:
+        """Returns the newest snapshot with a smaller number, or None."""
+        return next((s for s in self._timeline if s.number < number), None)
+
+
+def previous(snapshots: Snapshots, snapshot: Snapshot) -> Snapshot | None:
+    """Returns the snapshot before this one."""
+    if snapshot.parent is None:
+        return None
+    return snapshots.find(snapshot.parent) or snapshots.find_below(snapshot.number)
+
+
+def before(head: Head, root: ObjectId, snapshots: Snapshots) -> Iterator[Snapshot]:
+    """Yields the snapshots that an undo from this root may go to, nearest first.
+
+    Age does not matter here: what is still on the timeline can be gone back to. Snapshots that
+    were deleted are passed over, but for the one that the head stands on.
+    """
+    at = None if head.position is None else snapshots.find(head.position)
+    while at is not None:
+        is_usable = at.deleted_at is None or at.id == head.position
+        if at.root != root and is_usable:
+            yield at
+        at = previous(snapshots, at)

@@ -1,0 +1,94 @@
+"""Finds every object that something still needs.
+
+Starts from the heads, pending rows, snapshots and fork points of a tenant, and walks maps and
+entries. Each node is visited once, however many snapshots share it.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, Protocol
+
+from holdfast.catalog.port import Transaction
+from holdfast.engine.content import ChunkSource, list_refs
+from holdfast.engine.mergebase import merged_root
+from holdfast.entries import Blob, Submap, decode_entry
+from holdfast.ids import ObjectId, TenantId
+from holdfast.model import EMPTY_MAP, EMPTY_ROOT, Plane, Root
+from holdfast.tree import NodeSource
+
+BATCH: Final = 256
+"""Nodes fetched together."""
+
+
+class Source(NodeSource, ChunkSource, Protocol):
+    """Where roots, nodes and chunks are read from."""
+
+    def get_root(self, root_id: ObjectId) -> Root:
+        """Returns the roots of all planes that one root names."""
+        ...
+
+
+def root_ids(transaction: Transaction, tenant_id: TenantId) -> set[ObjectId]:
+    """Returns every root that a tenant's rows name."""
+    snapshots = transaction.iter_snapshots(tenant_id)
+    roots = {snapshot.root for snapshot in snapshots}
+    roots.update(root for snapshot in snapshots if (root := merged_root(snapshot)) is not None)
+    for head in transaction.iter_heads(tenant_id):
+        roots.add(head.root)
+        if head.fork_root is not None:
+            roots.add(head.fork_root)
+    return roots
+
+
+def pending_entries(transaction: Transaction, tenant_id: TenantId) -> Iterator[bytes]:
+    """Yields the entries of all pending rows of a tenant."""
+    for head in transaction.iter_heads(tenant_id):
+        for _, _, entry in transaction.all_pending(head.namespace_id):
+            if entry is not None:
+                yield entry
+
+
+def mark(source: Source, roots: Iterable[ObjectId], entries: Iterable[bytes]) -> set[ObjectId]:
+    """Returns every object that these roots and entries need."""
+    # Apart: a file may hold the very bytes of a node or root. Marked as its chunk, the node
+    # would pass for visited, and all that it leads to would be lost.
+    top = {root_id for root_id in roots if root_id != EMPTY_ROOT}
+    nodes, chunks = set[ObjectId](), set[ObjectId]()
+    for root_id in top:
+        root = source.get_root(root_id)
+        mark_maps(source, [root.plane(plane) for plane in Plane], nodes, chunks)
+    mark_maps(source, mark_entries(source, entries, chunks), nodes, chunks)
+    return top | nodes | chunks
+
+
+def mark_maps(
+    source: Source, maps: Sequence[ObjectId], nodes: set[ObjectId], chunks: set[ObjectId]
+) -> None:
+    """Adds all that some maps need: their nodes, and the chunks of their entries."""
+    todo = [root for root in maps if root != EMPTY_MAP]
+    while todo:
+        batch, todo = todo[-BATCH:], todo[:-BATCH]
+        batch = [object_id for object_id in dict.fromkeys(batch) if object_id not in nodes]
+        nodes.update(batch)
+        for node in source.get_nodes(batch):
+            if node.level:
+                todo += [ObjectId(v) for v in node.values if v not in nodes]
+            else:
+                todo += mark_entries(source, node.values, chunks)
+
+
+def mark_entries(source: Source, entries: Iterable[bytes], chunks: set[ObjectId]) -> list[ObjectId]:
+    """Adds the chunks that entries need; returns the maps that they name."""
+    maps: list[ObjectId] = []
+    for data in entries:
+        # The tag of an entry is its second byte: most entries need no decoding at all.
+        if data[1] in (_BLOB, _SUBMAP):
+            entry = decode_entry(data)
+            if isinstance(entry, Blob):
+                chunks.update(list_refs(source, entry))
+            elif isinstance(entry, Submap) and entry.root != EMPTY_MAP:
+                maps.append(ObjectId(entry.root))
+    return maps
+
+
+_BLOB: Final = 1
+_SUBMAP: Final = 4

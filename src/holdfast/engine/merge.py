@@ -1,0 +1,162 @@
+"""Brings what a fork changed into the namespace it came from, or the other way round.
+
+Three-way: what both had in common when they last met, what each made of it since. Changes on
+one side are taken, equal changes on both are one, different changes to the same key are a
+conflict. With a conflict nothing is applied, unless `prefer` says which side wins.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from holdfast.catalog.port import Transaction
+from holdfast.engine.advance import Folded, Move, Note, advance, fold, replacing, size_of
+from holdfast.engine.diff import Changes, collect_changes, iter_changes, timeless
+from holdfast.engine.handle import Handle
+from holdfast.engine.limits import check_quota
+from holdfast.engine.mergebase import MERGED_ROOT, common_root
+from holdfast.engine.restore import check_present
+from holdfast.engine.settle import find_clashes, is_directory, keep_emptied, settle
+from holdfast.engine.stage import Withdrawn
+from holdfast.entries import decode_entry
+from holdfast.errors import InvalidValue, MergeConflict
+from holdfast.ids import ObjectId
+from holdfast.model import Head, Kind, Plane, Size, Snapshot
+from holdfast.packs import ObjectKind
+from holdfast.tree import Conflict, NodeSource, apply, merge
+
+Prefer = Literal["ours", "theirs"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergedRoot:
+    """The root that a merge leads to, staged, and how much it holds."""
+
+    root: ObjectId
+    size: Size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeResult:
+    """What a merge did: its snapshot on our timeline, and what changed for us."""
+
+    snapshot: Snapshot
+    changes: Changes
+
+
+def merge_from(
+    handle: Handle, other: Handle, *, prefer: Prefer | None = None, note: Note | None = None
+) -> MergeResult:
+    """Merges another namespace into this one; one of the two must be a fork of the other."""
+    if prefer not in (None, "ours", "theirs"):
+        raise InvalidValue("prefer is 'ours', 'theirs' or left out")
+    shown: list[Changes] = []
+
+    def plan(transaction: Transaction, folded: Folded) -> Move:
+        theirs = fold(transaction, other, other.get_head(transaction), folded.stage)
+        base = common_root(transaction, folded.head, theirs.head)
+        merged = merge_roots(folded, base=base, theirs=theirs.root_id, prefer=prefer)
+        goal = folded.source.get_root(merged.root)
+        shown[:] = [collect_changes(iter_changes(folded.source, folded.root, goal), limit=None)]
+        check_present(handle, transaction, folded, shown[0])
+        grown = Size(0, merged.size.bytes - folded.size.bytes)
+        check_quota(folded.head, grown)
+        marks = replacing(
+            handle,
+            transaction,
+            folded,
+            kind=Kind.MERGE,
+            root=merged.root,
+            size=merged.size,
+            reason=f"before merging {other.name}",
+            note=note or Note(reason=f"merged {other.name}"),
+            detail={
+                "merged": other.name,
+                "merged_id": theirs.head.namespace_id,
+                MERGED_ROOT: theirs.root_id.hex(),
+            },
+        )
+
+        def check(writing: Transaction, _head: Head) -> None:
+            # Until this commits they may not change: their rows keep the content alive that
+            # was just merged.
+            now = writing.lock_head(theirs.head.namespace_id)
+            if now is None or _moment(now) != _moment(theirs.head):
+                raise Withdrawn(f"{other.name!r} changed while it was merged")
+
+        return Move(marks=marks, position=marks[-1].id, exact=True, also=check)
+
+    done = advance(handle, plan)
+    return MergeResult(snapshot=done[-1], changes=shown[0])
+
+
+def merge_roots(
+    folded: Folded, *, base: ObjectId, theirs: ObjectId, prefer: Prefer | None
+) -> MergedRoot:
+    """Merges `theirs` into the folded head, plane by plane; raises `MergeConflict`."""
+    source = folded.source
+    base_root, their_root = source.get_root(base), source.get_root(theirs)
+    roots: dict[str, bytes] = {}
+    conflicts: list[tuple[str, bytes]] = []
+    size = folded.size
+    for plane in Plane:
+        ours = folded.root.plane(plane)
+        merged = merge(source, base_root.plane(plane), ours, their_root.plane(plane))
+        changes, differing = dict(merged.changes), [*filter(_differs, merged.conflicts)]
+        if prefer == "theirs":
+            changes |= {conflict.key: conflict.theirs for conflict in differing}
+        elif prefer is None:
+            conflicts += [(plane.value, conflict.key) for conflict in differing]
+        if plane is Plane.FILES:
+            clashes = find_clashes(source, ours, changes)
+            if prefer is None:
+                conflicts += [(plane.value, key) for key in clashes]
+            elif prefer == "ours":
+                changes = _without_clashes(changes, clashes)
+            changes = _keeping_directories(source, ours, their_root.plane(plane), changes)
+            changes = settle(source, ours, changes)
+        applied = apply(source, ours, changes)
+        folded.stage.add_nodes(applied.nodes)
+        roots[plane.value] = applied.root
+        size += size_of(applied.edits)
+    if conflicts:
+        raise MergeConflict(sorted(set(conflicts)))
+    root = folded.root.replacing(**roots)
+    return MergedRoot(root=folded.stage.add(root.encode(), ObjectKind.NODE), size=size)
+
+
+def _moment(head: Head) -> tuple[int, int, datetime | None]:
+    return head.generation, head.sequence, head.deleted_at
+
+
+def _differs(conflict: Conflict) -> bool:
+    """Says whether the two sides differ in more than the time at which each wrote the same."""
+    if conflict.ours is None or conflict.theirs is None:
+        return True
+    return timeless(decode_entry(conflict.ours)) != timeless(decode_entry(conflict.theirs))
+
+
+def _without_clashes(
+    changes: dict[bytes, bytes | None], clashes: list[bytes]
+) -> dict[bytes, bytes | None]:
+    """Returns the changes that do not stand in the way of what is ours."""
+    return {
+        key: entry
+        for key, entry in changes.items()
+        if not any(
+            key == clash or key.startswith(clash + b"/") or clash.startswith(key + b"/")
+            for clash in clashes
+        )
+    }
+
+
+def _keeping_directories(
+    source: NodeSource, ours: ObjectId, theirs: ObjectId, changes: dict[bytes, bytes | None]
+) -> dict[bytes, bytes | None]:
+    """Returns the changes, so that a directory that both sides have stays one.
+
+    Each side may have deleted a part of what was in it; neither has deleted the directory.
+    """
+    return keep_emptied(
+        source, ours, changes, stays=lambda folder: is_directory(source, theirs, folder)
+    )

@@ -1,0 +1,326 @@
+"""One agent's world, as its user holds it: files, store, and a timeline over both.
+
+A thin face: each method is one use case, in the module of its name.
+"""
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from os import PathLike as OsPathLike
+
+from holdfast.engine import archives, merge, restore, retention, snapshots, undo
+from holdfast.engine.advance import Note
+from holdfast.engine.archives import Imported
+from holdfast.engine.collect import Progress, no_progress
+from holdfast.engine.diff import Changes, collect_changes, iter_changes, text_diff
+from holdfast.engine.editing import Files
+from holdfast.engine.files import FilesReader, Opened
+from holdfast.engine.fork import fork
+from holdfast.engine.handle import Handle, check_name, looking_at
+from holdfast.engine.merge import MergeResult, Prefer
+from holdfast.engine.paths import PathLike, to_key
+from holdfast.engine.restore import SHOWN, Restored
+from holdfast.engine.retention import Policy
+from holdfast.engine.stage import StagedObjects
+from holdfast.engine.storeplane import Store, StoreReader
+from holdfast.engine.view import View
+from holdfast.errors import InvalidValue, shorten
+from holdfast.ids import SnapshotId
+from holdfast.model import Plane, Root, Size, Snapshot
+
+SnapshotLike = Snapshot | str
+"""A snapshot, its id, a unique beginning of the id, `latest`, `@` or `@-n`."""
+
+
+class Moment:
+    """A namespace as one snapshot shows it, to read."""
+
+    def __init__(self, handle: Handle, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        self.files = FilesReader(_opened_at(handle, snapshot, Plane.FILES))
+        self.store = StoreReader(_opened_at(handle, snapshot, Plane.STORE))
+
+
+class Namespace:
+    """One agent's world. It begins to exist with its first write or snapshot."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+        self.files = Files(handle, _opened_head(handle, Plane.FILES))
+        self.store = Store(handle, _opened_head(handle, Plane.STORE))
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return self._handle.name
+
+    def __repr__(self) -> str:
+        return f"Namespace({self.name!r})"
+
+    # Snapshots
+
+    def snapshot(
+        self,
+        label: str | None = None,
+        *,
+        reason: str | None = None,
+        actor: str | None = None,
+        task_id: str | None = None,
+        trace_id: str | None = None,
+        pin: bool = False,
+        expires_in: timedelta | None = None,
+        expected: SnapshotLike | None = None,
+    ) -> Snapshot:
+        """Captures everything as it is now, in one atomic step.
+
+        With `expected`, only if the head still shows that snapshot; else raises `HeadMoved`.
+        """
+        note = Note(
+            label=label,
+            reason=reason,
+            actor=actor,
+            task_id=task_id,
+            trace_id=trace_id,
+            pin=pin,
+            expires_in=expires_in,
+        )
+        return snapshots.take(self._handle, note, expected=self._id(expected))
+
+    def timeline(self, *, limit: int | None = None, before: int | None = None) -> list[Snapshot]:
+        """Returns the snapshots, newest first; `before` continues below a `number`."""
+        return snapshots.timeline(self._handle, limit=limit, before=before)
+
+    def get_snapshot(self, snapshot: SnapshotLike) -> Snapshot:
+        """Returns one snapshot as it is on the timeline now."""
+        name = snapshot.id if isinstance(snapshot, Snapshot) else snapshot
+        return snapshots.find(self._handle, name)
+
+    def at(self, snapshot: SnapshotLike) -> Moment:
+        """Returns the namespace as a snapshot shows it, to read."""
+        return Moment(self._handle, self.get_snapshot(snapshot))
+
+    def is_dirty(self) -> bool:
+        """Says whether there are changes that no snapshot holds yet."""
+        with self._handle.context.catalog.read() as transaction:
+            head = self._handle.find_head(transaction)
+            return head is not None and transaction.count_pending(head.namespace_id) > 0
+
+    def size(self) -> Size:
+        """Returns how much the head holds: entries over all planes, and their bytes."""
+        with self._handle.context.catalog.read() as transaction:
+            return self._handle.head_or_empty(transaction).size
+
+    # Going back, and forth
+
+    def restore(
+        self,
+        snapshot: SnapshotLike,
+        *,
+        planes: Sequence[Plane | str] | None = None,
+        paths: Sequence[PathLike] | None = None,
+        dry_run: bool = False,
+        limit: int | None = SHOWN,
+        reason: str | None = None,
+        actor: str | None = None,
+        expected: SnapshotLike | None = None,
+    ) -> Restored:
+        """Brings a snapshot back: all planes, some, or the files that match some paths.
+
+        What is there now is kept as a snapshot first. `dry_run` says what would change and
+        changes nothing. At most `limit` changes are listed; None lists all.
+        """
+        return restore.restore(
+            self._handle,
+            self.get_snapshot(snapshot),
+            planes=_planes(planes),
+            paths=paths,
+            dry_run=dry_run,
+            limit=limit,
+            note=Note(reason=reason, actor=actor),
+            expected=self._id(expected),
+        )
+
+    def undo(self, operation: SnapshotLike | None = None) -> Restored:
+        """Takes the last change back; with an operation, what that one changed."""
+        if operation is None:
+            return undo.undo(self._handle)
+        return undo.revert(self._handle, self.get_snapshot(operation))
+
+    def redo(self) -> Restored:
+        """Takes the last undo back."""
+        return undo.redo(self._handle)
+
+    # Comparing
+
+    def diff(
+        self,
+        old: SnapshotLike | None = None,
+        new: SnapshotLike | None = None,
+        *,
+        planes: Sequence[Plane | str] | None = None,
+        limit: int | None = None,
+    ) -> Changes:
+        """Returns what leads from one snapshot to another.
+
+        Without `new`, to what is there now; without `old`, from the snapshot that the head
+        stands on.
+        """
+        chosen = _planes(planes) or tuple(Plane)
+        with self._roots(old, new) as (source, before, after):
+            return collect_changes(iter_changes(source, before, after, planes=chosen), limit=limit)
+
+    def text_diff(
+        self,
+        path: PathLike,
+        old: SnapshotLike | None = None,
+        new: SnapshotLike | None = None,
+        *,
+        context_lines: int = 3,
+    ) -> str:
+        """Returns a unified diff of one file between two moments; empty if nothing differs."""
+        key = to_key(path)
+        with self._roots(old, new) as (source, before, after):
+            for change in iter_changes(source, before, after, planes=[Plane.FILES]):
+                if change.key == key:
+                    return text_diff(source, change, context_lines=context_lines)
+        return ""
+
+    # Branching
+
+    def fork(self, name: str, *, at: SnapshotLike | None = None) -> "Namespace":
+        """Makes a new namespace with the same content, as it is now or was at a snapshot."""
+        new = self._sibling(name)
+        snapshot = None if at is None else self.get_snapshot(at)
+        fork(self._handle, new, at=snapshot)
+        return Namespace(new)
+
+    def merge(self, other: "Namespace | str", *, prefer: Prefer | None = None) -> MergeResult:
+        """Brings in what a fork of this namespace (or its origin) has changed.
+
+        Raises `MergeConflict`, with nothing applied, where both changed the same thing; with
+        `prefer`, that side wins.
+        """
+        name = other.name if isinstance(other, Namespace) else other
+        return merge.merge_from(self._handle, self._sibling(name), prefer=prefer)
+
+    # Keeping and forgetting
+
+    def pin(self, snapshot: SnapshotLike) -> Snapshot:
+        """Keeps a snapshot until it is unpinned."""
+        return snapshots.pin(self._handle, self.get_snapshot(snapshot).id, pinned=True)
+
+    def unpin(self, snapshot: SnapshotLike) -> Snapshot:
+        """Lets a snapshot expire again, a full term from now."""
+        return snapshots.pin(self._handle, self.get_snapshot(snapshot).id, pinned=False)
+
+    def set_label(self, snapshot: SnapshotLike, label: str | None) -> Snapshot:
+        """Gives a snapshot another label."""
+        return snapshots.set_label(self._handle, self.get_snapshot(snapshot).id, label)
+
+    def delete_snapshot(self, snapshot: SnapshotLike) -> None:
+        """Takes a snapshot off the timeline; `recover_snapshot` brings it back for a while."""
+        snapshots.delete(self._handle, self.get_snapshot(snapshot).id)
+
+    def recover_snapshot(self, snapshot_id: str) -> Snapshot:
+        """Brings a deleted snapshot back during the grace period."""
+        return snapshots.recover(self._handle, SnapshotId(snapshot_id))
+
+    def set_retention(
+        self, *, keep_last: int = 0, keep_daily: int = 0, keep_weekly: int = 0
+    ) -> Policy:
+        """Sets which snapshots `forget` keeps; all at 0 means that only age decides."""
+        policy = Policy(keep_last=keep_last, keep_daily=keep_daily, keep_weekly=keep_weekly)
+        retention.set_policy(self._handle, policy)
+        return policy
+
+    def forget(self, *, policy: Policy | None = None, dry_run: bool = False) -> list[Snapshot]:
+        """Takes expired snapshots, and those that the policy does not keep, off the timeline."""
+        return retention.forget(self._handle, policy=policy, dry_run=dry_run)
+
+    def set_quota(self, quota_bytes: int | None) -> None:
+        """Limits how many content bytes the head may hold; None takes the limit away."""
+        if quota_bytes is not None and quota_bytes < 0:
+            raise InvalidValue("a quota is 0 or more bytes")
+        with self._handle.context.catalog.write() as transaction:
+            head = self._handle.lock_or_create(transaction)
+            transaction.set_namespace_quota(head.namespace_id, quota_bytes)
+
+    # Moving
+
+    def export(
+        self,
+        target: str | OsPathLike[str],
+        *,
+        snapshot: SnapshotLike | None = None,
+        progress: Progress = no_progress,
+    ) -> int:
+        """Writes a snapshot, or what is there now, to a tar file; returns its entries."""
+        chosen = None if snapshot is None else self.get_snapshot(snapshot)
+        return archives.export(self._handle, target, snapshot=chosen, progress=progress)
+
+    def import_(
+        self, source: str | OsPathLike[str], *, progress: Progress = no_progress
+    ) -> Imported:
+        """Replaces the content by that of an exported tar file, which is not trusted.
+
+        What is there now is kept as a snapshot first; `undo` brings it back.
+        """
+        return archives.import_(self._handle, source, progress=progress)
+
+    # Inside
+
+    @contextmanager
+    def _roots(
+        self, old: SnapshotLike | None, new: SnapshotLike | None
+    ) -> Generator[tuple[StagedObjects, Root, Root]]:
+        before = None if old is None else self.get_snapshot(old)
+        after = None if new is None else self.get_snapshot(new)
+        with restore.folded_head(self._handle) as (_, folded):
+            source = folded.source
+            base = before.root if before else folded.head.root
+            goal = after.root if after else folded.root_id
+            yield source, source.get_root(base), source.get_root(goal)
+
+    def _sibling(self, name: str) -> Handle:
+        check_name("namespace", name)
+        return Handle(self._handle.context, self._handle.tenant_id, name)
+
+    def _id(self, snapshot: SnapshotLike | None) -> SnapshotId | None:
+        # A snapshot at hand is compared by its id: it may be past its time and still the head's.
+        if snapshot is None or isinstance(snapshot, Snapshot):
+            return None if snapshot is None else snapshot.id
+        return self.get_snapshot(snapshot).id
+
+
+def _planes(planes: Sequence[Plane | str] | None) -> tuple[Plane, ...] | None:
+    if planes is None:
+        return None
+    if not planes:
+        raise InvalidValue("nothing is selected: name at least one plane")
+    try:
+        chosen = {Plane(plane) for plane in planes}
+        return tuple(plane for plane in Plane if plane in chosen)
+    except ValueError as exc:
+        named = ", ".join(shorten(str(plane)) for plane in planes[:3])
+        message = f"{named} is not a choice of planes: there are {', '.join(Plane)}"
+        raise InvalidValue(message) from exc
+
+
+def _opened_head(handle: Handle, plane: Plane) -> Opened:
+    @contextmanager
+    def opened() -> Generator[View]:
+        with handle.context.catalog.read() as transaction:
+            head = handle.head_or_empty(transaction)
+            yield View.of_head(handle.objects, transaction, head, plane)
+
+    return opened
+
+
+def _opened_at(handle: Handle, snapshot: Snapshot, plane: Plane) -> Opened:
+    @contextmanager
+    def opened() -> Generator[View]:
+        with looking_at(handle, snapshot), handle.context.catalog.read() as transaction:
+            objects = handle.objects.bound(transaction)
+            yield View(objects, objects.get_root(snapshot.root).plane(plane))
+
+    return opened

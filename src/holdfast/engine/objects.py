@@ -1,0 +1,115 @@
+"""Reads objects by their name, and proves each one on the way.
+
+An object is found through the index, read with its block from a pack, cut out and re-hashed:
+bytes that do not hash to their name are an error, never an answer. Nodes are cached decoded,
+because a snapshot or a diff looks at the upper ones again and again.
+"""
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+
+from holdfast.catalog.port import Located, Transaction
+from holdfast.engine.context import Context
+from holdfast.errors import Damaged, ObjectMissing, PackDamaged, PackMissing
+from holdfast.ids import ObjectId, TenantId
+from holdfast.model import EMPTY_ROOT, Root
+from holdfast.packs import cut, read_block
+from holdfast.tree import Node, decode_node
+
+
+class Objects:
+    """One tenant's objects, to read.
+
+    Bound to a transaction, it looks things up there and needs no second connection; unbound,
+    it opens a short transaction for each batch, so that a slow reader holds none open.
+    """
+
+    def __init__(
+        self, context: Context, tenant_id: TenantId, transaction: Transaction | None = None
+    ) -> None:
+        self._context = context
+        self._tenant_id = tenant_id
+        self._transaction = transaction
+
+    def bound(self, transaction: Transaction) -> "Objects":
+        """Returns the same objects, looked up in this transaction."""
+        return Objects(self._context, self._tenant_id, transaction)
+
+    def unbound(self) -> "Objects":
+        """Returns the same objects, looked up as they are when they are asked for."""
+        return Objects(self._context, self._tenant_id)
+
+    def get_root(self, root_id: ObjectId) -> Root:
+        """Returns the roots of all planes that one root names."""
+        if root_id == EMPTY_ROOT:
+            return Root()
+        return Root.decode(self.get(root_id))
+
+    def get(self, object_id: ObjectId) -> bytes:
+        """Returns one object's bytes."""
+        return self.get_many([object_id])[object_id]
+
+    def get_many(self, object_ids: Sequence[ObjectId]) -> dict[ObjectId, bytes]:
+        """Returns the bytes of each object; raises for one that is missing or damaged."""
+        found = {
+            located.placement.object_id: self._read(located) for located in self._locate(object_ids)
+        }
+        for object_id in object_ids:
+            if object_id not in found:
+                raise ObjectMissing(object_id)
+        return found
+
+    def get_nodes(self, ids: Sequence[ObjectId], /) -> list[Node]:
+        """Returns map nodes in the order asked for."""
+        cache, tenant_id = self._context.nodes, self._tenant_id
+        nodes = {i: cache.find((tenant_id, i)) for i in ids}
+        missing = [i for i, node in nodes.items() if node is None]
+        if missing:
+            for object_id, data in self.get_many(missing).items():
+                node = nodes[object_id] = decode_node(data)
+                # Decoded, a node takes about three times its encoded bytes.
+                cache.put((tenant_id, object_id), node, size=3 * len(data))
+        return [node for i in ids if (node := nodes[i]) is not None]
+
+    def _locate(self, object_ids: Sequence[ObjectId]) -> Iterable[Located]:
+        if self._transaction is not None:
+            return self._transaction.locate(self._tenant_id, object_ids).values()
+        with self._context.catalog.read() as transaction:
+            return transaction.locate(self._tenant_id, object_ids).values()
+
+    def _read(self, located: Located) -> bytes:
+        try:
+            return self._cut(located)
+        except PackMissing:
+            # The collector may have moved the object to another pack since we looked.
+            return self._cut(self._relocated(located))
+
+    def _cut(self, located: Located) -> bytes:
+        key = (located.pack, located.placement.block_offset)
+        cached = self._context.blocks.find(key)
+        if cached is not None:
+            # One that is damaged in the cache may since have been repaired on the disk.
+            with suppress(Damaged):
+                return cut(cached, located.placement, pack=located.pack)
+        block = self._block(located)
+        data = cut(block, located.placement, pack=located.pack)
+        self._context.blocks.put(key, block, size=len(block))
+        return data
+
+    def _relocated(self, located: Located) -> Located:
+        object_id = located.placement.object_id
+        with self._context.catalog.read() as transaction:
+            again = transaction.locate(self._tenant_id, [object_id]).get(object_id)
+        if again is None or again.pack == located.pack:
+            raise PackMissing(located.pack)
+        return again
+
+    def _block(self, located: Located) -> bytes:
+        placement, stored = located.placement, located.block
+        if stored is None:
+            if placement.block_offset < 0 or placement.block_size < 0:
+                raise PackDamaged(located.pack, reason="the index points outside of it")
+            stored = self._context.blobs.get(
+                located.pack, start=placement.block_offset, length=placement.block_size
+            )
+        return read_block(stored, pack=located.pack)

@@ -1,0 +1,83 @@
+"""Paths inside a namespace: bytes that can never lead out of it.
+
+A path is relative, has no empty, `.` or `..` part and no NUL, and is short enough for the
+file systems we know. It is checked once, here, before it becomes a key. Names are bytes, so
+that what is not UTF-8 survives; text is encoded as UTF-8, with `surrogateescape` so that names
+that Python decoded from a file system come back as they were.
+"""
+
+import os
+from collections.abc import Iterator
+from typing import Final
+
+from holdfast.errors import InvalidPath
+
+MAX_PATH_BYTES: Final = 4095
+"""PATH_MAX of Linux, less the NUL that ends a path there."""
+
+MAX_NAME_BYTES: Final = 255
+"""NAME_MAX of the file systems in use."""
+
+PathLike = str | bytes | os.PathLike[str] | os.PathLike[bytes]
+
+
+def to_key(path: PathLike) -> bytes:
+    """Returns the key of a path; raises `InvalidPath` for one that is unsafe or unusable."""
+    key = to_bytes(path)
+    reason = _fault(key)
+    if reason:
+        raise InvalidPath(key, reason=reason)
+    return key
+
+
+def to_folder(path: PathLike) -> bytes:
+    """Returns the key of a directory; the empty path, `.` and `/`-ended forms are allowed."""
+    raw = os.fspath(path)
+    if raw in ("", ".", b"", b"."):
+        return b""
+    return to_key(raw[:-1] if raw[-1:] in ("/", b"/") and len(raw) > 1 else raw)
+
+
+def to_bytes(path: PathLike) -> bytes:
+    """Returns a path's bytes, unchecked; raises `InvalidPath` for text that has none."""
+    raw = os.fspath(path)
+    if isinstance(raw, bytes):
+        return raw
+    try:
+        return raw.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as exc:
+        raise InvalidPath(repr(raw), reason="it holds half a character") from exc
+
+
+def to_text(key: bytes) -> str:
+    """Returns a key as text; bytes that are not UTF-8 become lone surrogates, as in `os`."""
+    return key.decode("utf-8", "surrogateescape")
+
+
+def ancestors(key: bytes) -> Iterator[bytes]:
+    """Yields the directories above a path, outermost first."""
+    at = key.find(b"/")
+    while at != -1:
+        yield key[:at]
+        at = key.find(b"/", at + 1)
+
+
+def parent_of(key: bytes) -> bytes:
+    """Returns the directory a path lies in; empty for the root."""
+    return key.rpartition(b"/")[0]
+
+
+def _fault(key: bytes) -> str | None:
+    """Returns what is wrong with a key, or None."""
+    names = key.split(b"/")
+    faults = {
+        "it is empty": not key,
+        "it is absolute": key.startswith(b"/"),
+        "it holds a NUL byte": b"\0" in key,
+        f"it is longer than {MAX_PATH_BYTES} bytes": len(key) > MAX_PATH_BYTES,
+        "it leads upwards ('..')": b".." in names,
+        "it has an empty or '.' part": b"" in names or b"." in names,
+        f"a name in it is longer than {MAX_NAME_BYTES} bytes": len(max(names, key=len))
+        > MAX_NAME_BYTES,
+    }
+    return next((reason for reason, is_so in faults.items() if is_so), None)

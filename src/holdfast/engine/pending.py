@@ -1,0 +1,76 @@
+"""Writes pending rows: the only way in which a plane changes between two snapshots.
+
+One transaction locks the head, computes the new rows from what it then sees, checks quota and
+free space, and writes them together with the objects they refer to. Two writers of one
+namespace take turns, so neither can overwrite what it has not seen.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from holdfast.engine.handle import Handle
+from holdfast.engine.limits import check_quota, check_room
+from holdfast.engine.stage import Stage, Withdrawn
+from holdfast.engine.view import View
+from holdfast.entries import decode_entry
+from holdfast.errors import Busy
+from holdfast.model import Plane, Size
+
+ATTEMPTS: Final = 3
+"""Times a write is made, should the collector take an object that it was about to reuse, or the
+database ask one of two writers of the same content to step back."""
+
+Rows = Mapping[bytes, bytes | None]
+Compute = Callable[[View], Rows]
+
+
+def change(handle: Handle, plane: Plane, prepare: Callable[[Stage], Compute]) -> None:
+    """Stages content with `prepare`, then writes the rows that its result computes."""
+    for attempt in range(ATTEMPTS):
+        with Stage(handle.context, handle.tenant_id) as stage:
+            compute = prepare(stage)
+            stage.seal()
+            try:
+                _write(handle, plane, stage, compute)
+            except (Withdrawn, Busy) as exc:
+                if attempt == ATTEMPTS - 1:
+                    raise Busy(str(exc)) from exc
+                continue
+            stage.keep()
+            return
+
+
+def change_rows(handle: Handle, plane: Plane, compute: Compute) -> None:
+    """Writes rows that need no new objects."""
+    _write(handle, plane, None, compute)
+
+
+def _write(handle: Handle, plane: Plane, stage: Stage | None, compute: Compute) -> None:
+    context = handle.context
+    with context.catalog.write() as transaction:
+        head = handle.lock_or_create(transaction)
+        view = View.of_head(handle.objects, transaction, head, plane)
+        rows = compute(view)
+        if not rows:
+            return
+        more = _growth(view, rows)
+        check_quota(head, more)
+        if more.bytes > 0 or more.entries > 0:
+            # What only deletes is let through: it is how room is made.
+            check_room(
+                transaction,
+                handle.tenant_id,
+                needed_bytes=sum(len(key) + len(entry or b"") for key, entry in rows.items()),
+                limits=context.limits,
+                places=(context.catalog,),
+            )
+        if stage is not None:
+            stage.record(transaction)
+        sequence = transaction.advance_sequence(head.namespace_id, more=more)
+        transaction.put_pending(head.namespace_id, plane, rows.items(), sequence=sequence)
+
+
+def _growth(view: View, rows: Rows) -> Size:
+    old = [decode_entry(entry).size for entry in view.get_many(sorted(rows)).values()]
+    new = [decode_entry(entry).size for entry in rows.values() if entry is not None]
+    return Size(len(new) - len(old), sum(new) - sum(old))

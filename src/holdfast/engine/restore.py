@@ -1,0 +1,255 @@
+"""Brings an earlier moment back, and loses nothing doing so.
+
+What was there becomes a snapshot first (if no snapshot holds it yet), then the head moves to
+the chosen state: one transaction, constant time, all planes or none. The answer says what
+changed, how to get back, and that what is now stored is what was asked for.
+"""
+
+import fnmatch
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from holdfast.catalog.port import Transaction
+from holdfast.engine.advance import Folded, Move, Note, advance, fold, replacing, size_of
+from holdfast.engine.content import content_refs
+from holdfast.engine.diff import Changes, collect_changes, iter_changes, to_change
+from holdfast.engine.handle import Handle, looking_at
+from holdfast.engine.limits import check_limit
+from holdfast.engine.objects import Objects
+from holdfast.engine.paths import PathLike, to_bytes, to_folder, to_text
+from holdfast.engine.settle import is_directory, keep_emptied, settle
+from holdfast.engine.stage import Stage
+from holdfast.entries import Blob
+from holdfast.errors import Damaged, InvalidValue, ObjectMissing, PackDamaged
+from holdfast.ids import ObjectId, SnapshotId
+from holdfast.model import EMPTY_MAP, Kind, Plane, Root, Size, Snapshot
+from holdfast.packs import ObjectKind
+from holdfast.tree import apply, diff
+
+SHOWN: Final = 1000
+"""Changes that an answer lists unless more are asked for: it stays constant in time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restored:
+    """What a restore did, or with `dry_run` would do."""
+
+    target: SnapshotId
+    """The snapshot that was brought back."""
+    snapshot: Snapshot | None
+    """The new snapshot on the timeline; None after a dry run."""
+    safety_id: SnapshotId | None
+    """The snapshot that keeps what was pending; None if nothing was."""
+    root: ObjectId
+    changes: Changes
+    verified: bool
+    """Whether the stored result was read back and is what was asked for."""
+    dry_run: bool = False
+
+
+def restore(
+    handle: Handle,
+    target: Snapshot,
+    *,
+    planes: Sequence[Plane] | None = None,
+    paths: Sequence[PathLike] | None = None,
+    dry_run: bool = False,
+    limit: int | None = SHOWN,
+    note: Note | None = None,
+    expected: SnapshotId | None = None,
+) -> Restored:
+    """Brings a snapshot back: all of it, some planes, or the files that match some paths."""
+    check_limit(limit)
+    _check_selection(planes, paths)
+    chosen = tuple(Plane) if planes is None else tuple(planes)
+    selects = None if paths is None else path_filter(paths)
+    shown: list[Changes] = []
+
+    def plan(transaction: Transaction, folded: Folded) -> Move:
+        # As many are looked at as are listed by default, also when fewer are asked for.
+        most = None if limit is None else max(limit, SHOWN)
+        root_id, size, changes = _aim(folded, target, chosen, selects, most)
+        check_present(handle, transaction, folded, changes)
+        shown[:] = [changes if limit is None else _first(changes, limit)]
+        marks = replacing(
+            handle,
+            transaction,
+            folded,
+            kind=Kind.RESTORE,
+            root=root_id,
+            size=size,
+            reason=f"before restoring {target.id}",
+            target=target.id,
+            note=note,
+            detail=_detail(planes, paths),
+        )
+        return Move(marks=marks, position=marks[-1].id, needs=[target.id], exact=True)
+
+    if dry_run:
+        with looking_at(handle, target), folded_head(handle) as (transaction, folded):
+            move = plan(transaction, folded)
+        return _answer(target, move.marks[-1].root, shown[0], None, None, verified=False)
+    with looking_at(handle, target):
+        done = advance(handle, plan, expected=expected)
+    safety_id = done[0].id if len(done) > 1 else None
+    is_proven = prove(handle, done[-1])
+    return _answer(target, done[-1].root, shown[0], done[-1], safety_id, verified=is_proven)
+
+
+@contextmanager
+def folded_head(handle: Handle) -> Generator[tuple[Transaction, Folded]]:
+    """Opens the head with what is pending folded in, to look at; nothing is stored."""
+    context = handle.context
+    with Stage(context, handle.tenant_id) as stage, context.catalog.read() as transaction:
+        head = handle.head_or_empty(transaction)
+        yield transaction, fold(transaction, handle, head, stage)
+
+
+def prove(handle: Handle, snapshot: Snapshot) -> bool:
+    """Reads back what was committed, past every cache, and says whether it is what was meant.
+
+    The row on the timeline, the head, the root object and the top of each map: all of them are
+    found by their names and hash to them.
+    """
+    context = handle.context
+    with context.catalog.read() as transaction:
+        row = transaction.find_snapshot(snapshot.namespace_id, snapshot.id)
+        head = transaction.find_head_by_id(snapshot.namespace_id)
+        if row is None or head is None or row.root != snapshot.root:
+            return False
+        if head.generation == snapshot.number and head.root != snapshot.root:
+            return False
+        objects = Objects(context.without_caches(), handle.tenant_id, transaction)
+        try:
+            root = objects.get_root(row.root)
+            tops = [root.plane(plane) for plane in Plane if root.plane(plane) != EMPTY_MAP]
+            objects.get_nodes(tops)
+        except Damaged:
+            return False
+    return True
+
+
+def path_filter(paths: Sequence[PathLike]) -> Callable[[bytes], bool]:
+    """Returns a test for keys: equal to a path, below it, or matching it as a glob."""
+    tests: list[Callable[[bytes], bool]] = []
+    for path in paths:
+        key = to_folder(path)
+        if not key:
+            return lambda _name: True
+        # Also where it looks like a pattern: `[id].tsx` is a file that somebody may mean.
+        tests.append(lambda name, key=key: name == key or name.startswith(key + b"/"))
+        if any(char in key for char in b"*?["):
+            tests.append(lambda name, pattern=key: fnmatch.fnmatchcase(name, pattern))
+    return lambda name: any(test(name) for test in tests)
+
+
+def _check_selection(planes: Sequence[Plane] | None, paths: Sequence[PathLike] | None) -> None:
+    if isinstance(paths, str):
+        raise InvalidValue("paths is a list of paths, not one: each letter would be a path")
+    if paths is not None and planes is not None and list(planes) != [Plane.FILES]:
+        raise InvalidValue("paths select files: leave planes out, or name files alone")
+    if (planes is not None and not planes) or (paths is not None and not paths):
+        raise InvalidValue("nothing is selected: name at least one plane or path")
+
+
+def _aim(
+    folded: Folded,
+    target: Snapshot,
+    planes: Sequence[Plane],
+    selects: Callable[[bytes], bool] | None,
+    limit: int | None,
+) -> tuple[ObjectId, Size, Changes]:
+    """Returns the root to move to, its size, and what changes on the way."""
+    goal = folded.source.get_root(target.root)
+    if selects is not None:
+        return _aim_at_paths(folded, goal, selects, limit)
+    found = iter_changes(folded.source, folded.root, goal, planes=planes)
+    changes = collect_changes(found, limit=limit)
+    if set(planes) == set(Plane):
+        return target.root, target.size, changes
+    root = folded.root.replacing(**{plane.value: goal.plane(plane) for plane in planes})
+    size = folded.size
+    for plane in planes:
+        size += size_of([*diff(folded.source, folded.root.plane(plane), goal.plane(plane))])
+    return folded.stage.add(root.encode(), ObjectKind.NODE), size, changes
+
+
+def _aim_at_paths(
+    folded: Folded, goal: Root, selects: Callable[[bytes], bool], limit: int | None
+) -> tuple[ObjectId, Size, Changes]:
+    old = folded.root.plane(Plane.FILES)
+    edits = [e for e in diff(folded.source, old, goal.plane(Plane.FILES)) if selects(e.key)]
+
+    def stays(folder: bytes) -> bool:
+        return not selects(folder) or is_directory(folded.source, goal.plane(Plane.FILES), folder)
+
+    wanted = {edit.key: edit.new for edit in edits}
+    wanted = keep_emptied(folded.source, old, wanted, stays=stays)
+    wanted = settle(folded.source, old, wanted)
+    applied = apply(folded.source, old, wanted)
+    folded.stage.add_nodes(applied.nodes)
+    root = folded.root.replacing(files=applied.root)
+    found = (to_change(Plane.FILES, edit) for edit in applied.edits)
+    changes = collect_changes((change for change in found if change), limit=limit)
+    size = folded.size + size_of(applied.edits)
+    return folded.stage.add(root.encode(), ObjectKind.NODE), size, changes
+
+
+def check_present(
+    handle: Handle, transaction: Transaction, folded: Folded, changes: Changes
+) -> None:
+    """Raises before anything is changed if what is to be brought back is not there."""
+    wanted = [*_objects_of(folded, changes)]
+    located = transaction.locate(handle.tenant_id, wanted)
+    ends: dict[str, int] = {}
+    for object_id in wanted:
+        if object_id not in located:
+            raise ObjectMissing(object_id)
+        found = located[object_id]
+        if found.block is None:
+            end = found.placement.block_offset + found.placement.block_size
+            ends[found.pack] = max(end, ends.get(found.pack, 0))
+    for pack, end in ends.items():
+        if handle.context.blobs.size(pack) < end:
+            raise PackDamaged(pack, reason="it is shorter than what it should hold")
+
+
+def _first(changes: Changes, limit: int) -> Changes:
+    return Changes(changes.items[:limit], changes.truncated or len(changes) > limit)
+
+
+def _objects_of(folded: Folded, changes: Changes) -> Iterator[ObjectId]:
+    for change in changes:
+        if isinstance(change.new, Blob):
+            yield from (object_id for object_id, _ in content_refs(folded.source, change.new))
+
+
+def _detail(planes: Sequence[Plane] | None, paths: Sequence[PathLike] | None) -> dict[str, object]:
+    detail: dict[str, object] = {}
+    if planes is not None:
+        detail["planes"] = [plane.value for plane in planes]
+    if paths is not None:
+        detail["paths"] = [to_text(to_bytes(path)) for path in paths]
+    return detail
+
+
+def _answer(
+    target: Snapshot,
+    root: ObjectId,
+    changes: Changes,
+    snapshot: Snapshot | None,
+    safety_id: SnapshotId | None,
+    *,
+    verified: bool,
+) -> Restored:
+    return Restored(
+        target=target.id,
+        snapshot=snapshot,
+        safety_id=safety_id,
+        root=root,
+        changes=changes,
+        verified=verified,
+        dry_run=snapshot is None,
+    )

@@ -1,0 +1,152 @@
+"""Takes snapshots, and answers questions about a timeline.
+
+A snapshot folds what is pending into the maps and writes one row: its cost follows what
+changed since the last one, never what is there.
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+
+from holdfast.catalog.port import Transaction
+from holdfast.engine.advance import MAX_LABEL_CHARS, Folded, Mark, Move, Note, advance
+from holdfast.engine.handle import Handle, check_text, dated, is_expired
+from holdfast.engine.limits import check_limit
+from holdfast.engine.lineage import Stored, previous
+from holdfast.errors import Conflict, SnapshotNotFound
+from holdfast.ids import SnapshotId
+from holdfast.model import Head, Kind, Snapshot
+
+
+def take(handle: Handle, note: Note, *, expected: SnapshotId | None = None) -> Snapshot:
+    """Takes a snapshot of all planes; makes the namespace if it is not there yet."""
+    snapshot_id = handle.context.ids.snapshot()
+
+    def plan(_transaction: Transaction, folded: Folded) -> Move:
+        head = folded.head
+        mark = Mark(
+            id=snapshot_id,
+            kind=Kind.SNAPSHOT,
+            root=folded.root_id,
+            size=folded.size,
+            parent=head.position,
+            note=note,
+        )
+        # A snapshot of what an undo has just shown does not take the way forward.
+        redo = () if folded.is_dirty else head.redo
+        return Move(marks=[mark], position=mark.id, redo=redo)
+
+    handle.ensure()
+    return advance(handle, plan, expected=expected)[0]
+
+
+def find(handle: Handle, name: str) -> Snapshot:
+    """Returns a snapshot by its id, a unique beginning of it, `latest`, `@` or `@-n`.
+
+    `latest` is the newest on the timeline; `@` is the one whose state the head shows, `@-n`
+    the n-th before it.
+    """
+    with handle.context.catalog.read() as transaction:
+        head = handle.find_head(transaction)
+        if head is None:
+            raise SnapshotNotFound(name)
+        if name == "latest":
+            return _newest(handle, transaction, head, name)
+        if name == "@" or (name.startswith("@-") and name[2:].isdecimal()):
+            # No timeline is that long; and Python refuses to read thousands of digits.
+            return _nth_before(handle, transaction, name, int(name[2:20] or 0))
+        found = transaction.find_snapshot(head.namespace_id, SnapshotId(name))
+        if found is None and name:
+            matches = transaction.find_snapshots_by_prefix(head.namespace_id, name)
+            matches = matches or transaction.find_snapshots_by_prefix(
+                head.namespace_id, f"snap-{name}"
+            )
+            if len(matches) > 1:
+                message = f"more than one snapshot begins with {name!r}: give more of the id"
+                raise Conflict(message)
+            found = matches[0] if matches else None
+        if found is None:
+            raise SnapshotNotFound(name)
+        return handle.get_snapshot(transaction, head, found.id)
+
+
+def timeline(
+    handle: Handle, *, limit: int | None = None, before: int | None = None
+) -> list[Snapshot]:
+    """Returns the usable snapshots, newest first; `before` continues below a number."""
+    check_limit(limit)
+    with handle.context.catalog.read() as transaction:
+        head = handle.find_head(transaction)
+        if head is None:
+            return []
+        return list(islice(_iter_usable(handle, transaction, head, before), limit))
+
+
+def pin(handle: Handle, snapshot_id: SnapshotId, *, pinned: bool) -> Snapshot:
+    """Keeps a snapshot out of retention's reach, or lets it in again with a full term."""
+    context = handle.context
+    with context.catalog.write() as transaction:
+        # Locked, as `forget` does: a snapshot is pinned, or it is gone, and never both.
+        head = handle.lock(transaction)
+        handle.get_snapshot(transaction, head, snapshot_id)
+        is_open = pinned or head.retention is not None
+        expires_at = None if is_open else context.clock() + context.limits.retention
+        transaction.set_pinned(head.namespace_id, snapshot_id, pinned=pinned, expires_at=expires_at)
+        return handle.get_snapshot(transaction, head, snapshot_id)
+
+
+def set_label(handle: Handle, snapshot_id: SnapshotId, label: str | None) -> Snapshot:
+    """Gives a snapshot another label, or none."""
+    check_text("label", label, max_chars=MAX_LABEL_CHARS)
+    with handle.context.catalog.write() as transaction:
+        head = handle.get_head(transaction)
+        handle.get_snapshot(transaction, head, snapshot_id)
+        transaction.set_label(head.namespace_id, snapshot_id, label)
+        return handle.get_snapshot(transaction, head, snapshot_id)
+
+
+def delete(handle: Handle, snapshot_id: SnapshotId) -> None:
+    """Takes a snapshot off the timeline; it can be recovered until the grace period ends."""
+    with handle.context.catalog.write() as transaction:
+        head = handle.get_head(transaction)
+        handle.get_snapshot(transaction, head, snapshot_id)
+        transaction.delete_snapshot(head.namespace_id, snapshot_id, now=handle.context.clock())
+
+
+def recover(handle: Handle, snapshot_id: SnapshotId) -> Snapshot:
+    """Brings a deleted snapshot back, if the grace period has not ended."""
+    with handle.context.catalog.write() as transaction:
+        head = handle.lock(transaction)
+        if not transaction.recover_snapshot(head.namespace_id, snapshot_id):
+            raise SnapshotNotFound(snapshot_id)
+        return handle.get_snapshot(transaction, head, snapshot_id)
+
+
+def _newest(handle: Handle, transaction: Transaction, head: Head, name: str) -> Snapshot:
+    for snapshot in _iter_usable(handle, transaction, head):
+        return snapshot
+    raise SnapshotNotFound(name)
+
+
+def _iter_usable(
+    handle: Handle, transaction: Transaction, head: Head, before: int | None = None
+) -> Iterator[Snapshot]:
+    """Yields the usable snapshots, newest first; pages grow as more are asked for."""
+    most = 16
+    while page := transaction.timeline(head.namespace_id, before=before, most=most):
+        for snapshot in page:
+            if snapshot.deleted_at is None and not is_expired(handle.context, head, snapshot):
+                yield dated(handle.context, head, snapshot)
+        before, most = page[-1].number, min(most * 4, 1024)
+
+
+def _nth_before(handle: Handle, transaction: Transaction, name: str, steps: int) -> Snapshot:
+    head = handle.get_head(transaction)
+    stored = Stored(transaction, head.namespace_id)
+    at = None if head.position is None else stored.find(head.position)
+    for _ in range(steps):
+        at = None if at is None else previous(stored, at)
+        if at is None:
+            break
+    if at is None:
+        raise SnapshotNotFound(name)
+    return handle.get_snapshot(transaction, head, at.id)

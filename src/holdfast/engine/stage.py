@@ -1,0 +1,220 @@
+"""New objects on their way into the vault: bytes first, name last.
+
+Objects are collected, those that the tenant already has are left out, and the rest becomes
+packs. A small batch is one pack inside the catalog, written in the very transaction that
+names it. A larger one goes to the blob store before: announced in the catalog (so that the
+collector knows what an interrupted writer leaves behind), put, and only then named.
+
+    with Stage(context, tenant_id) as stage:
+        ...                                 # add objects
+        stage.seal()                        # all bytes are on disk, none is named
+        with catalog.write() as transaction:
+            stage.record(transaction)       # named, if the transaction commits
+        stage.keep()
+
+A batch is used once. Without `keep`, the packs it announced are withdrawn again.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from holdfast.catalog.port import Transaction
+from holdfast.engine.context import Context
+from holdfast.engine.limits import check_room
+from holdfast.engine.objects import Objects
+from holdfast.ids import ObjectId, PackId, PackName, TenantId, object_id_of
+from holdfast.model import Placement, Root
+from holdfast.packs import PACK_TARGET_BYTES, ObjectKind, Pack, PackBuilder
+from holdfast.tree import Node, decode_node
+
+
+class Withdrawn(Exception):
+    """Something this batch relied on was collected before it was named: start again.
+
+    Never leaves the engine: after a few attempts the caller is told `Busy`.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class _Announced:
+    """A pack whose bytes are in the blob store and whose objects are not yet named."""
+
+    pack_id: PackId
+    name: PackName
+    placements: Sequence[Placement]
+
+
+class Stage:
+    """One batch of new objects of one tenant."""
+
+    def __init__(self, context: Context, tenant_id: TenantId) -> None:
+        self._context = context
+        self._tenant_id = tenant_id
+        self._fresh: dict[ObjectId, tuple[bytes, ObjectKind]] = {}
+        self._fresh_bytes = 0
+        self._settled: set[ObjectId] = set()
+        self._reused: list[ObjectId] = []
+        self._announced: list[_Announced] = []
+        self._inline: list[Pack] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None
+    ) -> None:
+        # A process that dies cannot tidy up, and a test that plays dead must not either.
+        if kind is None or issubclass(kind, Exception):
+            self._withdraw()
+
+    def add(self, data: bytes, kind: ObjectKind) -> ObjectId:
+        """Takes an object in, and returns its name."""
+        object_id = object_id_of(data)
+        self._add(object_id, data, kind)
+        return object_id
+
+    def add_nodes(self, nodes: dict[ObjectId, bytes]) -> None:
+        """Takes new map nodes in."""
+        for object_id, data in nodes.items():
+            self._add(object_id, data, ObjectKind.NODE)
+
+    def reuse(self, object_ids: Iterable[ObjectId]) -> None:
+        """Refers to objects that are there already: `record` sees to it that they stay."""
+        self._reused += object_ids
+
+    def spill(self) -> None:
+        """Moves what is held in memory to the blob store once that would fill a pack."""
+        if self._fresh_bytes >= PACK_TARGET_BYTES:
+            for pack in _packs(self._take_missing()):
+                self._announce(pack)
+
+    def source(self, objects: Objects) -> "StagedObjects":
+        """Returns objects to read that include this batch before it is stored."""
+        return StagedObjects(self._fresh, objects)
+
+    def seal(self, transaction: Transaction | None = None) -> None:
+        """Puts on disk all that must be there before `record`.
+
+        Inside a write transaction everything goes into the catalog: no second transaction
+        could announce a pack meanwhile.
+        """
+        missing = self._take_missing(transaction)
+        for pack in _packs(missing):
+            if transaction is not None or len(pack.data) <= self._context.limits.inline_bytes:
+                self._inline.append(pack)
+            else:
+                self._announce(pack)
+
+    def record(self, transaction: Transaction) -> None:
+        """Names the batch; raises `Withdrawn` if the collector got in between."""
+        tenant_id = self._tenant_id
+        if not (self._inline or self._announced or self._reused):
+            return
+        epoch = transaction.join_epoch(tenant_id)
+        if self._reused:
+            touched = transaction.touch_objects(tenant_id, self._reused, epoch=epoch)
+            if touched != len(self._reused):
+                raise Withdrawn("an object was collected while it was to be used again")
+        for inline in self._inline:
+            self._check_room(transaction, len(inline.data))
+            name, now = self._context.new_pack_name(), self._context.clock()
+            pack_id = transaction.add_inline_pack(tenant_id, name, inline.data, now=now)
+            transaction.add_objects(tenant_id, pack_id, inline.placements, epoch=epoch)
+        for pack in self._announced:
+            if not transaction.finish_pack(pack.pack_id):
+                raise Withdrawn("a pack was collected before it was named")
+            transaction.add_objects(tenant_id, pack.pack_id, pack.placements, epoch=epoch)
+
+    def keep(self) -> None:
+        """Says that the transaction of `record` has committed."""
+        self._announced.clear()
+
+    def _add(self, object_id: ObjectId, data: bytes, kind: ObjectKind) -> None:
+        if object_id not in self._fresh and object_id not in self._settled:
+            self._fresh[object_id] = (data, kind)
+            self._fresh_bytes += len(data)
+
+    def _take_missing(
+        self, transaction: Transaction | None = None
+    ) -> dict[ObjectId, tuple[bytes, ObjectKind]]:
+        fresh, self._fresh, self._fresh_bytes = self._fresh, {}, 0
+        if not fresh:
+            return fresh
+        if transaction is not None:
+            known = transaction.existing(self._tenant_id, list(fresh))
+        else:
+            with self._context.catalog.read() as reading:
+                known = reading.existing(self._tenant_id, list(fresh))
+        self._reused += known
+        self._settled |= fresh.keys()
+        return {key: value for key, value in fresh.items() if key not in known}
+
+    def _announce(self, pack: Pack) -> None:
+        context = self._context
+        name, writer = context.new_pack_name(), context.catalog.writer
+        with context.catalog.write() as transaction:
+            self._check_room(transaction, len(pack.data))
+            pack_id = transaction.begin_pack(
+                self._tenant_id,
+                name,
+                writer=writer,
+                size_bytes=len(pack.data),
+                now=context.clock(),
+            )
+        self._announced.append(_Announced(pack_id, name, pack.placements))
+        context.blobs.put(name, pack.data)
+
+    def _withdraw(self) -> None:
+        announced, self._announced = self._announced, []
+        for pack in announced:
+            with self._context.catalog.write() as transaction:
+                is_ours = transaction.withdraw_pack(pack.pack_id)
+            if is_ours:
+                self._context.blobs.delete(pack.name)
+
+    def _check_room(self, transaction: Transaction, needed_bytes: int) -> None:
+        check_room(
+            transaction,
+            self._tenant_id,
+            needed_bytes=needed_bytes,
+            limits=self._context.limits,
+            places=(self._context.catalog, self._context.blobs),
+        )
+
+
+class StagedObjects:
+    """Objects to read: those of a batch that is not stored yet, then those of the vault."""
+
+    def __init__(self, fresh: dict[ObjectId, tuple[bytes, ObjectKind]], objects: Objects) -> None:
+        self._fresh = fresh
+        self._objects = objects
+
+    def get_nodes(self, ids: Sequence[ObjectId], /) -> list[Node]:
+        """Returns map nodes in the order asked for."""
+        stored = [i for i in ids if i not in self._fresh]
+        nodes = dict(zip(stored, self._objects.get_nodes(stored), strict=True)) if stored else {}
+        return [nodes[i] if i in nodes else decode_node(self._fresh[i][0]) for i in ids]
+
+    def get_root(self, root_id: ObjectId) -> Root:
+        """Returns the roots of all planes that one root names."""
+        if root_id in self._fresh:
+            return Root.decode(self._fresh[root_id][0])
+        return self._objects.get_root(root_id)
+
+    def get_many(self, object_ids: Sequence[ObjectId]) -> dict[ObjectId, bytes]:
+        """Returns the bytes of each object."""
+        found = {i: self._fresh[i][0] for i in object_ids if i in self._fresh}
+        return found | self._objects.get_many([i for i in object_ids if i not in found])
+
+
+def _packs(objects: dict[ObjectId, tuple[bytes, ObjectKind]]) -> Iterator[Pack]:
+    builder = PackBuilder()
+    for object_id, (data, kind) in objects.items():
+        builder.add(object_id, data, kind=kind)
+        if builder.stored_bytes >= PACK_TARGET_BYTES:
+            yield builder.finish()
+            builder = PackBuilder()
+    if len(builder):
+        yield builder.finish()

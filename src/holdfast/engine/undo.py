@@ -1,0 +1,135 @@
+"""Undo and redo: of the last change, step by step, or of any operation on the timeline.
+
+The timeline only grows: going back appends. `position` is the snapshot whose state the head
+shows; undo moves it to what came before, redo back again. Undoing an operation further back
+takes out what that operation changed and keeps what came after, as a three-way merge; where
+the two touch the same thing it says so and changes nothing.
+"""
+
+from holdfast.catalog.port import Transaction
+from holdfast.engine.advance import Folded, Mark, Move, Note, advance, replacing
+from holdfast.engine.diff import Changes, collect_changes, iter_changes
+from holdfast.engine.handle import Handle
+from holdfast.engine.lineage import Stored, before
+from holdfast.engine.merge import merge_roots
+from holdfast.engine.restore import SHOWN, Restored, check_present, prove
+from holdfast.errors import NothingToUndo
+from holdfast.ids import ObjectId
+from holdfast.model import Kind, Snapshot
+
+
+def undo(handle: Handle, *, note: Note | None = None) -> Restored:
+    """Goes back to the state before the last change; what was pending is kept first."""
+    shown: list[Changes] = []
+
+    def plan(transaction: Transaction, folded: Folded) -> Move:
+        head = folded.head
+        stored = Stored(transaction, head.namespace_id)
+        target = next(before(head, folded.root_id, stored), None)
+        if target is None:
+            raise NothingToUndo("no earlier state is on the timeline")
+        shown[:] = [_changes(folded, target.root)]
+        check_present(handle, transaction, folded, shown[0])
+        marks = _marks(handle, transaction, folded, kind=Kind.UNDO, target=target, note=note)
+        # After an undo of what was pending, the way forward leads to its safety snapshot.
+        forward = (marks[0].id,) if folded.is_dirty else (*head.redo, head.position)
+        return Move(
+            marks=marks,
+            position=target.id,
+            redo=[snapshot_id for snapshot_id in forward if snapshot_id],
+            needs=[target.id],
+            exact=True,
+        )
+
+    return _done(handle, advance(handle, plan), shown[0])
+
+
+def redo(handle: Handle, *, note: Note | None = None) -> Restored:
+    """Takes the last undo back; what was pending is kept first."""
+    shown: list[Changes] = []
+
+    def plan(transaction: Transaction, folded: Folded) -> Move:
+        head = folded.head
+        if not head.redo:
+            raise NothingToUndo("nothing has been undone since the last change")
+        target = transaction.find_snapshot(head.namespace_id, head.redo[-1])
+        if target is None:
+            raise NothingToUndo("what was undone is no longer on the timeline")
+        shown[:] = [_changes(folded, target.root)]
+        check_present(handle, transaction, folded, shown[0])
+        return Move(
+            marks=_marks(handle, transaction, folded, kind=Kind.REDO, target=target, note=note),
+            position=target.id,
+            redo=head.redo[:-1],
+            needs=[target.id],
+            exact=True,
+        )
+
+    return _done(handle, advance(handle, plan), shown[0])
+
+
+def revert(handle: Handle, operation: Snapshot, *, note: Note | None = None) -> Restored:
+    """Takes out what one operation changed, and keeps what came after it."""
+    shown: list[Changes] = []
+
+    def plan(transaction: Transaction, folded: Folded) -> Move:
+        if operation.parent is None:
+            raise NothingToUndo(f"nothing came before {operation.id}")
+        earlier = handle.get_snapshot(transaction, folded.head, operation.parent)
+        merged = merge_roots(folded, base=operation.root, theirs=earlier.root, prefer=None)
+        shown[:] = [_changes(folded, merged.root)]
+        check_present(handle, transaction, folded, shown[0])
+        marks = replacing(
+            handle,
+            transaction,
+            folded,
+            kind=Kind.UNDO,
+            root=merged.root,
+            size=merged.size,
+            reason=f"before undoing {operation.id}",
+            target=operation.id,
+            note=note,
+        )
+        needs = [operation.id, earlier.id]
+        return Move(marks=marks, position=marks[-1].id, needs=needs, exact=True)
+
+    return _done(handle, advance(handle, plan), shown[0])
+
+
+def _changes(folded: Folded, root: ObjectId) -> Changes:
+    found = iter_changes(folded.source, folded.root, folded.source.get_root(root))
+    return collect_changes(found, limit=SHOWN)
+
+
+def _marks(
+    handle: Handle,
+    transaction: Transaction,
+    folded: Folded,
+    *,
+    kind: Kind,
+    target: Snapshot,
+    note: Note | None,
+) -> list[Mark]:
+    return replacing(
+        handle,
+        transaction,
+        folded,
+        kind=kind,
+        root=target.root,
+        size=target.size,
+        reason=f"before {kind}",
+        target=target.id,
+        note=note,
+    )
+
+
+def _done(handle: Handle, done: list[Snapshot], changes: Changes) -> Restored:
+    last = done[-1]
+    return Restored(
+        target=last.target or last.id,
+        snapshot=last,
+        safety_id=done[0].id if len(done) > 1 else None,
+        root=last.root,
+        changes=changes,
+        verified=prove(handle, last),
+    )

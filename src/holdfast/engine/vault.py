@@ -1,0 +1,185 @@
+"""The vault: tenants and their namespaces, and what is done to all of them at once."""
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from types import TracebackType
+from typing import Self
+
+from holdfast.engine.collect import Collected, Progress, collect, no_progress
+from holdfast.engine.context import Context
+from holdfast.engine.handle import Handle, check_name
+from holdfast.engine.namespace import Namespace
+from holdfast.engine.retention import forget
+from holdfast.engine.verify import Verified, rebuild_index, verify
+from holdfast.errors import Damaged, HoldfastError, InvalidValue, NamespaceExists, NamespaceNotFound
+from holdfast.ids import NamespaceId
+from holdfast.model import Head, Snapshot, Tenant
+
+DEFAULT_TENANT = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedNamespace:
+    """A namespace that was deleted and whose grace period has not ended."""
+
+    number: NamespaceId
+    name: str
+    deleted_at: datetime
+
+
+class TenantVault:
+    """What one tenant has. Nothing here reaches another tenant's objects or rows."""
+
+    def __init__(self, context: Context, tenant: Tenant) -> None:
+        self._context = context
+        self._tenant = tenant
+
+    @property
+    def tenant_id(self) -> str:
+        """The tenant's id as it stands on the wire."""
+        return self._tenant.public_id
+
+    def namespace(self, name: str) -> Namespace:
+        """Returns a namespace by name; it need not exist yet."""
+        return Namespace(self._handle(name))
+
+    def namespaces(self) -> list[str]:
+        """Returns the names of the namespaces that exist, in order."""
+        return [head.name for head in self._heads() if head.deleted_at is None]
+
+    def delete_namespace(self, name: str) -> None:
+        """Deletes a namespace with its timeline; recoverable until the grace period ends."""
+        handle = self._handle(name)
+        with self._context.catalog.write() as transaction:
+            head = handle.lock(transaction)
+            transaction.delete_namespace(head.namespace_id, now=self._context.clock())
+
+    def deleted_namespaces(self) -> list["DeletedNamespace"]:
+        """Returns the deleted namespaces that can still be recovered, newest first."""
+        gone = [
+            DeletedNamespace(head.namespace_id, head.name, head.deleted_at)
+            for head in self._heads()
+            if head.deleted_at is not None
+        ]
+        return sorted(gone, key=lambda deleted: deleted.deleted_at, reverse=True)
+
+    def recover_namespace(
+        self, name: str, *, number: int | None = None, as_name: str | None = None
+    ) -> Namespace:
+        """Brings a deleted namespace back during the grace period.
+
+        Of several with this name the last deleted one, or that with the `number` that
+        `deleted_namespaces` tells. `as_name` gives it another name, where its own is taken.
+        """
+        handle = self._handle(as_name or name)
+        chosen = [d for d in self.deleted_namespaces() if d.name == name]
+        chosen = [d for d in chosen if number in (None, d.number)]
+        if not chosen:
+            raise NamespaceNotFound(name)
+        with self._context.catalog.write() as transaction:
+            if handle.find_head(transaction) is not None:
+                raise NamespaceExists(handle.name)
+            if not transaction.recover_namespace(chosen[0].number, name=handle.name):
+                raise NamespaceNotFound(name)
+        return Namespace(handle)
+
+    def forget(self) -> list[Snapshot]:
+        """Applies every namespace's retention, and purges what outlived its grace period."""
+        gone: list[Snapshot] = []
+        now, grace = self._context.clock(), self._context.limits.grace
+        for head in self._heads():
+            if head.deleted_at is None:
+                # Deleted since we looked: then there is nothing to apply.
+                with suppress(NamespaceNotFound):
+                    gone += forget(Handle(self._context, self._tenant.id, head.name))
+            elif head.deleted_at + grace <= now:
+                self._purge(head)
+        return gone
+
+    def collect(self, *, progress: Progress = no_progress) -> Collected:
+        """Gives back the bytes that nothing needs any more."""
+        self.forget()
+        return collect(self._context, self._tenant.id, progress=progress)
+
+    def verify(self, *, progress: Progress = no_progress) -> Verified:
+        """Re-hashes everything and names what is damaged."""
+        return verify(self._context, self._tenant.id, progress=progress)
+
+    def rebuild_index(self) -> int:
+        """Writes the object index anew from the packs; returns how many objects it names."""
+        return rebuild_index(self._context, self._tenant.id)
+
+    def set_quota(self, quota_bytes: int | None) -> None:
+        """Limits how many bytes the tenant's packs may take; None takes the limit away."""
+        if quota_bytes is not None and quota_bytes < 0:
+            raise InvalidValue("a quota is 0 or more bytes")
+        with self._context.catalog.write() as transaction:
+            transaction.set_tenant_quota(self._tenant.id, quota_bytes)
+
+    def stored_bytes(self) -> int:
+        """Returns how many bytes the tenant's packs take."""
+        with self._context.catalog.read() as transaction:
+            return transaction.stored_bytes(self._tenant.id)
+
+    def _handle(self, name: str) -> Handle:
+        return Handle(self._context, self._tenant.id, check_name("namespace", name))
+
+    def _purge(self, head: Head) -> None:
+        with self._context.catalog.write() as transaction:
+            # Again under the lock: it may have been recovered since.
+            now = transaction.lock_head(head.namespace_id)
+            if now is not None and now.deleted_at == head.deleted_at:
+                transaction.purge_namespace(head.namespace_id)
+
+    def _heads(self) -> list[Head]:
+        with self._context.catalog.read() as transaction:
+            return transaction.iter_heads(self._tenant.id)
+
+
+class Holdfast(TenantVault):
+    """An open vault; by itself it is its default tenant."""
+
+    def __init__(self, context: Context) -> None:
+        try:
+            tenant = _get_tenant(context, DEFAULT_TENANT)
+            # Drawn at random when the vault was made: no other vault has it.
+            super().__init__(replace(context, vault=tenant.public_id.removeprefix("ws-")), tenant)
+        except HoldfastError:
+            context.catalog.close()
+            raise
+
+    def tenant(self, name: str) -> TenantVault:
+        """Returns a tenant's part of the vault; makes it on first use."""
+        return TenantVault(self._context, _get_tenant(self._context, check_name("tenant", name)))
+
+    def tenants(self) -> list[str]:
+        """Returns the names of the tenants."""
+        with self._context.catalog.read() as transaction:
+            return [tenant.name for tenant in transaction.iter_tenants()]
+
+    def close(self) -> None:
+        """Closes the vault; everything that was acknowledged is on disk already."""
+        self._context.catalog.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _get_tenant(context: Context, name: str) -> Tenant:
+    with context.catalog.read() as transaction:
+        found = transaction.find_tenant(name)
+    if found is not None:
+        return found
+    # Looked for before the tenants are: whoever puts a pack has added a tenant first.
+    has_packs = next(iter(context.blobs.iter_names()), None) is not None
+    with context.catalog.write() as transaction:
+        if has_packs and not transaction.iter_tenants():
+            # To go on would be to collect them: a lost catalog is not a new vault.
+            raise Damaged("the catalog is empty and packs are there: it is lost, or not theirs")
+        return transaction.add_tenant(name, public_id=context.ids.tenant(), now=context.clock())

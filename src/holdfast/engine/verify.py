@@ -1,0 +1,248 @@
+"""Re-hashes everything and names what is damaged.
+
+Two questions, answered separately. Are the bytes what their names say? Every object of every
+pack is hashed again, from disk, past every cache. And is all there that something needs? Every
+root is walked to its last chunk. What is found is reported, never repaired and never hidden:
+damage names the pack and object, and the snapshots and paths that need it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from holdfast.catalog.port import PackRow, Transaction
+from holdfast.engine.collect import Progress, lock_name, no_progress
+from holdfast.engine.content import list_refs
+from holdfast.engine.context import Context
+from holdfast.engine.diff import entry_name
+from holdfast.engine.objects import Objects
+from holdfast.entries import Blob, Submap, decode_entry
+from holdfast.errors import Damaged, PackDamaged, VaultTooNew
+from holdfast.ids import ObjectId, PackId, TenantId
+from holdfast.model import EMPTY_MAP, EMPTY_ROOT, Placement, Plane
+from holdfast.packs import check_pack, parse_index
+from holdfast.tree import Node
+
+Proven = dict[PackId, set[Placement]]
+"""Where the objects are that were just re-hashed and found sound, by pack."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something that is not as it should be."""
+
+    what: str
+    """A pack's name, or the plane and path that needs something."""
+    reason: str
+    object_id: ObjectId | None = None
+    snapshots: tuple[str, ...] = ()
+    """Where it was met first: snapshots, or `head of <namespace>`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What was looked at, and what was found."""
+
+    packs: int
+    objects: int
+    bytes: int
+    roots: int
+    faults: list[Fault] = field(default_factory=list[Fault])
+
+    @property
+    def ok(self) -> bool:
+        """Says whether nothing is damaged."""
+        return not self.faults
+
+
+def verify(context: Context, tenant_id: TenantId, *, progress: Progress = no_progress) -> Verified:
+    """Checks all that a tenant has; raises `Busy` while a collection moves things about."""
+    faults: list[Fault] = []
+    proven: Proven = {}
+    packs, total, roots = list[PackRow](), 0, 0
+    with context.catalog.lock(lock_name(tenant_id)):
+        try:
+            with context.catalog.read() as transaction:
+                packs = [pack for pack in transaction.iter_packs(tenant_id) if pack.is_stored]
+                for at, pack in enumerate(packs):
+                    progress("packs", at, len(packs))
+                    data = _read(context, transaction, pack, faults)
+                    if data is not None:
+                        proven[pack.id] = _check(pack, data, faults)
+                        total += len(data)
+                roots = _Walk(context, transaction, tenant_id, faults, proven).run(progress)
+        except Damaged as exc:
+            # The catalog's own bytes: what it can no longer tell cannot be checked either.
+            faults.append(Fault("catalog", str(exc)))
+    objects = sum(len(placements) for placements in proven.values())
+    return Verified(len(packs), objects, total, roots, faults)
+
+
+def rebuild_index(context: Context, tenant_id: TenantId) -> int:
+    """Writes the object index anew from what the packs say of themselves; returns its rows.
+
+    Raises `Damaged`, after all the others, if packs could not be read.
+    """
+    faults: list[Fault] = []
+    count = 0
+    with context.catalog.lock(lock_name(tenant_id)):
+        with context.catalog.read() as transaction:
+            packs = [pack for pack in transaction.iter_packs(tenant_id) if pack.is_stored]
+        for pack in packs:
+            with context.catalog.write() as transaction:
+                count += _reindex(context, transaction, tenant_id, pack, faults)
+    if faults:
+        message = f"{len(faults)} packs could not be read, the first: {faults[0].reason}"
+        raise Damaged(message)
+    return count
+
+
+def _reindex(
+    context: Context,
+    transaction: Transaction,
+    tenant_id: TenantId,
+    pack: PackRow,
+    faults: list[Fault],
+) -> int:
+    data = _read(context, transaction, pack, faults)
+    if data is None:
+        return 0
+    try:
+        placements = parse_index(data, pack=pack.name)
+    except Damaged as exc:
+        faults.append(Fault(pack.name, str(exc)))
+        return 0
+    epoch = transaction.join_epoch(tenant_id)
+    transaction.relocate_objects(tenant_id, pack.id, placements, epoch=epoch)
+    return len(placements)
+
+
+def _read(
+    context: Context, transaction: Transaction, pack: PackRow, faults: list[Fault]
+) -> bytes | None:
+    try:
+        if not pack.is_inline:
+            return context.blobs.get(pack.name)
+        data = transaction.get_pack_data(pack.id)
+    except Damaged as exc:
+        faults.append(Fault(pack.name, str(exc)))
+        return None
+    if data is None:
+        faults.append(Fault(pack.name, "its bytes are missing from the catalog"))
+    return data
+
+
+def _check(pack: PackRow, data: bytes, faults: list[Fault]) -> set[Placement]:
+    """Re-hashes a pack; returns where its sound objects are: none, if it cannot say."""
+    if len(data) != pack.size_bytes:
+        reason = f"it has {len(data)} bytes, not {pack.size_bytes}"
+        faults.append(Fault(pack.name, reason))
+    try:
+        damages = check_pack(data, pack=pack.name)
+        held = parse_index(data, pack=pack.name)
+    except PackDamaged as exc:
+        faults.append(Fault(pack.name, exc.reason))
+        return set()
+    except VaultTooNew as exc:
+        # A flipped bit, or a newer holdfast's: either way it could not be checked.
+        faults.append(Fault(pack.name, str(exc)))
+        return set()
+    faults += [Fault(pack.name, damage.reason, damage.object_id) for damage in damages]
+    lost = {damage.object_id for damage in damages}
+    return {placement for placement in held if placement.object_id not in lost}
+
+
+class _Walk:
+    """Follows every root to its chunks; each node and list is looked at once."""
+
+    def __init__(
+        self,
+        context: Context,
+        transaction: Transaction,
+        tenant_id: TenantId,
+        faults: list[Fault],
+        proven: Proven,
+    ) -> None:
+        self._proven = proven
+        self._transaction = transaction
+        self._tenant_id = tenant_id
+        self._faults = faults
+        # Past the caches: what they hold may be better than what is on disk.
+        self._objects = Objects(context.without_caches(), tenant_id, transaction)
+        # Apart: a file may hold the very bytes of a node, which is still to be walked.
+        self._nodes: set[ObjectId] = set()
+        self._chunks_seen: set[ObjectId] = set()
+
+    def run(self, progress: Progress) -> int:
+        """Walks all roots and pending rows; returns how many roots there are."""
+        roots = dict(self._roots())
+        for at, (root_id, where) in enumerate(roots.items()):
+            progress("roots", at, len(roots))
+            try:
+                root = self._objects.get_root(root_id)
+            except (Damaged, VaultTooNew) as exc:
+                self._faults.append(Fault("root", str(exc), root_id, (where,)))
+                continue
+            for plane in Plane:
+                self._map(plane, root.plane(plane), where)
+        for head in self._transaction.iter_heads(self._tenant_id):
+            for plane, key, entry in self._transaction.all_pending(head.namespace_id):
+                if entry is not None:
+                    self._entry(plane, key, entry, f"head of {head.name}")
+        return len(roots)
+
+    def _roots(self) -> Iterator[tuple[ObjectId, str]]:
+        for head in self._transaction.iter_heads(self._tenant_id):
+            for root in (head.root, head.fork_root):
+                if root is not None and root != EMPTY_ROOT:
+                    yield root, f"head of {head.name}"
+        for snapshot in self._transaction.iter_snapshots(self._tenant_id):
+            if snapshot.root != EMPTY_ROOT:
+                yield snapshot.root, snapshot.id
+
+    def _map(self, plane: Plane, root: ObjectId, where: str) -> None:
+        todo = [] if root == EMPTY_MAP else [root]
+        while todo:
+            object_id = todo.pop()
+            if object_id in self._nodes:
+                continue
+            self._nodes.add(object_id)
+            try:
+                node = self._objects.get_nodes([object_id])[0]
+            except Damaged as exc:
+                self._faults.append(
+                    Fault(f"{plane}: part of its map", str(exc), object_id, (where,))
+                )
+                continue
+            todo += self._below(plane, node, where)
+
+    def _below(self, plane: Plane, node: Node, where: str) -> list[ObjectId]:
+        if node.level:
+            return [ObjectId(value) for value in node.values]
+        for key, data in zip(node.keys, node.values, strict=True):
+            self._entry(plane, key, data, where)
+        return []
+
+    def _entry(self, plane: Plane, key: bytes, data: bytes, where: str) -> None:
+        name = entry_name(plane, key)
+        try:
+            entry = decode_entry(data)
+            if isinstance(entry, Submap):
+                self._map(plane, ObjectId(entry.root), where)
+            elif isinstance(entry, Blob):
+                self._chunks(f"{plane}: {name}", entry, where)
+        except Damaged as exc:
+            self._faults.append(Fault(f"{plane}: {name}", str(exc), None, (where,)))
+
+    def _chunks(self, what: str, blob: Blob, where: str) -> None:
+        needed = [i for i in list_refs(self._objects, blob) if i not in self._chunks_seen]
+        located = self._transaction.locate(self._tenant_id, needed)
+        for object_id in needed:
+            found = located.get(object_id)
+            if found is None:
+                reason = "a part of its content is named but not stored"
+            elif found.placement not in self._proven.get(found.pack_id, ()):
+                reason = f"a part of its content is not to be had from {found.pack}"
+            else:
+                self._chunks_seen.add(object_id)
+                continue
+            self._faults.append(Fault(what, reason, object_id, (where,)))

@@ -1,0 +1,63 @@
+"""Puts an engine together: the only place that knows which adapters there are."""
+
+import os
+from pathlib import Path
+
+from holdfast.blobs.disk import DiskBlobStore
+from holdfast.catalog.port import Catalog
+from holdfast.catalog.sqlite import SqliteCatalog
+from holdfast.engine.context import Clock, Context, system_clock
+from holdfast.engine.limits import Limits
+from holdfast.engine.vault import Holdfast
+from holdfast.errors import Incompatible, InvalidValue, Unavailable
+from holdfast.ids import IdMaker
+
+POSTGRES_SCHEMES = ("postgresql://", "postgres://")
+
+
+def open_vault(
+    location: str | os.PathLike[str],
+    *,
+    objects: str | os.PathLike[str] | None = None,
+    limits: Limits | None = None,
+    clock: Clock = system_clock,
+    ids: IdMaker | None = None,
+) -> Holdfast:
+    """Opens the vault in a directory, or in a PostgreSQL database with its packs elsewhere."""
+    text = os.fspath(location)
+    folder = None if text.startswith(POSTGRES_SCHEMES) else _to_folder(text)
+    blobs = DiskBlobStore(_to_folder(objects) if objects is not None else _packs_in(folder))
+    catalog = _open_postgres(text, ids) if folder is None else SqliteCatalog(folder, ids=ids)
+    return Holdfast(Context.of(catalog, blobs, clock=clock, ids=ids, limits=limits))
+
+
+def _to_folder(location: str | os.PathLike[str]) -> Path:
+    """Returns a directory that is there; raises for what names something else."""
+    text = os.fspath(location)
+    if "://" in text:
+        scheme = text.partition("://")[0]
+        message = f"{scheme}:// is not known: give a directory, or postgresql:// for the catalog"
+        raise InvalidValue(message)
+    folder = Path(text).expanduser()
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as exc:
+        message = f"the directory {folder} cannot be made: {exc.strerror}"
+        raise Unavailable(message) from exc
+    return folder
+
+
+def _packs_in(folder: Path | None) -> Path:
+    if folder is None:
+        raise InvalidValue("a vault in a database needs objects=, a directory for its packs")
+    return folder / "packs"
+
+
+def _open_postgres(url: str, ids: IdMaker | None) -> Catalog:
+    try:
+        # Needed by those alone who have a database: `pip install holdfast[postgres]`.
+        from holdfast.catalog.postgres import PostgresCatalog  # noqa: PLC0415 - an extra
+    except ModuleNotFoundError as exc:
+        message = "PostgreSQL needs `pip install 'holdfast[postgres]'`"
+        raise Incompatible(message) from exc
+    return PostgresCatalog(url, ids=ids)
