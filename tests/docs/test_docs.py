@@ -1,0 +1,385 @@
+"""Keeps the words true: what the pages show runs, and what they list is what there is.
+
+How the blocks of a page are run:
+
+- Every block marked ```python is executed. Those of one page share their names and run in order,
+  in an empty directory of their own. Vaults that are left open are closed afterwards.
+- A block marked ```text output shows what the block before it prints, line by line. A line may
+  hold `…`, which stands for anything: ids and times differ from run to run.
+- A page whose blocks use the name `postgres_url` finds it defined: the URL of an empty database
+  on a real server.
+
+Blocks in other languages (sh, sql, text) are not run.
+"""
+
+import contextlib
+import dataclasses
+import inspect
+import io
+import re
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+import pytest
+
+import holdfast
+from holdfast.engine.archives.transfer import Imported
+from holdfast.engine.collect import Collected
+from holdfast.engine.diff import Change, Changes
+from holdfast.engine.editing import Files
+from holdfast.engine.files import FileInfo
+from holdfast.engine.merge import MergeResult
+from holdfast.engine.restore import Restored
+from holdfast.engine.storeplane import Store
+from holdfast.engine.verify import Fault, Verified
+from holdfast.errors import HoldfastError
+from holdfast.model import Size
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
+FENCE = re.compile(r"^```([^\n`]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+HEADING = re.compile(r"^(#+) (.+)$", re.MULTILINE)
+
+
+@dataclass
+class Block:
+    """One fenced block of a page."""
+
+    page: Path
+    line: int
+    info: str
+    text: str
+
+
+def name_of(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+def text_of(page: Path) -> str:
+    return page.read_text("utf-8")
+
+
+def blocks_of(page: Path) -> list[Block]:
+    text = text_of(page)
+    return [
+        Block(page, text.count("\n", 0, found.start()) + 2, found[1].strip(), found[2])
+        for found in FENCE.finditer(text)
+    ]
+
+
+def is_python(block: Block) -> bool:
+    return block.info == "python"
+
+
+def python_of(page: Path) -> str:
+    return "".join(block.text for block in blocks_of(page) if is_python(block))
+
+
+def needs_postgres(page: Path) -> bool:
+    return "postgres_url" in python_of(page)
+
+
+def run_page(page: Path, **given: object) -> None:
+    space: dict[str, object] = {"__name__": "__main__", **given}
+    printed = ""
+    try:
+        for block in blocks_of(page):
+            if is_python(block):
+                printed = run_block(block, space)
+            elif block.info == "text output":
+                check_output(block, printed)
+    finally:
+        for value in space.values():
+            if isinstance(value, holdfast.Holdfast):
+                value.close()
+
+
+def run_block(block: Block, space: dict[str, object]) -> str:
+    # Empty lines before it make tracebacks name the line of the page.
+    source = "\n" * (block.line - 1) + block.text
+    with contextlib.redirect_stdout(io.StringIO()) as output:
+        exec(compile(source, str(block.page), "exec"), space)
+    return output.getvalue()
+
+
+def check_output(block: Block, printed: str) -> None:
+    shown, found = block.text.splitlines(), printed.splitlines()
+    assert len(shown) == len(found), f"{name_of(block.page)}:{block.line} printed:\n{printed}"
+    for line, real in zip(shown, found, strict=True):
+        pattern = ".+".join(re.escape(part) for part in line.rstrip().split("…"))
+        assert re.fullmatch(pattern, real.rstrip()), f"{line!r} is shown, {real!r} was printed"
+
+
+WITH_CODE = [page for page in PAGES if python_of(page)]
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in WITH_CODE if not needs_postgres(page)], ids=name_of
+)
+def test_every_example_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run_page(page)
+
+
+@pytest.mark.parametrize("page", [page for page in WITH_CODE if needs_postgres(page)], ids=name_of)
+def test_every_example_with_a_database_runs(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, postgres_url: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run_page(page, postgres_url=postgres_url)
+
+
+def test_there_are_examples_to_run() -> None:
+    pages = {name_of(page) for page in WITH_CODE}
+    assert {"README.md", "docs/format.md", "docs/reference/embedded.md"} <= pages
+    assert len([page for page in WITH_CODE if page.parent.name == "howto"]) >= 6
+
+
+# The reference and the code name the same things.
+
+
+def section_of(page: Path, title: str) -> str:
+    """Returns what stands below a heading, up to the next one of its rank."""
+    text = text_of(page)
+    for found in HEADING.finditer(text):
+        if found[2].strip("`") == title:
+            later = (h for h in HEADING.finditer(text, found.end()) if len(h[1]) <= len(found[1]))
+            return text[found.end() : next((h.start() for h in later), len(text))]
+    pytest.fail(f"{name_of(page)} has no section {title!r}")
+
+
+def public_names(kind: type) -> set[str]:
+    names = {name for name in dir(kind) if not name.startswith("_")}
+    if dataclasses.is_dataclass(kind):
+        names |= {field.name for field in dataclasses.fields(kind)}
+    return names - {"__init__"}
+
+
+def rows_of(section: str) -> dict[str, str]:
+    """Returns the rows of a section's tables by the name that they begin with."""
+    rows = re.findall(r"^\| `\.?(\w+)[^|]*\|.*$", section, re.MULTILINE)
+    lines = re.findall(r"^\| `\.?\w+[^|]*\|.*$", section, re.MULTILINE)
+    return dict(zip(rows, lines, strict=True))
+
+
+EMBEDDED = DOCS / "reference" / "embedded.md"
+
+CLASSES: dict[str, tuple[type, set[str]]] = {
+    # A class, and the public names that instances have besides.
+    "Holdfast": (holdfast.Holdfast, set()),
+    "TenantVault": (holdfast.TenantVault, set()),
+    "Namespace": (holdfast.Namespace, {"files", "store"}),
+    "Moment": (holdfast.Moment, {"snapshot", "files", "store"}),
+    "Files": (Files, set()),
+    "Store": (Store, set()),
+    "Snapshot": (holdfast.Snapshot, set()),
+    "Size": (Size, set()),
+    "Changes": (Changes, set()),
+    "Change": (Change, set()),
+    "Restored": (Restored, set()),
+    "MergeResult": (MergeResult, set()),
+    "Imported": (Imported, set()),
+    "FileInfo": (FileInfo, set()),
+    "Verified": (Verified, set()),
+    "Fault": (Fault, set()),
+    "Collected": (Collected, set()),
+    "Policy": (holdfast.Policy, set()),
+    "Limits": (holdfast.Limits, set()),
+}
+
+
+@pytest.mark.parametrize("title", CLASSES)
+def test_the_reference_names_every_public_method(title: str) -> None:
+    kind, more = CLASSES[title]
+    wanted = public_names(kind) | more
+    if title == "Holdfast":  # What it has as the default tenant's vault is in that section.
+        wanted -= public_names(holdfast.TenantVault)
+    assert set(rows_of(section_of(EMBEDDED, title))) == wanted
+
+
+@pytest.mark.parametrize("title", ["Holdfast", "TenantVault", "Namespace", "Files", "Store"])
+def test_the_reference_names_every_argument(title: str) -> None:
+    kind, _ = CLASSES[title]
+    missing: list[str] = []
+    for name, row in rows_of(section_of(EMBEDDED, title)).items():
+        member = inspect.getattr_static(kind, name, None)
+        if inspect.isfunction(member):
+            names = [each for each in inspect.signature(member).parameters if each != "self"]
+            missing += [f"{name}({each})" for each in names if not re.search(rf"\b{each}\b", row)]
+    assert missing == []
+
+
+def test_the_reference_names_every_exported_name() -> None:
+    text = text_of(EMBEDDED)
+    assert [name for name in holdfast.__all__ if f"`{name}`" not in text] == []
+
+
+def test_the_reference_names_every_argument_of_open() -> None:
+    section = section_of(EMBEDDED, "holdfast.open")
+    names = inspect.signature(holdfast.open).parameters
+    assert set(rows_of(section)) == set(names)
+
+
+@pytest.mark.parametrize("kind", [holdfast.Kind, holdfast.Plane])
+def test_the_reference_names_every_choice(kind: type[holdfast.Kind | holdfast.Plane]) -> None:
+    assert set(rows_of(section_of(EMBEDDED, kind.__name__))) == set(kind)
+
+
+def test_the_reference_states_the_limits() -> None:
+    rows = rows_of(section_of(EMBEDDED, "Limits"))
+    units = {"GiB": 1 << 30, "MiB": 1 << 20, "KiB": 1 << 10, "days": 1, "members": 1}
+    for field in dataclasses.fields(holdfast.Limits):
+        number, unit = re.findall(r"\| (\d+) (\w+) \|", rows[field.name])[0]
+        real = getattr(holdfast.Limits(), field.name)
+        assert int(number) * units[unit] == getattr(real, "days", real), field.name
+
+
+# Errors.
+
+
+ERRORS = DOCS / "reference" / "errors.md"
+
+
+def every_error() -> Iterator[type[HoldfastError]]:
+    todo: list[type[HoldfastError]] = [HoldfastError]
+    while todo:
+        kind = todo.pop()
+        # A private one is for the engine itself: callers meet it as the public class above it.
+        if kind.__module__.startswith("holdfast.") and not kind.__name__.startswith("_"):
+            yield kind
+        todo += kind.__subclasses__()
+
+
+def test_the_reference_names_every_error() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| `(\w+)` \|.*$", text_of(ERRORS), re.MULTILINE)
+    assert dict(rows) == {kind.__name__: kind.code for kind in every_error()}
+    assert len(rows) == len(set(rows))
+
+
+def test_the_reference_repeats_every_hint() -> None:
+    text = text_of(ERRORS)
+    assert [kind.__name__ for kind in every_error() if kind.hint not in text] == []
+
+
+# The format.
+
+
+def catalog_columns() -> Iterator[tuple[str, str]]:
+    schema = resources.files("holdfast.catalog") / "sql" / "sqlite" / "schema.sql"
+    with contextlib.closing(sqlite3.connect(":memory:")) as connection:
+        connection.executescript(schema.read_text("utf-8"))
+        tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        # The tables whose names begin with sqlite_ are SQLite's own.
+        for (table,) in (row for row in tables.fetchall() if not row[0].startswith("sqlite_")):
+            for column in connection.execute(f"PRAGMA table_info({table})"):
+                yield table, column[1]
+
+
+def test_the_format_names_every_column_of_the_catalog() -> None:
+    page = DOCS / "format.md"
+    missing = [
+        f"{table}.{column}"
+        for table, column in catalog_columns()
+        if f"`{column}`" not in section_of(page, table)
+    ]
+    assert missing == []
+
+
+# What holds for every page.
+
+
+def anchors_of(page: Path) -> set[str]:
+    """Returns the anchors of a page's headings, made as code hosts make them."""
+    titles = [found[2].lower() for found in HEADING.finditer(FENCE.sub("", text_of(page)))]
+    return {re.sub(r"[^\w\- ]", "", title).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in LINK.findall(FENCE.sub("", text_of(page))):
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), f"{name_of(page)} links to {link}"
+        assert target.is_relative_to(ROOT), f"{name_of(page)} links out: {link}"
+        if anchor:
+            assert anchor in anchors_of(target), f"{name_of(page)} links to {link}"
+
+
+def test_every_page_can_be_reached_from_the_index() -> None:
+    seen: set[Path] = set()
+    todo = [DOCS / "index.md"]
+    while todo:
+        page = todo.pop()
+        seen.add(page)
+        links = [link.partition("#")[0] for link in LINK.findall(text_of(page))]
+        found = {(page.parent / link).resolve() for link in links if link.endswith(".md")}
+        todo += [target for target in found if target not in seen and target.is_relative_to(DOCS)]
+    assert [name_of(page) for page in DOCS.rglob("*.md") if page not in seen] == []
+
+
+def test_the_make_targets_that_pages_name_exist() -> None:
+    targets = set(re.findall(r"^([a-z]+):", text_of(ROOT / "Makefile"), re.MULTILINE))
+    for page in PAGES:
+        text = text_of(page)
+        named = re.findall(r"^make (?:[A-Z]+=\S+ )*([a-z]+)", text, re.MULTILINE)
+        named += re.findall(r"`make (?:[A-Z]+=\S+ )*([a-z]+)", text)
+        assert set(named) <= targets, name_of(page)
+    assert {"run", "test"} <= set(re.findall(r"\bmake (\w+)", text_of(ROOT / "README.md")))
+
+
+# Generic on purpose: places on somebody's own machine, and credentials.
+FORBIDDEN = {
+    "a home directory": r"/(?:home|Users)/\w+|/root/|[A-Z]:\\Users",
+    "a temporary path": r"/(?:tmp|var/folders)/\w+",
+    "a mailbox": r"[\w.+-]+@[\w-]+\.[a-z]{2,}",
+    "a private key": r"BEGIN [A-Z ]*PRIVATE KEY",
+    "a password in a URL": r"\w+://[^\s:/@]+:[^\s:/@]+@",
+    "a note to oneself": r"\b(?:TODO|FIXME|XXX|TBD)\b(?!\(#)",
+    "a merge marker": r"^(?:<<<<<<<|>>>>>>>) ",
+}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@pytest.mark.parametrize("what", FORBIDDEN)
+def test_no_page_holds_what_belongs_to_one_machine(page: Path, what: str) -> None:
+    found = re.search(FORBIDDEN[what], text_of(page), re.MULTILINE)
+    assert found is None, f"{name_of(page)} holds {what}: {found[0]!r}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_a_line_holds_one_sentence(page: Path) -> None:
+    # Tables and lists may hold several; running text may not, so that changes read well.
+    prose = FENCE.sub("", text_of(page))
+    for line in prose.splitlines():
+        if re.match(r"\s*(?:[|#>*-]|\d+\.)", line):
+            continue
+        assert not re.search(r"[a-z`)][.!?] [A-Z]", line), f"{name_of(page)}: {line}"
+
+
+@pytest.mark.parametrize("page", sorted((DOCS / "adr").glob("*.md")), ids=name_of)
+def test_a_decision_has_its_four_parts(page: Path) -> None:
+    titles = [found[2] for found in HEADING.finditer(text_of(page)) if len(found[1]) == 2]
+    assert titles == ["Situation", "Decision", "Rejected", "Consequences"]
+
+
+# The checks above can fail.
+
+
+def test_a_wrong_output_is_noticed() -> None:
+    block = Block(ROOT / "README.md", 1, "text output", "one …\ntwo\n")
+    check_output(block, "one and more\ntwo\n")
+    for printed in ("one and more\n", "one and more\nthree\n", "one\ntwo\n"):
+        with pytest.raises(AssertionError):
+            check_output(block, printed)
+
+
+def test_an_example_that_raises_is_noticed() -> None:
+    with pytest.raises(ZeroDivisionError):
+        run_block(Block(ROOT / "README.md", 1, "python", "1 / 0"), {})
