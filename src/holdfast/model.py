@@ -115,7 +115,7 @@ class Head:
     `generation` counts the snapshots on the timeline and is what compare-and-set compares;
     `sequence` counts writes of pending rows. `position` is the snapshot whose state the base
     root shows, `redo` the snapshots that `redo()` would go to, nearest last. `fork_of` and
-    `fork_root` are the namespace this one was forked from and what both last had in common.
+    `fork_root` are the namespace this one was forked from and the root it started with.
     """
 
     namespace_id: NamespaceId

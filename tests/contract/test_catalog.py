@@ -656,11 +656,8 @@ def test_a_namespaces_settings_are_changed_one_by_one(
     with catalog.write() as transaction:
         transaction.set_namespace_quota(namespace, 1000)
         transaction.set_retention(namespace, "{}")
-        transaction.set_fork_root(namespace, object_id_of(b"fork"))
     changed = get_head(catalog, namespace)
-    assert changed == replace(
-        start, quota_bytes=1000, retention="{}", fork_root=object_id_of(b"fork")
-    )
+    assert changed == replace(start, quota_bytes=1000, retention="{}")
     with catalog.write() as transaction:
         transaction.set_namespace_quota(namespace, None)
         transaction.set_retention(namespace, None)

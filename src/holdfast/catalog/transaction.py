@@ -150,9 +150,6 @@ class SqlTransaction:
         )
         return rows.get_row(row, "namespace")[0]
 
-    def set_fork_root(self, namespace_id: NamespaceId, root: ObjectId) -> None:
-        self._db.run("set_fork_root", namespace_id=namespace_id, fork_root=root)
-
     def set_namespace_quota(self, namespace_id: NamespaceId, quota_bytes: int | None) -> None:
         self._db.run("set_namespace_quota", namespace_id=namespace_id, quota_bytes=quota_bytes)
 

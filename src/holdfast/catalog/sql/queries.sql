@@ -60,9 +60,6 @@ SET sequence = sequence + 1, entries = entries + :more_entries, bytes = bytes + 
 WHERE id = :namespace_id
 RETURNING sequence
 
--- name: set_fork_root
-UPDATE namespaces SET fork_root = :fork_root WHERE id = :namespace_id
-
 -- name: set_namespace_quota
 UPDATE namespaces SET quota_bytes = :quota_bytes WHERE id = :namespace_id
 
