@@ -1,7 +1,9 @@
 """What a map holds for a key, and its bytes.
 
 An entry is one of: bytes kept in place (`Inline`), a list of chunks (`Blob`), a symbolic
-link (`Link`), a directory (`Directory`) or another map (`Submap`). Encoding is canonical:
+link (`Link`), a directory (`Directory`) or another map (`Submap`). A file with several names
+(hard links) has an entry under each, and each says which name is the first (`InlineTwin`,
+`BlobTwin`): who does not care sees an ordinary file. Encoding is canonical:
 equal entries have equal bytes, which is what makes equal maps have equal roots. The bytes
 are documented in `docs/format.md`; tags and field order are part of the format. A surplus
 field is refused: skipping over one, msgspec would follow hostile nesting without end.
@@ -83,7 +85,19 @@ class Submap(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
         return 0
 
 
-Entry = Inline | Blob | Link | Directory | Submap
+class InlineTwin(Inline, frozen=True, array_like=True, forbid_unknown_fields=True, tag=5):
+    """A small file with several names: `twin` is the first of them, as a key of the same map."""
+
+    twin: bytes = b""
+
+
+class BlobTwin(Blob, frozen=True, array_like=True, forbid_unknown_fields=True, tag=6):
+    """A file stored as chunks that has several names: `twin` is the first of them."""
+
+    twin: bytes = b""
+
+
+Entry = Inline | Blob | Link | Directory | Submap | InlineTwin | BlobTwin
 
 _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final = msgspec.msgpack.Decoder(Entry)
@@ -120,3 +134,17 @@ def unpack_refs(refs: bytes) -> list[tuple[ObjectId, int]]:
         )
         for at in range(0, len(refs), REF_BYTES)
     ]
+
+
+def twin_of(entry: Entry | None) -> bytes:
+    """Returns the first name of a file that has several; empty for all other entries."""
+    return entry.twin if isinstance(entry, InlineTwin | BlobTwin) else b""
+
+
+def with_twin(entry: Inline | Blob, twin: bytes) -> Inline | Blob:
+    """Returns the entry of the same file as one of several names, or (empty) as the only one."""
+    if isinstance(entry, Blob):
+        whole = (entry.size, entry.depth, entry.refs, entry.mode, entry.mtime_ns)
+        return BlobTwin(*whole, twin) if twin else Blob(*whole)
+    small = (entry.data, entry.mode, entry.mtime_ns)
+    return InlineTwin(*small, twin) if twin else Inline(*small)

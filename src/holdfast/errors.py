@@ -20,6 +20,8 @@
     │   ├── MergeConflict
     │   ├── NamespaceExists
     │   ├── PathExists
+    │   ├── DriftFound          a directory holds changes that no snapshot does
+    │   ├── DirectoryRefused    a directory that should not be captured
     │   └── Busy
     ├── LimitExceeded       refused before anything was written: make room
     │   ├── QuotaExceeded
@@ -242,6 +244,30 @@ class PathExists(Conflict):
     def __init__(self, path: bytes) -> None:
         super().__init__(f"there is already something at {shorten(path)}")
         self.path = path
+
+
+class DriftFound(Conflict):
+    """A directory holds changes that no snapshot does, and they would be lost."""
+
+    code = "drift_found"
+    hint = "Take a snapshot first, or let the restore capture them; --force gives them up."
+
+    def __init__(self, paths: list[str], *, reason: str) -> None:
+        named = ", ".join(shorten(path) for path in paths[:_NAMED])
+        more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
+        super().__init__(f"{reason}: {named}{more}")
+        self.paths, self.reason = paths, reason
+
+
+class DirectoryRefused(Conflict):
+    """A directory that should not be captured: too much, not ours, or not here."""
+
+    code = "directory_refused"
+    hint = "Choose the directory that the agent works in; --force insists."
+
+    def __init__(self, path: str, *, reason: str) -> None:
+        super().__init__(f"{shorten(path)} is not captured: {reason}")
+        self.path, self.reason = path, reason
 
 
 class Busy(Conflict):

@@ -167,3 +167,8 @@ class Snapshot:
     expires_at: datetime | None = None
     deleted_at: datetime | None = None
     detail: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether something that should have been captured could not be; stays so for ever."""
+        return bool(self.detail.get("partial"))

@@ -15,6 +15,7 @@ import msgspec
 
 from holdfast.engine import content
 from holdfast.engine.content import ChunkSource
+from holdfast.engine.execonfig import is_executable_config
 from holdfast.engine.files import kind_of
 from holdfast.engine.limits import check_limit
 from holdfast.engine.paths import to_text
@@ -49,6 +50,11 @@ class Change:
         return None if self.old is None else self.old.size
 
     @property
+    def is_executable_config(self) -> bool:
+        """Whether programs run what this file says, without being asked to."""
+        return self.plane is Plane.FILES and is_executable_config(self.key)
+
+    @property
     def new_bytes(self) -> int | None:
         """The size after, None if it is not there."""
         return None if self.new is None else self.new.size
@@ -66,6 +72,20 @@ class Changes:
 
     def __len__(self) -> int:
         return len(self.items)
+
+    def first(self, limit: int | None) -> "Changes":
+        """Returns the first so many of them; all, without a limit."""
+        if limit is None:
+            return self
+        return Changes(self.items[:limit], self.truncated or len(self.items) > limit)
+
+    def without(self, keys: Iterable[bytes]) -> "Changes":
+        """Returns them without those of some keys."""
+        left_out = frozenset(keys)
+        if not left_out:
+            return self
+        kept = [change for change in self.items if change.key not in left_out]
+        return Changes(kept, self.truncated)
 
     def of(self, change: str, plane: Plane | None = None) -> list[str]:
         """Returns the names of what was `added`, `removed` or `changed`."""

@@ -18,6 +18,9 @@ class Limits:
 
     file_bytes: int = 16 * GIB
     value_bytes: int = 256 * MIB
+    workspace_files: int = 2_000_000
+    workspace_bytes: int = 256 * GIB
+    """A directory with more files, or more in them, is refused before it is read."""
     archive_members: int = 2_000_000
     archive_bytes: int = 64 * GIB
     """An archive with more members, or a larger one, is refused before it is read."""

@@ -81,7 +81,7 @@ def mark_entries(source: Source, entries: Iterable[bytes], chunks: set[ObjectId]
     maps: list[ObjectId] = []
     for data in entries:
         # The tag of an entry is its second byte: most entries need no decoding at all.
-        if data[1] in (_BLOB, _SUBMAP):
+        if data[1] in _REFERRING:
             entry = decode_entry(data)
             if isinstance(entry, Blob):
                 chunks.update(list_refs(source, entry))
@@ -90,5 +90,5 @@ def mark_entries(source: Source, entries: Iterable[bytes], chunks: set[ObjectId]
     return maps
 
 
-_BLOB: Final = 1
-_SUBMAP: Final = 4
+_REFERRING: Final = frozenset({1, 4, 6})
+"""The tags of `Blob`, `Submap` and `BlobTwin`: entries that name other objects."""

@@ -5,7 +5,3 @@ way in `survey` looks at all of an archive before any of it is used, with a read
 (`tarread`) that knows only what we write. `manifest` is what an archive says of itself,
 `archivefile` the file outside the vault, `wellformed` a look at values without building them.
 """
-
-from holdfast.engine.archives.transfer import Imported, export, import_
-
-__all__ = ["Imported", "export", "import_"]

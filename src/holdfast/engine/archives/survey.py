@@ -128,6 +128,8 @@ def _checked_file(member: Member, limits: Limits) -> Member:
     """Returns a member of the files plane under its key."""
     try:
         key = to_key(member.name[len(FILES_PREFIX) :])
+        if member.twin:
+            to_key(member.twin)
     except Invalid as exc:
         raise UnsafeArchive(f"its name is not usable: {exc}", member=member.name) from exc
     if member.mode > MAX_MODE:

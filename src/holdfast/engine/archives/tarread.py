@@ -26,6 +26,8 @@ from holdfast.errors import UnsafeArchive
 BLOCK_BYTES: Final = 512
 MAGIC: Final = b"ustar\x0000"
 EXTENDED: Final = b"x"
+TWIN_RECORD: Final = b"HOLDFAST.twin"
+"""The first name of a file that has several, in the form that pax reserves for vendors."""
 
 MAX_EXTENDED_BYTES: Final = 64 << 10
 """Of one pax header: many times what two paths of the greatest length take."""
@@ -53,6 +55,7 @@ class Member:
     at: int
     size: int
     target: bytes
+    twin: bytes = b""
 
 
 _REFUSED: Final = {
@@ -66,7 +69,7 @@ _REFUSED: Final = {
     b"L": "a GNU long name",
     b"S": "a sparse file",
 }
-_RECORDS: Final = frozenset({b"path", b"linkpath", b"size", b"mtime", b"hdrcharset"})
+_RECORDS: Final = frozenset({b"path", b"linkpath", b"size", b"mtime", b"hdrcharset", TWIN_RECORD})
 _CHARSETS: Final = frozenset({b"BINARY", b"ISO-IR 10646 2000 UTF-8"})
 _OCTAL: Final = re.compile(rb"([0-7]+)[ \0]*")
 _LENGTH: Final = re.compile(rb"([1-9][0-9]{0,5}) ")
@@ -135,7 +138,10 @@ def _member(header: _Header, records: Mapping[bytes, bytes], at: int) -> Member:
         mtime_ns = _mtime_ns(records[b"mtime"], name)
     if kind is MemberKind.DIRECTORY:
         name = name.removesuffix(b"/")
-    return Member(name, kind, header.mode, mtime_ns, at, size, target)
+    twin = records.get(TWIN_RECORD, b"")
+    if twin and kind is not MemberKind.FILE:
+        raise UnsafeArchive("a link or directory claims to be one of several names", member=name)
+    return Member(name, kind, header.mode, mtime_ns, at, size, target, twin)
 
 
 def _parse_records(data: bytes) -> dict[bytes, bytes]:

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import BinaryIO, Final
 
 from holdfast.engine.archives.archivefile import told
-from holdfast.engine.archives.tarread import BLOCK_BYTES, EXTENDED, MAGIC, MemberKind
+from holdfast.engine.archives.tarread import BLOCK_BYTES, EXTENDED, MAGIC, TWIN_RECORD, MemberKind
 
 _FIELD_LIMIT: Final = 8**11
 """Sizes and times from here on do not fit into the eleven digits that a header has."""
@@ -33,10 +33,21 @@ class TarWriter:
         self._path = path
 
     def add_file(
-        self, name: bytes, content: Iterable[bytes], *, size: int, mode: int, mtime_ns: int = 0
+        self,
+        name: bytes,
+        content: Iterable[bytes],
+        *,
+        size: int,
+        mode: int,
+        mtime_ns: int = 0,
+        twin: bytes = b"",
     ) -> None:
-        """Adds a regular file; the content has to have the size."""
-        self._add(name, MemberKind.FILE, size=size, mode=mode, mtime_ns=mtime_ns)
+        """Adds a regular file; the content has to have the size.
+
+        One of several names of a file is written whole, with `twin` beside it: other tools
+        unpack a file of its own.
+        """
+        self._add(name, MemberKind.FILE, size=size, mode=mode, mtime_ns=mtime_ns, twin=twin)
         for part in content:
             self._write(part)
         self._write(bytes(-size % BLOCK_BYTES))
@@ -62,6 +73,7 @@ class TarWriter:
         size: int = 0,
         mtime_ns: int = 0,
         target: bytes = b"",
+        twin: bytes = b"",
     ) -> None:
         seconds = mtime_ns // _SECOND_NS
         records: dict[bytes, bytes] = {}
@@ -69,6 +81,8 @@ class TarWriter:
             records[b"path"] = name
         if not _fits(target):
             records[b"linkpath"] = target
+        if twin:
+            records[TWIN_RECORD] = twin
         if records and not all(_is_utf8(value) for value in records.values()):
             records = {b"hdrcharset": b"BINARY", **records}
         if size >= _FIELD_LIMIT:

@@ -13,7 +13,6 @@ from: the root depends on the content and on nothing else.
 import os
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import chain
 
 import msgspec
@@ -22,6 +21,7 @@ from holdfast.catalog.port import Transaction
 from holdfast.engine import content
 from holdfast.engine.advance import Folded, Move, Note, advance, replacing
 from holdfast.engine.archives.archivefile import FileName, Source, writing_to
+from holdfast.engine.archives.imported import Imported
 from holdfast.engine.archives.manifest import MANIFEST_NAME, Manifest
 from holdfast.engine.archives.survey import FILES_PREFIX, VALUE_NAME, Surveyed, read_value, survey
 from holdfast.engine.archives.tarread import Member, MemberKind
@@ -35,26 +35,22 @@ from holdfast.engine.pending import ATTEMPTS
 from holdfast.engine.restore import folded_head, prove
 from holdfast.engine.stage import Stage, StagedObjects, Withdrawn
 from holdfast.engine.storeplane import from_store_key
-from holdfast.entries import Blob, Directory, Entry, Inline, Link, decode_entry, encode_entry
+from holdfast.entries import (
+    Blob,
+    Directory,
+    Entry,
+    Inline,
+    Link,
+    decode_entry,
+    encode_entry,
+    twin_of,
+    with_twin,
+)
 from holdfast.errors import Busy, Damaged, Incompatible, UnsafeArchive
-from holdfast.ids import ObjectId, SnapshotId
+from holdfast.ids import ObjectId
 from holdfast.model import Head, Kind, Plane, Root, Size, Snapshot
 from holdfast.packs import ObjectKind
 from holdfast.tree import build, count, iterate
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Imported:
-    """What an import did."""
-
-    snapshot: Snapshot
-    """The new snapshot on the timeline."""
-    safety_id: SnapshotId | None
-    """The snapshot that keeps what was there before; None if an older one does."""
-    manifest: Manifest
-    """What the archive says of itself: where it comes from, and how much it holds."""
-    verified: bool
-    """Whether the stored result was read back and has the root that the manifest names."""
 
 
 def export(
@@ -166,7 +162,14 @@ def _write_path(
     match entry:
         case Inline() | Blob() if 0 <= entry.mode <= MAX_MODE:
             parts = content.stream(source, entry)
-            writer.add_file(name, parts, size=entry.size, mode=entry.mode, mtime_ns=entry.mtime_ns)
+            writer.add_file(
+                name,
+                parts,
+                size=entry.size,
+                mode=entry.mode,
+                mtime_ns=entry.mtime_ns,
+                twin=twin_of(entry),
+            )
         case Link():
             writer.add_link(name, entry.target, mtime_ns=entry.mtime_ns)
         case Directory() if 0 <= entry.mode <= MAX_MODE:
@@ -256,7 +259,8 @@ def _to_entry(stage: Stage, file: Source, member: Member) -> Entry:
         case MemberKind.FILE:
             stream = file.stream(member.at, member.size)
             stored = content.store_stream(stage, stream, max_bytes=member.size)
-            return msgspec.structs.replace(stored, mode=member.mode, mtime_ns=member.mtime_ns)
+            dressed = msgspec.structs.replace(stored, mode=member.mode, mtime_ns=member.mtime_ns)
+            return with_twin(dressed, member.twin)
         case MemberKind.LINK:
             return Link(member.target, member.mtime_ns)
         case MemberKind.DIRECTORY:
