@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, Final, Protocol
 
-from holdfast.engine.stage import Stage
 from holdfast.entries import REF_BYTES, Blob, Inline, pack_ref, unpack_refs
 from holdfast.errors import Damaged, InvalidValue, TooLarge
 from holdfast.ids import ObjectId
@@ -52,14 +51,26 @@ class ChunkSource(Protocol):
         ...
 
 
-def store(stage: Stage, data: bytes, cutting: Cutting) -> tuple[bytes, Blob | None]:
+class Sink(Protocol):
+    """Where chunks go to: a `Stage`, or somebody who only wants to know their names."""
+
+    def add(self, data: bytes, kind: ObjectKind) -> ObjectId:
+        """Takes an object in, and returns its name."""
+        ...
+
+    def spill(self) -> None:
+        """Makes room, if need be."""
+        ...
+
+
+def store(stage: Sink, data: bytes, cutting: Cutting) -> tuple[bytes, Blob | None]:
     """Stages content; returns it to be kept inline, or the blob that stands for it."""
     if len(data) <= INLINE_BYTES:
         return data, None
     return b"", _blob(stage, _cut(data, cutting), len(data))
 
 
-def store_stream(stage: Stage, stream: BinaryIO, *, max_bytes: int) -> Inline | Blob:
+def store_stream(stage: Sink, stream: BinaryIO, *, max_bytes: int) -> Inline | Blob:
     """Stages a file read from a stream, without ever holding all of it."""
     head = _read_fully(stream, FILES.whole_bytes + 1)
     if len(head) <= min(FILES.whole_bytes, max_bytes):
@@ -79,13 +90,13 @@ def store_stream(stage: Stage, stream: BinaryIO, *, max_bytes: int) -> Inline | 
     return _fold_refs(stage, refs, size)
 
 
-def as_file(stage: Stage, data: bytes) -> Inline | Blob:
+def as_file(stage: Sink, data: bytes) -> Inline | Blob:
     """Returns the entry of a file with this content, without mode and time."""
     kept, blob = store(stage, data, FILES)
     return blob or Inline(kept)
 
 
-def as_value(stage: Stage, data: bytes) -> Inline | Blob:
+def as_value(stage: Sink, data: bytes) -> Inline | Blob:
     """Returns the entry of an encoded value."""
     kept, blob = store(stage, data, VALUES)
     return blob or Inline(kept)
@@ -129,11 +140,11 @@ def list_refs(source: ChunkSource, blob: Blob) -> Iterator[ObjectId]:
     yield from (object_id for object_id, _ in refs)
 
 
-def _blob(stage: Stage, chunks: Iterable[bytes], size: int) -> Blob:
+def _blob(stage: Sink, chunks: Iterable[bytes], size: int) -> Blob:
     return _fold_refs(stage, _refs(stage, chunks), size)
 
 
-def _fold_refs(stage: Stage, refs: bytes, size: int) -> Blob:
+def _fold_refs(stage: Sink, refs: bytes, size: int) -> Blob:
     depth = 0
     while len(refs) > MAX_REFS * REF_BYTES:
         refs = _refs(stage, _cut(refs, VALUES))
@@ -141,7 +152,7 @@ def _fold_refs(stage: Stage, refs: bytes, size: int) -> Blob:
     return Blob(size=size, depth=depth, refs=refs)
 
 
-def _refs(stage: Stage, chunks: Iterable[bytes]) -> bytes:
+def _refs(stage: Sink, chunks: Iterable[bytes]) -> bytes:
     refs = bytearray()
     for chunk in chunks:
         refs += pack_ref(stage.add(chunk, ObjectKind.CHUNK), len(chunk))

@@ -13,12 +13,17 @@ collector knows what an interrupted writer leaves behind), put, and only then na
         stage.keep()
 
 A batch is used once. Without `keep`, the packs it announced are withdrawn again.
+
+A batch that outgrows memory spills: full packs are compressed and written by threads of their
+own while the caller reads on. What they did is known when `seal` returns, or raises.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from holdfast.catalog.port import Transaction
 from holdfast.engine.context import Context
@@ -28,6 +33,9 @@ from holdfast.ids import ObjectId, PackId, PackName, TenantId, object_id_of
 from holdfast.model import Placement, Root
 from holdfast.packs import PACK_TARGET_BYTES, ObjectKind, Pack, PackBuilder
 from holdfast.tree import Node, decode_node
+
+SPILLERS: Final = 2
+"""Threads that compress and write packs, and packs in their hands: 64 MB of plain bytes more."""
 
 
 class Withdrawn(Exception):
@@ -58,6 +66,7 @@ class Stage:
         self._reused: list[ObjectId] = []
         self._announced: list[_Announced] = []
         self._inline: list[Pack] = []
+        self._spilling: deque[Spill] = deque()
 
     def __enter__(self) -> Self:
         return self
@@ -65,6 +74,8 @@ class Stage:
     def __exit__(
         self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None
     ) -> None:
+        while self._spilling:
+            self._spilling.popleft().end()
         # A process that dies cannot tidy up, and a test that plays dead must not either.
         if kind is None or issubclass(kind, Exception):
             self._withdraw()
@@ -87,8 +98,19 @@ class Stage:
     def spill(self) -> None:
         """Moves what is held in memory to the blob store once that would fill a pack."""
         if self._fresh_bytes >= PACK_TARGET_BYTES:
-            for pack in _packs(self._take_missing()):
-                self._announce(pack)
+            if len(self._spilling) == SPILLERS:
+                self._spilling.popleft().join()
+            self._spilling.append(Spill(self._take_missing(), self._announce))
+
+    @property
+    def has_spilled(self) -> bool:
+        """Says whether part of the batch is no longer in memory."""
+        return bool(self._spilling or self._announced)
+
+    def pour_into(self, other: "Stage") -> None:
+        """Hands what is held in memory to another batch as well."""
+        for object_id, (data, kind) in self._fresh.items():
+            other._add(object_id, data, kind)  # noqa: SLF001 - of the same class
 
     def source(self, objects: Objects) -> "StagedObjects":
         """Returns objects to read that include this batch before it is stored."""
@@ -100,6 +122,8 @@ class Stage:
         Inside a write transaction everything goes into the catalog: no second transaction
         could announce a pack meanwhile.
         """
+        while self._spilling:
+            self._spilling.popleft().join()
         missing = self._take_missing(transaction)
         for pack in _packs(missing):
             if transaction is not None or len(pack.data) <= self._context.limits.inline_bytes:
@@ -184,12 +208,52 @@ class Stage:
         )
 
 
+class Spill:
+    """Objects on their way into packs, in a thread of their own."""
+
+    def __init__(
+        self,
+        objects: dict[ObjectId, tuple[bytes, ObjectKind]],
+        announce: Callable[[Pack], None],
+    ) -> None:
+        self._objects, self._announce = objects, announce
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="holdfast-spill")
+        self._thread.start()
+
+    def join(self) -> None:
+        """Waits until the packs are on disk; raises what went wrong."""
+        self._thread.join()
+        if self._failure is not None:
+            raise self._failure
+
+    def end(self) -> None:
+        """Waits until nothing is written any more."""
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            for pack in _packs(self._objects):
+                self._announce(pack)
+        except BaseException as exc:  # noqa: BLE001 - a test's power cut too: the caller raises it
+            self._failure = exc
+
+
 class StagedObjects:
     """Objects to read: those of a batch that is not stored yet, then those of the vault."""
 
     def __init__(self, fresh: dict[ObjectId, tuple[bytes, ObjectKind]], objects: Objects) -> None:
         self._fresh = fresh
         self._objects = objects
+
+    def unbound(self) -> "StagedObjects":
+        """Returns the same objects, without the transaction that they were looked up in."""
+        return StagedObjects(self._fresh, self._objects.unbound())
+
+    def with_nodes(self, nodes: dict[ObjectId, bytes]) -> "StagedObjects":
+        """Returns the same objects, and these nodes."""
+        more = {object_id: (data, ObjectKind.NODE) for object_id, data in nodes.items()}
+        return StagedObjects(self._fresh | more, self._objects)
 
     def get_nodes(self, ids: Sequence[ObjectId], /) -> list[Node]:
         """Returns map nodes in the order asked for."""
