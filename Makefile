@@ -13,10 +13,10 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check bench format clean
+.PHONY: help run test check bench bench-peers format clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 run: $(VENV)/.ready ## Set up and run the demo
 	$(PY) -m holdfast.demo
@@ -37,6 +37,16 @@ bench: $(VENV)/.ready-dev ## Run bench/bench_*.py one by one; ONLY=tree picks be
 	    found=1; echo "== $$script"; $(PY) "$$script" || exit 1; \
 	done; [ -n "$$found" ] || { echo "no bench/bench_$(or $(ONLY),*).py" >&2; exit 1; }
 
+PEERS := restic borgbackup zstd git
+
+bench-peers: ## Install what bench/bench_workspace.py compares with: restic, borg, zstd, git
+	@command -v apt-get >/dev/null || { \
+	    echo "No apt-get here: install these with your system's own tool: $(PEERS)" >&2; exit 1; }
+	@[ "$$(id -u)" = 0 ] || { \
+	    echo "Installing needs root: sudo make bench-peers" >&2; exit 1; }
+	apt-get update -qq
+	apt-get install -y $(PEERS)
+
 format: $(VENV)/.ready-dev ## Format the code and apply safe fixes
 	$(PY) -m ruff check --fix-only .
 	$(PY) -m ruff format .
@@ -46,15 +56,23 @@ clean: ## Remove .venv, caches and build results
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Stamps: a set-up that failed half-way leaves none, and a changed pyproject.toml outdates them.
-$(VENV)/.ready: pyproject.toml
+BUILT_FROM := pyproject.toml hatch_build.py src/holdfast/workspace/_statcheck.c
+
+$(VENV)/.ready: $(BUILT_FROM)
 	$(make-venv)
 	$(PY) -m pip install --quiet --editable .
+	$(compile)
 	@touch $@
 
-$(VENV)/.ready-dev: pyproject.toml
+$(VENV)/.ready-dev: $(BUILT_FROM)
 	$(make-venv)
 	$(PY) -m pip install --quiet --editable '.[dev]'
+	$(compile)
 	@touch $@ $(VENV)/.ready
+
+# A command that starts often should not read sources: where PYTHONDONTWRITEBYTECODE is set,
+# nobody else would keep what was compiled.
+compile = @$(PY) -m compileall -q src/holdfast
 
 define make-venv
 @$(PYTHON) -c '' 2>/dev/null || { \

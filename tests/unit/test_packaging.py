@@ -1,5 +1,6 @@
 """What users get: exactly the promised names, and a wheel with every file they need."""
 
+import shutil
 import tomllib
 import zipfile
 from collections.abc import Iterator
@@ -10,16 +11,21 @@ import pytest
 from hatchling.builders.wheel import WheelBuilder
 
 import holdfast
+from holdfast.workspace.statcheck import library_name
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+COMPILER = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
+
+
+def build_wheel(directory: Path) -> Path:
+    (built,) = WheelBuilder(str(ROOT)).build(directory=str(directory), versions=["standard"])
+    return Path(built)
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[zipfile.ZipFile]:
-    directory = tmp_path_factory.mktemp("wheel")
-    (built,) = WheelBuilder(str(ROOT)).build(directory=str(directory), versions=["standard"])
-    with zipfile.ZipFile(built) as archive:
+    with zipfile.ZipFile(build_wheel(tmp_path_factory.mktemp("wheel"))) as archive:
         yield archive
 
 
@@ -49,12 +55,42 @@ def test_the_wheel_holds_every_file_of_the_package(wheel: zipfile.ZipFile) -> No
     wanted = {
         path.relative_to(source).as_posix()
         for path in (source / "holdfast").rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
+        if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".so"
     }
+    # Compiled for this machine, if it can be; never what another machine left in the tree.
+    if COMPILER:
+        wanted.add(f"holdfast/workspace/{library_name()}")
     shipped = {name for name in wheel.namelist() if name.startswith("holdfast/")}
     assert shipped == wanted
     assert "holdfast/py.typed" in shipped
     assert any(name.startswith("holdfast/catalog/sql/") for name in shipped)
+
+
+@pytest.mark.skipif(not COMPILER, reason="no compiler at hand")
+def test_a_wheel_with_compiled_code_is_for_its_platform_and_every_python(
+    wheel: zipfile.ZipFile,
+) -> None:
+    tags = wheel.read(f"holdfast-{PROJECT['version']}.dist-info/WHEEL").decode()
+    assert "Root-Is-Purelib: false" in tags
+    assert "Tag: py3-none-" in tags
+    assert "Tag: py3-none-any" not in tags
+
+
+@pytest.mark.parametrize("compiler", ["no-such-compiler", "false"])
+def test_without_a_compiler_the_wheel_is_pure(
+    tmp_path: Path,
+    compiler: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("CC", compiler)
+    built = build_wheel(tmp_path)
+    assert built.name.endswith("-py3-none-any.whl")
+    with zipfile.ZipFile(built) as archive:
+        assert [name for name in archive.namelist() if name.endswith(".so")] == []
+    said = "".join(capsys.readouterr())
+    assert "The stat check stays in Python" in said
+    assert said.count("\n") == 1
 
 
 def test_the_wheel_carries_its_licence_and_version(wheel: zipfile.ZipFile) -> None:

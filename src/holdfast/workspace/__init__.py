@@ -1,0 +1,1 @@
+"""Real directories: the only code that touches a user's directory."""
