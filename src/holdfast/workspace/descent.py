@@ -1,0 +1,123 @@
+"""Opens folders below a root, one name at a time, and never through a link.
+
+A path such as `a/b/c` is not handed to the kernel whole: between a check and its use somebody
+could put a link in the place of `a`. Each part is opened relative to the folder before it, with
+`O_NOFOLLOW`; a part that is a link, or no folder, is an error. What has been opened stands for
+the folder itself, whatever happens to its name meanwhile.
+
+Folders are mostly asked for in order, so the way to the last one is kept open: the next one
+costs as many calls as it has parts that differ.
+"""
+
+import errno
+import os
+from types import TracebackType
+from typing import Final, Self
+
+OPEN_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+_OPEN_ON_THE_WAY: Final = (
+    getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+)
+"""Folders above may be ones that we may pass through and not list."""
+
+_NO_NAMES: Final = frozenset({b"", b".", b".."})
+
+
+class Descent:
+    """Folders below one root. Belongs to one thread at a time."""
+
+    def __init__(self, root_fd: int) -> None:
+        self._root_fd = root_fd
+        self._names: list[bytes] = []
+        self._fds: list[int] = []
+        self._failed = b""
+
+    def open(self, path: bytes) -> int:
+        """Returns a descriptor of a folder, good until the next call.
+
+        Raises `FileNotFoundError` or `NotADirectoryError`, also for a link (`ELOOP` becomes
+        `NotADirectoryError`), or another `OSError`.
+        """
+        names = path.split(b"/") if path else []
+        same = 0
+        for have, want in zip(self._names, names, strict=False):
+            if have != want:
+                break
+            same += 1
+        self._close_from(same)
+        for depth, name in enumerate(names[same:], start=same + 1):
+            self._failed = b"/".join(names[:depth])
+            self._fds.append(open_folder(name, self.current))
+            self._names.append(name)
+        return self.current
+
+    @property
+    def current(self) -> int:
+        """The folder that was opened last; the root at first."""
+        return self._fds[-1] if self._fds else self._root_fd
+
+    @property
+    def reached(self) -> bytes:
+        """After a failed `open`: the part of the path that could not be opened."""
+        return self._failed
+
+    def forget(self) -> None:
+        """Closes what is kept open: folders may have been moved or replaced since."""
+        self._close_from(0)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
+    ) -> None:
+        self.forget()
+
+    def _close_from(self, depth: int) -> None:
+        while len(self._fds) > depth:
+            self._names.pop()
+            os.close(self._fds.pop())
+
+
+def open_folder(name: bytes, folder_fd: int) -> int:
+    """Opens one folder inside another; a link in its place is `NotADirectoryError`."""
+    return _open_part(name, folder_fd, OPEN_FOLDER)
+
+
+def is_link_error(exc: OSError) -> bool:
+    """Says whether an open failed because of `O_NOFOLLOW`: systems differ in the number."""
+    return exc.errno in (errno.ELOOP, errno.EMLINK)
+
+
+def open_root(path: str) -> int:
+    """Opens a directory by its real path, part by part: a link on the way is not followed.
+
+    Raises `NotADirectoryError` for one: the path was real when the directory was attached, so
+    somebody has put the link there since.
+    """
+    fd = os.open("/", _OPEN_ON_THE_WAY)
+    *parents, last = [part for part in os.fsencode(path).split(b"/") if part]
+    try:
+        for name in parents:
+            above, fd = fd, _open_part(name, fd, _OPEN_ON_THE_WAY)
+            os.close(above)
+        return _open_part(last, fd, OPEN_FOLDER)
+    finally:
+        os.close(fd)
+
+
+def open_target(path: str) -> int:
+    """Opens a directory that the user has just named; links in the path are the user's own."""
+    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+
+def _open_part(name: bytes, folder_fd: int, flags: int) -> int:
+    if name in _NO_NAMES or b"/" in name or b"\0" in name:
+        raise NotADirectoryError(errno.ENOTDIR, "it is not the name of one folder", name)
+    try:
+        return os.open(name, flags, dir_fd=folder_fd)
+    except OSError as exc:
+        if is_link_error(exc):
+            raise NotADirectoryError(exc.errno, "a link is in its place", name) from exc
+        raise

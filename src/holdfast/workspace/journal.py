@@ -1,0 +1,137 @@
+"""What a restore is about to do to a directory, on disk before it is done.
+
+A restore of a directory is many system calls. The journal says, from before the first until
+after the last, that one is under way; whoever opens the directory next and finds it brings the
+directory back to what the catalog says. It has two states:
+
+- `applying`: files are being changed. If the process dies, the directory is a mixture.
+- `applied`: all is done, and perhaps still in the kernel's memory alone. As long as the machine
+  has not been restarted since, that memory is what everybody reads; the journal is removed once
+  the kernel has had time to write. After a power cut it says: look again, every byte.
+
+So nothing has to be synced file by file, which for 50,000 files would take a minute.
+"""
+
+import hashlib
+import json
+import os
+import re
+import time
+from pathlib import Path
+from typing import Final, NamedTuple
+
+SETTLED_S: Final = 120.0
+"""By then Linux has written what was dirty: it does so after 30 s, and file systems commit
+after 5 more."""
+
+BLOCK_BYTES: Final = 4096
+_BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
+
+
+_ANY: Final = rb"\.holdfast-[0-9a-f]{16}"
+
+
+def litter_of(mark: str) -> str:
+    """Returns how the temporary files of a restore begin, which is that snapshot's doing."""
+    return f".holdfast-{hashlib.blake2b(mark.encode(), digest_size=8).hexdigest()}"
+
+
+def litter_pattern(record: "Record") -> re.Pattern[bytes]:
+    """Returns what the names of an interrupted restore's temporary files look like."""
+    begin = re.escape(record.litter.encode()) if record.litter else _ANY
+    return re.compile(begin + rb"(-back)?-[0-9]+\.tmp")
+
+
+class Record(NamedTuple):
+    """What the journal says."""
+
+    state: str
+    litter: str
+    """How the names of temporary files begin; empty if that is not known."""
+    back: str
+    """The snapshot that the directory was, and goes back to."""
+    mark: str
+    """The snapshot that it will be on the timeline: if it is there, so is all of the restore."""
+    at: float
+    boot: str
+
+
+class Journal:
+    """The journal of one directory; its lock is held by whoever uses it.
+
+    One file of one block, written in place: what a torn write leaves cannot be read, and then
+    the directory is looked at, which is always right.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def find(self) -> Record | None:
+        """Returns what it says; None if nothing is under way."""
+        try:
+            data = self._path.read_bytes().strip()
+        except FileNotFoundError:
+            return None
+        if not data:
+            return None
+        try:
+            fields = json.loads(data)
+            return Record(*(fields[name] for name in Record._fields))
+        except (ValueError, KeyError, TypeError):
+            return Record("applying", "", "", "", 0.0, "")
+
+    def begin(self, *, litter: str, back: str, mark: str) -> None:
+        """Says that the directory is about to change; durable when it returns."""
+        record = Record("applying", litter, back, mark, time.time(), boot_id())
+        self._write(json.dumps(record._asdict()), durable=True)
+
+    def applied(self) -> None:
+        """Says that all is done."""
+        record = self.find()
+        if record is not None:
+            done = record._replace(state="applied", at=time.time())
+            self._write(json.dumps(done._asdict()), durable=False)
+
+    def clear(self) -> None:
+        """Forgets what was under way."""
+        self._write("", durable=False)
+
+    def _write(self, text: str, *, durable: bool) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        is_new = durable and not self._path.exists()
+        fd = os.open(self._path, flags, 0o600)
+        try:
+            os.pwrite(fd, text.encode().ljust(BLOCK_BYTES), 0)
+            if durable:
+                os.fdatasync(fd)
+        finally:
+            os.close(fd)
+        if is_new:
+            _sync_folder(self._path.parent)
+
+
+def _sync_folder(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def boot_id() -> str:
+    """Returns what is another one after each restart; empty where the system does not say."""
+    try:
+        with open(_BOOT_ID, encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def was_restarted(record: Record) -> bool:
+    """Says whether the machine has been restarted since, or may have been."""
+    return not record.boot or record.boot != boot_id()
+
+
+def is_settled(record: Record) -> bool:
+    """Says whether the kernel has had time to write what was done."""
+    return record.state == "applied" and time.time() - record.at > SETTLED_S

@@ -1,0 +1,341 @@
+"""Finds out what has changed in a directory, reading no file.
+
+What is known is checked, not walked (`statindex.py`): the answer names the files whose state
+differs and the folders whose own times moved. Those folders alone are listed again; folders
+that are new are listed with all that is in them. The result is a draft of every folder that is
+not as it was known, with the names whose content has to be read.
+
+Nothing is followed and nothing is opened but folders. What is neither file, link nor folder is
+named as skipped; what the rules leave out, as excluded; what cannot be listed, as failed.
+"""
+
+import os
+import re
+import stat
+import time
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from holdfast.errors import Unavailable
+from holdfast.workspace.descent import Descent
+from holdfast.workspace.guard import describe_mount
+from holdfast.workspace.ignoring import Rules
+from holdfast.workspace.statindex import UNSURE, Folder, Row, StatIndex, settled
+
+LOOKS: Final = 5
+"""Times that a folder is listed in which a name changes what it is."""
+
+MAX_PATH_BYTES: Final = 4095
+
+_SPECIAL: Final = {
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFIFO: "a fifo",
+    stat.S_IFCHR: "a character device",
+    stat.S_IFBLK: "a block device",
+}
+
+
+class Omitted(NamedTuple):
+    """Something in a folder that is not captured; an empty name means the folder's content."""
+
+    name: bytes
+    kind: str
+    """`skipped`, `excluded` or `failed`."""
+    reason: str
+
+
+class Draft:
+    """A folder as it is now, until its files are read."""
+
+    __slots__ = ("folders", "omitted", "path", "rows", "state", "wanted")
+
+    def __init__(self, path: bytes, state: os.stat_result, *, listed_at_ns: int | None) -> None:
+        self.path = path
+        # Without a moment of listing it is never sure: looked at again each time.
+        ctime_ns = (
+            UNSURE if listed_at_ns is None else settled(state.st_ctime_ns, read_at_ns=listed_at_ns)
+        )
+        self.state = (state.st_mode, state.st_mtime_ns, ctime_ns, state.st_ino, state.st_dev)
+        self.rows: dict[bytes, Row] = {}
+        self.folders: set[bytes] = set()
+        self.wanted: set[bytes] = set()
+        self.omitted: list[Omitted] = []
+
+    @classmethod
+    def of(cls, folder: Folder) -> "Draft":
+        """Returns a folder that is known, to change some of its rows."""
+        draft = cls.__new__(cls)
+        draft.path = folder.path
+        draft.state = (folder.mode, folder.mtime_ns, folder.ctime_ns, folder.ino, folder.dev)
+        draft.rows = {row.name: row for row in folder.rows}
+        draft.folders, draft.wanted, draft.omitted = set(folder.folders), set(), []
+        return draft
+
+    def doubt(self) -> None:
+        """Makes the next scan list this folder again."""
+        mode, mtime_ns, _, ino, dev = self.state
+        self.state = (mode, mtime_ns, UNSURE, ino, dev)
+
+    def key(self, name: bytes) -> bytes:
+        """Returns the path of something in this folder."""
+        return self.path + b"/" + name if self.path else name
+
+    @property
+    def mode(self) -> int:
+        """The folder's own mode."""
+        return self.state[0]
+
+    def finish(self) -> Folder:
+        """Returns the folder as the index shall know it."""
+        rows = tuple(self.rows[name] for name in sorted(self.rows))
+        return Folder(self.path, *self.state, rows, tuple(sorted(self.folders)))
+
+
+class Scan(NamedTuple):
+    """What is not as it was known."""
+
+    drafts: dict[bytes, Draft]
+    gone: list[bytes]
+    """Known folders that are no more; with each, all that was below it."""
+    relisted: set[bytes]
+    """Drafts whose names were listed anew: what they omit replaces what was known of that."""
+
+    def has_twins(self, index: StatIndex) -> bool:
+        """Says whether a file with several names is, or was, among what was found.
+
+        Its other names may lie in folders that nobody asked about.
+        """
+        for path in self.gone:
+            if any(row.nlink > 1 for folder in index.iter_folders(path) for row in folder.rows):
+                return True
+        for path, draft in self.drafts.items():
+            if any(draft.rows[name].nlink > 1 for name in draft.wanted):
+                return True
+            before = index.find(path)
+            for row in before.rows if before else ():
+                if row.nlink > 1 and (row.name in draft.wanted or row.name not in draft.rows):
+                    return True
+        return False
+
+
+class Scanner:
+    """One look at a directory."""
+
+    def __init__(
+        self,
+        root_fd: int,
+        index: StatIndex,
+        rules: Rules,
+        *,
+        litter: re.Pattern[bytes] | None = None,
+    ) -> None:
+        self._root_fd = root_fd
+        self._index = index
+        self._rules = rules
+        self._litter = litter
+        self._drafts: dict[bytes, Draft] = {}
+        self._relisted: set[bytes] = set()
+        self._gone: set[bytes] = set()
+        self._todo: list[bytes] = []
+        self._tries: dict[bytes, int] = {}
+
+    def scan(self, *, only: Iterable[bytes] | None = None, everything: bool = False) -> Scan:
+        """Looks at what is known, or at some folders of it, or lists everything anew."""
+        with Descent(self._root_fd) as descent:
+            if everything or self._index.find(b"") is None:
+                everything = True
+                self._todo = [b""]
+            else:
+                checked = self._index.check(self._root_fd, only=only)
+                self._todo = checked.folders[::-1]
+                self._take_rows(descent, checked.rows, listed=set(checked.folders))
+            while self._todo:
+                self._list(descent, self._todo.pop(), everything=everything)
+        self._settle_gone()
+        return Scan(self._drafts, sorted(self._gone), self._relisted)
+
+    def _take_rows(
+        self, descent: Descent, rows: list[tuple[bytes, bytes]], *, listed: set[bytes]
+    ) -> None:
+        for path, name in rows:
+            if path in listed:
+                continue  # listing it finds the row as well
+            draft = self._drafts.get(path)
+            if draft is None:
+                folder = self._index.find(path)
+                if folder is None:
+                    continue
+                draft = self._drafts[path] = Draft.of(folder)
+            try:
+                state = os.stat(name, dir_fd=descent.open(path), follow_symlinks=False)
+            except OSError:
+                # Changed since it was checked: its folder has changed with it.
+                listed.add(path)
+                self._todo.append(path)
+                continue
+            if stat.S_ISDIR(state.st_mode):
+                listed.add(path)
+                self._todo.append(path)
+                continue
+            self._take_row(draft, name, state)
+
+    def _list(self, descent: Descent, path: bytes, *, everything: bool) -> None:
+        if path in self._relisted or self._is_gone(path):
+            return
+        listed_at_ns = time.time_ns()
+        try:
+            fd = descent.open(path)
+            state = os.fstat(fd)
+            draft = Draft(path, state, listed_at_ns=listed_at_ns)
+            with os.scandir(fd) as entries:
+                for entry in entries:
+                    self._take(draft, os.fsencode(entry.name), entry, state.st_dev)
+        except (FileNotFoundError, NotADirectoryError):
+            if not path:
+                raise Unavailable("the directory is not there any more") from None
+            self._miss(path)
+            return
+        except OSError as exc:
+            draft = self._unlistable(descent, path, exc.strerror or str(exc))
+            if draft is None:
+                return
+        self._relisted.add(path)
+        self._drafts[path] = draft
+        self._compare(draft, everything=everything)
+
+    def _miss(self, path: bytes) -> None:
+        """Takes in that a folder is not there, or has become something else since it was listed.
+
+        Then the folder above is listed again, a few times: a name that is there all the time
+        must not be missing from what is found.
+        """
+        parent = _above(path)
+        tries = self._tries[parent] = self._tries.get(parent, 0) + 1
+        if (
+            parent not in self._drafts
+            or path.rpartition(b"/")[2] not in self._drafts[parent].folders
+        ):
+            self._gone.add(path)
+        elif tries <= LOOKS:
+            self._relisted.discard(parent)
+            self._gone.discard(parent)
+            self._todo.append(parent)
+        else:
+            self._gone.add(path)
+            name = path.rpartition(b"/")[2]
+            reason = "it was something else each time it was looked at"
+            self._drafts[parent].omitted.append(Omitted(name, "failed", reason))
+
+    def _take(self, draft: Draft, name: bytes, entry: "os.DirEntry[str]", device: int) -> None:
+        try:
+            state = entry.stat(follow_symlinks=False)
+        except FileNotFoundError:
+            draft.doubt()
+            return
+        key, is_folder = draft.key(name), stat.S_ISDIR(state.st_mode)
+        if self._litter is not None and self._litter.fullmatch(name):
+            _remove_litter(name, draft, self._root_fd)
+        elif (state.st_dev, state.st_ino) in self._rules.apart:
+            draft.omitted.append(Omitted(name, "excluded", "the vault's own folder"))
+        elif self._rules.excludes(key, is_folder=is_folder):
+            draft.omitted.append(Omitted(name, "excluded", ".holdfastignore"))
+        elif len(key) > MAX_PATH_BYTES:
+            draft.omitted.append(Omitted(name, "failed", "its path is too long"))
+        elif is_folder:
+            foreign = describe_mount(state.st_dev) if state.st_dev != device else None
+            if foreign:
+                draft.omitted.append(Omitted(name, "skipped", foreign))
+            else:
+                draft.folders.add(name)
+        else:
+            draft.rows[name] = row_of(name, state)
+
+    def _take_row(self, draft: Draft, name: bytes, state: os.stat_result) -> None:
+        draft.rows[name] = row_of(name, state)
+        if is_content(state.st_mode):
+            draft.wanted.add(name)
+        else:
+            # From a file to a socket under the same name: its folder has to say so.
+            draft.doubt()
+
+    def _compare(self, draft: Draft, *, everything: bool) -> None:
+        """Finds out which rows have to be read, and which folders to list next."""
+        known = self._index.find(draft.path)
+        before = {row.name: row for row in known.rows} if known else {}
+        for name, row in draft.rows.items():
+            if not is_content(row.mode):
+                reason = _SPECIAL.get(stat.S_IFMT(row.mode), "no file, link or folder")
+                draft.omitted.append(Omitted(name, "skipped", reason))
+            elif row != before.get(name) or (everything and row.nlink > 1):
+                draft.wanted.add(name)
+        known_folders = set(known.folders) if known else set[bytes]()
+        for name in known_folders - draft.folders:
+            self._gone.add(draft.key(name))
+        fresh = draft.folders if everything else draft.folders - known_folders
+        self._todo += [draft.key(name) for name in sorted(fresh, reverse=True)]
+
+    def _unlistable(self, descent: Descent, path: bytes, reason: str) -> Draft | None:
+        """Returns the draft of a folder that we may not look into."""
+        parent, _, name = path.rpartition(b"/")
+        try:
+            if path:
+                fd = descent.open(parent)
+                state = os.stat(name, dir_fd=fd, follow_symlinks=False)
+            else:
+                state = os.fstat(self._root_fd)
+        except OSError:
+            self._gone.add(path)
+            return None
+        draft = Draft(path, state, listed_at_ns=None)
+        draft.omitted.append(Omitted(b"", "failed", reason))
+        return draft
+
+    def _settle_gone(self) -> None:
+        """Takes folders that went while we looked out of the folders that listed them."""
+        self._gone = {path for path in self._gone if not self._is_gone(_above(path))}
+        for path in self._gone:
+            parent, _, name = path.rpartition(b"/")
+            draft = self._drafts.get(parent)
+            if draft is not None and name in draft.folders:
+                draft.folders.discard(name)
+                draft.doubt()
+        for path in [path for path in self._drafts if self._is_gone(path)]:
+            del self._drafts[path]
+
+    def _is_gone(self, path: bytes) -> bool:
+        """Says whether a folder, or one above it, is no more."""
+        while path:
+            if path in self._gone:
+                return True
+            path = _above(path)
+        return False
+
+
+def row_of(name: bytes, state: os.stat_result) -> Row:
+    """Returns what is to be known of something that is no folder."""
+    return Row(
+        name,
+        state.st_mode,
+        state.st_nlink,
+        state.st_size,
+        state.st_mtime_ns,
+        state.st_ctime_ns,
+        state.st_ino,
+        state.st_dev,
+    )
+
+
+def is_content(mode: int) -> bool:
+    """Says whether something is captured: a file or a link."""
+    return stat.S_ISREG(mode) or stat.S_ISLNK(mode)
+
+
+def _above(path: bytes) -> bytes:
+    return path.rpartition(b"/")[0]
+
+
+def _remove_litter(name: bytes, draft: Draft, root_fd: int) -> None:
+    """Removes what an interrupted restore of ours left behind."""
+    with Descent(root_fd) as descent:
+        os.unlink(name, dir_fd=descent.open(draft.path))
+    draft.doubt()

@@ -1,0 +1,271 @@
+"""Says in which folders of a directory something may have happened, so that the rest need no look.
+
+A hint, never the truth. Whoever asks checks everything when the answer is None, and now and then
+without asking, because some changes leave no event in the folder that shows them:
+
+- through another name of the same file (a hard link): the event names only the name that was
+  used. Where that name is in the tree too, its folder is reported; one outside is not seen;
+- through `mmap`, by a program that mapped the file before;
+- by another machine, or below something that was mounted over a watched folder.
+
+A folder's own times move with the names in it: then the folder is reported, not its parent.
+
+What makes it right, and what the tests break on purpose:
+
+- A folder is watched first and listed afterwards. What appears in it in between is seen twice;
+  the other way round it would not be seen at all.
+- Whatever an event says of a folder's name (made, moved here or away, deleted), the answer is
+  the same: look at what is at that path now, and bring the watches below it in line. Events are
+  old news by the time they are read, so that an exchange or a chain of renames settles by itself.
+- The watches of a folder that moved away are ended: they follow the inode, and would report
+  under a path that is no longer its own.
+- Folders that cannot be watched (no permission) are part of every answer, and tried again.
+"""
+
+import errno
+import os
+import select
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from holdfast.errors import Unavailable
+from holdfast.workspace import inotify
+from holdfast.workspace.inotify import Event, Inotify
+
+_WATCHED: Final = (
+    inotify.CREATE
+    | inotify.DELETE
+    | inotify.MODIFY
+    | inotify.ATTRIB
+    | inotify.CLOSE_WRITE
+    | inotify.MOVED_FROM
+    | inotify.MOVED_TO
+    | inotify.DELETE_SELF
+    | inotify.MOVE_SELF
+    | inotify.ONLYDIR
+)
+_NAMES_CHANGED: Final = inotify.CREATE | inotify.DELETE | inotify.MOVED_FROM | inotify.MOVED_TO
+_LEFT: Final = inotify.DELETE_SELF | inotify.MOVE_SELF | inotify.IGNORED
+_EVERYTHING_LOST: Final = inotify.Q_OVERFLOW | inotify.UNMOUNT
+
+_NOT_THERE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
+_NOT_ALLOWED: Final = frozenset({errno.EACCES, errno.EPERM})
+
+
+class Watcher:
+    """Says where something may have happened; see above for what it cannot know.
+
+    `skips` is asked for each folder (its path relative to the root) and never for the root: what
+    it says yes to is not watched, nor is anything below. Thread-safe, but for `close`, which
+    must not be called while another thread waits.
+    """
+
+    def __init__(self, root: str, *, skips: Callable[[bytes], bool]) -> None:
+        """Watches every folder; raises `Unavailable` if that is not possible."""
+        self._root = os.fsencode(root)
+        self._skips = skips
+        self._guard = threading.Lock()
+        self._paths: dict[int, bytes] = {}
+        self._watches: dict[bytes, int] = {}
+        self._children: dict[bytes, set[bytes]] = {}
+        self._unwatchable: set[bytes] = set()
+        self._happened: set[bytes] = set()
+        self._identity: tuple[int, int] | None = None
+        self._is_aliased = False
+        self._has_ended_some = False
+        self._failure: OSError | None = None
+        self._must_check = True
+        self._inotify = Inotify()
+        self._watch_everything()
+        if self._failure is not None:
+            self._inotify.close()
+            raise Unavailable(_explain(self._failure)) from self._failure
+
+    def take(self) -> frozenset[bytes] | None:
+        """Returns the folders in which anything has happened since the last call.
+
+        Paths are relative to the root, which is b"". A folder that is new, or came from
+        elsewhere, is there with all that is below it, and so is its parent. A folder may have
+        gone again by now. None means that it cannot say: check everything.
+        """
+        with self._guard:
+            self._drain()
+            if _identity_of(self._root) != self._identity:
+                # Something else has this path now, or nothing: an ancestor was renamed.
+                self._lose()
+            for path in self._unwatchable.copy():
+                self._unwatchable.discard(path)
+                self._align(path)
+            if self._must_check or self._failure is not None or self._is_aliased:
+                return self._give_up()
+            answer = frozenset(self._happened)
+            self._happened.clear()
+            return answer
+
+    def wait(self, timeout_s: float) -> bool:
+        """Waits until something happens, and returns whether it did."""
+        if self._must_check:
+            return True
+        poll = select.poll()
+        poll.register(self._inotify.fileno(), select.POLLIN)
+        return bool(poll.poll(timeout_s * 1000))
+
+    def fileno(self) -> int:
+        """Returns a descriptor that is readable while there is something to take."""
+        return self._inotify.fileno()
+
+    def close(self) -> None:
+        """Ends all watches."""
+        with self._guard:
+            self._inotify.close()
+
+    def _drain(self) -> None:
+        """Follows what is queued, and the notices of watches that this ended itself.
+
+        Left in the queue, those would wake up whoever waits, for nothing.
+        """
+        self._has_ended_some = False
+        for event in self._inotify.drain():
+            self._follow(event)
+        if self._has_ended_some:
+            for event in self._inotify.drain():
+                self._follow(event)
+
+    def _follow(self, event: Event) -> None:
+        """Notes where an event happened, and brings the watches in line with it."""
+        if event.mask & _EVERYTHING_LOST:
+            self._lose()
+            return
+        path = self._paths.get(event.watch)
+        if path is None:
+            return  # Of a folder that has left; whatever took its place was looked at.
+        if path == b"" and event.mask & _LEFT:
+            self._lose()
+            return
+        if event.mask & inotify.IGNORED:
+            return  # Gone with its watch, which its parent tells too, by name.
+        self._happened.add(path)
+        if event.name and event.mask & inotify.ISDIR and event.mask & _NAMES_CHANGED:
+            self._align(path + b"/" + event.name if path else event.name)
+
+    def _align(self, top: bytes) -> None:
+        """Makes the watches at and below a path be those of what is there now."""
+        pending = [top]
+        while pending and self._failure is None:
+            path = pending.pop()
+            if path and self._skips(path):
+                continue
+            watch = self._watch(path)
+            if watch is None:
+                self._forget(path)
+                continue
+            self._happened.add(path)
+            if self._watches.get(path) == watch:
+                # Names in it that changed since are queued: what is known below is enough.
+                pending.extend(self._children.get(path, ()))
+                continue
+            self._record(path, watch)
+            pending.extend(self._folders_in(path))
+
+    def _watch(self, path: bytes) -> int | None:
+        """Returns the watch of a folder: None if there is none, or it cannot be watched."""
+        absolute = self._absolute(path)
+        mask = _WATCHED | inotify.DONT_FOLLOW if path else _WATCHED
+        try:
+            watch = self._inotify.add(absolute, mask)
+            known = self._paths.get(watch, path)
+            if known != path:
+                # The inode is known under another path: it moved, and the event is still to
+                # come; or it is mounted twice, and no event could say in which place.
+                if _identity_of(self._absolute(known)) == _identity_of(absolute):
+                    self._is_aliased = True
+                self._forget(known)
+                watch = self._inotify.add(absolute, mask)
+        except OSError as exc:
+            self._note(path, exc)
+            return None
+        return watch
+
+    def _folders_in(self, path: bytes) -> list[bytes]:
+        prefix = path + b"/" if path else b""
+        try:
+            with os.scandir(self._absolute(path)) as entries:
+                return [prefix + e.name for e in entries if e.is_dir(follow_symlinks=False)]
+        except OSError as exc:
+            self._note(path, exc)
+            return []
+
+    def _note(self, path: bytes, exc: OSError) -> None:
+        """Decides what it means that a folder could not be watched or listed."""
+        if path and exc.errno in _NOT_ALLOWED:
+            self._happened.add(path)
+            self._unwatchable.add(path)
+        elif not path or exc.errno not in _NOT_THERE:
+            self._failure = exc
+
+    def _record(self, path: bytes, watch: int) -> None:
+        self._forget(path, but=watch)
+        self._watches[path] = watch
+        self._paths[watch] = path
+        if path:
+            self._children.setdefault(path.rpartition(b"/")[0], set()).add(path)
+
+    def _forget(self, top: bytes, *, but: int = -1) -> None:
+        """Ends the watches at and below a path, except for one that is its new one."""
+        siblings = self._children.get(top.rpartition(b"/")[0])
+        if siblings is not None:
+            siblings.discard(top)
+        pending = [top]
+        while pending:
+            path = pending.pop()
+            pending.extend(self._children.pop(path, ()))
+            watch = self._watches.pop(path, None)
+            if watch is not None:
+                self._paths.pop(watch, None)
+                if watch != but:
+                    self._inotify.remove(watch)
+                    self._has_ended_some = True
+
+    def _absolute(self, path: bytes) -> bytes:
+        return self._root + b"/" + path if path else self._root
+
+    def _lose(self) -> None:
+        self._must_check = True
+        self._identity = None
+
+    def _give_up(self) -> None:
+        """Answers None; starts all over first if the watches are no longer what they should be."""
+        if self._failure is not None or self._is_aliased or self._identity is None:
+            self._inotify.renew()
+            self._watch_everything()
+        self._must_check = False
+        self._happened.clear()
+
+    def _watch_everything(self) -> None:
+        self._paths.clear()
+        self._watches.clear()
+        self._children.clear()
+        self._unwatchable.clear()
+        self._failure = None
+        self._is_aliased = False
+        self._identity = _identity_of(self._root)
+        self._align(b"")
+
+
+def _identity_of(path: bytes) -> tuple[int, int] | None:
+    """Returns what a directory is called whatever its path; None if there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _explain(exc: OSError) -> str:
+    if exc.errno == errno.ENOSPC:
+        return (
+            "there are more folders than this user may watch: "
+            "raise fs.inotify.max_user_watches, or exclude some"
+        )
+    return f"{exc.filename!r} cannot be watched: {exc.strerror}"
