@@ -10,26 +10,59 @@
     agent.restore(before)
 
 The names here are all that is public; every error is in `holdfast.errors`.
+
+They are looked up when they are first used: `import holdfast` alone costs nothing, which is
+what lets the command line answer before an engine would be loaded. `__init__.pyi` beside this
+file tells type checkers the same table; `tests/unit/test_cli_lazy_names.py` compares the two.
 """
 
-from holdfast.engine.limits import Limits
-from holdfast.engine.namespace import Moment, Namespace
-from holdfast.engine.retention import Policy
-from holdfast.engine.vault import Holdfast, TenantVault
-from holdfast.errors import HoldfastError
-from holdfast.model import Kind, Plane, Snapshot
-from holdfast.wiring import open_vault as open  # noqa: A004 - holdfast.open reads like open
+_HOMES = {
+    "Attachment": "holdfast.engine.attachments",
+    "Change": "holdfast.engine.diff",
+    "Changes": "holdfast.engine.diff",
+    "Collected": "holdfast.engine.collect",
+    "Coverage": "holdfast.engine.coverage",
+    "FileInfo": "holdfast.engine.files",
+    "Holdfast": "holdfast.engine.vault",
+    "HoldfastError": "holdfast.errors",
+    "Imported": "holdfast.engine.archives.imported",
+    "Kind": "holdfast.model",
+    "Limits": "holdfast.engine.limits",
+    "MergeResult": "holdfast.engine.merge",
+    "Moment": "holdfast.engine.namespace",
+    "Namespace": "holdfast.engine.namespace",
+    "Omission": "holdfast.engine.coverage",
+    "Plane": "holdfast.model",
+    "Policy": "holdfast.engine.retention",
+    "Restored": "holdfast.engine.restore",
+    "Snapshot": "holdfast.model",
+    "Status": "holdfast.engine.workspace",
+    "TenantVault": "holdfast.engine.vault",
+    "Verified": "holdfast.engine.verify",
+    "Workspace": "holdfast.engine.workspace",
+    "open": "holdfast.wiring",
+}
+"""Where each public name lives."""
 
-__all__ = [
-    "Holdfast",
-    "HoldfastError",
-    "Kind",
-    "Limits",
-    "Moment",
-    "Namespace",
-    "Plane",
-    "Policy",
-    "Snapshot",
-    "TenantVault",
-    "open",
-]
+_NAMED_ELSEWHERE = {"open": "open_vault"}
+"""What is called differently at home: `holdfast.open` reads like `open`."""
+
+__all__ = list(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll] - the stub lists them
+
+
+def __getattr__(name: str) -> object:
+    from importlib import import_module  # noqa: PLC0415 - a module here would be a public name
+
+    if name == "errors":
+        return import_module("holdfast.errors")
+    home = _HOMES.get(name)
+    if home is None:
+        message = f"module 'holdfast' has no attribute {name!r}"
+        raise AttributeError(message, name=name, obj=None)
+    value = getattr(import_module(home), _NAMED_ELSEWHERE.get(name, name))
+    globals()[name] = value  # Found without us from now on.
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, "errors"})

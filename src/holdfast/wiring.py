@@ -26,9 +26,20 @@ def open_vault(
     """Opens the vault in a directory, or in a PostgreSQL database with its packs elsewhere."""
     text = os.fspath(location)
     folder = None if text.startswith(POSTGRES_SCHEMES) else _to_folder(text)
-    blobs = DiskBlobStore(_to_folder(objects) if objects is not None else _packs_in(folder))
+    packs = _to_folder(objects) if objects is not None else _packs_in(folder)
+    blobs = DiskBlobStore(packs)
     catalog = _open_postgres(text, ids) if folder is None else SqliteCatalog(folder, ids=ids)
-    return Holdfast(Context.of(catalog, blobs, clock=clock, ids=ids, limits=limits))
+    context = Context.of(
+        catalog,
+        blobs,
+        clock=clock,
+        ids=ids,
+        limits=limits,
+        # What is known of a directory belongs to the machine that it is on.
+        state=(folder or Path.home() / ".local/state/holdfast") / "workspaces",
+        folders=(packs,) if folder is None else (folder, packs),
+    )
+    return Holdfast(context)
 
 
 def _to_folder(location: str | os.PathLike[str]) -> Path:

@@ -5,7 +5,7 @@ how it gets there. Each is a plan over the folded head; this carries plans out:
 
 1. Read the head and its pending rows in one transaction, fold them into the maps in memory.
 2. Ask the plan which snapshots to append and where the head shall stand.
-3. Put all new bytes on disk.
+3. Put all new bytes on disk; let an attached directory become what the head will show.
 4. In one write transaction: check that the head has not moved, name the new objects, append
    the snapshots, move the head, drop the rows that were folded in.
 
@@ -16,12 +16,13 @@ a few such rounds it is made inside the write transaction, where nobody can be f
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, Final
 
 from holdfast.catalog.port import Transaction
 from holdfast.engine import marking
+from holdfast.engine.attached import Moving
 from holdfast.engine.handle import Handle, check_text, dated, expiry_of
 from holdfast.engine.stage import Stage, StagedObjects, Withdrawn
 from holdfast.entries import decode_entry
@@ -233,7 +234,10 @@ def _try(handle: Handle, plan: Plan, expected: SnapshotId | None) -> list[Snapsh
             _check_expected(head, expected)
             folded = fold(transaction, handle, head, stage)
             move = plan(transaction, folded)
+        if not move.marks and move.also is _nothing_more:
+            return []
         stage.seal()
+        move = _follow(handle, folded.source.unbound(), folded, move)
         with context.catalog.write() as transaction:
             now = handle.lock(transaction)
             if now.namespace_id != head.namespace_id or now.generation != head.generation:
@@ -268,7 +272,38 @@ def _under_lock(handle: Handle, plan: Plan, expected: SnapshotId | None) -> list
         folded = fold(transaction, handle, head, stage)
         move = plan(transaction, folded)
         stage.seal(transaction)
+        move = _follow(handle, folded.source, folded, move, transaction)
         return _commit(transaction, handle, folded, move)
+
+
+def _follow(
+    handle: Handle,
+    source: StagedObjects,
+    folded: Folded,
+    move: Move,
+    transaction: Transaction | None = None,
+) -> Move:
+    """Lets an attached directory become what the head is about to show.
+
+    Returns the move, to where the directory really went.
+    """
+    if handle.attached is None or not move.marks:
+        return move
+    last, stage = move.marks[-1], folded.stage
+    became = handle.attached.follow(
+        stage,
+        source,
+        folded.root,
+        source.get_root(last.root),
+        move=Moving(folded.head.position, last.id),
+    )
+    if became is None:
+        return move
+    stage.add_nodes(became.nodes)
+    root_id = stage.add(became.root.encode(), ObjectKind.NODE)
+    stage.seal(transaction)
+    amended = replace(last, root=root_id, size=last.size + became.more)
+    return replace(move, marks=[*move.marks[:-1], amended])
 
 
 def _commit(transaction: Transaction, handle: Handle, folded: Folded, move: Move) -> list[Snapshot]:

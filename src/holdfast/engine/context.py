@@ -7,6 +7,7 @@ clock of its own. It is synchronous and safe to use from many threads.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 from holdfast.blobs.port import BlobStore
 from holdfast.catalog.port import Catalog
@@ -36,6 +37,10 @@ class Context:
     blocks: ByteCache[tuple[str, int], bytes]
     vault: str = ""
     """Which vault this is: stands in the names of its packs."""
+    state: Path | None = None
+    """Where this machine keeps what it knows of attached directories."""
+    folders: tuple[Path, ...] = ()
+    """The vault's own directories: never captured, wherever they lie."""
 
     @classmethod
     def of(
@@ -46,6 +51,8 @@ class Context:
         clock: Clock = system_clock,
         ids: IdMaker | None = None,
         limits: Limits | None = None,
+        state: Path | None = None,
+        folders: tuple[Path, ...] = (),
     ) -> "Context":
         """Returns a context with empty caches of the size that the limits say."""
         limits = limits or Limits()
@@ -57,6 +64,8 @@ class Context:
             limits=limits,
             nodes=ByteCache(limits.node_cache_bytes),
             blocks=ByteCache(limits.block_cache_bytes),
+            state=state,
+            folders=folders,
         )
 
     def new_pack_name(self) -> PackName:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from holdfast.catalog.port import Transaction
+from holdfast.engine.attached import Attached
 from holdfast.engine.context import Context
 from holdfast.engine.objects import Objects
 from holdfast.errors import (
@@ -29,6 +30,8 @@ class Handle:
     context: Context
     tenant_id: TenantId
     name: str
+    attached: Attached | None = None
+    """The directory whose files are this namespace's, while it is used through one."""
 
     @property
     def objects(self) -> Objects:

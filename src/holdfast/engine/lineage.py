@@ -64,15 +64,23 @@ def previous(snapshots: Snapshots, snapshot: Snapshot) -> Snapshot | None:
     return snapshots.find(snapshot.parent) or snapshots.find_below(snapshot.number)
 
 
-def before(head: Head, root: ObjectId, snapshots: Snapshots) -> Iterator[Snapshot]:
+def before(
+    head: Head, root: ObjectId, snapshots: Snapshots, *, origin: SnapshotId | None = None
+) -> Iterator[Snapshot]:
     """Yields the snapshots that an undo from this root may go to, nearest first.
+
+    With `origin`, as if the head stood on that one, with nothing pending.
 
     Age does not matter here: what is still on the timeline can be gone back to. Snapshots that
     were deleted are passed over, but for the one that the head stands on.
     """
-    at = None if head.position is None else snapshots.find(head.position)
+    start = origin or head.position
+    at = None if start is None else snapshots.find(start)
     while at is not None:
         is_usable = at.deleted_at is None or at.id == head.position
-        if at.root != root and is_usable:
+        # What the head shows need not be quite what it stands on: a directory may have had to
+        # keep something.
+        is_shown = at.id == origin or (at.id == head.position and root == head.root)
+        if at.root != root and is_usable and not is_shown:
             yield at
         at = previous(snapshots, at)

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from datetime import timedelta
 from os import PathLike as OsPathLike
 
-from holdfast.engine import archives, merge, restore, retention, snapshots, undo
+from holdfast.engine import merge, restore, retention, snapshots, undo
 from holdfast.engine.advance import Note
-from holdfast.engine.archives import Imported
+from holdfast.engine.archives.imported import Imported
 from holdfast.engine.collect import Progress, no_progress
-from holdfast.engine.diff import Changes, collect_changes, iter_changes, text_diff
+from holdfast.engine.diff import Change, Changes, collect_changes, iter_changes, text_diff
 from holdfast.engine.editing import Files
 from holdfast.engine.files import FilesReader, Opened
 from holdfast.engine.fork import fork
@@ -158,16 +158,22 @@ class Namespace:
         new: SnapshotLike | None = None,
         *,
         planes: Sequence[Plane | str] | None = None,
+        paths: Sequence[PathLike] | None = None,
         limit: int | None = None,
     ) -> Changes:
         """Returns what leads from one snapshot to another.
 
         Without `new`, to what is there now; without `old`, from the snapshot that the head
-        stands on.
+        stands on. With `paths`, only files that match one of them.
         """
-        chosen = _planes(planes) or tuple(Plane)
+        restore.check_selection(_planes(planes), paths)
+        chosen = (Plane.FILES,) if paths is not None else _planes(planes) or tuple(Plane)
         with self._roots(old, new) as (source, before, after):
-            return collect_changes(iter_changes(source, before, after, planes=chosen), limit=limit)
+            found = iter_changes(source, before, after, planes=chosen)
+            if paths is not None:
+                selects = restore.path_filter(paths)
+                found = (change for change in found if selects(change.key))
+            return collect_changes(found, limit=limit)
 
     def text_diff(
         self,
@@ -184,6 +190,24 @@ class Namespace:
                 if change.key == key:
                     return text_diff(source, change, context_lines=context_lines)
         return ""
+
+    def text_diffs(
+        self,
+        old: SnapshotLike | None = None,
+        new: SnapshotLike | None = None,
+        *,
+        paths: Sequence[PathLike] | None = None,
+        context_lines: int = 3,
+    ) -> list[tuple[Change, str]]:
+        """Returns every change between two moments with its unified diff."""
+        selects = None if paths is None else restore.path_filter(paths)
+        chosen = tuple(Plane) if paths is None else (Plane.FILES,)
+        with self._roots(old, new) as (source, before, after):
+            return [
+                (change, text_diff(source, change, context_lines=context_lines))
+                for change in iter_changes(source, before, after, planes=chosen)
+                if selects is None or selects(change.key)
+            ]
 
     # Branching
 
@@ -256,7 +280,10 @@ class Namespace:
     ) -> int:
         """Writes a snapshot, or what is there now, to a tar file; returns its entries."""
         chosen = None if snapshot is None else self.get_snapshot(snapshot)
-        return archives.export(self._handle, target, snapshot=chosen, progress=progress)
+        # Few commands need it, and it takes as long to load as all the rest of a snapshot.
+        from holdfast.engine.archives.transfer import export  # noqa: PLC0415 - see above
+
+        return export(self._handle, target, snapshot=chosen, progress=progress)
 
     def import_(
         self, source: str | OsPathLike[str], *, progress: Progress = no_progress
@@ -265,7 +292,9 @@ class Namespace:
 
         What is there now is kept as a snapshot first; `undo` brings it back.
         """
-        return archives.import_(self._handle, source, progress=progress)
+        from holdfast.engine.archives.transfer import import_  # noqa: PLC0415 - as in `export`
+
+        return import_(self._handle, source, progress=progress)
 
     # Inside
 

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 from typing import Final
 
-from holdfast.errors import InvalidPath
+from holdfast.errors import Damaged, InvalidPath, shorten
 
 MAX_PATH_BYTES: Final = 4095
 """PATH_MAX of Linux, less the NUL that ends a path there."""
@@ -27,6 +27,17 @@ def to_key(path: PathLike) -> bytes:
     reason = _fault(key)
     if reason:
         raise InvalidPath(key, reason=reason)
+    return key
+
+
+def check_key(key: bytes) -> bytes:
+    """Returns a key of a files map; raises `Damaged` for one that no path can have made.
+
+    Maps are written from checked paths alone. One that was not would lead a restore astray.
+    """
+    if _fault(key):
+        message = f"a map holds a path that leads astray: {shorten(key)}"
+        raise Damaged(message)
     return key
 
 

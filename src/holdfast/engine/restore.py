@@ -8,11 +8,12 @@ changed, how to get back, and that what is now stored is what was asked for.
 import fnmatch
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from holdfast.catalog.port import Transaction
 from holdfast.engine.advance import Folded, Move, Note, advance, fold, replacing, size_of
+from holdfast.engine.attached import Attached
 from holdfast.engine.content import content_refs
 from holdfast.engine.diff import Changes, collect_changes, iter_changes, to_change
 from holdfast.engine.handle import Handle, looking_at
@@ -45,8 +46,11 @@ class Restored:
     root: ObjectId
     changes: Changes
     verified: bool
-    """Whether the stored result was read back and is what was asked for."""
+    """Whether the result was read back, from the vault and from an attached directory, and is
+    what was asked for."""
     dry_run: bool = False
+    kept: Sequence[str] = ()
+    """Directories that had to stay, as something lies in them that is not captured."""
 
 
 def restore(
@@ -62,7 +66,7 @@ def restore(
 ) -> Restored:
     """Brings a snapshot back: all of it, some planes, or the files that match some paths."""
     check_limit(limit)
-    _check_selection(planes, paths)
+    check_selection(planes, paths)
     chosen = tuple(Plane) if planes is None else tuple(planes)
     selects = None if paths is None else path_filter(paths)
     shown: list[Changes] = []
@@ -72,7 +76,7 @@ def restore(
         most = None if limit is None else max(limit, SHOWN)
         root_id, size, changes = _aim(folded, target, chosen, selects, most)
         check_present(handle, transaction, folded, changes)
-        shown[:] = [changes if limit is None else _first(changes, limit)]
+        shown[:] = [changes.first(limit)]
         marks = replacing(
             handle,
             transaction,
@@ -104,7 +108,17 @@ def folded_head(handle: Handle) -> Generator[tuple[Transaction, Folded]]:
     context = handle.context
     with Stage(context, handle.tenant_id) as stage, context.catalog.read() as transaction:
         head = handle.head_or_empty(transaction)
-        yield transaction, fold(transaction, handle, head, stage)
+        folded = fold(transaction, handle, head, stage)
+        yield transaction, folded if handle.attached is None else _shown(handle.attached, folded)
+
+
+def _shown(attached: Attached, folded: Folded) -> Folded:
+    """Returns the head with what is in the attached directory now."""
+    root, more = attached.show(folded.stage, folded.source, folded.root)
+    if root == folded.root:
+        return folded
+    root_id = folded.stage.add(root.encode(), ObjectKind.NODE)
+    return replace(folded, root=root, root_id=root_id, size=folded.size + more, is_dirty=True)
 
 
 def prove(handle: Handle, snapshot: Snapshot) -> bool:
@@ -145,7 +159,8 @@ def path_filter(paths: Sequence[PathLike]) -> Callable[[bytes], bool]:
     return lambda name: any(test(name) for test in tests)
 
 
-def _check_selection(planes: Sequence[Plane] | None, paths: Sequence[PathLike] | None) -> None:
+def check_selection(planes: Sequence[Plane] | None, paths: Sequence[PathLike] | None) -> None:
+    """Raises `InvalidValue` for a selection of planes and paths that makes no sense."""
     if isinstance(paths, str):
         raise InvalidValue("paths is a list of paths, not one: each letter would be a path")
     if paths is not None and planes is not None and list(planes) != [Plane.FILES]:
@@ -214,10 +229,6 @@ def check_present(
     for pack, end in ends.items():
         if handle.context.blobs.size(pack) < end:
             raise PackDamaged(pack, reason="it is shorter than what it should hold")
-
-
-def _first(changes: Changes, limit: int) -> Changes:
-    return Changes(changes.items[:limit], changes.truncated or len(changes) > limit)
 
 
 def _objects_of(folded: Folded, changes: Changes) -> Iterator[ObjectId]:

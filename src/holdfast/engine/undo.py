@@ -14,18 +14,22 @@ from holdfast.engine.lineage import Stored, before
 from holdfast.engine.merge import merge_roots
 from holdfast.engine.restore import SHOWN, Restored, check_present, prove
 from holdfast.errors import NothingToUndo
-from holdfast.ids import ObjectId
+from holdfast.ids import ObjectId, SnapshotId
 from holdfast.model import Kind, Snapshot
 
 
-def undo(handle: Handle, *, note: Note | None = None) -> Restored:
-    """Goes back to the state before the last change; what was pending is kept first."""
+def undo(handle: Handle, *, note: Note | None = None, origin: SnapshotId | None = None) -> Restored:
+    """Goes back to the state before the last change; what was pending is kept first.
+
+    With `origin`, to the state before that snapshot: what came after it was no change of the
+    user's.
+    """
     shown: list[Changes] = []
 
     def plan(transaction: Transaction, folded: Folded) -> Move:
         head = folded.head
         stored = Stored(transaction, head.namespace_id)
-        target = next(before(head, folded.root_id, stored), None)
+        target = next(before(head, folded.root_id, stored, origin=origin), None)
         if target is None:
             raise NothingToUndo("no earlier state is on the timeline")
         shown[:] = [_changes(folded, target.root)]

@@ -1,20 +1,33 @@
 """The vault: tenants and their namespaces, and what is done to all of them at once."""
 
+import os
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from holdfast.engine.attachments import Attachment, Attachments
 from holdfast.engine.collect import Collected, Progress, collect, no_progress
 from holdfast.engine.context import Context
 from holdfast.engine.handle import Handle, check_name
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.retention import forget
 from holdfast.engine.verify import Verified, rebuild_index, verify
-from holdfast.errors import Damaged, HoldfastError, InvalidValue, NamespaceExists, NamespaceNotFound
+from holdfast.engine.workspace import Workspace
+from holdfast.errors import (
+    Damaged,
+    HoldfastError,
+    InvalidValue,
+    NamespaceExists,
+    NamespaceNotFound,
+    NotADirectory,
+    Unavailable,
+)
 from holdfast.ids import NamespaceId
 from holdfast.model import Head, Snapshot, Tenant
+from holdfast.workspace.guard import check_directory, find_home
 
 DEFAULT_TENANT = "default"
 
@@ -47,6 +60,37 @@ class TenantVault:
     def namespaces(self) -> list[str]:
         """Returns the names of the namespaces that exist, in order."""
         return [head.name for head in self._heads() if head.deleted_at is None]
+
+    def workspace(
+        self,
+        directory: str | os.PathLike[str],
+        *,
+        namespace: str | None = None,
+        force: bool = False,
+    ) -> Workspace:
+        """Attaches a real directory to a namespace, or opens one that is attached already.
+
+        Raises `DirectoryRefused` for `/`, the home directory and network mounts, unless
+        `force`.
+        """
+        path = Path(directory).expanduser()
+        if not path.is_dir():
+            raise NotADirectory(os.fsencode(path), blocked_by=os.fsencode(path))
+        attachments = Attachments(self._context, self._tenant.id)
+        if not force:
+            vault = None if self._context.state is None else self._context.state.parent
+            check_directory(path, home=find_home(), vault=vault)
+        return self._open_workspace(attachments.get_or_add(path, namespace=namespace))
+
+    def find_workspace(self, directory: str | os.PathLike[str]) -> Workspace | None:
+        """Returns the attached directory that is, or holds, this one; None if none does."""
+        attachments = Attachments(self._context, self._tenant.id)
+        found = attachments.find(Path(directory).expanduser())
+        return None if found is None else self._open_workspace(found)
+
+    def workspaces(self) -> list[Attachment]:
+        """Returns the directories that are attached, by path."""
+        return Attachments(self._context, self._tenant.id).list()
 
     def delete_namespace(self, name: str) -> None:
         """Deletes a namespace with its timeline; recoverable until the grace period ends."""
@@ -121,6 +165,12 @@ class TenantVault:
         """Returns how many bytes the tenant's packs take."""
         with self._context.catalog.read() as transaction:
             return transaction.stored_bytes(self._tenant.id)
+
+    def _open_workspace(self, attachment: Attachment) -> Workspace:
+        if not attachment.path.is_dir():
+            message = f"the directory {attachment.path} is not there"
+            raise Unavailable(message)
+        return Workspace(self._handle(attachment.namespace), attachment)
 
     def _handle(self, name: str) -> Handle:
         return Handle(self._context, self._tenant.id, check_name("namespace", name))

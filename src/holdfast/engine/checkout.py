@@ -1,0 +1,95 @@
+"""Puts a whole snapshot into a directory that is new or empty, without attaching it."""
+
+import os
+from pathlib import Path
+
+from holdfast.engine.capture import Capture, Known
+from holdfast.engine.collect import Progress
+from holdfast.engine.diff import collect_changes, iter_changes
+from holdfast.engine.handle import Handle, looking_at
+from holdfast.engine.paths import check_key
+from holdfast.engine.restore import SHOWN, Restored
+from holdfast.engine.retrieval import MapGoal, Retrieval, Weighing, check_entry
+from holdfast.engine.stage import StagedObjects
+from holdfast.entries import decode_entry
+from holdfast.errors import Damaged, PathExists, Unavailable
+from holdfast.model import EMPTY_MAP, Plane, Root, Snapshot
+from holdfast.tree import build, iterate
+from holdfast.workspace.descent import open_target
+from holdfast.workspace.ignoring import Rules
+from holdfast.workspace.scan import Scanner
+from holdfast.workspace.statindex import StatIndex
+from holdfast.workspace.steps import Drifted, Step
+from holdfast.workspace.writing import Writer
+
+LITTER = b".holdfast-checkout"
+
+
+def checkout(handle: Handle, snapshot: Snapshot, target: Path, *, progress: Progress) -> Restored:
+    """Writes a snapshot's files into a directory, and proves what it wrote.
+
+    Raises `PathExists` if something is there. A failure leaves what was written so far.
+    """
+    fd = _open_empty(target)
+    try:
+        with looking_at(handle, snapshot):
+            source = StagedObjects({}, handle.objects)
+            root = source.get_root(snapshot.root)
+            files = root.plane(Plane.FILES)
+            steps = [
+                Step(check_key(key), None, check_entry(decode_entry(data)))
+                for key, data in iterate(source, files)
+            ]
+            writer = Writer(
+                fd,
+                StatIndex.empty(),
+                Retrieval(source),
+                litter=LITTER,
+                goal=MapGoal(source, files),
+                checks=False,
+                progress=lambda done, total: progress("writing", done, total),
+            )
+            writer.carry_out(steps)
+            only_files = Root().replacing(files=files)
+            changes = collect_changes(iter_changes(source, Root(), only_files), limit=SHOWN)
+        return Restored(
+            target=snapshot.id,
+            snapshot=None,
+            safety_id=None,
+            root=snapshot.root,
+            changes=changes,
+            verified=_measure(handle, fd, progress) == files,
+        )
+    except Drifted as exc:
+        message = f"the snapshot contradicts itself, or {target} is changed by somebody else"
+        raise Damaged(message) from exc
+    except OSError as exc:
+        message = f"{target} could not be written: {exc.strerror or exc}"
+        raise Unavailable(message) from exc
+    finally:
+        os.close(fd)
+
+
+def _open_empty(target: Path) -> int:
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        fd = open_target(str(target))
+    except OSError as exc:
+        message = f"{target} cannot be made: {exc.strerror or exc}"
+        raise Unavailable(message) from exc
+    with os.scandir(fd) as entries:
+        if next(entries, None) is not None:
+            os.close(fd)
+            raise PathExists(os.fsencode(target))
+    return fd
+
+
+def _measure(handle: Handle, fd: int, progress: Progress) -> bytes:
+    """Returns the root of what is in a directory, reading all of it."""
+    known = Known(StatIndex.empty(), EMPTY_MAP, b"", {})
+    scan = Scanner(fd, known.index, Rules()).scan()
+    limits = handle.context.limits
+    capture = Capture(fd, known, Weighing(None), limits, progress, reads_twice=False)
+    captured = capture.take(scan, rules=b"")
+    items = sorted((key, data) for key, data in captured.changes.items() if data is not None)
+    return build(items).root

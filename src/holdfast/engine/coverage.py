@@ -1,0 +1,113 @@
+"""What a snapshot of a directory holds, and what it does not, with the reason.
+
+Three kinds of things are not in it. What cannot be captured by its nature (sockets, fifos,
+devices) is *skipped*; what the rules leave out is *excluded*; what should have been captured and
+could not be has *failed*, and makes the snapshot partial for ever. Kept with the snapshot: no
+answer has to be computed from what the directory is today.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from holdfast.engine.paths import to_bytes, to_text
+from holdfast.model import Snapshot
+from holdfast.workspace.scan import Omitted
+
+LISTED: Final = 1000
+"""Omissions of each kind that a snapshot lists: a rule may exclude a million files. What has
+failed is listed whole: a restore has to leave it alone."""
+
+Omissions = Mapping[bytes, Sequence[Omitted]]
+"""By folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Omission:
+    """Something that is not in a snapshot."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coverage:
+    """How much of a directory a snapshot holds."""
+
+    captured: int
+    """Files and links."""
+    captured_bytes: int
+    skipped: Sequence[Omission] = ()
+    excluded: Sequence[Omission] = ()
+    failed: Sequence[Omission] = ()
+    skipped_count: int = 0
+    excluded_count: int = 0
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether something that should have been captured could not be."""
+        return bool(self.failed)
+
+    def to_detail(self) -> dict[str, Any]:
+        """Returns what is kept with the snapshot."""
+        kept: dict[str, Any] = {
+            "coverage": {
+                "captured": self.captured,
+                "captured_bytes": self.captured_bytes,
+                "skipped_count": self.skipped_count,
+                "excluded_count": self.excluded_count,
+                "skipped": [_to_row(omission) for omission in self.skipped],
+                "excluded": [_to_row(omission) for omission in self.excluded],
+                "failed": [_to_row(omission) for omission in self.failed],
+            }
+        }
+        if self.is_partial:
+            kept["partial"] = True
+        return kept
+
+
+def summarise(omitted: Omissions, *, captured: int, captured_bytes: int) -> Coverage:
+    """Returns the coverage of a capture."""
+    by_kind: dict[str, list[Omission]] = {"skipped": [], "excluded": [], "failed": []}
+    for folder in sorted(omitted):
+        for omission in sorted(omitted[folder]):
+            parts = (folder, omission.name) if omission.name else (folder,)
+            path = to_text(b"/".join(part for part in parts if part))
+            by_kind[omission.kind].append(Omission(path or ".", omission.reason))
+    return Coverage(
+        captured=captured,
+        captured_bytes=captured_bytes,
+        skipped=by_kind["skipped"][:LISTED],
+        excluded=by_kind["excluded"][:LISTED],
+        failed=by_kind["failed"],
+        skipped_count=len(by_kind["skipped"]),
+        excluded_count=len(by_kind["excluded"]),
+    )
+
+
+def coverage_of(snapshot: Snapshot) -> Coverage | None:
+    """Returns what a snapshot of a directory covers; None for one that is not of a directory."""
+    found: dict[str, Any] | None = snapshot.detail.get("coverage")
+    if found is None:
+        return None
+    return Coverage(
+        captured=found["captured"],
+        captured_bytes=found["captured_bytes"],
+        skipped_count=found["skipped_count"],
+        excluded_count=found["excluded_count"],
+        skipped=[Omission(*_from_row(row)) for row in found["skipped"]],
+        excluded=[Omission(*_from_row(row)) for row in found["excluded"]],
+        failed=[Omission(*_from_row(row)) for row in found["failed"]],
+    )
+
+
+def _to_row(omission: Omission) -> list[str]:
+    """Returns a row of text; a name that is not UTF-8 goes with its bytes."""
+    path = to_bytes(omission.path)
+    row = [path.decode("utf-8", "backslashreplace"), omission.reason]
+    return row if to_bytes(row[0]) == path else [*row, path.hex()]
+
+
+def _from_row(row: list[str]) -> tuple[str, str]:
+    path = to_text(bytes.fromhex(row[2])) if len(row) > 2 else row[0]  # noqa: PLR2004 - the bytes
+    return path, row[1]

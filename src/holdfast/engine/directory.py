@@ -1,0 +1,249 @@
+"""A real directory that is attached to a namespace, and what is known of it.
+
+Known are the states of its files when they were last read, and the map that holds what was read
+(`Known`), so that a look costs what has changed since. Nothing here changes the directory: that
+is `follower.py`. All of it happens under the directory's lock (`attachments.py`).
+"""
+
+import os
+import re
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Protocol
+
+from holdfast.engine.capture import Capture, Captured, Known
+from holdfast.engine.collect import Progress, no_progress
+from holdfast.engine.content import Sink
+from holdfast.engine.context import Context
+from holdfast.engine.coverage import Coverage
+from holdfast.errors import InvalidValue, StorageFull, Unavailable
+from holdfast.ids import ObjectId
+from holdfast.tree import NodeSource, diff
+from holdfast.workspace.descent import open_root
+from holdfast.workspace.ignoring import IGNORE_FILE, MAX_RULES_BYTES, Rules
+from holdfast.workspace.journal import Journal
+from holdfast.workspace.reading import Unreadable, Vanished, read_all, read_still
+from holdfast.workspace.scan import Scan, Scanner
+from holdfast.workspace.statindex import StatIndex, remove_temporaries
+
+_LEAST_SHARE: Final = 4
+"""Content that will not fit even at a quarter of its size is refused before it is read."""
+
+
+class Watching(Protocol):
+    """Who says where something has happened (`holdfast.workspace.watching`)."""
+
+    def take(self) -> frozenset[bytes] | None:
+        """Returns folders in which something has happened; None if it cannot say."""
+        ...
+
+    def wait(self, timeout_s: float) -> bool:
+        """Waits until something happens; says whether it did."""
+        ...
+
+    def close(self) -> None:
+        """Lets go of the directory."""
+        ...
+
+
+class Directory:
+    """One attached directory, in the hands of whoever holds its lock."""
+
+    def __init__(self, context: Context, path: Path, state: Path) -> None:
+        self.context = context
+        self.path = path
+        self.journal = Journal(state / "journal")
+        self.known = Known.of(None)
+        self.coverage = Coverage(captured=0, captured_bytes=0)
+        self._index_path = state / "index"
+        self._root_fd: int | None = None
+        self._apart = _apart(context, state)
+        self._saved = self.known
+        self._stamp: tuple[int, int] | None = None
+        self._watcher: Watching | None = None
+        self._hints: frozenset[bytes] | None = None
+
+    @property
+    def root_fd(self) -> int:
+        """The directory itself, open; raises `Unavailable` if it is not there."""
+        if self._root_fd is None:
+            try:
+                self._root_fd = open_root(str(self.path))
+            except OSError as exc:
+                message = f"the directory {self.path} cannot be opened: {exc.strerror}"
+                raise Unavailable(message) from exc
+        return self._root_fd
+
+    def refresh(self) -> None:
+        """Takes over what another process has learned meanwhile, and a directory made anew."""
+        stamp = _stamp(self._index_path)
+        if stamp != self._stamp or self._root_fd is None:
+            remove_temporaries(self._index_path)
+            self.known = self._saved = Known.of(StatIndex.load(self._index_path))
+            self._stamp, self._hints = stamp, None
+        here = os.fstat(self.root_fd)
+        try:
+            there = self.path.lstat()
+        except OSError as exc:
+            message = f"the directory {self.path} is not there: {exc.strerror}"
+            raise Unavailable(message) from exc
+        if (here.st_dev, here.st_ino) != (there.st_dev, there.st_ino):
+            self._let_go()
+            self._hints = None
+
+    def forget_index(self) -> None:
+        """Makes the next look read every byte again."""
+        self.known, self._hints = Known.of(None), None
+
+    def save(self) -> None:
+        """Keeps what is known for the next process, if that can be."""
+        if self.known is not self._saved:
+            try:
+                self.known.index.save(self._index_path)
+            except OSError:
+                import logging  # noqa: PLC0415 - takes longer to load than a look at a directory
+
+                # The work itself is done; without the index the next look takes longer.
+                logging.getLogger(__name__).warning(
+                    "workspace.index_not_saved path=%s", self._index_path, exc_info=True
+                )
+            self._saved, self._stamp = self.known, _stamp(self._index_path)
+
+    def watch(self) -> None:
+        """Looks, from now on, only where something has happened."""
+        if self._watcher is None:
+            from holdfast.workspace.watching import Watcher  # noqa: PLC0415 - needed by few
+
+            rules = self.rules()
+            self._watcher = Watcher(
+                str(self.path), skips=lambda path: rules.excludes(path, is_folder=True)
+            )
+            self._hints = None
+
+    def wait(self, timeout_s: float) -> bool:
+        """Waits until something happens in a directory that is watched; says whether it did."""
+        if self._watcher is None:
+            raise InvalidValue("the directory is not watched")
+        return self._watcher.wait(timeout_s)
+
+    def close(self) -> None:
+        """Keeps what is known, and lets go of the directory."""
+        self.save()
+        if self._watcher is not None:
+            self._watcher.close()
+            self._watcher = None
+        self._let_go()
+
+    def look(
+        self,
+        sink: Sink,
+        *,
+        including: frozenset[bytes] = frozenset(),
+        litter: re.Pattern[bytes] | None = None,
+        progress: Progress = no_progress,
+    ) -> Captured:
+        """Returns the directory as it is now; its new content goes to the sink.
+
+        `including` names paths that are captured although the rules leave them out; names like
+        `litter` are what an interrupted restore has left, and are removed.
+        """
+        rules = self.rules(including)
+        scan = self._scan(rules, litter)
+        needed = sum(d.rows[name].size for d in scan.drafts.values() for name in d.wanted)
+        self._check_room(needed // _LEAST_SHARE)
+        capture = Capture(self.root_fd, self.known, sink, self.context.limits, progress)
+        captured = capture.take(scan, rules=rules.digest)
+        self.coverage = captured.coverage
+        return captured
+
+    def learn(self, captured: Captured, root: ObjectId) -> None:
+        """Knows from now on what was captured: a map of that root holds it."""
+        self.known = captured.settle(root)
+        self._hints = frozenset()
+
+    def settle(self) -> None:
+        """Ends an operation: what is known is kept for the next process, unless this one stays."""
+        if self._watcher is None:
+            self.save()
+
+    def rules(self, including: frozenset[bytes] = frozenset()) -> Rules:
+        """Returns what is left out, as the directory's own file says now."""
+        try:
+            text, _ = read_still(IGNORE_FILE, self.root_fd, _read_rules)
+        except Vanished:
+            text = b""
+        except Unreadable as exc:
+            message = f".holdfastignore cannot be read: {exc}"
+            raise Unavailable(message) from exc
+        return Rules(text, apart=self._apart, including=including)
+
+    def _scan(self, rules: Rules, litter: re.Pattern[bytes] | None) -> Scan:
+        index = self.known.index
+        if self.known.rules != rules.digest or index.find(b"") is None:
+            return Scanner(self.root_fd, index, rules, litter=litter).scan(everything=True)
+        only = None if litter is not None else self._hinted()
+        scan = Scanner(self.root_fd, index, rules, litter=litter).scan(only=only)
+        if only is not None and scan.has_twins(index):
+            return Scanner(self.root_fd, index, rules).scan()
+        return scan
+
+    def _hinted(self) -> frozenset[bytes] | None:
+        """Returns where something has happened since the last `learn`; None for anywhere."""
+        if self._watcher is None:
+            return None
+        fresh = self._watcher.take()
+        self._hints = None if fresh is None or self._hints is None else self._hints | fresh
+        return self._hints
+
+    def _check_room(self, needed_bytes: int) -> None:
+        floor = self.context.limits.free_floor_bytes
+        for place in (self.context.catalog, self.context.blobs):
+            free = place.free_bytes()
+            if free is not None and free - needed_bytes < floor:
+                message = (
+                    f"at least {needed_bytes} bytes are needed for this, {free} are free "
+                    f"and {floor} are always kept free"
+                )
+                raise StorageFull(message)
+
+    def _let_go(self) -> None:
+        if self._root_fd is not None:
+            os.close(self._root_fd)
+            self._root_fd = None
+
+
+def combine(source: NodeSource, captured: Captured, current: ObjectId) -> dict[bytes, bytes | None]:
+    """Returns what makes a map hold the directory.
+
+    If the map is not the one that the capture is relative to, it first has to become that one:
+    the directory is the truth about its files.
+    """
+    if captured.known.root == current:
+        return dict(captured.changes)
+    back = {edit.key: edit.new for edit in diff(source, current, captured.known.root)}
+    return back | dict(captured.changes)
+
+
+def _read_rules(fd: int, state: os.stat_result) -> bytes:
+    if state.st_size > MAX_RULES_BYTES:
+        message = f".holdfastignore has {state.st_size} bytes: too many for rules"
+        raise InvalidValue(message)
+    return read_all(fd, state.st_size)
+
+
+def _apart(context: Context, state: Path) -> frozenset[tuple[int, int]]:
+    """Returns the vault's own folders, by device and inode."""
+    found: set[tuple[int, int]] = set()
+    for place in (state, *context.folders):
+        with suppress(OSError):
+            there = place.stat()
+            found.add((there.st_dev, there.st_ino))
+    return frozenset(found)
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    try:
+        state = path.stat()
+    except OSError:
+        return None
+    return state.st_ino, state.st_mtime_ns

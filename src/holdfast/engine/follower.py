@@ -1,0 +1,331 @@
+"""Leads a directory where its namespace's head goes, and tells the head what is there.
+
+The steps of a restore, as far as a directory is concerned:
+
+1. What is in the directory is in a snapshot already; the caller saw to that (`keep.py`).
+2. What would be in the way and is in no snapshot is named, before anything is touched.
+3. The journal says that the directory is about to change, and under which snapshot's name.
+4. The differences are written (`holdfast.workspace.writing`). If that fails half-way, what was
+   done is taken back.
+5. What was written is read again: the answer says whether it is what was asked for.
+6. The catalog moves (`advance.py`), and the journal learns of it (`arrive`). If the catalog
+   does not move, the directory goes back (`turn_back`).
+
+A crash between 3 and 6 leaves the journal. Whoever comes next brings the directory back to what
+the catalog says; what it finds there it keeps as a snapshot before (`workspace.py`).
+"""
+
+import errno
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+
+from holdfast.engine.advance import size_of
+from holdfast.engine.attached import Became, Moving
+from holdfast.engine.capture import Captured
+from holdfast.engine.collect import Progress, no_progress
+from holdfast.engine.directory import Directory, combine
+from holdfast.engine.paths import check_key, to_text
+from holdfast.engine.proof import Proof, prove
+from holdfast.engine.retrieval import MapGoal, Retrieval, Weighing, check_entry
+from holdfast.engine.stage import Stage, StagedObjects
+from holdfast.entries import Directory as Folder
+from holdfast.entries import Entry, decode_entry
+from holdfast.errors import (
+    DriftFound,
+    HoldfastError,
+    ObjectMissing,
+    PackMissing,
+    StorageFull,
+    Unavailable,
+)
+from holdfast.ids import ObjectId, SnapshotId
+from holdfast.model import Plane, Root, Size
+from holdfast.tree import NodeSource, apply, diff
+from holdfast.workspace.descent import Descent
+from holdfast.workspace.ignoring import IGNORE_FILE, Rules
+from holdfast.workspace.journal import litter_of
+from holdfast.workspace.statindex import StatIndex
+from holdfast.workspace.steps import Drifted, State, Step
+from holdfast.workspace.writing import Writer
+
+
+class Follower:
+    """One directory on its way; made for one operation."""
+
+    def __init__(
+        self,
+        directory: Directory,
+        *,
+        force: bool = False,
+        protected: frozenset[bytes] = frozenset(),
+        back: SnapshotId | None = None,
+        including: frozenset[bytes] = frozenset(),
+        litter: re.Pattern[bytes] | None = None,
+        progress: Progress = no_progress,
+    ) -> None:
+        """Is made with what is special about the operation.
+
+        `force` allows to overwrite what no snapshot can hold; `protected` paths are left alone;
+        `back` is where a crash shall lead to, if that is not where the head stands; `including`
+        paths are shown although the rules leave them out; `litter` is removed on the way.
+        """
+        self._including = including
+        self._remnants = litter
+        self._directory = directory
+        self.force = force
+        self.gives_up = False
+        """Whether what is in the way and in no snapshot is overwritten."""
+        self._protected = protected
+        self.progress = progress
+        self._back = back
+        self._start: ObjectId | None = None
+        self._reached: ObjectId | None = None
+        self._litter = ""
+        self._written: Mapping[bytes, State] = {}
+        self.is_verified = True
+        """Whether what was written was read again, and is what was asked for."""
+        self.kept: list[bytes] = []
+        """Folders that had to stay: something lies in them that is not captured."""
+        self.spared: frozenset[bytes] = frozenset()
+        """What was left alone, as the goal knows nothing of it."""
+
+    def show(self, stage: Stage, source: StagedObjects, root: Root) -> tuple[Root, Size]:
+        """Returns the root with the directory as it is now for its files, and the growth."""
+        files = root.plane(Plane.FILES)
+        captured = self._look(stage)
+        try:
+            applied = apply(source, files, combine(source, captured, files))
+        except (ObjectMissing, PackMissing):
+            # What the index stands for was forgotten and collected: all of it is read anew.
+            self._directory.forget_index()
+            captured = self._look(stage)
+            applied = apply(source, files, combine(source, captured, files))
+        stage.add_nodes(applied.nodes)
+        return root.replacing(files=applied.root), size_of(applied.edits)
+
+    def follow(
+        self, stage: Stage, source: StagedObjects, root: Root, goal: Root, *, move: Moving
+    ) -> Became | None:
+        """Makes the directory what the goal says; raises, with the directory as it was."""
+        known, wanted = self._directory.known, goal.plane(Plane.FILES)
+        self.is_verified, self.kept, self.spared = True, [], frozenset()
+        if self._start is None and root.plane(Plane.FILES) != known.root:
+            path = str(self._directory.path)
+            raise DriftFound([path], reason="the directory's files changed meanwhile")
+        if wanted == known.root:
+            return None
+        steps = self._choose(source, _steps(source, known.root, wanted), wanted)
+        in_the_way = self.find_obstacles(steps)
+        if in_the_way and not self.gives_up:
+            paths = [to_text(key) for key in in_the_way]
+            raise DriftFound(paths, reason="what no snapshot holds would be lost")
+        self._begin(move)
+        writer = self._writer(source, wanted)
+        try:
+            writer.carry_out(steps)
+        except (Drifted, OSError, HoldfastError) as exc:
+            self._take_back(source, writer)
+            raise _told(exc, self._directory) from exc
+        self.kept, self._written = writer.kept, writer.written
+        self._start, self._reached = self._start or known.root, wanted
+        written = [step.key for step in steps if step.new is not None]
+        proof = prove(
+            self._directory,
+            stage,
+            source,
+            wanted,
+            touched=writer.touched,
+            written=written,
+            progress=self.progress,
+        )
+        return self._conclude(goal, proof)
+
+    def _conclude(self, goal: Root, proof: Proof) -> Became | None:
+        """Knows what was found, and says what the directory became if that is not the goal."""
+        excused = {*self.kept, *self.spared, *proof.twins, *proof.uncovered}
+        if not proof.differing <= excused:
+            self.is_verified = False
+            # Somebody else was at it: the next look starts from nothing, and misses nothing.
+            self._directory.forget_index()
+            return None
+        self._directory.known = proof.known
+        if proof.known.root == goal.plane(Plane.FILES):
+            return None
+        self._reached = proof.known.root
+        return Became(goal.replacing(files=proof.known.root), proof.nodes, proof.more)
+
+    def arrive(self) -> None:
+        """Says that the catalog has moved to what the directory followed to."""
+        if self._start is not None:
+            self._start = None
+            with suppress(OSError):
+                # It is done either way: at worst, the next one finds that out again.
+                self._directory.journal.applied()
+
+    def turn_back(self, source: StagedObjects) -> None:
+        """Goes back to what the catalog still says, if it did not move."""
+        if self._start is None or self._reached is None:
+            return
+        start, self._start = self._start, None
+        steps = list(_steps(source, self._reached, start))
+        self._write_back(source, steps, start, set(), written=self._written)
+
+    def find_obstacles(self, steps: Sequence[Step]) -> list[bytes]:
+        """Returns what is in the way of these steps and in no snapshot."""
+        found: dict[bytes, None] = {}
+        leaving = frozenset(step.key for step in steps if step.old is not None)
+        index = self._directory.known.index
+        with Descent(self._directory.root_fd) as descent:
+            for step in steps:
+                if step.old is None and step.new is not None:
+                    obstacle = _obstacle(descent, index, step, leaving)
+                    if obstacle is not None:
+                        found[obstacle] = None
+        return list(found)
+
+    def _choose(self, source: StagedObjects, steps: Iterator[Step], goal: ObjectId) -> list[Step]:
+        """Returns the steps that are taken: what the goal knows nothing of is left alone.
+
+        That is what could not be captured when it was taken, and what its own rules left out.
+        """
+        rules, chosen = Rules(MapGoal(source, goal).read(IGNORE_FILE)), list[Step]()
+        spared: set[bytes] = set()
+        for step in steps:
+            if self.is_spared(step.key, step.new, rules):
+                spared.add(step.key)
+            else:
+                chosen.append(step)
+        self.spared = frozenset(spared)
+        return chosen
+
+    def is_spared(self, key: bytes, new: Entry | None, rules: Rules) -> bool:
+        """Says whether a path is left alone: the goal, with its rules, knows nothing of it."""
+        if any(key == path or key.startswith(path + b"/") for path in self._protected):
+            return True
+        return new is None and rules.excludes_within(key)
+
+    def _look(self, stage: Stage) -> Captured:
+        return self._directory.look(
+            Weighing(stage),
+            including=self._including,
+            litter=self._remnants,
+            progress=self.progress,
+        )
+
+    def _begin(self, move: Moving) -> None:
+        self._litter = litter_of(move.mark)
+        back = self._back or move.start or ""
+        try:
+            self._directory.journal.begin(litter=self._litter, back=back, mark=move.mark)
+        except OSError as exc:
+            # Nothing was touched yet, whatever it says now.
+            with suppress(OSError):
+                self._directory.journal.clear()
+            raise _told(exc, self._directory) from exc
+
+    def _writer(
+        self,
+        source: StagedObjects,
+        goal: ObjectId,
+        *,
+        written: Mapping[bytes, State] | None = None,
+    ) -> Writer:
+        is_way_back = written is not None
+        return Writer(
+            self._directory.root_fd,
+            self._directory.known.index,
+            Retrieval(source),
+            litter=(f"{self._litter}-back" if is_way_back else self._litter).encode(),
+            goal=MapGoal(source, goal),
+            # On the way back there is what was just written: the index does not know it.
+            checks=not (self.gives_up or is_way_back),
+            written=written,
+            progress=lambda done, total: self.progress("writing", done, total),
+        )
+
+    def _take_back(self, source: StagedObjects, writer: Writer) -> None:
+        """Undoes the steps that were done; what was there is in a snapshot."""
+        back = [Step(step.key, step.new, step.old) for step in writer.done]
+        back.sort(key=lambda step: step.key)
+        start = self._directory.known.root
+        self._write_back(source, back, start, writer.touched, written=writer.written)
+
+    def _write_back(
+        self,
+        source: StagedObjects,
+        steps: Sequence[Step],
+        start: ObjectId,
+        touched: set[bytes],
+        *,
+        written: Mapping[bytes, State],
+    ) -> None:
+        """Brings the directory back; if that fails too, the journal stays for the next one."""
+        undoing = self._writer(source, start, written=written)
+        try:
+            undoing.carry_out(steps)
+            proof = prove(
+                self._directory,
+                None,
+                source,
+                start,
+                touched=touched | undoing.touched,
+                written=[],
+                progress=self.progress,
+            )
+            self._directory.journal.clear()
+        except (Drifted, OSError) as exc:
+            why = exc.strerror if isinstance(exc, OSError) else "it keeps changing"
+            message = (
+                f"{self._directory.path} could not be written to ({why}); "
+                "it is put right when it is used next"
+            )
+            raise Unavailable(message) from exc
+        if proof.known.root == start:
+            self._directory.known = proof.known
+        else:
+            self._directory.forget_index()
+
+
+def _steps(source: NodeSource, old: ObjectId, new: ObjectId) -> Iterator[Step]:
+    for edit in diff(source, old, new):
+        yield Step(
+            check_key(edit.key),
+            None if edit.old is None else decode_entry(edit.old),
+            None if edit.new is None else check_entry(decode_entry(edit.new)),
+        )
+
+
+def _obstacle(
+    descent: Descent, index: StatIndex, step: Step, leaving: frozenset[bytes]
+) -> bytes | None:
+    """Returns what stands where a new entry shall be, and in no snapshot; None if nothing does.
+
+    `leaving` are files that these steps take away.
+    """
+    folder, _, name = step.key.rpartition(b"/")
+    try:
+        state = os.stat(name, dir_fd=descent.open(folder), follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    except NotADirectoryError:
+        return None if descent.reached in leaving else descent.reached
+    except PermissionError:
+        return descent.reached or step.key
+    is_folder = stat.S_ISDIR(state.st_mode)
+    # A folder that is known goes, or stays, with the steps for what is in it.
+    is_fine = is_folder and (isinstance(step.new, Folder) or index.find(step.key) is not None)
+    return None if is_fine else step.key
+
+
+def _told(exc: Drifted | OSError | HoldfastError, directory: Directory) -> HoldfastError:
+    if isinstance(exc, HoldfastError):
+        return exc
+    if isinstance(exc, Drifted):
+        return DriftFound([to_text(exc.key)], reason="it changed while the restore was under way")
+    message = f"{directory.path} could not be written to, and is as it was: {exc.strerror or exc}"
+    if exc.errno in (errno.ENOSPC, errno.EDQUOT):
+        return StorageFull(message)
+    return Unavailable(message)

@@ -1,0 +1,118 @@
+"""Moves a timeline and the directory attached to it together.
+
+Whatever is done (restore, undo, import), the order is the same: what is in the directory and in
+no snapshot becomes one; then the timeline moves, and takes the directory with it; if it does not
+get there, the directory goes back.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
+
+from holdfast.engine.advance import Note
+from holdfast.engine.directory import Directory
+from holdfast.engine.follower import Follower
+from holdfast.engine.handle import Handle
+from holdfast.engine.keep import keep
+from holdfast.engine.namespace import Namespace
+from holdfast.engine.paths import to_bytes, to_text
+from holdfast.engine.restore import Restored
+from holdfast.engine.stage import StagedObjects
+from holdfast.errors import DriftFound, HoldfastError
+from holdfast.ids import ObjectId, SnapshotId
+from holdfast.model import Kind, Plane, Snapshot
+
+T = TypeVar("T")
+
+Act = Callable[[Handle, SnapshotId | None], T]
+"""What moves the timeline; told where the head stood, if what was in the way was kept first."""
+
+
+class Mover:
+    """One namespace and its directory, in the hands of whoever holds the directory's lock."""
+
+    def __init__(self, handle: Handle, directory: Directory) -> None:
+        self.handle = handle
+        self.directory = directory
+        self.namespace = Namespace(handle)
+
+    def attached(self, follower: Follower) -> Handle:
+        """Returns the namespace with the directory for its head."""
+        return replace(self.handle, attached=follower)
+
+    def seen(self) -> Namespace:
+        """Returns the namespace, whose head is the directory as it is now."""
+        return Namespace(self.attached(Follower(self.directory)))
+
+    def source(self) -> StagedObjects:
+        """Returns the objects of the vault."""
+        return StagedObjects({}, self.handle.objects)
+
+    def files_of(self, snapshot: Snapshot) -> ObjectId:
+        """Returns the files map of a snapshot."""
+        return self.handle.objects.get_root(snapshot.root).plane(Plane.FILES)
+
+    def go(
+        self, act: Act[Restored], follower: Follower, *, reason: str, keeps_redo: bool = False
+    ) -> Restored:
+        """Does what `move` does, and says in the answer what the directory made of it."""
+        done, kept = self.move(act, follower, reason=reason, keeps_redo=keeps_redo)
+        return replace(
+            done,
+            changes=done.changes.without(follower.spared),
+            safety_id=done.safety_id or kept,
+            verified=done.verified and follower.is_verified,
+            kept=[to_text(path) for path in follower.kept],
+        )
+
+    def move(
+        self, act: Act[T], follower: Follower, *, reason: str, keeps_redo: bool = False
+    ) -> tuple[T, SnapshotId | None]:
+        """Keeps what is there, then lets the timeline and the directory move together."""
+        kept = self.keep_drift(reason, follower, keeps_redo=keeps_redo)
+        try:
+            done = self.act(lambda handle: act(handle, None), follower)
+        except DriftFound as exc:
+            origin = self.namespace.get_snapshot("@").id
+            # What the rules leave out is in no snapshot: it becomes one before it is replaced.
+            including = frozenset(to_bytes(path) for path in exc.paths)
+            again = self.keep_drift(reason, follower, keeps_redo=keeps_redo, including=including)
+            if again is None and not follower.force:
+                raise
+            kept, follower.gives_up = again or kept, follower.force
+            done = self.act(lambda handle: act(handle, origin), follower)
+        return done, kept.id if kept else None
+
+    def act(self, act: Callable[[Handle], T], follower: Follower) -> T:
+        """Lets the timeline and the directory move; if the one stays, the other goes back."""
+        try:
+            done = act(self.attached(follower))
+        except HoldfastError:
+            follower.turn_back(self.source())
+            raise
+        follower.arrive()
+        return done
+
+    def keep_drift(
+        self,
+        reason: str,
+        follower: Follower,
+        *,
+        keeps_redo: bool = False,
+        including: frozenset[bytes] = frozenset(),
+        litter: re.Pattern[bytes] | None = None,
+    ) -> Snapshot | None:
+        """Takes a snapshot of what is in the directory and in none; None if all of it is."""
+        taken, _ = keep(
+            self.handle,
+            self.directory,
+            Note(reason=reason),
+            kind=Kind.SAFETY,
+            only_if_changed=True,
+            keeps_redo=keeps_redo,
+            including=including,
+            litter=litter,
+            progress=follower.progress,
+        )
+        return taken

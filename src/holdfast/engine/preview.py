@@ -1,0 +1,52 @@
+"""Says what a restore of a directory would do, to the last path, and does nothing of it.
+
+It has to foresee what the restore does on its own: what is in the way and left out by the rules
+is kept first, so it shows as changed; what the goal knows nothing of is left alone.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from holdfast.engine import restore as restoring
+from holdfast.engine.coverage import coverage_of
+from holdfast.engine.follower import Follower
+from holdfast.engine.mover import Mover
+from holdfast.engine.paths import PathLike, to_bytes
+from holdfast.engine.restore import Restored, path_filter
+from holdfast.engine.retrieval import MapGoal
+from holdfast.model import Snapshot
+from holdfast.workspace.ignoring import IGNORE_FILE, Rules
+from holdfast.workspace.steps import Step
+
+
+def preview(
+    mover: Mover, target: Snapshot, *, paths: Sequence[PathLike] | None, limit: int | None
+) -> Restored:
+    """Returns what a restore would answer."""
+    directory = mover.directory
+    follower = Follower(directory, protected=failed_in(target))
+    seen = _dry_run(mover, follower, target, paths)
+    steps = [Step(change.key, change.old, change.new) for change in seen.changes]
+    in_the_way = frozenset(follower.find_obstacles(steps))
+    if in_the_way:
+        seen = _dry_run(mover, Follower(directory, including=in_the_way), target, paths)
+    if paths is None or path_filter(paths)(IGNORE_FILE):
+        rules = Rules(MapGoal(mover.source(), mover.files_of(target)).read(IGNORE_FILE))
+    else:
+        rules = directory.rules()
+    spared = [c.key for c in seen.changes if follower.is_spared(c.key, c.new, rules)]
+    return replace(seen, changes=seen.changes.without(spared).first(limit))
+
+
+def failed_in(target: Snapshot) -> frozenset[bytes]:
+    """Returns what a snapshot could not capture: bringing it back must leave that alone."""
+    coverage = coverage_of(target)
+    failed = () if coverage is None else coverage.failed
+    return frozenset(to_bytes(omission.path) for omission in failed)
+
+
+def _dry_run(
+    mover: Mover, follower: Follower, target: Snapshot, paths: Sequence[PathLike] | None
+) -> Restored:
+    handle = mover.attached(follower)
+    return restoring.restore(handle, target, paths=paths, dry_run=True, limit=None)

@@ -1,0 +1,102 @@
+"""Reads again what was written into a directory, and compares it with what was asked for.
+
+Read are the folders that were touched; the rest was checked a moment before. Three differences
+are not faults, and the snapshot of a restore shows them as they are: names that are one file on
+one side only (a restore of some paths cuts or joins hard links), what the rules left out before
+and no longer do, and what they leave out now.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from holdfast.engine.advance import size_of
+from holdfast.engine.capture import Capture, Captured, Known
+from holdfast.engine.collect import Progress
+from holdfast.engine.content import Sink
+from holdfast.engine.directory import Directory, combine
+from holdfast.engine.paths import parent_of
+from holdfast.engine.retrieval import Weighing
+from holdfast.engine.stage import Stage, StagedObjects
+from holdfast.entries import Blob, Entry, Inline, decode_entry, with_twin
+from holdfast.ids import ObjectId
+from holdfast.model import Size
+from holdfast.tree import Applied, Edit, apply, diff
+from holdfast.workspace.ignoring import Rules
+from holdfast.workspace.scan import Scanner
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """What was found, and how it differs from what was asked for."""
+
+    known: Known
+    """What the directory is now."""
+    nodes: dict[ObjectId, bytes]
+    more: Size
+    differing: set[bytes]
+    twins: set[bytes]
+    """Those that differ in which names are one file, and in nothing else."""
+    uncovered: set[bytes]
+    """Those that were there all the time, left out by rules that are no more."""
+
+
+def prove(
+    directory: Directory,
+    stage: Stage | None,
+    source: StagedObjects,
+    goal: ObjectId,
+    *,
+    touched: Iterable[bytes],
+    written: Sequence[bytes],
+    progress: Progress,
+) -> Proof:
+    """Reads what was written, also where the rules would leave it out now.
+
+    What other rules have left out before comes to light, and goes to the stage: no snapshot
+    holds it yet.
+    """
+    before, rules = directory.known, directory.rules()
+    sink = Weighing(None) if stage is None or rules.digest == before.rules else stage
+    only = {path for folder in touched for path in (folder, parent_of(folder))}
+    hidden = frozenset(key for key in written if rules.excludes_within(key))
+    seeing = directory.rules(hidden) if hidden else rules
+    captured = _read(directory, sink, seeing, only, progress)
+    applied = apply(source, before.root, combine(source, captured, before.root))
+    edits = list(diff(source.with_nodes(applied.nodes), applied.root, goal))
+    if hidden:
+        # What the next look will see, and what the head has to show.
+        captured = _read(directory, sink, rules, only, progress)
+        applied = apply(source, before.root, combine(source, captured, before.root))
+    is_uncovered = captured.rules != before.rules
+    return Proof(
+        known=captured.settle(applied.root),
+        nodes=applied.nodes,
+        more=_growth(source, applied, goal),
+        differing={edit.key for edit in edits},
+        twins={edit.key for edit in edits if _plain(edit.old) == _plain(edit.new)},
+        uncovered={edit.key for edit in edits if is_uncovered and edit.new is None},
+    )
+
+
+def _read(
+    directory: Directory, sink: Sink, rules: Rules, only: set[bytes], progress: Progress
+) -> Captured:
+    known = directory.known
+    everything = rules.digest != known.rules
+    scanner = Scanner(directory.root_fd, known.index, rules)
+    scan = scanner.scan(only=None if everything else only, everything=everything)
+    if not everything and scan.has_twins(known.index):
+        scan = Scanner(directory.root_fd, known.index, rules).scan()
+    limits = directory.context.limits
+    capture = Capture(directory.root_fd, known, sink, limits, progress, reads_twice=False)
+    return capture.take(scan, rules=rules.digest)
+
+
+def _growth(source: StagedObjects, applied: Applied, goal: ObjectId) -> Size:
+    back = diff(source.with_nodes(applied.nodes), goal, applied.root)
+    return size_of([Edit(edit.key, edit.old, edit.new) for edit in back])
+
+
+def _plain(data: bytes | None) -> Entry | None:
+    entry = None if data is None else decode_entry(data)
+    return with_twin(entry, b"") if isinstance(entry, Inline | Blob) else entry

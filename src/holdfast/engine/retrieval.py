@@ -1,0 +1,147 @@
+"""What a directory needs from the vault: content to write, and a map to ask.
+
+Also the opposite: a sink that only wants to know names, for looking at a directory without
+storing anything of it.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Final
+
+from holdfast.engine import content
+from holdfast.engine.paths import MAX_PATH_BYTES
+from holdfast.engine.stage import Stage, StagedObjects
+from holdfast.entries import Blob, Directory, Entry, Inline, Link, decode_entry, unpack_refs
+from holdfast.errors import Damaged
+from holdfast.ids import ObjectId, object_id_of
+from holdfast.packs import ObjectKind
+from holdfast.tree import get, iterate, prefix_stop
+from holdfast.workspace.ignoring import MAX_RULES_BYTES
+
+LOADED_BYTES: Final = 256 << 10
+"""Files up to this size are fetched together; larger ones are streamed."""
+
+KEPT_BYTES: Final = 64 << 20
+"""Of what is only looked at, so much is kept for whoever wants to see it as text."""
+
+
+class Retrieval:
+    """Content of files, read from the vault and proven on the way."""
+
+    def __init__(self, source: StagedObjects) -> None:
+        self._source = source
+
+    def load(self, entries: Sequence[Inline | Blob]) -> list[bytes | None]:
+        """Returns the content of small files, many at once; None for each that is large."""
+        wanted: list[ObjectId] = []
+        for entry in entries:
+            if isinstance(entry, Blob) and entry.size <= LOADED_BYTES and not entry.depth:
+                wanted += [object_id for object_id, _ in unpack_refs(entry.refs)]
+        found = self._source.get_many(list(dict.fromkeys(wanted))) if wanted else {}
+        return [self._join(entry, found) for entry in entries]
+
+    def stream(self, entry: Inline | Blob) -> Iterator[bytes]:
+        """Yields the content of one file."""
+        return content.stream(self._source, entry)
+
+    def patches(self, old: Blob, new: Blob) -> Iterator[tuple[int, bytes]] | None:
+        """Yields what of `new` differs from `old`, and where; None if that is most of it."""
+        there = set(_offsets(content.content_refs(self._source, old)))
+        differing = [
+            place
+            for place in _offsets(content.content_refs(self._source, new))
+            if place not in there
+        ]
+        is_most = sum(size for _, _, size in differing) * 2 > new.size
+        # Zeros are written anew, as a hole: a patch would fill it.
+        if is_most or any(object_id == _zeros() for _, object_id, _ in differing):
+            return None
+        return self._read(differing)
+
+    def _read(self, places: Sequence[tuple[int, ObjectId, int]]) -> Iterator[tuple[int, bytes]]:
+        for at in range(0, len(places), content.READ_AHEAD):
+            batch = places[at : at + content.READ_AHEAD]
+            found = self._source.get_many([object_id for _, object_id, _ in batch])
+            for offset, object_id, _ in batch:
+                yield offset, found[object_id]
+
+    def _join(self, entry: Inline | Blob, found: dict[ObjectId, bytes]) -> bytes | None:
+        if isinstance(entry, Inline):
+            return entry.data
+        if entry.depth or entry.size > LOADED_BYTES:
+            return None
+        return b"".join(found[object_id] for object_id, _ in unpack_refs(entry.refs))
+
+
+class MapGoal:
+    """A files map, as the state that a directory shall have."""
+
+    def __init__(self, source: StagedObjects, root: ObjectId) -> None:
+        self._source = source
+        self._root = root
+        self._folders: dict[bytes, bool] = {}
+
+    def find(self, key: bytes) -> Entry | None:
+        """Returns the entry at a path, or None."""
+        data = get(self._source, self._root, key)
+        return None if data is None else decode_entry(data)
+
+    def read(self, key: bytes) -> bytes:
+        """Returns the content of a small file; nothing if it is no file, or not there."""
+        entry = self.find(key)
+        if not isinstance(entry, Inline | Blob) or entry.size > MAX_RULES_BYTES:
+            return b""
+        return content.read(self._source, entry)
+
+    def is_folder(self, path: bytes) -> bool:
+        """Says whether a path will be a folder, with or without an entry of its own."""
+        if path not in self._folders:
+            below = iterate(
+                self._source, self._root, start=path + b"/", stop=prefix_stop(path + b"/")
+            )
+            self._folders[path] = next(below, None) is not None or isinstance(
+                self.find(path), Directory
+            )
+        return self._folders[path]
+
+
+def check_entry(entry: Entry) -> Entry:
+    """Returns an entry of a files map; raises `Damaged` for one that no directory can hold."""
+    is_sound = isinstance(entry, Inline | Blob | Directory)
+    if isinstance(entry, Link):
+        target = entry.target
+        is_sound = 0 < len(target) <= MAX_PATH_BYTES and b"\0" not in target
+    if not is_sound:
+        raise Damaged("a map holds an entry that no directory can")
+    return entry
+
+
+class Weighing:
+    """A sink that computes names and stores nothing; a stage, if given, gets some to show."""
+
+    def __init__(self, stage: Stage | None) -> None:
+        self._stage = stage
+        self._left = KEPT_BYTES
+
+    def add(self, data: bytes, kind: ObjectKind) -> ObjectId:
+        """Returns the name of an object."""
+        if self._stage is not None and len(data) <= self._left:
+            self._left -= len(data)
+            return self._stage.add(data, kind)
+        return object_id_of(data)
+
+    def spill(self) -> None:
+        """Has nothing to make room for."""
+
+
+@cache
+def _zeros() -> ObjectId:
+    """Returns the name of the chunks that a long run of zeros is cut into."""
+    return object_id_of(bytes(content.FILES.max_bytes))
+
+
+def _offsets(refs: Sequence[tuple[ObjectId, int]]) -> Iterator[tuple[int, ObjectId, int]]:
+    at = 0
+    for object_id, size in refs:
+        yield at, object_id, size
+        at += size

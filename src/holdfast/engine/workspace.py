@@ -1,0 +1,331 @@
+"""A real directory with an undo button: what people hold in their hands.
+
+    with holdfast.open("~/.local/share/holdfast") as hf:
+        project = hf.workspace("./project")
+        before = project.snapshot("before the refactoring")
+        ...
+        project.restore(before)
+
+Every method takes the directory's lock, ends what a crash interrupted, does its work, and lets
+go. What is in the directory and in no snapshot becomes one before anything is replaced.
+"""
+
+import os
+import threading
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Self
+
+from holdfast.engine import restore as restoring
+from holdfast.engine import undo
+from holdfast.engine.advance import Note
+from holdfast.engine.archives.imported import Imported
+from holdfast.engine.attachments import Attachment
+from holdfast.engine.checkout import checkout
+from holdfast.engine.collect import Progress, no_progress
+from holdfast.engine.coverage import Coverage
+from holdfast.engine.diff import Change, Changes, collect_changes, iter_changes
+from holdfast.engine.directory import Directory
+from holdfast.engine.follower import Follower
+from holdfast.engine.handle import Handle
+from holdfast.engine.keep import keep
+from holdfast.engine.mover import Mover
+from holdfast.engine.namespace import Namespace, SnapshotLike
+from holdfast.engine.paths import PathLike
+from holdfast.engine.preview import failed_in, preview
+from holdfast.engine.recovery import recover
+from holdfast.engine.restore import SHOWN, Restored, folded_head
+from holdfast.errors import DriftFound, InvalidValue
+from holdfast.model import Snapshot
+
+Drift = Literal["capture", "refuse"]
+"""What to do with what is in the directory and in no snapshot: take one first, or refuse."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """How a directory stands against the newest state on its timeline."""
+
+    path: Path
+    namespace: str
+    head: Snapshot | None
+    """The snapshot that the timeline stands on."""
+    changes: Changes
+    coverage: Coverage
+    recovered: str | None
+    """What was put right on opening, if a restore had been interrupted."""
+
+
+class Workspace:
+    """A directory that is attached to a namespace. Any number of threads may use it."""
+
+    def __init__(self, handle: Handle, attachment: Attachment) -> None:
+        self._plain = handle
+        self._attachment = attachment
+        self._directory = Directory(handle.context, attachment.path, attachment.state)
+        self._mover = Mover(handle, self._directory)
+        self._guard = threading.RLock()
+        self._recovered: str | None = None
+        self.namespace = self._mover.namespace
+        """The timeline and all that belongs to it; its files are those last captured."""
+
+    @property
+    def path(self) -> Path:
+        """Where the directory is."""
+        return self._attachment.path
+
+    def __repr__(self) -> str:
+        return f"Workspace({str(self.path)!r}, namespace={self.namespace.name!r})"
+
+    # Capturing
+
+    def snapshot(
+        self,
+        label: str | None = None,
+        *,
+        reason: str | None = None,
+        actor: str | None = None,
+        task_id: str | None = None,
+        trace_id: str | None = None,
+        pin: bool = False,
+        expires_in: timedelta | None = None,
+        progress: Progress = no_progress,
+    ) -> Snapshot:
+        """Captures the directory as it is now, and the namespace's other planes with it."""
+        note = Note(
+            label=label,
+            reason=reason,
+            actor=actor,
+            task_id=task_id,
+            trace_id=trace_id,
+            pin=pin,
+            expires_in=expires_in,
+        )
+        with self._exclusive():
+            taken, _ = keep(self._plain, self._directory, note, progress=progress)
+        if taken is None:
+            raise InvalidValue("no snapshot was taken")
+        return taken
+
+    def snapshot_if_changed(
+        self, label: str | None = None, *, reason: str | None = None, actor: str | None = None
+    ) -> Snapshot | None:
+        """Captures the directory if it differs from what the timeline stands on."""
+        note = Note(label=label, reason=reason, actor=actor)
+        with self._exclusive():
+            taken, _ = keep(
+                self._plain, self._directory, note, only_if_changed=True, progress=no_progress
+            )
+        return taken
+
+    def status(self, *, limit: int | None = None) -> Status:
+        """Returns how the directory stands against the timeline; stores nothing."""
+        with self._exclusive(), folded_head(self._plain) as (_, folded):
+            position = folded.head.position
+            follower = Follower(self._directory)
+            root, _ = follower.show(folded.stage, folded.source, folded.root)
+            base = folded.source.get_root(folded.head.root)
+            changes = collect_changes(iter_changes(folded.source, base, root), limit=limit)
+        return Status(
+            path=self.path,
+            namespace=self.namespace.name,
+            head=None if position is None else self.namespace.get_snapshot(position),
+            changes=changes,
+            coverage=self._directory.coverage,
+            recovered=self._recovered,
+        )
+
+    def is_dirty(self) -> bool:
+        """Says whether the directory differs from what the timeline stands on."""
+        return bool(self.diff(limit=1))
+
+    def diff(
+        self,
+        old: SnapshotLike | None = None,
+        new: SnapshotLike | None = None,
+        *,
+        paths: Sequence[PathLike] | None = None,
+        limit: int | None = None,
+    ) -> Changes:
+        """Returns what leads from one snapshot to another, or to the directory as it is now."""
+        with self._exclusive():
+            return self._shown(new).diff(old, new, paths=paths, limit=limit)
+
+    def text_diff(
+        self,
+        path: PathLike,
+        old: SnapshotLike | None = None,
+        new: SnapshotLike | None = None,
+        *,
+        context_lines: int = 3,
+    ) -> str:
+        """Returns a unified diff of one file between two moments; empty if nothing differs."""
+        with self._exclusive():
+            return self._shown(new).text_diff(path, old, new, context_lines=context_lines)
+
+    def text_diffs(
+        self,
+        old: SnapshotLike | None = None,
+        new: SnapshotLike | None = None,
+        *,
+        paths: Sequence[PathLike] | None = None,
+        context_lines: int = 3,
+    ) -> list[tuple[Change, str]]:
+        """Returns what `diff` does, with the text of each change; the directory is read once."""
+        with self._exclusive():
+            return self._shown(new).text_diffs(old, new, paths=paths, context_lines=context_lines)
+
+    # Going back, and forth
+
+    def restore(
+        self,
+        snapshot: SnapshotLike,
+        *,
+        paths: Sequence[PathLike] | None = None,
+        dry_run: bool = False,
+        force: bool = False,
+        drift: Drift = "capture",
+        limit: int | None = SHOWN,
+        reason: str | None = None,
+        actor: str | None = None,
+        progress: Progress = no_progress,
+    ) -> Restored:
+        """Brings a snapshot back into the directory: all of it, or what matches some paths.
+
+        What is there and in no snapshot becomes one first; with `drift="refuse"` it is an
+        error instead. What cannot be captured and would be lost is an error unless `force`.
+        """
+        with self._exclusive():
+            target = self.namespace.get_snapshot(snapshot)
+            note = Note(reason=reason, actor=actor)
+            if dry_run:
+                return preview(self._mover, target, paths=paths, limit=limit)
+            self._check_drift(drift)
+            return self._mover.go(
+                lambda handle, _: restoring.restore(
+                    handle, target, paths=paths, limit=limit, note=note
+                ),
+                Follower(
+                    self._directory,
+                    force=force,
+                    protected=failed_in(target),
+                    progress=progress,
+                ),
+                reason=f"before restoring {target.id}",
+            )
+
+    def undo(
+        self,
+        operation: SnapshotLike | None = None,
+        *,
+        force: bool = False,
+        progress: Progress = no_progress,
+    ) -> Restored:
+        """Takes the last change back; with an operation, what that one changed."""
+        with self._exclusive():
+            chosen = None if operation is None else self.namespace.get_snapshot(operation)
+            return self._mover.go(
+                lambda handle, origin: (
+                    undo.revert(handle, chosen) if chosen else undo.undo(handle, origin=origin)
+                ),
+                Follower(self._directory, force=force, progress=progress),
+                reason="before undo",
+            )
+
+    def redo(self, *, force: bool = False, progress: Progress = no_progress) -> Restored:
+        """Takes the last undo back."""
+        with self._exclusive():
+            return self._mover.go(
+                lambda handle, _: undo.redo(handle),
+                Follower(self._directory, force=force, progress=progress),
+                reason="before redo",
+                keeps_redo=True,
+            )
+
+    def checkout(
+        self,
+        snapshot: SnapshotLike,
+        target: str | os.PathLike[str],
+        *,
+        progress: Progress = no_progress,
+    ) -> Restored:
+        """Puts a whole snapshot into another directory, which is new or empty."""
+        chosen = self.namespace.get_snapshot(snapshot)
+        return checkout(self._plain, chosen, Path(target).expanduser(), progress=progress)
+
+    def import_(
+        self,
+        source: str | os.PathLike[str],
+        *,
+        force: bool = False,
+        progress: Progress = no_progress,
+    ) -> Imported:
+        """Replaces the directory's content by that of an exported file, which is not trusted."""
+        from holdfast.engine.archives.transfer import import_  # noqa: PLC0415 - see `Namespace`
+
+        follower = Follower(self._directory, force=force, progress=progress)
+        with self._exclusive():
+            done, kept = self._mover.move(
+                lambda handle, _: import_(handle, source, progress=progress),
+                follower,
+                reason="before importing an archive",
+            )
+        return replace(
+            done,
+            safety_id=done.safety_id or kept,
+            verified=done.verified and follower.is_verified,
+        )
+
+    # Opening and closing
+
+    def watch(self) -> None:
+        """Looks, from now on, only where something has happened; raises where that cannot be."""
+        with self._exclusive():
+            self._directory.watch()
+
+    def wait_for_changes(self, timeout_s: float) -> bool:
+        """Waits until something happens in a watched directory; says whether it did."""
+        return self._directory.wait(timeout_s)
+
+    def close(self) -> None:
+        """Keeps what is known for the next time, and lets go of the directory."""
+        with self._guard, self._attachment.locked():
+            self._directory.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # Inside
+
+    @contextmanager
+    def _exclusive(self) -> Generator[None]:
+        with self._guard, self._attachment.locked():
+            self._directory.refresh()
+            self._recovered = recover(self._mover) or self._recovered
+            try:
+                yield
+            finally:
+                self._directory.settle()
+
+    def _check_drift(self, drift: Drift) -> None:
+        if drift not in ("capture", "refuse"):
+            message = f"drift is 'capture' or 'refuse', not {drift!r}"
+            raise InvalidValue(message)
+        if drift == "refuse":
+            found = self._shown(None).diff(limit=SHOWN)
+            if found:
+                names = [change.name for change in found]
+                raise DriftFound(names, reason="changes are in no snapshot")
+
+    def _shown(self, new: SnapshotLike | None) -> Namespace:
+        """Returns the namespace with the directory for its head, where the head is looked at."""
+        return self.namespace if new is not None else self._mover.seen()
