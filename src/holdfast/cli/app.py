@@ -1,0 +1,97 @@
+"""The whole program as one call: a command line in, an exit code out.
+
+`run` never exits the process, reads nothing but its arguments and its console, and writes to
+that console alone. A process that stays calls it once for each request, with a console of its
+own; `main` calls it once.
+"""
+
+import os
+from argparse import Namespace
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from holdfast.cli.console import Console
+from holdfast.cli.exits import DONE, Refused, report, usage
+from holdfast.cli.parsing import HelpShown, find_command, load, overview, parse
+from holdfast.errors import HoldfastError
+
+INTERRUPTED: Final = 130
+CLOSED_PIPE: Final = 141
+
+
+def run(argv: Sequence[str], console: Console) -> int:
+    """Runs one command and returns its exit code."""
+    # Before anything is parsed: an error in parsing is told in the form that was asked for.
+    told = replace(console, is_json="--json" in _ours(argv), is_verbose=_is_verbose(argv))
+    try:
+        try:
+            return _run(argv, told)
+        except HelpShown:
+            return DONE
+        except (HoldfastError, Refused, OSError) as error:
+            if isinstance(error, BrokenPipeError):
+                raise
+            return report(error, told)
+        except Exception as error:  # noqa: BLE001 - people get a sentence, -v the traceback
+            return report(error, told)
+        finally:
+            told.close()
+    except BrokenPipeError:
+        return CLOSED_PIPE
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _run(argv: Sequence[str], console: Console) -> int:
+    at = find_command(argv)
+    if at is None:
+        return _without_command(argv, console)
+    name = argv[at]
+    command = load(name)
+    arguments = parse(name, [*argv[:at], *argv[at + 1 :]], console, command)
+    return command.run(arguments, configured(console, arguments))
+
+
+def configured(console: Console, arguments: Namespace) -> Console:
+    """Returns the console as the options that every command understands want it."""
+    directory = console.cwd
+    if arguments.directory is not None:
+        directory = console.resolve(arguments.directory)
+        if not os.path.isdir(directory):
+            raise usage(f"{arguments.directory} is not a directory", hint="-C names one.")
+    return replace(
+        console,
+        # Vaults know directories by their real names: one directory, one name.
+        cwd=os.path.realpath(directory),
+        data=arguments.data,
+        is_json=arguments.json,
+        is_quiet=arguments.quiet,
+        is_verbose=arguments.verbose,
+        is_plain=arguments.no_color,
+    )
+
+
+def _without_command(argv: Sequence[str], console: Console) -> int:
+    if "--version" in argv:
+        command = load("version")
+        rest = [word for word in argv if word != "--version"]
+        arguments = parse("version", rest, console, command)
+        return command.run(arguments, configured(console, arguments))
+    if "-h" in argv or "--help" in argv:
+        console.out.write(overview())
+        return DONE
+    if any(word.startswith("-") for word in argv):
+        raise usage("no command was given", hint="`holdfast --help` lists them.")
+    console.err.write(overview())
+    return usage("").exit_code
+
+
+def _ours(argv: Sequence[str]) -> Sequence[str]:
+    """Returns the part of a command line that is ours: what `run` starts comes after `--`."""
+    words = list(argv)
+    return words[: words.index("--")] if "--" in words else words
+
+
+def _is_verbose(argv: Sequence[str]) -> bool:
+    return any(word in ("-v", "--verbose") for word in _ours(argv))

@@ -1,0 +1,95 @@
+"""`holdfast watch --background` and `--stop`: starts a process that watches, and ends it."""
+
+import fcntl
+import os
+import subprocess
+import sys
+from argparse import Namespace
+from pathlib import Path
+from typing import Final
+
+from holdfast.cli import thin
+from holdfast.cli.console import Console
+from holdfast.cli.exits import DONE, NOT_FOUND, Refused
+from holdfast.cli.shown import shown
+
+STOP_TIMEOUT_S: Final = 60.0
+"""What it is in the middle of is finished first."""
+
+
+def start(
+    folder: str, directory: str, location: str, arguments: Namespace, console: Console
+) -> int:
+    """Starts the same in a process of its own, and returns when that is ready."""
+    Path(folder).mkdir(mode=0o700, exist_ok=True)
+    log = Path(folder, f"{thin.name_of(directory)}.log")
+    reading, writing = os.pipe()
+    # -P: nothing in the directory that we happen to be in is ever imported.
+    command = [sys.executable, "-P", "-m", "holdfast.cli.main", "watch", "-C", directory]
+    command += ["--data", location, "--ready-fd", str(writing)]
+    command += ["--quiet-for", str(arguments.quiet_for)]
+    command += ["--max-interval", str(arguments.max_interval)]
+    command += ["--no-snapshots"] * arguments.no_snapshots
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    output = os.open(log, flags, 0o600)
+    try:
+        child = subprocess.Popen(  # noqa: S603 - it is this program again
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            pass_fds=[writing],
+            start_new_session=True,
+            cwd="/",
+        )
+    finally:
+        os.close(output)
+        os.close(writing)
+    with os.fdopen(reading, "rb") as ready:
+        if not ready.read(1):  # It ended before it was ready, and has said why.
+            console.complain(log.read_text("utf-8", "replace").rstrip("\n"))
+            return child.wait()
+    console.answer(
+        document=lambda: {"process": child.pid, "log": str(log)},
+        lines=lambda: [
+            f"Watching {shown(directory)} in process {child.pid}.",
+            "`holdfast watch --stop` ends it.",
+        ],
+    )
+    child.returncode = 0  # It goes on without us: there is nothing to wait for.
+    return DONE
+
+
+def stop(folder: str, directory: str, console: Console) -> int:
+    """Asks the process that watches to end, and waits until it has."""
+    connection = thin.connect(folder, directory)
+    try:
+        if connection is None:
+            raise ConnectionRefusedError
+        # It may be in the middle of something, which it finishes first.
+        connection.settimeout(STOP_TIMEOUT_S)
+        process = int(thin.receive(connection)[4])
+        connection.sendall(thin.pack([thin.STOP.encode()]))
+        thin.receive(connection)
+        _await_lock(Path(folder, f"{thin.name_of(directory)}.lock"))
+    except ConnectionError as exc:
+        raise Refused(
+            f"nobody watches {directory}",
+            code="not_watched",
+            exit_code=NOT_FOUND,
+            hint="`holdfast watch` does.",
+        ) from exc
+    finally:
+        if connection is not None:
+            connection.close()
+    console.answer(
+        document=lambda: {"process": process},
+        lines=lambda: [f"Process {process} no longer watches {shown(directory)}."],
+    )
+    return DONE
+
+
+def _await_lock(path: Path) -> None:
+    """Waits until nobody holds a lock: its holder saves what it knows before it lets go."""
+    with path.open("rb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)

@@ -1,0 +1,184 @@
+"""What `holdfast doctor` looks at, one function per check.
+
+A check never raises for what it finds: whatever is wrong is its answer. Nothing is changed,
+except that opening an attached directory finishes a restore that was interrupted.
+"""
+
+import os
+import platform
+import stat
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import holdfast
+from holdfast.cli import words
+from holdfast.cli.console import Console
+from holdfast.errors import HoldfastError
+from holdfast.settings import holds_vault, is_url
+
+OK, WARN, FAIL = "ok", "warn", "fail"
+
+OLDEST_PYTHON: Final = (3, 11)
+
+LITTLE_SPACE_BYTES: Final = 1 << 30
+"""Below this a first snapshot of an ordinary project may not fit."""
+
+FEW_WATCHES: Final = 65_536
+"""A watcher needs one watch per directory; large projects have tens of thousands."""
+
+_WATCHES: Final = "/proc/sys/fs/inotify/max_user_watches"
+_IGNORE_FILE: Final = ".holdfastignore"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What one check found, and what to do about it."""
+
+    name: str
+    state: str
+    message: str
+    to_do: str = ""
+
+
+def run_checks(console: Console) -> Iterator[Check]:
+    """Yields what each check finds."""
+    yield _python()
+    location = console.location()
+    yield from _vault_directory(location)
+    yield _free_space(location)
+    vault = None
+    if holds_vault(location):
+        try:
+            vault = console.open_vault(location)
+        except HoldfastError as error:
+            yield Check("catalog", FAIL, str(error), error.hint)
+        else:
+            yield Check("catalog", OK, "opens")
+    if vault is not None:
+        yield _attached(vault)
+        yield from _workspace(console, location)
+    yield _compiled_check()
+    yield _watches()
+    yield _git(console)
+
+
+def _python() -> Check:
+    found = f"{platform.python_version()} on {sys.platform}"
+    if tuple(sys.version_info) < OLDEST_PYTHON:
+        return Check("python", FAIL, found, "Holdfast needs 3.11 or newer.")
+    return Check("python", OK, found)
+
+
+def _vault_directory(location: str) -> Iterator[Check]:
+    if is_url(location):
+        yield Check("vault", OK, "in a database")
+        return
+    if not holds_vault(location):
+        hint = "`holdfast init` makes one."
+        yield Check("vault", WARN, f"there is none at {location} yet", hint)
+        return
+    if not os.access(location, os.R_OK | os.W_OK | os.X_OK):
+        hint = "Give yourself the right to read and write it, or use another with --data."
+        yield Check("vault", FAIL, f"{location} cannot be written", hint)
+        return
+    yield Check("vault", OK, location)
+    mode = stat.S_IMODE(os.stat(location).st_mode)
+    if mode & 0o077:
+        message = f"others may look into {location} (mode {mode:o})"
+        yield Check("privacy", WARN, message, f"chmod 700 {location}")
+
+
+def _free_space(location: str) -> Check:
+    folder = location
+    while folder and not os.path.isdir(folder) and os.path.dirname(folder) != folder:
+        folder = os.path.dirname(folder)  # The vault is not there yet: where it would be.
+    try:
+        found = os.statvfs(folder)
+    except OSError as error:
+        return Check("space", WARN, f"unknown: {error.strerror}")
+    free = found.f_bavail * found.f_frsize
+    message = f"{words.size(free)} free"
+    hint = "Free disk space; `holdfast forget` and `holdfast gc` make some."
+    if free >= LITTLE_SPACE_BYTES:
+        return Check("space", OK, message)
+    if free < holdfast.Limits().free_floor_bytes:
+        return Check("space", FAIL, f"{message}: nothing more is written", hint)
+    return Check("space", WARN, message, hint)
+
+
+def _attached(vault: "holdfast.Holdfast") -> Check:
+    attached = vault.workspaces()
+    missing = [str(each.path) for each in attached if not os.path.isdir(each.path)]
+    if missing:
+        named = ", ".join(missing[:3]) + (" …" if len(missing) > 3 else "")  # noqa: PLR2004 - enough to recognise them
+        hint = "Moved? `holdfast init` attaches the new place; the snapshots stay in the vault."
+        return Check("directories", WARN, f"{len(missing)} not there: {named}", hint)
+    return Check("directories", OK, f"{len(attached)} attached")
+
+
+def _workspace(console: Console, location: str) -> Iterator[Check]:
+    try:
+        workspace = console.vaults.find_workspace(location, console.cwd)
+        if workspace is None:
+            hint = "`holdfast init` attaches it."
+            yield Check("directory", WARN, f"{console.cwd} is not attached", hint)
+            return
+        status = workspace.status()
+    except HoldfastError as error:
+        yield Check("directory", FAIL, str(error), error.hint)
+        return
+    yield Check("directory", OK, f"{workspace.path}, namespace {workspace.namespace.name}")
+    if status.recovered:
+        yield Check("restore", WARN, status.recovered, "`holdfast diff` shows what is there.")
+    else:
+        yield Check("restore", OK, "none was interrupted")
+    line = words.coverage_line(status.coverage)
+    hint = "`holdfast status` names them; a snapshot would be partial."
+    yield (
+        Check("coverage", WARN, line, hint)
+        if status.coverage.is_partial
+        else Check("coverage", OK, line)
+    )
+    yield _ignore_file(str(workspace.path))
+
+
+def _ignore_file(folder: str) -> Check:
+    path = os.path.join(folder, _IGNORE_FILE)
+    try:
+        with open(path, "rb") as file:
+            lines = [line.strip() for line in file.read(1 << 20).splitlines()]
+    except FileNotFoundError:
+        return Check("ignore file", OK, f"no {_IGNORE_FILE}: everything is captured")
+    except OSError as error:
+        return Check("ignore file", FAIL, f"{_IGNORE_FILE}: {error.strerror}", "Make it readable.")
+    rules = sum(1 for line in lines if line and not line.startswith(b"#"))
+    return Check("ignore file", OK, f"{_IGNORE_FILE} has {words.number(rules, 'rule')}")
+
+
+def _compiled_check() -> Check:
+    from holdfast.workspace.statcheck import load_library  # noqa: PLC0415 - loads ctypes
+
+    if load_library() is not None:
+        return Check("fast scan", OK, "the compiled check is there")
+    hint = "Install a C compiler and reinstall: results are the same, only faster."
+    return Check("fast scan", WARN, "no compiled check: scans run in Python", hint)
+
+
+def _watches() -> Check:
+    try:
+        with open(_WATCHES, encoding="ascii") as file:
+            most = int(file.read())
+    except (OSError, ValueError):
+        return Check("inotify", OK, "not on this system: directories are looked at instead")
+    message = f"{most:,} directories can be watched"
+    if most < FEW_WATCHES:
+        return Check("inotify", WARN, message, f"sysctl fs.inotify.max_user_watches={FEW_WATCHES}")
+    return Check("inotify", OK, message)
+
+
+def _git(console: Console) -> Check:
+    named = sorted(name for name in console.environ if name.startswith("GIT_"))
+    more = f"; {', '.join(named[:3])} set, and ignored" if named else ""
+    return Check("git", OK, f"not needed{more}")

@@ -1,0 +1,71 @@
+"""The commands: one module each, loaded when it is the one that was typed.
+
+A module has two functions. `configure(parser)` adds what the command understands; `run(
+arguments, console)` does it and returns the exit code. What stands here is only their names,
+in the order in which a newcomer meets them, with the line that `holdfast --help` shows.
+"""
+
+import os
+from typing import Final
+
+GROUPS: Final[dict[str, dict[str, str]]] = {
+    "Begin": {
+        "init": "attach a directory and take its first snapshot",
+        "status": "show what has changed since the last snapshot",
+    },
+    "Keep": {
+        "snapshot": "keep the directory as it is now",
+        "run": "run a command between two snapshots",
+        "watch": "take a snapshot whenever the directory falls quiet",
+    },
+    "Look": {
+        "log": "list the snapshots",
+        "show": "show one snapshot and what it changed",
+        "diff": "show what differs between two moments",
+    },
+    "Go back": {
+        "undo": "take the last change back",
+        "redo": "take the last undo back",
+        "restore": "bring a snapshot back, whole or in part",
+    },
+    "Look after": {
+        "pin": "keep a snapshot until it is unpinned",
+        "unpin": "let a snapshot expire again",
+        "forget": "take old snapshots off the timeline",
+        "gc": "give back the bytes that nothing needs any more",
+        "verify": "hash everything again and name what is damaged",
+        "du": "show what takes the space",
+        "doctor": "check that everything is in order",
+        "workspaces": "list the attached directories",
+    },
+    "Move": {
+        "export": "write a snapshot to a tar file",
+        "import": "bring an exported file into the directory",
+    },
+    "Other": {
+        "version": "print the version",
+    },
+}
+
+COMMANDS: Final = {name: line for group in GROUPS.values() for name, line in group.items()}
+"""Every command, with what it does."""
+
+OWN_PROCESS: Final = frozenset({"run", "watch"})
+"""Commands that need the terminal and the signals of the process that was started."""
+
+_ELSEWHERE: Final = {
+    "import": "holdfast.cli.commands.import_",  # a word of the language
+    "watch": "holdfast.cli.watch",
+}
+
+
+def module_of(name: str) -> str:
+    """Returns the module that a command lives in."""
+    return _ELSEWHERE.get(name, f"holdfast.cli.commands.{name}")
+
+
+def is_there(name: str) -> bool:
+    """Says whether this installation has a command: not every one has a watcher."""
+    if name != "watch":
+        return name in COMMANDS
+    return os.path.exists(os.path.join(os.path.dirname(os.path.dirname(__file__)), "watch.py"))

@@ -1,0 +1,137 @@
+"""`holdfast du`: what takes the space, in the vault and in the directory's snapshots."""
+
+import os
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from heapq import nlargest
+
+import holdfast
+from holdfast.cli import words
+from holdfast.cli.attached import get_workspace
+from holdfast.cli.console import Console
+from holdfast.cli.exits import DONE, usage
+from holdfast.cli.shown import shown
+from holdfast.cli.views import path_view, snapshot_view
+from holdfast.errors import NotFound
+from holdfast.settings import CATALOG_NAME
+
+USUALLY_SHOWN = 10
+
+EXAMPLES = """\
+examples:
+  holdfast du                      the vault, the newest snapshots, the largest files
+  holdfast du -n 50                more of each
+
+A snapshot's size is what it would take alone. Snapshots share what they have in common, so the
+vault is smaller than their sum.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Usage:
+    """What was found."""
+
+    vault: str
+    pack_files: int
+    pack_bytes: int
+    catalog_bytes: int
+    stored_bytes: int
+    snapshots: "Sequence[holdfast.Snapshot]"
+    largest: "Sequence[holdfast.FileInfo]"
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Adds what the command understands."""
+    parser.description = "Shows what takes the space."
+    parser.epilog = EXAMPLES
+    parser.add_argument(
+        "-n",
+        "--number",
+        metavar="N",
+        type=int,
+        default=USUALLY_SHOWN,
+        help=f"how many snapshots and files to list (default {USUALLY_SHOWN})",
+    )
+
+
+def run(arguments: Namespace, console: Console) -> int:
+    """Does it; returns the exit code."""
+    if arguments.number < 0:
+        raise usage("-n is 0 or more")
+    workspace = get_workspace(console)
+    location = console.location()
+    pack_files, pack_bytes = _packs(location)
+    found = _Usage(
+        vault=location,
+        pack_files=pack_files,
+        pack_bytes=pack_bytes,
+        catalog_bytes=_catalog(location),
+        stored_bytes=console.open_vault(location).stored_bytes(),
+        snapshots=workspace.namespace.timeline(limit=arguments.number),
+        largest=_largest(workspace, most=arguments.number),
+    )
+    console.answer(document=lambda: _document(found), lines=lambda: _lines(console, found))
+    return DONE
+
+
+def _largest(workspace: "holdfast.Workspace", *, most: int) -> "Sequence[holdfast.FileInfo]":
+    try:
+        files = workspace.namespace.at("@").files.list(recursive=True)
+    except NotFound:
+        return []
+    return nlargest(most, files, key=lambda file: file.size_bytes)
+
+
+def _packs(location: str) -> tuple[int, int]:
+    """Returns how many pack files there are, and their bytes."""
+    sizes = [*_sizes(os.path.join(location, "packs"))]
+    return len(sizes), sum(sizes)
+
+
+def _sizes(folder: str) -> Iterator[int]:
+    for here, _, names in os.walk(folder):
+        for name in names:
+            try:
+                yield os.lstat(os.path.join(here, name)).st_size
+            except FileNotFoundError:
+                continue  # A collection is under way: it has gone since.
+
+
+def _catalog(location: str) -> int:
+    """Returns the bytes of the catalog's file and of its log."""
+    total = 0
+    for name in (CATALOG_NAME, f"{CATALOG_NAME}-wal"):
+        try:
+            total += os.stat(os.path.join(location, name)).st_size
+        except OSError:
+            continue
+    return total
+
+
+def _lines(console: Console, found: _Usage) -> Iterator[str]:
+    yield console.paint(f"vault {shown(found.vault)}", "bold")
+    yield f"  {words.size(found.pack_bytes):>9}  {words.number(found.pack_files, 'pack file')}"
+    yield f"  {words.size(found.catalog_bytes):>9}  catalog"
+    yield console.paint("snapshots (each as if it were alone)", "bold")
+    for snapshot in found.snapshots:
+        label = shown(snapshot.label or "")
+        line = f"  {words.size(snapshot.size.bytes):>9}  {words.short(snapshot.id)}  "
+        yield f"{line}{words.local(snapshot.created_at)}  {label}".rstrip()
+    yield console.paint("largest files of the last snapshot", "bold")
+    for file in found.largest:
+        yield f"  {words.size(file.size_bytes):>9}  {shown(file.path)}"
+
+
+def _document(found: _Usage) -> dict[str, object]:
+    return {
+        "vault": found.vault,
+        "pack_files": found.pack_files,
+        "pack_bytes": found.pack_bytes,
+        "catalog_bytes": found.catalog_bytes,
+        "stored_bytes": found.stored_bytes,
+        "snapshots": [snapshot_view(snapshot) for snapshot in found.snapshots],
+        "largest_files": [
+            {**path_view(file.path), "bytes": file.size_bytes} for file in found.largest
+        ],
+    }

@@ -1,0 +1,63 @@
+"""`holdfast import`: brings an exported file into the directory."""
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+
+import holdfast
+from holdfast.cli import words
+from holdfast.cli.attached import get_workspace
+from holdfast.cli.console import Console
+from holdfast.cli.exits import DONE
+from holdfast.cli.shown import shown
+from holdfast.cli.views import snapshot_view
+
+EXAMPLES = """\
+examples:
+  holdfast import backup.tar       the directory becomes what the file holds
+  holdfast undo                    and is again what it was
+"""
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Adds what the command understands."""
+    parser.description = (
+        "Makes the directory what an exported file holds; what was there is kept first."
+    )
+    parser.epilog = EXAMPLES
+    parser.add_argument("file", metavar="FILE", help="what `holdfast export` has written")
+    parser.add_argument(
+        "--force", action="store_true", help="give up what cannot be captured and is in the way"
+    )
+
+
+def run(arguments: Namespace, console: Console) -> int:
+    """Does it; returns the exit code."""
+    workspace = get_workspace(console)
+    with console.progress() as progress:
+        imported = workspace.import_(
+            console.resolve(arguments.file), force=arguments.force, progress=progress
+        )
+    console.answer(
+        document=lambda: {
+            **snapshot_view(imported.snapshot),
+            "safety_id": imported.safety_id,
+            "verified": imported.verified,
+            "from_namespace": imported.manifest.namespace,
+            "from_snapshot_id": imported.manifest.snapshot,
+        },
+        lines=lambda: [] if console.is_quiet else _lines(console, imported),
+    )
+    return DONE
+
+
+def _lines(console: Console, imported: "holdfast.Imported") -> Iterator[str]:
+    manifest, size = imported.manifest, imported.snapshot.size
+    label = f' "{shown(manifest.label)}"' if manifest.label else ""
+    proof = "verified" if imported.verified else console.paint("NOT VERIFIED", "red")
+    yield (
+        f"Imported{label} of namespace {shown(manifest.namespace)}: "
+        f"{words.number(size.entries, 'entry', 'entries')}, {words.size(size.bytes)}, {proof}"
+    )
+    if imported.safety_id is not None:
+        yield f"What was there before is kept as {words.short(imported.safety_id)}."
+    yield "`holdfast undo` takes this back."

@@ -1,0 +1,118 @@
+"""`holdfast init`: attaches a directory and takes its first snapshot."""
+
+import os
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+
+import holdfast
+from holdfast.cli import words
+from holdfast.cli.console import Console
+from holdfast.cli.exits import DONE, PARTIAL, usage
+from holdfast.cli.shown import shown
+from holdfast.cli.views import coverage_view, find_coverage, path_view, snapshot_view
+from holdfast.settings import LOCAL_NAME
+
+EXAMPLES = """\
+examples:
+  holdfast init                    attach the directory that you are in
+  holdfast init ~/project          attach another one
+  holdfast init --local            keep the vault beside the files, in .holdfast/
+"""
+
+NEXT = """
+What to do next:
+  holdfast status            see what has changed since
+  holdfast snapshot -m TEXT  keep a moment
+  holdfast run -- COMMAND    keep what is there before and after a command
+  holdfast undo              take the last change back"""
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Adds what the command understands."""
+    parser.description = "Attaches a directory to the vault and takes its first snapshot."
+    parser.epilog = EXAMPLES
+    parser.add_argument("dir", nargs="?", metavar="DIR", help="the directory (default: this one)")
+    parser.add_argument("--local", action="store_true", help="put the vault into DIR/.holdfast")
+    parser.add_argument("--namespace", metavar="NAME", help="the namespace's name")
+    parser.add_argument(
+        "--force", action="store_true", help="also the home directory, / or a network mount"
+    )
+
+
+def run(arguments: Namespace, console: Console) -> int:
+    """Does it; returns the exit code."""
+    directory = os.path.realpath(console.resolve(arguments.dir or "."))
+    if not os.path.isdir(directory):
+        raise usage(f"{directory} is not a directory", hint="Make it first, or name another.")
+    if arguments.local and console.data is not None:
+        raise usage("--local and --data both say where the vault is", hint="Leave one out.")
+    location = (
+        os.path.join(directory, LOCAL_NAME) if arguments.local else console.location(directory)
+    )
+    if arguments.local and not arguments.force:
+        _check_before(directory)
+    if arguments.local and console.environ.get("HOLDFAST_DATA"):
+        # Later commands would look there, and find nothing.
+        hint = "Unset HOLDFAST_DATA for this directory, or leave --local out."
+        raise usage("--local and HOLDFAST_DATA both say where the vault is", hint=hint)
+    workspace = console.vaults.attach(
+        location, directory, namespace=arguments.namespace, force=arguments.force
+    )
+    first = _first_snapshot(console, workspace)
+    coverage = None if first is None else find_coverage(first)
+    console.answer(
+        document=lambda: {
+            **path_view(str(workspace.path)),
+            "namespace": workspace.namespace.name,
+            "vault": location,
+            "is_new": first is not None,
+            "snapshot_id": None if first is None else first.id,
+            "snapshot": None if first is None else snapshot_view(first),
+            "coverage": coverage_view(coverage),
+        },
+        lines=lambda: [] if console.is_quiet else _lines(console, workspace, first, location),
+    )
+    return PARTIAL if first is not None and first.is_partial else DONE
+
+
+def _check_before(directory: str) -> None:
+    """Refuses what attaching would refuse, before a vault lies in it.
+
+    One that was left in the home directory would be the nearest vault of everything below.
+    """
+    from pathlib import Path  # noqa: PLC0415 - a help text needs no engine
+
+    from holdfast.workspace.guard import check_directory, find_home  # noqa: PLC0415 - as above
+
+    check_directory(Path(directory), home=find_home(), vault=None)
+
+
+def _first_snapshot(
+    console: Console, workspace: "holdfast.Workspace"
+) -> "holdfast.Snapshot | None":
+    """Takes the first snapshot; None if the directory was attached before and has one."""
+    if workspace.namespace.timeline(limit=1):
+        return None
+    with console.progress() as progress:
+        return workspace.snapshot("first snapshot", reason="holdfast init", progress=progress)
+
+
+def _lines(
+    console: Console,
+    workspace: "holdfast.Workspace",
+    first: "holdfast.Snapshot | None",
+    location: str,
+) -> Iterator[str]:
+    name = shown(workspace.namespace.name)
+    if first is None:
+        yield f"{shown(str(workspace.path))} is attached already, as namespace {name}."
+        yield f"The vault is {shown(location)}."
+        return
+    yield f"Attached {shown(str(workspace.path))} as namespace {name}."
+    yield f"The vault is {shown(location)}."
+    coverage = find_coverage(first)
+    if coverage is not None:
+        yield f"First snapshot {words.short(first.id)}: {words.coverage_line(coverage)}."
+        yield from words.omission_lines(console, coverage)
+        yield from words.partial_lines(console, coverage)
+    yield NEXT

@@ -1,0 +1,74 @@
+"""`holdfast restore`: brings a snapshot back, whole or in part, here or elsewhere."""
+
+from argparse import ArgumentParser, Namespace
+
+from holdfast.cli.attached import get_workspace
+from holdfast.cli.console import Console
+from holdfast.cli.exits import usage
+from holdfast.cli.restored import tell
+
+EXAMPLES = """\
+examples:
+  holdfast restore latest                    as the newest snapshot has it
+  holdfast restore snap-k3v7 --dry-run       what would change?
+  holdfast restore @-1 --path 'src/*'        some files of an earlier moment
+  holdfast restore snap-k3v7 --to ../copy    into a new directory
+
+What is there before is kept as a snapshot first: `holdfast undo` takes a restore back.
+"""
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Adds what the command understands."""
+    parser.description = "Brings a snapshot back; what was there is kept first."
+    parser.epilog = EXAMPLES
+    parser.add_argument("id", metavar="ID", help="an id or its beginning, latest, @ or @-n")
+    parser.add_argument(
+        "--path",
+        metavar="GLOB",
+        nargs="+",
+        action="extend",
+        dest="paths",
+        help="only these files, what lies in these directories, or what matches",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="say what would change, do nothing")
+    parser.add_argument(
+        "--force", action="store_true", help="give up what cannot be captured and is in the way"
+    )
+    parser.add_argument(
+        "--refuse-drift",
+        action="store_true",
+        help="stop with exit code 4 if anything is in no snapshot yet",
+    )
+    parser.add_argument("--to", metavar="DIR", help="into this new or empty directory instead")
+
+
+def run(arguments: Namespace, console: Console) -> int:
+    """Does it; returns the exit code."""
+    if arguments.to is not None:
+        return _checkout(arguments, console)
+    workspace = get_workspace(console)
+    with console.progress() as progress:
+        restored = workspace.restore(
+            arguments.id,
+            paths=arguments.paths,
+            dry_run=arguments.dry_run,
+            force=arguments.force,
+            drift="refuse" if arguments.refuse_drift else "capture",
+            progress=progress,
+        )
+    return tell(console, restored, verb="Restored", dry_verb="Restoring", way_back="holdfast undo")
+
+
+def _checkout(arguments: Namespace, console: Console) -> int:
+    if arguments.paths or arguments.dry_run or arguments.force or arguments.refuse_drift:
+        raise usage(
+            "--to writes a whole snapshot into a new directory",
+            hint="It goes with no other option: nothing there can be in the way.",
+        )
+    workspace = get_workspace(console)
+    with console.progress() as progress:
+        restored = workspace.checkout(
+            arguments.id, console.resolve(arguments.to), progress=progress
+        )
+    return tell(console, restored, verb="Wrote", to=console.resolve(arguments.to))

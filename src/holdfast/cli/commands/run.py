@@ -1,0 +1,155 @@
+"""`holdfast run`: a command between two snapshots.
+
+What was there before is kept if no snapshot holds it yet; what is there afterwards is kept
+whatever became of the command. Its standard streams are ours, signals that we get are passed
+on to it, and its exit code is what we exit with. With `--rollback-on-failure` the directory
+goes back to what it was when the command fails; what the command did stays as a snapshot.
+
+What holdfast itself has to say goes to stderr: stdout is the command's.
+"""
+
+import base64
+import os
+import shlex
+from argparse import REMAINDER, ArgumentParser, Namespace
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import holdfast
+from holdfast.cli import words
+from holdfast.cli.attached import get_workspace
+from holdfast.cli.console import Console
+from holdfast.cli.exits import usage
+from holdfast.cli.shown import shown
+from holdfast.cli.task import wait_for
+from holdfast.cli.views import restored_view, snapshot_view
+
+MAX_LABEL_CHARS: Final = 128
+
+EXAMPLES = """\
+examples:
+  holdfast run -- make test
+  holdfast run --rollback-on-failure -- ./migrate.sh
+  holdfast run -m "upgrade" -- npm update
+
+The exit code is the command's own; 128 + n if signal n ended it, 127 if there is no such
+command, 126 if it cannot be executed.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What a task did."""
+
+    exit_code: int
+    before: "holdfast.Snapshot"
+    after: "holdfast.Snapshot"
+    rolled_back: "holdfast.Restored | None"
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Adds what the command understands."""
+    parser.description = "Runs a command and keeps the directory as it was before and after it."
+    parser.epilog = EXAMPLES
+    parser.add_argument("-m", "--label", metavar="LABEL", help="what to call it")
+    parser.add_argument(
+        "--rollback-on-failure",
+        action="store_true",
+        help="if the command fails, bring back what was there before it",
+    )
+    parser.add_argument("command", nargs=REMAINDER, metavar="-- COMMAND", help="what to run")
+
+
+def run(arguments: Namespace, console: Console) -> int:
+    """Does it; returns the exit code."""
+    command: list[str] = arguments.command
+    if command[:1] == ["--"]:
+        command = command[1:]
+    if not command:
+        raise usage("there is no command to run", hint="`holdfast run -- COMMAND` runs one.")
+    workspace = get_workspace(console)
+    outcome = _perform(
+        workspace,
+        console,
+        command,
+        label=arguments.label or _label(command),
+        rolls_back=arguments.rollback_on_failure,
+    )
+    _tell(console, outcome)
+    return outcome.exit_code
+
+
+def _perform(
+    workspace: "holdfast.Workspace",
+    console: Console,
+    command: Sequence[str],
+    *,
+    label: str,
+    rolls_back: bool,
+) -> _Outcome:
+    task_id = f"task-{base64.b32encode(os.urandom(10)).decode('ascii').lower()}"
+    before = _keep_before(workspace, console, label, task_id)
+    # What was written is flushed before the command writes to the same streams.
+    console.out.flush()
+    console.err.flush()
+    exit_code = wait_for(command, cwd=console.cwd, environ=console.environ)
+    with console.progress() as progress:
+        after = workspace.snapshot(
+            label, reason=f"after it ended with {exit_code}", task_id=task_id, progress=progress
+        )
+        rolled_back = None
+        if exit_code != 0 and rolls_back:
+            rolled_back = workspace.restore(
+                before,
+                reason=f"{words.short(after.id)} failed with {exit_code}",
+                progress=progress,
+            )
+    return _Outcome(exit_code, before, after, rolled_back)
+
+
+def _keep_before(
+    workspace: "holdfast.Workspace", console: Console, label: str, task_id: str
+) -> "holdfast.Snapshot":
+    """Returns the snapshot that holds the directory as it is; takes it if there is none."""
+    if not workspace.is_dirty() and workspace.namespace.timeline(limit=1):
+        return workspace.namespace.get_snapshot("@")
+    with console.progress() as progress:
+        return workspace.snapshot(
+            f"before {label}"[:MAX_LABEL_CHARS],
+            reason="before it was run",
+            task_id=task_id,
+            progress=progress,
+        )
+
+
+def _label(command: Sequence[str]) -> str:
+    """Returns the command as a label: shortened, and without bytes that no label can hold."""
+    text = shown(shlex.join(command))
+    return text if len(text) <= MAX_LABEL_CHARS else text[: MAX_LABEL_CHARS - 1] + "…"
+
+
+def _tell(console: Console, outcome: _Outcome) -> None:
+    console.answer(
+        document=lambda: {
+            "exit_code": outcome.exit_code,
+            "before_id": outcome.before.id,
+            "snapshot_id": outcome.after.id,
+            "before": snapshot_view(outcome.before),
+            "after": snapshot_view(outcome.after),
+            "rolled_back": None
+            if outcome.rolled_back is None
+            else restored_view(outcome.rolled_back),
+        },
+        lines=list,
+    )
+    for snapshot in (outcome.before, outcome.after):
+        if snapshot.is_partial:
+            console.note(f"{words.short(snapshot.id)} is PARTIAL: `holdfast show` says why")
+    if outcome.rolled_back is not None:
+        console.note(
+            f"failed with {outcome.exit_code}; rolled back to {words.short(outcome.before.id)}, "
+            f"what it did is kept as {words.short(outcome.after.id)}"
+        )
+    else:
+        console.note(f"kept as {words.titled(outcome.after)}")

@@ -1,0 +1,92 @@
+"""`holdfast show`: one snapshot, and what it changed."""
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+
+import holdfast
+from holdfast.cli import words
+from holdfast.cli.attached import get_workspace
+from holdfast.cli.console import Console
+from holdfast.cli.exits import DONE
+from holdfast.cli.shown import shown
+from holdfast.cli.views import changes_view, coverage_view, find_coverage, snapshot_view
+from holdfast.errors import NotFound
+
+EXAMPLES = """\
+examples:
+  holdfast show latest             the newest snapshot
+  holdfast show snap-k3v7          by the beginning of its id
+  holdfast show @-1                the one before where the directory stands
+"""
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Adds what the command understands."""
+    parser.description = "Shows one snapshot, and what it changed."
+    parser.epilog = EXAMPLES
+    parser.add_argument("id", metavar="ID", help="an id or its beginning, latest, @ or @-n")
+
+
+def run(arguments: Namespace, console: Console) -> int:
+    """Does it; returns the exit code."""
+    workspace = get_workspace(console)
+    snapshot = workspace.namespace.get_snapshot(arguments.id)
+    changes = _changes(workspace, snapshot)
+    coverage = find_coverage(snapshot)
+    console.answer(
+        document=lambda: {
+            **snapshot_view(snapshot),
+            "coverage": coverage_view(coverage),
+            **({"changes": None, "truncated": False} if changes is None else changes_view(changes)),
+        },
+        lines=lambda: _lines(console, snapshot, coverage, changes),
+    )
+    return DONE
+
+
+def _changes(
+    workspace: "holdfast.Workspace", snapshot: "holdfast.Snapshot"
+) -> "holdfast.Changes | None":
+    """Returns what the snapshot changed; None for the first, or if the one before is gone."""
+    if snapshot.parent is None:
+        return None
+    try:
+        return workspace.namespace.diff(snapshot.parent, snapshot)
+    except NotFound:
+        return None
+
+
+def _lines(
+    console: Console,
+    snapshot: "holdfast.Snapshot",
+    coverage: "holdfast.Coverage | None",
+    changes: "holdfast.Changes | None",
+) -> Iterator[str]:
+    partial = console.paint("  PARTIAL", "red") if snapshot.is_partial else ""
+    yield f"{console.paint(snapshot.id, 'cyan')}  {snapshot.kind.value}{partial}"
+    for name, value in _fields(snapshot):
+        if value:
+            yield f"  {name:<9}{shown(value)}"
+    if coverage is not None:
+        yield f"  {'coverage':<9}{words.coverage_line(coverage)}"
+        yield from words.omission_lines(console, coverage)
+    if changes is None:
+        return
+    yield f"Changed since {words.short(snapshot.parent or '')}: {words.change_counts(changes)}"
+    yield from words.change_lines(console, changes)
+
+
+def _fields(snapshot: "holdfast.Snapshot") -> Iterator[tuple[str, str | None]]:
+    yield "label", snapshot.label
+    yield "reason", snapshot.reason
+    yield "actor", snapshot.actor
+    yield "task", snapshot.task_id
+    yield "trace", snapshot.trace_id
+    yield "taken", words.local(snapshot.created_at)
+    expires = "never: pinned" if snapshot.pinned else None
+    if snapshot.expires_at is not None:
+        expires = words.local(snapshot.expires_at)
+    yield "expires", expires
+    yield "holds", f"{snapshot.size.entries:,} entries, {words.size(snapshot.size.bytes)}"
+    yield "after", snapshot.parent
+    yield "target", snapshot.target

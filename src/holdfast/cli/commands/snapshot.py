@@ -1,0 +1,52 @@
+"""`holdfast snapshot`: keeps the directory as it is now."""
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+
+import holdfast
+from holdfast.cli import words
+from holdfast.cli.attached import get_workspace
+from holdfast.cli.console import Console
+from holdfast.cli.exits import DONE, PARTIAL
+from holdfast.cli.views import coverage_view, find_coverage, snapshot_view
+
+EXAMPLES = """\
+examples:
+  holdfast snapshot                            keep this moment
+  holdfast snapshot -m "before the refactor"   with a label
+  ID=$(holdfast snapshot -q)                   the id alone
+"""
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Adds what the command understands."""
+    parser.description = "Keeps the directory as it is now. Exits with 6 if it is partial."
+    parser.epilog = EXAMPLES
+    parser.add_argument("-m", "--label", metavar="LABEL", help="what to call it")
+    parser.add_argument("--reason", metavar="TEXT", help="why it is taken")
+    parser.add_argument("--pin", action="store_true", help="keep it until it is unpinned")
+
+
+def run(arguments: Namespace, console: Console) -> int:
+    """Does it; returns the exit code."""
+    workspace = get_workspace(console)
+    with console.progress() as progress:
+        snapshot = workspace.snapshot(
+            arguments.label, reason=arguments.reason, pin=arguments.pin, progress=progress
+        )
+    coverage = find_coverage(snapshot)
+    console.answer(
+        document=lambda: {**snapshot_view(snapshot), "coverage": coverage_view(coverage)},
+        lines=lambda: [snapshot.id] if console.is_quiet else _lines(console, snapshot),
+    )
+    return PARTIAL if snapshot.is_partial else DONE
+
+
+def _lines(console: Console, snapshot: "holdfast.Snapshot") -> Iterator[str]:
+    pinned = ", pinned" if snapshot.pinned else ""
+    yield f"Snapshot {words.titled(snapshot)}{pinned}"
+    coverage = find_coverage(snapshot)
+    if coverage is not None:
+        yield words.coverage_line(coverage)
+        yield from words.omission_lines(console, coverage)
+        yield from words.partial_lines(console, coverage)

@@ -1,0 +1,68 @@
+"""`holdfast status`: what has changed since the last snapshot, and what is covered."""
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+
+import holdfast
+from holdfast.cli import words
+from holdfast.cli.attached import get_workspace
+from holdfast.cli.console import Console
+from holdfast.cli.exits import DONE
+from holdfast.cli.shown import shown
+from holdfast.cli.views import changes_view, coverage_view, path_view, snapshot_view
+
+EXAMPLES = """\
+examples:
+  holdfast status                  what has changed
+  holdfast status -v               all of it, and what is left out
+  holdfast status --json           for programs
+"""
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Adds what the command understands."""
+    parser.description = "Shows what has changed since the last snapshot. Stores nothing."
+    parser.epilog = EXAMPLES
+
+
+def run(arguments: Namespace, console: Console) -> int:
+    """Does it; returns the exit code."""
+    del arguments
+    status = get_workspace(console).status()
+    console.answer(
+        document=lambda: {
+            **path_view(str(status.path)),
+            "namespace": status.namespace,
+            "head": None if status.head is None else snapshot_view(status.head),
+            "is_dirty": len(status.changes) > 0,
+            **changes_view(status.changes),
+            "coverage": coverage_view(status.coverage),
+            "recovered": status.recovered,
+        },
+        lines=lambda: _lines(console, status),
+    )
+    return DONE
+
+
+def _lines(console: Console, status: "holdfast.Status") -> Iterator[str]:
+    yield f"{console.paint(shown(str(status.path)), 'bold')}  namespace {shown(status.namespace)}"
+    if status.recovered:
+        yield console.paint(shown(status.recovered), "yellow")
+    if status.head is None:
+        yield "No snapshot yet: `holdfast snapshot` takes the first."
+    else:
+        when = words.ago(status.head.created_at, console.clock())
+        partial = console.paint(" PARTIAL", "red") if status.head.is_partial else ""
+        yield f"at {words.titled(status.head)}, {when}{partial}"
+    if len(status.changes) == 0:
+        yield "Nothing has changed."
+    else:
+        more = " or more" if status.changes.truncated else ""
+        yield f"{words.number(len(status.changes), 'change')}{more}: " + words.change_counts(
+            status.changes
+        )
+        yield from words.change_lines(console, status.changes)
+    yield words.coverage_line(status.coverage)
+    yield from words.omission_lines(console, status.coverage)
+    if status.coverage.is_partial:
+        yield console.paint("A snapshot taken now would be PARTIAL.", "red")

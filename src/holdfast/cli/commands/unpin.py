@@ -1,0 +1,30 @@
+"""`holdfast unpin`: lets a snapshot expire again."""
+
+from argparse import ArgumentParser, Namespace
+
+from holdfast.cli import words
+from holdfast.cli.attached import get_workspace
+from holdfast.cli.console import Console
+from holdfast.cli.exits import DONE
+from holdfast.cli.views import snapshot_view
+
+EXAMPLES = """\
+examples:
+  holdfast unpin snap-k3v7         it expires a full term from now
+"""
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Adds what the command understands."""
+    parser.description = "Lets a snapshot expire again, a full term from now."
+    parser.epilog = EXAMPLES
+    parser.add_argument("id", metavar="ID", help="an id or its beginning, latest, @ or @-n")
+
+
+def run(arguments: Namespace, console: Console) -> int:
+    """Does it; returns the exit code."""
+    snapshot = get_workspace(console).namespace.unpin(arguments.id)
+    expires = "" if snapshot.expires_at is None else f"; expires {words.local(snapshot.expires_at)}"
+    console.answer(document=lambda: snapshot_view(snapshot), lines=list)
+    console.say(f"Unpinned {words.titled(snapshot)}{expires}.")
+    return DONE

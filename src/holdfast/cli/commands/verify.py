@@ -1,0 +1,68 @@
+"""`holdfast verify`: hashes everything again and names what is damaged."""
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+
+import holdfast
+from holdfast.cli import words
+from holdfast.cli.attached import get_vault
+from holdfast.cli.console import Console
+from holdfast.cli.exits import DAMAGED, DONE
+from holdfast.cli.shown import shown
+
+EXAMPLES = """\
+examples:
+  holdfast verify                  exit code 0: everything is as it was stored; 5: it is not
+"""
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Adds what the command understands."""
+    parser.description = (
+        "Hashes everything in the vault again and names what is damaged. Repairs nothing."
+    )
+    parser.epilog = EXAMPLES
+
+
+def run(arguments: Namespace, console: Console) -> int:
+    """Does it; returns the exit code."""
+    del arguments
+    vault = get_vault(console)
+    with console.progress() as progress:
+        verified = vault.verify(progress=progress)
+    console.answer(document=lambda: _document(verified), lines=lambda: _lines(console, verified))
+    return DONE if verified.ok else DAMAGED
+
+
+def _lines(console: Console, verified: "holdfast.Verified") -> Iterator[str]:
+    if verified.ok:
+        if not console.is_quiet:
+            yield (
+                f"All is well: {words.number(verified.objects, 'object')} in "
+                f"{words.number(verified.packs, 'pack')} ({words.size(verified.bytes)}) hash to "
+                f"their names, {words.number(verified.roots, 'root')} are whole."
+            )
+        return
+    yield console.paint(f"DAMAGED: {words.number(len(verified.faults), 'fault')}", "red")
+    for fault in verified.faults:
+        needed = f" (needed by {', '.join(fault.snapshots)})" if fault.snapshots else ""
+        yield f"  {shown(fault.what)}: {shown(fault.reason)}{shown(needed)}"
+
+
+def _document(verified: "holdfast.Verified") -> dict[str, object]:
+    return {
+        "ok": verified.ok,
+        "packs": verified.packs,
+        "objects": verified.objects,
+        "bytes": verified.bytes,
+        "roots": verified.roots,
+        "faults": [
+            {
+                "what": fault.what,
+                "reason": fault.reason,
+                "object_id": None if fault.object_id is None else fault.object_id.hex(),
+                "snapshots": list(fault.snapshots),
+            }
+            for fault in verified.faults
+        ],
+    }

@@ -1,0 +1,160 @@
+"""Who a command speaks to: two streams, a directory, an environment, and open vaults.
+
+A command writes to its console and to nothing else, so that the same code serves a shell and a
+process that stays. People get lines, programs get one JSON document on one line (`--json`);
+colours and a progress bar are for terminals alone.
+
+Types of the engine stand in quotes, here and in all of `cli`: `import holdfast` loads nothing,
+and a help text should not have to wait for an engine.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final, TextIO
+
+import holdfast
+from holdfast.cli.progress import Bar, Progress, no_progress
+from holdfast.cli.vaults import OwnVaults, Vaults
+from holdfast.settings import expand, find_location, process_environ, wants_colour
+
+USUAL_WIDTH: Final = 80
+
+_STYLES: Final = {
+    "bold": "1",
+    "dim": "2",
+    "red": "31",
+    "green": "32",
+    "yellow": "33",
+    "cyan": "36",
+}
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(kw_only=True)
+class Console:
+    """Where one command reads from and writes to.
+
+    The first half is the caller's to say; the rest follows from the command line, and
+    `app.run` sets it.
+    """
+
+    out: TextIO
+    err: TextIO
+    is_terminal: bool
+    """Whether `out` is read by a person on a terminal."""
+    width: int = USUAL_WIDTH
+    cwd: str
+    environ: Mapping[str, str]
+    has_progress: bool = False
+    """Whether `err` is a terminal on which a line can be drawn over and over."""
+    vaults: Vaults = field(default_factory=OwnVaults)
+    """Opens vaults; a process that stays hands out those that it has open already."""
+    clock: Callable[[], datetime] = _now
+
+    data: str | None = None
+    """What `--data` named."""
+    is_json: bool = False
+    is_quiet: bool = False
+    is_verbose: bool = False
+    is_plain: bool = False
+    """Whether `--no-color` was given."""
+
+    def location(self, directory: str | None = None) -> str:
+        """Returns where the vault is that a command in this directory means."""
+        return find_location(self.environ, directory or self.cwd, named=self.data)
+
+    def open_vault(self, location: str) -> "holdfast.Holdfast":
+        """Returns the vault at a location; whoever handed out `vaults` closes it."""
+        return self.vaults.open(location)
+
+    def resolve(self, path: str) -> str:
+        """Returns a path as it is meant in the console's directory."""
+        return os.path.normpath(os.path.join(self.cwd, expand(path, self.environ)))
+
+    def answer(
+        self, *, document: Callable[[], Mapping[str, object]], lines: Callable[[], Iterable[str]]
+    ) -> None:
+        """Writes what came of a command: a document for programs, lines for people."""
+        if self.is_json:
+            self._write_json(self.out, document())
+        else:
+            for line in lines():
+                self.out.write(f"{line}\n")
+
+    def say(self, line: str) -> None:
+        """Writes a line for people that says what was done; not if they asked for quiet."""
+        if not self.is_json and not self.is_quiet:
+            self.out.write(f"{line}\n")
+
+    def note(self, line: str) -> None:
+        """Writes a remark to stderr: beside the answer, not part of it."""
+        if not self.is_json and not self.is_quiet:
+            self.err.write(f"holdfast: {line}\n")
+
+    def complain(self, text: str) -> None:
+        """Writes what went wrong; quiet or not."""
+        self.err.write(f"{text}\n")
+
+    def fail(self, document: Mapping[str, object]) -> None:
+        """Writes what went wrong, for programs."""
+        self._write_json(self.err, document)
+
+    def paint(self, text: str, style: str) -> str:
+        """Returns text in a style, if somebody can see it."""
+        if not self.is_terminal or self.is_plain or not wants_colour(self.environ):
+            return text
+        return f"\033[{_STYLES[style]}m{text}\033[0m"
+
+    @contextmanager
+    def progress(self) -> Generator[Progress]:
+        """Draws a bar on a terminal while something takes its time, and nothing elsewhere."""
+        if not self.has_progress or self.is_json or self.is_quiet:
+            yield no_progress
+            return
+        bar = Bar(self.err, width=self.width)
+        try:
+            yield bar.update
+        finally:
+            bar.close()
+
+    def close(self) -> None:
+        """Closes what was opened for this command alone."""
+        self.vaults.release()
+
+    def _write_json(self, stream: TextIO, document: Mapping[str, object]) -> None:
+        import json  # noqa: PLC0415 - most commands speak to people
+
+        # ASCII: neither a terminal nor an odd encoding can make something else of it.
+        stream.write(json.dumps(document, ensure_ascii=True) + "\n")
+
+
+def system_console() -> Console:
+    """Returns the console of the shell that this process was started from."""
+    for stream in (sys.stdout, sys.stderr):
+        # A name that the terminal's encoding lacks is no reason to fail.
+        stream.reconfigure(errors="backslashreplace")  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] - both are TextIOWrapper unless a test put something else there
+    return Console(
+        out=sys.stdout,
+        err=sys.stderr,
+        is_terminal=sys.stdout.isatty(),
+        has_progress=sys.stderr.isatty(),
+        width=_terminal_width(),
+        cwd=os.getcwd(),
+        environ=process_environ(),
+    )
+
+
+def _terminal_width() -> int:
+    for number in (1, 2):
+        try:
+            return os.get_terminal_size(number).columns or USUAL_WIDTH
+        except OSError:
+            continue
+    return USUAL_WIDTH

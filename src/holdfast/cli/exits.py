@@ -1,0 +1,128 @@
+"""How a command ends: which exit code an error has, and how the error is told.
+
+One table from families of errors to exit codes; a test proves that every error of
+`holdfast.errors` has one. People get `holdfast: message` and a hint, programs get one JSON
+object; both on stderr. A traceback is for whoever asks for it with `-v`.
+"""
+
+from typing import Final
+
+from holdfast.cli.console import Console
+from holdfast.cli.shown import shown
+from holdfast.errors import (
+    Conflict,
+    Damaged,
+    HoldfastError,
+    Incompatible,
+    Invalid,
+    LimitExceeded,
+    NotFound,
+    Unavailable,
+)
+
+DONE: Final = 0
+FAILED: Final = 1
+USAGE: Final = 2
+NOT_FOUND: Final = 3
+CONFLICT: Final = 4
+DAMAGED: Final = 5
+PARTIAL: Final = 6
+
+EXIT_CODES: Final[dict[type[HoldfastError], int]] = {
+    HoldfastError: FAILED,
+    Invalid: USAGE,
+    NotFound: NOT_FOUND,
+    Conflict: CONFLICT,
+    LimitExceeded: FAILED,
+    Damaged: DAMAGED,
+    Unavailable: FAILED,
+    Incompatible: FAILED,
+}
+
+HINTS: Final = {
+    "snapshot_not_found": "`holdfast log` lists the snapshots.",
+    "snapshot_expired": "`holdfast log` lists those that are left; `holdfast pin` keeps one.",
+    "nothing_to_undo": "`holdfast log` shows the timeline; `holdfast restore ID` goes anywhere.",
+    "head_moved": "Somebody else was first: look at `holdfast log`, then try again.",
+    "merge_conflict": "Later changes touch the same files: `holdfast restore ID --path …` "
+    "brings back some of them.",
+    "path_exists": "Name a directory that is new or empty.",
+    "drift_found": "`holdfast snapshot` keeps them; --force gives them up.",
+    "quota_exceeded": "`holdfast forget`, then `holdfast gc` make room.",
+    "storage_full": "Free disk space; `holdfast forget`, then `holdfast gc` make some.",
+    "damaged": "`holdfast verify` names all that is damaged; keep the vault as it is.",
+    "object_damaged": "`holdfast verify` names all that is damaged; keep the vault as it is.",
+    "object_missing": "`holdfast verify` names all that is damaged; keep the vault as it is.",
+    "pack_damaged": "`holdfast verify` names all that is damaged; keep the vault as it is.",
+    "pack_missing": "`holdfast verify` names all that is damaged; keep the vault as it is.",
+    "unavailable": "`holdfast doctor` says what does not answer.",
+    "unsafe_archive": "Import only what `holdfast export` has made; nothing of this was used.",
+}
+"""Hints by error code where the next step on a command line is a command."""
+
+LISTED: Final = 20
+"""Paths of an error that people are shown; JSON has them all."""
+
+
+class Refused(Exception):
+    """What the command line itself refuses, before or without asking the engine."""
+
+    def __init__(self, message: str, *, code: str, exit_code: int, hint: str) -> None:
+        super().__init__(message)
+        self.code, self.exit_code, self.hint = code, exit_code, hint
+
+
+def usage(message: str, *, hint: str = "") -> Refused:
+    """Returns the error for a command that was not typed as it has to be."""
+    hint = hint or "`holdfast COMMAND --help` shows how it is used."
+    return Refused(message, code="usage", exit_code=USAGE, hint=hint)
+
+
+def exit_code_of(error: Exception) -> int:
+    """Returns the exit code for an error: that of the nearest family above it."""
+    if isinstance(error, Refused):
+        return error.exit_code
+    codes = (EXIT_CODES[kind] for kind in type(error).__mro__ if kind in EXIT_CODES)
+    return next(codes, FAILED)
+
+
+def report(error: Exception, console: Console) -> int:
+    """Tells what went wrong, on stderr, and returns the exit code."""
+    code, hint = _code_and_hint(error)
+    message = _message(error)
+    paths = [path for path in getattr(error, "paths", ()) if isinstance(path, str)]
+    if console.is_json:
+        told: dict[str, object] = {"code": code, "message": message, "hint": hint}
+        if paths:
+            told["paths"] = paths
+        console.fail({"error": told})
+    else:
+        lines = [f"holdfast: {shown(message)}"]
+        lines += [f"    {shown(path)}" for path in paths[:LISTED]]
+        if len(paths) > LISTED:
+            lines.append(f"    and {len(paths) - LISTED:,} more")
+        lines += [f"  {shown(hint)}"] if hint else []
+        console.complain("\n".join(lines))
+    if console.is_verbose:
+        import traceback  # noqa: PLC0415 - for whoever asks
+
+        console.complain("".join(traceback.format_exception(error)).rstrip())
+    return exit_code_of(error)
+
+
+def _code_and_hint(error: Exception) -> tuple[str, str]:
+    if isinstance(error, Refused):
+        return error.code, error.hint
+    if isinstance(error, HoldfastError):
+        return error.code, HINTS.get(error.code, error.hint)
+    if isinstance(error, OSError):
+        return "system", "The operating system said so; `holdfast doctor` may know why."
+    return "unexpected", "This is a fault of holdfast: please report it with what -v shows."
+
+
+def _message(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        name = error.filename
+        text = name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name or "")
+        return f"{text}: {error.strerror}" if text else error.strerror
+    return str(error) or type(error).__name__

@@ -1,0 +1,261 @@
+"""The server's side of `thin`: the one socket of a watched directory, and answers to commands.
+
+Commands run one after the other, in the thread that also takes snapshots: `serve` is called
+when the socket has somebody waiting. They run as `app.run` runs them anywhere, with a console
+that is the client's in all but name, and with vaults that are open already.
+
+Only this user's processes are listened to: the folder is 0700, the socket 0600, and the kernel
+is asked who is on the other side. One process holds a directory's lock for as long as it lives;
+a socket that a dead one left behind is replaced.
+"""
+
+import fcntl
+import io
+import os
+import socket
+import struct
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import holdfast
+from holdfast.cli import thin
+from holdfast.cli.app import run
+from holdfast.cli.console import Console
+from holdfast.cli.vaults import OwnVaults, Vaults
+from holdfast.errors import Busy, Unavailable
+
+REQUEST_TIMEOUT_S: Final = 1.0
+"""A client sends at once. Everybody else waits while this one is waited for."""
+
+ANSWER_TIMEOUT_S: Final = 10.0
+"""A client that was stopped does not hold up the others for longer."""
+
+LONGEST_REQUEST: Final = 1 << 20
+_BACKLOG: Final = 64
+_PEER: Final = struct.Struct("3i")  # pid, uid, gid
+
+
+class Door:
+    """A directory's lock and socket, for as long as it is watched."""
+
+    def __init__(self, folder: Path, directory: str) -> None:
+        """Takes the lock and opens the socket; raises `Busy` if somebody else has them."""
+        self._directory = directory
+        self._folder = folder
+        folder.mkdir(mode=0o700, exist_ok=True)
+        if not thin.is_ours(str(folder)):
+            message = f"{folder} belongs to somebody else"
+            raise Unavailable(message)
+        folder.chmod(0o700)
+        self._folder_fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        name = thin.name_of(directory)
+        try:
+            self._lock_fd = _lock(folder / f"{name}.lock", directory)
+        except Busy:
+            os.close(self._folder_fd)
+            raise
+        self._name = f"{name}.sock"
+        self._listener = self._listen()
+
+    def _listen(self) -> socket.socket:
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        address = thin.address_of(str(self._folder), self._folder_fd, self._directory)
+        self._unlink()
+        listener.bind(address)
+        # Nobody can connect before `listen`, and nobody else may enter the folder at all.
+        os.chmod(self._name, 0o600, dir_fd=self._folder_fd)
+        listener.listen(_BACKLOG)
+        listener.settimeout(0)
+        return listener
+
+    def fileno(self) -> int:
+        """Returns a descriptor that is readable while somebody waits."""
+        return self._listener.fileno()
+
+    def serve(self, answer: "Callable[[Request], int]") -> bool:
+        """Lets one client's command be answered; returns False if it asked for the end."""
+        try:
+            connection, _ = self._listener.accept()
+        except OSError:
+            return True  # It has gone again.
+        with connection:
+            try:
+                return self._converse(connection, answer)
+            except OSError:
+                return True  # Gone, or too slow: there is nobody to tell.
+
+    def _converse(self, connection: socket.socket, answer: "Callable[[Request], int]") -> bool:
+        if not _is_same_user(connection):
+            return True
+        connection.settimeout(REQUEST_TIMEOUT_S)
+        connection.sendall(thin.pack([*thin.greeting(self._directory), b"%d" % os.getpid()]))
+        fields = thin.receive(connection, longest=LONGEST_REQUEST)
+        connection.settimeout(ANSWER_TIMEOUT_S)
+        if fields == [thin.STOP.encode()]:
+            connection.sendall(thin.pack([b"exit", b"0", b"", b""]))
+            return False
+        try:
+            request = Request(fields, connection)
+        except (ValueError, LookupError):
+            connection.sendall(thin.pack([b"no"]))
+            return True
+        request.finish(answer(request))
+        return True
+
+    def close(self) -> None:
+        """Takes the socket away and lets go of the lock."""
+        self._listener.close()
+        self._unlink()
+        os.close(self._folder_fd)
+        os.close(self._lock_fd)
+
+    def _unlink(self) -> None:
+        # By descriptor: the vault may have been moved since.
+        with suppress(FileNotFoundError):
+            os.unlink(self._name, dir_fd=self._folder_fd)
+
+
+class Request:
+    """A command that somebody sent, and the console that they would have had."""
+
+    def __init__(self, fields: list[bytes], connection: socket.socket) -> None:
+        terminal, cwd, count, *rest = [os.fsdecode(field) for field in fields]
+        is_terminal, has_progress, width, self._encoding = terminal.split(" ")
+        self.argv: Final = rest[int(count) :]
+        if thin.read_command_line(self.argv)[0] not in thin.HOT:
+            raise ValueError("only commands that thin sends are answered")
+        "".encode(self._encoding)  # Raises LookupError where we do not know it.
+        self._connection: socket.socket | None = connection
+        self._is_terminal, self._has_progress = bool(int(is_terminal)), bool(int(has_progress))
+        self._width = int(width)
+        self._cwd = cwd
+        self._environ: Mapping[str, str] = dict(pair.split("=", 1) for pair in rest[: int(count)])
+        self._out = io.StringIO()
+        self._err = _Err(self._send_err)
+
+    def console(self, vaults: Vaults) -> Console:
+        """Returns a console that speaks to the client."""
+        return Console(
+            out=self._out,
+            err=self._err,
+            is_terminal=self._is_terminal,
+            has_progress=self._has_progress,
+            width=self._width,
+            cwd=self._cwd,
+            environ=self._environ,
+            vaults=vaults,
+        )
+
+    def finish(self, code: int) -> None:
+        """Sends what is left to say, and how it ended."""
+        texts = (self._out.getvalue(), self._err.getvalue())
+        self._send([b"exit", b"%d" % code, *(self._encoded(text) for text in texts)])
+
+    def _send_err(self, text: str) -> None:
+        self._send([b"err", self._encoded(text)])
+
+    def _encoded(self, text: str) -> bytes:
+        # As `system_console` has it: a name that the encoding lacks is no reason to fail.
+        return text.encode(self._encoding, "backslashreplace")
+
+    def _send(self, fields: list[bytes]) -> None:
+        """Sends if somebody is there: a command is finished all the same if not."""
+        if self._connection is None:
+            return
+        try:
+            self._connection.sendall(thin.pack(fields))
+        except OSError:
+            self._connection = None
+
+
+class _Err(io.StringIO):
+    """Collects text, and passes it on at once when it is flushed: a progress bar."""
+
+    def __init__(self, passes_on: Callable[[str], None]) -> None:
+        super().__init__()
+        self._passes_on = passes_on
+
+    def flush(self) -> None:
+        """Passes on what has been written since the last time."""
+        text = self.getvalue()
+        if text:
+            self._passes_on(text)
+            self.seek(0)
+            self.truncate()
+
+
+class HeldVaults:
+    """Hands out the vault and the directory that are kept open, and opens any other."""
+
+    def __init__(self, location: str, vault: "holdfast.Holdfast") -> None:
+        self.location, self._vault = location, vault
+        self._others = OwnVaults()
+        self.workspace: holdfast.Workspace | None = None
+        """The directory that is kept open; its keeper replaces it now and then."""
+
+    def open(self, location: str, /) -> "holdfast.Holdfast":
+        """Returns the vault at a location."""
+        return self._vault if location == self.location else self._others.open(location)
+
+    def find_workspace(self, location: str, directory: str, /) -> "holdfast.Workspace | None":
+        """Returns the attached directory that is, or holds, this one; None if there is none."""
+        if self.workspace is not None and location == self.location:
+            # The vault says which one it is: a directory may have been attached inside of
+            # ours, or ours to another namespace.
+            ours = (self.workspace.path, self.workspace.namespace.name)
+            if self._nearest(Path(directory)) == ours:
+                return self.workspace
+        return self._others.find_workspace(location, directory)
+
+    def _nearest(self, directory: Path) -> tuple[Path, str] | None:
+        attached = {each.path: each.namespace for each in self._vault.workspaces()}
+        for folder in (directory, *directory.parents):
+            if folder in attached:
+                return folder, attached[folder]
+        return None
+
+    def attach(
+        self, location: str, directory: str, /, *, namespace: str | None, force: bool
+    ) -> "holdfast.Workspace":
+        """Attaches a directory to a namespace, or opens what is attached already."""
+        return self._others.attach(location, directory, namespace=namespace, force=force)
+
+    def release(self) -> None:
+        """Closes what was opened for one command."""
+        self._others.release()
+
+
+def answer_with(vaults: Vaults) -> "Callable[[Request], int]":
+    """Returns what answers requests from vaults that are open."""
+
+    def answer(request: Request) -> int:
+        return run(request.argv, request.console(vaults))
+
+    return answer
+
+
+def _lock(path: Path, directory: str) -> int:
+    """Returns a descriptor that holds the lock until it is closed, or the process ends."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(path, flags, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = os.pread(descriptor, 20, 0).decode("ascii", "replace").strip() or "unknown"
+        os.close(descriptor)
+        message = f"{directory} is being watched already, by process {holder}"
+        raise Busy(message) from None
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
+    return descriptor
+
+
+def _is_same_user(connection: socket.socket) -> bool:
+    """Asks the kernel who connected; where it cannot say, the folder's mode has to do."""
+    option = getattr(socket, "SO_PEERCRED", None)
+    if option is None:
+        return True
+    _, uid, _ = _PEER.unpack(connection.getsockopt(socket.SOL_SOCKET, option, _PEER.size))
+    return uid == os.geteuid()

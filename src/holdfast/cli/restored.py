@@ -1,0 +1,58 @@
+"""Tells what a restore, an undo or a redo did: three commands, one answer."""
+
+from collections.abc import Iterator
+
+import holdfast
+from holdfast.cli import words
+from holdfast.cli.console import Console
+from holdfast.cli.exits import CONFLICT, DONE
+from holdfast.cli.shown import shown
+from holdfast.cli.views import path_view, restored_view
+
+
+def tell(
+    console: Console,
+    restored: "holdfast.Restored",
+    *,
+    verb: str,
+    dry_verb: str = "",
+    to: str | None = None,
+    way_back: str = "",
+) -> int:
+    """Writes what was done, what changed, and how to get back; returns the exit code."""
+
+    def document() -> dict[str, object]:
+        where = {} if to is None else {"to": path_view(to)}
+        return {**restored_view(restored), **where}
+
+    def lines() -> Iterator[str]:
+        if restored.dry_run or not console.is_quiet:
+            yield from _lines(console, restored, dry_verb if restored.dry_run else verb, to)
+
+    console.answer(document=document, lines=lines)
+    if way_back and restored.changes and not (restored.dry_run or console.is_quiet):
+        console.say(f"`{way_back}` takes this back.")
+    # Something else was at work in the directory: what is there is not what was asked for.
+    return DONE if restored.verified or restored.dry_run else CONFLICT
+
+
+def _lines(
+    console: Console, restored: "holdfast.Restored", verb: str, to: str | None
+) -> Iterator[str]:
+    counts = words.change_counts(restored.changes)
+    more = " or more" if restored.changes.truncated else ""
+    target = words.short(restored.target)
+    where = "" if to is None else f" into {shown(to)}"
+    if restored.dry_run:
+        yield f"{verb} {target} would change: {counts}{more}"
+        yield from words.change_lines(console, restored.changes)
+        return
+    proof = "verified" if restored.verified else console.paint("NOT VERIFIED", "red")
+    yield f"{verb} {target}{where}: {counts}{more}, {proof}"
+    if to is not None:
+        return
+    yield from words.change_lines(console, restored.changes)
+    for path in restored.kept:
+        yield f"  {shown(path)} stays: something lies in it that is not captured"
+    if restored.safety_id is not None:
+        yield f"What was there before is kept as {words.short(restored.safety_id)}."

@@ -1,0 +1,68 @@
+"""Opens vaults and attached directories for commands, and decides who closes them.
+
+A command asks and never closes. In a process that ends after one command `OwnVaults` closes
+what it opened; a process that stays passes its own `Vaults`, hands out what it has open
+already, and does nothing on `release`.
+"""
+
+from typing import Protocol
+
+import holdfast
+
+
+class Vaults(Protocol):
+    """Open vaults, and the attached directories in them."""
+
+    def open(self, location: str, /) -> "holdfast.Holdfast":
+        """Returns the vault at a location; makes it if it is not there."""
+        ...
+
+    def find_workspace(self, location: str, directory: str, /) -> "holdfast.Workspace | None":
+        """Returns the attached directory that is, or holds, this one; None if there is none."""
+        ...
+
+    def attach(
+        self, location: str, directory: str, /, *, namespace: str | None, force: bool
+    ) -> "holdfast.Workspace":
+        """Attaches a directory to a namespace, or opens what is attached already."""
+        ...
+
+    def release(self) -> None:
+        """Called once at the end of each command, whatever came of it."""
+        ...
+
+
+class OwnVaults:
+    """Vaults that are opened for one command, and closed after it."""
+
+    def __init__(self) -> None:
+        self._opened: dict[str, holdfast.Holdfast] = {}
+        self._workspaces: list[holdfast.Workspace] = []
+
+    def open(self, location: str, /) -> "holdfast.Holdfast":
+        """Opens a vault, or returns it if this command has done so already."""
+        if location not in self._opened:
+            self._opened[location] = holdfast.open(location)
+        return self._opened[location]
+
+    def find_workspace(self, location: str, directory: str, /) -> "holdfast.Workspace | None":
+        """Returns the attached directory that is, or holds, this one; None if there is none."""
+        found = self.open(location).find_workspace(directory)
+        if found is not None:
+            self._workspaces.append(found)
+        return found
+
+    def attach(
+        self, location: str, directory: str, /, *, namespace: str | None, force: bool
+    ) -> "holdfast.Workspace":
+        """Attaches a directory to a namespace, or opens what is attached already."""
+        made = self.open(location).workspace(directory, namespace=namespace, force=force)
+        self._workspaces.append(made)
+        return made
+
+    def release(self) -> None:
+        """Closes everything, the last opened first."""
+        while self._workspaces:
+            self._workspaces.pop().close()
+        while self._opened:
+            self._opened.popitem()[1].close()

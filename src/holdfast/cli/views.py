@@ -1,0 +1,108 @@
+"""What `--json` prints: the shapes of `docs/reference/cli.md`, each made in one place.
+
+Instants are ISO 8601 in UTC, sizes are bytes. A path is exact where it is text; where its
+bytes are not UTF-8, `path` is only legible, and `path_bytes` has the bytes in base64.
+"""
+
+import base64
+from datetime import datetime
+
+import holdfast
+
+
+def snapshot_view(snapshot: "holdfast.Snapshot") -> dict[str, object]:
+    """Returns a snapshot as a JSON object."""
+    return {
+        "snapshot_id": snapshot.id,
+        "number": snapshot.number,
+        "kind": snapshot.kind.value,
+        "label": snapshot.label,
+        "reason": snapshot.reason,
+        "actor": snapshot.actor,
+        "task_id": snapshot.task_id,
+        "trace_id": snapshot.trace_id,
+        "created_at": instant(snapshot.created_at),
+        "expires_at": instant(snapshot.expires_at),
+        "pinned": snapshot.pinned,
+        "is_partial": snapshot.is_partial,
+        "parent_id": snapshot.parent,
+        "target_id": snapshot.target,
+        "entries": snapshot.size.entries,
+        "bytes": snapshot.size.bytes,
+        "root": snapshot.root.hex(),
+    }
+
+
+def changes_view(changes: "holdfast.Changes") -> dict[str, object]:
+    """Returns what differs as the two members that every such answer has."""
+    return {"changes": [change_view(change) for change in changes], "truncated": changes.truncated}
+
+
+def change_view(change: "holdfast.Change") -> dict[str, object]:
+    """Returns one change as a JSON object."""
+    return {
+        **path_view(change.name),
+        "plane": change.plane.value,
+        "change": change.change,
+        "old_bytes": change.old_bytes,
+        "new_bytes": change.new_bytes,
+        "is_executable_config": change.is_executable_config,
+    }
+
+
+def find_coverage(snapshot: "holdfast.Snapshot") -> "holdfast.Coverage | None":
+    """Returns what a snapshot of a directory captured and left out; None for another kind."""
+    from holdfast.engine.coverage import coverage_of  # noqa: PLC0415 - a help text needs no engine
+
+    return coverage_of(snapshot)
+
+
+def coverage_view(coverage: "holdfast.Coverage | None") -> dict[str, object] | None:
+    """Returns what was captured and what was not; None for a snapshot of no directory."""
+    if coverage is None:
+        return None
+    return {
+        "captured": coverage.captured,
+        "captured_bytes": coverage.captured_bytes,
+        "skipped_count": coverage.skipped_count,
+        "excluded_count": coverage.excluded_count,
+        "failed_count": len(coverage.failed),
+        "skipped": [_omission_view(each) for each in coverage.skipped],
+        "excluded": [_omission_view(each) for each in coverage.excluded],
+        "failed": [_omission_view(each) for each in coverage.failed],
+        "is_partial": coverage.is_partial,
+    }
+
+
+def restored_view(restored: "holdfast.Restored") -> dict[str, object]:
+    """Returns what a restore, undo or redo did, or would do."""
+    made = restored.snapshot
+    return {
+        "target_id": restored.target,
+        "snapshot_id": None if made is None else made.id,
+        "safety_id": restored.safety_id,
+        "dry_run": restored.dry_run,
+        "verified": restored.verified,
+        "root": restored.root.hex(),
+        "kept": [path_view(path) for path in restored.kept],
+        **changes_view(restored.changes),
+    }
+
+
+def path_view(name: str) -> dict[str, object]:
+    """Returns the members that name a path."""
+    raw = name.encode("utf-8", "surrogateescape")
+    try:
+        return {"path": raw.decode("utf-8")}
+    except UnicodeDecodeError:
+        encoded = base64.b64encode(raw).decode("ascii")
+        return {"path": raw.decode("utf-8", "replace"), "path_bytes": encoded}
+
+
+def instant(when: datetime | None) -> str | None:
+    """Returns an instant as programs read it."""
+    return None if when is None else when.isoformat()
+
+
+def _omission_view(omission: "holdfast.Omission") -> dict[str, object]:
+    return {**path_view(omission.path), "reason": omission.reason}

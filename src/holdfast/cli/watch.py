@@ -1,0 +1,252 @@
+"""`holdfast watch`: takes a snapshot whenever the directory falls quiet, and answers commands.
+
+One process per directory, and one thread in it: it sleeps until something happens in the
+directory, somebody sends a command (`resident`), a signal comes, or something is due. What is
+due when is `Keeper`'s to say, which neither sleeps nor captures.
+
+What the kernel tells of changes is a hint. At the start and every ten minutes the directory is
+opened anew and looked at from top to bottom.
+"""
+
+import os
+import select
+import signal
+import time
+from argparse import SUPPRESS, ArgumentParser, Namespace
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+import holdfast
+from holdfast.cli import thin, words
+from holdfast.cli.attached import get_workspace
+from holdfast.cli.background import start, stop
+from holdfast.cli.console import Console
+from holdfast.cli.exits import CONFLICT, DONE, NOT_FOUND, Refused
+from holdfast.cli.keeping import Keeper
+from holdfast.cli.resident import Door, HeldVaults, answer_with
+from holdfast.cli.shown import shown
+from holdfast.cli.views import snapshot_view
+from holdfast.errors import Busy, HoldfastError, Unavailable
+from holdfast.workspace.watching import Watcher
+
+QUIET_S: Final = 2.0
+MAX_INTERVAL_S: Final = 60.0
+CHECK_S: Final = 600.0
+"""How often everything is checked, hints or none."""
+
+POLL_S: Final = 30.0
+"""How often everything is checked where there are no hints at all."""
+
+PAUSE_S: Final = 0.1
+"""While a directory is busy it is listened to ten times a second, not at every event."""
+
+EXAMPLES = """\
+examples:
+  holdfast watch                     until Ctrl-C
+  holdfast watch --background        until `holdfast watch --stop`
+  holdfast watch --no-snapshots      only make the other commands fast
+"""
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Adds what the command understands."""
+    parser.description = (
+        "Takes a snapshot whenever the directory has changed and then been quiet for a while.\n"
+        "Meanwhile it answers other commands in this directory, which makes them fast."
+    )
+    parser.epilog = EXAMPLES
+    option = parser.add_argument
+    option("--quiet-for", type=float, default=QUIET_S, metavar="SECONDS", help="2 by default")
+    option(
+        "--max-interval",
+        type=float,
+        default=MAX_INTERVAL_S,
+        metavar="SECONDS",
+        help="take one at least this often while it never is quiet; 60 by default",
+    )
+    option("--no-snapshots", action="store_true", help="answer commands, and nothing else")
+    option("--background", action="store_true", help="return at once, and go on")
+    option("--stop", action="store_true", help="end the process that watches this directory")
+    option("--ready-fd", type=int, help=SUPPRESS)
+
+
+def run(arguments: Namespace, console: Console) -> int:
+    """Does it; returns the exit code."""
+    location = console.location()
+    folder = thin.run_folder(location)
+    directory = str(get_workspace(console).path)
+    if folder is None:
+        raise Refused(
+            "only directories of a vault on this machine can be watched",
+            code="not_local",
+            exit_code=NOT_FOUND,
+            hint="Name another vault with --data.",
+        )
+    if arguments.stop:
+        return stop(folder, directory, console)
+    if arguments.background:
+        return start(folder, directory, location, arguments, console)
+    try:
+        door = Door(Path(folder), directory)
+    except Busy as exc:
+        raise Refused(
+            str(exc),
+            code=exc.code,
+            exit_code=CONFLICT,
+            hint="`holdfast watch --stop` ends that one.",
+        ) from exc
+    try:
+        # What was opened to find the directory is let go: the loop opens it as it needs it.
+        console.vaults.release()
+        vaults = HeldVaults(location, console.open_vault(location))
+        _Watch(vaults, directory, door, arguments, console).run()
+    finally:
+        door.close()
+    return DONE
+
+
+class _Watch:
+    """The loop, and what it holds open."""
+
+    def __init__(
+        self,
+        vaults: HeldVaults,
+        directory: str,
+        door: Door,
+        arguments: Namespace,
+        console: Console,
+    ) -> None:
+        self._vaults, self._directory, self._door = vaults, directory, door
+        self._console = console
+        self._answer = answer_with(vaults)
+        self._ready_fd: int | None = arguments.ready_fd
+        self._takes_snapshots = not arguments.no_snapshots
+        self._activity = self._watch_activity() if self._takes_snapshots else None
+        self._keeper = Keeper(
+            self._keep,
+            lambda text: console.complain(f"holdfast: {text}"),
+            quiet_s=arguments.quiet_for,
+            max_interval_s=arguments.max_interval,
+        )
+        self._listen_at = 0.0
+        self._check_s = CHECK_S if self._activity or not self._takes_snapshots else POLL_S
+        self._check_at = time.monotonic()
+
+    def run(self) -> None:
+        """Goes on until a signal, or a command, ends it."""
+        with _signals() as signals:
+            try:
+                self._say_ready()
+                while self._step(signals):
+                    pass
+            finally:
+                self._close()
+
+    def _step(self, signals: int) -> bool:
+        """Waits for the next thing and does it; returns False if it is the end."""
+        if time.monotonic() >= self._check_at:
+            self._check_at = time.monotonic() + self._check_s
+            with suppress(HoldfastError, OSError):  # If it matters, `_keep` meets it again.
+                self._reopen()
+            if self._takes_snapshots:
+                self._keeper.suspect()
+        ready = self._wait(signals)
+        if signals in ready:
+            return False
+        if self._door.fileno() in ready and not self._door.serve(self._answer):
+            return False
+        if self._activity is not None and self._activity.fileno() in ready:
+            self._listen_at = time.monotonic() + PAUSE_S
+            # None: it cannot say, so everything is suspect.
+            if self._activity.take() != frozenset():
+                self._keeper.suspect()
+        self._keeper.run_due()
+        return True
+
+    def _wait(self, signals: int) -> set[int]:
+        """Returns the descriptors that have something to say, or none when something is due."""
+        now = time.monotonic()
+        poll = select.poll()
+        poll.register(signals, select.POLLIN)
+        poll.register(self._door.fileno(), select.POLLIN)
+        due = [self._check_at - now]
+        if self._activity is not None and now >= self._listen_at:
+            poll.register(self._activity.fileno(), select.POLLIN)
+        elif self._activity is not None:
+            due.append(self._listen_at - now)
+        in_s = self._keeper.due_in()
+        if in_s is not None:
+            due.append(in_s)
+        # Rounded up: a wait that ends too soon would be repeated until it does not.
+        return {fd for fd, _ in poll.poll(max(0.0, min(due)) * 1000 + 1)}
+
+    def _watch_activity(self) -> Watcher | None:
+        """Returns who tells of changes; None where nobody can."""
+        root, vault = os.fsencode(self._directory), os.fsencode(self._vaults.location)
+        try:
+            return Watcher(self._directory, skips=lambda path: root + b"/" + path == vault)
+        except Unavailable as exc:
+            self._console.note(f"{exc}; everything is checked every {POLL_S:.0f} s instead")
+            return None
+
+    def _keep(self) -> None:
+        """Takes a snapshot if there is something to keep."""
+        workspace = self._vaults.workspace or self._reopen()
+        snapshot = workspace.snapshot_if_changed(reason="watch")
+        if snapshot is None:
+            return
+        self._console.answer(
+            document=lambda: snapshot_view(snapshot),
+            lines=lambda: [f"{words.local(snapshot.created_at)}  {words.titled(snapshot)}"],
+        )
+        self._console.out.flush()
+
+    def _reopen(self) -> "holdfast.Workspace":
+        """Opens the directory anew, which keeps what is known and then checks everything."""
+        self._close()
+        found = self._vaults.open(self._vaults.location).find_workspace(self._directory)
+        if found is None or str(found.path) != self._directory:
+            message = f"{self._directory} is no longer attached"
+            raise Unavailable(message)
+        with suppress(Unavailable):  # Then it looks everywhere, each time.
+            found.watch()
+        self._vaults.workspace = found
+        return found
+
+    def _close(self) -> None:
+        if self._vaults.workspace is not None:
+            held, self._vaults.workspace = self._vaults.workspace, None
+            held.close()
+
+    def _say_ready(self) -> None:
+        self._console.say(f"Watching {shown(self._directory)}")
+        self._console.out.flush()
+        if self._ready_fd is not None:
+            os.write(self._ready_fd, b"1")
+            os.close(self._ready_fd)
+
+
+@contextmanager
+def _signals() -> Generator[int]:
+    """Yields a descriptor that is readable once somebody wants this process to end.
+
+    What is being done is finished first; a second Ctrl-C does not wait for that.
+    """
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    os.set_blocking(writing, False)
+
+    def note(number: int, _frame: object) -> None:
+        os.write(writing, b"1")
+        signal.signal(number, signal.default_int_handler)
+
+    before = {each: signal.signal(each, note) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield reading
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        os.close(reading)
+        os.close(writing)

@@ -1,0 +1,162 @@
+"""How things look to people: sizes, times, snapshots, changes and coverage, in a few words.
+
+Every string that somebody else chose goes through `shown` here, so that a command only puts
+lines together.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import Final
+
+import holdfast
+from holdfast.cli.console import Console
+from holdfast.cli.shown import shown
+
+SHORT_ID: Final = 13
+"""Characters of an id that people see: `snap-` and 40 of its 80 random bits."""
+
+LISTED: Final = 40
+"""Changes that are listed before `and so many more`: about what a screen holds."""
+
+OMITTED_LISTED: Final = 10
+
+_MARKS: Final = {"added": "+", "removed": "-", "changed": "~"}
+_COLOURS: Final = {"added": "green", "removed": "red", "changed": "yellow"}
+_STEP: Final = 1000
+_MINUTE_S, _HOUR_S, _DAY_S = 60, 3_600, 86_400
+
+EXECUTABLE_NOTE: Final = (
+    "! marks executable configuration: other programs run what stands there. Look before you trust."
+)
+
+
+def size(count: int | None) -> str:
+    """Returns a number of bytes as people say it."""
+    if count is None:
+        return ""
+    if count < _STEP:
+        return f"{count} B"
+    amount = float(count)
+    for unit in ("kB", "MB", "GB"):
+        amount /= _STEP
+        if amount < _STEP:
+            return f"{amount:.1f} {unit}"
+    return f"{amount / _STEP:.1f} TB"
+
+
+def number(count: int, word: str, plural: str | None = None) -> str:
+    """Returns `1 file`, `1,234 files`."""
+    return f"{count:,} {word if count == 1 else plural or word + 's'}"
+
+
+def ago(when: datetime, now: datetime) -> str:
+    """Returns how long ago something was."""
+    seconds = int((now - when).total_seconds())
+    if seconds < _MINUTE_S:
+        return "just now"
+    if seconds < _HOUR_S:
+        return f"{number(seconds // _MINUTE_S, 'minute')} ago"
+    if seconds < _DAY_S:
+        return f"{number(seconds // _HOUR_S, 'hour')} ago"
+    return f"{number(seconds // _DAY_S, 'day')} ago"
+
+
+def local(when: datetime) -> str:
+    """Returns an instant in the reader's own time."""
+    return when.astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+def short(snapshot_id: str) -> str:
+    """Returns enough of an id to name it."""
+    return shown(snapshot_id[:SHORT_ID])
+
+
+def titled(snapshot: "holdfast.Snapshot") -> str:
+    """Returns a snapshot by its id and label."""
+    label = f' "{shown(snapshot.label)}"' if snapshot.label else ""
+    return short(snapshot.id) + label
+
+
+def change_lines(
+    console: Console, changes: "holdfast.Changes", *, most: int | None = LISTED
+) -> Iterator[str]:
+    """Yields a line for each change, and one that says what `!` means if there is any."""
+    items = list(changes) if console.is_verbose or most is None else list(changes)[:most]
+    width = min(max((len(shown(each.name)) for each in items), default=0), 60)
+    for change in items:
+        yield _change_line(console, change, width)
+    left = len(changes) - len(items)
+    if left or changes.truncated:
+        yield f"  … and {left:,} more{' at least' if changes.truncated else ''}"
+    yield from executable_note(console, changes)
+
+
+def executable_note(console: Console, changes: Iterable["holdfast.Change"]) -> Iterator[str]:
+    """Yields what `!` means, if something is marked with it."""
+    if any(change.is_executable_config for change in changes):
+        yield console.paint(EXECUTABLE_NOTE, "yellow")
+
+
+def is_folder(change: "holdfast.Change") -> bool:
+    """Says whether a change is about a directory itself: one that is empty, or its mode."""
+    entry = change.old if change.new is None else change.new
+    # Asked without the engine's classes: of all entries only a directory has a mode alone.
+    return hasattr(entry, "mode") and not hasattr(entry, "mtime_ns")
+
+
+def change_counts(changes: Iterable["holdfast.Change"]) -> str:
+    """Returns `2 added, 1 changed`."""
+    found = [change.change for change in changes]
+    parts = [f"{found.count(word):,} {word}" for word in _MARKS if word in found]
+    return ", ".join(parts) or "nothing"
+
+
+def coverage_line(coverage: "holdfast.Coverage") -> str:
+    """Returns what was captured and what was not, in one line."""
+    parts = [f"captured {coverage.captured:,} ({size(coverage.captured_bytes)})"]
+    for count, word in (
+        (coverage.skipped_count, "skipped"),
+        (coverage.excluded_count, "excluded"),
+        (len(coverage.failed), "failed"),
+    ):
+        if count:
+            parts.append(f"{count:,} {word}")
+    return ", ".join(parts)
+
+
+def omission_lines(console: Console, coverage: "holdfast.Coverage") -> Iterator[str]:
+    """Yields what was left out and why; all of it when asked for more."""
+    yield from _omitted(console, "failed", coverage.failed, len(coverage.failed))
+    yield from _omitted(console, "skipped", coverage.skipped, coverage.skipped_count)
+    if console.is_verbose:
+        yield from _omitted(console, "excluded", coverage.excluded, coverage.excluded_count)
+
+
+def partial_lines(console: Console, coverage: "holdfast.Coverage | None") -> Iterator[str]:
+    """Yields what makes a snapshot partial, if it is."""
+    if coverage is None or not coverage.is_partial:
+        return
+    what = number(len(coverage.failed), "path")
+    yield console.paint(f"PARTIAL: {what} could not be captured and stays marked so.", "red")
+
+
+def _omitted(
+    console: Console, word: str, omitted: Sequence["holdfast.Omission"], count: int
+) -> Iterator[str]:
+    listed = omitted if console.is_verbose else omitted[:OMITTED_LISTED]
+    style = "red" if word == "failed" else "dim"
+    for each in listed:
+        yield console.paint(f"  {word}: {shown(each.path)} ({shown(each.reason)})", style)
+    if count > len(listed):
+        yield f"  … and {count - len(listed):,} more {word}"
+
+
+def _change_line(console: Console, change: "holdfast.Change", width: int) -> str:
+    mark = _MARKS[change.change] + ("!" if change.is_executable_config else " ")
+    if is_folder(change):
+        return "  " + console.paint(f"{mark}{shown(change.name)}/", _COLOURS[change.change])
+    name = shown(change.name)
+    old, new = size(change.old_bytes), size(change.new_bytes)
+    sizes = f"{old} → {new}" if old and new and old != new else new or old
+    line = f"{mark}{name:<{width}}  {sizes}".rstrip()
+    return "  " + console.paint(line, _COLOURS[change.change])

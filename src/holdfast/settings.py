@@ -1,0 +1,95 @@
+"""What the environment says, and where the vault therefore is: the only reader of it.
+
+Five variables matter: `HOLDFAST_DATA` names the vault, `XDG_DATA_HOME` and `HOME` say where a
+user's own vault lies, `NO_COLOR` and `TERM=dumb` ask for plain text. Nothing else is looked at;
+`GIT_*` variables in particular mean nothing here.
+
+Everything is a function of the mapping that is passed in, so that a process that stays can
+answer for callers with environments of their own. Imports next to nothing: whoever has to know
+in a millisecond where the vault is may ask here.
+"""
+
+import os
+import stat
+import sys
+from collections.abc import Mapping
+
+LOCAL_NAME = ".holdfast"
+"""The directory of a vault that lies inside what it captures."""
+
+CATALOG_NAME = "catalog.sqlite"
+"""The file that makes a directory a vault."""
+
+
+def process_environ() -> Mapping[str, str]:
+    """Returns the environment that this process was started with."""
+    return os.environ
+
+
+def wants_colour(environ: Mapping[str, str]) -> bool:
+    """Says whether colours are welcome; https://no-color.org: set and not empty means no."""
+    return not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
+
+
+def find_location(environ: Mapping[str, str], directory: str, *, named: str | None = None) -> str:
+    """Returns where the vault is that a command in `directory` means.
+
+    The one that is `named`, else that of the environment, else the nearest `.holdfast` that is
+    a vault, from the directory upwards, else the user's own. It need not exist yet.
+    """
+    given = named or environ.get("HOLDFAST_DATA")
+    if given:
+        if is_url(given):
+            return given
+        return os.path.normpath(os.path.join(directory, expand(given, environ)))
+    folder = directory
+    while True:
+        local = os.path.join(folder, LOCAL_NAME)
+        if _is_own_vault(local):
+            return local
+        above = os.path.dirname(folder)
+        if above == folder:
+            return user_vault(environ)
+        folder = above
+
+
+def user_vault(environ: Mapping[str, str], *, platform: str = sys.platform) -> str:
+    """Returns where the user's own vault is, or would be."""
+    named = environ.get("XDG_DATA_HOME", "")
+    if os.path.isabs(named):  # The specification says to ignore any other.
+        return os.path.join(named, "holdfast")
+    home = expand("~", environ)
+    if platform == "darwin":
+        return os.path.join(home, "Library", "Application Support", "holdfast")
+    return os.path.join(home, ".local", "share", "holdfast")
+
+
+def expand(path: str, environ: Mapping[str, str]) -> str:
+    """Returns a path with `~` replaced by the home directory that the environment names."""
+    home = environ.get("HOME")
+    if home and (path == "~" or path.startswith("~/")):
+        return home + path[1:]
+    return os.path.expanduser(path)
+
+
+def holds_vault(location: str) -> bool:
+    """Says whether there is a vault at a location; a database is asked when it is opened."""
+    return is_url(location) or os.path.exists(os.path.join(location, CATALOG_NAME))
+
+
+def is_url(location: str) -> bool:
+    """Says whether a location is no directory, but the URL of a database."""
+    return "://" in location
+
+
+def _is_own_vault(folder: str) -> bool:
+    """Says whether a directory is a vault that nobody else has put there.
+
+    Who can write to `/tmp` could otherwise leave a vault there for everyone below it to use.
+    """
+    try:
+        found = os.lstat(folder)
+    except OSError:
+        return False
+    is_ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+    return is_ours and holds_vault(folder)

@@ -1,0 +1,487 @@
+"""`holdfast` as people start it: a program of its own, a directory, and what comes of it."""
+
+import ctypes
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SCRIPT = Path(sys.executable).with_name("holdfast")
+# Before the environment has been installed anew there is the module that the script calls.
+COMMAND = [str(SCRIPT)] if SCRIPT.exists() else [sys.executable, "-m", "holdfast.cli.main"]
+
+_DROP_FROM_BOUNDING_SET = 24
+_READS_EVERYTHING = (1, 2)  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
+
+
+def without_rights() -> None:
+    """Takes from root, in a child, what lets it read files that it has no right to read."""
+    libc = ctypes.CDLL(None)
+    for capability in _READS_EVERYTHING:
+        libc.prctl(_DROP_FROM_BOUNDING_SET, capability, 0, 0, 0)
+
+
+@dataclass
+class Done:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> Any:
+        assert self.out.count("\n") == 1, self.out
+        return json.loads(self.out)
+
+    @property
+    def error(self) -> Any:
+        return json.loads(self.err)["error"]
+
+
+class Session:
+    """A user with a home, a vault and a project."""
+
+    def __init__(self, folder: Path) -> None:
+        self.home = folder / "home"
+        self.vault = folder / "vault"
+        self.project = folder / "project"
+        for each in (self.home, self.project):
+            each.mkdir()
+        self.environ = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.home),
+            "HOLDFAST_DATA": str(self.vault),
+            "LC_ALL": "C.UTF-8",
+        }
+        self.write("readme.md", "hello\n")
+        self.write("src/app.py", "x = 1\ny = 2\n")
+
+    def __call__(self, *argv: str, **more: Any) -> Done:
+        options: dict[str, Any] = {"cwd": self.project, "env": self.environ, **more}
+        done = subprocess.run(
+            [*COMMAND, *argv], capture_output=True, stdin=subprocess.DEVNULL, check=False, **options
+        )
+        return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    def ok(self, *argv: str) -> Done:
+        done = self(*argv)
+        assert done.code == 0, (argv, done)
+        return done
+
+    def write(self, name: str, text: str) -> None:
+        path = self.project / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def files(self) -> dict[str, bytes]:
+        return {
+            path.relative_to(self.project).as_posix(): path.read_bytes()
+            for path in sorted(self.project.rglob("*"))
+            if path.is_file() and ".holdfast" not in path.parts
+        }
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> Session:
+    return Session(tmp_path)
+
+
+@pytest.fixture
+def project(user: Session) -> Session:
+    user.ok("init")
+    return user
+
+
+def test_a_new_user_breaks_things_and_gets_them_back(user: Session) -> None:
+    begun = user.ok("init")
+    assert f"Attached {user.project} as namespace project." in begun.out
+    assert "holdfast undo" in begun.out
+    assert "Nothing has changed." in user.ok("status").out
+    before = user.files()
+
+    user.write("src/app.py", "x = 1\ny = 3\n")
+    user.write("new.txt", "new")
+    (user.project / "readme.md").unlink()
+    broken = user.files()
+    status = user.ok("status").out
+    assert "3 changes: 1 added, 1 removed, 1 changed" in status
+    for line in (r"\+ new.txt", r"- readme.md", r"~ src/app.py"):
+        assert re.search(rf"^  {line}\b", status, re.MULTILINE)
+    assert "-y = 2\n+y = 3\n" in user.ok("diff").out
+
+    undone = user.ok("undo")
+    assert "verified" in undone.out
+    assert re.search(r"is kept as snap-\w{8}\.", undone.out)
+    assert user.files() == before
+    user.ok("redo")
+    assert user.files() == broken
+    user.ok("undo")
+    assert user.files() == before
+    assert "Nothing has changed." in user.ok("status").out
+
+
+def test_a_diff_shows_what_was_asked_for(project: Session) -> None:
+    project.write("src/app.py", "x = 1\ny = 3\n")
+    patch = project.ok("diff").out
+    assert patch.startswith("diff --git a/src/app.py b/src/app.py\n--- a/src/app.py\n")
+    assert project.ok("diff", "--name-only").out == "src/app.py\n"
+    assert project.ok("diff", "--path", "readme.md", "--name-only").out == ""
+    assert "1 changed" in project.ok("diff", "--stat").out
+
+
+def test_every_command_speaks_json(project: Session, tmp_path: Path) -> None:
+    first = project.ok("log", "--json").document["snapshots"][0]["snapshot_id"]
+    project.write("more.txt", "more")
+    status = project.ok("status", "--json").document
+    assert status["is_dirty"]
+    assert [change["path"] for change in status["changes"]] == ["more.txt"]
+    taken = project.ok("snapshot", "-m", "second", "--json").document
+    assert taken["snapshot_id"].startswith("snap-")
+    assert taken["coverage"]["captured"] == 3
+    assert project.ok("init", "--json").document["is_new"] is False
+    assert project.ok("show", "latest", "--json").document["label"] == "second"
+    diff = project.ok("diff", first, "latest", "--json").document
+    assert diff["changes"][0]["change"] == "added"
+    assert project.ok("pin", first, "--json").document["pinned"] is True
+    assert project.ok("unpin", first, "--json").document["pinned"] is False
+    assert project.ok("restore", first, "--dry-run", "--json").document["dry_run"] is True
+    assert project.ok("restore", first, "--json").document["verified"] is True
+    assert project.ok("undo", "--json").document["changes"][0]["path"] == "more.txt"
+    assert project.ok("redo", "--json").document["target_id"]
+    copy = project.ok("restore", first, "--to", str(tmp_path / "copy"), "--json").document
+    assert copy["to"]["path"] == str(tmp_path / "copy")
+    assert project.ok("run", "--json", "--", "true").document["exit_code"] == 0
+    assert project.ok("forget", "--dry-run", "--json").document["forgotten"] == []
+    assert project.ok("gc", "--json").document["damaged"] == []
+    assert project.ok("verify", "--json").document["ok"] is True
+    assert project.ok("du", "--json").document["largest_files"][0]["bytes"] > 0
+    checks = project.ok("doctor", "--json").document["checks"]
+    assert {check["state"] for check in checks} <= {"ok", "warn"}
+    attached = project.ok("workspaces", "--json").document["workspaces"]
+    assert [each["path"] for each in attached] == [str(project.project)]
+    archive = project.ok("export", "../out.tar", "--json").document
+    assert Path(archive["path"]).stat().st_size == archive["bytes"]
+    assert project.ok("version", "--json").document["version"]
+    assert project.ok("--version").out.startswith("holdfast ")
+
+
+def test_every_command_speaks_to_people(project: Session) -> None:
+    project.write("more.txt", "more")
+    for command in (
+        *("status", "snapshot", "log", "show latest", "diff @-1 latest", "restore @-1", "undo"),
+        *("redo", "pin @", "unpin @", "forget", "forget --keep-last 9 --dry-run", "gc", "verify"),
+        *("du", "doctor", "workspaces", "export ../x.tar", "version", "--help", "init"),
+    ):
+        done = project.ok(*command.split())
+        assert done.out.strip(), command
+        assert "\x1b" not in done.out, command
+
+
+# Exit codes
+
+
+def test_a_mistake_is_2(project: Session) -> None:
+    assert project("frobnicate").code == 2
+    assert project("snapshot", "--frobnicate").code == 2
+    done = project("diff", "--path", "../outside", "--json")
+    assert (done.code, done.error["code"]) == (2, "invalid_path")
+
+
+def test_what_is_not_there_is_3(user: Session) -> None:
+    done = user("status")
+    assert done.code == 3
+    assert "`holdfast init`" in done.err
+    assert not user.vault.exists(), "asking has made a vault"
+    user.ok("init")
+    assert user("show", "snap-nothing").code == 3
+    done = user("undo", "--json")
+    assert (done.code, done.error["code"]) == (3, "nothing_to_undo")
+
+
+def test_drift_is_4_where_it_is_refused(project: Session) -> None:
+    project.write("drift.txt", "not in a snapshot")
+    done = project("restore", "latest", "--refuse-drift")
+    assert done.code == 4
+    assert "    drift.txt" in done.err
+    assert "drift.txt" in project.files()
+    done = project("restore", "latest", "--refuse-drift", "--json")
+    assert done.error["paths"] == ["drift.txt"]
+
+
+def test_the_home_directory_is_refused_with_4(user: Session) -> None:
+    for more in ([], ["--local"]):
+        done = user("init", str(user.home), *more)
+        assert done.code == 4
+        assert "--force" in done.err
+    assert os.listdir(user.home) == [], "a vault was left there"
+
+
+def test_damage_is_5(project: Session) -> None:
+    project.write("large.bin", os.urandom(400_000).hex())
+    project.ok("snapshot")
+    packs = [path for path in (project.vault / "packs").rglob("*") if path.is_file()]
+    assert packs
+    for pack in packs:
+        data = bytearray(pack.read_bytes())
+        data[len(data) // 2] ^= 0xFF
+        pack.chmod(0o600)
+        pack.write_bytes(data)
+    done = project("verify")
+    assert done.code == 5
+    assert "DAMAGED" in done.out
+    assert project("verify", "--json").document["ok"] is False
+
+
+def test_a_partial_snapshot_is_6(project: Session) -> None:
+    secret = project.project / "secret"
+    secret.write_text("nobody may read this")
+    secret.chmod(0)
+    done = project("snapshot", preexec_fn=without_rights)
+    assert done.code == 6, done
+    assert "PARTIAL" in done.out
+    assert "failed: secret" in done.out
+    shown = project.ok("show", "latest", "--json").document
+    assert shown["is_partial"] is True
+    assert [each["path"] for each in shown["coverage"]["failed"]] == ["secret"]
+
+
+def test_what_cannot_be_captured_by_nature_is_skipped_with_0(project: Session) -> None:
+    os.mkfifo(project.project / "pipe")
+    done = project.ok("snapshot")
+    assert "1 skipped" in done.out
+    assert "skipped: pipe" in done.out
+
+
+# Naming, paths and names
+
+
+def test_a_snapshot_is_found_by_the_beginning_of_its_id(project: Session) -> None:
+    full = project.ok("snapshot", "-q").out.strip()
+    for name in (full, full[:12], full.removeprefix("snap-")[:8], "latest", "@"):
+        assert project.ok("show", name, "--json").document["snapshot_id"] == full
+    project.ok("snapshot")
+    assert project("show", "snap-").code == 4, "more than one begins so"
+
+
+def test_odd_names_come_through_and_never_reach_the_terminal(project: Session) -> None:
+    names = [b"a\x1b[31mred", b"line\nend", b"not-utf8-\xff", "\u202egpj.exe".encode()]
+    for name in names:
+        with open(os.path.join(os.fsencode(project.project), name), "wb") as file:
+            file.write(b"x")
+    for command in (["status"], ["diff", "--name-only"], ["diff"], ["snapshot"], ["show", "@"]):
+        done = project.ok(*command)
+        assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", done.out), command
+    changes = project.ok("show", "@", "--json").document["changes"]
+    by_bytes = {each.get("path_bytes"): each["path"] for each in changes}
+    assert by_bytes["bm90LXV0Zjgt/w=="] == "not-utf8-\ufffd"
+    assert {each["path"] for each in changes} >= {"a\x1b[31mred", "line\nend", "\u202egpj.exe"}
+    for name in names:
+        os.unlink(os.path.join(os.fsencode(project.project), name))
+    project.ok("undo")
+    assert set(names) <= set(os.listdir(os.fsencode(project.project)))
+
+
+def test_a_command_works_from_below_and_from_elsewhere(project: Session, tmp_path: Path) -> None:
+    below = project("status", "--json", cwd=project.project / "src").document
+    assert below["path"] == str(project.project)
+    elsewhere = project("-C", str(project.project), "status", "--json", cwd=tmp_path).document
+    assert elsewhere["path"] == str(project.project)
+    assert project("status", cwd=tmp_path).code == 3
+
+
+def test_a_vault_can_lie_beside_the_files(user: Session) -> None:
+    del user.environ["HOLDFAST_DATA"]
+    user.ok("init", "--local")
+    assert (user.project / ".holdfast").is_dir()
+    before = user.files()
+    user.write("src/app.py", "broken")
+    user("undo", cwd=user.project / "src")
+    assert user.files() == before
+    assert not (user.home / ".local").exists()
+
+
+def test_without_a_word_the_vault_is_the_users_own(user: Session) -> None:
+    del user.environ["HOLDFAST_DATA"]
+    user.environ["XDG_DATA_HOME"] = str(user.home / "data")
+    user.ok("init")
+    assert (user.home / "data" / "holdfast").is_dir()
+    assert not (user.project / ".holdfast").exists()
+
+
+def test_junk_in_variables_of_git_changes_nothing(user: Session) -> None:
+    user.environ |= {"GIT_DIR": "/junk", "GIT_WORK_TREE": "/junk", "GIT_INDEX_FILE": "/junk"}
+    user.environ["PATH"] = "/nowhere"
+    user.ok("init")
+    user.write("a", "a")
+    assert "+ a" in user.ok("status").out
+
+
+# Going back
+
+
+def test_a_dry_run_shows_what_is_then_done(project: Session) -> None:
+    first = project.ok("snapshot", "-q").out.strip()
+    project.write("src/app.py", "changed")
+    project.write("new/file.txt", "new")
+    (project.project / "readme.md").unlink()
+    before = project.files()
+    planned = project.ok("restore", first, "--dry-run", "--json").document
+    assert project.files() == before
+    done = project.ok("restore", first, "--json").document
+    assert done["changes"] == planned["changes"]
+    assert done["root"] == planned["root"]
+    assert done["safety_id"]
+
+
+def test_a_part_of_a_snapshot_comes_back_alone(project: Session) -> None:
+    project.write("src/app.py", "changed")
+    project.write("readme.md", "changed")
+    project.ok("restore", "latest", "--path", "src")
+    assert project.files()["src/app.py"] == b"x = 1\ny = 2\n"
+    assert project.files()["readme.md"] == b"changed"
+
+
+def test_an_old_operation_is_taken_out_and_later_work_stays(project: Session) -> None:
+    project.write("src/app.py", "a mistake")
+    mistake = project.ok("snapshot", "-q").out.strip()
+    project.write("later.txt", "good work")
+    project.ok("snapshot")
+    project.ok("undo", mistake)
+    assert project.files()["src/app.py"] == b"x = 1\ny = 2\n"
+    assert project.files()["later.txt"] == b"good work"
+
+
+def test_an_archive_goes_out_and_comes_in_again(project: Session) -> None:
+    before = project.files()
+    project.ok("export", "../out.tar")
+    project.write("src/app.py", "changed")
+    project.write("more.txt", "more")
+    changed = project.files()
+    done = project.ok("import", "../out.tar", "--json").document
+    assert done["verified"] is True
+    assert done["safety_id"]
+    assert project.files() == before
+    project.ok("undo")
+    assert project.files() == changed
+    (project.project.parent / "bad.tar").write_bytes(b"\0" * 1024)
+    assert project("import", "../bad.tar").code == 2
+    assert project("import", "../none.tar").code == 3
+    assert project.files() == changed
+
+
+# Tasks
+
+
+def test_a_task_is_kept_and_its_exit_code_passed_on(project: Session) -> None:
+    project.write("dirty.txt", "before the task")
+    done = project("run", "--", "sh", "-c", "echo made > made.txt; echo said; exit 3")
+    assert done.code == 3
+    assert done.out == "said\n"
+    assert "holdfast: kept as snap-" in done.err
+    after, before, *_ = project.ok("log", "--json").document["snapshots"]
+    assert after["label"].startswith("sh -c ")
+    assert before["label"].startswith("before sh -c ")
+    assert after["task_id"] == before["task_id"]
+    assert "3" in after["reason"]
+    assert "made.txt" in project.files()
+
+
+def test_a_task_that_fails_can_be_rolled_back_and_is_kept(project: Session) -> None:
+    before = project.files()
+    script = "rm -r src; echo broken > readme.md; exit 1"
+    done = project("run", "--rollback-on-failure", "--json", "--", "sh", "-c", script)
+    assert done.code == 1
+    assert project.files() == before
+    kept = done.document["snapshot_id"]
+    project.ok("restore", kept)
+    assert project.files() == {"readme.md": b"broken\n"}
+
+
+def test_a_task_that_succeeds_is_not_rolled_back(project: Session) -> None:
+    project.ok("run", "--rollback-on-failure", "-m", "good", "touch", "made.txt")
+    assert "made.txt" in project.files()
+    assert project.ok("log", "--json").document["snapshots"][0]["label"] == "good"
+
+
+def test_a_task_that_cannot_be_started_is_127(project: Session) -> None:
+    done = project("run", "--", "no-such-command")
+    assert done.code == 127
+    assert "no-such-command cannot be started" in done.err
+
+
+# Keeping and forgetting
+
+
+def test_forget_says_what_would_go_and_then_lets_it_go(project: Session) -> None:
+    for number in range(4):
+        project.write("counter", str(number))
+        project.ok("snapshot", "-m", f"number {number}")
+    pinned = project.ok("pin", "@-2", "--json").document["snapshot_id"]
+    ids = {each["snapshot_id"] for each in project.ok("log", "--json").document["snapshots"]}
+    planned = project.ok("forget", "--keep-last", "1", "--dry-run", "--json").document
+    now = {each["snapshot_id"] for each in project.ok("log", "--json").document["snapshots"]}
+    assert now == ids
+    done = project.ok("forget", "--keep-last", "1", "--json").document
+    gone = {each["snapshot_id"] for each in done["forgotten"]}
+    assert gone == {each["snapshot_id"] for each in planned["forgotten"]}
+    assert gone
+    left = {each["snapshot_id"] for each in project.ok("log", "--json").document["snapshots"]}
+    assert left == ids - gone
+    assert pinned in left
+    project.ok("gc")
+    project.ok("verify")
+
+
+# Pipes and terminals
+
+
+def test_a_pipe_that_is_closed_early_is_quiet(project: Session) -> None:
+    for number in range(400):
+        project.write(f"many/{number}", "x\n" * 200)
+    process = subprocess.Popen(
+        [*COMMAND, "diff", "--stat", "-v"],
+        cwd=project.project,
+        env=project.environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert process.wait() == 141
+
+
+def test_a_terminal_gets_colours_and_no_control_bytes_of_names(project: Session) -> None:
+    project.write("evil\x1b]0;owned\x07", "x")
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [*COMMAND, "status"],
+        cwd=project.project,
+        env={**project.environ, "TERM": "xterm"},
+        stdout=theirs,
+        stderr=theirs,
+    ) as process:
+        os.close(theirs)
+        shown = b""
+        while True:
+            try:
+                part = os.read(ours, 65536)
+            except OSError:  # Linux says so when the other side of a terminal is closed.
+                break
+            if not part:
+                break
+            shown += part
+    os.close(ours)
+    assert process.returncode == 0
+    assert b"\x1b[32m" in shown
+    assert b"evil\\x1b]0;owned\\x07" in shown
+    assert b"\x1b]" not in shown
+    assert b"\x07" not in shown

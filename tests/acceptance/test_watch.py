@@ -1,0 +1,288 @@
+"""`holdfast watch` as somebody starts it: snapshots by themselves, and commands that are fast."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast.cli import thin
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs inotify")
+
+HOLDFAST = [sys.executable, "-P", "-m", "holdfast.cli.main"]
+
+
+class Shell:
+    """Somebody's shell in a directory, with a vault of its own."""
+
+    def __init__(self, folder: Path, *, vault: Path | None = None) -> None:
+        self.directory = folder / "project"
+        self.directory.mkdir()
+        self.vault = vault or folder / "vault"
+        self.environ = {**os.environ, "HOME": str(folder), "HOLDFAST_DATA": str(self.vault)}
+        self.watching: list[subprocess.Popen[str]] = []
+
+    def run(self, *words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*HOLDFAST, *words],
+            cwd=cwd or self.directory,
+            env=self.environ,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+
+    def labels(self) -> list[str | None]:
+        document = json.loads(self.run("log", "--json").stdout)
+        return [each["reason"] for each in document["snapshots"]]
+
+    def watch(self, *options: str) -> subprocess.Popen[str]:
+        """Starts watching, and returns when it does."""
+        process = subprocess.Popen(
+            [*HOLDFAST, "watch", *options],
+            cwd=self.directory,
+            env=self.environ,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.watching.append(process)
+        assert line(process) == f"Watching {self.directory}\n"
+        return process
+
+    @property
+    def socket(self) -> Path:
+        return self.vault / "run" / f"{thin.name_of(str(self.directory))}.sock"
+
+    def close(self) -> None:
+        for process in self.watching:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+
+
+def line(process: subprocess.Popen[str]) -> str:
+    """Returns the next line that a process writes: waits for it as long as it takes."""
+    assert process.stdout is not None
+    return process.stdout.readline()
+
+
+def is_answered_by_another_process(shell: Shell, *words: str, cwd: Path | None = None) -> bool:
+    """Says whether a command was done without loading the command line's own machinery."""
+    done = subprocess.run(
+        [sys.executable, "-P", "-X", "importtime", "-m", "holdfast.cli.main", *words],
+        cwd=cwd or shell.directory,
+        env=shell.environ,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert "holdfast.cli.thin" in done.stderr
+    return "holdfast.cli.app" not in done.stderr
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Iterator[Shell]:
+    shell = Shell(tmp_path)
+    (shell.directory / "file").write_text("one")
+    assert shell.run("init").returncode == 0
+    yield shell
+    shell.close()
+
+
+def test_a_change_becomes_a_snapshot_when_it_is_quiet(shell: Shell) -> None:
+    process = shell.watch("--quiet-for", "0.2")
+    (shell.directory / "new/deep").mkdir(parents=True)
+    (shell.directory / "new/deep/file").write_text("x")
+    assert re.fullmatch(r"\S+ \S+  snap-\w+\n", line(process))
+    assert "Nothing has changed." in shell.run("status").stdout
+    assert shell.labels() == ["watch", "holdfast init"]
+
+
+def test_no_snapshot_is_taken_when_nothing_has_changed(shell: Shell) -> None:
+    process = shell.watch("--quiet-for", "0.2")
+    # Something happens, and is not there any more when it is quiet.
+    (shell.directory / "passing").write_text("x")
+    (shell.directory / "passing").unlink()
+    assert "Nothing has changed." in shell.run("status").stdout
+    process.send_signal(signal.SIGTERM)
+    assert process.communicate(timeout=30) == ("", "")
+    assert shell.labels() == ["holdfast init"]
+
+    # What happened while nobody watched is found at the start.
+    (shell.directory / "meanwhile").write_text("x")
+    process = shell.watch("--quiet-for", "0.2")
+    line(process)
+    (shell.directory / "last").write_text("x")
+    line(process)
+    assert shell.labels() == ["watch", "watch", "holdfast init"]
+
+
+def test_a_directory_that_is_never_quiet_is_kept_all_the_same(shell: Shell) -> None:
+    process = shell.watch("--quiet-for", "60", "--max-interval", "0.5")
+    (shell.directory / "busy").write_text("x")
+    assert "snap-" in line(process)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_cleanly(shell: Shell, number: signal.Signals) -> None:
+    process = shell.watch()
+    assert shell.socket.is_socket()
+    assert shell.socket.stat().st_mode & 0o777 == 0o600
+    assert shell.socket.parent.stat().st_mode & 0o777 == 0o700
+    process.send_signal(number)
+    assert process.wait(30) == 0
+    assert process.communicate()[1] == ""
+    assert not shell.socket.exists()
+
+
+def test_there_is_one_per_directory(shell: Shell) -> None:
+    process = shell.watch()
+    second = shell.run("watch")
+    assert second.returncode == 4
+    assert f"being watched already, by process {process.pid}" in second.stderr
+    assert shell.socket.is_socket(), "the second took the first one's socket away"
+
+
+def test_what_a_dead_one_left_is_in_nobodys_way(shell: Shell) -> None:
+    process = shell.watch()
+    process.kill()
+    process.wait()
+    assert shell.socket.is_socket()
+    assert not is_answered_by_another_process(shell, "status")
+    assert shell.run("status").returncode == 0
+    shell.watch()
+    assert is_answered_by_another_process(shell, "status")
+
+
+@pytest.mark.parametrize("vault_name", ["vault", "v" * 120 + "/" + "w" * 80])
+def test_hot_commands_are_answered_by_the_process_that_stays(
+    tmp_path: Path, vault_name: str
+) -> None:
+    shell = Shell(tmp_path, vault=tmp_path / vault_name)
+    shell.vault.parent.mkdir(exist_ok=True)
+    below = shell.directory / "below"
+    below.mkdir()
+    assert shell.run("init").returncode == 0
+    try:
+        assert not is_answered_by_another_process(shell, "status")
+        shell.watch("--no-snapshots")
+        for command in ["status", "log", "diff", "snapshot"]:
+            assert is_answered_by_another_process(shell, command), command
+        assert is_answered_by_another_process(shell, "status", cwd=below)
+        assert is_answered_by_another_process(shell, "-C", str(below), "status", cwd=tmp_path)
+        assert not is_answered_by_another_process(shell, "status", cwd=tmp_path)
+        assert not is_answered_by_another_process(shell, "workspaces")
+    finally:
+        shell.close()
+
+
+def test_answers_are_those_of_a_process_of_ones_own(shell: Shell) -> None:
+    (shell.directory / "file").write_text("two")
+    (shell.directory / "new\x1b[31m\u00fc").write_text("x")
+    commands = [
+        ["status"],
+        ["status", "--json"],
+        ["log"],
+        ["log", "--json"],
+        ["diff"],
+        ["diff", "--stat"],
+        ["show", "@"],
+        ["show", "snap-nonesuch"],
+        ["show", "snap-nonesuch", "--json"],
+        ["status", "--nonsense"],
+        ["restore", "@", "--dry-run"],
+        ["log", "--help"],
+    ]
+    alone = [shell.run(*words) for words in commands]
+    shell.watch("--no-snapshots")
+    for words, expected in zip(commands, alone, strict=True):
+        found = shell.run(*words)
+        assert (found.returncode, found.stderr) == (expected.returncode, expected.stderr), words
+        assert without_times(found.stdout) == without_times(expected.stdout), words
+    assert is_answered_by_another_process(shell, "status")
+
+
+def without_times(text: str) -> str:
+    return re.sub(r"just now|\d+ minutes? ago", "then", text)
+
+
+def test_a_whole_story_through_the_process_that_stays(shell: Shell) -> None:
+    shell.watch("--no-snapshots")
+    path = shell.directory / "file"
+    path.write_text("two")
+    taken = json.loads(shell.run("snapshot", "-m", "second", "--json").stdout)
+    path.write_text("three")
+    assert shell.run("undo").returncode == 0
+    assert path.read_text() == "two"
+    assert shell.run("redo").returncode == 0
+    assert path.read_text() == "three"
+    assert shell.run("restore", taken["snapshot_id"]).returncode == 0
+    assert path.read_text() == "two"
+    assert shell.run("pin", taken["snapshot_id"]).returncode == 0
+    assert is_answered_by_another_process(shell, "unpin", taken["snapshot_id"])
+    assert shell.run("verify").returncode == 0
+
+
+def test_a_vault_inside_of_the_directory_works_too(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    del shell.environ["HOLDFAST_DATA"]
+    shell.vault = shell.directory / ".holdfast"
+    assert shell.run("--data", ".holdfast", "init").returncode == 0
+    try:
+        process = shell.watch("--quiet-for", "0.2")
+        assert is_answered_by_another_process(shell, "status")
+        (shell.directory / "file").write_text("x")
+        assert "snap-" in line(process)
+        process.terminate()
+        # Its own writing in there is no change.
+        assert process.communicate()[0] == ""
+        assert shell.labels() == ["watch", "holdfast init"]
+    finally:
+        shell.close()
+
+
+def test_in_the_background_until_it_is_stopped(shell: Shell) -> None:
+    started = shell.run("watch", "--background", "--quiet-for", "0.1")
+    assert started.returncode == 0
+    assert is_answered_by_another_process(shell, "status")
+    again = shell.run("watch", "--background")
+    assert again.returncode == 4
+    assert "being watched already" in again.stderr
+    stopped = shell.run("watch", "--stop")
+    assert (stopped.returncode, stopped.stderr) == (0, "")
+    assert not shell.socket.exists()
+    assert shell.run("watch", "--stop").returncode == 3
+
+
+def test_a_directory_that_is_not_attached_is_refused(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    assert shell.run("watch").returncode == 3
+
+
+def test_after_a_failure_it_recovers_by_itself(shell: Shell) -> None:
+    process = shell.watch("--quiet-for", "0.1")
+    packs = shell.vault / "packs"
+    packs.rename(shell.vault / "away")
+    packs.write_text("in the way")
+    make_large(shell.directory / "large")
+    assert process.stderr is not None
+    assert "no snapshot could be taken" in process.stderr.readline()
+    assert "tried again" in process.stderr.readline()
+    packs.unlink()
+    (shell.vault / "away").rename(packs)
+    assert "can be taken again" in process.stderr.readline()
+    assert "snap-" in line(process)
+
+
+def make_large(path: Path) -> None:
+    """Content that needs a pack of its own; small batches live in the catalog."""
+    path.write_bytes(os.urandom(8 << 20))

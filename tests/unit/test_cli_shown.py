@@ -1,0 +1,84 @@
+"""Text that an attacker chose never reaches a terminal as anything but text."""
+
+import os
+import re
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.cli.shown import quoted, shown, shown_line
+
+HARMFUL = [
+    "\x00",
+    "\x07",
+    "\x1b[2J",
+    "\x1b]0;title\x07",
+    "\r",
+    "\n",
+    "\t",
+    "\x7f",
+    "\x9b2J",  # the one-byte CSI
+    "\u202e",
+    "\u2066",
+    "\u200f",
+    "\u061c",
+    "\u2028",
+    "\ufeff",
+    "\udcff",
+    "\ud800",
+    "\U000e0041",
+]
+
+
+@pytest.mark.parametrize("text", HARMFUL)
+def test_nothing_harmful_is_left(text: str) -> None:
+    safe = shown(f"a{text}b")
+    assert safe.startswith("a\\")
+    assert safe.endswith("b")
+    assert text[0] not in safe
+    safe.encode("utf-8")
+
+
+@pytest.mark.parametrize(
+    "text", ["plain.txt", "übermut.md", "日本語", "a b", "back\\slash", "👩‍💻"]
+)
+def test_what_is_harmless_stays_as_it_is(text: str) -> None:
+    assert shown(text) == text
+
+
+def test_bytes_that_are_not_utf8_show_as_those_bytes() -> None:
+    assert shown(os.fsdecode(b"ol\xe9")) == "ol\\xe9"
+    assert shown("\x1b[31m") == "\\x1b[31m"
+
+
+@given(st.text(alphabet=st.characters()))
+def test_no_text_makes_a_terminal_do_anything(text: str) -> None:
+    for char in shown(text):
+        assert unicodedata.category(char) not in ("Cc", "Cs")
+        assert unicodedata.bidirectional(char) not in (
+            *("RLO", "LRO", "RLE", "LRE", "PDF"),
+            *("LRI", "RLI", "FSI", "PDI"),
+        )
+
+
+def test_a_line_of_content_keeps_its_tabs_and_nothing_else() -> None:
+    assert shown_line("\tindented \x1b[0m") == "\tindented \\x1b[0m"
+
+
+def unquoted(text: str) -> bytes:
+    """Reads a name as git does."""
+    if not text.startswith('"'):
+        return text.encode()
+    parts = re.findall(rb"\\([0-7]{3})|\\(.)|([^\\])", text[1:-1].encode(), re.DOTALL)
+    return b"".join(
+        bytes([int(octal, 8)]) if octal else escaped or plain for octal, escaped, plain in parts
+    )
+
+
+@given(st.binary(min_size=1, max_size=30))
+def test_a_quoted_name_is_safe_and_reads_back_as_the_same_bytes(name: bytes) -> None:
+    text = quoted(name.decode("utf-8", "surrogateescape"))
+    assert shown(text) == text
+    assert unquoted(text) == name
