@@ -8,16 +8,25 @@ How the blocks of a page are run:
   hold `…`, which stands for anything: ids and times differ from run to run.
 - A page whose blocks use the name `postgres_url` finds it defined: the URL of an empty database
   on a real server.
+- A block marked ```console is a recording of a terminal. Each line that begins with `$ ` is typed
+  (lines that begin with `> ` go on with it), and the lines below it are what it prints, stderr
+  too, with `…` as above. Those of one page are typed into one shell, which begins in an empty
+  directory with a home and a vault of its own and has this environment's `holdfast` on its PATH.
+  After a command that fails, `echo $?` has to come next: no failure goes unsaid.
 
-Blocks in other languages (sh, sql, text) are not run.
+Blocks in other languages (sh, sql, text) are not run; the commands that they name have to exist.
 """
 
+import argparse
 import contextlib
 import dataclasses
 import inspect
 import io
+import os
 import re
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import resources
@@ -26,6 +35,11 @@ from pathlib import Path
 import pytest
 
 import holdfast
+from holdfast import entries
+from holdfast.cli.commands import COMMANDS
+from holdfast.cli.console import Console
+from holdfast.cli.parsing import Parser, load
+from holdfast.engine.archives import tarread
 from holdfast.engine.archives.transfer import Imported
 from holdfast.engine.collect import Collected
 from holdfast.engine.diff import Change, Changes
@@ -140,6 +154,159 @@ def test_there_are_examples_to_run() -> None:
     assert len([page for page in WITH_CODE if page.parent.name == "howto"]) >= 6
 
 
+# Recordings of a terminal.
+
+
+SCRIPT = Path(sys.executable).with_name("holdfast")
+ENDED = b"-- that command ended with "
+
+
+@dataclass
+class Typed:
+    """One command of a recording, and what the page says that it prints."""
+
+    page: Path
+    line: int
+    command: str
+    shown: list[str] = dataclasses.field(default_factory=list[str])
+
+
+def typed_in(block: Block) -> Iterator[Typed]:
+    typed: Typed | None = None
+    for number, line in enumerate(block.text.splitlines(), start=block.line):
+        if line.startswith("$ "):
+            if typed is not None:
+                yield typed
+            typed = Typed(block.page, number, line[2:])
+            continue
+        assert typed is not None, f"{name_of(block.page)}:{number} begins without a command"
+        if line.startswith("> ") and not typed.shown:
+            typed.command += f"\n{line[2:]}"
+        else:
+            typed.shown.append(line)
+    if typed is not None:
+        yield typed
+
+
+def recording_of(page: Path) -> list[Typed]:
+    blocks = [block for block in blocks_of(page) if block.info == "console"]
+    return [typed for block in blocks for typed in typed_in(block)]
+
+
+class Shell:
+    """A shell in an empty directory, of somebody who has never used holdfast before."""
+
+    def __init__(self, folder: Path) -> None:
+        places = {name: folder / name for name in ("home", "work", "bin")}
+        for place in places.values():
+            place.mkdir()
+        put_script(places["bin"])
+        self._process = subprocess.Popen(
+            ["/bin/sh"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            cwd=places["work"],
+            env={
+                "PATH": f"{places['bin']}{os.pathsep}{os.defpath}",
+                "HOME": str(places["home"]),
+                "HOLDFAST_DATA": str(folder / "vault"),
+                "LC_ALL": "C.UTF-8",
+            },
+        )
+
+    def run(self, command: str) -> tuple[str, int]:
+        """Types a command; returns what it printed and its exit code."""
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        # Braces keep it in this shell, so that `cd` lasts, and its hands off what is typed next.
+        told = f"printf '\\n{ENDED.decode()}%d\\n' $ended; (exit $ended)"
+        stdin.write(f"{{ {command}\n}} </dev/null; ended=$?; {told}\n".encode())
+        stdin.flush()
+        printed = b""
+        for line in stdout:
+            if line.startswith(ENDED):
+                return printed.removesuffix(b"\n").decode(), int(line.removeprefix(ENDED))
+            printed += line
+        pytest.fail(f"the shell ended: {printed.decode()}")
+
+    def close(self) -> None:
+        self._process.communicate()
+
+
+def put_script(folder: Path) -> None:
+    """Puts the environment's own `holdfast` on the PATH, and nothing else of it."""
+    if SCRIPT.exists():
+        (folder / "holdfast").symlink_to(SCRIPT)
+        return
+    # Before the environment has been installed anew there is the module that the script calls.
+    script = folder / "holdfast"
+    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -P -m holdfast.cli.main "$@"\n')
+    script.chmod(0o755)
+
+
+def play(recording: list[Typed], shell: Shell) -> None:
+    for place, typed in enumerate(recording):
+        printed, code = shell.run(typed.command)
+        told = "".join(f"{line}\n" for line in typed.shown)
+        check_output(Block(typed.page, typed.line, "console", told), printed)
+        next_one = recording[place + 1].command if place + 1 < len(recording) else ""
+        is_said = code == 0 or next_one == "echo $?"
+        assert is_said, f"{name_of(typed.page)}:{typed.line} ended with {code}"
+
+
+RECORDED = [page for page in PAGES if recording_of(page)]
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Iterator[Shell]:
+    shell = Shell(tmp_path)
+    yield shell
+    shell.close()
+
+
+@pytest.mark.parametrize("page", RECORDED, ids=name_of)
+def test_every_recording_is_what_happens(page: Path, shell: Shell) -> None:
+    play(recording_of(page), shell)
+
+
+def test_there_are_recordings_to_play() -> None:
+    names = {name_of(page) for page in RECORDED}
+    assert {"README.md", "docs/howto/undo-in-a-directory.md"} <= names
+    typed = " ".join(typed.command for typed in recording_of(ROOT / "README.md"))
+    first_minute = ("init", "status", "diff --stat", "undo", "redo", "log")
+    assert [name for name in first_minute if f"holdfast {name}" not in typed] == []
+
+
+def options_of(command: str) -> set[str]:
+    console = Console(out=io.StringIO(), err=io.StringIO(), is_terminal=False, cwd="/", environ={})
+    actions: list[argparse.Action] = Parser(command, console, load(command))._actions
+    return {option for action in actions for option in action.option_strings}
+
+
+def command_lines(page: Path) -> Iterator[str]:
+    """Yields what a page tells people to type: in its text, and in blocks of any language."""
+    yield from re.findall(r"`(holdfast [a-z-][^`\n]*)`", FENCE.sub("", text_of(page)))
+    for block in blocks_of(page):
+        yield from re.findall(r"^(?:\$ )?(holdfast [a-z-].*)$", block.text, re.MULTILINE)
+
+
+def exists(line: str) -> bool:
+    """Says whether a command line names a command and options that there are."""
+    words = line.partition(" -- ")[0].split()[1:]
+    named = [word for word in words if re.fullmatch(r"[a-z]+", word)][:1]
+    options = {word.partition("=")[0] for word in words if re.match(r"--?[a-zA-Z]", word)}
+    if not set(named) <= set(COMMANDS):
+        return False
+    return options <= options_of(named[0] if named else "version") | {"--version"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_the_commands_and_options_that_pages_name_exist(page: Path) -> None:
+    assert [line for line in command_lines(page) if not exists(line)] == []
+
+
 # The reference and the code name the same things.
 
 
@@ -174,6 +341,11 @@ CLASSES: dict[str, tuple[type, set[str]]] = {
     "Holdfast": (holdfast.Holdfast, set()),
     "TenantVault": (holdfast.TenantVault, set()),
     "Namespace": (holdfast.Namespace, {"files", "store"}),
+    "Workspace": (holdfast.Workspace, {"namespace"}),
+    "Status": (holdfast.Status, set()),
+    "Coverage": (holdfast.Coverage, set()),
+    "Omission": (holdfast.Omission, set()),
+    "Attachment": (holdfast.Attachment, set()),
     "Moment": (holdfast.Moment, {"snapshot", "files", "store"}),
     "Files": (Files, set()),
     "Store": (Store, set()),
@@ -202,7 +374,9 @@ def test_the_reference_names_every_public_method(title: str) -> None:
     assert set(rows_of(section_of(EMBEDDED, title))) == wanted
 
 
-@pytest.mark.parametrize("title", ["Holdfast", "TenantVault", "Namespace", "Files", "Store"])
+@pytest.mark.parametrize(
+    "title", ["Holdfast", "TenantVault", "Namespace", "Workspace", "Files", "Store"]
+)
 def test_the_reference_names_every_argument(title: str) -> None:
     kind, _ = CLASSES[title]
     missing: list[str] = []
@@ -217,6 +391,8 @@ def test_the_reference_names_every_argument(title: str) -> None:
 def test_the_reference_names_every_exported_name() -> None:
     text = text_of(EMBEDDED)
     assert [name for name in holdfast.__all__ if f"`{name}`" not in text] == []
+    (listed,) = re.findall(r"^`import holdfast` brings these names: (.*)$", text, re.MULTILINE)
+    assert set(re.findall(r"`(\w+)`", listed)) == set(holdfast.__all__)
 
 
 def test_the_reference_names_every_argument_of_open() -> None:
@@ -232,7 +408,7 @@ def test_the_reference_names_every_choice(kind: type[holdfast.Kind | holdfast.Pl
 
 def test_the_reference_states_the_limits() -> None:
     rows = rows_of(section_of(EMBEDDED, "Limits"))
-    units = {"GiB": 1 << 30, "MiB": 1 << 20, "KiB": 1 << 10, "days": 1, "members": 1}
+    units = {"GiB": 1 << 30, "MiB": 1 << 20, "KiB": 1 << 10, "days": 1, "members": 1, "files": 1}
     for field in dataclasses.fields(holdfast.Limits):
         number, unit = re.findall(r"\| (\d+) (\w+) \|", rows[field.name])[0]
         real = getattr(holdfast.Limits(), field.name)
@@ -288,6 +464,20 @@ def test_the_format_names_every_column_of_the_catalog() -> None:
         if f"`{column}`" not in section_of(page, table)
     ]
     assert missing == []
+
+
+def test_the_format_names_every_kind_of_entry() -> None:
+    rows = re.findall(
+        r"^\| (\d+) \| ([a-z, ]+) \| (.+) \|$", text_of(DOCS / "format.md"), re.MULTILINE
+    )
+    told = {int(tag): re.findall(r"`(\w+)`", fields) for tag, _, fields in rows}
+    kinds = entries.Entry.__args__
+    assert told == {kind.__struct_config__.tag: list(kind.__struct_fields__) for kind in kinds}
+
+
+def test_the_format_names_every_record_that_archives_may_have() -> None:
+    text = section_of(DOCS / "format.md", "Archives")
+    assert [name for name in tarread._RECORDS if f"`{name.decode()}`" not in text] == []
 
 
 # What holds for every page.
@@ -378,6 +568,40 @@ def test_a_wrong_output_is_noticed() -> None:
     for printed in ("one and more\n", "one and more\nthree\n", "one\ntwo\n"):
         with pytest.raises(AssertionError):
             check_output(block, printed)
+
+
+def test_a_wrong_recording_is_noticed(shell: Shell) -> None:
+    page = ROOT / "README.md"
+    play(
+        [Typed(page, 1, "cd ..; mkdir a"), Typed(page, 2, "pwd; ls", ["…", "a", "bin", "…", "…"])],
+        shell,
+    )
+    play([Typed(page, 1, "holdfast status", ["…", "…"]), Typed(page, 2, "echo $?", ["3"])], shell)
+    for wrong in (
+        Typed(page, 1, "echo one", ["two"]),
+        Typed(page, 1, "echo one"),
+        Typed(page, 1, "true", ["one"]),
+        Typed(page, 1, "holdfast status", ["…", "…"]),
+    ):
+        with pytest.raises(AssertionError):
+            play([wrong], shell)
+
+
+def test_a_command_that_is_not_there_is_noticed() -> None:
+    assert exists("holdfast run -m x -- make --keep-going")
+    assert exists("holdfast --version")
+    assert not exists("holdfast rewind")
+    assert not exists("holdfast undo --all")
+    assert any("holdfast watch" in line for line in command_lines(DOCS / "reference" / "cli.md"))
+
+
+def test_a_recording_is_taken_apart_as_it_was_typed() -> None:
+    text = "$ cat <<E\n> one\n> E\none\n> two\n$ true\n"
+    typed = list(typed_in(Block(ROOT / "README.md", 7, "console", text)))
+    assert [(each.line, each.command, each.shown) for each in typed] == [
+        (7, "cat <<E\none\nE", ["one", "> two"]),
+        (12, "true", []),
+    ]
 
 
 def test_an_example_that_raises_is_noticed() -> None:
