@@ -20,7 +20,7 @@ from holdfast.engine import content
 from holdfast.engine.caches import ByteCache
 from holdfast.engine.limits import Limits
 from holdfast.engine.marking import mark
-from holdfast.engine.paths import ancestors, parent_of, to_folder, to_key, to_text
+from holdfast.engine.paths import ancestors, check_key, parent_of, to_folder, to_key, to_text
 from holdfast.engine.restore import path_filter
 from holdfast.engine.retention import Policy, choose, get_policy
 from holdfast.engine.settle import find_clashes, is_directory, keep_emptied, settle
@@ -693,3 +693,33 @@ def test_no_snapshot_names_what_was_overwritten_and_collected_meanwhile(
                     assert len(namespace.at(taken).files.read(info.path)) == 300
         vault.collect()
         assert vault.verify().ok
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        *(b"", b"/", b"a", b"a/b", b"a/", b"/a", b"a//b", b".", b"..", b"a/..", b"../a", b"a/./b"),
+        *(
+            b".a",
+            b"..a",
+            b"a/..b",
+            b"a\0b",
+            b"\n",
+            b"a\n/b",
+            b"...",
+            b"a/...",
+            b"a/.",
+            b"\xff/\xfe",
+        ),
+        *(b"x" * 255, b"x" * 256, b"a/" + b"y" * 255, b"a/" + b"y" * 256, b"ab/" * 1365),
+        *(b"ab/" * 1364 + b"abc", b"ab/" * 1365 + b"a"),
+    ],
+)
+def test_keys_of_maps_are_judged_as_paths_are(key: bytes) -> None:
+    try:
+        to_key(key)
+    except InvalidPath:
+        with pytest.raises(Damaged):
+            check_key(key)
+    else:
+        assert check_key(key) == key

@@ -141,6 +141,7 @@ class Capture:
         self._changes: dict[bytes, bytes | None] = {}
         self._twins: dict[tuple[int, int], dict[bytes, _Name]] = {}
         self._fresh: list[tuple[Draft, bytes]] = []
+        self._states: dict[bytes, tuple[int, int, int, int]] = {}
 
     def take(self, scan: Scan, *, rules: bytes) -> Captured:
         """Reads what has to be read; raises `TooLarge` if the directory is over its budget."""
@@ -262,6 +263,7 @@ class Capture:
         self._note(draft, name, state, read_at_ns)
         if draft.rows[name].ctime_ns == UNSURE:
             self._fresh.append((draft, name))
+            self._states[draft.key(name)] = _state_of(state)
         if state.st_nlink > 1:
             same = self._twins.setdefault((state.st_dev, state.st_ino), {})
             same[draft.key(name)] = _Name(draft.key(name), entry, draft, name)
@@ -291,7 +293,8 @@ class Capture:
                     except OSError as exc:
                         self._fail(draft, name, exc.strerror or str(exc))
                         continue
-                    self._read_name(draft, name, fd)
+                    if not self._is_still(draft, name, fd):
+                        self._read_name(draft, name, fd)
             # Also those whose time is further back by now: a long write may still go on.
             self._fresh = [
                 (draft, name)
@@ -304,15 +307,27 @@ class Capture:
             # The last file of a folder may be gone, or have failed, since it was first read.
             self._put_folder(draft)
 
+    def _is_still(self, draft: Draft, name: bytes, fd: int) -> bool:
+        """Says whether a large file is as it was when it was read: its state has to do.
+
+        Reading it took longer than a write goes on, and a second time would double the cost.
+        """
+        row = draft.rows.get(name)
+        if row is None or row.size <= STREAM_BYTES:
+            return False
+        try:
+            state = os.stat(name, dir_fd=fd, follow_symlinks=False)
+        except OSError:
+            return False
+        return _state_of(state) == self._states.get(draft.key(name))
+
     def _store(self, fd: int, state: os.stat_result) -> Inline | Blob:
         most = self._limits.file_bytes
         if state.st_size > most:
             message = f"it has {state.st_size} bytes, and {most} is the most"
             raise Unreadable(message)
         if state.st_size <= STREAM_BYTES:
-            entry = content.as_file(self._sink, read_all(fd, state.st_size))
-            self._sink.spill()
-            return entry
+            return content.as_file(self._sink, read_all(fd, state.st_size))
         with FileIO(fd, closefd=False) as stream:
             try:
                 return content.store_stream(self._sink, stream, max_bytes=most)
@@ -387,6 +402,10 @@ class _Name(NamedTuple):
 
 
 _CONTENT: Final = frozenset({stat.S_IFREG, stat.S_IFLNK})
+
+
+def _state_of(state: os.stat_result) -> tuple[int, int, int, int]:
+    return state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns
 
 
 def _mode_of(name: bytes, fd: int) -> int:

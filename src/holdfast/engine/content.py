@@ -67,6 +67,10 @@ def store(stage: Sink, data: bytes, cutting: Cutting) -> tuple[bytes, Blob | Non
     """Stages content; returns it to be kept inline, or the blob that stands for it."""
     if len(data) <= INLINE_BYTES:
         return data, None
+    if len(data) <= cutting.whole_bytes:
+        ref = pack_ref(stage.add(data, ObjectKind.CHUNK), len(data))
+        stage.spill()
+        return b"", Blob(size=len(data), depth=0, refs=ref)
     return b"", _blob(stage, _cut(data, cutting), len(data))
 
 

@@ -33,12 +33,22 @@ class Retrieval:
 
     def load(self, entries: Sequence[Inline | Blob]) -> list[bytes | None]:
         """Returns the content of small files, many at once; None for each that is large."""
-        wanted: list[ObjectId] = []
-        for entry in entries:
-            if isinstance(entry, Blob) and entry.size <= LOADED_BYTES and not entry.depth:
-                wanted += [object_id for object_id, _ in unpack_refs(entry.refs)]
-        found = self._source.get_many(list(dict.fromkeys(wanted))) if wanted else {}
-        return [self._join(entry, found) for entry in entries]
+        refs = [
+            unpack_refs(entry.refs)
+            if isinstance(entry, Blob) and entry.size <= LOADED_BYTES and not entry.depth
+            else ()
+            for entry in entries
+        ]
+        wanted = dict.fromkeys(object_id for each in refs for object_id, _ in each)
+        found = self._source.get_many(list(wanted)) if wanted else {}
+        return [
+            entry.data
+            if isinstance(entry, Inline)
+            else b"".join([found[object_id] for object_id, _ in each])
+            if each
+            else None
+            for entry, each in zip(entries, refs, strict=True)
+        ]
 
     def stream(self, entry: Inline | Blob) -> Iterator[bytes]:
         """Yields the content of one file."""
@@ -64,13 +74,6 @@ class Retrieval:
             found = self._source.get_many([object_id for _, object_id, _ in batch])
             for offset, object_id, _ in batch:
                 yield offset, found[object_id]
-
-    def _join(self, entry: Inline | Blob, found: dict[ObjectId, bytes]) -> bytes | None:
-        if isinstance(entry, Inline):
-            return entry.data
-        if entry.depth or entry.size > LOADED_BYTES:
-            return None
-        return b"".join(found[object_id] for object_id, _ in unpack_refs(entry.refs))
 
 
 class MapGoal:

@@ -32,6 +32,7 @@ class Descent:
         self._names: list[bytes] = []
         self._fds: list[int] = []
         self._failed = b""
+        self._path: bytes | None = None
 
     def open(self, path: bytes) -> int:
         """Returns a descriptor of a folder, good until the next call.
@@ -39,7 +40,10 @@ class Descent:
         Raises `FileNotFoundError` or `NotADirectoryError`, also for a link (`ELOOP` becomes
         `NotADirectoryError`), or another `OSError`.
         """
+        if path == self._path:
+            return self.current
         names = path.split(b"/") if path else []
+        self._path = None
         same = 0
         for have, want in zip(self._names, names, strict=False):
             if have != want:
@@ -50,6 +54,7 @@ class Descent:
             self._failed = b"/".join(names[:depth])
             self._fds.append(open_folder(name, self.current))
             self._names.append(name)
+        self._path = path
         return self.current
 
     @property
@@ -75,6 +80,7 @@ class Descent:
         self.forget()
 
     def _close_from(self, depth: int) -> None:
+        self._path = None
         while len(self._fds) > depth:
             self._names.pop()
             os.close(self._fds.pop())

@@ -23,7 +23,7 @@ def _pieces(part: bytes) -> Iterator[bytes]:
 
 def has_hole(data: bytes) -> bool:
     """Says whether content has a run of zeros that would be a hole."""
-    return _ZEROS in data
+    return len(data) >= len(_ZEROS) and _ZEROS in data
 
 
 def write_sparse(file: int, parts: Iterator[bytes], size: int) -> None:

@@ -20,6 +20,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Final, TypeVar
 
 from holdfast.entries import Blob, Directory, Entry, Inline, Link, twin_of
@@ -220,7 +221,11 @@ class Writer:
                 os.utime(name, ns=times, dir_fd=fd, follow_symlinks=False)
             elif isinstance(step.new, Inline | Blob):
                 mode = step.new.mode & PERMISSIONS
-                file = self._permitted(folder, fd, lambda: os.open(name, _CREATE, mode, dir_fd=fd))
+                try:
+                    file = os.open(name, _CREATE, mode, dir_fd=fd)
+                except PermissionError:
+                    create = partial(os.open, name, _CREATE, mode, dir_fd=fd)
+                    file = self._permitted(folder, fd, create)
                 self.done.append(step)
                 self._fill(file, step.new, data, created_as=mode)
         except FileExistsError:
@@ -233,8 +238,11 @@ class Writer:
     ) -> None:
         """Gives a new file its content, mode and time, and closes it."""
         try:
-            parts = self._contents.stream(entry) if data is None else iter((data,))
-            write_sparse(file, parts, entry.size)
+            if data is not None and not has_hole(data):
+                write_at(file, data, 0)
+            else:
+                parts = self._contents.stream(entry) if data is None else iter((data,))
+                write_sparse(file, parts, entry.size)
             mode = entry.mode & PERMISSIONS
             if created_as & ~self._umask != mode:
                 os.fchmod(file, mode)
