@@ -37,7 +37,7 @@ from holdfast.workspace.reading import (
     read_link,
     read_still,
 )
-from holdfast.workspace.scan import Draft, Omitted, Scan, row_of
+from holdfast.workspace.scan import Draft, Omitted, Scan, is_content, row_of
 from holdfast.workspace.statindex import UNSURE, Folder, Row, StatIndex, settled
 
 STREAM_BYTES: Final = 4 << 20
@@ -162,8 +162,7 @@ class Capture:
             folders[path] = draft.finish()
             if draft.omitted:
                 omitted[path] = [*omitted.get(path, ()), *draft.omitted]
-        for path, row in self._failed(scan, omitted):
-            files, size = _plus(files, size, Folder(path, 0, 0, 0, 0, 0, (row,), ()), -1)
+        files, size = _plus(files, size, self._failed(scan, omitted), -1)
         coverage = summarise(omitted, captured=files, captured_bytes=size)
         return Captured(self._known, self._changes, folders, omitted, rules, coverage)
 
@@ -172,12 +171,12 @@ class Capture:
         files, size = self._known.index.totals()
         for path in scan.gone:
             for folder in self._known.index.iter_folders(path):
-                files, size = _plus(files, size, folder, -1)
+                files, size = _plus(files, size, folder.rows, -1)
         for path, draft in scan.drafts.items():
             before = self._known.index.find(path)
             if before is not None:
-                files, size = _plus(files, size, before, -1)
-            files, size = _plus(files, size, draft.finish(), 1)
+                files, size = _plus(files, size, before.rows, -1)
+            files, size = _plus(files, size, draft.rows.values(), 1)
         limits = self._limits
         if files > limits.workspace_files or size > limits.workspace_bytes:
             message = (
@@ -206,7 +205,7 @@ class Capture:
         before = self._known.index.find(draft.path)
         if before is None:
             return
-        kept = {name for name in draft.rows if stat.S_IFMT(draft.rows[name].mode) in _CONTENT}
+        kept = {name for name, row in draft.rows.items() if is_content(row.mode)}
         for row in before.rows:
             if row.name not in kept:
                 self._changes.setdefault(draft.key(row.name))
@@ -342,14 +341,14 @@ class Capture:
         self._changes[draft.key(name)] = None
         draft.doubt()
 
-    def _failed(self, scan: Scan, omitted: Omissions) -> Iterator[tuple[bytes, Row]]:
+    def _failed(self, scan: Scan, omitted: Omissions) -> Iterator[Row]:
         """Yields the rows that are known and not captured."""
         for path, omissions in omitted.items():
             names = {omission.name for omission in omissions if omission.kind == "failed"}
             if names:
                 draft, known = scan.drafts.get(path), self._known.index.find(path)
                 rows = draft.rows.values() if draft else known.rows if known else ()
-                yield from ((path, row) for row in rows if row.name in names)
+                yield from (row for row in rows if row.name in names)
 
     def _put_folder(self, draft: Draft) -> None:
         """Gives a folder an entry of its own exactly if it is empty, or has a mode of its own."""
@@ -357,8 +356,7 @@ class Capture:
             return
         failed = {omission.name for omission in draft.omitted if omission.kind == "failed"}
         is_filled = bool(draft.folders) or any(
-            stat.S_IFMT(row.mode) in _CONTENT and row.name not in failed
-            for row in draft.rows.values()
+            is_content(row.mode) and row.name not in failed for row in draft.rows.values()
         )
         mode = draft.mode & PERMISSIONS
         is_needed = not is_filled or mode != USUAL_DIRECTORY_MODE
@@ -401,9 +399,6 @@ class _Name(NamedTuple):
         return self.draft.rows[self.name]
 
 
-_CONTENT: Final = frozenset({stat.S_IFREG, stat.S_IFLNK})
-
-
 def _state_of(state: os.stat_result) -> tuple[int, int, int, int]:
     return state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns
 
@@ -417,12 +412,11 @@ def _mode_of(name: bytes, fd: int) -> int:
         raise Unreadable(exc.strerror or str(exc)) from exc
 
 
-def _plus(files: int, size: int, folder: Folder, sign: int) -> tuple[int, int]:
-    for row in folder.rows:
-        kind = stat.S_IFMT(row.mode)
-        if kind in _CONTENT:
+def _plus(files: int, size: int, rows: Iterable[Row], sign: int) -> tuple[int, int]:
+    for row in rows:
+        if is_content(row.mode):
             files += sign
-            size += sign * row.size if kind == stat.S_IFREG else 0
+            size += sign * row.size if stat.S_ISREG(row.mode) else 0
     return files, size
 
 

@@ -13,7 +13,7 @@ from holdfast.engine.retrieval import MapGoal, Retrieval, Weighing, check_entry
 from holdfast.engine.stage import StagedObjects
 from holdfast.entries import decode_entry
 from holdfast.errors import Damaged, PathExists, Unavailable
-from holdfast.model import EMPTY_MAP, Plane, Root, Snapshot
+from holdfast.model import Plane, Root, Snapshot
 from holdfast.tree import build, iterate
 from holdfast.workspace.descent import open_target
 from holdfast.workspace.ignoring import Rules
@@ -86,7 +86,7 @@ def _open_empty(target: Path) -> int:
 
 def _measure(handle: Handle, fd: int, progress: Progress) -> bytes:
     """Returns the root of what is in a directory, reading all of it."""
-    known = Known(StatIndex.empty(), EMPTY_MAP, b"", {})
+    known = Known.of(None)
     scan = Scanner(fd, known.index, Rules()).scan()
     limits = handle.context.limits
     capture = Capture(fd, known, Weighing(None), limits, progress, reads_twice=False)

@@ -16,7 +16,8 @@ from holdfast.engine.collect import Progress, no_progress
 from holdfast.engine.content import Sink
 from holdfast.engine.context import Context
 from holdfast.engine.coverage import Coverage
-from holdfast.errors import InvalidValue, StorageFull, Unavailable
+from holdfast.engine.limits import check_free
+from holdfast.errors import InvalidValue, Unavailable
 from holdfast.ids import ObjectId
 from holdfast.tree import NodeSource, diff
 from holdfast.workspace.descent import open_root
@@ -150,7 +151,10 @@ class Directory:
         rules = self.rules(including)
         scan = self._scan(rules, litter)
         needed = sum(d.rows[name].size for d in scan.drafts.values() for name in d.wanted)
-        self._check_room(needed // _LEAST_SHARE)
+        context = self.context
+        check_free(
+            needed // _LEAST_SHARE, limits=context.limits, places=(context.catalog, context.blobs)
+        )
         capture = Capture(self.root_fd, self.known, sink, self.context.limits, progress)
         captured = capture.take(scan, rules=rules.digest)
         self.coverage = captured.coverage
@@ -194,17 +198,6 @@ class Directory:
         fresh = self._watcher.take()
         self._hints = None if fresh is None or self._hints is None else self._hints | fresh
         return self._hints
-
-    def _check_room(self, needed_bytes: int) -> None:
-        floor = self.context.limits.free_floor_bytes
-        for place in (self.context.catalog, self.context.blobs):
-            free = place.free_bytes()
-            if free is not None and free - needed_bytes < floor:
-                message = (
-                    f"at least {needed_bytes} bytes are needed for this, {free} are free "
-                    f"and {floor} are always kept free"
-                )
-                raise StorageFull(message)
 
     def _let_go(self) -> None:
         if self._root_fd is not None:

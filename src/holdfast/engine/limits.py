@@ -51,6 +51,20 @@ def check_room(
 
     What is about to replace bytes that are there already does not count against the quota.
     """
+    check_free(needed_bytes, limits=limits, places=places)
+    quota = transaction.get_tenant_quota(tenant_id) if counts else None
+    if quota is not None:
+        used = transaction.stored_bytes(tenant_id) + transaction.pending_bytes(tenant_id)
+        if used + needed_bytes > quota:
+            raise QuotaExceeded(
+                "the tenant", used_bytes=used, needed_bytes=needed_bytes, quota_bytes=quota
+            )
+
+
+def check_free(
+    needed_bytes: int, *, limits: Limits, places: tuple[Catalog | BlobStore, ...]
+) -> None:
+    """Raises `StorageFull` if a place has no room for so many more bytes."""
     for place in places:
         free = place.free_bytes()
         if free is not None and free - needed_bytes < limits.free_floor_bytes:
@@ -59,13 +73,6 @@ def check_room(
                 f"{limits.free_floor_bytes} are always kept free"
             )
             raise StorageFull(message)
-    quota = transaction.get_tenant_quota(tenant_id) if counts else None
-    if quota is not None:
-        used = transaction.stored_bytes(tenant_id) + transaction.pending_bytes(tenant_id)
-        if used + needed_bytes > quota:
-            raise QuotaExceeded(
-                "the tenant", used_bytes=used, needed_bytes=needed_bytes, quota_bytes=quota
-            )
 
 
 def check_limit(limit: int | None) -> None:

@@ -3,7 +3,7 @@
 A thin face: each method is one use case, in the module of its name.
 """
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from os import PathLike as OsPathLike
@@ -166,13 +166,7 @@ class Namespace:
         Without `new`, to what is there now; without `old`, from the snapshot that the head
         stands on. With `paths`, only files that match one of them.
         """
-        restore.check_selection(_planes(planes), paths)
-        chosen = (Plane.FILES,) if paths is not None else _planes(planes) or tuple(Plane)
-        with self._roots(old, new) as (source, before, after):
-            found = iter_changes(source, before, after, planes=chosen)
-            if paths is not None:
-                selects = restore.path_filter(paths)
-                found = (change for change in found if selects(change.key))
+        with self._changes(old, new, _planes(planes), paths) as (_, found):
             return collect_changes(found, limit=limit)
 
     def text_diff(
@@ -200,13 +194,9 @@ class Namespace:
         context_lines: int = 3,
     ) -> list[tuple[Change, str]]:
         """Returns every change between two moments with its unified diff."""
-        selects = None if paths is None else restore.path_filter(paths)
-        chosen = tuple(Plane) if paths is None else (Plane.FILES,)
-        with self._roots(old, new) as (source, before, after):
+        with self._changes(old, new, None, paths) as (source, found):
             return [
-                (change, text_diff(source, change, context_lines=context_lines))
-                for change in iter_changes(source, before, after, planes=chosen)
-                if selects is None or selects(change.key)
+                (change, text_diff(source, change, context_lines=context_lines)) for change in found
             ]
 
     # Branching
@@ -297,6 +287,22 @@ class Namespace:
         return import_(self._handle, source, progress=progress)
 
     # Inside
+
+    @contextmanager
+    def _changes(
+        self,
+        old: SnapshotLike | None,
+        new: SnapshotLike | None,
+        planes: Sequence[Plane] | None,
+        paths: Sequence[PathLike] | None,
+    ) -> Generator[tuple[StagedObjects, Iterator[Change]]]:
+        """Opens the changes between two moments, in some planes or under some paths."""
+        restore.check_selection(planes, paths)
+        chosen = (Plane.FILES,) if paths is not None else planes or tuple(Plane)
+        selects = None if paths is None else restore.path_filter(paths)
+        with self._roots(old, new) as (source, before, after):
+            found = iter_changes(source, before, after, planes=chosen)
+            yield source, (change for change in found if selects is None or selects(change.key))
 
     @contextmanager
     def _roots(

@@ -20,7 +20,7 @@ from holdfast.engine.stage import Stage, StagedObjects
 from holdfast.entries import Blob, Entry, Inline, decode_entry, with_twin
 from holdfast.ids import ObjectId
 from holdfast.model import Size
-from holdfast.tree import Applied, Edit, apply, diff
+from holdfast.tree import Applied, apply, diff
 from holdfast.workspace.ignoring import Rules
 from holdfast.workspace.scan import Scanner
 
@@ -94,7 +94,7 @@ def _read(
 
 def _growth(source: StagedObjects, applied: Applied, goal: ObjectId) -> Size:
     back = diff(source.with_nodes(applied.nodes), goal, applied.root)
-    return size_of([Edit(edit.key, edit.old, edit.new) for edit in back])
+    return size_of(list(back))
 
 
 def _plain(data: bytes | None) -> Entry | None:

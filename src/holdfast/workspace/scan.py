@@ -21,6 +21,7 @@ from holdfast.workspace.descent import Descent
 from holdfast.workspace.guard import describe_mount
 from holdfast.workspace.ignoring import Rules
 from holdfast.workspace.statindex import UNSURE, Folder, Row, StatIndex, settled
+from holdfast.workspace.steps import above
 
 LOOKS: Final = 5
 """Times that a folder is listed in which a name changes what it is."""
@@ -209,7 +210,7 @@ class Scanner:
         Then the folder above is listed again, a few times: a name that is there all the time
         must not be missing from what is found.
         """
-        parent = _above(path)
+        parent = above(path)
         tries = self._tries[parent] = self._tries.get(parent, 0) + 1
         if (
             parent not in self._drafts
@@ -292,7 +293,7 @@ class Scanner:
 
     def _settle_gone(self) -> None:
         """Takes folders that went while we looked out of the folders that listed them."""
-        self._gone = {path for path in self._gone if not self._is_gone(_above(path))}
+        self._gone = {path for path in self._gone if not self._is_gone(above(path))}
         for path in self._gone:
             parent, _, name = path.rpartition(b"/")
             draft = self._drafts.get(parent)
@@ -307,7 +308,7 @@ class Scanner:
         while path:
             if path in self._gone:
                 return True
-            path = _above(path)
+            path = above(path)
         return False
 
 
@@ -328,10 +329,6 @@ def row_of(name: bytes, state: os.stat_result) -> Row:
 def is_content(mode: int) -> bool:
     """Says whether something is captured: a file or a link."""
     return stat.S_ISREG(mode) or stat.S_ISLNK(mode)
-
-
-def _above(path: bytes) -> bytes:
-    return path.rpartition(b"/")[0]
 
 
 def _remove_litter(name: bytes, draft: Draft, root_fd: int) -> None:
