@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import holdfast
-from holdfast.model import Snapshot
+from holdfast.model import SnapshotInfo
 
 T = TypeVar("T")
 
@@ -38,7 +38,7 @@ class Subject:
 
     size: int
     vault: holdfast.Holdfast
-    base: Snapshot
+    base: SnapshotInfo
     times: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     added: list[int] = field(default_factory=list)
     forks: int = 0

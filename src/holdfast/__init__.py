@@ -35,7 +35,7 @@ _HOMES = {
     "Plane": "holdfast.model",
     "Policy": "holdfast.engine.retention",
     "Restored": "holdfast.engine.restore",
-    "Snapshot": "holdfast.model",
+    "SnapshotInfo": "holdfast.model",
     "Status": "holdfast.engine.workspace",
     "TenantVault": "holdfast.engine.vault",
     "Verified": "holdfast.engine.verify",

@@ -15,7 +15,7 @@ from holdfast.engine.vault import Holdfast, TenantVault
 from holdfast.engine.verify import Verified
 from holdfast.engine.workspace import Status, Workspace
 from holdfast.errors import HoldfastError
-from holdfast.model import Kind, Plane, Snapshot
+from holdfast.model import Kind, Plane, SnapshotInfo
 from holdfast.wiring import open_vault as open  # noqa: A004 - holdfast.open reads like open
 
 __all__ = [
@@ -37,7 +37,7 @@ __all__ = [
     "Plane",
     "Policy",
     "Restored",
-    "Snapshot",
+    "SnapshotInfo",
     "Status",
     "TenantVault",
     "Verified",

@@ -39,7 +39,7 @@ def main() -> int:
     return 0
 
 
-def _work(agent: holdfast.Namespace) -> holdfast.Snapshot:
+def _work(agent: holdfast.Namespace) -> holdfast.SnapshotInfo:
     _step("The agent works")
     count = agent.files.write_many(
         (f"reports/2026/{n % 12 + 1:02}/case-{n:04}.md", f"# Case {n}\n\nAll is well.\n")
@@ -71,7 +71,7 @@ def _look(agent: holdfast.Namespace) -> None:
         _say(f"      config.yaml  {line}")
 
 
-def _go_back(agent: holdfast.Namespace, good: holdfast.Snapshot) -> holdfast.Snapshot:
+def _go_back(agent: holdfast.Namespace, good: holdfast.SnapshotInfo) -> holdfast.SnapshotInfo:
     _step("One call brings it back")
     done, took = _timed(lambda: agent.restore(good))
     _claim(f"restored and proven ({took})", holds=done.verified and done.root == good.root)
@@ -82,7 +82,7 @@ def _go_back(agent: holdfast.Namespace, good: holdfast.Snapshot) -> holdfast.Sna
 
 
 def _change_your_mind(
-    agent: holdfast.Namespace, good: holdfast.Snapshot, mess: holdfast.Snapshot
+    agent: holdfast.Namespace, good: holdfast.SnapshotInfo, mess: holdfast.SnapshotInfo
 ) -> None:
     _step("Going back can be taken back")
     undone, took = _timed(agent.undo)

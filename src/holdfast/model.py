@@ -146,7 +146,7 @@ class Tenant:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
+class SnapshotInfo:
     """A point on a timeline."""
 
     id: SnapshotId

@@ -22,7 +22,7 @@ from holdfast import errors
 from holdfast.engine.coverage import Coverage, coverage_of
 from holdfast.engine.diff import Changes
 from holdfast.engine.workspace import Workspace
-from holdfast.model import Snapshot
+from holdfast.model import SnapshotInfo
 
 IS_ROOT = os.geteuid() == 0
 SECOND = 1_000_000_000
@@ -145,7 +145,7 @@ class Project:
             (self.tree / other).parent.mkdir(parents=True, exist_ok=True)
             os.link(self.tree / first, self.tree / other)
 
-    def read(self, snapshot: Snapshot, path: str) -> bytes:
+    def read(self, snapshot: SnapshotInfo, path: str) -> bytes:
         return self.workspace.namespace.at(snapshot).files.read(path)
 
 
@@ -822,7 +822,7 @@ def test_a_path_in_a_folder_that_is_something_else_now(project: Project) -> None
 # What is not captured
 
 
-def coverage(snapshot: Snapshot) -> Coverage:
+def coverage(snapshot: SnapshotInfo) -> Coverage:
     found = coverage_of(snapshot)
     assert found is not None
     return found

@@ -31,7 +31,7 @@ from holdfast.engine.advance import Folded, Mark, Move, advance
 from holdfast.engine.coverage import coverage_of
 from holdfast.engine.workspace import Workspace
 from holdfast.entries import Directory, Entry, Inline, InlineTwin, Link, encode_entry
-from holdfast.model import EMPTY_MAP, Kind, Size, Snapshot
+from holdfast.model import EMPTY_MAP, Kind, Size, SnapshotInfo
 from holdfast.packs import ObjectKind
 from holdfast.tree import apply
 from holdfast.workspace import reading
@@ -100,7 +100,7 @@ class Place:
     def assert_untouched(self) -> None:
         assert states(self.outside) == self.before, "something outside was touched"
 
-    def assert_no_leak(self, snapshot: Snapshot) -> dict[str, str]:
+    def assert_no_leak(self, snapshot: SnapshotInfo) -> dict[str, str]:
         """Returns what a snapshot holds, by kind; none of it is from outside."""
         at = self.workspace.namespace.at(snapshot).files
         found = {file.path: file.kind for file in at.list(recursive=True)}
@@ -278,7 +278,7 @@ def test_a_swap_before_any_system_call_of_a_scan_leaks_nothing(place: Place, swa
 # Somebody swaps names while we write
 
 
-def two_states(place: Place) -> tuple[Snapshot, Snapshot]:
+def two_states(place: Place) -> tuple[SnapshotInfo, SnapshotInfo]:
     for name in ("d/f0", "d/f1", "d/e/f0", "gone/f0"):
         put(place.tree / name, b"one")
     one = place.workspace.snapshot()
@@ -338,7 +338,7 @@ def test_a_file_that_changes_before_any_system_call_of_a_restore_is_not_lost(
     one, other = two_states(place)
     there, namespace = place.tree / victim, place.workspace.namespace
 
-    def holds(snapshot: Snapshot, content: bytes) -> bool:
+    def holds(snapshot: SnapshotInfo, content: bytes) -> bool:
         files = namespace.at(snapshot).files
         return (
             files.exists(victim)
@@ -498,7 +498,7 @@ def test_an_archive_that_was_imported_comes_out_as_it_went_in(place: Place) -> N
     place.assert_untouched()
 
 
-def plant(place: Place, entries: dict[bytes, Entry]) -> Snapshot:
+def plant(place: Place, entries: dict[bytes, Entry]) -> SnapshotInfo:
     """Puts a snapshot on the timeline that no use case would make."""
     handle = place.workspace.namespace._handle  # pyright: ignore[reportPrivateUsage] - no door leads there
     handle.ensure()

@@ -29,7 +29,7 @@ from holdfast.ids import (
     TenantId,
     object_id_of,
 )
-from holdfast.model import EMPTY_ROOT, Head, Kind, Placement, Plane, Size, Snapshot, Tenant
+from holdfast.model import EMPTY_ROOT, Head, Kind, Placement, Plane, Size, SnapshotInfo, Tenant
 from holdfast.testing.faults import PowerCut
 
 NOW = datetime(2025, 3, 1, 12, 30, 15, 123457, tzinfo=UTC)
@@ -136,8 +136,8 @@ def head_of(tenant: TenantId, name: str) -> Head:
     )
 
 
-def snapshot_of(namespace: NamespaceId, number: int, name: str = "") -> Snapshot:
-    return Snapshot(
+def snapshot_of(namespace: NamespaceId, number: int, name: str = "") -> SnapshotInfo:
+    return SnapshotInfo(
         id=SnapshotId(name or f"snap-{number:04}"),
         namespace_id=namespace,
         number=number,
@@ -758,7 +758,7 @@ def test_looking_for_no_keys_finds_none(catalog: Catalog, namespace: NamespaceId
 
 def test_a_snapshot_keeps_every_field(catalog: Catalog, namespace: NamespaceId) -> None:
     bare = snapshot_of(namespace, 1)
-    full = Snapshot(
+    full = SnapshotInfo(
         id=SnapshotId("snap-full"),
         namespace_id=namespace,
         number=2,
@@ -832,7 +832,7 @@ def test_a_timeline_is_read_in_pages_from_the_newest(
             transaction.add_snapshot(snapshot)
         transaction.delete_snapshot(namespace, wanted[3].id, now=NOW)
     wanted[3] = replace(wanted[3], deleted_at=NOW)
-    found, before = list[Snapshot](), None
+    found, before = list[SnapshotInfo](), None
     with catalog.read() as transaction:
         while page := transaction.timeline(namespace, before=before, most=4):
             assert len(page) <= 4

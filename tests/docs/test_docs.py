@@ -349,7 +349,7 @@ CLASSES: dict[str, tuple[type, set[str]]] = {
     "Moment": (holdfast.Moment, {"snapshot", "files", "store"}),
     "Files": (Files, set()),
     "Store": (Store, set()),
-    "Snapshot": (holdfast.Snapshot, set()),
+    "SnapshotInfo": (holdfast.SnapshotInfo, set()),
     "Size": (Size, set()),
     "Changes": (Changes, set()),
     "Change": (Change, set()),

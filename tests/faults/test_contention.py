@@ -32,7 +32,7 @@ from holdfast.engine.limits import Limits
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import HeadMoved, MergeConflict
-from holdfast.model import Kind, Snapshot
+from holdfast.model import Kind, SnapshotInfo
 from holdfast.testing.faults import find_litter
 
 LIMITS = Limits(inline_bytes=4096, free_floor_bytes=0)
@@ -99,7 +99,7 @@ def test_no_work_is_lost_among_writers_that_restore_each_others_snapshots(
         timeline = shared.timeline()
         by_id = {snapshot.id: snapshot for snapshot in timeline}
         # Every write is on the timeline: in a snapshot of its own, or in one for safety.
-        seen: dict[str, Snapshot] = {}
+        seen: dict[str, SnapshotInfo] = {}
         for snapshot in timeline:
             for info in shared.at(snapshot).files.list(recursive=True):
                 seen.setdefault(info.path, snapshot)

@@ -40,7 +40,7 @@ from holdfast.engine.workspace import Workspace
 from holdfast.entries import Blob, Directory, Inline, Link, twin_of
 from holdfast.errors import Damaged, DriftFound, StorageFull, Unavailable
 from holdfast.ids import IdMaker
-from holdfast.model import Plane, Snapshot
+from holdfast.model import Plane, SnapshotInfo
 from holdfast.testing.faults import (
     Fuse,
     FusedBlobStore,
@@ -205,7 +205,7 @@ class ReluctantCatalog(FusedCatalog):
                 vars(transaction)["add_snapshot"] = self._refuse
             yield transaction
 
-    def _refuse(self, _snapshot: Snapshot) -> None:
+    def _refuse(self, _snapshot: SnapshotInfo) -> None:
         raise Unavailable("not today")
 
 
@@ -275,7 +275,7 @@ def picture(tree: Path) -> Picture:
 _SHOWN: dict[bytes, Picture] = {}
 
 
-def shown(context: Context, at: Snapshot | None = None) -> Picture:
+def shown(context: Context, at: SnapshotInfo | None = None) -> Picture:
     """Returns all that the catalog says of the directory: now, or at a snapshot."""
     if at is None:
         return _show(context, None)
@@ -285,7 +285,7 @@ def shown(context: Context, at: Snapshot | None = None) -> Picture:
     return _SHOWN[at.root]
 
 
-def _show(context: Context, at: Snapshot | None) -> Picture:
+def _show(context: Context, at: SnapshotInfo | None) -> Picture:
     with context.catalog.read() as transaction:
         tenant = transaction.find_tenant("default")
         assert tenant is not None
@@ -395,7 +395,7 @@ def restore_one(work: Workspace) -> object:
     return work.restore(labelled(work, "one"))
 
 
-def labelled(work: Workspace, label: str) -> Snapshot:
+def labelled(work: Workspace, label: str) -> SnapshotInfo:
     return next(s for s in work.namespace.timeline() if s.label == label)
 
 

@@ -27,7 +27,7 @@ from hypothesis.stateful import (
 )
 
 import holdfast
-from holdfast import Kind, Limits, Namespace, Plane, Policy, Snapshot, TenantVault
+from holdfast import Kind, Limits, Namespace, Plane, Policy, SnapshotInfo, TenantVault
 from holdfast.engine.diff import Changes
 from holdfast.engine.files import FileInfo, FilesReader
 from holdfast.engine.restore import Restored
@@ -330,7 +330,7 @@ def shown(changes: Changes) -> list[Difference]:
 class Row:
     """A snapshot as the model remembers it."""
 
-    snapshot: Snapshot
+    snapshot: SnapshotInfo
     state: State
     own_expiry: datetime | None = None
     deleted_at: datetime | None = None
@@ -575,7 +575,7 @@ class VaultMachine(RuleBasedStateMachine):
         world.state = after.copy()
         return world.rows[kept[0].id] if kept else None, world.rows[mark.id]
 
-    def remember(self, world: World, snapshot: Snapshot, state: State) -> None:
+    def remember(self, world: World, snapshot: SnapshotInfo, state: State) -> None:
         assert snapshot.created_at == self.now
         assert snapshot.size == state.size()
         assert self.roots.setdefault(state.key(), snapshot.root) == snapshot.root

@@ -25,7 +25,7 @@ from hypothesis.stateful import (
 )
 
 import holdfast
-from holdfast.model import Snapshot
+from holdfast.model import SnapshotInfo
 
 NAMES = ["a", "b", "c", "é"]
 PATHS = [f"{x}{y}{z}" for x in NAMES for y in ("", "/a", "/b", "/c") for z in ("", "/a", "/b")]
@@ -90,7 +90,7 @@ class Directory(RuleBasedStateMachine):
         self.tree.mkdir()
         self.vault = holdfast.open(self.folder / "vault")
         self.workspace = self.vault.workspace(self.tree)
-        self.taken: list[tuple[Snapshot, Tree]] = []
+        self.taken: list[tuple[SnapshotInfo, Tree]] = []
         self.back: list[Tree] = []
         self.forth: list[Tree] = []
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Change, Changes, Coverage, Omission, Plane, Restored, Snapshot, Status
+from holdfast import Change, Changes, Coverage, Omission, Plane, Restored, SnapshotInfo, Status
 from holdfast.cli import app, main
 from holdfast.cli.commands import COMMANDS, GROUPS, is_there
 from holdfast.cli.console import Console
@@ -35,7 +35,7 @@ EVIL = "evil\x1b[2J\n\u202egpj.exe"
 CONTROLS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]")
 
 
-def a_snapshot(**more: Any) -> Snapshot:
+def a_snapshot(**more: Any) -> SnapshotInfo:
     usual: dict[str, Any] = {
         "id": SnapshotId("snap-aaaabbbbccccdddd"),
         "namespace_id": NamespaceId(1),
@@ -47,7 +47,7 @@ def a_snapshot(**more: Any) -> Snapshot:
         "size": Size(2, 2048),
     }
     coverage = Coverage(captured=2, captured_bytes=2048)
-    return Snapshot(**{**usual, "detail": coverage.to_detail(), **more})
+    return SnapshotInfo(**{**usual, "detail": coverage.to_detail(), **more})
 
 
 def a_change(name: str, word: str = "changed") -> Change:
@@ -66,12 +66,12 @@ def a_change(name: str, word: str = "changed") -> Change:
 @dataclass
 class FakeNamespace:
     name: str = "project"
-    snapshots: list[Snapshot] = field(default_factory=lambda: [a_snapshot()])
+    snapshots: list[SnapshotInfo] = field(default_factory=lambda: [a_snapshot()])
 
-    def timeline(self, *, limit: int | None = None) -> list[Snapshot]:
+    def timeline(self, *, limit: int | None = None) -> list[SnapshotInfo]:
         return self.snapshots[:limit]
 
-    def get_snapshot(self, name: str) -> Snapshot:
+    def get_snapshot(self, name: str) -> SnapshotInfo:
         if name == "gone":
             raise SnapshotNotFound(name)
         return self.snapshots[0]
@@ -79,13 +79,13 @@ class FakeNamespace:
     def diff(self, _old: object, _new: object) -> Changes:
         return Changes([a_change("a.txt")])
 
-    def pin(self, name: str) -> Snapshot:
+    def pin(self, name: str) -> SnapshotInfo:
         return replace(self.get_snapshot(name), pinned=True)
 
-    def unpin(self, name: str) -> Snapshot:
+    def unpin(self, name: str) -> SnapshotInfo:
         return replace(self.get_snapshot(name), expires_at=NOW)
 
-    def forget(self, *, dry_run: bool, **_: object) -> list[Snapshot]:
+    def forget(self, *, dry_run: bool, **_: object) -> list[SnapshotInfo]:
         return self.snapshots if dry_run else []
 
 
@@ -112,7 +112,7 @@ class FakeWorkspace:
     def is_dirty(self) -> bool:
         return len(self.changes) > 0
 
-    def snapshot(self, label: str | None = None, **more: Any) -> Snapshot:
+    def snapshot(self, label: str | None = None, **more: Any) -> SnapshotInfo:
         self._called("snapshot", label=label, **more)
         more.pop("progress")("files", 1, 2)
         pinned = more.pop("pin", False)

@@ -45,7 +45,7 @@ from holdfast.ids import (
     TenantId,
     object_id_of,
 )
-from holdfast.model import Head, Kind, Plane, Size, Snapshot
+from holdfast.model import Head, Kind, Plane, Size, SnapshotInfo
 from holdfast.packs import ObjectKind
 from holdfast.tree import Node, build, decode_node
 
@@ -466,7 +466,7 @@ NOW = datetime(2026, 6, 30, 12, tzinfo=UTC)
 LIMITS = Limits()
 
 
-def snapshot(number: int, *, days: float, **fields: Any) -> Snapshot:
+def snapshot(number: int, *, days: float, **fields: Any) -> SnapshotInfo:
     taken = NOW - timedelta(days=days)
     values: dict[str, Any] = {
         "id": SnapshotId(f"snap-{number}"),
@@ -479,10 +479,10 @@ def snapshot(number: int, *, days: float, **fields: Any) -> Snapshot:
         "size": Size(),
         "expires_at": taken + LIMITS.retention,
     }
-    return Snapshot(**values | fields)
+    return SnapshotInfo(**values | fields)
 
 
-def gone(timeline: list[Snapshot], policy: Policy | None = None, **head: Any) -> list[int]:
+def gone(timeline: list[SnapshotInfo], policy: Policy | None = None, **head: Any) -> list[int]:
     """Returns the numbers of what would be forgotten."""
     values: dict[str, Any] = {
         "namespace_id": NamespaceId(1),
@@ -502,7 +502,7 @@ def gone(timeline: list[Snapshot], policy: Policy | None = None, **head: Any) ->
     return [one.number for one in found]
 
 
-def daily(count: int) -> list[Snapshot]:
+def daily(count: int) -> list[SnapshotInfo]:
     return [snapshot(count - day, days=day, expires_at=None) for day in range(count)]
 
 
@@ -521,7 +521,7 @@ def test_pins_and_what_the_head_needs_never_go() -> None:
 
 
 def test_a_deleted_snapshot_stays_for_the_grace_period() -> None:
-    def deleted(number: int, days: float, **fields: Any) -> Snapshot:
+    def deleted(number: int, days: float, **fields: Any) -> SnapshotInfo:
         return snapshot(number, days=8, deleted_at=NOW - timedelta(days=days), **fields)
 
     newest = snapshot(9, days=0)

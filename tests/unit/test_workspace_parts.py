@@ -15,7 +15,7 @@ from holdfast import errors
 from holdfast.engine.coverage import LISTED, Coverage, coverage_of, summarise
 from holdfast.entries import Directory, Entry, Inline, InlineTwin, Link
 from holdfast.ids import NamespaceId, ObjectId, SnapshotId
-from holdfast.model import Kind, Size, Snapshot
+from holdfast.model import Kind, Size, SnapshotInfo
 from holdfast.workspace import guard
 from holdfast.workspace.descent import Descent, open_folder, open_root
 from holdfast.workspace.ignoring import Rules
@@ -277,9 +277,9 @@ def test_file_systems_without_files_are_skipped_and_others_are_not(tmp_path: Pat
 # Coverage
 
 
-def snapshot_with(coverage: Coverage) -> Snapshot:
+def snapshot_with(coverage: Coverage) -> SnapshotInfo:
     detail = json.loads(json.dumps(coverage.to_detail()))
-    return Snapshot(
+    return SnapshotInfo(
         id=SnapshotId("snap-1"),
         namespace_id=NamespaceId(1),
         number=1,

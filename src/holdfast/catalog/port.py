@@ -27,7 +27,7 @@ from typing import Protocol
 
 from holdfast.errors import Damaged
 from holdfast.ids import NamespaceId, ObjectId, PackId, PackName, SnapshotId, TenantId
-from holdfast.model import Head, Placement, Plane, Size, Snapshot, Tenant
+from holdfast.model import Head, Placement, Plane, Size, SnapshotInfo, Tenant
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,21 +143,23 @@ class Transaction(Protocol):
         ...
 
     # Snapshots
-    def add_snapshot(self, snapshot: Snapshot) -> None: ...
+    def add_snapshot(self, snapshot: SnapshotInfo) -> None: ...
     def find_snapshot(
         self, namespace_id: NamespaceId, snapshot_id: SnapshotId
-    ) -> Snapshot | None: ...
-    def find_snapshots_by_prefix(self, namespace_id: NamespaceId, prefix: str) -> list[Snapshot]:
+    ) -> SnapshotInfo | None: ...
+    def find_snapshots_by_prefix(
+        self, namespace_id: NamespaceId, prefix: str
+    ) -> list[SnapshotInfo]:
         """Returns two at the most: enough to know whether the prefix is unique."""
         ...
 
     def timeline(
         self, namespace_id: NamespaceId, *, before: int | None, most: int
-    ) -> list[Snapshot]:
+    ) -> list[SnapshotInfo]:
         """Returns snapshots numbered below `before`, newest first, also deleted ones."""
         ...
 
-    def iter_snapshots(self, tenant_id: TenantId) -> list[Snapshot]:
+    def iter_snapshots(self, tenant_id: TenantId) -> list[SnapshotInfo]:
         """Returns every snapshot of every namespace, also deleted ones."""
         ...
 

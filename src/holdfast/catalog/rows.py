@@ -13,7 +13,7 @@ from typing import Any, Final
 from holdfast.catalog.port import Located, ObjectRow, PackRow
 from holdfast.errors import Damaged
 from holdfast.ids import NamespaceId, ObjectId, PackId, PackName, SnapshotId, TenantId
-from holdfast.model import Head, Kind, Placement, Plane, Size, Snapshot, Tenant
+from holdfast.model import Head, Kind, Placement, Plane, Size, SnapshotInfo, Tenant
 
 Row = Sequence[Any]
 """What a driver returns for one row."""
@@ -102,10 +102,10 @@ def to_redo(redo: Sequence[SnapshotId]) -> str:
     return json.dumps(list(redo))
 
 
-def to_snapshot(row: Row) -> Snapshot:
+def to_snapshot(row: Row) -> SnapshotInfo:
     """Returns the snapshot of a row."""
     try:
-        return Snapshot(
+        return SnapshotInfo(
             id=SnapshotId(row[0]),
             namespace_id=NamespaceId(row[1]),
             number=row[2],
@@ -129,7 +129,7 @@ def to_snapshot(row: Row) -> Snapshot:
         raise _damaged("snapshot", exc) from exc
 
 
-def from_snapshot(snapshot: Snapshot) -> dict[str, object]:
+def from_snapshot(snapshot: SnapshotInfo) -> dict[str, object]:
     """Returns the parameters that store a new snapshot."""
     return {
         "id": snapshot.id,

@@ -15,7 +15,7 @@ from holdfast.catalog.port import Located, ObjectRow, PackRow, PendingRow
 from holdfast.catalog.rows import Row, to_us
 from holdfast.errors import HoldfastError, Unavailable
 from holdfast.ids import NamespaceId, ObjectId, PackId, PackName, SnapshotId, TenantId
-from holdfast.model import Head, Placement, Plane, Size, Snapshot, Tenant
+from holdfast.model import Head, Placement, Plane, Size, SnapshotInfo, Tenant
 
 NO_LIMIT: Final = 2**62
 """More rows than any table has: 'all of them' in a query that takes a limit."""
@@ -222,14 +222,18 @@ class SqlTransaction:
 
     # Snapshots
 
-    def add_snapshot(self, snapshot: Snapshot) -> None:
+    def add_snapshot(self, snapshot: SnapshotInfo) -> None:
         self._db.run("add_snapshot", **rows.from_snapshot(snapshot))
 
-    def find_snapshot(self, namespace_id: NamespaceId, snapshot_id: SnapshotId) -> Snapshot | None:
+    def find_snapshot(
+        self, namespace_id: NamespaceId, snapshot_id: SnapshotId
+    ) -> SnapshotInfo | None:
         row = self._db.one("find_snapshot", namespace_id=namespace_id, id=snapshot_id)
         return None if row is None else rows.to_snapshot(row)
 
-    def find_snapshots_by_prefix(self, namespace_id: NamespaceId, prefix: str) -> list[Snapshot]:
+    def find_snapshots_by_prefix(
+        self, namespace_id: NamespaceId, prefix: str
+    ) -> list[SnapshotInfo]:
         # Ids are printable ASCII, so every id that begins with the prefix sorts below
         # prefix + DEL. No pattern: then nothing in a prefix has to be escaped.
         found = self._db.all(
@@ -242,7 +246,7 @@ class SqlTransaction:
 
     def timeline(
         self, namespace_id: NamespaceId, *, before: int | None, most: int
-    ) -> list[Snapshot]:
+    ) -> list[SnapshotInfo]:
         found = self._db.all(
             "timeline",
             namespace_id=namespace_id,
@@ -251,7 +255,7 @@ class SqlTransaction:
         )
         return [rows.to_snapshot(row) for row in found]
 
-    def iter_snapshots(self, tenant_id: TenantId) -> list[Snapshot]:
+    def iter_snapshots(self, tenant_id: TenantId) -> list[SnapshotInfo]:
         found = self._db.all("iter_snapshots", tenant_id=tenant_id)
         return [rows.to_snapshot(row) for row in found]
 

@@ -10,7 +10,7 @@ from datetime import datetime
 import holdfast
 
 
-def snapshot_view(snapshot: "holdfast.Snapshot") -> dict[str, object]:
+def snapshot_view(snapshot: "holdfast.SnapshotInfo") -> dict[str, object]:
     """Returns a snapshot as a JSON object."""
     return {
         "snapshot_id": snapshot.id,
@@ -50,7 +50,7 @@ def change_view(change: "holdfast.Change") -> dict[str, object]:
     }
 
 
-def find_coverage(snapshot: "holdfast.Snapshot") -> "holdfast.Coverage | None":
+def find_coverage(snapshot: "holdfast.SnapshotInfo") -> "holdfast.Coverage | None":
     """Returns what a snapshot of a directory captured and left out; None for another kind."""
     from holdfast.engine.coverage import coverage_of  # noqa: PLC0415 - a help text needs no engine
 

@@ -71,7 +71,7 @@ def short(snapshot_id: str) -> str:
     return shown(snapshot_id[:SHORT_ID])
 
 
-def titled(snapshot: "holdfast.Snapshot") -> str:
+def titled(snapshot: "holdfast.SnapshotInfo") -> str:
     """Returns a snapshot by its id and label."""
     label = f' "{shown(snapshot.label)}"' if snapshot.label else ""
     return short(snapshot.id) + label

@@ -35,7 +35,7 @@ from holdfast.errors import (
     SnapshotNotFound,
 )
 from holdfast.ids import NamespaceId, ObjectId, SnapshotId
-from holdfast.model import EMPTY_ROOT, Head, Kind, Plane, Root, Size, Snapshot
+from holdfast.model import EMPTY_ROOT, Head, Kind, Plane, Root, Size, SnapshotInfo
 from holdfast.packs import ObjectKind
 from holdfast.tree import Edit, apply
 
@@ -121,7 +121,9 @@ class Move:
 Plan = Callable[[Transaction, Folded], Move]
 
 
-def advance(handle: Handle, plan: Plan, *, expected: SnapshotId | None = None) -> list[Snapshot]:
+def advance(
+    handle: Handle, plan: Plan, *, expected: SnapshotId | None = None
+) -> list[SnapshotInfo]:
     """Carries a plan out and returns the snapshots it appended.
 
     With `expected`, raises `HeadMoved` if the head no longer shows that snapshot. Raises
@@ -226,7 +228,7 @@ def size_of(edits: Sequence[Edit]) -> Size:
     return Size(entries, total)
 
 
-def _try(handle: Handle, plan: Plan, expected: SnapshotId | None) -> list[Snapshot] | None:
+def _try(handle: Handle, plan: Plan, expected: SnapshotId | None) -> list[SnapshotInfo] | None:
     context = handle.context
     with Stage(context, handle.tenant_id) as stage:
         with context.catalog.read() as transaction:
@@ -264,7 +266,7 @@ def _hold_on(transaction: Transaction, handle: Handle, folded: Folded) -> None:
     folded.stage.reuse(needed)
 
 
-def _under_lock(handle: Handle, plan: Plan, expected: SnapshotId | None) -> list[Snapshot]:
+def _under_lock(handle: Handle, plan: Plan, expected: SnapshotId | None) -> list[SnapshotInfo]:
     context = handle.context
     with Stage(context, handle.tenant_id) as stage, context.catalog.write() as transaction:
         head = handle.lock(transaction)
@@ -306,14 +308,16 @@ def _follow(
     return replace(move, marks=[*move.marks[:-1], amended])
 
 
-def _commit(transaction: Transaction, handle: Handle, folded: Folded, move: Move) -> list[Snapshot]:
+def _commit(
+    transaction: Transaction, handle: Handle, folded: Folded, move: Move
+) -> list[SnapshotInfo]:
     head = folded.head
     for snapshot_id in move.needs:
         # What is still on the timeline is out of the collector's reach, whatever its age.
         if transaction.find_snapshot(head.namespace_id, snapshot_id) is None:
             raise SnapshotNotFound(snapshot_id)
     folded.stage.record(transaction)
-    done: list[Snapshot] = []
+    done: list[SnapshotInfo] = []
     for mark in move.marks:
         number = head.generation + len(done) + 1
         snapshot = to_snapshot(handle, head.namespace_id, mark, number=number)
@@ -337,10 +341,12 @@ def _commit(transaction: Transaction, handle: Handle, folded: Folded, move: Move
     return [dated(handle.context, head, snapshot) for snapshot in done]
 
 
-def to_snapshot(handle: Handle, namespace_id: NamespaceId, mark: Mark, *, number: int) -> Snapshot:
+def to_snapshot(
+    handle: Handle, namespace_id: NamespaceId, mark: Mark, *, number: int
+) -> SnapshotInfo:
     """Returns the snapshot row of a mark."""
     now = handle.context.clock()
-    return Snapshot(
+    return SnapshotInfo(
         id=mark.id,
         namespace_id=namespace_id,
         number=number,

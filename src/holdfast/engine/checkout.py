@@ -13,7 +13,7 @@ from holdfast.engine.retrieval import MapGoal, Retrieval, Weighing, check_entry
 from holdfast.engine.stage import StagedObjects
 from holdfast.entries import decode_entry
 from holdfast.errors import Damaged, PathExists, Unavailable
-from holdfast.model import Plane, Root, Snapshot
+from holdfast.model import Plane, Root, SnapshotInfo
 from holdfast.tree import build, iterate
 from holdfast.workspace.descent import open_target
 from holdfast.workspace.ignoring import Rules
@@ -25,7 +25,9 @@ from holdfast.workspace.writing import Writer
 LITTER = b".holdfast-checkout"
 
 
-def checkout(handle: Handle, snapshot: Snapshot, target: Path, *, progress: Progress) -> Restored:
+def checkout(
+    handle: Handle, snapshot: SnapshotInfo, target: Path, *, progress: Progress
+) -> Restored:
     """Writes a snapshot's files into a directory, and proves what it wrote.
 
     Raises `PathExists` if something is there. A failure leaves what was written so far.

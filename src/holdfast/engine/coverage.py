@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from holdfast.engine.paths import to_bytes, to_text
-from holdfast.model import Snapshot
+from holdfast.model import SnapshotInfo
 from holdfast.workspace.scan import Omitted
 
 LISTED: Final = 1000
@@ -85,7 +85,7 @@ def summarise(omitted: Omissions, *, captured: int, captured_bytes: int) -> Cove
     )
 
 
-def coverage_of(snapshot: Snapshot) -> Coverage | None:
+def coverage_of(snapshot: SnapshotInfo) -> Coverage | None:
     """Returns what a snapshot of a directory covers; None for one that is not of a directory."""
     found: dict[str, Any] | None = snapshot.detail.get("coverage")
     if found is None:

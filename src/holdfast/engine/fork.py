@@ -11,10 +11,10 @@ from holdfast.catalog.port import Transaction
 from holdfast.engine.advance import Folded, Mark, Move, Note, advance, safety, to_snapshot
 from holdfast.engine.handle import Handle
 from holdfast.errors import NamespaceExists
-from holdfast.model import Head, Kind, Snapshot
+from holdfast.model import Head, Kind, SnapshotInfo
 
 
-def fork(handle: Handle, new: Handle, *, at: Snapshot | None = None) -> None:
+def fork(handle: Handle, new: Handle, *, at: SnapshotInfo | None = None) -> None:
     """Forks a namespace at a snapshot, or as it stands."""
 
     def plan(transaction: Transaction, folded: Folded) -> Move:

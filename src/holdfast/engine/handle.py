@@ -18,7 +18,7 @@ from holdfast.errors import (
     SnapshotNotFound,
 )
 from holdfast.ids import NamespaceId, SnapshotId, TenantId
-from holdfast.model import EMPTY_ROOT, Head, Size, Snapshot
+from holdfast.model import EMPTY_ROOT, Head, Size, SnapshotInfo
 
 MAX_NAME_CHARS = 128
 
@@ -92,7 +92,7 @@ class Handle:
 
     def get_snapshot(
         self, transaction: Transaction, head: Head, snapshot_id: SnapshotId
-    ) -> Snapshot:
+    ) -> SnapshotInfo:
         """Returns a snapshot that can be used; raises if it is unknown, deleted or expired."""
         snapshot = transaction.find_snapshot(head.namespace_id, snapshot_id)
         if snapshot is None or snapshot.deleted_at is not None:
@@ -103,7 +103,7 @@ class Handle:
 
 
 @contextmanager
-def looking_at(handle: Handle, snapshot: Snapshot) -> Generator[None]:
+def looking_at(handle: Handle, snapshot: SnapshotInfo) -> Generator[None]:
     """Makes what looks like damage `SnapshotNotFound`, if the snapshot went while it was used.
 
     Once it is off the timeline, the collector takes what it alone has held.
@@ -116,7 +116,7 @@ def looking_at(handle: Handle, snapshot: Snapshot) -> Generator[None]:
         raise
 
 
-def expiry_of(context: Context, head: Head, snapshot: Snapshot) -> datetime | None:
+def expiry_of(context: Context, head: Head, snapshot: SnapshotInfo) -> datetime | None:
     """Returns when a snapshot's time is over; None if age does not decide.
 
     A pin keeps it, then its own term counts, then the namespace's policy, then the default.
@@ -130,13 +130,13 @@ def expiry_of(context: Context, head: Head, snapshot: Snapshot) -> datetime | No
     return snapshot.created_at + context.limits.retention
 
 
-def is_expired(context: Context, head: Head, snapshot: Snapshot) -> bool:
+def is_expired(context: Context, head: Head, snapshot: SnapshotInfo) -> bool:
     """Says whether a snapshot's time is over."""
     expiry = expiry_of(context, head, snapshot)
     return expiry is not None and expiry <= context.clock()
 
 
-def dated(context: Context, head: Head, snapshot: Snapshot) -> Snapshot:
+def dated(context: Context, head: Head, snapshot: SnapshotInfo) -> SnapshotInfo:
     """Returns a snapshot as users see it, with the instant at which its time is over."""
     return replace(snapshot, expires_at=expiry_of(context, head, snapshot))
 

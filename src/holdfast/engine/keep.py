@@ -19,7 +19,7 @@ from holdfast.engine.limits import check_quota
 from holdfast.engine.stage import Stage, Withdrawn
 from holdfast.errors import Busy, ObjectMissing, PackMissing
 from holdfast.ids import ObjectId
-from holdfast.model import Head, Kind, Plane, Size, Snapshot
+from holdfast.model import Head, Kind, Plane, Size, SnapshotInfo
 from holdfast.packs import ObjectKind
 from holdfast.tree import apply
 
@@ -42,7 +42,7 @@ def keep(
     including: frozenset[bytes] = frozenset(),
     litter: re.Pattern[bytes] | None = None,
     progress: Progress,
-) -> tuple[Snapshot | None, Captured]:
+) -> tuple[SnapshotInfo | None, Captured]:
     """Takes a snapshot of the directory; with `only_if_changed`, None if nothing differs.
 
     `keeps_redo` leaves the way forward open: the snapshot is taken on the way to a redo.

@@ -9,17 +9,17 @@ from typing import Protocol
 
 from holdfast.catalog.port import Transaction
 from holdfast.ids import NamespaceId, ObjectId, SnapshotId
-from holdfast.model import Head, Snapshot
+from holdfast.model import Head, SnapshotInfo
 
 
 class Snapshots(Protocol):
     """Snapshots of one namespace, to look up."""
 
-    def find(self, snapshot_id: SnapshotId) -> Snapshot | None:
+    def find(self, snapshot_id: SnapshotId) -> SnapshotInfo | None:
         """Returns a snapshot, or None."""
         ...
 
-    def find_below(self, number: int) -> Snapshot | None:
+    def find_below(self, number: int) -> SnapshotInfo | None:
         """Returns the newest snapshot with a smaller number, or None."""
         ...
 
@@ -31,11 +31,11 @@ class Stored:
         self._transaction = transaction
         self._namespace_id = namespace_id
 
-    def find(self, snapshot_id: SnapshotId) -> Snapshot | None:
+    def find(self, snapshot_id: SnapshotId) -> SnapshotInfo | None:
         """Returns a snapshot, or None."""
         return self._transaction.find_snapshot(self._namespace_id, snapshot_id)
 
-    def find_below(self, number: int) -> Snapshot | None:
+    def find_below(self, number: int) -> SnapshotInfo | None:
         """Returns the newest snapshot with a smaller number, or None."""
         rows = self._transaction.timeline(self._namespace_id, before=number, most=1)
         return rows[0] if rows else None
@@ -44,20 +44,20 @@ class Stored:
 class Timeline:
     """Snapshots of a whole timeline that was read already, newest first."""
 
-    def __init__(self, timeline: Sequence[Snapshot]) -> None:
+    def __init__(self, timeline: Sequence[SnapshotInfo]) -> None:
         self._timeline = timeline
         self._by_id = {snapshot.id: snapshot for snapshot in timeline}
 
-    def find(self, snapshot_id: SnapshotId) -> Snapshot | None:
+    def find(self, snapshot_id: SnapshotId) -> SnapshotInfo | None:
         """Returns a snapshot, or None."""
         return self._by_id.get(snapshot_id)
 
-    def find_below(self, number: int) -> Snapshot | None:
+    def find_below(self, number: int) -> SnapshotInfo | None:
         """Returns the newest snapshot with a smaller number, or None."""
         return next((s for s in self._timeline if s.number < number), None)
 
 
-def previous(snapshots: Snapshots, snapshot: Snapshot) -> Snapshot | None:
+def previous(snapshots: Snapshots, snapshot: SnapshotInfo) -> SnapshotInfo | None:
     """Returns the snapshot before this one."""
     if snapshot.parent is None:
         return None
@@ -66,7 +66,7 @@ def previous(snapshots: Snapshots, snapshot: Snapshot) -> Snapshot | None:
 
 def before(
     head: Head, root: ObjectId, snapshots: Snapshots, *, origin: SnapshotId | None = None
-) -> Iterator[Snapshot]:
+) -> Iterator[SnapshotInfo]:
     """Yields the snapshots that an undo from this root may go to, nearest first.
 
     With `origin`, as if the head stood on that one, with nothing pending.

@@ -21,7 +21,7 @@ from holdfast.engine.stage import Withdrawn
 from holdfast.entries import decode_entry
 from holdfast.errors import InvalidValue, MergeConflict
 from holdfast.ids import ObjectId
-from holdfast.model import Head, Kind, Plane, Size, Snapshot
+from holdfast.model import Head, Kind, Plane, Size, SnapshotInfo
 from holdfast.packs import ObjectKind
 from holdfast.tree import Conflict, NodeSource, apply, merge
 
@@ -40,7 +40,7 @@ class MergedRoot:
 class MergeResult:
     """What a merge did: its snapshot on our timeline, and what changed for us."""
 
-    snapshot: Snapshot
+    snapshot: SnapshotInfo
     changes: Changes
 
 

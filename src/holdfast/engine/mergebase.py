@@ -11,7 +11,7 @@ from holdfast.catalog.port import Transaction
 from holdfast.engine.lineage import Stored, previous
 from holdfast.errors import InvalidValue
 from holdfast.ids import ObjectId
-from holdfast.model import Head, Kind, Snapshot
+from holdfast.model import Head, Kind, SnapshotInfo
 
 MERGED_ROOT: Final = "their_root"
 """In a merge's detail: the root of the other side that was merged. It is kept as long."""
@@ -35,13 +35,13 @@ def common_root(transaction: Transaction, ours: Head, theirs: Head) -> ObjectId:
     return merged_root(last) or fork.fork_root
 
 
-def merged_root(snapshot: Snapshot) -> ObjectId | None:
+def merged_root(snapshot: SnapshotInfo) -> ObjectId | None:
     """Returns the root of the other side that a merge brought in; None if it is no merge."""
     text = snapshot.detail.get(MERGED_ROOT)
     return ObjectId(bytes.fromhex(text)) if isinstance(text, str) else None
 
 
-def _last_merge(transaction: Transaction, head: Head, other: Head) -> Snapshot | None:
+def _last_merge(transaction: Transaction, head: Head, other: Head) -> SnapshotInfo | None:
     """Returns the last merge of the other side that the state of a head contains."""
     snapshots = Stored(transaction, head.namespace_id)
     at = None if head.position is None else snapshots.find(head.position)

@@ -21,7 +21,7 @@ from holdfast.engine.restore import Restored
 from holdfast.engine.stage import StagedObjects
 from holdfast.errors import DriftFound, HoldfastError
 from holdfast.ids import ObjectId, SnapshotId
-from holdfast.model import Kind, Plane, Snapshot
+from holdfast.model import Kind, Plane, SnapshotInfo
 
 T = TypeVar("T")
 
@@ -49,7 +49,7 @@ class Mover:
         """Returns the objects of the vault."""
         return StagedObjects({}, self.handle.objects)
 
-    def files_of(self, snapshot: Snapshot) -> ObjectId:
+    def files_of(self, snapshot: SnapshotInfo) -> ObjectId:
         """Returns the files map of a snapshot."""
         return self.handle.objects.get_root(snapshot.root).plane(Plane.FILES)
 
@@ -102,7 +102,7 @@ class Mover:
         keeps_redo: bool = False,
         including: frozenset[bytes] = frozenset(),
         litter: re.Pattern[bytes] | None = None,
-    ) -> Snapshot | None:
+    ) -> SnapshotInfo | None:
         """Takes a snapshot of what is in the directory and in none; None if all of it is."""
         taken, _ = keep(
             self.handle,

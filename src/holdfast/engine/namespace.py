@@ -26,16 +26,16 @@ from holdfast.engine.storeplane import Store, StoreReader
 from holdfast.engine.view import View
 from holdfast.errors import InvalidValue, shorten
 from holdfast.ids import SnapshotId
-from holdfast.model import Plane, Root, Size, Snapshot
+from holdfast.model import Plane, Root, Size, SnapshotInfo
 
-SnapshotLike = Snapshot | str
+SnapshotLike = SnapshotInfo | str
 """A snapshot, its id, a unique beginning of the id, `latest`, `@` or `@-n`."""
 
 
 class Moment:
     """A namespace as one snapshot shows it, to read."""
 
-    def __init__(self, handle: Handle, snapshot: Snapshot) -> None:
+    def __init__(self, handle: Handle, snapshot: SnapshotInfo) -> None:
         self.snapshot = snapshot
         self.files = FilesReader(_opened_at(handle, snapshot, Plane.FILES))
         self.store = StoreReader(_opened_at(handle, snapshot, Plane.STORE))
@@ -70,7 +70,7 @@ class Namespace:
         pin: bool = False,
         expires_in: timedelta | None = None,
         expected: SnapshotLike | None = None,
-    ) -> Snapshot:
+    ) -> SnapshotInfo:
         """Captures everything as it is now, in one atomic step.
 
         With `expected`, only if the head still shows that snapshot; else raises `HeadMoved`.
@@ -86,13 +86,15 @@ class Namespace:
         )
         return snapshots.take(self._handle, note, expected=self._id(expected))
 
-    def timeline(self, *, limit: int | None = None, before: int | None = None) -> list[Snapshot]:
+    def timeline(
+        self, *, limit: int | None = None, before: int | None = None
+    ) -> list[SnapshotInfo]:
         """Returns the snapshots, newest first; `before` continues below a `number`."""
         return snapshots.timeline(self._handle, limit=limit, before=before)
 
-    def get_snapshot(self, snapshot: SnapshotLike) -> Snapshot:
+    def get_snapshot(self, snapshot: SnapshotLike) -> SnapshotInfo:
         """Returns one snapshot as it is on the timeline now."""
-        name = snapshot.id if isinstance(snapshot, Snapshot) else snapshot
+        name = snapshot.id if isinstance(snapshot, SnapshotInfo) else snapshot
         return snapshots.find(self._handle, name)
 
     def at(self, snapshot: SnapshotLike) -> Moment:
@@ -219,15 +221,15 @@ class Namespace:
 
     # Keeping and forgetting
 
-    def pin(self, snapshot: SnapshotLike) -> Snapshot:
+    def pin(self, snapshot: SnapshotLike) -> SnapshotInfo:
         """Keeps a snapshot until it is unpinned."""
         return snapshots.pin(self._handle, self.get_snapshot(snapshot).id, pinned=True)
 
-    def unpin(self, snapshot: SnapshotLike) -> Snapshot:
+    def unpin(self, snapshot: SnapshotLike) -> SnapshotInfo:
         """Lets a snapshot expire again, a full term from now."""
         return snapshots.pin(self._handle, self.get_snapshot(snapshot).id, pinned=False)
 
-    def set_label(self, snapshot: SnapshotLike, label: str | None) -> Snapshot:
+    def set_label(self, snapshot: SnapshotLike, label: str | None) -> SnapshotInfo:
         """Gives a snapshot another label."""
         return snapshots.set_label(self._handle, self.get_snapshot(snapshot).id, label)
 
@@ -235,7 +237,7 @@ class Namespace:
         """Takes a snapshot off the timeline; `recover_snapshot` brings it back for a while."""
         snapshots.delete(self._handle, self.get_snapshot(snapshot).id)
 
-    def recover_snapshot(self, snapshot_id: str) -> Snapshot:
+    def recover_snapshot(self, snapshot_id: str) -> SnapshotInfo:
         """Brings a deleted snapshot back during the grace period."""
         return snapshots.recover(self._handle, SnapshotId(snapshot_id))
 
@@ -247,7 +249,7 @@ class Namespace:
         retention.set_policy(self._handle, policy)
         return policy
 
-    def forget(self, *, policy: Policy | None = None, dry_run: bool = False) -> list[Snapshot]:
+    def forget(self, *, policy: Policy | None = None, dry_run: bool = False) -> list[SnapshotInfo]:
         """Takes expired snapshots, and those that the policy does not keep, off the timeline."""
         return retention.forget(self._handle, policy=policy, dry_run=dry_run)
 
@@ -322,7 +324,7 @@ class Namespace:
 
     def _id(self, snapshot: SnapshotLike | None) -> SnapshotId | None:
         # A snapshot at hand is compared by its id: it may be past its time and still the head's.
-        if snapshot is None or isinstance(snapshot, Snapshot):
+        if snapshot is None or isinstance(snapshot, SnapshotInfo):
             return None if snapshot is None else snapshot.id
         return self.get_snapshot(snapshot).id
 
@@ -351,7 +353,7 @@ def _opened_head(handle: Handle, plane: Plane) -> Opened:
     return opened
 
 
-def _opened_at(handle: Handle, snapshot: Snapshot, plane: Plane) -> Opened:
+def _opened_at(handle: Handle, snapshot: SnapshotInfo, plane: Plane) -> Opened:
     @contextmanager
     def opened() -> Generator[View]:
         with looking_at(handle, snapshot), handle.context.catalog.read() as transaction:

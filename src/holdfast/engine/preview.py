@@ -14,13 +14,13 @@ from holdfast.engine.mover import Mover
 from holdfast.engine.paths import PathLike, to_bytes
 from holdfast.engine.restore import Restored, path_filter
 from holdfast.engine.retrieval import MapGoal
-from holdfast.model import Snapshot
+from holdfast.model import SnapshotInfo
 from holdfast.workspace.ignoring import IGNORE_FILE, Rules
 from holdfast.workspace.steps import Step
 
 
 def preview(
-    mover: Mover, target: Snapshot, *, paths: Sequence[PathLike] | None, limit: int | None
+    mover: Mover, target: SnapshotInfo, *, paths: Sequence[PathLike] | None, limit: int | None
 ) -> Restored:
     """Returns what a restore would answer."""
     directory = mover.directory
@@ -38,7 +38,7 @@ def preview(
     return replace(seen, changes=seen.changes.without(spared).first(limit))
 
 
-def failed_in(target: Snapshot) -> frozenset[bytes]:
+def failed_in(target: SnapshotInfo) -> frozenset[bytes]:
     """Returns what a snapshot could not capture: bringing it back must leave that alone."""
     coverage = coverage_of(target)
     failed = () if coverage is None else coverage.failed
@@ -46,7 +46,7 @@ def failed_in(target: Snapshot) -> frozenset[bytes]:
 
 
 def _dry_run(
-    mover: Mover, follower: Follower, target: Snapshot, paths: Sequence[PathLike] | None
+    mover: Mover, follower: Follower, target: SnapshotInfo, paths: Sequence[PathLike] | None
 ) -> Restored:
     handle = mover.attached(follower)
     return restoring.restore(handle, target, paths=paths, dry_run=True, limit=None)

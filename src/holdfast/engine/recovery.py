@@ -23,7 +23,7 @@ from holdfast.engine.paths import ancestors
 from holdfast.entries import Blob, Directory, Inline, Link
 from holdfast.errors import NotFound
 from holdfast.ids import SnapshotId
-from holdfast.model import Snapshot
+from holdfast.model import SnapshotInfo
 from holdfast.workspace.journal import (
     SETTLED_S,
     Record,
@@ -70,7 +70,7 @@ def _take_back(mover: Mover, record: Record) -> str | None:
     return f"An interrupted restore was taken back.{left}"
 
 
-def _before(mover: Mover, record: Record) -> Snapshot | None:
+def _before(mover: Mover, record: Record) -> SnapshotInfo | None:
     """Returns what the directory was before the restore that the journal tells of.
 
     None if the head no longer stands there, nor on what an earlier recovery has found.
@@ -114,7 +114,7 @@ def _look_again(mover: Mover, record: Record) -> str | None:
     return f"A power cut had damaged {len(lost)} files; they were put right."
 
 
-def _good(mover: Mover, record: Record) -> tuple[Snapshot, Callable[[Change], bool]]:
+def _good(mover: Mover, record: Record) -> tuple[SnapshotInfo, Callable[[Change], bool]]:
     """Returns what the directory was, and a test for steps that a power cut took back.
 
     Those concern what the restore changed, and are no later than it: an old file or none, a

@@ -25,7 +25,7 @@ from holdfast.engine.stage import Stage
 from holdfast.entries import Blob
 from holdfast.errors import Damaged, InvalidValue, ObjectMissing, PackDamaged
 from holdfast.ids import ObjectId, SnapshotId
-from holdfast.model import EMPTY_MAP, Kind, Plane, Root, Size, Snapshot
+from holdfast.model import EMPTY_MAP, Kind, Plane, Root, Size, SnapshotInfo
 from holdfast.packs import ObjectKind
 from holdfast.tree import apply, diff
 
@@ -39,7 +39,7 @@ class Restored:
 
     target: SnapshotId
     """The snapshot that was brought back."""
-    snapshot: Snapshot | None
+    snapshot: SnapshotInfo | None
     """The new snapshot on the timeline; None after a dry run."""
     safety_id: SnapshotId | None
     """The snapshot that keeps what was pending; None if nothing was."""
@@ -55,7 +55,7 @@ class Restored:
 
 def restore(
     handle: Handle,
-    target: Snapshot,
+    target: SnapshotInfo,
     *,
     planes: Sequence[Plane] | None = None,
     paths: Sequence[PathLike] | None = None,
@@ -121,7 +121,7 @@ def _shown(attached: Attached, folded: Folded) -> Folded:
     return replace(folded, root=root, root_id=root_id, size=folded.size + more, is_dirty=True)
 
 
-def prove(handle: Handle, snapshot: Snapshot) -> bool:
+def prove(handle: Handle, snapshot: SnapshotInfo) -> bool:
     """Reads back what was committed, past every cache, and says whether it is what was meant.
 
     The row on the timeline, the head, the root object and the top of each map: all of them are
@@ -171,7 +171,7 @@ def check_selection(planes: Sequence[Plane] | None, paths: Sequence[PathLike] | 
 
 def _aim(
     folded: Folded,
-    target: Snapshot,
+    target: SnapshotInfo,
     planes: Sequence[Plane],
     selects: Callable[[bytes], bool] | None,
     limit: int | None,
@@ -247,10 +247,10 @@ def _detail(planes: Sequence[Plane] | None, paths: Sequence[PathLike] | None) ->
 
 
 def _answer(
-    target: Snapshot,
+    target: SnapshotInfo,
     root: ObjectId,
     changes: Changes,
-    snapshot: Snapshot | None,
+    snapshot: SnapshotInfo | None,
     safety_id: SnapshotId | None,
     *,
     verified: bool,

@@ -16,7 +16,7 @@ from holdfast.engine.handle import Handle, is_expired
 from holdfast.engine.lineage import Timeline, before
 from holdfast.errors import InvalidValue
 from holdfast.ids import SnapshotId
-from holdfast.model import Head, Snapshot
+from holdfast.model import Head, SnapshotInfo
 
 MAX_KEPT: Final = 2**31
 
@@ -58,7 +58,7 @@ def get_policy(head: Head) -> Policy:
 
 def forget(
     handle: Handle, *, policy: Policy | None = None, dry_run: bool = False
-) -> list[Snapshot]:
+) -> list[SnapshotInfo]:
     """Takes off the timeline what has expired or what the policy does not keep.
 
     Returns those snapshots, newest first. Their bytes come back with the next collection.
@@ -80,8 +80,8 @@ def forget(
 
 
 def choose(
-    handle: Handle, head: Head, timeline: Sequence[Snapshot], policy: Policy
-) -> list[Snapshot]:
+    handle: Handle, head: Head, timeline: Sequence[SnapshotInfo], policy: Policy
+) -> list[SnapshotInfo]:
     """Returns the snapshots that may go; `timeline` is newest first."""
     now, grace = handle.context.clock(), handle.context.limits.grace
     needed = _needed(head, timeline)
@@ -92,7 +92,7 @@ def choose(
     ]
     kept = _kept(live, policy) if policy.is_set else None
 
-    def may_go(snapshot: Snapshot) -> bool:
+    def may_go(snapshot: SnapshotInfo) -> bool:
         if snapshot.id in needed:
             return False
         if snapshot.deleted_at is not None:
@@ -107,7 +107,7 @@ def choose(
     return [snapshot for snapshot in timeline if may_go(snapshot)]
 
 
-def _needed(head: Head, timeline: Sequence[Snapshot]) -> set[SnapshotId]:
+def _needed(head: Head, timeline: Sequence[SnapshotInfo]) -> set[SnapshotId]:
     """Returns what the head needs: its newest snapshot, its position, one step back and redo."""
     newest = [timeline[0].id] if timeline else []
     position = [head.position] if head.position else []
@@ -115,14 +115,14 @@ def _needed(head: Head, timeline: Sequence[Snapshot]) -> set[SnapshotId]:
     return {*newest, *position, *([back.id] if back else []), *head.redo}
 
 
-def _kept(timeline: Sequence[Snapshot], policy: Policy) -> set[SnapshotId]:
+def _kept(timeline: Sequence[SnapshotInfo], policy: Policy) -> set[SnapshotId]:
     kept = {snapshot.id for snapshot in timeline[: policy.keep_last]}
     kept |= _newest_of_each(timeline, _day, policy.keep_daily)
     return kept | _newest_of_each(timeline, _week, policy.keep_weekly)
 
 
 def _newest_of_each(
-    timeline: Iterable[Snapshot], period: Callable[[datetime], tuple[int, int]], most: int
+    timeline: Iterable[SnapshotInfo], period: Callable[[datetime], tuple[int, int]], most: int
 ) -> set[SnapshotId]:
     newest: dict[tuple[int, int], SnapshotId] = {}
     for snapshot in timeline:

@@ -14,10 +14,10 @@ from holdfast.engine.limits import check_limit
 from holdfast.engine.lineage import Stored, previous
 from holdfast.errors import Conflict, SnapshotNotFound
 from holdfast.ids import SnapshotId
-from holdfast.model import Head, Kind, Snapshot
+from holdfast.model import Head, Kind, SnapshotInfo
 
 
-def take(handle: Handle, note: Note, *, expected: SnapshotId | None = None) -> Snapshot:
+def take(handle: Handle, note: Note, *, expected: SnapshotId | None = None) -> SnapshotInfo:
     """Takes a snapshot of all planes; makes the namespace if it is not there yet."""
     snapshot_id = handle.context.ids.snapshot()
 
@@ -39,7 +39,7 @@ def take(handle: Handle, note: Note, *, expected: SnapshotId | None = None) -> S
     return advance(handle, plan, expected=expected)[0]
 
 
-def find(handle: Handle, name: str) -> Snapshot:
+def find(handle: Handle, name: str) -> SnapshotInfo:
     """Returns a snapshot by its id, a unique beginning of it, `latest`, `@` or `@-n`.
 
     `latest` is the newest on the timeline; `@` is the one whose state the head shows, `@-n`
@@ -71,7 +71,7 @@ def find(handle: Handle, name: str) -> Snapshot:
 
 def timeline(
     handle: Handle, *, limit: int | None = None, before: int | None = None
-) -> list[Snapshot]:
+) -> list[SnapshotInfo]:
     """Returns the usable snapshots, newest first; `before` continues below a number."""
     check_limit(limit)
     with handle.context.catalog.read() as transaction:
@@ -81,7 +81,7 @@ def timeline(
         return list(islice(_iter_usable(handle, transaction, head, before), limit))
 
 
-def pin(handle: Handle, snapshot_id: SnapshotId, *, pinned: bool) -> Snapshot:
+def pin(handle: Handle, snapshot_id: SnapshotId, *, pinned: bool) -> SnapshotInfo:
     """Keeps a snapshot out of retention's reach, or lets it in again with a full term."""
     context = handle.context
     with context.catalog.write() as transaction:
@@ -94,7 +94,7 @@ def pin(handle: Handle, snapshot_id: SnapshotId, *, pinned: bool) -> Snapshot:
         return handle.get_snapshot(transaction, head, snapshot_id)
 
 
-def set_label(handle: Handle, snapshot_id: SnapshotId, label: str | None) -> Snapshot:
+def set_label(handle: Handle, snapshot_id: SnapshotId, label: str | None) -> SnapshotInfo:
     """Gives a snapshot another label, or none."""
     check_text("label", label, max_chars=MAX_LABEL_CHARS)
     with handle.context.catalog.write() as transaction:
@@ -112,7 +112,7 @@ def delete(handle: Handle, snapshot_id: SnapshotId) -> None:
         transaction.delete_snapshot(head.namespace_id, snapshot_id, now=handle.context.clock())
 
 
-def recover(handle: Handle, snapshot_id: SnapshotId) -> Snapshot:
+def recover(handle: Handle, snapshot_id: SnapshotId) -> SnapshotInfo:
     """Brings a deleted snapshot back, if the grace period has not ended."""
     with handle.context.catalog.write() as transaction:
         head = handle.lock(transaction)
@@ -121,7 +121,7 @@ def recover(handle: Handle, snapshot_id: SnapshotId) -> Snapshot:
         return handle.get_snapshot(transaction, head, snapshot_id)
 
 
-def _newest(handle: Handle, transaction: Transaction, head: Head, name: str) -> Snapshot:
+def _newest(handle: Handle, transaction: Transaction, head: Head, name: str) -> SnapshotInfo:
     for snapshot in _iter_usable(handle, transaction, head):
         return snapshot
     raise SnapshotNotFound(name)
@@ -129,7 +129,7 @@ def _newest(handle: Handle, transaction: Transaction, head: Head, name: str) -> 
 
 def _iter_usable(
     handle: Handle, transaction: Transaction, head: Head, before: int | None = None
-) -> Iterator[Snapshot]:
+) -> Iterator[SnapshotInfo]:
     """Yields the usable snapshots, newest first; pages grow as more are asked for."""
     most = 16
     while page := transaction.timeline(head.namespace_id, before=before, most=most):
@@ -139,7 +139,7 @@ def _iter_usable(
         before, most = page[-1].number, min(most * 4, 1024)
 
 
-def _nth_before(handle: Handle, transaction: Transaction, name: str, steps: int) -> Snapshot:
+def _nth_before(handle: Handle, transaction: Transaction, name: str, steps: int) -> SnapshotInfo:
     head = handle.get_head(transaction)
     stored = Stored(transaction, head.namespace_id)
     at = None if head.position is None else stored.find(head.position)

@@ -15,7 +15,7 @@ from holdfast.engine.merge import merge_roots
 from holdfast.engine.restore import SHOWN, Restored, check_present, prove
 from holdfast.errors import NothingToUndo
 from holdfast.ids import ObjectId, SnapshotId
-from holdfast.model import Kind, Snapshot
+from holdfast.model import Kind, SnapshotInfo
 
 
 def undo(handle: Handle, *, note: Note | None = None, origin: SnapshotId | None = None) -> Restored:
@@ -72,7 +72,7 @@ def redo(handle: Handle, *, note: Note | None = None) -> Restored:
     return _done(handle, advance(handle, plan), shown[0])
 
 
-def revert(handle: Handle, operation: Snapshot, *, note: Note | None = None) -> Restored:
+def revert(handle: Handle, operation: SnapshotInfo, *, note: Note | None = None) -> Restored:
     """Takes out what one operation changed, and keeps what came after it."""
     shown: list[Changes] = []
 
@@ -111,7 +111,7 @@ def _marks(
     folded: Folded,
     *,
     kind: Kind,
-    target: Snapshot,
+    target: SnapshotInfo,
     note: Note | None,
 ) -> list[Mark]:
     return replacing(
@@ -127,7 +127,7 @@ def _marks(
     )
 
 
-def _done(handle: Handle, done: list[Snapshot], changes: Changes) -> Restored:
+def _done(handle: Handle, done: list[SnapshotInfo], changes: Changes) -> Restored:
     last = done[-1]
     return Restored(
         target=last.target or last.id,

@@ -26,7 +26,7 @@ from holdfast.errors import (
     Unavailable,
 )
 from holdfast.ids import NamespaceId
-from holdfast.model import Head, Snapshot, Tenant
+from holdfast.model import Head, SnapshotInfo, Tenant
 from holdfast.workspace.guard import check_directory, find_home
 
 DEFAULT_TENANT = "default"
@@ -128,9 +128,9 @@ class TenantVault:
                 raise NamespaceNotFound(name)
         return Namespace(handle)
 
-    def forget(self) -> list[Snapshot]:
+    def forget(self) -> list[SnapshotInfo]:
         """Applies every namespace's retention, and purges what outlived its grace period."""
-        gone: list[Snapshot] = []
+        gone: list[SnapshotInfo] = []
         now, grace = self._context.clock(), self._context.limits.grace
         for head in self._heads():
             if head.deleted_at is None:

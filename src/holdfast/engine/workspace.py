@@ -40,7 +40,7 @@ from holdfast.engine.preview import failed_in, preview
 from holdfast.engine.recovery import recover
 from holdfast.engine.restore import SHOWN, Restored, folded_head
 from holdfast.errors import DriftFound, InvalidValue
-from holdfast.model import Snapshot
+from holdfast.model import SnapshotInfo
 
 Drift = Literal["capture", "refuse"]
 """What to do with what is in the directory and in no snapshot: take one first, or refuse."""
@@ -52,7 +52,7 @@ class Status:
 
     path: Path
     namespace: str
-    head: Snapshot | None
+    head: SnapshotInfo | None
     """The snapshot that the timeline stands on."""
     changes: Changes
     coverage: Coverage
@@ -94,7 +94,7 @@ class Workspace:
         pin: bool = False,
         expires_in: timedelta | None = None,
         progress: Progress = no_progress,
-    ) -> Snapshot:
+    ) -> SnapshotInfo:
         """Captures the directory as it is now, and the namespace's other planes with it."""
         note = Note(
             label=label,
@@ -113,7 +113,7 @@ class Workspace:
 
     def snapshot_if_changed(
         self, label: str | None = None, *, reason: str | None = None, actor: str | None = None
-    ) -> Snapshot | None:
+    ) -> SnapshotInfo | None:
         """Captures the directory if it differs from what the timeline stands on."""
         note = Note(label=label, reason=reason, actor=actor)
         with self._exclusive():

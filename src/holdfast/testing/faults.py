@@ -36,7 +36,7 @@ from holdfast.engine.vault import Holdfast
 from holdfast.engine.view import View
 from holdfast.entries import Blob, Entry, Inline, decode_entry
 from holdfast.ids import ObjectId, SnapshotId
-from holdfast.model import Head, Plane, Snapshot
+from holdfast.model import Head, Plane, SnapshotInfo
 
 Counts = Callable[[str], bool]
 """Says of a step's name whether a power cut may come there."""
@@ -380,7 +380,7 @@ def observe(context: Context) -> Observed:
     }
 
 
-def contents(context: Context, head: Head, *, at: Snapshot | None = None) -> Contents:
+def contents(context: Context, head: Head, *, at: SnapshotInfo | None = None) -> Contents:
     """Returns every entry and every byte that a head shows, or one of its snapshots."""
     found: Contents = {}
     with context.catalog.read() as transaction:
@@ -426,7 +426,7 @@ def _observe_head(head: Head, names: dict[SnapshotId, str]) -> dict[str, Any]:
     }
 
 
-def _observe_snapshot(snapshot: Snapshot, names: dict[SnapshotId, str]) -> dict[str, Any]:
+def _observe_snapshot(snapshot: SnapshotInfo, names: dict[SnapshotId, str]) -> dict[str, Any]:
     return {
         "number": snapshot.number,
         "kind": snapshot.kind,

@@ -37,7 +37,7 @@ class _Usage:
     pack_bytes: int
     catalog_bytes: int
     stored_bytes: int
-    snapshots: "Sequence[holdfast.Snapshot]"
+    snapshots: "Sequence[holdfast.SnapshotInfo]"
     largest: "Sequence[holdfast.FileInfo]"
 
 

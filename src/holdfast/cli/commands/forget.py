@@ -56,7 +56,9 @@ def run(arguments: Namespace, console: Console) -> int:
     return DONE
 
 
-def _lines(console: Console, gone: Sequence["holdfast.Snapshot"], *, is_dry: bool) -> Iterator[str]:
+def _lines(
+    console: Console, gone: Sequence["holdfast.SnapshotInfo"], *, is_dry: bool
+) -> Iterator[str]:
     if console.is_quiet and not is_dry:
         return
     verb = "Would forget" if is_dry else "Forgot"

@@ -89,7 +89,7 @@ def _check_before(directory: str) -> None:
 
 def _first_snapshot(
     console: Console, workspace: "holdfast.Workspace"
-) -> "holdfast.Snapshot | None":
+) -> "holdfast.SnapshotInfo | None":
     """Takes the first snapshot; None if the directory was attached before and has one."""
     if workspace.namespace.timeline(limit=1):
         return None
@@ -100,7 +100,7 @@ def _first_snapshot(
 def _lines(
     console: Console,
     workspace: "holdfast.Workspace",
-    first: "holdfast.Snapshot | None",
+    first: "holdfast.SnapshotInfo | None",
     location: str,
 ) -> Iterator[str]:
     name = shown(workspace.namespace.name)

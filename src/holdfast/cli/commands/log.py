@@ -64,7 +64,7 @@ def _position(namespace: "holdfast.Namespace") -> str | None:
 
 
 def _lines(
-    console: Console, timeline: Sequence["holdfast.Snapshot"], position: str | None
+    console: Console, timeline: Sequence["holdfast.SnapshotInfo"], position: str | None
 ) -> Iterator[str]:
     if not timeline:
         yield "No snapshot yet."

@@ -43,8 +43,8 @@ class _Outcome:
     """What a task did."""
 
     exit_code: int
-    before: "holdfast.Snapshot"
-    after: "holdfast.Snapshot"
+    before: "holdfast.SnapshotInfo"
+    after: "holdfast.SnapshotInfo"
     rolled_back: "holdfast.Restored | None"
 
 
@@ -110,7 +110,7 @@ def _perform(
 
 def _keep_before(
     workspace: "holdfast.Workspace", console: Console, label: str, task_id: str
-) -> "holdfast.Snapshot":
+) -> "holdfast.SnapshotInfo":
     """Returns the snapshot that holds the directory as it is; takes it if there is none."""
     if not workspace.is_dirty() and workspace.namespace.timeline(limit=1):
         return workspace.namespace.get_snapshot("@")

@@ -45,7 +45,7 @@ def run(arguments: Namespace, console: Console) -> int:
 
 
 def _changes(
-    workspace: "holdfast.Workspace", snapshot: "holdfast.Snapshot"
+    workspace: "holdfast.Workspace", snapshot: "holdfast.SnapshotInfo"
 ) -> "holdfast.Changes | None":
     """Returns what the snapshot changed; None for the first, or if the one before is gone."""
     if snapshot.parent is None:
@@ -58,7 +58,7 @@ def _changes(
 
 def _lines(
     console: Console,
-    snapshot: "holdfast.Snapshot",
+    snapshot: "holdfast.SnapshotInfo",
     coverage: "holdfast.Coverage | None",
     changes: "holdfast.Changes | None",
 ) -> Iterator[str]:
@@ -76,7 +76,7 @@ def _lines(
     yield from words.change_lines(console, changes)
 
 
-def _fields(snapshot: "holdfast.Snapshot") -> Iterator[tuple[str, str | None]]:
+def _fields(snapshot: "holdfast.SnapshotInfo") -> Iterator[tuple[str, str | None]]:
     yield "label", snapshot.label
     yield "reason", snapshot.reason
     yield "actor", snapshot.actor

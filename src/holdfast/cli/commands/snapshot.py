@@ -42,7 +42,7 @@ def run(arguments: Namespace, console: Console) -> int:
     return PARTIAL if snapshot.is_partial else DONE
 
 
-def _lines(console: Console, snapshot: "holdfast.Snapshot") -> Iterator[str]:
+def _lines(console: Console, snapshot: "holdfast.SnapshotInfo") -> Iterator[str]:
     pinned = ", pinned" if snapshot.pinned else ""
     yield f"Snapshot {words.titled(snapshot)}{pinned}"
     coverage = find_coverage(snapshot)

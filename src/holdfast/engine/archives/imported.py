@@ -4,14 +4,14 @@ from dataclasses import dataclass
 
 from holdfast.engine.archives.manifest import Manifest
 from holdfast.ids import SnapshotId
-from holdfast.model import Snapshot
+from holdfast.model import SnapshotInfo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
     """What an import did."""
 
-    snapshot: Snapshot
+    snapshot: SnapshotInfo
     """The new snapshot on the timeline."""
     safety_id: SnapshotId | None
     """The snapshot that keeps what was there before; None if an older one does."""

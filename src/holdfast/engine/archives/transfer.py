@@ -48,7 +48,7 @@ from holdfast.entries import (
 )
 from holdfast.errors import Busy, Damaged, Incompatible, UnsafeArchive
 from holdfast.ids import ObjectId
-from holdfast.model import Head, Kind, Plane, Root, Size, Snapshot
+from holdfast.model import Head, Kind, Plane, Root, Size, SnapshotInfo
 from holdfast.packs import ObjectKind
 from holdfast.tree import build, count, iterate
 
@@ -57,7 +57,7 @@ def export(
     handle: Handle,
     target: FileName,
     *,
-    snapshot: Snapshot | None = None,
+    snapshot: SnapshotInfo | None = None,
     progress: Progress = no_progress,
 ) -> int:
     """Writes a snapshot, or what is there now, to a tar file; returns its number of entries.
@@ -104,7 +104,7 @@ def import_(handle: Handle, source: FileName, *, progress: Progress = no_progres
 
 @contextmanager
 def _moment(
-    handle: Handle, snapshot: Snapshot | None
+    handle: Handle, snapshot: SnapshotInfo | None
 ) -> Generator[tuple[Objects | StagedObjects, ObjectId]]:
     """Opens a snapshot, or the head with what is pending, as it is at one moment."""
     if snapshot is None:
@@ -132,7 +132,9 @@ def _measure(handle: Handle, source: Objects | StagedObjects, root: Root) -> Siz
     return Size(entries, total)
 
 
-def _describe(handle: Handle, snapshot: Snapshot | None, root_id: ObjectId, size: Size) -> Manifest:
+def _describe(
+    handle: Handle, snapshot: SnapshotInfo | None, root_id: ObjectId, size: Size
+) -> Manifest:
     return Manifest(
         namespace=handle.name,
         snapshot=snapshot.id if snapshot else None,
@@ -208,7 +210,9 @@ def _check_quota(head: Head, size: Size) -> None:
     check_quota(head, Size(0, size.bytes - head.size.bytes))
 
 
-def _bring_in(handle: Handle, file: Source, found: Surveyed, progress: Progress) -> list[Snapshot]:
+def _bring_in(
+    handle: Handle, file: Source, found: Surveyed, progress: Progress
+) -> list[SnapshotInfo]:
     """Stores what was surveyed and moves the head to it; returns the snapshots that made."""
     attempts_left = ATTEMPTS
     while True:
@@ -267,7 +271,9 @@ def _to_entry(stage: Stage, file: Source, member: Member) -> Entry:
             return Directory(member.mode)
 
 
-def _advance(handle: Handle, stage: Stage, root_id: ObjectId, manifest: Manifest) -> list[Snapshot]:
+def _advance(
+    handle: Handle, stage: Stage, root_id: ObjectId, manifest: Manifest
+) -> list[SnapshotInfo]:
     """Moves the head to what is staged, which is named in the same transaction."""
 
     def plan(transaction: Transaction, folded: Folded) -> Move:
