@@ -1,7 +1,7 @@
-"""Compiles the stat check, `src/holdfast/workspace/_statcheck.c`, where a compiler is at hand.
+"""Compiles the two C sources of the package where a compiler is at hand.
 
-The library lies beside its module, in a wheel as in an editable install. Nothing depends on it:
-without a compiler, or if compiling fails, one line says so and the package is pure Python.
+What is compiled lies beside its source, in a wheel as in an editable install. Nothing depends on
+it: without a compiler, or if compiling fails, one line says so and Python does the same work.
 """
 
 import os
@@ -9,48 +9,69 @@ import shlex
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-FOLDER = "src/holdfast/workspace"
-FLAGS = ("-std=c11", "-O2", "-shared", "-fPIC", "-pthread")
+FLAGS = ("-std=c11", "-O2", "-shared", "-fPIC")
 
 
 class CannotCompile(Exception):
     """Says why in one line."""
 
 
+@dataclass(frozen=True)
+class Part:
+    """A source, what it becomes, and what does its work where it cannot be compiled."""
+
+    source: str
+    headers: str | None
+    """The folder of what it includes, if it does."""
+    target: Callable[[], str]
+    flags: Callable[[], tuple[str, ...]]
+    fallback: str
+
+
 class CustomBuildHook(BuildHookInterface[Any]):
-    """Adds the library to what is built, and its platform to the tag of a wheel."""
+    """Adds what was compiled to what is built, and its platform to the tag of a wheel."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Runs before hatchling collects the files; `version` is `standard` or `editable`."""
         if self.target_name != "wheel":
             return
-        try:
-            built = compile_library(Path(self.root, FOLDER))
-        except (CannotCompile, OSError) as problem:
-            self.app.display_warning(f"The stat check stays in Python: {problem}")
+        built = dict[Part, Path]()
+        for part in (STAT_CHECK, STORE_CORE):
+            try:
+                built[part] = compile_part(Path(self.root), part)
+            except (CannotCompile, OSError) as problem:
+                self.app.display_warning(f"{part.fallback}: {problem}")
+        if not built or version == "editable":
             return
-        if version != "editable":
-            build_data["artifacts"].append(f"/{FOLDER}/{built.name}")
-            build_data["pure_python"] = False
-            # Of a platform but of no interpreter: the library does not know Python.
+        for path in built.values():
+            build_data["artifacts"].append(f"/{path.relative_to(self.root)}")
+        build_data["pure_python"] = False
+        if STORE_CORE in built:
+            build_data["infer_tag"] = True
+        else:
+            # Of a platform but of no interpreter: the stat check does not know Python.
             platform = self.build_config.builder.get_best_matching_tag().split("-")[-1]
             build_data["tag"] = f"py3-none-{platform}"
 
 
-def compile_library(folder: Path) -> Path:
+def compile_part(root: Path, part: Part) -> Path:
     """Returns the library, compiled anew and put in place whole."""
-    source, target = folder / "_statcheck.c", folder / library_name()
-    digest = sha256(source.read_bytes()).hexdigest()
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".statcheck-") as work:
+    source = root / part.source
+    target = source.parent / part.target()
+    digest = digest_of(source, *sorted((root / part.headers).iterdir() if part.headers else ()))
+    with tempfile.TemporaryDirectory(dir=source.parent, prefix=".compiling-") as work:
         output = Path(work, target.name)
-        command = [*find_compiler(), *FLAGS, f'-DSOURCE_DIGEST="{digest}"']
+        command = [*find_compiler(), *FLAGS, *part.flags(), f'-DSOURCE_DIGEST="{digest}"']
         done = subprocess.run(  # noqa: S603 - the compiler that the person who builds has chosen
             [*command, "-o", str(output), str(source)],
             stdin=subprocess.DEVNULL,
@@ -66,6 +87,11 @@ def compile_library(folder: Path) -> Path:
     return target
 
 
+def digest_of(*sources: Path) -> str:
+    """Returns what tells a library that was compiled from other sources."""
+    return sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
+
+
 def find_compiler() -> list[str]:
     """Returns the command that compiles C: `$CC` if it is set, or the first one found."""
     chosen = os.environ.get("CC")
@@ -76,10 +102,42 @@ def find_compiler() -> list[str]:
     raise CannotCompile(f"there is no {chosen or 'C compiler'}")
 
 
-def library_name() -> str:
+def stat_check_name() -> str:
     """Returns what `holdfast.workspace.statcheck.library_name` returns; a test compares them."""
     if os.name != "posix":
         raise CannotCompile("this is not a POSIX system")
     machine = os.uname()
     bits = 64 if sys.maxsize > 2**32 else 32
     return f"_statcheck-{machine.sysname.lower()}-{machine.machine}-{bits}.so"
+
+
+def store_core_name() -> str:
+    """Returns the name under which this interpreter, and no other, imports the core."""
+    if sys.implementation.name != "cpython" or os.name != "posix":
+        raise CannotCompile("it is written for CPython on POSIX systems")
+    return f"_core{sysconfig.get_config_var('EXT_SUFFIX')}"
+
+
+def store_core_flags() -> tuple[str, ...]:
+    """Returns where Python's headers are, and what a linker needs to leave its symbols open."""
+    include = Path(sysconfig.get_path("include"))
+    if not (include / "Python.h").exists():
+        raise CannotCompile(f"there is no Python.h in {include}")
+    later = ("-undefined", "dynamic_lookup") if sys.platform == "darwin" else ()
+    return (f"-I{include}", *later)
+
+
+STAT_CHECK = Part(
+    source="src/holdfast/workspace/_statcheck.c",
+    headers=None,
+    target=stat_check_name,
+    flags=lambda: ("-pthread",),
+    fallback="The stat check stays in Python",
+)
+STORE_CORE = Part(
+    source="src/holdfast/store/_core.c",
+    headers="src/holdfast/store/headers",
+    target=store_core_name,
+    flags=store_core_flags,
+    fallback="The core of the store stays in Python",
+)

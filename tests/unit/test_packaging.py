@@ -1,9 +1,12 @@
 """What users get: exactly the promised names, and a wheel with every file they need."""
 
 import shutil
+import sys
+import sysconfig
 import tomllib
 import zipfile
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 from types import ModuleType
 
@@ -15,6 +18,7 @@ from holdfast.workspace.statcheck import library_name
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+CORE_NAME = f"_core{sysconfig.get_config_var('EXT_SUFFIX')}"
 COMPILER = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
 
 
@@ -59,7 +63,7 @@ def test_the_wheel_holds_every_file_of_the_package(wheel: zipfile.ZipFile) -> No
     }
     # Compiled for this machine, if it can be; never what another machine left in the tree.
     if COMPILER:
-        wanted.add(f"holdfast/workspace/{library_name()}")
+        wanted |= {f"holdfast/workspace/{library_name()}", f"holdfast/store/{CORE_NAME}"}
     shipped = {name for name in wheel.namelist() if name.startswith("holdfast/")}
     assert shipped == wanted
     assert "holdfast/py.typed" in shipped
@@ -67,12 +71,13 @@ def test_the_wheel_holds_every_file_of_the_package(wheel: zipfile.ZipFile) -> No
 
 
 @pytest.mark.skipif(not COMPILER, reason="no compiler at hand")
-def test_a_wheel_with_compiled_code_is_for_its_platform_and_every_python(
+def test_a_wheel_with_compiled_code_is_for_its_platform_and_its_python(
     wheel: zipfile.ZipFile,
 ) -> None:
     tags = wheel.read(f"holdfast-{PROJECT['version']}.dist-info/WHEEL").decode()
     assert "Root-Is-Purelib: false" in tags
-    assert "Tag: py3-none-" in tags
+    python = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    assert f"Tag: {python}-{python}" in tags
     assert "Tag: py3-none-any" not in tags
 
 
@@ -90,7 +95,8 @@ def test_without_a_compiler_the_wheel_is_pure(
         assert [name for name in archive.namelist() if name.endswith(".so")] == []
     said = "".join(capsys.readouterr())
     assert "The stat check stays in Python" in said
-    assert said.count("\n") == 1
+    assert "The core of the store stays in Python" in said
+    assert said.count("\n") == 2
 
 
 def test_the_wheel_carries_its_licence_and_version(wheel: zipfile.ZipFile) -> None:
@@ -99,3 +105,11 @@ def test_the_wheel_carries_its_licence_and_version(wheel: zipfile.ZipFile) -> No
     assert f"{info}/licenses/LICENSE" in names
     metadata = wheel.read(f"{info}/METADATA").decode()
     assert "License-Expression: Apache-2.0" in metadata
+
+
+def test_the_compiled_core_is_of_this_source() -> None:
+    core = pytest.importorskip("holdfast.store._core", reason="nothing was compiled")
+    folder = ROOT / "src/holdfast/store"
+    sources = [folder / "_core.c", *sorted((folder / "headers").iterdir())]
+    digest = sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
+    assert digest == core.DIGEST, "the source has changed since: run `make check` to compile it"
