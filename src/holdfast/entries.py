@@ -1,7 +1,8 @@
 """What a map holds for a key, and its bytes.
 
 An entry is one of: bytes kept in place (`Inline`), a list of chunks (`Blob`), a symbolic
-link (`Link`), a directory (`Directory`) or another map (`Submap`). A file with several names
+link (`Link`), a directory (`Directory`), another map (`Submap`) or a session (`Session`), whose
+state may be another map. A file with several names
 (hard links) has an entry under each, and each says which name is the first (`InlineTwin`,
 `BlobTwin`): who does not care sees an ordinary file. Encoding is canonical:
 equal entries have equal bytes, which is what makes equal maps have equal roots. The bytes
@@ -97,7 +98,31 @@ class BlobTwin(Blob, frozen=True, array_like=True, forbid_unknown_fields=True, t
     twin: bytes = b""
 
 
-Entry = Inline | Blob | Link | Directory | Submap | InlineTwin | BlobTwin
+class Session(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=7):
+    """A session: its state, how far its conversation has come, and what is known of it.
+
+    `state` is an entry of its own: the JSON text of all of it while that is short, else a map
+    from keys to entries with JSON text. `bytes` is the length of that text. The conversation is
+    the first `turns` turns of a branch.
+    """
+
+    state: bytes
+    bytes: int
+    branch: str
+    turns: int
+    agent_id: str
+    user_id: str | None
+    metadata: str
+    created_us: int
+    expires_us: int | None
+
+    @property
+    def size(self) -> int:
+        """The bytes of the state."""
+        return self.bytes
+
+
+Entry = Inline | Blob | Link | Directory | Submap | InlineTwin | BlobTwin | Session
 
 _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final = msgspec.msgpack.Decoder(Entry)

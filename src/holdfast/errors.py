@@ -14,9 +14,16 @@
     │   ├── NamespaceNotFound
     │   ├── SnapshotNotFound
     │   ├── SnapshotExpired
+    │   ├── SessionNotFound
+    │   ├── VersionNotFound
+    │   ├── TurnNotFound
+    │   ├── TraceNotFound
+    │   ├── MemoryNotFound
     │   └── NothingToUndo
     ├── Conflict            the world moved or disagrees: read again, then decide
     │   ├── HeadMoved
+    │   ├── StateMoved          a session has another version than expected
+    │   ├── SessionExists
     │   ├── MergeConflict
     │   ├── NamespaceExists
     │   ├── PathExists
@@ -96,7 +103,7 @@ class Unencodable(InvalidValue, TypeError):
     """A value that cannot be stored as it is."""
 
     code = "unencodable"
-    hint = "Store what msgpack carries: None, bool, int, float, str, bytes, list, dict."
+    hint = "Store plain data; the message names the place, the reference has the types."
 
 
 class NotAFile(Invalid):
@@ -186,6 +193,61 @@ class SnapshotExpired(NotFound):
         self.snapshot_id = snapshot_id
 
 
+class SessionNotFound(NotFound):
+    """No session with this id in this namespace, or its time is over."""
+
+    code = "session_not_found"
+    hint = "List the sessions of the namespace; one past its time to live counts as gone."
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(f"there is no session {shorten(session_id)}")
+        self.session_id = session_id
+
+
+class VersionNotFound(NotFound):
+    """A session has no version of this number."""
+
+    code = "version_not_found"
+    hint = "Look at the session's history; versions count from 0."
+
+    def __init__(self, session_id: str, version: int) -> None:
+        super().__init__(f"session {shorten(session_id)} has no version {version}")
+        self.session_id, self.version = session_id, version
+
+
+class TurnNotFound(NotFound):
+    """No turn with this id in the conversation as it stands."""
+
+    code = "turn_not_found"
+    hint = "List the turns of the session; one that went back shows those up to there."
+
+    def __init__(self, turn_id: str) -> None:
+        super().__init__(f"there is no turn {shorten(turn_id)} in this conversation")
+        self.turn_id = turn_id
+
+
+class TraceNotFound(NotFound):
+    """No trace with this id."""
+
+    code = "trace_not_found"
+    hint = "List the traces; a namespace shows its own, the vault those of all namespaces."
+
+    def __init__(self, trace_id: str) -> None:
+        super().__init__(f"there is no trace {shorten(trace_id)}")
+        self.trace_id = trace_id
+
+
+class MemoryNotFound(NotFound):
+    """No memory with this id in this namespace."""
+
+    code = "memory_not_found"
+    hint = "List the memories of the namespace; a deleted one can be recovered for a while."
+
+    def __init__(self, memory_id: str) -> None:
+        super().__init__(f"there is no memory {shorten(memory_id)}")
+        self.memory_id = memory_id
+
+
 class NothingToUndo(NotFound):
     """There is no earlier (or later) state to go to."""
 
@@ -209,6 +271,28 @@ class HeadMoved(Conflict):
     def __init__(self, namespace: str, *, expected: str | None, actual: str | None) -> None:
         super().__init__(f"{shorten(namespace)} is at {actual}, not at {expected}")
         self.namespace, self.expected, self.actual = namespace, expected, actual
+
+
+class StateMoved(Conflict):
+    """A session's state has another version than the writer expected; nothing was written."""
+
+    code = "state_moved"
+    hint = "Read the state again, and decide on what it is now."
+
+    def __init__(self, session_id: str, *, expected: int, actual: int) -> None:
+        super().__init__(f"session {shorten(session_id)} is at version {actual}, not {expected}")
+        self.session_id, self.expected, self.actual = session_id, expected, actual
+
+
+class SessionExists(Conflict):
+    """There is a session with this id already."""
+
+    code = "session_exists"
+    hint = "Leave the id out to get a new one, or go on with the session that is there."
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(f"there is a session {shorten(session_id)} already")
+        self.session_id = session_id
 
 
 class MergeConflict(Conflict):

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.catalog.port import Catalog, Located, ObjectRow, Transaction, pages
+from holdfast.catalog.port import Catalog, Located, LogPosition, ObjectRow, Transaction, pages
 from holdfast.catalog.postgres import PostgresCatalog
 from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.errors import Busy, Conflict, HoldfastError, InvalidValue, Unavailable
@@ -590,6 +590,7 @@ def test_purging_removes_a_deleted_namespace_and_never_a_live_one(
         for number, each in enumerate((namespace, other)):
             transaction.add_snapshot(snapshot_of(each, 1, f"snap-{number}"))
             transaction.put_pending(each, Plane.FILES, [(b"k", b"v")], sequence=1)
+            transaction.set_log(each, LogPosition("log-a", 1))
         assert not transaction.purge_namespace(namespace)
         assert transaction.count_pending(namespace) == 1
         assert len(transaction.iter_snapshots(tenant)) == 2
@@ -601,6 +602,8 @@ def test_purging_removes_a_deleted_namespace_and_never_a_live_one(
         assert [found.id for found in transaction.iter_snapshots(tenant)] == ["snap-1"]
         assert transaction.count_pending(namespace) == 0
         assert transaction.count_pending(other) == 1
+        assert transaction.find_log(namespace) is None
+        assert transaction.find_log(other) == LogPosition("log-a", 1)
 
 
 def move(transaction: Transaction, head: Head, *, generation: int) -> bool:
@@ -751,6 +754,32 @@ def test_looking_for_no_keys_finds_none(catalog: Catalog, namespace: NamespaceId
         assert transaction.all_pending(namespace) == []
         assert transaction.existing(TenantId(1), []) == set()
         assert transaction.locate(TenantId(1), []) == {}
+
+
+def test_the_place_in_a_log_is_each_namespaces_own_and_the_last_that_was_set(
+    catalog: Catalog, tenant: TenantId, namespace: NamespaceId
+) -> None:
+    other = add_namespace(catalog, tenant, "bob").namespace_id
+    with catalog.write() as transaction:
+        assert transaction.find_log(namespace) is None
+        transaction.set_log(namespace, LogPosition("log-a", 64))
+        transaction.set_log(other, LogPosition("log-b", 2**40))
+        transaction.set_log(namespace, LogPosition("log-c", 128))
+    with catalog.read() as transaction:
+        assert transaction.find_log(namespace) == LogPosition("log-c", 128)
+        assert transaction.find_log(other) == LogPosition("log-b", 2**40)
+
+
+def test_the_place_in_a_log_moves_with_the_rows_or_not_at_all(
+    catalog: Catalog, namespace: NamespaceId
+) -> None:
+    with suppress(PowerCut), catalog.write() as transaction:
+        transaction.put_pending(namespace, Plane.STORE, [(b"k", b"v")], sequence=1)
+        transaction.set_log(namespace, LogPosition("log-a", 64))
+        raise PowerCut("here")
+    with catalog.read() as transaction:
+        assert transaction.count_pending(namespace) == 0
+        assert transaction.find_log(namespace) is None
 
 
 # Snapshots

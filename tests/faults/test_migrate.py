@@ -25,7 +25,11 @@ from holdfast.testing.postgres import PostgresServer
 NOW = datetime(2025, 3, 1, tzinfo=UTC)
 NEWEST = len(load_migrations("sqlite"))
 STEPS = sum(len(migration.statements) for migration in load_migrations("sqlite"))
-TABLES = 8
+TABLES = sum(
+    statement.startswith("CREATE TABLE")
+    for migration in load_migrations("sqlite")
+    for statement in migration.statements
+)
 
 OPENER = """
 import os, signal, sys
@@ -87,7 +91,8 @@ class SqlitePlace:
     def tables(self) -> list[str]:
         with closing(sqlite3.connect(self.folder / "catalog.sqlite")) as connection:
             names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
-            return sorted(name for (name,) in names if name != "sqlite_sequence")
+            # SQLite's own, and those in which FTS5 keeps its index, are none of ours.
+            return sorted(name for (name,) in names if not name.startswith(("sqlite_", "memory_")))
 
     def run(self, statement: str) -> None:
         with closing(sqlite3.connect(self.folder / "catalog.sqlite")) as connection:
@@ -325,3 +330,13 @@ def test_a_sqlite_that_is_too_old_is_named(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(Incompatible, match=r"3\.37"):
         SqliteCatalog(tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_sqlite_that_lacks_a_part_is_named_and_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.catalog.sqlite._MODULES", ("json_each", "fts9"))
+    with pytest.raises(Incompatible, match="built without fts9"):
+        SqliteCatalog(tmp_path)
+    monkeypatch.undo()
+    SqliteCatalog(tmp_path).close()

@@ -14,12 +14,14 @@ import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import TracebackType
 from typing import Final
 
 from holdfast.catalog.forking import tell_of_forks
-from holdfast.errors import StorageFull, Unavailable
+from holdfast.errors import HoldfastError, StorageFull, Unavailable
 
 _SAFE: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
+_FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
@@ -29,22 +31,28 @@ class FileLocks:
     def __init__(self, folder: Path) -> None:
         with _translated():
             _make_folder(folder)
-        self._folder = folder
+        self._folder = str(folder)
         self._open_fds: set[int] = set()
         self._held: tuple[str, int] | None = None
         self._guard = threading.RLock()
         tell_of_forks(self)
 
-    @contextmanager
-    def waiting(self, name: str) -> Generator[None]:
+    def waiting(self, name: str) -> "_Waiting":
         """Holds a lock, waiting until it is free."""
-        fd = self._open(name)
+        return _Waiting(self, name)
+
+    def wait(self, name: str) -> int:
+        """Takes a lock when it is free; returns what `free` has to be given."""
+        fd, is_taken = self._open(name), False
         try:
-            with _translated():
-                fcntl.flock(fd, fcntl.LOCK_EX)
-            yield
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            is_taken = True
+        except OSError as exc:
+            raise _error(exc) from exc
         finally:
-            self._close(fd)
+            if not is_taken:
+                self.free(fd)
+        return fd
 
     @contextmanager
     def trying(self, name: str) -> Generator[bool]:
@@ -53,7 +61,7 @@ class FileLocks:
         try:
             yield _try(fd)
         finally:
-            self._close(fd)
+            self.free(fd)
 
     def hold(self, make_name: Callable[[], str]) -> str:
         """Holds a lock of a new name until `release` or the end of the process.
@@ -67,7 +75,7 @@ class FileLocks:
                 if _try(fd):
                     self._held = (name, fd)
                 else:
-                    self._close(fd)
+                    self.free(fd)
             return self._held[0]
 
     def release(self) -> None:
@@ -76,11 +84,11 @@ class FileLocks:
             held, self._held = self._held, None
         if held is not None:
             self._remove(held[0])
-            self._close(held[1])
+            self.free(held[1])
 
     def is_held(self, name: str) -> bool:
         """Says whether anybody holds the lock; removes the file of a holder that died."""
-        if not self._path(name).exists():
+        if not self.was_ever_taken(name):
             return False
         with self.trying(name) as is_free:
             if is_free:
@@ -89,7 +97,7 @@ class FileLocks:
 
     def was_ever_taken(self, name: str) -> bool:
         """Says whether anybody has held this lock since the folder was made."""
-        return self._path(name).exists()
+        return Path(self._path(name)).exists()
 
     def before_fork(self) -> None:
         """Sees to it that the child knows every descriptor it inherits."""
@@ -105,13 +113,17 @@ class FileLocks:
         self._guard.release()
 
     def _open(self, name: str) -> int:
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        with _translated(), self._guard:
-            fd = os.open(self._path(name), flags, 0o600)
+        path = self._path(name)
+        with self._guard:
+            try:
+                fd = os.open(path, _FLAGS, 0o600)
+            except OSError as exc:
+                raise _error(exc) from exc
             self._open_fds.add(fd)
             return fd
 
-    def _close(self, fd: int) -> None:
+    def free(self, fd: int) -> None:
+        """Frees a lock."""
         with self._guard:
             # Not there: we are a child that was forked while its parent held the lock.
             if fd in self._open_fds:
@@ -123,13 +135,31 @@ class FileLocks:
 
     def _remove(self, name: str) -> None:
         with _translated():
-            self._path(name).unlink(missing_ok=True)
+            Path(self._path(name)).unlink(missing_ok=True)
 
-    def _path(self, name: str) -> Path:
+    def _path(self, name: str) -> str:
         if not _SAFE.fullmatch(name):
             message = f"{name!r} cannot name a lock"
             raise ValueError(message)
-        return self._folder / name
+        # Text: a path object takes longer to make than the lock itself to take.
+        return f"{self._folder}/{name}"
+
+
+class _Waiting:
+    """A lock that is held, once it is free."""
+
+    __slots__ = ("_fd", "_locks", "_name")
+
+    def __init__(self, locks: FileLocks, name: str) -> None:
+        self._locks, self._name = locks, name
+
+    def __enter__(self) -> None:
+        self._fd = self._locks.wait(self._name)
+
+    def __exit__(
+        self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
+    ) -> None:
+        self._locks.free(self._fd)
 
 
 def _try(fd: int) -> bool:
@@ -164,7 +194,9 @@ def _translated() -> Generator[None]:
     except BlockingIOError:
         raise
     except OSError as exc:
-        message = f"the catalog's locks: {exc.strerror or exc}"
-        if exc.errno in _NO_ROOM:
-            raise StorageFull(message) from exc
-        raise Unavailable(message) from exc
+        raise _error(exc) from exc
+
+
+def _error(exc: OSError) -> HoldfastError:
+    kind = StorageFull if exc.errno in _NO_ROOM else Unavailable
+    return kind(f"the catalog's locks: {exc.strerror or exc}")

@@ -4,7 +4,8 @@
    power cut. If one of its statements failed it does not happen, whoever swallows the error;
    only where the connection breaks during the commit itself can nobody say (`Unavailable`).
    A read transaction sees one moment, and changes nothing.
-2. `lock_head` makes writers of one namespace take turns until their transactions end.
+2. `lock_head` and `lock_live_head` make writers of one namespace take turns until their
+   transactions end.
 3. `join_epoch` is shared by writers; `advance_epoch` waits for every writer that joined the
    old epoch. An object stamped with the current epoch is out of the collector's reach.
 4. Errors of the driver never leave an adapter. They are `Unavailable`, `Busy`, `StorageFull` or
@@ -25,6 +26,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from holdfast.catalog.port_memories import MemoryRows
+from holdfast.catalog.port_sessions import SessionRows
+from holdfast.catalog.port_traces import TraceRows
+from holdfast.catalog.port_upkeep import UpkeepRows
 from holdfast.errors import Damaged
 from holdfast.ids import NamespaceId, ObjectId, PackId, PackName, SnapshotId, TenantId
 from holdfast.model import Head, Placement, Plane, Size, SnapshotInfo, Tenant
@@ -62,11 +67,19 @@ class ObjectRow:
     touched: int
 
 
+@dataclass(frozen=True, slots=True)
+class LogPosition:
+    """A place in a log: what stands before it is in the rows of the log's namespace."""
+
+    name: str
+    position: int
+
+
 PendingRow = tuple[bytes, bytes | None]
 """A key and its encoded entry; None says that the key is gone."""
 
 
-class Transaction(Protocol):
+class Transaction(SessionRows, UpkeepRows, TraceRows, MemoryRows, Protocol):
     """One transaction: a view of the rows, and in a write transaction the way to change them."""
 
     # Tenants
@@ -82,6 +95,19 @@ class Transaction(Protocol):
     def find_head(self, tenant_id: TenantId, name: str) -> Head | None: ...
     def find_head_by_id(self, namespace_id: NamespaceId) -> Head | None: ...
     def lock_head(self, namespace_id: NamespaceId) -> Head | None: ...
+    def lock_live_head(self, tenant_id: TenantId, name: str) -> Head | None:
+        """Locks a namespace by its name; None if there is none, or it is deleted."""
+        ...
+
+    def find_at_head(
+        self, tenant_id: TenantId, name: str, plane: Plane, key: bytes
+    ) -> tuple[ObjectId, PendingRow | None] | None:
+        """Returns a namespace's base root, and its pending row for one key if there is one.
+
+        None if there is no such namespace.
+        """
+        ...
+
     def iter_heads(self, tenant_id: TenantId) -> list[Head]:
         """Returns every namespace by name, and those that were deleted."""
         ...
@@ -128,6 +154,12 @@ class Transaction(Protocol):
         stop: bytes | None,
         most: int | None = None,
     ) -> list[PendingRow]: ...
+    def last_pending(
+        self, namespace_id: NamespaceId, plane: Plane, *, start: bytes, stop: bytes, most: int
+    ) -> list[PendingRow]:
+        """Returns rows from below `stop` down to `start`, the greatest key first."""
+        ...
+
     def all_pending(self, namespace_id: NamespaceId) -> list[tuple[Plane, bytes, bytes | None]]: ...
     def count_pending(self, namespace_id: NamespaceId) -> int: ...
     def put_pending(
@@ -140,6 +172,12 @@ class Transaction(Protocol):
     ) -> None: ...
     def drop_pending(self, namespace_id: NamespaceId, *, upto: int) -> None:
         """Drops what was written up to that sequence, and not what was overwritten since."""
+        ...
+
+    # The log of a store that is kept in memory
+    def find_log(self, namespace_id: NamespaceId) -> LogPosition | None: ...
+    def set_log(self, namespace_id: NamespaceId, log: LogPosition) -> None:
+        """Says up to where a log is in the rows, in the transaction that writes them."""
         ...
 
     # Snapshots

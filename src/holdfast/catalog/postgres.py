@@ -18,11 +18,12 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import ConnectionPool
 
+from holdfast.catalog.driver import Guard
 from holdfast.catalog.forking import tell_of_forks
 from holdfast.catalog.postgres_driver import Connection, PostgresDriver, to_error, translated
 from holdfast.catalog.queries import Step, load_queries, missing_migrations, no_step
 from holdfast.catalog.rows import to_us
-from holdfast.catalog.transaction import Guard, SqlTransaction
+from holdfast.catalog.transaction import SqlTransaction
 from holdfast.errors import Busy, Unavailable
 from holdfast.ids import IdMaker, object_id_of
 

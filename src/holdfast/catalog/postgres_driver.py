@@ -8,8 +8,8 @@ from typing import Any, Final, LiteralString, cast
 import psycopg
 from psycopg import errors as pg
 
+from holdfast.catalog.driver import Guard
 from holdfast.catalog.rows import Row
-from holdfast.catalog.transaction import Guard
 from holdfast.errors import (
     Busy,
     Conflict,
@@ -54,7 +54,15 @@ class PostgresDriver:
                 total += cursor.rowcount
         return total
 
-    def by_keys(self, name: str, keys: Sequence[bytes], /, **parameters: object) -> Sequence[Row]:
+    def by_keys(
+        self,
+        name: str,
+        keys: Sequence[bytes],
+        /,
+        *,
+        near: bool = False,  # noqa: ARG002 - the server finds out by itself
+        **parameters: object,
+    ) -> Sequence[Row]:
         if not keys:
             return []
         # One round trip for all keys: the point query's `= key` becomes `= ANY (keys)`.
@@ -62,6 +70,11 @@ class PostgresDriver:
         parameters["keys"] = list(keys)
         with self._guard:
             return self._connection.execute(query, parameters).fetchall()
+
+    def put_pairs(
+        self, name: str, pairs: Iterable[tuple[bytes, bytes | None]], /, **parameters: object
+    ) -> None:
+        self.run_many(name, ({**parameters, "key": key, "entry": entry} for key, entry in pairs))
 
     def _query(self, name: str) -> LiteralString:
         # From our own files; LiteralString cannot say so.

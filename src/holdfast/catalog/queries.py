@@ -1,8 +1,9 @@
 """Reads the named SQL files, and says which migrations a catalog lacks.
 
-SQL lives in `.sql` files under names: `sql/queries.sql` for what both databases say the same
-way, `sql/<dialect>/queries.sql` for what they do not. Migrations are numbered files. An opener
-that holds the catalog's lock applies those that are missing, all of them in one transaction.
+SQL lives in `.sql` files under names, a file for each topic: `sql/<topic>.sql` for what both
+databases say the same way, `sql/<dialect>/<topic>.sql` for what they do not. Migrations are
+numbered files. An opener that holds the catalog's lock applies those that are missing, all of
+them in one transaction.
 """
 
 import re
@@ -34,7 +35,9 @@ class Migration:
 @cache
 def load_queries(dialect: str) -> dict[str, str]:
     """Returns every query by its name, in the dialect's own parameter style."""
-    queries = _parse(_text("queries.sql")) | _parse(_text(f"{dialect}/queries.sql"))
+    queries = dict[str, str]()
+    for path in (*_SQL.glob("*.sql"), *(_SQL / dialect).glob("*.sql")):
+        queries |= _parse(path.read_text("utf-8"))
     if dialect == "postgres":
         return {name: _PARAMETER.sub(r"%(\1)s", query) for name, query in queries.items()}
     return queries
@@ -75,10 +78,6 @@ Step = Callable[[str], None]
 
 def no_step(_statement: str, /) -> None:
     """Goes on: the step of an ordinary opener."""
-
-
-def _text(name: str) -> str:
-    return (_SQL / name).read_text("utf-8")
 
 
 def _parse(text: str) -> dict[str, str]:

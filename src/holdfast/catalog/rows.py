@@ -10,13 +10,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from holdfast.catalog.port import Located, ObjectRow, PackRow
+from holdfast.catalog.port import Located, LogPosition, ObjectRow, PackRow
 from holdfast.errors import Damaged
 from holdfast.ids import NamespaceId, ObjectId, PackId, PackName, SnapshotId, TenantId
 from holdfast.model import Head, Kind, Placement, Plane, Size, SnapshotInfo, Tenant
 
 Row = Sequence[Any]
 """What a driver returns for one row."""
+
+_NO_REDO: Final = "[]"
+"""What nearly every head has: not parsed, it saves 1 µs of each write."""
 
 _START: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -53,6 +56,11 @@ def to_pending(row: Row) -> tuple[Plane, bytes, bytes | None]:
         raise _damaged("pending change", exc) from exc
 
 
+def to_log(row: Row) -> LogPosition:
+    """Returns the place in a log that a row names."""
+    return LogPosition(row[0], row[1])
+
+
 def to_head(row: Row) -> Head:
     """Returns the head of a row."""
     try:
@@ -64,7 +72,7 @@ def to_head(row: Row) -> Head:
             sequence=row[4],
             root=ObjectId(row[5]),
             position=row[6],
-            redo=tuple(json.loads(row[7])),
+            redo=() if row[7] == _NO_REDO else tuple(json.loads(row[7])),
             size=Size(row[8], row[9]),
             created_at=from_us(row[10]),
             deleted_at=None if row[11] is None else from_us(row[11]),

@@ -13,9 +13,15 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final, cast
 
+from holdfast.catalog.driver import Guard
 from holdfast.catalog.forking import tell_of_forks
 from holdfast.catalog.rows import Row
-from holdfast.catalog.transaction import Guard
+from holdfast.catalog.sqlite_places import (
+    counting_between,
+    reading_between,
+    with_keys,
+    with_rows,
+)
 from holdfast.errors import (
     Busy,
     Conflict,
@@ -33,6 +39,13 @@ _PRAGMAS: Final = ("synchronous=FULL", "foreign_keys=ON", "cache_size=-16384")
 """With a cache of 16 MB instead of 2, finding one of 100,000 objects takes 4.5 µs instead of 8.
 `mmap_size` did the same at the price of a crash on a read error; `temp_store` and a longer
 `wal_autocheckpoint` changed nothing."""
+
+_LISTED: Final = (256, 64, 16, 4, 1)
+_WRITTEN: Final = (100, 10, 1)
+"""Keys, and rows, for one statement: more are no faster, and each number is one to prepare."""
+
+_NEAR: Final = 64
+"""With fewer keys there is little to gain by knowing how many lie between them."""
 
 _KEPT: Final = 8
 """Idle connections kept of each kind: bounds the memory of their caches."""
@@ -52,17 +65,42 @@ class SqliteConnections:
     @contextmanager
     def use(self, *, writing: bool) -> Generator[sqlite3.Connection]:
         """Lends a connection that is in no transaction, and takes it back."""
-        connection = self._take(writing=writing)
+        connection = self.take(writing=writing)
         try:
             yield connection
         finally:
-            self._put_back(connection, writing=writing)
+            self.put_back(connection, writing=writing)
+
+    def take(self, *, writing: bool) -> sqlite3.Connection:
+        """Lends a connection that is in no transaction; `put_back` has to follow."""
+        with self._guard:
+            self.check_usable()
+            idle = self._idle[writing]
+            if idle:
+                connection = idle.pop()
+            else:
+                with translated():
+                    connection = self._open(writing=writing)
+            self._in_use.add(connection)
+            return connection
+
+    def put_back(self, connection: sqlite3.Connection, *, writing: bool) -> None:
+        """Takes a connection back."""
+        with self._guard:
+            # Not there: we are a child that was forked in the middle of a transaction.
+            if connection in self._in_use:
+                self._in_use.discard(connection)
+                idle = self._idle[writing]
+                if self._is_closed or connection.in_transaction or len(idle) == _KEPT:
+                    connection.close()
+                else:
+                    idle.append(connection)
 
     def check_usable(self) -> None:
         """Raises `Unavailable` after `close`, and in a child that was forked at a bad moment."""
         if self._is_closed:
             raise Unavailable("the catalog is closed")
-        if self._path in _inherited:
+        if _inherited and self._path in _inherited:
             raise Unavailable("this process was forked while the catalog was in use")
 
     def close(self) -> None:
@@ -82,25 +120,6 @@ class SqliteConnections:
             _inherited.setdefault(self._path, []).extend(self._in_use)
             self._in_use.clear()
         self._guard.release()
-
-    def _take(self, *, writing: bool) -> sqlite3.Connection:
-        with self._guard, translated():
-            self.check_usable()
-            idle = self._idle[writing]
-            connection = idle.pop() if idle else self._open(writing=writing)
-            self._in_use.add(connection)
-            return connection
-
-    def _put_back(self, connection: sqlite3.Connection, *, writing: bool) -> None:
-        with self._guard:
-            # Not there: we are a child that was forked in the middle of a transaction.
-            if connection in self._in_use:
-                self._in_use.discard(connection)
-                idle = self._idle[writing]
-                if self._is_closed or connection.in_transaction or len(idle) == _KEPT:
-                    connection.close()
-                else:
-                    idle.append(connection)
 
     def _close_idle(self) -> None:
         for idle in self._idle.values():
@@ -130,6 +149,8 @@ _inherited: Final[dict[Path, list[sqlite3.Connection]]] = {}
 class SqliteDriver:
     """Runs named queries on one connection."""
 
+    __slots__ = ("_execute", "_executemany", "_guard", "_queries")
+
     def __init__(
         self, connection: sqlite3.Connection, queries: Mapping[str, str], guard: Guard
     ) -> None:
@@ -155,14 +176,61 @@ class SqliteDriver:
             cursor = self._executemany(self._queries[name], cast("Iterable[dict[str, Any]]", rows))
             return max(cursor.rowcount, 0)
 
-    def by_keys(self, name: str, keys: Sequence[bytes], /, **parameters: object) -> Sequence[Row]:
-        # SQLite binds no arrays. A prepared point query takes 5 µs; lists of 32 parameters were
-        # twice as fast for many keys and ten times as slow for one.
-        query, found = self._queries[name], list[Row]()
+    def by_keys(
+        self, name: str, keys: Sequence[bytes], /, *, near: bool = False, **parameters: object
+    ) -> Sequence[Row]:
+        # SQLite binds no arrays. Of a thousand keys, each takes 1.5 µs in lists and 3.7 alone.
+        query, found, at = self._queries[name], list[Row](), 0
         with self._guard:
-            for key in keys:
-                found += self._execute(query, {**parameters, "key": key}).fetchall()
+            if near and len(keys) >= _NEAR:
+                between = self._between(query, keys, parameters)
+                if between is not None:
+                    return between
+            for size in _LISTED:
+                while len(keys) - at >= size:
+                    text, names = with_keys(query, size)
+                    given = [parameters[each] for each in names]
+                    given += keys[at : at + size]
+                    found += self._execute(text, given).fetchall()
+                    at += size
         return found
+
+    def put_pairs(
+        self, name: str, pairs: Iterable[tuple[bytes, bytes | None]], /, **parameters: object
+    ) -> None:
+        # A thousand rows take 2.5 ms in statements of a hundred, and 4.4 ms one by one.
+        query, at = self._queries[name], 0
+        with self._guard:
+            rows = list(pairs)
+            for size in _WRITTEN:
+                while len(rows) - at >= size:
+                    text, before, after = with_rows(query, size)
+                    first = [parameters[each] for each in before]
+                    last = [parameters[each] for each in after]
+                    given = list[Any]()
+                    for key, entry in rows[at : at + size]:
+                        given += (*first, key, entry, *last)
+                    self._execute(text, given)
+                    at += size
+
+    def _between(
+        self, query: str, keys: Sequence[bytes], parameters: Mapping[str, object]
+    ) -> Sequence[Row] | None:
+        """Returns the rows of keys by reading all between them; None if those are too many.
+
+        A row takes 0.5 µs to read with its neighbours, and 0.1 to count. What is not yet in a
+        snapshot was often written together, or there is nothing of it: a thousand keys are
+        found in 0.7 ms instead of 1.5. Where they lie far apart, counting was in vain and the
+        answer takes a fifth longer.
+        """
+        most, ends = 2 * len(keys), {"first": min(keys), "last": max(keys), **parameters}
+        counting, names = counting_between(query)
+        given = [*(ends[each] for each in names), most]
+        if self._execute(counting, given).fetchone()[0] == most:
+            return None
+        reading, names = reading_between(query)
+        wanted, rows = frozenset(keys), self._execute(reading, [ends[each] for each in names])
+        return [row for row in rows if row[0] in wanted]
 
     def _run(self, name: str, parameters: Mapping[str, object]) -> sqlite3.Cursor:
         for value in parameters.values():

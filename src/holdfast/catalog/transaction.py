@@ -4,67 +4,43 @@ SQLite and PostgreSQL differ in how a query is run, not in what is asked. A driv
 queries; this asks them. Parameters and rows are made and read in `rows.py`.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
-from types import TracebackType
-from typing import Final, Protocol
+from typing import Final
 
 from holdfast.catalog import rows
-from holdfast.catalog.port import Located, ObjectRow, PackRow, PendingRow
-from holdfast.catalog.rows import Row, to_us
-from holdfast.errors import HoldfastError, Unavailable
+from holdfast.catalog.driver import Driver
+from holdfast.catalog.memories import MemoryQueries
+from holdfast.catalog.port import Located, LogPosition, ObjectRow, PackRow, PendingRow
+from holdfast.catalog.rows import to_us
+from holdfast.catalog.sessions import SessionQueries
+from holdfast.catalog.traces import TraceQueries
+from holdfast.catalog.upkeep import UpkeepQueries
 from holdfast.ids import NamespaceId, ObjectId, PackId, PackName, SnapshotId, TenantId
 from holdfast.model import Head, Placement, Plane, Size, SnapshotInfo, Tenant
+
+_PURGES: Final = (
+    "purge_pending",
+    "purge_log",
+    "purge_versions",
+    "purge_sessions",
+    "drop_lagging",
+    "unindex_memories",
+    "purge_memories",
+    "purge_snapshots",
+    "purge_namespace",
+)
+"""What goes with a namespace, in the order in which it can."""
 
 NO_LIMIT: Final = 2**62
 """More rows than any table has: 'all of them' in a query that takes a limit."""
 
 
-class Driver(Protocol):
-    """Runs named queries inside one transaction."""
-
-    def one(self, name: str, /, **parameters: object) -> Row | None: ...
-    def all(self, name: str, /, **parameters: object) -> Sequence[Row]: ...
-    def run(self, name: str, /, **parameters: object) -> int: ...
-    def run_many(self, name: str, rows: Iterable[Mapping[str, object]], /) -> int: ...
-    def by_keys(
-        self, name: str, keys: Sequence[bytes], /, **parameters: object
-    ) -> Sequence[Row]: ...
-
-
-class Guard:
-    """Stands around everything a driver does, and lets no error of the database out.
-
-    It remembers the first one: a transaction in which something failed can only be undone,
-    also when its user has swallowed the error. Committing goes through here too.
-    """
-
-    def __init__(self, translate: Callable[[BaseException], HoldfastError | None]) -> None:
-        self._translate = translate
-        self._failure: HoldfastError | None = None
-
-    def __enter__(self) -> None:
-        if self._failure is not None:
-            raise self._failure
-
-    def __exit__(
-        self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None
-    ) -> None:
-        if error is None:
-            return
-        translated = self._translate(error)
-        self._failure = translated or Unavailable(f"the transaction was interrupted: {error}")
-        if translated is not None:
-            raise translated from error
-
-    def end(self) -> None:
-        """Refuses all that comes after: the connection may be somebody else's by now."""
-        self._failure = Unavailable("the transaction has ended")
-
-
-class SqlTransaction:
+class SqlTransaction(SessionQueries, UpkeepQueries, TraceQueries, MemoryQueries):
     """The rows of a catalog within one transaction."""
+
+    __slots__ = ("_db",)
 
     def __init__(self, driver: Driver) -> None:
         self._db = driver
@@ -110,6 +86,20 @@ class SqlTransaction:
     def lock_head(self, namespace_id: NamespaceId) -> Head | None:
         row = self._db.one("lock_head", namespace_id=namespace_id)
         return None if row is None else rows.to_head(row)
+
+    def lock_live_head(self, tenant_id: TenantId, name: str) -> Head | None:
+        row = self._db.one("lock_live_head", tenant_id=tenant_id, name=name)
+        return None if row is None else rows.to_head(row)
+
+    def find_at_head(
+        self, tenant_id: TenantId, name: str, plane: Plane, key: bytes
+    ) -> tuple[ObjectId, PendingRow | None] | None:
+        row = self._db.one(
+            "find_at_head", tenant_id=tenant_id, name=name, plane=plane.value, key=key
+        )
+        if row is None:
+            return None
+        return ObjectId(row[0]), None if row[1] is None else (row[1], row[2])
 
     def iter_heads(self, tenant_id: TenantId) -> list[Head]:
         return [rows.to_head(row) for row in self._db.all("iter_heads", tenant_id=tenant_id)]
@@ -166,7 +156,7 @@ class SqlTransaction:
         head = self.lock_head(namespace_id)
         if head is None or head.deleted_at is None:
             return False
-        for query in ("purge_pending", "purge_snapshots", "purge_namespace"):
+        for query in _PURGES:
             self._db.run(query, namespace_id=namespace_id)
         return True
 
@@ -175,7 +165,9 @@ class SqlTransaction:
     def find_pending(
         self, namespace_id: NamespaceId, plane: Plane, keys: Sequence[bytes]
     ) -> dict[bytes, bytes | None]:
-        found = self._db.by_keys("find_pending", keys, namespace_id=namespace_id, plane=plane.value)
+        found = self._db.by_keys(
+            "find_pending", keys, near=True, namespace_id=namespace_id, plane=plane.value
+        )
         return {row[0]: row[1] for row in found}
 
     def range_pending(
@@ -195,6 +187,19 @@ class SqlTransaction:
             found = self._db.all("range_pending_until", stop=stop, **where)
         return [(row[0], row[1]) for row in found]
 
+    def last_pending(
+        self, namespace_id: NamespaceId, plane: Plane, *, start: bytes, stop: bytes, most: int
+    ) -> list[PendingRow]:
+        found = self._db.all(
+            "last_pending",
+            namespace_id=namespace_id,
+            plane=plane.value,
+            start=start,
+            stop=stop,
+            most=most,
+        )
+        return [(row[0], row[1]) for row in found]
+
     def all_pending(self, namespace_id: NamespaceId) -> list[tuple[Plane, bytes, bytes | None]]:
         found = self._db.all("all_pending", namespace_id=namespace_id)
         return [rows.to_pending(row) for row in found]
@@ -210,15 +215,25 @@ class SqlTransaction:
         *,
         sequence: int,
     ) -> None:
-        fixed: dict[str, object] = {
-            "namespace_id": namespace_id,
-            "plane": plane.value,
-            "sequence": sequence,
-        }
-        self._db.run_many("put_pending", ({**fixed, "key": k, "entry": e} for k, e in changes))
+        self._db.put_pairs(
+            "put_pending",
+            changes,
+            namespace_id=namespace_id,
+            plane=plane.value,
+            sequence=sequence,
+        )
 
     def drop_pending(self, namespace_id: NamespaceId, *, upto: int) -> None:
         self._db.run("drop_pending", namespace_id=namespace_id, sequence=upto)
+
+    # The log of a store that is kept in memory
+
+    def find_log(self, namespace_id: NamespaceId) -> LogPosition | None:
+        row = self._db.one("find_log", namespace_id=namespace_id)
+        return None if row is None else rows.to_log(row)
+
+    def set_log(self, namespace_id: NamespaceId, log: LogPosition) -> None:
+        self._db.run("set_log", namespace_id=namespace_id, name=log.name, position=log.position)
 
     # Snapshots
 

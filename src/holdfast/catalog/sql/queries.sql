@@ -33,6 +33,12 @@ SELECT id, tenant_id, name, generation, sequence, root, position, redo, entries,
        created_at, deleted_at, quota_bytes, retention, fork_of, fork_root
 FROM namespaces WHERE id = :namespace_id
 
+-- name: find_at_head
+SELECT n.root, p.key, p.entry
+FROM namespaces n
+LEFT JOIN pending p ON p.namespace_id = n.id AND p.plane = :plane AND p.key = :key
+WHERE n.tenant_id = :tenant_id AND n.name = :name AND n.deleted_at IS NULL
+
 -- name: iter_heads
 SELECT id, tenant_id, name, generation, sequence, root, position, redo, entries, bytes,
        created_at, deleted_at, quota_bytes, retention, fork_of, fork_root
@@ -83,6 +89,9 @@ DELETE FROM pending WHERE namespace_id = :namespace_id
 -- name: purge_snapshots
 DELETE FROM snapshots WHERE namespace_id = :namespace_id
 
+-- name: purge_log
+DELETE FROM logs WHERE namespace_id = :namespace_id
+
 -- name: purge_namespace
 DELETE FROM namespaces WHERE id = :namespace_id
 
@@ -100,6 +109,11 @@ SELECT key, entry FROM pending
 WHERE namespace_id = :namespace_id AND plane = :plane AND key >= :start AND key < :stop
 ORDER BY key LIMIT :most
 
+-- name: last_pending
+SELECT key, entry FROM pending
+WHERE namespace_id = :namespace_id AND plane = :plane AND key >= :start AND key < :stop
+ORDER BY key DESC LIMIT :most
+
 -- name: all_pending
 SELECT plane, key, entry FROM pending WHERE namespace_id = :namespace_id
 
@@ -114,6 +128,13 @@ DO UPDATE SET entry = excluded.entry, sequence = excluded.sequence
 
 -- name: drop_pending
 DELETE FROM pending WHERE namespace_id = :namespace_id AND sequence <= :sequence
+
+-- name: find_log
+SELECT name, position FROM logs WHERE namespace_id = :namespace_id
+
+-- name: set_log
+INSERT INTO logs (namespace_id, name, position) VALUES (:namespace_id, :name, :position)
+ON CONFLICT (namespace_id) DO UPDATE SET name = excluded.name, position = excluded.position
 
 -- name: add_snapshot
 INSERT INTO snapshots

@@ -5,6 +5,11 @@ SELECT id, tenant_id, name, generation, sequence, root, position, redo, entries,
        created_at, deleted_at, quota_bytes, retention, fork_of, fork_root
 FROM namespaces WHERE id = :namespace_id FOR UPDATE
 
+-- name: lock_live_head
+SELECT id, tenant_id, name, generation, sequence, root, position, redo, entries, bytes,
+       created_at, deleted_at, quota_bytes, retention, fork_of, fork_root
+FROM namespaces WHERE tenant_id = :tenant_id AND name = :name AND deleted_at IS NULL FOR UPDATE
+
 -- Writers share the epoch, the collector takes it alone: it may not move on while a writer
 -- that stamped objects with the old one has yet to commit. An advisory lock, not the row's: who
 -- waits for it alone comes before those who ask to share it later. 7433 says what kind of lock.

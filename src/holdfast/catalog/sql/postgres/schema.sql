@@ -53,6 +53,13 @@ CREATE TABLE pending (
     PRIMARY KEY (namespace_id, plane, key)
 );
 
+-- Up to where the log of an open store is in the rows of its namespace.
+CREATE TABLE logs (
+    namespace_id BIGINT PRIMARY KEY REFERENCES namespaces (id),
+    name TEXT COLLATE "C" NOT NULL,
+    position BIGINT NOT NULL
+);
+
 CREATE TABLE snapshots (
     id TEXT COLLATE "C" PRIMARY KEY,
     namespace_id BIGINT NOT NULL REFERENCES namespaces (id),
@@ -110,3 +117,159 @@ CREATE TABLE objects (
     touched BIGINT NOT NULL,
     PRIMARY KEY (tenant_id, id)
 );
+
+-- Sessions: what there is now, and every version and every turn that there has been.
+
+CREATE TABLE sessions (
+    namespace_id BIGINT NOT NULL REFERENCES namespaces (id),
+    id TEXT COLLATE "C" NOT NULL,
+    agent_id TEXT COLLATE "C" NOT NULL,
+    user_id TEXT COLLATE "C",
+    metadata TEXT NOT NULL,
+    created_at BIGINT NOT NULL,
+    updated_at BIGINT NOT NULL,
+    expires_at BIGINT,
+    -- The number of its newest version.
+    version BIGINT NOT NULL,
+    -- Its conversation: the first turns of a branch.
+    branch TEXT COLLATE "C" NOT NULL,
+    turns BIGINT NOT NULL,
+    forked_from TEXT,
+    forked_version BIGINT,
+    -- Whether the plane holds it: not, if it was deleted, or is younger than what was restored.
+    is_present BIGINT NOT NULL,
+    deleted_at BIGINT,
+    PRIMARY KEY (namespace_id, id)
+);
+
+CREATE INDEX sessions_by_age ON sessions (namespace_id, created_at, id);
+
+CREATE INDEX sessions_by_origin ON sessions (namespace_id, forked_from)
+WHERE forked_from IS NOT NULL;
+
+CREATE TABLE versions (
+    namespace_id BIGINT NOT NULL,
+    session_id TEXT COLLATE "C" NOT NULL,
+    number BIGINT NOT NULL,
+    kind TEXT NOT NULL,
+    state BYTEA NOT NULL,
+    bytes BIGINT NOT NULL,
+    branch TEXT COLLATE "C" NOT NULL,
+    turns BIGINT NOT NULL,
+    -- The version whose state came back.
+    target BIGINT,
+    reasoning TEXT,
+    actor TEXT,
+    trace_id TEXT,
+    created_at BIGINT NOT NULL,
+    PRIMARY KEY (namespace_id, session_id, number)
+);
+
+-- A conversation that went back and on has branches. `turns` counts its parent's, too.
+CREATE TABLE branches (
+    id TEXT COLLATE "C" PRIMARY KEY,
+    tenant_id BIGINT NOT NULL,
+    parent TEXT COLLATE "C",
+    parent_turns BIGINT NOT NULL,
+    turns BIGINT NOT NULL,
+    -- Of its own turns: what they count against a quota.
+    bytes BIGINT NOT NULL
+);
+
+CREATE INDEX branches_of_tenant ON branches (tenant_id, bytes);
+
+CREATE TABLE turns (
+    branch TEXT COLLATE "C" NOT NULL,
+    number BIGINT NOT NULL,
+    id TEXT COLLATE "C" NOT NULL UNIQUE,
+    data BYTEA NOT NULL,
+    created_at BIGINT NOT NULL,
+    PRIMARY KEY (branch, number)
+);
+
+-- Namespaces whose sessions have no rows yet: forks, until somebody asks for a session of theirs.
+CREATE TABLE lagging (
+    namespace_id BIGINT PRIMARY KEY REFERENCES namespaces (id)
+);
+
+CREATE TABLE traces (
+    tenant_id BIGINT NOT NULL,
+    -- 1, 2, 3 without a gap: the order of the chain.
+    number BIGINT NOT NULL,
+    id TEXT COLLATE "C" NOT NULL,
+    namespace_id BIGINT,
+    session_id TEXT COLLATE "C",
+    user_id TEXT COLLATE "C",
+    agent_id TEXT COLLATE "C",
+    action TEXT COLLATE "C" NOT NULL,
+    resource_type TEXT COLLATE "C",
+    resource_id TEXT COLLATE "C",
+    actor TEXT COLLATE "C",
+    created_at BIGINT NOT NULL,
+    details TEXT COLLATE "C" NOT NULL,
+    -- The hash of the trace before it, and its own over that and all of the above.
+    previous BYTEA NOT NULL,
+    hash BYTEA NOT NULL,
+    PRIMARY KEY (tenant_id, number)
+);
+
+CREATE INDEX traces_by_time ON traces (tenant_id, created_at, number);
+
+-- With what counting active sessions asks for.
+CREATE INDEX traces_of_namespace
+ON traces (namespace_id, created_at, number, session_id, agent_id);
+
+CREATE INDEX traces_of_action ON traces (namespace_id, action, created_at, number);
+
+CREATE INDEX traces_of_session ON traces (tenant_id, session_id, created_at, number)
+WHERE session_id IS NOT NULL;
+
+-- Where each chain ends: without it, nobody would miss the newest rows.
+CREATE TABLE trace_ends (
+    tenant_id BIGINT PRIMARY KEY,
+    number BIGINT NOT NULL,
+    hash BYTEA NOT NULL
+);
+
+-- Memories, and which of them hold a word.
+
+CREATE TABLE memories (
+    number BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    namespace_id BIGINT NOT NULL REFERENCES namespaces (id),
+    id TEXT COLLATE "C" NOT NULL UNIQUE,
+    session_id TEXT COLLATE "C",
+    user_id TEXT COLLATE "C",
+    agent_id TEXT COLLATE "C",
+    type TEXT COLLATE "C" NOT NULL,
+    tags TEXT COLLATE "C" NOT NULL,
+    metadata TEXT COLLATE "C" NOT NULL,
+    is_searchable BIGINT NOT NULL,
+    version BIGINT NOT NULL,
+    created_at BIGINT NOT NULL,
+    updated_at BIGINT NOT NULL,
+    deleted_at BIGINT,
+    -- What it counts against a quota.
+    bytes BIGINT NOT NULL,
+    -- Its words as they are looked for, one space between two.
+    terms TEXT COLLATE "C" NOT NULL,
+    content TEXT COLLATE "C" NOT NULL,
+    -- Little-endian float32.
+    embedding BYTEA,
+    -- Each word begins with its namespace: then none is shared by two. NULL if it is not searched.
+    words TSVECTOR
+);
+
+-- With what a quota asks for.
+CREATE INDEX memories_of_namespace ON memories (namespace_id, number, bytes);
+
+CREATE INDEX memories_of_session ON memories (namespace_id, session_id)
+WHERE session_id IS NOT NULL;
+
+CREATE INDEX memories_searchable ON memories (namespace_id, number)
+WHERE is_searchable = 1 AND deleted_at IS NULL;
+
+CREATE INDEX memories_deleted ON memories (namespace_id, deleted_at)
+WHERE deleted_at IS NOT NULL;
+
+-- No list of words yet to be sorted in: every search would read it.
+CREATE INDEX memories_by_words ON memories USING gin (words) WITH (fastupdate = off);

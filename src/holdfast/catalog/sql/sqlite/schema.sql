@@ -53,6 +53,13 @@ CREATE TABLE pending (
     PRIMARY KEY (namespace_id, plane, key)
 ) STRICT, WITHOUT ROWID;
 
+-- Up to where the log of an open store is in the rows of its namespace.
+CREATE TABLE logs (
+    namespace_id INTEGER PRIMARY KEY REFERENCES namespaces (id),
+    name TEXT NOT NULL,
+    position INTEGER NOT NULL
+) STRICT;
+
 CREATE TABLE snapshots (
     id TEXT PRIMARY KEY,
     namespace_id INTEGER NOT NULL REFERENCES namespaces (id),
@@ -108,3 +115,168 @@ CREATE TABLE objects (
     touched INTEGER NOT NULL,
     PRIMARY KEY (tenant_id, id)
 ) STRICT, WITHOUT ROWID;
+
+-- Sessions: what there is now, and every version and every turn that there has been.
+
+CREATE TABLE sessions (
+    namespace_id INTEGER NOT NULL REFERENCES namespaces (id),
+    id TEXT NOT NULL,
+    agent_id TEXT NOT NULL,
+    user_id TEXT,
+    metadata TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    expires_at INTEGER,
+    -- The number of its newest version.
+    version INTEGER NOT NULL,
+    -- Its conversation: the first turns of a branch.
+    branch TEXT NOT NULL,
+    turns INTEGER NOT NULL,
+    forked_from TEXT,
+    forked_version INTEGER,
+    -- Whether the plane holds it: not, if it was deleted, or is younger than what was restored.
+    is_present INTEGER NOT NULL,
+    deleted_at INTEGER,
+    PRIMARY KEY (namespace_id, id)
+) STRICT;
+
+CREATE INDEX sessions_by_age ON sessions (namespace_id, created_at, id);
+
+CREATE INDEX sessions_by_origin ON sessions (namespace_id, forked_from)
+WHERE forked_from IS NOT NULL;
+
+CREATE TABLE versions (
+    namespace_id INTEGER NOT NULL,
+    session_id TEXT NOT NULL,
+    number INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    state BLOB NOT NULL,
+    bytes INTEGER NOT NULL,
+    branch TEXT NOT NULL,
+    turns INTEGER NOT NULL,
+    -- The version whose state came back.
+    target INTEGER,
+    reasoning TEXT,
+    actor TEXT,
+    trace_id TEXT,
+    created_at INTEGER NOT NULL,
+    PRIMARY KEY (namespace_id, session_id, number)
+) STRICT;
+
+-- A conversation that went back and on has branches. `turns` counts its parent's, too.
+CREATE TABLE branches (
+    id TEXT PRIMARY KEY,
+    tenant_id INTEGER NOT NULL,
+    parent TEXT,
+    parent_turns INTEGER NOT NULL,
+    turns INTEGER NOT NULL,
+    -- Of its own turns: what they count against a quota.
+    bytes INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX branches_of_tenant ON branches (tenant_id, bytes);
+
+CREATE TABLE turns (
+    branch TEXT NOT NULL,
+    number INTEGER NOT NULL,
+    id TEXT NOT NULL UNIQUE,
+    data BLOB NOT NULL,
+    created_at INTEGER NOT NULL,
+    PRIMARY KEY (branch, number)
+) STRICT;
+
+-- Namespaces whose sessions have no rows yet: forks, until somebody asks for a session of theirs.
+CREATE TABLE lagging (
+    namespace_id INTEGER PRIMARY KEY REFERENCES namespaces (id)
+) STRICT;
+
+CREATE TABLE traces (
+    tenant_id INTEGER NOT NULL,
+    -- 1, 2, 3 without a gap: the order of the chain.
+    number INTEGER NOT NULL,
+    id TEXT NOT NULL,
+    namespace_id INTEGER,
+    session_id TEXT,
+    user_id TEXT,
+    agent_id TEXT,
+    action TEXT NOT NULL,
+    resource_type TEXT,
+    resource_id TEXT,
+    actor TEXT,
+    created_at INTEGER NOT NULL,
+    details TEXT NOT NULL,
+    -- The hash of the trace before it, and its own over that and all of the above.
+    previous BLOB NOT NULL,
+    hash BLOB NOT NULL,
+    PRIMARY KEY (tenant_id, number)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX traces_by_time ON traces (tenant_id, created_at, number);
+
+-- With what counting active sessions asks for.
+CREATE INDEX traces_of_namespace
+ON traces (namespace_id, created_at, number, session_id, agent_id);
+
+CREATE INDEX traces_of_action ON traces (namespace_id, action, created_at, number);
+
+CREATE INDEX traces_of_session ON traces (tenant_id, session_id, created_at, number)
+WHERE session_id IS NOT NULL;
+
+-- Where each chain ends: without it, nobody would miss the newest rows.
+CREATE TABLE trace_ends (
+    tenant_id INTEGER PRIMARY KEY,
+    number INTEGER NOT NULL,
+    hash BLOB NOT NULL
+) STRICT;
+
+-- Memories, and which of them hold a word.
+
+CREATE TABLE memories (
+    -- AUTOINCREMENT: the index of words may still be asked about a number whose row is gone.
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    namespace_id INTEGER NOT NULL REFERENCES namespaces (id),
+    id TEXT NOT NULL UNIQUE,
+    session_id TEXT,
+    user_id TEXT,
+    agent_id TEXT,
+    type TEXT NOT NULL,
+    tags TEXT NOT NULL,
+    metadata TEXT NOT NULL,
+    is_searchable INTEGER NOT NULL,
+    version INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    deleted_at INTEGER,
+    -- What it counts against a quota.
+    bytes INTEGER NOT NULL,
+    -- Its words as they are looked for, one space between two.
+    terms TEXT NOT NULL,
+    content TEXT NOT NULL,
+    -- Little-endian float32. Last: what reads the columns before it does not read so much.
+    embedding BLOB
+) STRICT;
+
+-- With what a quota asks for.
+CREATE INDEX memories_of_namespace ON memories (namespace_id, number, bytes);
+
+CREATE INDEX memories_of_session ON memories (namespace_id, session_id)
+WHERE session_id IS NOT NULL;
+
+CREATE INDEX memories_searchable ON memories (namespace_id, is_searchable, deleted_at, number);
+
+CREATE INDEX memories_deleted ON memories (namespace_id, deleted_at)
+WHERE deleted_at IS NOT NULL;
+
+-- A word begins with its namespace: then none is shared by two.
+CREATE VIEW memory_texts AS
+SELECT number, 'n' || namespace_id || 'x' || replace(terms, ' ', ' n' || namespace_id || 'x')
+    AS words
+FROM memories WHERE is_searchable = 1 AND deleted_at IS NULL AND terms != '';
+
+-- `ascii` takes what is not ASCII for letters: it cuts the words where we have cut them.
+CREATE VIRTUAL TABLE memory_index USING fts5 (
+    words, content = 'memory_texts', content_rowid = 'number', tokenize = 'ascii',
+    detail = 'none', columnsize = 0
+);
+
+CREATE VIRTUAL TABLE memory_words USING fts5vocab ('memory_index', 'row');

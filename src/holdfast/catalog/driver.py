@@ -1,0 +1,66 @@
+"""What runs named queries inside one transaction, and what stands around it."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Protocol
+
+from holdfast.catalog.rows import Row
+from holdfast.errors import HoldfastError, Unavailable
+
+
+class Driver(Protocol):
+    """Runs named queries inside one transaction."""
+
+    def one(self, name: str, /, **parameters: object) -> Row | None: ...
+    def all(self, name: str, /, **parameters: object) -> Sequence[Row]: ...
+    def run(self, name: str, /, **parameters: object) -> int: ...
+    def run_many(self, name: str, rows: Iterable[Mapping[str, object]], /) -> int: ...
+    def by_keys(
+        self, name: str, keys: Sequence[bytes], /, *, near: bool = False, **parameters: object
+    ) -> Sequence[Row]:
+        """Returns the rows of a query for every `:key`, in any order.
+
+        `near` says that the keys may well lie side by side, and are the first column.
+        """
+        ...
+
+    def put_pairs(
+        self, name: str, pairs: Iterable[tuple[bytes, bytes | None]], /, **parameters: object
+    ) -> None:
+        """Runs a query for every pair of a `:key` and an `:entry`, each key at most once."""
+        ...
+
+
+class Guard:
+    """Stands around everything a driver does, and lets no error of the database out.
+
+    It remembers the first one: a transaction in which something failed can only be undone,
+    also when its user has swallowed the error. Committing goes through here too.
+    """
+
+    __slots__ = ("_failure", "_is_over", "_translate")
+
+    def __init__(self, translate: Callable[[BaseException], HoldfastError | None]) -> None:
+        self._translate = translate
+        self._failure: HoldfastError | None = None
+        self._is_over = False
+
+    def __enter__(self) -> None:
+        if self._is_over:
+            raise self._failure or Unavailable("the transaction has ended")
+
+    def __exit__(
+        self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None
+    ) -> None:
+        if error is None:
+            return
+        translated = self._translate(error)
+        self._failure = translated or Unavailable(f"the transaction was interrupted: {error}")
+        self._is_over = True
+        if translated is not None:
+            raise translated from error
+
+    def end(self) -> None:
+        """Refuses all that comes after: the connection may be somebody else's by now."""
+        self._failure = None
+        self._is_over = True

@@ -1,0 +1,190 @@
+"""The queries about memories, written once for both databases.
+
+The index of words lies with the database: FTS5 here, a GIN index over a tsvector there. Both are
+given words that are cut and folded already and that begin with their namespace, and neither
+decides how well a memory fits. So the two find the same, and rank it the same.
+"""
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+from holdfast.catalog.driver import Driver
+from holdfast.catalog.rows import Row, from_us, get_row, to_us
+from holdfast.ids import NamespaceId, TenantId
+from holdfast.model_memories import MemoryFilter, MemoryRow
+
+_LATEST: Final = 2**62
+"""Above any number of a memory."""
+
+
+class MemoryQueries:
+    """Rows of memories and the index of their words."""
+
+    __slots__ = ()
+
+    _db: Driver
+
+    def add_memory(self, memory: MemoryRow) -> None:
+        row = self._db.one(
+            "add_memory",
+            namespace_id=memory.namespace_id,
+            id=memory.id,
+            session_id=memory.session_id,
+            user_id=memory.user_id,
+            agent_id=memory.agent_id,
+            is_searchable=int(memory.is_searchable),
+            created_at=to_us(memory.created_at),
+            **_changing(memory),
+        )
+        self._db.run("index_memory", number=get_row(row, "memory")[0])
+
+    def find_memory(self, namespace_id: NamespaceId, memory_id: str) -> MemoryRow | None:
+        row = self._db.one("find_memory", namespace_id=namespace_id, id=memory_id)
+        return None if row is None else _to_memory(row)
+
+    def set_memory(self, memory: MemoryRow) -> None:
+        self._db.run("unindex_memory", number=memory.number)
+        self._db.run(
+            "set_memory",
+            namespace_id=memory.namespace_id,
+            number=memory.number,
+            **_changing(memory),
+        )
+        self._db.run("index_memory", number=memory.number)
+
+    def delete_memory(self, namespace_id: NamespaceId, number: int, *, now: datetime) -> None:
+        self._db.run("unindex_memory", number=number)
+        self._db.run("delete_memory", namespace_id=namespace_id, number=number, now=to_us(now))
+
+    def recover_memory(self, namespace_id: NamespaceId, memory_id: str) -> bool:
+        row = self._db.one("recover_memory", namespace_id=namespace_id, id=memory_id)
+        if row is None:
+            return False
+        self._db.run("index_memory", number=row[0])
+        return True
+
+    def delete_memories_of(
+        self, namespace_id: NamespaceId, session_id: str, *, now: datetime
+    ) -> int:
+        self._db.run("unindex_memories_of", namespace_id=namespace_id, session_id=session_id)
+        return self._db.run(
+            "delete_memories_of", namespace_id=namespace_id, session_id=session_id, now=to_us(now)
+        )
+
+    def purge_memories(self, tenant_id: TenantId, *, before: datetime) -> int:
+        # What was deleted is in no index any more.
+        return self._db.run("purge_deleted_memories", tenant_id=tenant_id, before=to_us(before))
+
+    def list_memories(
+        self, namespace_id: NamespaceId, chosen: MemoryFilter, *, before: int | None, most: int
+    ) -> list[MemoryRow]:
+        found = self._db.all(
+            "list_memories",
+            namespace_id=namespace_id,
+            before=_LATEST if before is None else before,
+            most=most,
+            **_from_filter(chosen),
+        )
+        return [_to_memory(row) for row in found]
+
+    def get_memories(self, namespace_id: NamespaceId, numbers: Sequence[int]) -> list[MemoryRow]:
+        found = self._db.all(
+            "get_memories", namespace_id=namespace_id, numbers=json.dumps(list(numbers))
+        )
+        return [_to_memory(row) for row in found]
+
+    def count_memories(self, namespace_id: NamespaceId, session_id: str) -> int:
+        row = self._db.one("count_memories", namespace_id=namespace_id, session_id=session_id)
+        return get_row(row, "count")[0]
+
+    def memory_bytes(self, tenant_id: TenantId) -> int:
+        return int(get_row(self._db.one("memory_bytes", tenant_id=tenant_id), "sum")[0])
+
+    def count_searchable(self, namespace_id: NamespaceId) -> int:
+        return get_row(self._db.one("count_searchable", namespace_id=namespace_id), "count")[0]
+
+    def count_holders(self, namespace_id: NamespaceId, words: Sequence[str]) -> dict[str, int]:
+        prefix = _prefix(namespace_id)
+        given = json.dumps([prefix + word for word in words])
+        found = self._db.all("count_holders", words=given)
+        return {row[0].removeprefix(prefix): row[1] for row in found if row[1]}
+
+    def match_memories(
+        self, namespace_id: NamespaceId, words: Sequence[str], chosen: MemoryFilter
+    ) -> list[tuple[int, str]]:
+        if not words:
+            return []
+        prefix = _prefix(namespace_id)
+        found = self._db.all(
+            "match_memories",
+            namespace_id=namespace_id,
+            words=json.dumps([prefix + word for word in words]),
+            **_from_filter(chosen),
+        )
+        return [(row[0], row[1]) for row in found]
+
+    def page_embeddings(
+        self, namespace_id: NamespaceId, chosen: MemoryFilter, *, after: int, most: int
+    ) -> list[tuple[int, bytes]]:
+        found = self._db.all(
+            "page_embeddings",
+            namespace_id=namespace_id,
+            after=after,
+            most=most,
+            **_from_filter(chosen),
+        )
+        return [(row[0], bytes(row[1])) for row in found]
+
+
+def _prefix(namespace_id: NamespaceId) -> str:
+    """Returns what the words of a namespace begin with; the SQL files say the same."""
+    return f"n{namespace_id}x"
+
+
+def _changing(memory: MemoryRow) -> dict[str, object]:
+    return {
+        "type": memory.type,
+        "tags": memory.tags,
+        "metadata": memory.metadata,
+        "version": memory.version,
+        "updated_at": to_us(memory.updated_at),
+        "bytes": memory.size_bytes,
+        "terms": memory.terms,
+        "content": memory.content,
+        "embedding": memory.embedding,
+    }
+
+
+def _from_filter(chosen: MemoryFilter) -> dict[str, object]:
+    return {
+        "scope": chosen.scope,
+        "session_id": chosen.session_id,
+        "owner_id": chosen.owner_id,
+        "user_id": chosen.user_id,
+        "agent_id": chosen.agent_id,
+        "types": None if chosen.types is None else json.dumps(chosen.types),
+        "tags": None if chosen.tags is None else json.dumps(chosen.tags),
+    }
+
+
+def _to_memory(row: Row) -> MemoryRow:
+    return MemoryRow(
+        number=row[0],
+        namespace_id=NamespaceId(row[1]),
+        id=row[2],
+        session_id=row[3],
+        user_id=row[4],
+        agent_id=row[5],
+        type=row[6],
+        tags=row[7],
+        metadata=row[8],
+        is_searchable=bool(row[9]),
+        version=row[10],
+        created_at=from_us(row[11]),
+        updated_at=from_us(row[12]),
+        terms=row[13],
+        content=row[14],
+        embedding=None if row[15] is None else bytes(row[15]),
+    )

@@ -1,0 +1,253 @@
+"""The queries about sessions, written once for both databases."""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from holdfast.catalog.driver import Driver
+from holdfast.catalog.rows import Row, from_us, to_us
+from holdfast.errors import Damaged
+from holdfast.ids import NamespaceId, TenantId
+from holdfast.model_sessions import BranchRow, SessionRow, TurnRow, VersionKind, VersionRow
+
+_LATEST = 2**62
+"""Above any number of a version, turn or microsecond."""
+
+
+class SessionQueries:
+    """Rows of sessions, their versions and their turns."""
+
+    __slots__ = ()
+
+    _db: Driver
+
+    def add_session(self, session: SessionRow) -> bool:
+        return self._db.run("add_session", **_from_session(session), **_identity(session)) == 1
+
+    def set_session(self, session: SessionRow) -> None:
+        self._db.run(
+            "set_session",
+            namespace_id=session.namespace_id,
+            id=session.id,
+            **_from_session(session),
+        )
+
+    def find_session(
+        self, tenant_id: TenantId, name: str, session_id: str
+    ) -> tuple[SessionRow, VersionRow] | None:
+        row = self._db.one("find_session", tenant_id=tenant_id, name=name, id=session_id)
+        return None if row is None else to_both(row)
+
+    def list_sessions(
+        self,
+        namespace_id: NamespaceId,
+        *,
+        now: datetime,
+        most: int,
+        before: tuple[datetime, str] | None = None,
+        after: datetime | None = None,
+        agent_id: str | None = None,
+        user_id: str | None = None,
+    ) -> list[tuple[SessionRow, VersionRow]]:
+        found = self._db.all(
+            "list_sessions",
+            namespace_id=namespace_id,
+            now=to_us(now),
+            before_us=_LATEST if before is None else to_us(before[0]),
+            before_id="" if before is None else before[1],
+            after_us=-_LATEST if after is None else to_us(after),
+            agent_id=agent_id,
+            user_id=user_id,
+            most=most,
+        )
+        return [to_both(row) for row in found]
+
+    def forks_of(self, namespace_id: NamespaceId, session_id: str) -> list[str]:
+        found = self._db.all("forks_of", namespace_id=namespace_id, session_id=session_id)
+        return [row[0] for row in found]
+
+    def add_version(self, namespace_id: NamespaceId, session_id: str, version: VersionRow) -> None:
+        self._db.run(
+            "add_version",
+            namespace_id=namespace_id,
+            session_id=session_id,
+            number=version.number,
+            kind=version.kind.value,
+            state=version.state,
+            bytes=version.bytes,
+            branch=version.branch,
+            turns=version.turns,
+            target=version.target,
+            reasoning=version.reasoning,
+            actor=version.actor,
+            trace_id=version.trace_id,
+            created_at=to_us(version.created_at),
+        )
+
+    def find_version(
+        self, namespace_id: NamespaceId, session_id: str, number: int
+    ) -> VersionRow | None:
+        row = self._db.one(
+            "find_version", namespace_id=namespace_id, session_id=session_id, number=number
+        )
+        return None if row is None else to_version(row)
+
+    def list_versions(
+        self,
+        namespace_id: NamespaceId,
+        session_id: str,
+        *,
+        after: int,
+        most: int,
+        before: int | None = None,
+    ) -> list[VersionRow]:
+        found = self._db.all(
+            "list_versions",
+            namespace_id=namespace_id,
+            session_id=session_id,
+            after=after,
+            before=_LATEST if before is None else before,
+            most=most,
+        )
+        return [to_version(row) for row in found]
+
+    def iter_version_states(self, tenant_id: TenantId) -> Iterator[bytes]:
+        for row in self._db.all("all_version_states", tenant_id=tenant_id):
+            yield bytes(row[0])
+
+    def add_branch(self, tenant_id: TenantId, branch: BranchRow) -> None:
+        self._db.run(
+            "add_branch",
+            id=branch.id,
+            tenant_id=tenant_id,
+            parent=branch.parent,
+            parent_turns=branch.parent_turns,
+            turns=branch.turns,
+            bytes=branch.bytes,
+        )
+
+    def find_branch(self, tenant_id: TenantId, branch_id: str) -> BranchRow | None:
+        row = self._db.one("find_branch", tenant_id=tenant_id, id=branch_id)
+        return None if row is None else BranchRow(*row)
+
+    def extend_branch(self, tenant_id: TenantId, branch_id: str, *, turns: int, more: int) -> bool:
+        done = self._db.run(
+            "extend_branch", tenant_id=tenant_id, id=branch_id, turns=turns, more=more
+        )
+        return done == 1
+
+    def add_turn(self, turn: TurnRow) -> None:
+        self._db.run(
+            "add_turn",
+            branch=turn.branch,
+            number=turn.number,
+            id=turn.id,
+            data=turn.data,
+            created_at=to_us(turn.created_at),
+        )
+
+    def find_turn(self, turn_id: str) -> TurnRow | None:
+        row = self._db.one("find_turn", id=turn_id)
+        return None if row is None else _to_turn(row)
+
+    def list_turns(
+        self, branch_id: str, *, after: int, before: int, most: int, descending: bool
+    ) -> list[TurnRow]:
+        query = "list_turns_down" if descending else "list_turns_up"
+        found = self._db.all(query, branch=branch_id, after=after, before=before, most=most)
+        return [_to_turn(row) for row in found]
+
+    def add_lagging(self, namespace_id: NamespaceId) -> None:
+        self._db.run("add_lagging", namespace_id=namespace_id)
+
+    def is_lagging(self, namespace_id: NamespaceId) -> bool:
+        return self._db.one("is_lagging", namespace_id=namespace_id) is not None
+
+    def drop_lagging(self, namespace_id: NamespaceId) -> None:
+        self._db.run("drop_lagging", namespace_id=namespace_id)
+
+
+def _identity(session: SessionRow) -> dict[str, object]:
+    return {
+        "namespace_id": session.namespace_id,
+        "id": session.id,
+        "forked_from": session.forked_from,
+        "forked_version": session.forked_version,
+    }
+
+
+def _from_session(session: SessionRow) -> dict[str, object]:
+    return {
+        "agent_id": session.agent_id,
+        "user_id": session.user_id,
+        "created_at": to_us(session.created_at),
+        "metadata": session.metadata,
+        "updated_at": to_us(session.updated_at),
+        "expires_at": _maybe_us(session.expires_at),
+        "version": session.version,
+        "branch": session.branch,
+        "turns": session.turns,
+        "is_present": int(session.is_present),
+        "deleted_at": _maybe_us(session.deleted_at),
+    }
+
+
+def to_both(row: Row) -> tuple[SessionRow, VersionRow]:
+    """Returns a row of a session joined with its newest version."""
+    session = SessionRow(
+        namespace_id=NamespaceId(row[0]),
+        id=row[1],
+        agent_id=row[2],
+        user_id=row[3],
+        metadata=row[4],
+        created_at=from_us(row[5]),
+        updated_at=from_us(row[6]),
+        expires_at=_maybe_instant(row[7]),
+        version=row[8],
+        branch=row[9],
+        turns=row[10],
+        forked_from=row[11],
+        forked_version=row[12],
+        is_present=bool(row[13]),
+        deleted_at=_maybe_instant(row[14]),
+    )
+    return session, to_version(row[15:])
+
+
+def to_version(row: Row) -> VersionRow:
+    """Returns a row of a version; raises `Damaged`."""
+    try:
+        kind = VersionKind(row[1])
+    except ValueError as exc:
+        message = f"a version of a session is of no known kind: {row[1]!r}"
+        raise Damaged(message) from exc
+    return VersionRow(
+        number=row[0],
+        kind=kind,
+        state=bytes(row[2]),
+        bytes=row[3],
+        branch=row[4],
+        turns=row[5],
+        target=row[6],
+        reasoning=row[7],
+        actor=row[8],
+        trace_id=row[9],
+        created_at=from_us(row[10]),
+    )
+
+
+def _to_turn(row: Row) -> TurnRow:
+    return TurnRow(
+        branch=row[0],
+        number=row[1],
+        id=row[2],
+        data=bytes(row[3]),
+        created_at=from_us(row[4]),
+    )
+
+
+def _maybe_us(instant: datetime | None) -> int | None:
+    return None if instant is None else to_us(instant)
+
+
+def _maybe_instant(us: int | None) -> datetime | None:
+    return None if us is None else from_us(us)

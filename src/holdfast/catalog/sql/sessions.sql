@@ -1,0 +1,90 @@
+-- Sessions, their versions and their turns: what both databases say the same way.
+
+-- name: add_session
+INSERT INTO sessions
+    (namespace_id, id, agent_id, user_id, metadata, created_at, updated_at, expires_at, version,
+     branch, turns, forked_from, forked_version, is_present, deleted_at)
+VALUES
+    (:namespace_id, :id, :agent_id, :user_id, :metadata, :created_at, :updated_at, :expires_at,
+     :version, :branch, :turns, :forked_from, :forked_version, :is_present, :deleted_at)
+ON CONFLICT (namespace_id, id) DO NOTHING
+
+-- name: set_session
+UPDATE sessions
+SET agent_id = :agent_id, user_id = :user_id, created_at = :created_at, metadata = :metadata,
+    updated_at = :updated_at, expires_at = :expires_at, version = :version,
+    branch = :branch, turns = :turns, is_present = :is_present, deleted_at = :deleted_at
+WHERE namespace_id = :namespace_id AND id = :id
+
+-- name: forks_of
+SELECT id FROM sessions
+WHERE namespace_id = :namespace_id AND forked_from = :session_id AND deleted_at IS NULL
+ORDER BY created_at, id
+
+-- name: add_version
+INSERT INTO versions
+    (namespace_id, session_id, number, kind, state, bytes, branch, turns, target, reasoning, actor,
+     trace_id, created_at)
+VALUES
+    (:namespace_id, :session_id, :number, :kind, :state, :bytes, :branch, :turns, :target,
+     :reasoning, :actor, :trace_id, :created_at)
+
+-- name: find_version
+SELECT number, kind, state, bytes, branch, turns, target, reasoning, actor, trace_id, created_at
+FROM versions
+WHERE namespace_id = :namespace_id AND session_id = :session_id AND number = :number
+
+-- name: list_versions
+SELECT number, kind, state, bytes, branch, turns, target, reasoning, actor, trace_id, created_at
+FROM versions
+WHERE namespace_id = :namespace_id AND session_id = :session_id
+  AND number > :after AND number < :before
+ORDER BY number LIMIT :most
+
+-- name: all_version_states
+SELECT v.state FROM versions v JOIN namespaces n ON n.id = v.namespace_id
+WHERE n.tenant_id = :tenant_id
+
+-- name: add_branch
+INSERT INTO branches (id, tenant_id, parent, parent_turns, turns, bytes)
+VALUES (:id, :tenant_id, :parent, :parent_turns, :turns, :bytes)
+
+-- name: find_branch
+SELECT id, parent, parent_turns, turns, bytes FROM branches
+WHERE id = :id AND tenant_id = :tenant_id
+
+-- name: extend_branch
+UPDATE branches SET turns = turns + 1, bytes = bytes + :more
+WHERE id = :id AND tenant_id = :tenant_id AND turns = :turns
+
+-- name: add_turn
+INSERT INTO turns (branch, number, id, data, created_at)
+VALUES (:branch, :number, :id, :data, :created_at)
+
+-- name: find_turn
+SELECT branch, number, id, data, created_at FROM turns WHERE id = :id
+
+-- name: list_turns_up
+SELECT branch, number, id, data, created_at FROM turns
+WHERE branch = :branch AND number > :after AND number < :before
+ORDER BY number LIMIT :most
+
+-- name: list_turns_down
+SELECT branch, number, id, data, created_at FROM turns
+WHERE branch = :branch AND number > :after AND number < :before
+ORDER BY number DESC LIMIT :most
+
+-- name: add_lagging
+INSERT INTO lagging (namespace_id) VALUES (:namespace_id) ON CONFLICT (namespace_id) DO NOTHING
+
+-- name: is_lagging
+SELECT 1 FROM lagging WHERE namespace_id = :namespace_id
+
+-- name: drop_lagging
+DELETE FROM lagging WHERE namespace_id = :namespace_id
+
+-- name: purge_sessions
+DELETE FROM sessions WHERE namespace_id = :namespace_id
+
+-- name: purge_versions
+DELETE FROM versions WHERE namespace_id = :namespace_id

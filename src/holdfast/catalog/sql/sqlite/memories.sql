@@ -1,0 +1,95 @@
+-- Memories on SQLite. Lists are given as JSON. A row of FTS5 is taken out of its index by telling
+-- it what it holds: `memory_texts` knows that as long as the memory has not changed.
+
+-- name: add_memory
+INSERT INTO memories
+    (namespace_id, id, session_id, user_id, agent_id, type, tags, metadata, is_searchable,
+     version, created_at, updated_at, bytes, terms, content, embedding)
+VALUES
+    (:namespace_id, :id, :session_id, :user_id, :agent_id, :type, :tags, :metadata,
+     :is_searchable, :version, :created_at, :updated_at, :bytes, :terms, :content, :embedding)
+RETURNING number
+
+-- name: index_memory
+INSERT INTO memory_index (rowid, words)
+SELECT number, words FROM memory_texts WHERE number = :number
+
+-- name: unindex_memory
+INSERT INTO memory_index (memory_index, rowid, words)
+SELECT 'delete', number, words FROM memory_texts WHERE number = :number
+
+-- name: unindex_memories_of
+INSERT INTO memory_index (memory_index, rowid, words)
+SELECT 'delete', t.number, t.words FROM memory_texts t JOIN memories m ON m.number = t.number
+WHERE m.namespace_id = :namespace_id AND m.session_id = :session_id
+
+-- name: unindex_memories
+INSERT INTO memory_index (memory_index, rowid, words)
+SELECT 'delete', t.number, t.words FROM memory_texts t JOIN memories m ON m.number = t.number
+WHERE m.namespace_id = :namespace_id
+
+-- name: list_memories
+SELECT m.number, m.namespace_id, m.id, m.session_id, m.user_id, m.agent_id, m.type, m.tags,
+       m.metadata, m.is_searchable, m.version, m.created_at, m.updated_at, m.terms, m.content,
+       CASE WHEN m.embedding IS NULL THEN NULL ELSE x'' END
+FROM memories m
+WHERE m.namespace_id = :namespace_id AND m.number < :before AND m.deleted_at IS NULL
+  AND (:scope = 'all'
+       OR (:scope IN ('visible', 'session') AND m.session_id = CAST(:session_id AS TEXT))
+       OR (:scope IN ('visible', 'user') AND m.user_id = CAST(:owner_id AS TEXT))
+       OR (:scope IN ('visible', 'global') AND m.session_id IS NULL AND m.user_id IS NULL))
+  AND (CAST(:user_id AS TEXT) IS NULL OR m.user_id = CAST(:user_id AS TEXT))
+  AND (CAST(:agent_id AS TEXT) IS NULL OR m.agent_id = CAST(:agent_id AS TEXT))
+  AND (:types IS NULL OR m.type IN (SELECT value FROM json_each(:types)))
+  AND (:tags IS NULL OR EXISTS (
+       SELECT 1 FROM json_each(m.tags) has JOIN json_each(:tags) wanted
+       ON has.value = wanted.value))
+ORDER BY m.number DESC LIMIT :most
+
+-- name: get_memories
+SELECT m.number, m.namespace_id, m.id, m.session_id, m.user_id, m.agent_id, m.type, m.tags,
+       m.metadata, m.is_searchable, m.version, m.created_at, m.updated_at, m.terms, m.content,
+       CASE WHEN m.embedding IS NULL THEN NULL ELSE x'' END
+FROM memories m
+WHERE m.namespace_id = :namespace_id AND m.deleted_at IS NULL
+  AND m.number IN (SELECT value FROM json_each(:numbers))
+
+-- name: count_holders
+SELECT given.value, held.doc
+FROM json_each(:words) given JOIN memory_words held ON held.term = given.value
+
+-- name: match_memories
+-- CROSS: the index first. SQLite would ask it once for each memory of the namespace.
+SELECT m.number, m.terms
+FROM memory_index CROSS JOIN memories m ON m.number = memory_index.rowid
+WHERE memory_index MATCH (
+       SELECT group_concat(
+           '"' || replace(value, '*', '') || '"' || substr('*', 1, value LIKE '%*'), ' OR ')
+       FROM json_each(:words))
+  AND m.namespace_id = :namespace_id
+  AND (:scope = 'all'
+       OR (:scope IN ('visible', 'session') AND m.session_id = CAST(:session_id AS TEXT))
+       OR (:scope IN ('visible', 'user') AND m.user_id = CAST(:owner_id AS TEXT))
+       OR (:scope IN ('visible', 'global') AND m.session_id IS NULL AND m.user_id IS NULL))
+  AND (CAST(:user_id AS TEXT) IS NULL OR m.user_id = CAST(:user_id AS TEXT))
+  AND (CAST(:agent_id AS TEXT) IS NULL OR m.agent_id = CAST(:agent_id AS TEXT))
+  AND (:types IS NULL OR m.type IN (SELECT value FROM json_each(:types)))
+  AND (:tags IS NULL OR EXISTS (
+       SELECT 1 FROM json_each(m.tags) has JOIN json_each(:tags) wanted
+       ON has.value = wanted.value))
+
+-- name: page_embeddings
+SELECT m.number, m.embedding FROM memories m
+WHERE m.namespace_id = :namespace_id AND m.number > :after AND m.embedding IS NOT NULL
+  AND m.is_searchable = 1 AND m.deleted_at IS NULL
+  AND (:scope = 'all'
+       OR (:scope IN ('visible', 'session') AND m.session_id = CAST(:session_id AS TEXT))
+       OR (:scope IN ('visible', 'user') AND m.user_id = CAST(:owner_id AS TEXT))
+       OR (:scope IN ('visible', 'global') AND m.session_id IS NULL AND m.user_id IS NULL))
+  AND (CAST(:user_id AS TEXT) IS NULL OR m.user_id = CAST(:user_id AS TEXT))
+  AND (CAST(:agent_id AS TEXT) IS NULL OR m.agent_id = CAST(:agent_id AS TEXT))
+  AND (:types IS NULL OR m.type IN (SELECT value FROM json_each(:types)))
+  AND (:tags IS NULL OR EXISTS (
+       SELECT 1 FROM json_each(m.tags) has JOIN json_each(:tags) wanted
+       ON has.value = wanted.value))
+ORDER BY m.number LIMIT :most

@@ -1,0 +1,79 @@
+-- What collection and verification ask about sessions and conversations.
+
+-- name: ended_sessions
+SELECT s.namespace_id, s.id FROM namespaces n JOIN sessions s ON s.namespace_id = n.id
+WHERE n.tenant_id = :tenant_id AND n.deleted_at IS NULL
+  AND (s.deleted_at <= :before OR s.expires_at <= :before)
+ORDER BY s.namespace_id, s.id
+
+-- name: purge_versions_of
+DELETE FROM versions WHERE namespace_id = :namespace_id AND session_id = :session_id
+
+-- name: purge_session
+DELETE FROM sessions WHERE namespace_id = :namespace_id AND id = :session_id
+
+-- Rows keep the branches that they name, and those that these go on from.
+-- name: spare_branches
+WITH RECURSIVE needed (id) AS (
+    SELECT named.branch FROM (
+        SELECT s.branch FROM namespaces n JOIN sessions s ON s.namespace_id = n.id
+        WHERE n.tenant_id = :tenant_id
+        UNION
+        SELECT v.branch FROM namespaces n JOIN versions v ON v.namespace_id = n.id
+        WHERE n.tenant_id = :tenant_id
+    ) AS named
+    UNION
+    SELECT b.parent FROM needed JOIN branches b ON b.id = needed.id WHERE b.parent IS NOT NULL
+)
+SELECT id, parent, parent_turns, turns, bytes FROM branches
+WHERE tenant_id = :tenant_id AND id NOT IN (SELECT id FROM needed)
+
+-- name: delete_turns
+DELETE FROM turns WHERE branch = :id
+
+-- name: delete_branch
+DELETE FROM branches WHERE id = :id AND tenant_id = :tenant_id
+
+-- name: turn_bytes
+SELECT COALESCE(SUM(bytes), 0) FROM branches WHERE tenant_id = :tenant_id
+
+-- name: iter_branches
+SELECT id, parent, parent_turns, turns, bytes FROM branches WHERE tenant_id = :tenant_id
+
+-- name: named_branches
+SELECT named.branch, MAX(named.turns) FROM (
+    SELECT s.branch, s.turns FROM namespaces n JOIN sessions s ON s.namespace_id = n.id
+    WHERE n.tenant_id = :tenant_id
+    UNION ALL
+    SELECT v.branch, v.turns FROM namespaces n JOIN versions v ON v.namespace_id = n.id
+    WHERE n.tenant_id = :tenant_id
+) AS named
+GROUP BY named.branch
+
+-- name: present_sessions
+SELECT s.namespace_id, s.id, s.agent_id, s.user_id, s.metadata, s.created_at, s.updated_at,
+       s.expires_at, s.version, s.branch, s.turns, s.forked_from, s.forked_version, s.is_present,
+       s.deleted_at, v.number, v.kind, v.state, v.bytes, v.branch, v.turns, v.target, v.reasoning,
+       v.actor, v.trace_id, v.created_at
+FROM sessions s
+JOIN versions v ON v.namespace_id = s.namespace_id AND v.session_id = s.id
+    AND v.number = s.version
+WHERE s.namespace_id = :namespace_id AND s.is_present = 1 AND s.id > :after
+ORDER BY s.id LIMIT :most
+
+-- name: broken_histories
+SELECT s.id FROM sessions s
+WHERE s.namespace_id = :namespace_id AND s.version + 1 <> (
+    SELECT COUNT(*) FROM versions v
+    WHERE v.namespace_id = s.namespace_id AND v.session_id = s.id
+)
+ORDER BY s.id
+
+-- The newest that was there at an instant; else the first that is equal: a fork's came later.
+-- name: find_version_at
+SELECT number, kind, state, bytes, branch, turns, target, reasoning, actor, trace_id, created_at
+FROM versions
+WHERE namespace_id = :namespace_id AND session_id = :session_id AND number = (
+    SELECT COALESCE(MAX(CASE WHEN created_at <= :at THEN number END), MIN(number)) FROM versions
+    WHERE namespace_id = :namespace_id AND session_id = :session_id AND state = :state
+)

@@ -1,0 +1,52 @@
+"""Queries for SQLite whose parameters have places instead of names: for one key, or for many.
+
+Named queries are written for one key or one row (`sql/queries.sql`). SQLite binds no arrays; so
+a query for many is the same text with as many places as there are values. Each is made once.
+"""
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from typing import Final
+
+_PARAMETER: Final = re.compile(r":(\w+)")
+_VALUES: Final = re.compile(r"(?<=VALUES )(\(.*?\))")
+
+
+@cache
+def with_keys(query: str, count: int) -> tuple[str, Sequence[str]]:
+    """Returns a query for so many keys instead of one, and the names of what goes before them."""
+    before, after = query.split("= :key")
+    return by_place(before + f"IN ({', '.join('?' * count)})" + after)
+
+
+@cache
+def reading_between(query: str) -> tuple[str, Sequence[str]]:
+    """Returns a query for all keys between two, and the names of what it is given."""
+    return by_place(query.replace("= :key", "BETWEEN :first AND :last"))
+
+
+@cache
+def counting_between(query: str) -> tuple[str, Sequence[str]]:
+    """Returns a query for how many keys are between two, up to a number that comes last."""
+    text, names = reading_between(query)
+    return f"SELECT COUNT(*) FROM ({text} LIMIT ?)", names  # noqa: S608 - of our own files
+
+
+@cache
+def with_rows(query: str, count: int) -> tuple[str, Sequence[str], Sequence[str]]:
+    """Returns a query for so many rows instead of one.
+
+    And the names of what stands in each before the key, and after the entry.
+    """
+    head, row, tail = _VALUES.split(query)
+    names = _PARAMETER.findall(row)
+    text = head + ", ".join([_PARAMETER.sub("?", row)] * count) + tail
+    at = names.index("key")
+    return text, names[:at], names[at + 2 :]
+
+
+@cache
+def by_place(query: str) -> tuple[str, Sequence[str]]:
+    """Returns a query whose parameters have places instead of names, and the names in order."""
+    return _PARAMETER.sub("?", query), _PARAMETER.findall(query)

@@ -1,0 +1,71 @@
+"""The queries that look after sessions, written once for both databases."""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import Final
+
+from holdfast.catalog.driver import Driver
+from holdfast.catalog.rows import get_row, to_us
+from holdfast.catalog.sessions import to_both, to_version
+from holdfast.ids import NamespaceId, TenantId
+from holdfast.model_sessions import BranchRow, SessionRow, VersionRow
+
+_PAGE: Final = 1000
+
+
+class UpkeepQueries:
+    """What may go, and what has to be there."""
+
+    __slots__ = ()
+
+    _db: Driver
+
+    def ended_sessions(
+        self, tenant_id: TenantId, *, before: datetime
+    ) -> list[tuple[NamespaceId, str]]:
+        found = self._db.all("ended_sessions", tenant_id=tenant_id, before=to_us(before))
+        return [(NamespaceId(row[0]), row[1]) for row in found]
+
+    def purge_session(self, namespace_id: NamespaceId, session_id: str) -> None:
+        for query in ("purge_versions_of", "purge_session"):
+            self._db.run(query, namespace_id=namespace_id, session_id=session_id)
+
+    def spare_branches(self, tenant_id: TenantId) -> list[BranchRow]:
+        return [BranchRow(*row) for row in self._db.all("spare_branches", tenant_id=tenant_id)]
+
+    def delete_branches(self, tenant_id: TenantId, branch_ids: Iterable[str]) -> None:
+        rows = [{"id": branch_id, "tenant_id": tenant_id} for branch_id in branch_ids]
+        self._db.run_many("delete_turns", [{"id": row["id"]} for row in rows])
+        self._db.run_many("delete_branch", rows)
+
+    def turn_bytes(self, tenant_id: TenantId) -> int:
+        return int(get_row(self._db.one("turn_bytes", tenant_id=tenant_id), "sum")[0])
+
+    def iter_branches(self, tenant_id: TenantId) -> list[BranchRow]:
+        return [BranchRow(*row) for row in self._db.all("iter_branches", tenant_id=tenant_id)]
+
+    def named_branches(self, tenant_id: TenantId) -> dict[str, int]:
+        return {row[0]: row[1] for row in self._db.all("named_branches", tenant_id=tenant_id)}
+
+    def iter_present(self, namespace_id: NamespaceId) -> Iterator[tuple[SessionRow, VersionRow]]:
+        after = ""
+        while page := self._db.all(
+            "present_sessions", namespace_id=namespace_id, after=after, most=_PAGE
+        ):
+            yield from (to_both(row) for row in page)
+            after = page[-1][1]
+
+    def broken_histories(self, namespace_id: NamespaceId) -> list[str]:
+        return [row[0] for row in self._db.all("broken_histories", namespace_id=namespace_id)]
+
+    def find_version_at(
+        self, namespace_id: NamespaceId, session_id: str, *, state: bytes, at: datetime
+    ) -> VersionRow | None:
+        row = self._db.one(
+            "find_version_at",
+            namespace_id=namespace_id,
+            session_id=session_id,
+            state=state,
+            at=to_us(at),
+        )
+        return None if row is None else to_version(row)

@@ -1,0 +1,98 @@
+"""Values of memories: what was remembered, and how well it answers a question.
+
+As in `model`: frozen, without behaviour beyond what follows from their fields. Those that users
+do not meet are structs: to define a dataclass takes a millisecond, which every start would pay.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from holdfast.ids import NamespaceId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """Something that was remembered: a sentence or two, and whom it is about."""
+
+    id: str
+    content: str
+    type: str
+    tags: tuple[str, ...]
+    metadata: dict[str, Any]
+    session_id: str | None
+    user_id: str | None
+    agent_id: str | None
+    is_searchable: bool
+    """Whether `search` may find it: not, if it was added with `embed=False`."""
+    has_embedding: bool
+    """Whether it can be found by its meaning, and not by its words alone."""
+    version: int
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class FoundMemory:
+    """A memory with its relevance: 0 is none, from 0.7 on it is an obvious match."""
+
+    memory: Memory
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Relevant:
+    """The memories that belong to a context, best first."""
+
+    memories: tuple[FoundMemory, ...]
+    average_relevance: float
+    drift_warning: bool
+    """Whether a question was asked to which what is remembered has little to say."""
+
+
+class MemoryRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A memory as its row holds it."""
+
+    namespace_id: NamespaceId
+    id: str
+    session_id: str | None
+    user_id: str | None
+    agent_id: str | None
+    type: str
+    tags: str
+    """A JSON array of text."""
+    metadata: str
+    """A JSON object."""
+    is_searchable: bool
+    version: int
+    created_at: datetime
+    updated_at: datetime
+    terms: str
+    """Its words as they are looked for, one space between two."""
+    content: str
+    embedding: bytes | None = None
+    """Little-endian float32, of length 1."""
+    number: int = 0
+    """In the order of their making; assigned by the catalog."""
+
+    @property
+    def size_bytes(self) -> int:
+        """How much it counts against a quota."""
+        texts = (self.content, self.terms, self.tags, self.metadata)
+        return sum(len(text.encode()) for text in texts) + len(self.embedding or b"")
+
+
+class MemoryFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which memories are looked at; what is None does not matter."""
+
+    scope: str = "all"
+    """`all`; or as a session sees them: `visible`, `session`, `user`, `global`."""
+    session_id: str | None = None
+    owner_id: str | None = None
+    """The user whose memories the scopes `visible` and `user` mean."""
+    user_id: str | None = None
+    agent_id: str | None = None
+    types: tuple[str, ...] | None = None
+    tags: tuple[str, ...] | None = None

@@ -1,0 +1,193 @@
+"""Values of sessions: what a session is, its versions and its turns.
+
+As in `model`: frozen, without behaviour beyond what follows from their fields.
+"""
+
+import enum
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from holdfast.ids import NamespaceId
+from holdfast.model_memories import FoundMemory
+
+
+class VersionKind(enum.StrEnum):
+    """What made a version of a session's state."""
+
+    CREATED = "created"
+    UPDATED = "updated"
+    REPLACED = "replaced"
+    TURN = "turn"
+    ROLLBACK = "rollback"
+    FORK = "fork"
+    RESTORE = "restore"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionRow:
+    """A session as its row says: what is true of it now, without its state."""
+
+    namespace_id: NamespaceId
+    id: str
+    agent_id: str
+    user_id: str | None
+    metadata: str
+    """A JSON object."""
+    created_at: datetime
+    updated_at: datetime
+    expires_at: datetime | None
+    version: int
+    branch: str
+    turns: int
+    forked_from: str | None = None
+    forked_version: int | None = None
+    is_present: bool = True
+    """Whether the plane holds it: not, if it was deleted, or is younger than what was restored."""
+    deleted_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionRow:
+    """A version as its row says; `state` is an entry."""
+
+    number: int
+    kind: VersionKind
+    state: bytes
+    bytes: int
+    branch: str
+    turns: int
+    created_at: datetime
+    target: int | None = None
+    reasoning: str | None = None
+    actor: str | None = None
+    trace_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnRow:
+    """A turn as its row says; `data` is JSON."""
+
+    branch: str
+    number: int
+    id: str
+    data: bytes
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class BranchRow:
+    """A run of turns that follows the first `parent_turns` turns of its parent.
+
+    `turns` is the number of its last turn: it counts the parent's, too. `bytes` are those of its
+    own turns alone.
+    """
+
+    id: str
+    parent: str | None
+    parent_turns: int
+    turns: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionInfo:
+    """A session: a conversation with state, every change of which is a version."""
+
+    id: str
+    agent_id: str
+    user_id: str | None
+    metadata: dict[str, Any]
+    state: dict[str, Any]
+    version: int
+    turn_count: int
+    memory_count: int
+    created_at: datetime
+    updated_at: datetime
+    expires_at: datetime | None
+    forked_from: str | None = None
+    forked_version: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """A session's state at one version."""
+
+    session_id: str
+    version: int
+    state: dict[str, Any]
+    created_at: datetime
+    """When the session was created."""
+    updated_at: datetime
+    """When the version was made."""
+    trace_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Version:
+    """One entry of a session's history."""
+
+    number: int
+    kind: VersionKind
+    state: dict[str, Any] | None
+    """None where only the history was asked for."""
+    created_at: datetime
+    turn_count: int
+    target: int | None = None
+    """The version whose state came back."""
+    reasoning: str | None = None
+    actor: str | None = None
+    trace_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """One exchange of a conversation."""
+
+    id: str
+    session_id: str
+    number: int
+    input: dict[str, Any]
+    output: dict[str, Any]
+    created_at: datetime
+    metadata: dict[str, Any] = field(default_factory=dict[str, Any])
+    reasoning: str | None = None
+    version_before: int | None = None
+    version_after: int | None = None
+    """The versions of the state before and after it; the same if it changed nothing."""
+    state_before: dict[str, Any] | None = None
+    state_after: dict[str, Any] | None = None
+    """Those states, where they were asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateDiff:
+    """What leads from one version of a state to another."""
+
+    patch: list[dict[str, Any]]
+    """JSON Patch, RFC 6902."""
+    text: str
+    """The same for people: a line for each thing that went, came or changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """Where a session comes from, and what came from it."""
+
+    session_id: str
+    forked_from: str | None
+    forked_version: int | None
+    ancestors: list[str]
+    """From the one that it was forked from to the first."""
+    forks: list["Lineage"]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionContext:
+    """What an agent needs to go on: state, what is relevant, and what was said last."""
+
+    state: dict[str, Any]
+    memories: list[FoundMemory]
+    recent_turns: list[Turn]
+    average_relevance: float = 0.0
+    drift_warning: bool = False

@@ -1,0 +1,109 @@
+"""Values of traces: what happened, told once and never changed.
+
+As in `model`: frozen, without behaviour beyond what follows from their fields. Structs where one
+is made for every change of state: a dataclass of fifteen frozen fields takes 4 µs, a struct 0.1.
+"""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.ids import NamespaceId, TenantId, TraceId
+
+NO_HASH: Final = bytes(32)
+"""What the first trace of a chain has for the hash of the one before it."""
+
+
+class Trace(msgspec.Struct, frozen=True, kw_only=True):
+    """What somebody did, as the use case tells it."""
+
+    action: str
+    session_id: str | None = None
+    user_id: str | None = None
+    agent_id: str | None = None
+    resource_type: str | None = None
+    resource_id: str | None = None
+    actor: str | None = None
+    details: dict[str, Any] = {}
+
+
+class TraceRow(msgspec.Struct, frozen=True):
+    """A trace as its row says. The fields up to `created_us` are hashed in this order."""
+
+    previous: bytes
+    """The hash of the trace before it."""
+    tenant_id: TenantId
+    number: int
+    id: TraceId
+    namespace_id: NamespaceId | None
+    session_id: str | None
+    user_id: str | None
+    agent_id: str | None
+    action: str
+    resource_type: str | None
+    resource_id: str | None
+    actor: str | None
+    created_us: int
+    """Microseconds since 1970."""
+    details: str
+    """A JSON object; or, once it is redacted, the hash that it had."""
+    hash: bytes
+
+
+class TraceEnd(msgspec.Struct, frozen=True):
+    """Where a tenant's chain ends: the number and the hash of its newest trace."""
+
+    number: int = 0
+    hash: bytes = NO_HASH
+
+
+class TraceFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which traces are asked for: those that match everything that is given."""
+
+    namespace_id: NamespaceId | None = None
+    session_id: str | None = None
+    user_id: str | None = None
+    agent_id: str | None = None
+    action: str | None = None
+    actor: str | None = None
+    resource_type: str | None = None
+    resource_id: str | None = None
+    since_us: int = -(2**62)
+    """The earliest that counts."""
+    until: tuple[int, int] = (2**62, 0)
+    """Only what is before this instant, or at it with a lower number."""
+
+
+class Rollback(msgspec.Struct, frozen=True):
+    """One time that a session was rolled back."""
+
+    namespace_id: NamespaceId
+    namespace: str
+    session_id: str | None
+    details: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceInfo:
+    """One thing that happened: who did what to what, and when."""
+
+    id: TraceId
+    number: int
+    """Its place in the tenant's chain, from 1 on."""
+    action: str
+    created_at: datetime
+    namespace: str | None = None
+    """What its namespace is called; None for none, and for one that is gone."""
+    session_id: str | None = None
+    user_id: str | None = None
+    agent_id: str | None = None
+    resource_type: str | None = None
+    resource_id: str | None = None
+    actor: str | None = None
+    details: dict[str, Any] = field(default_factory=dict[str, Any])
+    is_redacted: bool = False
+    """Whether the details were taken out; the chain still proves that there were some."""
+    hash: str = ""
+    """What stands for this trace and all before it, in hexadecimal."""
