@@ -38,6 +38,10 @@ class Handle:
         """The tenant's objects, to read."""
         return Objects(self.context, self.tenant_id)
 
+    def objects_in(self, transaction: Transaction) -> Objects:
+        """The tenant's objects, looked up in this transaction."""
+        return Objects(self.context, self.tenant_id, transaction)
+
     def find_head(self, transaction: Transaction) -> Head | None:
         """Returns the head, or None if the namespace does not exist."""
         return transaction.find_head(self.tenant_id, self.name)
@@ -63,17 +67,23 @@ class Handle:
 
     def lock_or_create(self, transaction: Transaction) -> Head:
         """Returns the head, locked for this write transaction; makes the namespace if needed."""
-        if self.find_head(transaction) is None:
+        head = self.find_and_lock(transaction)
+        if head is None:
             # Two first writers: one adds the row, the other finds it.
             transaction.add_namespace(self.empty_head())
-        return self.lock(transaction)
+            return self.lock(transaction)
+        return head
 
     def lock(self, transaction: Transaction) -> Head:
         """Returns the head, locked for this write transaction; raises `NamespaceNotFound`."""
-        locked = transaction.lock_head(self.get_head(transaction).namespace_id)
-        if locked is None or locked.deleted_at is not None:
+        head = self.find_and_lock(transaction)
+        if head is None:
             raise NamespaceNotFound(self.name)
-        return locked
+        return head
+
+    def find_and_lock(self, transaction: Transaction) -> Head | None:
+        """Returns the head, locked for this write transaction; None if there is none."""
+        return transaction.lock_live_head(self.tenant_id, self.name)
 
     def empty_head(self) -> Head:
         """Returns the head of a namespace that holds nothing and has no id yet."""

@@ -24,14 +24,23 @@ Rows = Mapping[bytes, bytes | None]
 Compute = Callable[[View], Rows]
 
 
-def change(handle: Handle, plane: Plane, prepare: Callable[[Stage], Compute]) -> None:
-    """Stages content with `prepare`, then writes the rows that its result computes."""
+def change(
+    handle: Handle,
+    plane: Plane,
+    prepare: Callable[[Stage], Compute],
+    *,
+    held: Size | None = None,
+) -> None:
+    """Stages content with `prepare`, then writes the rows that its result computes.
+
+    `held` is the size of what the rows hold, where the caller knows it.
+    """
     for attempt in range(ATTEMPTS):
         with Stage(handle.context, handle.tenant_id) as stage:
             compute = prepare(stage)
             stage.seal()
             try:
-                _write(handle, plane, stage, compute)
+                _write(handle, plane, stage, compute, held=held)
             except (Withdrawn, Busy) as exc:
                 if attempt == ATTEMPTS - 1:
                     raise Busy(str(exc)) from exc
@@ -40,20 +49,41 @@ def change(handle: Handle, plane: Plane, prepare: Callable[[Stage], Compute]) ->
             return
 
 
-def change_rows(handle: Handle, plane: Plane, compute: Compute) -> None:
-    """Writes rows that need no new objects."""
-    _write(handle, plane, None, compute)
+def change_rows(
+    handle: Handle,
+    plane: Plane,
+    compute: Compute,
+    *,
+    held: Size | None = None,
+    creates: bool = True,
+) -> None:
+    """Writes rows that need no new objects.
+
+    Unless it `creates`, nothing is done in a namespace that does not exist.
+    """
+    _write(handle, plane, None, compute, held=held, creates=creates)
 
 
-def _write(handle: Handle, plane: Plane, stage: Stage | None, compute: Compute) -> None:
+def _write(
+    handle: Handle,
+    plane: Plane,
+    stage: Stage | None,
+    compute: Compute,
+    *,
+    held: Size | None,
+    creates: bool = True,
+) -> None:
     context = handle.context
     with context.catalog.write() as transaction:
-        head = handle.lock_or_create(transaction)
+        lock = handle.lock_or_create if creates else handle.find_and_lock
+        head = lock(transaction)
+        if head is None:
+            return
         view = View.of_head(handle.objects, transaction, head, plane)
         rows = compute(view)
         if not rows:
             return
-        more = _growth(view, rows)
+        more = _growth(view, rows, held)
         check_quota(head, more)
         if more.bytes > 0 or more.entries > 0:
             # What only deletes is let through: it is how room is made.
@@ -70,7 +100,9 @@ def _write(handle: Handle, plane: Plane, stage: Stage | None, compute: Compute) 
         transaction.put_pending(head.namespace_id, plane, rows.items(), sequence=sequence)
 
 
-def _growth(view: View, rows: Rows) -> Size:
-    old = [decode_entry(entry).size for entry in view.get_many(sorted(rows)).values()]
-    new = [decode_entry(entry).size for entry in rows.values() if entry is not None]
-    return Size(len(new) - len(old), sum(new) - sum(old))
+def _growth(view: View, rows: Rows, held: Size | None) -> Size:
+    old = [decode_entry(entry).size for entry in view.get_many(list(rows)).values()]
+    if held is None:
+        new = [decode_entry(entry).size for entry in rows.values() if entry is not None]
+        held = Size(len(new), sum(new))
+    return Size(held.entries - len(old), held.bytes - sum(old))

@@ -8,10 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from holdfast.catalog.port import Transaction
+from holdfast.engine.handle import Handle
 from holdfast.engine.objects import Objects
-from holdfast.ids import ObjectId
-from holdfast.model import Head, Plane
-from holdfast.tree import count, get_many, iterate, prefix_stop
+from holdfast.ids import NamespaceId, ObjectId
+from holdfast.model import EMPTY_MAP, Head, Plane
+from holdfast.tree import count, get, get_many, iterate, last_below, prefix_stop
 
 FIRST_PAGE: Final = 4
 LAST_PAGE: Final = 4096
@@ -33,7 +34,7 @@ class View:
         self._objects = objects
         self._root = root
         self._transaction = transaction
-        self._head = head
+        self._namespace_id = None if head is None else head.namespace_id
         self._plane = plane
 
     @classmethod
@@ -43,7 +44,7 @@ class View:
         """Returns a plane as its head shows it, within one transaction."""
         bound = objects.bound(transaction)
         root = bound.get_root(head.root).plane(plane)
-        return cls(bound, root, transaction=transaction, head=head, plane=plane)
+        return View(bound, root, transaction=transaction, head=head, plane=plane)
 
     @property
     def objects(self) -> Objects:
@@ -52,19 +53,22 @@ class View:
 
     def get(self, key: bytes) -> bytes | None:
         """Returns the entry for a key, or None."""
-        return self.get_many([key]).get(key)
+        root, pending = self._base(), self._find_pending([key])
+        return pending[key] if key in pending else get(self._objects, root, key)
 
     def get_many(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
         """Returns the entries of those keys that are there."""
-        pending = self._find_pending(keys)
-        stored = get_many(self._objects, self._root, [k for k in keys if k not in pending])
-        return stored | {key: entry for key, entry in pending.items() if entry is not None}
+        root, pending = self._base(), self._find_pending(keys)
+        found = {key: entry for key, entry in pending.items() if entry is not None}
+        if root != EMPTY_MAP and len(pending) < len(keys):
+            found |= get_many(self._objects, root, [k for k in keys if k not in pending])
+        return found
 
     def iterate(
         self, start: bytes = b"", stop: bytes | None = None
     ) -> Iterator[tuple[bytes, bytes]]:
         """Yields entries in key order, `start` included, `stop` not."""
-        stored = iterate(self._objects, self._root, start=start, stop=stop)
+        stored = iterate(self._objects, self._base(), start=start, stop=stop)
         below = next(stored, None)
         for key, entry in self._iter_pending(start, stop):
             while below is not None and below[0] < key:
@@ -86,31 +90,96 @@ class View:
         """Returns the first entry whose key begins with the prefix, or None."""
         return next(self.under(prefix), None)
 
+    def last(self, start: bytes, stop: bytes) -> tuple[bytes, bytes] | None:
+        """Returns the entry with the greatest key from `start` up to, and without, `stop`."""
+        root, end = self._base(), stop
+        for key, entry in self._iter_pending_down(start, stop):
+            stored = last_below(self._objects, root, end)
+            if stored is not None and stored[0] > key:
+                return stored
+            if entry is not None:
+                return key, entry
+            end = key
+        stored = last_below(self._objects, root, end)
+        return stored if stored is not None and stored[0] >= start else None
+
     def count(self) -> int:
         """Returns the number of entries; cheap but for what is pending."""
-        total = count(self._objects, self._root)
+        root = self._base()
         pending = dict(self._iter_pending(b"", None))
-        stored = get_many(self._objects, self._root, list(pending))
+        stored = get_many(self._objects, root, list(pending))
         live = sum(entry is not None for entry in pending.values())
-        return total + live - len(stored)
+        return count(self._objects, root) + live - len(stored)
+
+    def _base(self) -> ObjectId:
+        """Returns the root of the map below the pending rows."""
+        return self._root
 
     def _find_pending(self, keys: Sequence[bytes]) -> Mapping[bytes, bytes | None]:
-        if self._transaction is None or self._head is None:
+        if self._transaction is None or self._namespace_id is None:
             return {}
-        return self._transaction.find_pending(self._head.namespace_id, self._plane, keys)
+        return self._transaction.find_pending(self._namespace_id, self._plane, keys)
 
     def _iter_pending(
         self, start: bytes, stop: bytes | None
     ) -> Iterator[tuple[bytes, bytes | None]]:
         """Yields pending rows, a few at first: most callers want only the next one."""
-        if self._transaction is None or self._head is None:
+        if self._transaction is None or self._namespace_id is None:
             return
         most = FIRST_PAGE
         while True:
             rows = self._transaction.range_pending(
-                self._head.namespace_id, self._plane, start=start, stop=stop, most=most
+                self._namespace_id, self._plane, start=start, stop=stop, most=most
             )
             yield from rows
             if len(rows) < most:
                 return
             start, most = rows[-1][0] + b"\0", min(most * 8, LAST_PAGE)
+
+    def _iter_pending_down(self, start: bytes, stop: bytes) -> Iterator[tuple[bytes, bytes | None]]:
+        """Yields pending rows from the greatest key downwards, a few at first."""
+        if self._transaction is None or self._namespace_id is None:
+            return
+        most = FIRST_PAGE
+        while True:
+            rows = self._transaction.last_pending(
+                self._namespace_id, self._plane, start=start, stop=stop, most=most
+            )
+            yield from rows
+            if len(rows) < most:
+                return
+            stop, most = rows[-1][0], min(most * 8, LAST_PAGE)
+
+
+class HeadView(View):
+    """A plane as a head shows it that is read when it is first needed.
+
+    One key is looked up together with the head, by one query: most readers want nothing else.
+    """
+
+    def __init__(self, handle: Handle, transaction: Transaction, plane: Plane) -> None:
+        objects = handle.objects_in(transaction)
+        super().__init__(objects, EMPTY_MAP, transaction=transaction, plane=plane)
+        self._reading = transaction
+        self._handle = handle
+        self._is_read = False
+
+    def get(self, key: bytes) -> bytes | None:
+        """Returns the entry for a key, or None."""
+        handle = self._handle
+        found = self._reading.find_at_head(handle.tenant_id, handle.name, self._plane, key)
+        if found is None:
+            return None
+        root, row = found
+        if row is not None:
+            return row[1]
+        return get(self._objects, self._objects.get_root(root).plane(self._plane), key)
+
+    def _base(self) -> ObjectId:
+        if not self._is_read:
+            head = self._handle.find_head(self._reading)
+            if head is not None:
+                self._namespace_id: NamespaceId | None = head.namespace_id
+                self._root = self._objects.get_root(head.root).plane(self._plane)
+            self._is_read = True
+        return self._root

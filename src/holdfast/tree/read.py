@@ -58,6 +58,16 @@ def iterate(
         yield from zip(leaf.keys[first:last], leaf.values[first:last], strict=True)
 
 
+def last_below(
+    source: NodeSource, root: ObjectId, stop: bytes | None = None
+) -> tuple[bytes, bytes] | None:
+    """Returns the entry with the greatest key below `stop`, or of all; None if there is none.
+
+    At the most two nodes of each level are read.
+    """
+    return _last_below(source, get_root(source, root), stop)
+
+
 def count(source: NodeSource, root: ObjectId) -> int:
     """Returns the number of entries, from the root node alone."""
     return get_root(source, root).total
@@ -68,6 +78,21 @@ def prefix_stop(prefix: bytes) -> bytes | None:
     # After a byte 255 nothing comes that begins the same way: the byte before must grow.
     stem = prefix.rstrip(b"\xff")
     return stem[:-1] + bytes([stem[-1] + 1]) if stem else None
+
+
+def _last_below(source: NodeSource, node: Node, stop: bytes | None) -> tuple[bytes, bytes] | None:
+    at = len(node.keys) if stop is None else bisect_left(node.keys, stop)
+    if node.level == 0:
+        return (node.keys[at - 1], node.values[at - 1]) if at else None
+    # The child that ends at `stop` or after it may begin below it. If it does not, all of the
+    # one before it is below, and its last entry is the one.
+    for row in (at, at - 1):
+        if 0 <= row < len(node.keys):
+            way = [(node.keys[row], node.values[row])]
+            found = _last_below(source, get_children(source, node.level - 1, way)[0], stop)
+            if found is not None:
+                return found
+    return None
 
 
 def _ways(

@@ -1,0 +1,92 @@
+"""Keys and values of the store as a map holds them: bytes, and back.
+
+Here a *namespace* is the first half of a key, chosen by the caller; the namespace of the vault
+is the whole store. Keys sort by namespace, then by key, as their texts do.
+"""
+
+from typing import Any, Final
+
+from holdfast.engine import content
+from holdfast.engine.content import ChunkSource
+from holdfast.entries import Blob, Inline, decode_entry
+from holdfast.errors import Damaged, InvalidValue
+from holdfast.store.codec import decode
+
+MAX_KEY_BYTES: Final = 4095
+"""As for paths: a key stays a small part of a node."""
+
+_ESCAPED, _PLAIN = b"\0\xff", b"\0"
+
+
+def to_store_key(namespace: str, key: str) -> bytes:
+    """Returns the map key of a namespace and key; order follows namespace, then key."""
+    try:
+        # A NUL inside is escaped, one ends the namespace: UTF-8 never holds the byte FF, so
+        # the two cannot be confused, whatever key follows.
+        start = str.encode(namespace).replace(_PLAIN, _ESCAPED)
+        encoded = start + _PLAIN + str.encode(key)
+    except (TypeError, UnicodeEncodeError) as exc:
+        raise _refusal(exc) from exc
+    if len(encoded) > MAX_KEY_BYTES:
+        message = f"namespace and key take {len(encoded)} bytes, {MAX_KEY_BYTES} is the most"
+        raise InvalidValue(message)
+    return encoded
+
+
+def from_store_key(key: bytes) -> tuple[str, str]:
+    """Returns the namespace and key that a map key stands for."""
+    at = key.find(_PLAIN)
+    while at != -1 and key[at : at + 2] == _ESCAPED:
+        at = key.find(_PLAIN, at + 2)
+    if at == -1:
+        message = "a key of the store has no namespace"
+        raise Damaged(message)
+    return key[:at].replace(_ESCAPED, _PLAIN).decode(), key[at + 1 :].decode()
+
+
+def namespace_start(namespace: str) -> bytes:
+    """Returns what all map keys of a namespace begin with."""
+    try:
+        return str.encode(namespace).replace(_PLAIN, _ESCAPED) + _PLAIN
+    except (TypeError, UnicodeEncodeError) as exc:
+        raise _refusal(exc) from exc
+
+
+def namespace_stop(start: bytes) -> bytes:
+    """Returns the smallest map key above all those of the namespace that begins with `start`."""
+    # After the keys of `a` come those of `a NUL …`, whose escaped NUL begins the same way.
+    return start + b"\xff"
+
+
+def encode_text(text: str) -> bytes:
+    """Returns the beginning of a key as a map key has it."""
+    try:
+        return str.encode(text)
+    except (TypeError, UnicodeEncodeError) as exc:
+        raise _refusal(exc) from exc
+
+
+def decode_value(data: bytes) -> Any:
+    """Returns the value of msgpack bytes: plain data, never an object of a named class."""
+    try:
+        return decode(data)
+    except ValueError as exc:
+        message = f"a value of {len(data)} bytes cannot be read: {exc}"
+        raise Damaged(message) from exc
+
+
+def value_of(source: ChunkSource, data: bytes) -> Any:
+    """Returns the value that the bytes of an entry stand for."""
+    entry = decode_entry(data)
+    if isinstance(entry, Inline):
+        return decode_value(entry.data)
+    if not isinstance(entry, Blob):
+        message = "an entry of the store is not a value"
+        raise Damaged(message)
+    return decode_value(content.read(source, entry))
+
+
+def _refusal(exc: Exception) -> Exception:
+    if isinstance(exc, UnicodeEncodeError):
+        return InvalidValue("a namespace or key holds half a character")
+    return TypeError("a namespace and a key are text")

@@ -1,0 +1,118 @@
+"""The store plane, to read: any moment of a namespace, its head or a snapshot.
+
+Method names and answers are those of the in-process store. Values are msgpack inside, so what
+is returned is never what was put: the caller may change either.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, overload
+
+from holdfast.engine.files import Opened
+from holdfast.engine.storekeys import (
+    encode_text,
+    from_store_key,
+    namespace_start,
+    namespace_stop,
+    to_store_key,
+    value_of,
+)
+from holdfast.engine.view import View
+from holdfast.tree import prefix_stop
+
+
+class StoreReader:
+    """The store at one moment, to read."""
+
+    def __init__(self, opened: Opened) -> None:
+        self._opened = opened
+
+    def get(self, namespace: str, key: str, default: Any = None) -> Any:
+        """Returns the value for a key, or the default."""
+        wanted = to_store_key(namespace, key)
+        with self._opened() as view:
+            data = view.get(wanted)
+            return default if data is None else value_of(view.objects, data)
+
+    def get_many(self, pairs: Iterable[tuple[str, str]]) -> list[Any]:
+        """Returns the values in the order asked for; None for what is missing."""
+        wanted = [to_store_key(namespace, key) for namespace, key in pairs]
+        with self._opened() as view:
+            found, objects = view.get_many(list(set(wanted))), view.objects
+            return [value_of(objects, found[key]) if key in found else None for key in wanted]
+
+    def contains(self, namespace: str, key: str) -> bool:
+        """Says whether there is a value for a key."""
+        wanted = to_store_key(namespace, key)
+        with self._opened() as view:
+            return view.get(wanted) is not None
+
+    def keys(self, namespace: str, prefix: str | None = None) -> list[str]:
+        """Returns the keys of a namespace in order; with a prefix, those that begin with it."""
+        start = namespace_start(namespace)
+        with self._opened() as view:
+            return [key[len(start) :].decode() for key, _ in _iterate(view, start, prefix)]
+
+    @overload
+    def items(self, namespace: str, prefix: str | None = None) -> list[tuple[str, Any]]: ...
+    @overload
+    def items(
+        self, namespace: None = None, prefix: str | None = None
+    ) -> list[tuple[tuple[str, str], Any]]: ...
+    def items(self, namespace: str | None = None, prefix: str | None = None) -> list[Any]:
+        """Returns keys and values of a namespace in the order of the keys.
+
+        Without a namespace, all pairs of namespace and key with their values.
+        """
+        with self._opened() as view:
+            objects = view.objects
+            if namespace is not None:
+                start = namespace_start(namespace)
+                found = _iterate(view, start, prefix)
+                return [
+                    (key[len(start) :].decode(), value_of(objects, data)) for key, data in found
+                ]
+            beginning, every = prefix or "", view.iterate()
+            pairs = ((from_store_key(key), data) for key, data in every)
+            return [
+                (pair, value_of(objects, data))
+                for pair, data in pairs
+                if pair[1].startswith(beginning)
+            ]
+
+    def max_key(self, namespace: str) -> str | None:
+        """Returns the greatest key of a namespace, or None."""
+        start = namespace_start(namespace)
+        with self._opened() as view:
+            found = view.last(start, namespace_stop(start))
+            return None if found is None else found[0][len(start) :].decode()
+
+    def namespaces(self, prefix: str | None = None) -> list[str]:
+        """Returns the namespaces that hold something, in order."""
+        with self._opened() as view:
+            return [name for name in _names(view) if name.startswith(prefix or "")]
+
+    def __len__(self) -> int:
+        with self._opened() as view:
+            return view.count()
+
+    def __contains__(self, namespace: object) -> bool:
+        if not isinstance(namespace, str):
+            return False
+        with self._opened() as view:
+            return next(_iterate(view, namespace_start(namespace)), None) is not None
+
+
+def _iterate(view: View, start: bytes, prefix: str | None = None) -> Iterator[tuple[bytes, bytes]]:
+    """Yields the entries of the namespace that `start` stands for, by the beginning of keys."""
+    if not prefix:
+        return view.iterate(start, namespace_stop(start))
+    beginning = start + encode_text(prefix)
+    return view.iterate(beginning, prefix_stop(beginning))
+
+
+def _names(view: View) -> Iterator[str]:
+    at = b""
+    while (found := next(view.iterate(at), None)) is not None:
+        name, _ = from_store_key(found[0])
+        yield name
+        at = namespace_stop(namespace_start(name))
