@@ -1,0 +1,180 @@
+"""The store plane as the catalog shows it, in memory; and how changes get from memory there.
+
+Both cost what has changed. To look means to bring a picture of the plane up to date: the maps
+are compared from the root that it shows, and what is pending is put on top. Opening a store is
+to look at it with a picture that shows nothing.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from holdfast.catalog.port import LogPosition, Transaction
+from holdfast.durable.records import Change, Mark
+from holdfast.engine import content
+from holdfast.engine.handle import Handle
+from holdfast.engine.limits import check_quota, check_room
+from holdfast.engine.objects import Objects
+from holdfast.engine.stage import Stage
+from holdfast.engine.storekeys import from_store_key, to_store_key
+from holdfast.entries import REF_BYTES, Blob, Inline, decode_entry, encode_entry
+from holdfast.errors import Damaged, NamespaceNotFound, ObjectMissing, PackMissing
+from holdfast.ids import OBJECT_ID_BYTES, ObjectId
+from holdfast.model import EMPTY_MAP, Head, Plane, Size
+from holdfast.store import Snapshot, Store
+from holdfast.tree import diff
+
+BATCH: Final = 2048
+"""Entries that are read together: as many of their chunks are found with one question."""
+
+_Row = tuple[bytes, bytes | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The store plane as it was when somebody looked."""
+
+    mark: Mark
+    root: ObjectId
+    """The map that the head stood on."""
+    base: Snapshot
+    """What that map holds."""
+    content: Snapshot
+    """The same with what was pending: what the head showed."""
+
+
+def nothing() -> Shown:
+    """Returns the picture of a plane that nobody has looked at."""
+    empty = Store().snapshot()
+    return Shown(Mark(0, 0, 0), EMPTY_MAP, empty, empty)
+
+
+def look(transaction: Transaction, handle: Handle, before: Shown) -> Shown:
+    """Returns the plane as the head shows it now, at the cost of what has changed."""
+    head = handle.get_head(transaction)
+    try:
+        return _look(transaction, handle, head, before)
+    except (ObjectMissing, PackMissing):
+        # What was seen before may have been collected since: compared with nothing, all that
+        # is needed is what has to be there.
+        return _look(transaction, handle, head, nothing())
+
+
+def after_snapshot(transaction: Transaction, handle: Handle, before: Shown) -> Shown | None:
+    """Returns the plane after a snapshot of what was seen; None if that is not all there was."""
+    head = handle.get_head(transaction)
+    seen = before.mark
+    if Mark.of(head) != Mark(seen.namespace_id, seen.generation + 1, seen.sequence):
+        return None
+    return standing_on(transaction, handle, head, before.content)
+
+
+def standing_on(transaction: Transaction, handle: Handle, head: Head, content: Snapshot) -> Shown:
+    """Returns the plane of a head with nothing pending, whose content is known."""
+    return Shown(Mark.of(head), _root_of(transaction, handle, head), content, content)
+
+
+def flush(handle: Handle, before: Shown, now: Snapshot, log: LogPosition) -> Shown | None:
+    """Writes what leads from the content seen before to another one, in one transaction.
+
+    So is written up to where the log is in the catalog by that. Returns None, with nothing
+    written, if somebody has changed the head since it was seen.
+    """
+    context = handle.context
+    changes = now.differences(before.content)
+    with Stage(context, handle.tenant_id) as stage:
+        rows = [
+            (to_store_key(namespace, key), _entry(stage, new)) for namespace, key, _, new in changes
+        ]
+        stage.seal()
+        with context.catalog.write() as transaction:
+            head = handle.lock(transaction)
+            if head.namespace_id != before.mark.namespace_id:
+                raise NamespaceNotFound(handle.name)
+            if Mark.of(head) != before.mark:
+                return None
+            sequence = head.sequence
+            if rows:
+                more = _growth(changes)
+                _check(transaction, handle, head, rows, more)
+                stage.record(transaction)
+                sequence = transaction.advance_sequence(head.namespace_id, more=more)
+                transaction.put_pending(head.namespace_id, Plane.STORE, rows, sequence=sequence)
+            transaction.set_log(head.namespace_id, log)
+        stage.keep()
+    mark = Mark(head.namespace_id, head.generation, sequence)
+    return Shown(mark, before.root, before.base, now)
+
+
+def _look(transaction: Transaction, handle: Handle, head: Head, before: Shown) -> Shown:
+    objects = handle.objects.bound(transaction)
+    root = _root_of(transaction, handle, head)
+    picture = Store()
+    picture.restore(before.base)
+    edits = diff(objects, before.root, root)
+    _put(picture, objects, ((edit.key, edit.new) for edit in edits))
+    base = picture.snapshot()
+    pending = transaction.range_pending(head.namespace_id, Plane.STORE, start=b"", stop=None)
+    _put(picture, objects, pending)
+    return Shown(Mark.of(head), root, base, picture.snapshot())
+
+
+def _root_of(transaction: Transaction, handle: Handle, head: Head) -> ObjectId:
+    return handle.objects.bound(transaction).get_root(head.root).plane(Plane.STORE)
+
+
+def _put(picture: Store, objects: Objects, rows: Iterable[_Row]) -> None:
+    """Puts rows into a store in memory, without decoding a value."""
+    remaining = iter(rows)
+    while batch := list(islice(remaining, BATCH)):
+        picture.put_many(_iter_changes(objects, batch))
+
+
+def _iter_changes(objects: Objects, rows: list[_Row]) -> Iterator[Change]:
+    entries = [None if data is None else decode_entry(data) for _, data in rows]
+    # A value of a few KB is one chunk: those of a whole batch are found with one question.
+    single = [
+        e for e in entries if isinstance(e, Blob) and not e.depth and len(e.refs) == REF_BYTES
+    ]
+    chunks = objects.get_many([_first_ref(entry) for entry in single])
+    for (key, _), entry in zip(rows, entries, strict=True):
+        data = None
+        if isinstance(entry, Inline):
+            data = entry.data
+        elif isinstance(entry, Blob):
+            data = chunks.get(_first_ref(entry))
+            if data is None or len(data) != entry.size:
+                data = content.read(objects, entry)
+        elif entry is not None:
+            raise Damaged("an entry of the store is not a value")
+        yield *from_store_key(key), data
+
+
+def _first_ref(blob: Blob) -> ObjectId:
+    return ObjectId(blob.refs[:OBJECT_ID_BYTES])
+
+
+def _entry(stage: Stage, data: bytes | None) -> bytes | None:
+    return None if data is None else encode_entry(content.as_value(stage, data))
+
+
+def _growth(changes: list[tuple[str, str, bytes | None, bytes | None]]) -> Size:
+    entries = sum((new is not None) - (old is not None) for _, _, old, new in changes)
+    size = sum(len(new or b"") - len(old or b"") for _, _, old, new in changes)
+    return Size(entries, size)
+
+
+def _check(
+    transaction: Transaction, handle: Handle, head: Head, rows: list[_Row], more: Size
+) -> None:
+    check_quota(head, more)
+    if more.bytes > 0 or more.entries > 0:
+        # What only deletes is let through: it is how room is made.
+        check_room(
+            transaction,
+            handle.tenant_id,
+            needed_bytes=sum(len(key) + len(entry or b"") for key, entry in rows),
+            limits=handle.context.limits,
+            places=(handle.context.catalog,),
+        )
