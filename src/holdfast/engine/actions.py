@@ -1,0 +1,133 @@
+"""What traces call the things that are done.
+
+An action is a thing and what became of it: `state.updated`. Any text will do for one of your own;
+ours have other spellings in use, and whoever asks by one of those finds the same traces.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from holdfast.model import Kind, SnapshotInfo
+from holdfast.model_traces import Trace
+
+MARKED: Final = {
+    Kind.SNAPSHOT: "snapshot.taken",
+    Kind.SAFETY: "snapshot.taken",
+    Kind.RESTORE: "snapshot.restored",
+    Kind.UNDO: "snapshot.undone",
+    Kind.REDO: "snapshot.redone",
+    Kind.FORK: "namespace.forked",
+    Kind.MERGE: "namespace.merged",
+    Kind.IMPORT: "namespace.imported",
+}
+"""What it is called that a snapshot of some kind was appended."""
+
+ACTIONS: Final = (
+    "session.created",
+    "session.updated",
+    "session.deleted",
+    "session.forked",
+    "session.expired",
+    "session.purged",
+    "session.purged",
+    "state.updated",
+    "state.rolled_back",
+    "turn.added",
+    "memory.created",
+    "memory.updated",
+    "memory.deleted",
+    "memory.recovered",
+    "memory.purged",
+    *dict.fromkeys(MARKED.values()),
+    "snapshot.pinned",
+    "snapshot.unpinned",
+    "snapshot.labelled",
+    "snapshot.deleted",
+    "snapshot.recovered",
+    "snapshot.forgotten",
+    "namespace.deleted",
+    "namespace.recovered",
+    "namespace.purged",
+    "namespace.retention_set",
+    "namespace.quota_set",
+    "tenant.quota_set",
+)
+"""What is done to sessions, memories, snapshots, namespaces and tenants."""
+
+_ORDERS: Final = {
+    "created": "create",
+    "updated": "update",
+    "deleted": "delete",
+    "forked": "fork",
+    "expired": "expire",
+    "rolled_back": "rollback",
+    "added": "add",
+    "taken": "take",
+    "restored": "restore",
+    "undone": "undo",
+    "redone": "redo",
+    "merged": "merge",
+    "imported": "import",
+    "pinned": "pin",
+    "unpinned": "unpin",
+    "labelled": "label",
+    "recovered": "recover",
+    "forgotten": "forget",
+    "purged": "purge",
+    "retention_set": "set_retention",
+    "quota_set": "set_quota",
+}
+
+
+def _spellings() -> dict[str, str]:
+    spellings = {"rollback": "state.rolled_back", "trace.rollback": "state.rolled_back"}
+    for action in ACTIONS:
+        thing, _, done = action.partition(".")
+        for other in (f"{thing}_{done}", *(f"{thing}{s}{_ORDERS[done]}" for s in "._")):
+            spellings[other] = action
+    return spellings
+
+
+_SPELLINGS: Final = _spellings()
+
+_TOLD: Final = ("label", "reason", "target", "task_id", "trace_id")
+_TOLD_OF_DETAIL: Final = ("planes", "forked_from", "merged", "imported_from")
+"""What a trace repeats of a snapshot, where there is something. Not its coverage: that is long."""
+
+
+def normalise(action: str) -> str:
+    """Returns our name for an action that is known under another; any other as it is."""
+    return _SPELLINGS.get(action, action)
+
+
+def told_by(done: Sequence[SnapshotInfo]) -> Trace:
+    """Returns the trace of an operation that appended these snapshots.
+
+    The last one shows what it led to; before it may stand the one that keeps what was there.
+    """
+    last = done[-1]
+    details: dict[str, Any] = {
+        name: value for name in _TOLD if (value := getattr(last, name)) is not None
+    }
+    details |= {name: last.detail[name] for name in _TOLD_OF_DETAIL if name in last.detail}
+    if last.kind is Kind.SAFETY:
+        details["safety"] = last.id
+    elif len(done) > 1:
+        details["safety"] = done[0].id
+    return Trace(
+        action=MARKED[last.kind],
+        resource_type="snapshot",
+        resource_id=last.id,
+        actor=last.actor,
+        details=details,
+    )
+
+
+def told_of_snapshot(action: str, snapshot_id: str, **details: object) -> Trace:
+    """Returns the trace of what was done to one snapshot."""
+    return Trace(action=action, resource_type="snapshot", resource_id=snapshot_id, details=details)
+
+
+def told_of_namespace(action: str, name: str, **details: object) -> Trace:
+    """Returns the trace of what was done to a namespace."""
+    return Trace(action=action, resource_type="namespace", resource_id=name, details=details)

@@ -1,0 +1,117 @@
+"""The chain of a tenant's traces: how a trace is hashed, and how the next one is appended.
+
+Each trace holds the hash of the one before it, and its own over that and all that it says. To
+change, remove, insert or move one is to break the chain there, or to make all that follows anew.
+`docs/format.md` has the bytes; whether a chain is whole is found out in `audit.py`.
+
+Details are hashed first, and their hash stands for them: they can be taken out, where a law asks
+for it, and the chain still holds.
+"""
+
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+from blake3 import blake3
+
+from holdfast.catalog.port import Transaction
+from holdfast.catalog.rows import to_us
+from holdfast.engine.context import Context
+from holdfast.errors import InvalidValue
+from holdfast.ids import NamespaceId, TenantId, TraceId, instant_of_trace
+from holdfast.model import Head
+from holdfast.model_traces import Trace, TraceRow
+
+REDACTED: Final = "redacted:"
+"""What stands before the hash of details that were taken out. No JSON object begins so."""
+
+_HASHED: Final = 13
+"""How many fields of a row are hashed as they are: all but its details and the hash itself."""
+
+_NO_DETAILS: Final = "{}"
+
+_encode = msgspec.msgpack.Encoder().encode
+_to_json = msgspec.json.Encoder().encode
+
+
+def new_id(context: Context, now: datetime) -> TraceId:
+    """Returns an id for a trace that will be appended, for rows that name it."""
+    return context.ids.trace(to_us(now))
+
+
+def append(
+    transaction: Transaction,
+    context: Context,
+    of: Head | TenantId,
+    trace: Trace,
+    *,
+    trace_id: TraceId | None = None,
+) -> TraceId:
+    """Tells what is being done, in the transaction that does it; returns the trace's id.
+
+    `of` says to what it is done: a namespace, or the tenant alone. With a `trace_id` of `new_id`,
+    it happened at that one's instant.
+
+    To be called last: other writers of the tenant wait from here on until the transaction ends,
+    and one that waited for them in turn would wait for ever. On SQLite it takes 24 µs at
+    best, most of it for three statements.
+    """
+    tenant_id: TenantId
+    namespace_id: NamespaceId | None
+    if isinstance(of, Head):
+        tenant_id, namespace_id = of.tenant_id, of.namespace_id
+    else:
+        tenant_id, namespace_id = of, None
+    end = transaction.lock_trace_end(tenant_id)
+    number = end.number + 1
+    if trace_id is None:
+        created_us = to_us(context.clock())
+        trace_id = context.ids.trace(created_us)
+    else:
+        created_us = _instant(trace_id)
+    details = _to_json(trace.details).decode() if trace.details else _NO_DETAILS
+    hashed = (
+        end.hash,
+        tenant_id,
+        number,
+        trace_id,
+        namespace_id,
+        trace.session_id,
+        trace.user_id,
+        trace.agent_id,
+        trace.action,
+        trace.resource_type,
+        trace.resource_id,
+        trace.actor,
+        created_us,
+    )
+    transaction.add_trace(TraceRow(*hashed, details, _hash(hashed, details)))
+    return trace_id
+
+
+def hash_of(row: TraceRow) -> bytes:
+    """Returns the hash that a trace has to have; raises `ValueError` for details that are none."""
+    return _hash(msgspec.structs.astuple(row)[:_HASHED], row.details)
+
+
+def redacted(details: str) -> str:
+    """Returns what stands for details that are taken out."""
+    return f"{REDACTED}{_digest(details).hex()}"
+
+
+def _instant(trace_id: TraceId) -> int:
+    instant = instant_of_trace(trace_id)
+    if instant is None:
+        message = f"{trace_id!r} is not the id of a trace"
+        raise InvalidValue(message)
+    return instant
+
+
+def _hash(hashed: tuple[Any, ...], details: str) -> bytes:
+    return blake3(_encode((*hashed, _digest(details)))).digest()
+
+
+def _digest(details: str) -> bytes:
+    if details.startswith(REDACTED):
+        return bytes.fromhex(details.removeprefix(REDACTED))
+    return blake3(details.encode()).digest()

@@ -1,0 +1,229 @@
+"""Traces, as their user holds them: what happened, newest first, and a way to add to it.
+
+Whatever changes a timeline, a session or a memory leaves a trace in its own transaction
+(`chain.py`); single writes of files and of keys of the store leave none, since the snapshot that
+follows says what they came to. Nothing here changes or removes a trace.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.catalog.port import Transaction
+from holdfast.catalog.rows import from_us, to_us
+from holdfast.engine.actions import normalise
+from holdfast.engine.chain import REDACTED, append, redacted
+from holdfast.engine.context import Context
+from holdfast.engine.handle import Handle, check_text
+from holdfast.engine.limits import check_free
+from holdfast.engine.sessions.state import to_json
+from holdfast.errors import Damaged, InvalidValue, TooLarge, TraceNotFound
+from holdfast.ids import NamespaceId, TenantId
+from holdfast.model import Head
+from holdfast.model_traces import Trace, TraceFilter, TraceInfo, TraceRow
+
+LISTED: Final = 20
+"""Traces that are listed unless more are asked for."""
+
+MAX_ACTION_CHARS: Final = 128
+MAX_TEXT_CHARS: Final = 4096
+MAX_DETAILS_BYTES: Final = 1 << 16
+"""A trace says what was done; what it was done to is kept elsewhere."""
+
+_PAGE: Final = 500
+
+
+class Traces:
+    """What happened in one namespace, or to all that a tenant has."""
+
+    def __init__(self, context: Context, tenant_id: TenantId, handle: Handle | None = None) -> None:
+        self._context = context
+        self._tenant_id = tenant_id
+        self._handle = handle
+
+    def list(
+        self,
+        *,
+        session_id: str | None = None,
+        action: str | None = None,
+        actor: str | None = None,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        resource_type: str | None = None,
+        resource_id: str | None = None,
+        after: datetime | None = None,
+        before: datetime | None = None,
+        limit: int = LISTED,
+        starting_after: str | None = None,
+    ) -> list[TraceInfo]:
+        """Returns traces that match everything given, newest first.
+
+        From `after` on, and before `before`. `starting_after` is the id of the last one that
+        was seen: what comes after it in the list is older.
+        """
+        if limit < 1:
+            raise InvalidValue("limit is 1 or more")
+        wanted = TraceFilter(
+            session_id=session_id,
+            action=None if action is None else normalise(action),
+            actor=actor,
+            user_id=user_id,
+            agent_id=agent_id,
+            resource_type=resource_type,
+            resource_id=resource_id,
+        )
+        with self._context.catalog.read() as transaction:
+            if self._handle is not None:
+                head = self._handle.find_head(transaction)
+                if head is None:
+                    return []
+                wanted = msgspec.structs.replace(wanted, namespace_id=head.namespace_id)
+            wanted = self._between(transaction, wanted, after, before, starting_after)
+            found = transaction.list_traces(self._tenant_id, wanted, most=limit)
+        return [_to_info(row, name) for row, name in found]
+
+    def get(self, trace_id: str) -> TraceInfo:
+        """Returns one trace; raises `TraceNotFound`."""
+        with self._context.catalog.read() as transaction:
+            row = self._find(transaction, trace_id)
+            if row is None:
+                raise TraceNotFound(trace_id)
+            of = row.namespace_id
+            head = None if of is None else transaction.find_head_by_id(of)
+        return _to_info(row, None if head is None else head.name)
+
+    def add(
+        self,
+        action: str,
+        *,
+        session_id: str | None = None,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        resource_type: str | None = None,
+        resource_id: str | None = None,
+        actor: str | None = None,
+        details: Mapping[str, Any] | None = None,
+    ) -> TraceInfo:
+        """Adds a trace of your own; makes the namespace if it is not there yet."""
+        if not action or len(action) > MAX_ACTION_CHARS:
+            message = f"an action is text of 1 to {MAX_ACTION_CHARS} characters"
+            raise InvalidValue(message)
+        texts = (action, session_id, user_id, agent_id, resource_type, resource_id, actor)
+        for text in texts:
+            check_text("text of a trace", text, max_chars=MAX_TEXT_CHARS)
+        trace = Trace(
+            action=normalise(action),
+            session_id=session_id,
+            user_id=user_id,
+            agent_id=agent_id,
+            resource_type=resource_type,
+            resource_id=resource_id,
+            actor=actor,
+            details=_checked(details),
+        )
+        return self._append(trace)
+
+    def _append(self, trace: Trace) -> TraceInfo:
+        context = self._context
+        with context.catalog.write() as transaction:
+            check_free(MAX_DETAILS_BYTES, limits=context.limits, places=(context.catalog,))
+            of: Head | TenantId = self._tenant_id
+            if self._handle is not None:
+                of = self._handle.lock_or_create(transaction)
+            trace_id = append(transaction, context, of, trace)
+            row = self._find(transaction, trace_id)
+        if row is None:
+            raise Damaged("a trace that was just written is not there")
+        return _to_info(row, self._handle.name if self._handle else None)
+
+    def _find(self, transaction: Transaction, trace_id: str) -> TraceRow | None:
+        """Returns the trace of this id, if it is one of ours."""
+        row = transaction.find_trace(self._tenant_id, trace_id)
+        if row is not None and self._handle is not None:
+            head = self._handle.find_head(transaction)
+            if head is None or head.namespace_id != row.namespace_id:
+                return None
+        return row
+
+    def _between(
+        self,
+        transaction: Transaction,
+        wanted: TraceFilter,
+        after: datetime | None,
+        before: datetime | None,
+        starting_after: str | None,
+    ) -> TraceFilter:
+        until = wanted.until
+        if before is not None:
+            until = min(until, (_us("before", before), 0))
+        if starting_after is not None:
+            last = self._find(transaction, starting_after)
+            if last is None:
+                message = f"starting_after is the id of a trace, and {starting_after!r} is none"
+                raise InvalidValue(message)
+            until = min(until, (last.created_us, last.number))
+        since = wanted.since_us if after is None else _us("after", after)
+        return msgspec.structs.replace(wanted, since_us=since, until=until)
+
+
+def redact(
+    transaction: Transaction, tenant_id: TenantId, namespace_id: NamespaceId, session_id: str
+) -> int:
+    """Takes the details out of all traces of a session; returns of how many.
+
+    Who did what and when stays, and so does the chain.
+    """
+    wanted, count = TraceFilter(namespace_id=namespace_id, session_id=session_id), 0
+    while page := transaction.list_traces(tenant_id, wanted, most=_PAGE):
+        for row, _ in page:
+            if not row.details.startswith(REDACTED):
+                details = redacted(row.details)
+                transaction.redact_trace(tenant_id, row.number, details=details)
+                count += 1
+        last = page[-1][0]
+        wanted = msgspec.structs.replace(wanted, until=(last.created_us, last.number))
+    return count
+
+
+def _us(name: str, instant: datetime) -> int:
+    if instant.tzinfo is None:
+        message = f"{name} is an instant with a time zone"
+        raise InvalidValue(message)
+    return to_us(instant)
+
+
+def _checked(details: Mapping[str, Any] | None) -> dict[str, Any]:
+    given = dict(details or {})
+    size = len(to_json(given))
+    if size > MAX_DETAILS_BYTES:
+        message = f"the details of a trace may have {MAX_DETAILS_BYTES} bytes; these have {size}"
+        raise TooLarge(message)
+    return given
+
+
+def _to_info(row: TraceRow, namespace: str | None) -> TraceInfo:
+    is_redacted = row.details.startswith(REDACTED)
+    try:
+        details = {} if is_redacted else msgspec.json.decode(row.details, type=dict[str, Any])
+        created_at = from_us(row.created_us)
+    except (msgspec.DecodeError, OverflowError) as exc:
+        message = f"trace {row.number} cannot be read: {exc}"
+        raise Damaged(message) from exc
+    return TraceInfo(
+        id=row.id,
+        number=row.number,
+        action=row.action,
+        created_at=created_at,
+        namespace=namespace,
+        session_id=row.session_id,
+        user_id=row.user_id,
+        agent_id=row.agent_id,
+        resource_type=row.resource_type,
+        resource_id=row.resource_id,
+        actor=row.actor,
+        details=details,
+        is_redacted=is_redacted,
+        hash=row.hash.hex(),
+    )
