@@ -7,6 +7,7 @@ from holdfast.blobs.disk import DiskBlobStore
 from holdfast.catalog.port import Catalog
 from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.engine.context import Clock, Context, system_clock
+from holdfast.engine.embedding import Embedder, EmbedFunction
 from holdfast.engine.limits import Limits
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import Incompatible, InvalidValue, Unavailable
@@ -22,8 +23,12 @@ def open_vault(
     limits: Limits | None = None,
     clock: Clock = system_clock,
     ids: IdMaker | None = None,
+    embed: Embedder | EmbedFunction | None = None,
 ) -> Holdfast:
-    """Opens the vault in a directory, or in a PostgreSQL database with its packs elsewhere."""
+    """Opens the vault in a directory, or in a PostgreSQL database with its packs elsewhere.
+
+    With `embed`, memories are found by their meaning, too.
+    """
     text = os.fspath(location)
     folder = None if text.startswith(POSTGRES_SCHEMES) else _to_folder(text)
     packs = _to_folder(objects) if objects is not None else _packs_in(folder)
@@ -38,6 +43,7 @@ def open_vault(
         # What is known of a directory belongs to the machine that it is on.
         state=(folder or Path.home() / ".local/state/holdfast") / "workspaces",
         folders=(packs,) if folder is None else (folder, packs),
+        embedder=embed if isinstance(embed, Embedder) or embed is None else Embedder(embed),
     )
     return Holdfast(context)
 

@@ -93,6 +93,7 @@ def test_what_is_exported_comes_in_again_with_the_same_root_and_the_same_bytes(
 ) -> None:
     here, there, folder = vaults
     agent, copy = here.namespace("agent"), there.namespace("copy")
+    agent.snapshot()  # It is there, whatever it holds.
     empty(agent)
     fill(agent, tree, store)
     snapshot = agent.snapshot() if taken else None

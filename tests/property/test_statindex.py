@@ -126,7 +126,8 @@ def change(root: bytes, mutation: Mutation) -> None:
 
 
 def write(path: bytes, content: bytes, flags: int = os.O_TRUNC) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | flags, 0o644)
+    # Without waiting: a fifo that nobody reads would never open.
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | flags, 0o644)
     os.write(fd, content)
     os.close(fd)
 

@@ -20,7 +20,6 @@ from holdfast.engine.pending import change_rows
 from holdfast.entries import Inline, encode_entry
 from holdfast.errors import (
     Damaged,
-    Incompatible,
     InvalidValue,
     NamespaceNotFound,
     NotFound,
@@ -265,7 +264,7 @@ def test_what_is_not_there_is_not_exported(vault: holdfast.Holdfast, tmp_path: P
 @pytest.mark.parametrize(
     ("plane", "entry", "error"),
     [
-        (Plane.SESSIONS, Inline(b"turn"), Incompatible),
+        (Plane.SESSIONS, Inline(b"turn"), Damaged),
         (Plane.STORE, Inline(b"\xc0", mode=0o644), Damaged),
         (Plane.FILES, Inline(b"sh", mode=0o4755), Damaged),
     ],

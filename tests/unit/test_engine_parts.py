@@ -24,7 +24,7 @@ from holdfast.engine.paths import ancestors, check_key, parent_of, to_folder, to
 from holdfast.engine.restore import path_filter
 from holdfast.engine.retention import Policy, choose, get_policy
 from holdfast.engine.settle import find_clashes, is_directory, keep_emptied, settle
-from holdfast.engine.storeplane import decode_value, encode_value, from_store_key, to_store_key
+from holdfast.engine.storekeys import decode_value, from_store_key, to_store_key
 from holdfast.entries import (
     Blob,
     Directory,
@@ -47,6 +47,7 @@ from holdfast.ids import (
 )
 from holdfast.model import Head, Kind, Plane, Size, SnapshotInfo
 from holdfast.packs import ObjectKind
+from holdfast.store.codec import encode
 from holdfast.tree import Node, build, decode_node
 
 MIB = 1 << 20
@@ -186,7 +187,7 @@ def as_stream(chunks: Any, stream: Any, *, max_bytes: int = 1 << 40) -> Inline |
 
 
 def as_value(chunks: Any, value: Any) -> Inline | Blob:
-    return content.as_value(chunks, encode_value(value, max_bytes=1 << 40))
+    return content.as_value(chunks, encode(value))
 
 
 class Trickle:

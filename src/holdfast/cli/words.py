@@ -82,7 +82,7 @@ def change_lines(
 ) -> Iterator[str]:
     """Yields a line for each change, and one that says what `!` means if there is any."""
     items = list(changes) if console.is_verbose or most is None else list(changes)[:most]
-    width = min(max((len(shown(each.name)) for each in items), default=0), 60)
+    width = min(max((len(plane_name(each)) for each in items), default=0), 60)
     for change in items:
         yield _change_line(console, change, width)
     left = len(changes) - len(items)
@@ -95,6 +95,12 @@ def executable_note(console: Console, changes: Iterable["holdfast.Change"]) -> I
     """Yields what `!` means, if something is marked with it."""
     if any(change.is_executable_config for change in changes):
         yield console.paint(EXECUTABLE_NOTE, "yellow")
+
+
+def plane_name(change: "holdfast.Change") -> str:
+    """Returns what a change is about; what is no file says so."""
+    name = shown(change.name)
+    return name if change.plane.value == "files" else f"{change.plane.value}: {name}"
 
 
 def is_folder(change: "holdfast.Change") -> bool:
@@ -155,7 +161,7 @@ def _change_line(console: Console, change: "holdfast.Change", width: int) -> str
     mark = _MARKS[change.change] + ("!" if change.is_executable_config else " ")
     if is_folder(change):
         return "  " + console.paint(f"{mark}{shown(change.name)}/", _COLOURS[change.change])
-    name = shown(change.name)
+    name = plane_name(change)
     old, new = size(change.old_bytes), size(change.new_bytes)
     sizes = f"{old} → {new}" if old and new and old != new else new or old
     line = f"{mark}{name:<{width}}  {sizes}".rstrip()

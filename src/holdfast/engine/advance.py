@@ -22,8 +22,11 @@ from typing import Any, Final
 
 from holdfast.catalog.port import Transaction
 from holdfast.engine import marking
+from holdfast.engine.actions import told_by
 from holdfast.engine.attached import Moving
+from holdfast.engine.chain import append, new_id
 from holdfast.engine.handle import Handle, check_text, dated, expiry_of
+from holdfast.engine.sessions.following import Told, follow
 from holdfast.engine.stage import Stage, StagedObjects, Withdrawn
 from holdfast.entries import decode_entry
 from holdfast.errors import (
@@ -34,7 +37,7 @@ from holdfast.errors import (
     PackMissing,
     SnapshotNotFound,
 )
-from holdfast.ids import NamespaceId, ObjectId, SnapshotId
+from holdfast.ids import NamespaceId, ObjectId, SnapshotId, TraceId
 from holdfast.model import EMPTY_ROOT, Head, Kind, Plane, Root, Size, SnapshotInfo
 from holdfast.packs import ObjectKind
 from holdfast.tree import Edit, apply
@@ -259,6 +262,11 @@ def _hold_on(transaction: Transaction, handle: Handle, folded: Folded) -> None:
     Rows have been replaced since they were folded, and with them went what kept their content
     alive; from here on the new snapshot needs it.
     """
+    # First: whoever deletes branches has done so before, and is seen, or looks at what we commit.
+    transaction.join_epoch(handle.tenant_id)
+    for branch in marking.branches_of(folded.pending):
+        if transaction.find_branch(handle.tenant_id, branch) is None:
+            raise Withdrawn("a conversation was collected while it was to be kept")
     try:
         needed = marking.mark(handle.objects.bound(transaction), [], folded.pending)
     except (ObjectMissing, PackMissing) as exc:
@@ -338,7 +346,33 @@ def _commit(
         if folded.is_dirty:
             transaction.drop_pending(head.namespace_id, upto=head.sequence)
     move.also(transaction, head)
+    if done:
+        # After the above, which may name objects: those of an import, for one.
+        trace_id = new_id(handle.context, done[-1].created_at)
+        _follow_sessions(transaction, handle, folded, done[-1], trace_id)
+        # Last: from here on all writers of the tenant wait.
+        append(transaction, handle.context, head, told_by(done), trace_id=trace_id)
     return [dated(handle.context, head, snapshot) for snapshot in done]
+
+
+def _follow_sessions(
+    transaction: Transaction, handle: Handle, folded: Folded, last: SnapshotInfo, trace_id: TraceId
+) -> None:
+    """Gives sessions that are not as they were a new version each, which names this trace."""
+    if last.root == folded.root_id:
+        return
+    source = handle.objects_in(transaction)
+    old, new = folded.root.plane(Plane.SESSIONS), source.get_root(last.root).plane(Plane.SESSIONS)
+    follow(
+        transaction,
+        handle,
+        source,
+        old,
+        new,
+        namespace_id=folded.head.namespace_id,
+        now=last.created_at,
+        told=Told(f"{last.kind} {last.target or last.id}", last.actor, trace_id),
+    )
 
 
 def to_snapshot(

@@ -6,10 +6,11 @@ objects that are neither needed nor stamped with the new epoch. A writer that re
 stamps it in the transaction that names it, so it is either seen as needed or out of reach.
 
 1. Litter of dead writers goes: first the announcement, then the bytes.
-2. Objects that nothing needs go from the index.
-3. Packs that are mostly dead, and packs inside the catalog, are copied together into new ones,
+2. Sessions and conversations that nothing needs go (`sessions/purging.py`).
+3. Objects that nothing needs go from the index.
+4. Packs that are mostly dead, and packs inside the catalog, are copied together into new ones,
    one at a time: the extra room needed is that of one pack.
-4. Bytes in the blob store that no row names go.
+5. Bytes in the blob store that no row names go.
 
 Killed at any point, it leaves a vault that is whole; the next run removes what is left over.
 """
@@ -26,6 +27,7 @@ from holdfast.engine.context import Context
 from holdfast.engine.limits import check_room
 from holdfast.engine.marking import mark, pending_entries, root_ids
 from holdfast.engine.objects import Objects
+from holdfast.engine.sessions.purging import purge
 from holdfast.errors import (
     Damaged,
     HoldfastError,
@@ -94,6 +96,8 @@ def collect(
         with context.catalog.read() as transaction:
             before = transaction.stored_bytes(tenant_id)
         cleared = _clear_litter(context, tenant_id)
+        # First: the states of their versions are what objects are kept for.
+        purge(context, tenant_id)
         packs, live, deleted = _sweep(context, tenant_id, progress)
         packer = _Packer(context, tenant_id, live)
         packer.run(packs, progress)

@@ -8,15 +8,24 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, Final
 
 from holdfast.blobs.port import BlobStore
 from holdfast.catalog.port import Catalog
 from holdfast.engine.caches import ByteCache
+from holdfast.engine.embedding import Embedder
 from holdfast.engine.limits import Limits
 from holdfast.ids import IdMaker, ObjectId, PackName, TenantId
+from holdfast.model import Root
 from holdfast.tree import Node
 
 Clock = Callable[[], datetime]
+
+ROOT_CACHE_BYTES: Final = 1 << 18
+"""Some hundred roots: those of heads, which every read of theirs begins with."""
+
+STATE_CACHE_BYTES: Final = 32 << 20
+"""The states of sessions that are being used: read from its map, one of 1 MB takes 5 ms."""
 
 
 def system_clock() -> datetime:
@@ -35,12 +44,17 @@ class Context:
     limits: Limits
     nodes: ByteCache[tuple[TenantId, ObjectId], Node]
     blocks: ByteCache[tuple[str, int], bytes]
+    roots: ByteCache[tuple[TenantId, ObjectId], Root]
+    states: ByteCache[tuple[TenantId, bytes], Any]
+    """The states of sessions, by their entries: `KnownState`, whose module needs this one."""
     vault: str = ""
     """Which vault this is: stands in the names of its packs."""
     state: Path | None = None
     """Where this machine keeps what it knows of attached directories."""
     folders: tuple[Path, ...] = ()
     """The vault's own directories: never captured, wherever they lie."""
+    embedder: Embedder | None = None
+    """What knows the meaning of texts; without it, memories are found by their words."""
 
     @classmethod
     def of(
@@ -53,6 +67,7 @@ class Context:
         limits: Limits | None = None,
         state: Path | None = None,
         folders: tuple[Path, ...] = (),
+        embedder: Embedder | None = None,
     ) -> "Context":
         """Returns a context with empty caches of the size that the limits say."""
         limits = limits or Limits()
@@ -64,8 +79,11 @@ class Context:
             limits=limits,
             nodes=ByteCache(limits.node_cache_bytes),
             blocks=ByteCache(limits.block_cache_bytes),
+            roots=ByteCache(ROOT_CACHE_BYTES),
+            states=ByteCache(STATE_CACHE_BYTES),
             state=state,
             folders=folders,
+            embedder=embedder,
         )
 
     def new_pack_name(self) -> PackName:
@@ -78,4 +96,5 @@ class Context:
 
     def without_caches(self) -> "Context":
         """Returns the same parts with caches that keep nothing: every read goes to the disk."""
-        return replace(self, nodes=ByteCache(0), blocks=ByteCache(0))
+        none = ByteCache[Any, Any](0)
+        return replace(self, nodes=none, blocks=none, roots=none, states=none)

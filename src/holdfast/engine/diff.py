@@ -13,14 +13,16 @@ from typing import Final
 
 import msgspec
 
+from holdfast.catalog.rows import from_us
 from holdfast.engine import content
-from holdfast.engine.content import ChunkSource
 from holdfast.engine.execonfig import is_executable_config
 from holdfast.engine.files import kind_of
 from holdfast.engine.limits import check_limit
 from holdfast.engine.paths import to_text
-from holdfast.engine.storeplane import decode_value, from_store_key
-from holdfast.entries import Blob, Entry, Inline, Link, decode_entry
+from holdfast.engine.sessions import state as states
+from holdfast.engine.sessions.state import StateSource
+from holdfast.engine.storekeys import decode_value, from_store_key
+from holdfast.entries import Blob, Entry, Inline, Link, Session, decode_entry
 from holdfast.model import Plane, Root
 from holdfast.tree import Edit, NodeSource, diff
 
@@ -31,10 +33,12 @@ MAX_TEXT_BYTES: Final = 1 << 20
 MAX_PAIRS: Final = 250_000
 """Pairs of equal lines in a text diff: measured, 250 k take 0.9 s and 630 k already 4 s."""
 
+NO_METADATA: Final = "{}"
+
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One entry that differs. `name` is the path, or `namespace/key` in the store."""
+    """One entry that differs. `name`: the path, `namespace/key` in the store, a session's id."""
 
     plane: Plane
     key: bytes
@@ -80,11 +84,11 @@ class Changes:
         return Changes(self.items[:limit], self.truncated or len(self.items) > limit)
 
     def without(self, keys: Iterable[bytes]) -> "Changes":
-        """Returns them without those of some keys."""
-        left_out = frozenset(keys)
+        """Returns them without those of some files."""
+        left_out = {(Plane.FILES, key) for key in keys}
         if not left_out:
             return self
-        kept = [change for change in self.items if change.key not in left_out]
+        kept = [change for change in self.items if (change.plane, change.key) not in left_out]
         return Changes(kept, self.truncated)
 
     def of(self, change: str, plane: Plane | None = None) -> list[str]:
@@ -129,7 +133,7 @@ def to_change(plane: Plane, edit: Edit) -> Change | None:
     return Change(plane, edit.key, entry_name(plane, edit.key), word, old, new)
 
 
-def text_diff(source: ChunkSource, change: Change, *, context_lines: int = 3) -> str:
+def text_diff(source: StateSource, change: Change, *, context_lines: int = 3) -> str:
     """Returns a unified diff of one change, or a line that says why there is none."""
     old, new = _text(source, change, change.old), _text(source, change, change.new)
     if old is None or new is None:
@@ -155,9 +159,11 @@ def _pairs(old: list[str], new: list[str]) -> int:
     return sum(count * counts[line] for line, count in Counter(old).items())
 
 
-def _text(source: ChunkSource, change: Change, entry: Entry | None) -> str | None:
+def _text(source: StateSource, change: Change, entry: Entry | None) -> str | None:
     """Returns an entry as text to compare; None if it is not text, or too much of it."""
     match entry:
+        case Session():
+            return _session_text(source, change, entry)
         case None:
             return ""
         case Link():
@@ -170,10 +176,32 @@ def _text(source: ChunkSource, change: Change, entry: Entry | None) -> str | Non
             return f"{kind_of(entry)}\n"
 
 
+def _session_text(source: StateSource, change: Change, session: Session) -> str | None:
+    """Returns what a session is, how much was said, and its state a line for each part."""
+    if session.size > MAX_TEXT_BYTES:
+        return None
+    lines = [f"agent: {session.agent_id}"]
+    if session.user_id is not None:
+        lines.append(f"user: {session.user_id}")
+    if session.metadata != NO_METADATA:
+        lines.append(f"metadata: {session.metadata}")
+    if session.expires_us is not None:
+        lines.append(f"expires: {from_us(session.expires_us).isoformat()}")
+    count = "1 turn" if session.turns == 1 else f"{session.turns} turns"
+    is_elsewhere = len({e.branch for e in (change.old, change.new) if isinstance(e, Session)}) > 1
+    # As many as before can be others than before.
+    lines.append(f"{count} on {session.branch}" if is_elsewhere and session.turns else count)
+    return "\n".join(lines) + "\n" + _indented(states.read(source, session.state))
+
+
+def _indented(value: object) -> str:
+    text = msgspec.json.encode(value, order="sorted")
+    return msgspec.json.format(text, indent=2).decode() + "\n"
+
+
 def _decoded(data: bytes, plane: Plane) -> str | None:
     if plane is Plane.STORE:
-        value = msgspec.json.encode(decode_value(data), order="sorted")
-        return msgspec.json.format(value, indent=2).decode() + "\n"
+        return _indented(decode_value(data))
     try:
         return None if b"\0" in data else data.decode("utf-8")
     except UnicodeDecodeError:

@@ -18,7 +18,7 @@ from holdfast.engine import content
 from holdfast.engine.limits import check_limit
 from holdfast.engine.paths import PathLike, to_bytes, to_folder, to_key, to_text
 from holdfast.engine.view import View
-from holdfast.entries import Blob, Directory, Entry, Inline, Link, Submap, decode_entry
+from holdfast.entries import Blob, Directory, Entry, Inline, Link, Session, Submap, decode_entry
 from holdfast.errors import NotADirectory, NotAFile, PathNotFound
 from holdfast.tree import prefix_stop
 
@@ -152,6 +152,8 @@ def kind_of(entry: Entry) -> str:
             return "directory"
         case Submap():
             return "map"
+        case Session():
+            return "session"
 
 
 def info_of(key: bytes, entry: Entry) -> FileInfo:
@@ -164,8 +166,8 @@ def info_of(key: bytes, entry: Entry) -> FileInfo:
             return FileInfo(path, kind, entry.size, 0o777, _instant(entry.mtime_ns))
         case Directory():
             return FileInfo(path, kind, 0, entry.mode, None)
-        case Submap():
-            return FileInfo(path, kind, 0, 0, None)
+        case Submap() | Session():
+            return FileInfo(path, kind, entry.size, 0, None)
 
 
 def _find_info(view: View, key: bytes) -> FileInfo | None:

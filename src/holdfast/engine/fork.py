@@ -8,10 +8,12 @@ from dataclasses import replace
 from functools import partial
 
 from holdfast.catalog.port import Transaction
+from holdfast.engine.actions import told_by
 from holdfast.engine.advance import Folded, Mark, Move, Note, advance, safety, to_snapshot
+from holdfast.engine.chain import append
 from holdfast.engine.handle import Handle
 from holdfast.errors import NamespaceExists
-from holdfast.model import Head, Kind, SnapshotInfo
+from holdfast.model import EMPTY_MAP, Head, Kind, SnapshotInfo
 
 
 def fork(handle: Handle, new: Handle, *, at: SnapshotInfo | None = None) -> None:
@@ -60,4 +62,8 @@ def _create(new: Handle, mark: Mark, transaction: Transaction, origin: Head) -> 
     added = transaction.add_namespace(row)
     if added is None:
         raise NamespaceExists(new.name)
-    transaction.add_snapshot(to_snapshot(new, added.namespace_id, mark, number=1))
+    snapshot = to_snapshot(new, added.namespace_id, mark, number=1)
+    transaction.add_snapshot(snapshot)
+    append(transaction, new.context, added, told_by([snapshot]))
+    if new.objects_in(transaction).get_root(mark.root).sessions != EMPTY_MAP:
+        transaction.add_lagging(added.namespace_id)

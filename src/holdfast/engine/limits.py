@@ -2,12 +2,16 @@
 
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Final
 
 from holdfast.blobs.port import BlobStore
 from holdfast.catalog.port import Catalog, Transaction
 from holdfast.errors import InvalidValue, QuotaExceeded, StorageFull
 from holdfast.ids import TenantId
 from holdfast.model import Head, Size
+
+MOST: Final = 2**31 - 1
+"""Things in a list: more than anybody holds in memory."""
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 
@@ -18,6 +22,10 @@ class Limits:
 
     file_bytes: int = 16 * GIB
     value_bytes: int = 256 * MIB
+    state_bytes: int = 64 * MIB
+    """The state of a session, as JSON: whoever asks for it gets it whole."""
+    turn_bytes: int = 16 * MIB
+    """A turn, as JSON: it is a row of the catalog."""
     workspace_files: int = 2_000_000
     workspace_bytes: int = 256 * GIB
     """A directory with more files, or more in them, is refused before it is read."""
@@ -55,6 +63,7 @@ def check_room(
     quota = transaction.get_tenant_quota(tenant_id) if counts else None
     if quota is not None:
         used = transaction.stored_bytes(tenant_id) + transaction.pending_bytes(tenant_id)
+        used += transaction.memory_bytes(tenant_id) + transaction.turn_bytes(tenant_id)
         if used + needed_bytes > quota:
             raise QuotaExceeded(
                 "the tenant", used_bytes=used, needed_bytes=needed_bytes, quota_bytes=quota
@@ -77,8 +86,9 @@ def check_free(
 
 def check_limit(limit: int | None) -> None:
     """Raises `InvalidValue` for a number of things to list that is below none."""
-    if limit is not None and limit < 0:
-        raise InvalidValue("limit is 0 or more, or None for all")
+    if limit is not None and not 0 <= limit <= MOST:
+        message = f"limit is a number from 0 to {MOST}, or None for all"
+        raise InvalidValue(message)
 
 
 def check_quota(head: Head, more: Size) -> None:

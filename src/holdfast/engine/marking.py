@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from holdfast.catalog.port import Transaction
 from holdfast.engine.content import ChunkSource, list_refs
 from holdfast.engine.mergebase import merged_root
-from holdfast.entries import Blob, Submap, decode_entry
+from holdfast.entries import Blob, Session, Submap, decode_entry
 from holdfast.ids import ObjectId, TenantId
 from holdfast.model import EMPTY_MAP, EMPTY_ROOT, Plane, Root
 from holdfast.tree import NodeSource
@@ -40,11 +40,21 @@ def root_ids(transaction: Transaction, tenant_id: TenantId) -> set[ObjectId]:
 
 
 def pending_entries(transaction: Transaction, tenant_id: TenantId) -> Iterator[bytes]:
-    """Yields the entries of all pending rows of a tenant."""
+    """Yields the entries of all pending rows of a tenant, and the states of all versions."""
     for head in transaction.iter_heads(tenant_id):
         for _, _, entry in transaction.all_pending(head.namespace_id):
             if entry is not None:
                 yield entry
+    yield from transaction.iter_version_states(tenant_id)
+
+
+def branches_of(entries: Iterable[bytes]) -> Iterator[str]:
+    """Yields the branches that the sessions among some entries name."""
+    for data in entries:
+        if data[1] == _SESSION:
+            entry = decode_entry(data)
+            if isinstance(entry, Session) and entry.turns:
+                yield entry.branch
 
 
 def mark(source: Source, roots: Iterable[ObjectId], entries: Iterable[bytes]) -> set[ObjectId]:
@@ -85,10 +95,14 @@ def mark_entries(source: Source, entries: Iterable[bytes], chunks: set[ObjectId]
             entry = decode_entry(data)
             if isinstance(entry, Blob):
                 chunks.update(list_refs(source, entry))
-            elif isinstance(entry, Submap) and entry.root != EMPTY_MAP:
+                continue
+            if isinstance(entry, Session):
+                entry = decode_entry(entry.state)
+            if isinstance(entry, Submap) and entry.root != EMPTY_MAP:
                 maps.append(ObjectId(entry.root))
     return maps
 
 
-_REFERRING: Final = frozenset({1, 4, 6})
-"""The tags of `Blob`, `Submap` and `BlobTwin`: entries that name other objects."""
+_SESSION: Final = 7
+_REFERRING: Final = frozenset({1, 4, 6, _SESSION})
+"""The tags of `Blob`, `Submap`, `BlobTwin` and `Session`: entries that name other objects."""

@@ -2,9 +2,11 @@
 
 Three-way: what both had in common when they last met, what each made of it since. Changes on
 one side are taken, equal changes on both are one, different changes to the same key are a
-conflict. With a conflict nothing is applied, unless `prefer` says which side wins.
+conflict; of a session, to the same key of its state. With a conflict nothing is applied, unless
+`prefer` says which side wins.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
@@ -13,9 +15,10 @@ from holdfast.catalog.port import Transaction
 from holdfast.engine.advance import Folded, Move, Note, advance, fold, replacing, size_of
 from holdfast.engine.diff import Changes, collect_changes, iter_changes, timeless
 from holdfast.engine.handle import Handle
-from holdfast.engine.limits import check_quota
+from holdfast.engine.limits import Limits, check_quota
 from holdfast.engine.mergebase import MERGED_ROOT, common_root
 from holdfast.engine.restore import check_present
+from holdfast.engine.sessions.merging import merge_session
 from holdfast.engine.settle import find_clashes, is_directory, keep_emptied, settle
 from holdfast.engine.stage import Withdrawn
 from holdfast.entries import decode_entry
@@ -55,7 +58,9 @@ def merge_from(
     def plan(transaction: Transaction, folded: Folded) -> Move:
         theirs = fold(transaction, other, other.get_head(transaction), folded.stage)
         base = common_root(transaction, folded.head, theirs.head)
-        merged = merge_roots(folded, base=base, theirs=theirs.root_id, prefer=prefer)
+        merged = merge_roots(
+            folded, base=base, theirs=theirs.root_id, prefer=prefer, limits=handle.context.limits
+        )
         goal = folded.source.get_root(merged.root)
         shown[:] = [collect_changes(iter_changes(folded.source, folded.root, goal), limit=None)]
         check_present(handle, transaction, folded, shown[0])
@@ -91,7 +96,7 @@ def merge_from(
 
 
 def merge_roots(
-    folded: Folded, *, base: ObjectId, theirs: ObjectId, prefer: Prefer | None
+    folded: Folded, *, base: ObjectId, theirs: ObjectId, prefer: Prefer | None, limits: Limits
 ) -> MergedRoot:
     """Merges `theirs` into the folded head, plane by plane; raises `MergeConflict`."""
     source = folded.source
@@ -103,6 +108,10 @@ def merge_roots(
         ours = folded.root.plane(plane)
         merged = merge(source, base_root.plane(plane), ours, their_root.plane(plane))
         changes, differing = dict(merged.changes), [*filter(_differs, merged.conflicts)]
+        if plane is Plane.SESSIONS:
+            joined = _join_sessions(folded, differing, limits)
+            changes |= joined
+            differing = [conflict for conflict in differing if conflict.key not in joined]
         if prefer == "theirs":
             changes |= {conflict.key: conflict.theirs for conflict in differing}
         elif prefer is None:
@@ -123,6 +132,18 @@ def merge_roots(
         raise MergeConflict(sorted(set(conflicts)))
     root = folded.root.replacing(**roots)
     return MergedRoot(root=folded.stage.add(root.encode(), ObjectKind.NODE), size=size)
+
+
+def _join_sessions(
+    folded: Folded, conflicts: Sequence[Conflict], limits: Limits
+) -> dict[bytes, bytes]:
+    """Returns the sessions that can hold what both sides did to them."""
+    joined: dict[bytes, bytes] = {}
+    for conflict in conflicts:
+        entry = merge_session(folded.stage, folded.source, conflict, max_bytes=limits.state_bytes)
+        if entry is not None:
+            joined[conflict.key] = entry
+    return joined
 
 
 def _moment(head: Head) -> tuple[int, int, datetime | None]:

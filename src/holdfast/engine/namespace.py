@@ -4,32 +4,38 @@ A thin face: each method is one use case, in the module of its name.
 """
 
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from os import PathLike as OsPathLike
 
-from holdfast.engine import merge, restore, retention, snapshots, undo
+from holdfast.engine import health, merge, restore, retention, snapshots, undo
+from holdfast.engine.actions import told_of_namespace
 from holdfast.engine.advance import Note
 from holdfast.engine.archives.imported import Imported
+from holdfast.engine.chain import append
 from holdfast.engine.collect import Progress, no_progress
 from holdfast.engine.diff import Change, Changes, collect_changes, iter_changes, text_diff
 from holdfast.engine.editing import Files
-from holdfast.engine.files import FilesReader, Opened
+from holdfast.engine.files import FilesReader
 from holdfast.engine.fork import fork
-from holdfast.engine.handle import Handle, check_name, looking_at
+from holdfast.engine.handle import Handle, check_name
+from holdfast.engine.memory import Memories
 from holdfast.engine.merge import MergeResult, Prefer
+from holdfast.engine.opening import opened_at, opened_head
 from holdfast.engine.paths import PathLike, to_key
 from holdfast.engine.restore import SHOWN, Restored
 from holdfast.engine.retention import Policy
+from holdfast.engine.sessions.door import Sessions
+from holdfast.engine.sessions.reader import SessionsReader
+from holdfast.engine.snapshots import SnapshotLike
 from holdfast.engine.stage import StagedObjects
-from holdfast.engine.storeplane import Store, StoreReader
-from holdfast.engine.view import View
-from holdfast.errors import InvalidValue, shorten
+from holdfast.engine.storeplane import Store
+from holdfast.engine.storereader import StoreReader
+from holdfast.engine.tasks import Tasks
+from holdfast.engine.traces import Traces
+from holdfast.errors import InvalidValue, SnapshotExpired, SnapshotNotFound, shorten
 from holdfast.ids import SnapshotId
 from holdfast.model import Plane, Root, Size, SnapshotInfo
-
-SnapshotLike = SnapshotInfo | str
-"""A snapshot, its id, a unique beginning of the id, `latest`, `@` or `@-n`."""
 
 
 class Moment:
@@ -37,8 +43,9 @@ class Moment:
 
     def __init__(self, handle: Handle, snapshot: SnapshotInfo) -> None:
         self.snapshot = snapshot
-        self.files = FilesReader(_opened_at(handle, snapshot, Plane.FILES))
-        self.store = StoreReader(_opened_at(handle, snapshot, Plane.STORE))
+        self.files = FilesReader(opened_at(handle, snapshot, Plane.FILES))
+        self.store = StoreReader(opened_at(handle, snapshot, Plane.STORE))
+        self.sessions = SessionsReader(handle, snapshot)
 
 
 class Namespace:
@@ -46,8 +53,11 @@ class Namespace:
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
-        self.files = Files(handle, _opened_head(handle, Plane.FILES))
-        self.store = Store(handle, _opened_head(handle, Plane.STORE))
+        self.files = Files(handle, opened_head(handle, Plane.FILES))
+        self.sessions = Sessions(handle)
+        self.memory = Memories(handle)
+        self.store = Store(handle)
+        self.traces = Traces(handle.context, handle.tenant_id, handle)
 
     @property
     def name(self) -> str:
@@ -84,7 +94,26 @@ class Namespace:
             pin=pin,
             expires_in=expires_in,
         )
-        return snapshots.take(self._handle, note, expected=self._id(expected))
+        return snapshots.take(self._handle, note, expected=snapshots.id_of(self._handle, expected))
+
+    def task(
+        self, name: str, *, rollback_on_failure: bool = False, actor: str | None = None
+    ) -> Tasks:
+        """Returns a task: a context, plain or asynchronous, or a decorator of functions.
+
+        When it ends, well or not, a snapshot is taken. With `rollback_on_failure`, an exception
+        brings back what was there before it.
+        """
+        ids = self._handle.context.ids
+        return Tasks(self, name, ids=ids, rollback_on_failure=rollback_on_failure, actor=actor)
+
+    def find_held(self) -> SnapshotInfo | None:
+        """Returns the snapshot that holds everything as it is now, or None if none does."""
+        if self.is_dirty():
+            return None
+        with suppress(SnapshotNotFound, SnapshotExpired):
+            return self.get_snapshot("@")
+        return None
 
     def timeline(
         self, *, limit: int | None = None, before: int | None = None
@@ -94,8 +123,7 @@ class Namespace:
 
     def get_snapshot(self, snapshot: SnapshotLike) -> SnapshotInfo:
         """Returns one snapshot as it is on the timeline now."""
-        name = snapshot.id if isinstance(snapshot, SnapshotInfo) else snapshot
-        return snapshots.find(self._handle, name)
+        return snapshots.resolve(self._handle, snapshot)
 
     def at(self, snapshot: SnapshotLike) -> Moment:
         """Returns the namespace as a snapshot shows it, to read."""
@@ -139,7 +167,7 @@ class Namespace:
             dry_run=dry_run,
             limit=limit,
             note=Note(reason=reason, actor=actor),
-            expected=self._id(expected),
+            expected=snapshots.id_of(self._handle, expected),
         )
 
     def undo(self, operation: SnapshotLike | None = None) -> Restored:
@@ -260,6 +288,32 @@ class Namespace:
         with self._handle.context.catalog.write() as transaction:
             head = self._handle.lock_or_create(transaction)
             transaction.set_namespace_quota(head.namespace_id, quota_bytes)
+            told = told_of_namespace("namespace.quota_set", head.name, quota_bytes=quota_bytes)
+            append(transaction, self._handle.context, head, told)
+
+    # Looking after
+
+    def health(
+        self,
+        *,
+        window: timedelta = health.DAY,
+        agent_id: str | None = None,
+        thresholds: health.Thresholds | None = None,
+    ) -> health.Health:
+        """Returns how often sessions were rolled back lately, and which turn in circles."""
+        with self._handle.context.catalog.read() as transaction:
+            head = self._handle.find_head(transaction)
+            if head is None:
+                return health.nothing_yet(thresholds)
+            return health.measure(
+                self._handle.context,
+                transaction,
+                head.tenant_id,
+                head.namespace_id,
+                window=window,
+                agent_id=agent_id,
+                thresholds=thresholds,
+            )
 
     # Moving
 
@@ -322,12 +376,6 @@ class Namespace:
         check_name("namespace", name)
         return Handle(self._handle.context, self._handle.tenant_id, name)
 
-    def _id(self, snapshot: SnapshotLike | None) -> SnapshotId | None:
-        # A snapshot at hand is compared by its id: it may be past its time and still the head's.
-        if snapshot is None or isinstance(snapshot, SnapshotInfo):
-            return None if snapshot is None else snapshot.id
-        return self.get_snapshot(snapshot).id
-
 
 def _planes(planes: Sequence[Plane | str] | None) -> tuple[Plane, ...] | None:
     if planes is None:
@@ -341,23 +389,3 @@ def _planes(planes: Sequence[Plane | str] | None) -> tuple[Plane, ...] | None:
         named = ", ".join(shorten(str(plane)) for plane in planes[:3])
         message = f"{named} is not a choice of planes: there are {', '.join(Plane)}"
         raise InvalidValue(message) from exc
-
-
-def _opened_head(handle: Handle, plane: Plane) -> Opened:
-    @contextmanager
-    def opened() -> Generator[View]:
-        with handle.context.catalog.read() as transaction:
-            head = handle.head_or_empty(transaction)
-            yield View.of_head(handle.objects, transaction, head, plane)
-
-    return opened
-
-
-def _opened_at(handle: Handle, snapshot: SnapshotInfo, plane: Plane) -> Opened:
-    @contextmanager
-    def opened() -> Generator[View]:
-        with looking_at(handle, snapshot), handle.context.catalog.read() as transaction:
-            objects = handle.objects.bound(transaction)
-            yield View(objects, objects.get_root(snapshot.root).plane(plane))
-
-    return opened

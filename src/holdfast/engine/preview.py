@@ -14,7 +14,7 @@ from holdfast.engine.mover import Mover
 from holdfast.engine.paths import PathLike, to_bytes
 from holdfast.engine.restore import Restored, path_filter
 from holdfast.engine.retrieval import MapGoal
-from holdfast.model import SnapshotInfo
+from holdfast.model import Plane, SnapshotInfo
 from holdfast.workspace.ignoring import IGNORE_FILE, Rules
 from holdfast.workspace.steps import Step
 
@@ -26,7 +26,8 @@ def preview(
     directory = mover.directory
     follower = Follower(directory, protected=failed_in(target))
     seen = _dry_run(mover, follower, target, paths)
-    steps = [Step(change.key, change.old, change.new) for change in seen.changes]
+    files = [change for change in seen.changes if change.plane is Plane.FILES]
+    steps = [Step(change.key, change.old, change.new) for change in files]
     in_the_way = frozenset(follower.find_obstacles(steps))
     if in_the_way:
         seen = _dry_run(mover, Follower(directory, including=in_the_way), target, paths)
@@ -34,7 +35,8 @@ def preview(
         rules = Rules(MapGoal(mover.source(), mover.files_of(target)).read(IGNORE_FILE))
     else:
         rules = directory.rules()
-    spared = [c.key for c in seen.changes if follower.is_spared(c.key, c.new, rules)]
+    files = [change for change in seen.changes if change.plane is Plane.FILES]
+    spared = [c.key for c in files if follower.is_spared(c.key, c.new, rules)]
     return replace(seen, changes=seen.changes.without(spared).first(limit))
 
 

@@ -23,7 +23,7 @@ from holdfast.engine.paths import ancestors
 from holdfast.entries import Blob, Directory, Inline, Link
 from holdfast.errors import NotFound
 from holdfast.ids import SnapshotId
-from holdfast.model import SnapshotInfo
+from holdfast.model import Plane, SnapshotInfo
 from holdfast.workspace.journal import (
     SETTLED_S,
     Record,
@@ -65,7 +65,11 @@ def _take_back(mover: Mover, record: Record) -> str | None:
         directory.journal.clear()
     else:
         note = Note(reason="took back an interrupted restore")
-        mover.act(lambda handle: restoring.restore(handle, before, note=note), follower)
+        # The other planes are in the catalog, and never were half-way.
+        mover.act(
+            lambda handle: restoring.restore(handle, before, planes=[Plane.FILES], note=note),
+            follower,
+        )
     left = "" if found is None else f" What it had left is in {found.id}."
     return f"An interrupted restore was taken back.{left}"
 
@@ -96,7 +100,7 @@ def _look_again(mover: Mover, record: Record) -> str | None:
     directory.forget_index()
     good, is_undone = _good(mover, record)
     showing = Follower(directory, litter=litter_pattern(record))
-    changes = Namespace(mover.attached(showing)).diff(good)
+    changes = Namespace(mover.attached(showing)).diff(good, planes=[Plane.FILES])
     lost = [
         change.key
         for change in changes
@@ -130,7 +134,7 @@ def _good(mover: Mover, record: Record) -> tuple[SnapshotInfo, Callable[[Change]
     stands_there = head.id in (good.id, good.target)
     if not stands_there and not (head.reason == FOUND and head.parent in (good.id, good.target)):
         return head, lambda _change: False
-    steps = [change.key for change in mover.namespace.diff(back, good)]
+    steps = [change.key for change in mover.namespace.diff(back, good, planes=[Plane.FILES])]
     related = {*steps, *(folder for key in steps for folder in ancestors(key))}
 
     def is_undone(change: Change) -> bool:

@@ -12,6 +12,8 @@ from typing import Final
 
 import msgspec
 
+from holdfast.engine.actions import told_of_namespace
+from holdfast.engine.chain import append
 from holdfast.engine.handle import Handle, is_expired
 from holdfast.engine.lineage import Timeline, before
 from holdfast.errors import InvalidValue
@@ -49,6 +51,10 @@ def set_policy(handle: Handle, policy: Policy) -> None:
     with handle.context.catalog.write() as transaction:
         head = handle.lock_or_create(transaction)
         transaction.set_retention(head.namespace_id, text)
+        told = told_of_namespace(
+            "namespace.retention_set", head.name, **msgspec.structs.asdict(policy)
+        )
+        append(transaction, handle.context, head, told)
 
 
 def get_policy(head: Head) -> Policy:
@@ -76,6 +82,10 @@ def forget(
             gone = choose(handle, now, timeline, policy or get_policy(now))
             for snapshot in gone:
                 transaction.purge_snapshot(now.namespace_id, snapshot.id)
+            if gone:
+                ids = [snapshot.id for snapshot in gone]
+                told = told_of_namespace("snapshot.forgotten", now.name, snapshots=ids)
+                append(transaction, context, now, told)
     return gone
 
 

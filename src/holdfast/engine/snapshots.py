@@ -8,13 +8,18 @@ from collections.abc import Iterator
 from itertools import islice
 
 from holdfast.catalog.port import Transaction
+from holdfast.engine.actions import told_of_namespace, told_of_snapshot
 from holdfast.engine.advance import MAX_LABEL_CHARS, Folded, Mark, Move, Note, advance
+from holdfast.engine.chain import append
 from holdfast.engine.handle import Handle, check_text, dated, is_expired
 from holdfast.engine.limits import check_limit
 from holdfast.engine.lineage import Stored, previous
 from holdfast.errors import Conflict, SnapshotNotFound
 from holdfast.ids import SnapshotId
 from holdfast.model import Head, Kind, SnapshotInfo
+
+SnapshotLike = SnapshotInfo | str
+"""A snapshot, its id, a unique beginning of the id, `latest`, `@` or `@-n`."""
 
 
 def take(handle: Handle, note: Note, *, expected: SnapshotId | None = None) -> SnapshotInfo:
@@ -37,6 +42,23 @@ def take(handle: Handle, note: Note, *, expected: SnapshotId | None = None) -> S
 
     handle.ensure()
     return advance(handle, plan, expected=expected)[0]
+
+
+def resolve(handle: Handle, snapshot: SnapshotLike) -> SnapshotInfo:
+    """Returns a snapshot as it is on the timeline now."""
+    name = snapshot.id if isinstance(snapshot, SnapshotInfo) else snapshot
+    if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance] - no promise
+        message = f"a snapshot, or the text of an id, is asked for, not {type(name).__name__}"
+        raise TypeError(message)
+    return find(handle, name)
+
+
+def id_of(handle: Handle, snapshot: SnapshotLike | None) -> SnapshotId | None:
+    """Returns the id of a snapshot that somebody expects the head to show."""
+    # One at hand is compared by its id: it may be past its time and still the head's.
+    if snapshot is None or isinstance(snapshot, SnapshotInfo):
+        return None if snapshot is None else snapshot.id
+    return resolve(handle, snapshot).id
 
 
 def find(handle: Handle, name: str) -> SnapshotInfo:
@@ -91,6 +113,8 @@ def pin(handle: Handle, snapshot_id: SnapshotId, *, pinned: bool) -> SnapshotInf
         is_open = pinned or head.retention is not None
         expires_at = None if is_open else context.clock() + context.limits.retention
         transaction.set_pinned(head.namespace_id, snapshot_id, pinned=pinned, expires_at=expires_at)
+        action = "snapshot.pinned" if pinned else "snapshot.unpinned"
+        append(transaction, context, head, told_of_snapshot(action, snapshot_id))
         return handle.get_snapshot(transaction, head, snapshot_id)
 
 
@@ -101,6 +125,8 @@ def set_label(handle: Handle, snapshot_id: SnapshotId, label: str | None) -> Sna
         head = handle.get_head(transaction)
         handle.get_snapshot(transaction, head, snapshot_id)
         transaction.set_label(head.namespace_id, snapshot_id, label)
+        told = told_of_snapshot("snapshot.labelled", snapshot_id, label=label)
+        append(transaction, handle.context, head, told)
         return handle.get_snapshot(transaction, head, snapshot_id)
 
 
@@ -110,6 +136,29 @@ def delete(handle: Handle, snapshot_id: SnapshotId) -> None:
         head = handle.get_head(transaction)
         handle.get_snapshot(transaction, head, snapshot_id)
         transaction.delete_snapshot(head.namespace_id, snapshot_id, now=handle.context.clock())
+        told = told_of_snapshot("snapshot.deleted", snapshot_id)
+        append(transaction, handle.context, head, told)
+
+
+def delete_all(handle: Handle) -> None:
+    """Takes every snapshot off the timeline, as `delete` does.
+
+    But for those that are pinned, and the one that the head stands on.
+    """
+    with handle.context.catalog.write() as transaction:
+        # Locked, as `pin` does: a snapshot is pinned, or it is gone, and never both.
+        head = handle.find_and_lock(transaction)
+        if head is None:
+            return
+        now, gone = handle.context.clock(), list[str]()
+        for snapshot in transaction.timeline(head.namespace_id, before=None, most=2**31):
+            if snapshot.deleted_at or snapshot.pinned or snapshot.id == head.position:
+                continue
+            transaction.delete_snapshot(head.namespace_id, snapshot.id, now=now)
+            gone.append(snapshot.id)
+        if gone:
+            told = told_of_namespace("snapshot.deleted", head.name, snapshots=gone)
+            append(transaction, handle.context, head, told)
 
 
 def recover(handle: Handle, snapshot_id: SnapshotId) -> SnapshotInfo:
@@ -118,7 +167,10 @@ def recover(handle: Handle, snapshot_id: SnapshotId) -> SnapshotInfo:
         head = handle.lock(transaction)
         if not transaction.recover_snapshot(head.namespace_id, snapshot_id):
             raise SnapshotNotFound(snapshot_id)
-        return handle.get_snapshot(transaction, head, snapshot_id)
+        found = handle.get_snapshot(transaction, head, snapshot_id)
+        told = told_of_snapshot("snapshot.recovered", snapshot_id)
+        append(transaction, handle.context, head, told)
+        return found
 
 
 def _newest(handle: Handle, transaction: Transaction, head: Head, name: str) -> SnapshotInfo:

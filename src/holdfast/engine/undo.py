@@ -80,7 +80,13 @@ def revert(handle: Handle, operation: SnapshotInfo, *, note: Note | None = None)
         if operation.parent is None:
             raise NothingToUndo(f"nothing came before {operation.id}")
         earlier = handle.get_snapshot(transaction, folded.head, operation.parent)
-        merged = merge_roots(folded, base=operation.root, theirs=earlier.root, prefer=None)
+        merged = merge_roots(
+            folded,
+            base=operation.root,
+            theirs=earlier.root,
+            prefer=None,
+            limits=handle.context.limits,
+        )
         shown[:] = [_changes(folded, merged.root)]
         check_present(handle, transaction, folded, shown[0])
         marks = replacing(

@@ -3,17 +3,23 @@
 import os
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from holdfast.engine import health
+from holdfast.engine.actions import told_of_namespace
 from holdfast.engine.attachments import Attachment, Attachments
+from holdfast.engine.audit import AuditReport, export_audit, verify_audit
+from holdfast.engine.chain import append
 from holdfast.engine.collect import Collected, Progress, collect, no_progress
 from holdfast.engine.context import Context
 from holdfast.engine.handle import Handle, check_name
+from holdfast.engine.memory import purge_memories
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.retention import forget
+from holdfast.engine.traces import Traces
 from holdfast.engine.verify import Verified, rebuild_index, verify
 from holdfast.engine.workspace import Workspace
 from holdfast.errors import (
@@ -27,6 +33,7 @@ from holdfast.errors import (
 )
 from holdfast.ids import NamespaceId
 from holdfast.model import Head, SnapshotInfo, Tenant
+from holdfast.model_traces import Trace
 from holdfast.workspace.guard import check_directory, find_home
 
 DEFAULT_TENANT = "default"
@@ -47,6 +54,7 @@ class TenantVault:
     def __init__(self, context: Context, tenant: Tenant) -> None:
         self._context = context
         self._tenant = tenant
+        self.traces = Traces(context, tenant.id)
 
     @property
     def tenant_id(self) -> str:
@@ -98,6 +106,7 @@ class TenantVault:
         with self._context.catalog.write() as transaction:
             head = handle.lock(transaction)
             transaction.delete_namespace(head.namespace_id, now=self._context.clock())
+            append(transaction, self._context, head, told_of_namespace("namespace.deleted", name))
 
     def deleted_namespaces(self) -> list["DeletedNamespace"]:
         """Returns the deleted namespaces that can still be recovered, newest first."""
@@ -126,6 +135,8 @@ class TenantVault:
                 raise NamespaceExists(handle.name)
             if not transaction.recover_namespace(chosen[0].number, name=handle.name):
                 raise NamespaceNotFound(name)
+            told = told_of_namespace("namespace.recovered", handle.name, recovered=name)
+            append(transaction, self._context, handle.get_head(transaction), told)
         return Namespace(handle)
 
     def forget(self) -> list[SnapshotInfo]:
@@ -139,6 +150,7 @@ class TenantVault:
                     gone += forget(Handle(self._context, self._tenant.id, head.name))
             elif head.deleted_at + grace <= now:
                 self._purge(head)
+        purge_memories(self._context, self._tenant.id, before=now - grace)
         return gone
 
     def collect(self, *, progress: Progress = no_progress) -> Collected:
@@ -150,6 +162,40 @@ class TenantVault:
         """Re-hashes everything and names what is damaged."""
         return verify(self._context, self._tenant.id, progress=progress)
 
+    def verify_audit(
+        self, *, anchor: str | None = None, progress: Progress = no_progress
+    ) -> AuditReport:
+        """Checks that no trace was edited, removed, inserted or moved since it was written.
+
+        `anchor` is that of an earlier report: the chain has to go through it.
+        """
+        return verify_audit(self._context, self._tenant.id, anchor=anchor, progress=progress)
+
+    def export_audit(
+        self, target: str | os.PathLike[str], *, progress: Progress = no_progress
+    ) -> int:
+        """Writes all traces to a file that `holdfast.verify_audit_file` checks without a vault."""
+        return export_audit(self._context, self._tenant, target, progress=progress)
+
+    def health(
+        self,
+        *,
+        window: timedelta = health.DAY,
+        agent_id: str | None = None,
+        thresholds: health.Thresholds | None = None,
+    ) -> health.Health:
+        """Returns how often sessions of all namespaces were rolled back lately."""
+        with self._context.catalog.read() as transaction:
+            return health.measure(
+                self._context,
+                transaction,
+                self._tenant.id,
+                None,
+                window=window,
+                agent_id=agent_id,
+                thresholds=thresholds,
+            )
+
     def rebuild_index(self) -> int:
         """Writes the object index anew from the packs; returns how many objects it names."""
         return rebuild_index(self._context, self._tenant.id)
@@ -160,6 +206,13 @@ class TenantVault:
             raise InvalidValue("a quota is 0 or more bytes")
         with self._context.catalog.write() as transaction:
             transaction.set_tenant_quota(self._tenant.id, quota_bytes)
+            told = Trace(
+                action="tenant.quota_set",
+                resource_type="tenant",
+                resource_id=self.tenant_id,
+                details={"quota_bytes": quota_bytes},
+            )
+            append(transaction, self._context, self._tenant.id, told)
 
     def stored_bytes(self) -> int:
         """Returns how many bytes the tenant's packs take."""
@@ -181,6 +234,8 @@ class TenantVault:
             now = transaction.lock_head(head.namespace_id)
             if now is not None and now.deleted_at == head.deleted_at:
                 transaction.purge_namespace(head.namespace_id)
+                told = told_of_namespace("namespace.purged", head.name)
+                append(transaction, self._context, head, told)
 
     def _heads(self) -> list[Head]:
         with self._context.catalog.read() as transaction:

@@ -2,8 +2,9 @@
 
 Two questions, answered separately. Are the bytes what their names say? Every object of every
 pack is hashed again, from disk, past every cache. And is all there that something needs? Every
-root is walked to its last chunk. What is found is reported, never repaired and never hidden:
-damage names the pack and object, and the snapshots and paths that need it.
+root is walked to its last chunk, and every conversation to its first turn. What is found is
+reported, never repaired and never hidden: damage names the pack and object, and the snapshots
+and paths that need it.
 """
 
 from collections.abc import Iterator
@@ -15,7 +16,8 @@ from holdfast.engine.content import list_refs
 from holdfast.engine.context import Context
 from holdfast.engine.diff import entry_name
 from holdfast.engine.objects import Objects
-from holdfast.entries import Blob, Submap, decode_entry
+from holdfast.engine.sessions.soundness import find_faults
+from holdfast.entries import Blob, Session, Submap, decode_entry
 from holdfast.errors import Damaged, PackDamaged, VaultTooNew
 from holdfast.ids import ObjectId, PackId, TenantId
 from holdfast.model import EMPTY_MAP, EMPTY_ROOT, Placement, Plane
@@ -167,7 +169,8 @@ class _Walk:
         self._tenant_id = tenant_id
         self._faults = faults
         # Past the caches: what they hold may be better than what is on disk.
-        self._objects = Objects(context.without_caches(), tenant_id, transaction)
+        self._context = context.without_caches()
+        self._objects = Objects(self._context, tenant_id, transaction)
         # Apart: a file may hold the very bytes of a node, which is still to be walked.
         self._nodes: set[ObjectId] = set()
         self._chunks_seen: set[ObjectId] = set()
@@ -188,7 +191,18 @@ class _Walk:
             for plane, key, entry in self._transaction.all_pending(head.namespace_id):
                 if entry is not None:
                     self._entry(plane, key, entry, f"head of {head.name}")
+        for state in self._transaction.iter_version_states(self._tenant_id):
+            self._entry(Plane.SESSIONS, b"a version of a session", state, "its history")
+        self._sessions()
         return len(roots)
+
+    def _sessions(self) -> None:
+        try:
+            for what, reason in find_faults(self._context, self._transaction, self._tenant_id):
+                self._faults.append(Fault(what, reason))
+        except (Damaged, VaultTooNew) as exc:
+            # Named above too, where it was met; but what it hides could not be checked.
+            self._faults.append(Fault("sessions", f"not all could be checked: {exc}"))
 
     def _roots(self) -> Iterator[tuple[ObjectId, str]]:
         for head in self._transaction.iter_heads(self._tenant_id):
@@ -226,6 +240,8 @@ class _Walk:
         name = entry_name(plane, key)
         try:
             entry = decode_entry(data)
+            if isinstance(entry, Session):
+                entry = decode_entry(entry.state)
             if isinstance(entry, Submap):
                 self._map(plane, ObjectId(entry.root), where)
             elif isinstance(entry, Blob):

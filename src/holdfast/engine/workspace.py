@@ -34,11 +34,13 @@ from holdfast.engine.follower import Follower
 from holdfast.engine.handle import Handle
 from holdfast.engine.keep import keep
 from holdfast.engine.mover import Mover
-from holdfast.engine.namespace import Namespace, SnapshotLike
+from holdfast.engine.namespace import Namespace
 from holdfast.engine.paths import PathLike
 from holdfast.engine.preview import failed_in, preview
 from holdfast.engine.recovery import recover
 from holdfast.engine.restore import SHOWN, Restored, folded_head
+from holdfast.engine.snapshots import SnapshotLike
+from holdfast.engine.tasks import Tasks
 from holdfast.errors import DriftFound, InvalidValue
 from holdfast.model import SnapshotInfo
 
@@ -110,6 +112,17 @@ class Workspace:
         if taken is None:
             raise InvalidValue("no snapshot was taken")
         return taken
+
+    def task(
+        self, name: str, *, rollback_on_failure: bool = False, actor: str | None = None
+    ) -> Tasks:
+        """Returns a task on this directory; see `Namespace.task`."""
+        ids = self._plain.context.ids
+        return Tasks(self, name, ids=ids, rollback_on_failure=rollback_on_failure, actor=actor)
+
+    def find_held(self) -> SnapshotInfo | None:
+        """Returns the snapshot that holds the directory as it is now, or None if none does."""
+        return None if self.is_dirty() else self.namespace.find_held()
 
     def snapshot_if_changed(
         self, label: str | None = None, *, reason: str | None = None, actor: str | None = None

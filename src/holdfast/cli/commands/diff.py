@@ -1,7 +1,8 @@
 """`holdfast diff`: what differs between two moments, as a unified diff.
 
-The text is what `git apply` and `patch` read. Names with odd bytes are quoted as git quotes
-them; content goes out as it is to a pipe, and with its control bytes escaped to a terminal.
+The text is what `git apply` and `patch` read; values of the store and sessions are indented, and
+skipped by both. Names with odd bytes are quoted as git quotes them; content goes out as it is to
+a pipe, and with its control bytes escaped to a terminal.
 """
 
 from argparse import ArgumentParser, Namespace
@@ -65,7 +66,7 @@ def run(arguments: Namespace, console: Console) -> int:
 
     def lines() -> Iterator[str]:
         if arguments.name_only:
-            yield from (shown(change.name) for change in changes)
+            yield from (words.plane_name(change) for change in changes)
         else:
             yield from words.change_lines(console, changes, most=None)
             yield words.change_counts(changes)
@@ -76,6 +77,9 @@ def run(arguments: Namespace, console: Console) -> int:
 
 def _patch(console: Console, change: "holdfast.Change", text: str) -> Iterator[str]:
     """Yields the lines of one change."""
+    if change.plane.value != "files":
+        yield from _other_plane(console, change, text)
+        return
     if words.is_folder(change):
         # Diffs know no directories: a line that `git apply` and `patch` skip.
         yield f"Directory {quoted(change.name)} {change.change}"
@@ -107,6 +111,14 @@ def _patch(console: Console, change: "holdfast.Change", text: str) -> Iterator[s
         yield _content_line(console, line)
         if links and line[:1] in links:
             yield "\\ No newline at end of file"  # A link's target has none.
+
+
+def _other_plane(console: Console, change: "holdfast.Change", text: str) -> Iterator[str]:
+    """Yields the lines of what is no file, indented: `git apply` and `patch` skip them."""
+    yield console.paint(f"{words.plane_name(change)} {change.change}", "bold")
+    head = f"--- a/{change.name}\n+++ b/{change.name}\n"
+    for line in text.removeprefix(head).removesuffix("\n").split("\n"):
+        yield f"  {_content_line(console, line)}"
 
 
 def _content_line(console: Console, line: str) -> str:

@@ -1,7 +1,9 @@
 """A namespace as a tar file: out for whoever wants it, in as if an enemy had sent it.
 
-`transfer` has the two use cases. On the way out `tarwrite` writes what any tar can read. On the
-way in `survey` looks at all of an archive before any of it is used, with a reader of our own
-(`tarread`) that knows only what we write. `manifest` is what an archive says of itself,
-`archivefile` the file outside the vault, `wellformed` a look at values without building them.
+`transfer` has the two use cases. On the way out `telling` says what an archive holds, and
+`tarwrite` writes what any tar can read. On the way in `survey` looks at all of an archive before
+any of it is used, with a reader of our own (`tarread`) that knows only what we write; sessions
+then wait in `arriving` until the head moves. `manifest` is what an archive says of itself,
+`sessionfile` what it says of a session, `archivefile` the file outside the vault; `wellformed` and
+`jsontext` look at values without building them.
 """

@@ -1,9 +1,9 @@
 """Looks at all of an archive before any of it is used.
 
 Every header is read, every name checked, and the tree that the names make; of the content, the
-manifest and the values of the store. What is found is a list of what to bring in and from
-where. Nothing has been written when an archive is refused here: only after it, content is read
-a second time to be stored.
+manifest, the values of the store, and sessions with their turns. What is found is a list of what
+to bring in and from where. Nothing has been written when an archive is refused here: only after
+it, content is read a second time to be stored.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,13 +20,19 @@ from holdfast.engine.archives.manifest import (
     Manifest,
     decode_manifest,
 )
+from holdfast.engine.archives.sessionfile import (
+    SESSION_NAME,
+    TURNS_NAME,
+    read_session,
+    read_turns,
+)
 from holdfast.engine.archives.tarread import Member, MemberKind, iter_members
 from holdfast.engine.archives.wellformed import check_msgpack
 from holdfast.engine.collect import Progress
 from holdfast.engine.editing import MAX_MODE
 from holdfast.engine.limits import Limits
 from holdfast.engine.paths import MAX_PATH_BYTES, to_key
-from holdfast.engine.storeplane import MAX_KEY_BYTES, to_store_key
+from holdfast.engine.storekeys import MAX_KEY_BYTES, to_store_key
 from holdfast.errors import Invalid, TooLarge, UnsafeArchive
 from holdfast.model import Size
 
@@ -54,6 +60,15 @@ class Surveyed:
     manifest: Manifest
     files: Sequence[Member]
     values: Sequence[Member]
+    sessions: Sequence["SurveyedSession"]
+
+
+@dataclass(frozen=True, slots=True)
+class SurveyedSession:
+    """The member of a session, and that of its conversation, if it has one."""
+
+    member: Member
+    turns: Member | None
 
 
 def survey(source: Source, limits: Limits, progress: Progress) -> Surveyed:
@@ -68,27 +83,85 @@ def survey(source: Source, limits: Limits, progress: Progress) -> Surveyed:
     members = _counted(source, limits, progress)
     manifest = _read_manifest(source, next(members, None))
     files: list[Member] = []
-    values: list[Member] = []
-    keys: set[bytes] = set()
-    value_bytes = 0
+    values, sessions = _Values(source, limits), _Sessions(source, limits)
     for member in members:
         if member.name.startswith(FILES_PREFIX):
             files.append(_checked_file(member, limits))
-        elif member.name == VALUE_NAME % len(values) and member.kind is MemberKind.FILE:
-            key, data = read_value(source, member, limits)
-            check_msgpack(data)
-            if key in keys:
-                raise UnsafeArchive("it holds the same key of the store twice", member=member.name)
-            keys.add(key)
-            values.append(member)
-            value_bytes += len(data)
-        else:
+        elif not (
+            member.kind is MemberKind.FILE and (values.take(member) or sessions.take(member))
+        ):
             raise UnsafeArchive("it does not belong into an archive", member=member.name)
+    sessions.finish()
     _check_tree(files)
-    file_bytes = sum(member.size + len(member.target) for member in files)
-    if Size(len(files) + len(values), file_bytes + value_bytes) != manifest.size:
+    size = Size(len(files), sum(member.size + len(member.target) for member in files))
+    if size + values.size + sessions.size != manifest.size:
         raise UnsafeArchive("its content is not as much as its manifest says")
-    return Surveyed(manifest, files, values)
+    return Surveyed(manifest, files, values.found, sessions.found)
+
+
+class _Values:
+    """The values of the store, as they are met."""
+
+    def __init__(self, source: Source, limits: Limits) -> None:
+        self._source, self._limits = source, limits
+        self._keys: set[bytes] = set()
+        self.found: list[Member] = []
+        self.size = Size()
+
+    def take(self, member: Member) -> bool:
+        """Takes the next value in; False for what is none."""
+        if member.name != VALUE_NAME % len(self.found):
+            return False
+        key, data = read_value(self._source, member, self._limits)
+        check_msgpack(data)
+        if key in self._keys:
+            raise UnsafeArchive("it holds the same key of the store twice", member=member.name)
+        self._keys.add(key)
+        self.found.append(member)
+        self.size += Size(1, len(data))
+        return True
+
+
+class _Sessions:
+    """Sessions, as they are met: each is followed by its conversation, if it has one."""
+
+    def __init__(self, source: Source, limits: Limits) -> None:
+        self._source, self._limits = source, limits
+        self._ids: set[str] = set()
+        self._awaited = 0
+        self.found: list[SurveyedSession] = []
+        self.size = Size()
+
+    def take(self, member: Member) -> bool:
+        """Takes the next session or conversation in; False for what is neither."""
+        if self._awaited:
+            return self._take_turns(member)
+        if member.name != SESSION_NAME % len(self.found):
+            return False
+        told = read_session(self._source, member, self._limits)
+        if told.id in self._ids:
+            raise UnsafeArchive("it holds the same session twice", member=member.name)
+        self._ids.add(told.id)
+        self._awaited = told.turns
+        self.found.append(SurveyedSession(member, None))
+        self.size += Size(1, len(bytes(told.state)))
+        return True
+
+    def finish(self) -> None:
+        """Raises if a conversation is missing."""
+        if self._awaited:
+            raise UnsafeArchive("a session's conversation is missing")
+
+    def _take_turns(self, member: Member) -> bool:
+        last = self.found[-1]
+        if member.name != TURNS_NAME % (len(self.found) - 1):
+            return False
+        if sum(1 for _ in read_turns(self._source, member, self._limits)) != self._awaited:
+            raise UnsafeArchive(
+                "it has another number of turns than its session", member=member.name
+            )
+        self.found[-1], self._awaited = replace(last, turns=member), 0
+        return True
 
 
 def read_value(source: Source, member: Member, limits: Limits) -> tuple[bytes, bytes]:

@@ -1,0 +1,111 @@
+"""Sessions on their way in: states are staged, turns become rows when the head moves.
+
+A conversation gets a branch of its own, with a new name and new turns: whatever an archive says,
+it cannot name, change or show what is in the vault already.
+"""
+
+import msgspec
+from blake3 import blake3
+
+from holdfast.catalog.port import Transaction
+from holdfast.catalog.rows import from_us
+from holdfast.engine.archives.archivefile import Source
+from holdfast.engine.archives.sessionfile import (
+    Conversation,
+    ToldSession,
+    measure,
+    parts_of,
+    read_session,
+    read_turns,
+    to_row,
+)
+from holdfast.engine.archives.survey import SurveyedSession
+from holdfast.engine.archives.tarread import Member
+from holdfast.engine.handle import Handle
+from holdfast.engine.limits import check_room
+from holdfast.engine.sessions import state as states
+from holdfast.engine.sessions.state import StoredState
+from holdfast.engine.stage import Stage
+from holdfast.entries import Session, encode_entry
+from holdfast.errors import UnsafeArchive
+from holdfast.model_sessions import BranchRow, TurnRow
+
+
+def named_by(entry: Session, branch: str) -> bytes:
+    """Returns the entry of a session whose conversation has another name."""
+    return encode_entry(msgspec.structs.replace(entry, branch=branch))
+
+
+class Arriving:
+    """The sessions of an archive."""
+
+    def __init__(self, handle: Handle, file: Source) -> None:
+        self._handle, self._file = handle, file
+        self._turns: list[tuple[str, Member, Conversation]] = []
+        self.rows: list[tuple[bytes, bytes]] = []
+        """What the plane will hold."""
+        self.told: list[tuple[bytes, bytes]] = []
+        """The same as the root in the manifest has it."""
+
+    def take(self, stage: Stage, session: SurveyedSession) -> None:
+        """Stages a session's state, and finds a name for its conversation."""
+        context = self._handle.context
+        told = read_session(self._file, session.member, context.limits)
+        stored = states.store(stage, parts_of(told), max_bytes=context.limits.state_bytes)
+        stage.spill()
+        branch, found = "", Conversation()
+        if session.turns is not None:
+            lines = read_turns(self._file, session.turns, context.limits)
+            branch, found = context.ids.branch(), measure(line for line, _ in lines)
+            self._turns.append((branch, session.turns, found))
+        entry, key = _entry_of(told, stored), told.id.encode()
+        self.rows.append((key, named_by(entry, branch)))
+        self.told.append((key, named_by(entry, found.digest)))
+
+    def record(self, transaction: Transaction) -> None:
+        """Writes the turns, in the transaction that moves the head."""
+        handle = self._handle
+        check_room(
+            transaction,
+            handle.tenant_id,
+            needed_bytes=sum(found.bytes for _, _, found in self._turns),
+            limits=handle.context.limits,
+            places=(handle.context.catalog,),
+        )
+        for branch, member, found in self._turns:
+            self._record(transaction, branch, member, found)
+
+    def _record(
+        self, transaction: Transaction, branch: str, member: Member, found: Conversation
+    ) -> None:
+        ids, hasher, number, size = self._handle.context.ids, blake3(), 0, 0
+        for line, told in read_turns(self._file, member, self._handle.context.limits):
+            hasher.update(line)
+            number, data = number + 1, to_row(told)
+            size += len(data)
+            turn = TurnRow(
+                branch=branch,
+                number=number,
+                id=ids.turn(),
+                data=data,
+                created_at=from_us(told.created_us),
+            )
+            transaction.add_turn(turn)
+        if hasher.hexdigest() != found.digest:
+            raise UnsafeArchive("it was changed while it was read", member=member.name)
+        row = BranchRow(branch, None, 0, number, size)
+        transaction.add_branch(self._handle.tenant_id, row)
+
+
+def _entry_of(told: ToldSession, stored: StoredState) -> Session:
+    return Session(
+        state=stored.entry,
+        bytes=stored.bytes,
+        branch="",
+        turns=told.turns,
+        agent_id=told.agent_id,
+        user_id=told.user_id,
+        metadata=bytes(told.metadata).decode(),
+        created_us=told.created_us,
+        expires_us=told.expires_us,
+    )

@@ -1,0 +1,293 @@
+"""What an agent remembers: added, found again, changed and taken back.
+
+A memory is a sentence or two, with a type, tags and metadata. It is found as soon as the call
+that added it returns. Memories are permanent: they are in no snapshot, a restore leaves them
+alone, and a session that expires does not take its memories along. Every change leaves a trace
+in its own transaction. How they are found is in `recall.py`, how they are ranked in `ranking.py`.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from holdfast.catalog.port import Transaction
+from holdfast.engine import recall
+from holdfast.engine.chain import append
+from holdfast.engine.context import Context
+from holdfast.engine.embedding import OBVIOUS
+from holdfast.engine.handle import Handle
+from holdfast.engine.limits import check_limit, check_room
+from holdfast.engine.memoryfields import (
+    check_content,
+    check_metadata,
+    check_name_of,
+    check_tags,
+    check_threshold,
+    terms_of,
+)
+from holdfast.engine.memoryowners import choose, owned
+from holdfast.engine.sessions import lifecycle
+from holdfast.errors import MemoryNotFound
+from holdfast.ids import TenantId
+from holdfast.model import Head
+from holdfast.model_memories import FoundMemory, Memory, MemoryRow
+from holdfast.model_traces import Trace
+
+MemoryList = list[Memory]
+FoundList = list[FoundMemory]
+"""`list` is the name of a method below."""
+
+_PREVIEW_CHARS: Final = 100
+
+
+class Memories:
+    """The memories of a namespace."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+
+    def add(
+        self,
+        content: str,
+        *,
+        type: str = "general",  # noqa: A002 - the word that clients know it by
+        session_id: str | None = None,
+        tags: Iterable[str] = (),
+        metadata: dict[str, Any] | None = None,
+        embed: bool = True,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        actor: str | None = None,
+    ) -> Memory:
+        """Remembers something; without a session, for all of them.
+
+        What belongs to a session belongs to its user and agent. With `embed=False`, `search`
+        does not find it.
+        """
+        context, now = self._handle.context, self._handle.context.clock()
+        check_content(content)
+        memory = MemoryRow(
+            namespace_id=self._handle.empty_head().namespace_id,
+            id=context.ids.memory(),
+            session_id=check_name_of("session", session_id),
+            user_id=check_name_of("user", user_id),
+            agent_id=check_name_of("agent", agent_id),
+            type=check_name_of("type", type) or "general",
+            tags=check_tags(tags),
+            metadata=check_metadata(metadata),
+            is_searchable=embed,
+            version=1,
+            created_at=now,
+            updated_at=now,
+            terms="",
+            content=content,
+            embedding=self._embed(content) if embed else None,
+        )
+        memory = replace(memory, terms=terms_of(memory))
+        if session_id is not None:
+            # Outside: a fork whose sessions have no rows yet writes them in its own transaction.
+            lifecycle.get(self._handle, session_id)
+        with context.catalog.write() as transaction:
+            head = self._handle.lock_or_create(transaction)
+            memory = replace(memory, namespace_id=head.namespace_id)
+            memory = owned(self._handle, transaction, memory)
+            self._check_room(transaction, memory.size_bytes)
+            transaction.add_memory(memory)
+            self._trace(transaction, head, "memory.created", memory, _told(memory), actor=actor)
+        return recall.to_memory(memory)
+
+    def get(self, memory_id: str) -> Memory:
+        """Returns a memory by its id; raises `MemoryNotFound`."""
+        return recall.to_memory(self._find(memory_id))
+
+    def update(
+        self,
+        memory_id: str,
+        *,
+        content: str | None = None,
+        type: str | None = None,  # noqa: A002 - as in `add`
+        tags: Iterable[str] | None = None,
+        metadata: dict[str, Any] | None = None,
+        actor: str | None = None,
+    ) -> Memory:
+        """Changes what is given: tags replace the old ones, metadata is merged key by key."""
+        if content is not None:
+            check_content(content)
+        more = msgspec.json.decode(check_metadata(metadata))
+        new_tags = None if tags is None else check_tags(tags)
+        new_type = check_name_of("type", type)
+        old = self._find(memory_id)
+        embedding = self._embed(content) if content and old.is_searchable else None
+        with self._handle.context.catalog.write() as transaction:
+            head, old = self._lock(transaction, memory_id)
+            known = msgspec.json.decode(old.metadata)
+            memory = replace(
+                old,
+                content=old.content if content is None else content,
+                # The vector of what it said before would find it for what it says no more.
+                embedding=old.embedding if content is None else embedding,
+                type=new_type or old.type,
+                tags=old.tags if new_tags is None else new_tags,
+                metadata=check_metadata({**known, **more}),
+                version=old.version + 1,
+                updated_at=self._handle.context.clock(),
+            )
+            memory = replace(memory, terms=terms_of(memory))
+            self._check_room(transaction, memory.size_bytes - old.size_bytes)
+            transaction.set_memory(memory)
+            details = {"version": memory.version, "content_changed": memory.content != old.content}
+            self._trace(transaction, head, "memory.updated", memory, details, actor=actor)
+        return recall.to_memory(memory)
+
+    def delete(self, memory_id: str, *, actor: str | None = None) -> None:
+        """Forgets a memory; `recover` brings it back for a while."""
+        with self._handle.context.catalog.write() as transaction:
+            head, memory = self._lock(transaction, memory_id)
+            now = self._handle.context.clock()
+            transaction.delete_memory(head.namespace_id, memory.number, now=now)
+            self._trace(transaction, head, "memory.deleted", memory, {}, actor=actor)
+
+    def recover(self, memory_id: str, *, actor: str | None = None) -> Memory:
+        """Brings a deleted memory back during the grace period."""
+        with self._handle.context.catalog.write() as transaction:
+            head = self._handle.lock(transaction)
+            if not transaction.recover_memory(head.namespace_id, memory_id):
+                raise MemoryNotFound(memory_id)
+            _, memory = self._lock(transaction, memory_id)
+            self._trace(transaction, head, "memory.recovered", memory, {}, actor=actor)
+        return recall.to_memory(memory)
+
+    def list(
+        self,
+        *,
+        session_id: str | None = None,
+        scope: str | None = None,
+        types: Iterable[str] | None = None,
+        tags: Iterable[str] | None = None,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        limit: int = 20,
+        starting_after: str | None = None,
+    ) -> MemoryList:
+        """Returns memories, newest first; `starting_after` continues below one, by its id.
+
+        Which ones a session sees is said at `search`.
+        """
+        check_limit(limit)
+        chosen = choose(
+            self._handle,
+            session_id=session_id,
+            scope=scope,
+            types=types,
+            tags=tags,
+            user_id=user_id,
+            agent_id=agent_id,
+        )
+        before = None if starting_after is None else self._find(starting_after).number
+        return recall.newest_of(self._handle, chosen, most=limit, before=before)
+
+    def search(
+        self,
+        query: str,
+        *,
+        session_id: str | None = None,
+        scope: str | None = None,
+        types: Iterable[str] | None = None,
+        tags: Iterable[str] | None = None,
+        threshold: float = OBVIOUS,
+        limit: int = 10,
+        user_id: str | None = None,
+    ) -> FoundList:
+        """Returns what answers a question, best first: obvious matches, unless `threshold` is less.
+
+        With a session: its own memories, those of its user, and what belongs to nobody; with
+        `scope`, one of the three: `session`, `user`, `global`. `tags` and `types` ask for any of
+        them, `user_id` for one user's alone.
+        """
+        check_limit(limit)
+        check_threshold(threshold)
+        chosen = choose(
+            self._handle,
+            session_id=session_id,
+            scope=scope,
+            types=types,
+            tags=tags,
+            user_id=user_id,
+        )
+        return recall.search(self._handle, query, chosen, threshold=threshold, most=limit)
+
+    def _find(self, memory_id: str) -> MemoryRow:
+        with self._handle.context.catalog.read() as transaction:
+            head = self._handle.find_head(transaction)
+            found = head and transaction.find_memory(head.namespace_id, memory_id)
+        if found is None:
+            raise MemoryNotFound(memory_id)
+        return found
+
+    def _lock(self, transaction: Transaction, memory_id: str) -> tuple[Head, MemoryRow]:
+        head = self._handle.find_and_lock(transaction)
+        found = head and transaction.find_memory(head.namespace_id, memory_id)
+        if head is None or found is None:
+            raise MemoryNotFound(memory_id)
+        return head, found
+
+    def _embed(self, content: str) -> bytes | None:
+        embedder = self._handle.context.embedder
+        return None if embedder is None else embedder.embed(content)
+
+    def _check_room(self, transaction: Transaction, needed_bytes: int) -> None:
+        context = self._handle.context
+        if needed_bytes > 0:
+            check_room(
+                transaction,
+                self._handle.tenant_id,
+                needed_bytes=needed_bytes,
+                limits=context.limits,
+                places=(context.catalog,),
+            )
+
+    def _trace(
+        self,
+        transaction: Transaction,
+        head: Head,
+        action: str,
+        memory: MemoryRow,
+        details: dict[str, Any],
+        *,
+        actor: str | None,
+    ) -> None:
+        """Says in the transaction of the change what was done, and by whom."""
+        trace = Trace(
+            action=action,
+            session_id=memory.session_id,
+            user_id=memory.user_id,
+            agent_id=memory.agent_id,
+            resource_type="memory",
+            resource_id=memory.id,
+            actor=actor,
+            details=details,
+        )
+        append(transaction, self._handle.context, head, trace)
+
+
+def _told(memory: MemoryRow) -> dict[str, Any]:
+    """Returns what the trace of a new memory says about it."""
+    return {
+        "content_preview": memory.content[:_PREVIEW_CHARS],
+        "type": memory.type,
+        "tags": msgspec.json.decode(memory.tags),
+        "embedded": memory.is_searchable,
+    }
+
+
+def purge_memories(context: Context, tenant_id: TenantId, *, before: datetime) -> int:
+    """Lets go for good of what was deleted by then; returns how many memories that were."""
+    with context.catalog.write() as transaction:
+        count = transaction.purge_memories(tenant_id, before=before)
+        if count:
+            told = Trace(action="memory.purged", resource_type="memory", details={"count": count})
+            append(transaction, context, tenant_id, told)
+    return count

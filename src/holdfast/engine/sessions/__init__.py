@@ -1,0 +1,1 @@
+"""Sessions: versioned state, turns, and their part in a namespace's snapshots."""

@@ -1,0 +1,410 @@
+"""`namespace.sessions`: conversations with state, every change of which can be taken back.
+
+    session = agent.sessions.create(agent_id="travel-agent", initial_state={"step": "asking"})
+    agent.sessions.update_state(session.id, {"step": "booking"}, reasoning="dates are known")
+    agent.sessions.rollback(session.id, version=0)
+
+State and conversation are part of what the namespace's snapshots hold.
+"""
+
+import builtins
+from datetime import datetime
+from itertools import islice
+from typing import Any
+
+from holdfast.engine.handle import Handle
+from holdfast.engine.limits import MOST, check_limit
+from holdfast.engine.recall import relevant, seen_by
+from holdfast.engine.sessions import lifecycle, versioning
+from holdfast.engine.sessions import state as states
+from holdfast.engine.sessions.finding import Found
+from holdfast.engine.sessions.lifecycle import to_info
+from holdfast.engine.sessions.turns import TurnData, find_visible, page, to_turn
+from holdfast.engine.sessions.writing import to_state
+from holdfast.errors import TurnNotFound, VersionNotFound
+from holdfast.ids import NamespaceId
+from holdfast.model_sessions import (
+    Lineage,
+    SessionContext,
+    SessionInfo,
+    State,
+    StateDiff,
+    Turn,
+    TurnRow,
+    Version,
+    VersionKind,
+)
+
+
+class Sessions:
+    """The sessions of a namespace."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+
+    # Sessions
+
+    def create(
+        self,
+        agent_id: str,
+        *,
+        initial_state: dict[str, Any] | None = None,
+        user_id: str | None = None,
+        metadata: dict[str, Any] | None = None,
+        ttl_seconds: int | None = None,
+        session_id: str | None = None,
+        actor: str | None = None,
+    ) -> SessionInfo:
+        """Makes a session, with version 0 of its state; the namespace too, if need be.
+
+        With `ttl_seconds` it is gone after that time, at most 30 days. An id of your own makes
+        creating it twice an error.
+        """
+        found = lifecycle.create(
+            self._handle,
+            agent_id=agent_id,
+            session_id=session_id,
+            user_id=user_id,
+            initial_state=initial_state,
+            metadata=metadata,
+            ttl_seconds=ttl_seconds,
+            actor=actor,
+        )
+        return to_info(self._handle, found)
+
+    def get(self, session_id: str) -> SessionInfo:
+        """Returns a session; raises `SessionNotFound`, also if its time is over."""
+        return self._info(lifecycle.get(self._handle, session_id))
+
+    def list(
+        self,
+        *,
+        agent_id: str | None = None,
+        user_id: str | None = None,
+        metadata: dict[str, Any] | None = None,
+        created_after: datetime | None = None,
+        created_before: datetime | None = None,
+        starting_after: str | None = None,
+        limit: int | None = 20,
+    ) -> list[SessionInfo]:
+        """Returns sessions, newest first; `starting_after` is the id of the last one seen."""
+        check_limit(limit)
+        found = lifecycle.iterate(
+            self._handle,
+            agent_id=agent_id,
+            user_id=user_id,
+            metadata=metadata,
+            created_after=created_after,
+            created_before=created_before,
+            starting_after=starting_after,
+        )
+        return [self._info(session) for session in islice(found, limit)]
+
+    def update(
+        self,
+        session_id: str,
+        *,
+        metadata: dict[str, Any] | None = None,
+        ttl_seconds: int | None = None,
+        actor: str | None = None,
+    ) -> SessionInfo:
+        """Merges metadata at the top level, or starts a new term; the state stays as it is."""
+        found = lifecycle.set_metadata(
+            self._handle, session_id, metadata=metadata, ttl_seconds=ttl_seconds, actor=actor
+        )
+        return self._info(found)
+
+    def delete(
+        self, session_id: str, *, reason: str | None = None, actor: str | None = None
+    ) -> None:
+        """Takes a session away; a restore of a snapshot that holds it brings it back."""
+        lifecycle.delete(self._handle, session_id, reason=reason, actor=actor)
+
+    def fork(
+        self,
+        session_id: str,
+        version: int | None = None,
+        *,
+        agent_id: str | None = None,
+        include_turns: bool = False,
+        metadata: dict[str, Any] | None = None,
+        ttl_seconds: int | None = None,
+        actor: str | None = None,
+    ) -> SessionInfo:
+        """Makes a session that goes on from a version of this one, which stays as it is."""
+        found = lifecycle.fork(
+            self._handle,
+            session_id,
+            version=version,
+            agent_id=agent_id,
+            include_turns=include_turns,
+            metadata=metadata,
+            ttl_seconds=ttl_seconds,
+            actor=actor,
+        )
+        return to_info(self._handle, found)
+
+    def lineage(self, session_id: str) -> Lineage:
+        """Returns a session with what it was forked from, and what was forked from it."""
+        return lifecycle.lineage(self._handle, session_id)
+
+    # State
+
+    def get_state(self, session_id: str, *, version: int | None = None) -> State:
+        """Returns the state: the newest, or that of a version (a negative one counts back)."""
+        session, newest = lifecycle.get(self._handle, session_id)
+        if version is None:
+            return to_state(self._handle, session, newest)
+        found = lifecycle.read(
+            self._handle,
+            lambda transaction, _: versioning.get_version(transaction, session, version),
+        )
+        if found is None:
+            raise VersionNotFound(session_id, version)
+        return to_state(self._handle, session, found)
+
+    def update_state(
+        self,
+        session_id: str,
+        state: dict[str, Any],
+        *,
+        reasoning: str | None = None,
+        expected_version: int | None = None,
+        actor: str | None = None,
+    ) -> State:
+        """Makes a version in which these keys have these values; other keys stay.
+
+        With `expected_version`, only if that is still the newest; else raises `StateMoved`.
+        """
+        return self._update(
+            session_id,
+            state,
+            VersionKind.UPDATED,
+            reasoning=reasoning,
+            expected=expected_version,
+            actor=actor,
+        )
+
+    def replace_state(
+        self,
+        session_id: str,
+        state: dict[str, Any],
+        *,
+        reasoning: str | None = None,
+        expected_version: int | None = None,
+        actor: str | None = None,
+    ) -> State:
+        """Makes a version with this state and nothing else; `expected_version` as above."""
+        return self._update(
+            session_id,
+            state,
+            VersionKind.REPLACED,
+            reasoning=reasoning,
+            expected=expected_version,
+            actor=actor,
+        )
+
+    def history(
+        self,
+        session_id: str,
+        *,
+        since_version: int = -1,
+        limit: int | None = 50,
+        include_state: bool = True,
+    ) -> builtins.list[Version]:
+        """Returns the versions above `since_version`, oldest first; with None, all of them."""
+        check_limit(limit)
+        return versioning.history(
+            self._handle,
+            session_id,
+            since=since_version,
+            limit=MOST if limit is None else limit,
+            include_state=include_state,
+        )
+
+    def diff(self, session_id: str, old: int, new: int) -> StateDiff:
+        """Returns what leads from one version to another."""
+        patch, text = versioning.compare(self._handle, session_id, old, new)
+        return StateDiff(patch=patch, text=text)
+
+    def rollback(
+        self,
+        session_id: str,
+        version: int,
+        *,
+        reason: str | None = None,
+        conversation: bool = False,
+        expected_version: int | None = None,
+        actor: str | None = None,
+    ) -> State:
+        """Makes a version with the state of an earlier one; those between stay in the history.
+
+        A negative version counts from the newest. With `conversation`, the turns go back to
+        where they were then.
+        """
+        session, made = versioning.rollback(
+            self._handle,
+            session_id,
+            version,
+            reason=reason,
+            conversation=conversation,
+            actor=actor,
+            expected=expected_version,
+        )
+        return to_state(self._handle, session, made)
+
+    # Turns
+
+    def add_turn(
+        self,
+        session_id: str,
+        input: str | dict[str, Any],  # noqa: A002 - the word of the clients that speak to us
+        output: str | dict[str, Any],
+        *,
+        metadata: dict[str, Any] | None = None,
+        reasoning: str | None = None,
+        state_before: dict[str, Any] | None = None,
+        state_after: dict[str, Any] | None = None,
+        actor: str | None = None,
+    ) -> Turn:
+        """Adds an exchange to the conversation.
+
+        It makes a version only if `state_after` is given and differs from the state now.
+        """
+        row, _ = versioning.add_turn(
+            self._handle,
+            session_id,
+            given_input=input,
+            given_output=output,
+            metadata=metadata,
+            reasoning=reasoning,
+            state_before=state_before,
+            state_after=state_after,
+            actor=actor,
+        )
+        return to_turn(row, session_id)
+
+    def add_tool_call(
+        self,
+        session_id: str,
+        name: str,
+        *,
+        arguments: dict[str, Any] | None = None,
+        output: Any = None,
+        call_id: str | None = None,
+        reasoning: str | None = None,
+        actor: str | None = None,
+    ) -> Turn:
+        """Adds a call of a tool, with what it returned, as a turn."""
+        about = {"name": name, "arguments": arguments or {}, "id": call_id}
+        return self.add_turn(
+            session_id,
+            {"type": "tool_call", "content": name, "tool_metadata": about},
+            {"type": "tool_response", "content": str(output), "output": output},
+            reasoning=reasoning,
+            actor=actor,
+        )
+
+    def get_turn(self, session_id: str, turn_id: str, *, include_state: bool = False) -> Turn:
+        """Returns a turn of the conversation as it stands; raises `TurnNotFound`."""
+        session, _ = lifecycle.get(self._handle, session_id)
+        with self._handle.context.catalog.read() as transaction:
+            row = find_visible(transaction, self._handle.tenant_id, session, turn_id)
+        if row is None:
+            raise TurnNotFound(turn_id)
+        return self._shown(session_id, [row], include_state=include_state)[0]
+
+    def list_turns(
+        self,
+        session_id: str,
+        *,
+        limit: int | None = 20,
+        starting_after: str | None = None,
+        order: str = "desc",
+        include_state: bool = False,
+    ) -> builtins.list[Turn]:
+        """Returns turns, newest first, or with `order="asc"` oldest first."""
+        session, _ = lifecycle.get(self._handle, session_id)
+        with self._handle.context.catalog.read() as transaction:
+            rows = page(
+                transaction,
+                self._handle.tenant_id,
+                session,
+                limit=limit,
+                starting_after=starting_after,
+                order=order,
+            )
+        return self._shown(session_id, rows, include_state=include_state)
+
+    # What an agent needs to go on
+
+    def get_context(
+        self,
+        session_id: str,
+        query: str | None = None,
+        *,
+        memory_limit: int = 5,
+        turn_limit: int = 5,
+    ) -> SessionContext:
+        """Returns the state, the memories that have to do with a question, and the last turns.
+
+        Without a question, the newest memories. Turns come newest first.
+        """
+        check_limit(memory_limit)
+        session, version = lifecycle.get(self._handle, session_id)
+        seen = seen_by(session.id, session.user_id)
+        found = relevant(self._handle, seen, query=query, most=memory_limit)
+        return SessionContext(
+            state=states.read(self._handle.objects, version.state),
+            memories=list(found.memories),
+            recent_turns=self.list_turns(session_id, limit=turn_limit),
+            average_relevance=found.average_relevance,
+            drift_warning=found.drift_warning,
+        )
+
+    def _info(self, found: Found) -> SessionInfo:
+        session = found[0]
+        with self._handle.context.catalog.read() as transaction:
+            count = transaction.count_memories(session.namespace_id, session.id)
+        return to_info(self._handle, found, memory_count=count)
+
+    def _update(
+        self,
+        session_id: str,
+        state: dict[str, Any],
+        kind: VersionKind,
+        *,
+        reasoning: str | None,
+        expected: int | None,
+        actor: str | None,
+    ) -> State:
+        session, made = versioning.update(
+            self._handle,
+            session_id,
+            state,
+            kind=kind,
+            reasoning=reasoning,
+            actor=actor,
+            expected=expected,
+        )
+        return to_state(self._handle, session, made)
+
+    def _shown(
+        self, session_id: str, rows: builtins.list[TurnRow], *, include_state: bool
+    ) -> builtins.list[Turn]:
+        if not include_state:
+            return [to_turn(row, session_id) for row in rows]
+        known = dict[tuple[int, str, int], dict[str, Any] | None]()
+        with self._handle.context.catalog.read() as transaction:
+            objects = self._handle.objects_in(transaction)
+
+            def find_state(data: TurnData, number: int) -> dict[str, Any] | None:
+                place = (data.namespace_id, data.session_id, number)
+                if place not in known:
+                    found = transaction.find_version(
+                        NamespaceId(data.namespace_id), data.session_id, number
+                    )
+                    known[place] = None if found is None else states.read(objects, found.state)
+                return known[place]
+
+            return [to_turn(row, session_id, find_state=find_state) for row in rows]

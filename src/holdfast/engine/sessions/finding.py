@@ -1,0 +1,33 @@
+"""Finds a session by its id, as it is now.
+
+A fork of a namespace holds its sessions in the plane and has no rows of its own for them until
+somebody asks: a fork costs the same whatever it holds. `catch_up` writes them.
+"""
+
+from datetime import datetime
+
+from holdfast.catalog.port import Transaction
+from holdfast.engine.handle import Handle
+from holdfast.errors import SessionNotFound
+from holdfast.model_sessions import SessionRow, VersionRow
+
+Found = tuple[SessionRow, VersionRow]
+
+
+def find_row(
+    transaction: Transaction, handle: Handle, session_id: str, *, now: datetime
+) -> Found | None:
+    """Returns a session with its newest version; None if it is gone or past its time."""
+    found = transaction.find_session(handle.tenant_id, handle.name, session_id)
+    if found is None or found[0].deleted_at is not None:
+        return None
+    expires_at = found[0].expires_at
+    return None if expires_at is not None and expires_at <= now else found
+
+
+def get_row(transaction: Transaction, handle: Handle, session_id: str, *, now: datetime) -> Found:
+    """Returns a session with its newest version; raises `SessionNotFound`."""
+    found = find_row(transaction, handle, session_id, now=now)
+    if found is None:
+        raise SessionNotFound(session_id)
+    return found

@@ -1,0 +1,365 @@
+"""Sessions come, are found, branch off and go."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from holdfast.catalog.port import Transaction
+from holdfast.engine.handle import Handle, check_text
+from holdfast.engine.sessions import state as states
+from holdfast.engine.sessions.finding import Found, find_row
+from holdfast.engine.sessions.following import catch_up
+from holdfast.engine.sessions.state import Parts, StoredState, to_parts
+from holdfast.engine.sessions.turns import to_object
+from holdfast.engine.sessions.writing import Draft, change, get_locked, write
+from holdfast.errors import InvalidName, InvalidValue, SessionExists, SessionNotFound
+from holdfast.model import Head
+from holdfast.model_sessions import Lineage, SessionInfo, SessionRow, VersionKind, VersionRow
+
+MAX_TTL_SECONDS: Final = 30 * 24 * 3600
+MAX_TEXT_CHARS: Final = 4096
+_ID_CHARS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
+_MAX_ID_CHARS: Final = 128
+PAGE: Final = 100
+MAX_DEPTH: Final = 100
+"""Forks of forks that a lineage shows."""
+
+T = TypeVar("T")
+
+
+def create(
+    handle: Handle,
+    *,
+    agent_id: str,
+    session_id: str | None,
+    user_id: str | None,
+    initial_state: object,
+    metadata: object,
+    ttl_seconds: int | None,
+    actor: str | None,
+) -> Found:
+    """Makes a session, with version 0 of its state."""
+    parts = to_parts({} if initial_state is None else initial_state)
+    shown = bytes(to_object("metadata", metadata)).decode()
+    chosen = handle.context.ids.session() if session_id is None else check_session_id(session_id)
+    if not agent_id:
+        raise InvalidName("agent", agent_id, reason="it is empty")
+    check_texts(agent=agent_id, user=user_id, actor=actor)
+
+    def compute(draft: Draft) -> Found:
+        if session_id is not None and draft.transaction.is_lagging(draft.head.namespace_id):
+            catch_up(draft.transaction, handle, draft.head, now=draft.now)
+        session = SessionRow(
+            namespace_id=draft.head.namespace_id,
+            id=chosen,
+            agent_id=agent_id,
+            user_id=user_id,
+            metadata=shown,
+            created_at=draft.now,
+            updated_at=draft.now,
+            expires_at=_expiry(draft.now, ttl_seconds),
+            version=0,
+            branch="",
+            turns=0,
+        )
+        details = {"agent_id": agent_id, "user_id": user_id, "version": 0}
+        trace_id = draft.note(session, "session.created", details)
+        return add(draft, session, parts, kind=VersionKind.CREATED, trace_id=trace_id)
+
+    return write(handle, compute, actor=actor, creates=True, ahead=parts)
+
+
+def add(
+    draft: Draft,
+    session: SessionRow,
+    parts: Parts | StoredState,
+    *,
+    kind: VersionKind,
+    trace_id: str | None,
+    reasoning: str | None = None,
+) -> Found:
+    """Writes a new session with its first version."""
+    stored = parts if isinstance(parts, StoredState) else draft.store(parts)
+    version = VersionRow(
+        number=0,
+        kind=kind,
+        state=stored.entry,
+        bytes=stored.bytes,
+        branch=session.branch,
+        turns=session.turns,
+        created_at=draft.now,
+        reasoning=reasoning,
+        actor=draft.actor,
+        trace_id=trace_id,
+    )
+    if not draft.transaction.add_session(session):
+        raise SessionExists(session.id)
+    draft.transaction.add_version(session.namespace_id, session.id, version)
+    draft.put(session, version, old=None)
+    return session, version
+
+
+def fork(
+    handle: Handle,
+    session_id: str,
+    *,
+    version: int | None,
+    agent_id: str | None,
+    include_turns: bool,
+    metadata: object,
+    ttl_seconds: int | None,
+    actor: str | None,
+) -> Found:
+    """Makes a session that goes on from a version of another: nothing is copied."""
+    more = msgspec.json.decode(to_object("metadata", metadata))
+    check_texts(agent=agent_id, actor=actor)
+
+    def compute(draft: Draft) -> Found:
+        origin, newest = get_locked(draft, session_id)
+        at = newest if version is None else _version(draft, origin, version)
+        known = {"forked_from": origin.id, "forked_version": at.number}
+        session = replace(
+            origin,
+            id=handle.context.ids.session(),
+            agent_id=agent_id or origin.agent_id,
+            metadata=msgspec.json.encode({**more, **known}).decode(),
+            created_at=draft.now,
+            updated_at=draft.now,
+            expires_at=_expiry(draft.now, ttl_seconds) or _same_term(origin, draft.now),
+            version=0,
+            branch=at.branch if include_turns else "",
+            turns=at.turns if include_turns else 0,
+            forked_from=origin.id,
+            forked_version=at.number,
+            is_present=True,
+        )
+        details = {"source_session": origin.id, "fork_version": at.number}
+        trace_id = draft.note(session, "session.forked", details)
+        stored = StoredState(at.state, at.bytes)
+        return add(draft, session, stored, kind=VersionKind.FORK, trace_id=trace_id)
+
+    return write(handle, compute, actor=actor)
+
+
+def set_metadata(
+    handle: Handle,
+    session_id: str,
+    *,
+    metadata: object,
+    ttl_seconds: int | None,
+    actor: str | None,
+) -> Found:
+    """Merges metadata at the top level, and starts a new term; makes no version."""
+    more = msgspec.json.decode(to_object("metadata", metadata))
+
+    def compute(draft: Draft, session: SessionRow, version: VersionRow) -> Found:
+        known = msgspec.json.decode(session.metadata)
+        changed = replace(
+            session,
+            metadata=msgspec.json.encode({**known, **more}).decode(),
+            updated_at=draft.now,
+            expires_at=_expiry(draft.now, ttl_seconds) or session.expires_at,
+            is_present=True,
+        )
+        draft.transaction.set_session(changed)
+        details = {"metadata_diff": sorted(more), "ttl_seconds": ttl_seconds}
+        draft.note(changed, "session.updated", details)
+        return changed, version
+
+    return change(handle, session_id, compute, actor=actor)
+
+
+def delete(handle: Handle, session_id: str, *, reason: str | None, actor: str | None) -> None:
+    """Takes a session away; a restore of a snapshot that holds it brings it back."""
+    check_texts(reason=reason, actor=actor)
+
+    def compute(draft: Draft) -> None:
+        session, version = get_locked(draft, session_id)
+        gone = replace(session, is_present=False, deleted_at=draft.now)
+        draft.transaction.set_session(gone)
+        if session.is_present:
+            draft.remove(session, version)
+        draft.transaction.delete_memories_of(session.namespace_id, session.id, now=draft.now)
+        draft.note(gone, "session.deleted", {"reason": reason, "turn_count": session.turns})
+
+    write(handle, compute, actor=actor)
+
+
+def read(handle: Handle, ask: Callable[[Transaction, Head], T | None]) -> T | None:
+    """Asks in one transaction; a fork whose sessions have no rows yet writes them first."""
+    context = handle.context
+    with context.catalog.read() as transaction:
+        head = handle.find_head(transaction)
+        if head is None:
+            return None
+        found = ask(transaction, head)
+        if found or not transaction.is_lagging(head.namespace_id):
+            return found
+    with context.catalog.write() as transaction:
+        catch_up(transaction, handle, handle.lock(transaction), now=context.clock())
+        return ask(transaction, handle.lock(transaction))
+
+
+def get(handle: Handle, session_id: str) -> Found:
+    """Returns a session with its newest version; raises `SessionNotFound`."""
+    now = handle.context.clock()
+    with handle.context.catalog.read() as transaction:
+        found = find_row(transaction, handle, session_id, now=now)
+    if found is None:
+        found = read(handle, lambda t, _: find_row(t, handle, session_id, now=now))
+    if found is None:
+        raise SessionNotFound(session_id)
+    return found
+
+
+def iterate(
+    handle: Handle,
+    *,
+    agent_id: str | None,
+    user_id: str | None,
+    metadata: dict[str, Any] | None,
+    created_after: datetime | None,
+    created_before: datetime | None,
+    starting_after: str | None,
+) -> Iterator[Found]:
+    """Yields sessions, newest first."""
+    before = None if created_before is None else (check_instant(created_before), "")
+    after = None if created_after is None else check_instant(created_after)
+    if starting_after is not None:
+        cursor = _cursor(handle, starting_after)
+        before = cursor if before is None else min(before, cursor)
+    context = handle.context
+    with context.catalog.read() as transaction:
+        head = handle.find_head(transaction)
+        is_lagging = head is not None and transaction.is_lagging(head.namespace_id)
+    if is_lagging:
+        with context.catalog.write() as transaction:
+            catch_up(transaction, handle, handle.lock(transaction), now=context.clock())
+    if head is None:
+        return
+    while True:
+        with context.catalog.read() as transaction:
+            page = transaction.list_sessions(
+                head.namespace_id,
+                now=context.clock(),
+                most=PAGE,
+                before=before,
+                after=after,
+                agent_id=agent_id,
+                user_id=user_id,
+            )
+        for session, version in page:
+            if metadata is None or matches(session, metadata):
+                yield session, version
+        if len(page) < PAGE:
+            return
+        before = (page[-1][0].created_at, page[-1][0].id)
+
+
+def lineage(handle: Handle, session_id: str) -> Lineage:
+    """Returns where a session comes from, and the tree of what came from it."""
+    found = get(handle, session_id)
+    with handle.context.catalog.read() as transaction:
+        return _lineage(transaction, handle, found[0], depth=0)
+
+
+def _lineage(transaction: Transaction, handle: Handle, session: SessionRow, depth: int) -> Lineage:
+    ancestors, above = list[str](), session.forked_from
+    while above is not None and above not in ancestors:
+        ancestors.append(above)
+        found = transaction.find_session(handle.tenant_id, handle.name, above)
+        above = None if found is None else found[0].forked_from
+    below = list[Lineage]()
+    for name in transaction.forks_of(session.namespace_id, session.id):
+        found = transaction.find_session(handle.tenant_id, handle.name, name)
+        if found is not None and depth < MAX_DEPTH:
+            below.append(_lineage(transaction, handle, found[0], depth + 1))
+    return Lineage(session.id, session.forked_from, session.forked_version, ancestors, below)
+
+
+def to_info(handle: Handle, found: Found, *, memory_count: int = 0) -> SessionInfo:
+    """Returns a session as users see it."""
+    session, version = found
+    return SessionInfo(
+        id=session.id,
+        agent_id=session.agent_id,
+        user_id=session.user_id,
+        metadata=msgspec.json.decode(session.metadata),
+        state=states.show(handle, version.state),
+        version=session.version,
+        turn_count=session.turns,
+        memory_count=memory_count,
+        created_at=session.created_at,
+        updated_at=session.updated_at,
+        expires_at=session.expires_at,
+        forked_from=session.forked_from,
+        forked_version=session.forked_version,
+    )
+
+
+def _version(draft: Draft, session: SessionRow, wanted: int) -> VersionRow:
+    from holdfast.engine.sessions.versioning import get_version  # noqa: PLC0415 - it needs us
+
+    return get_version(draft.transaction, session, wanted)
+
+
+def _cursor(handle: Handle, session_id: str) -> tuple[datetime, str]:
+    """Returns where a list goes on; the session may be gone since it was seen."""
+    found = read(handle, lambda t, _: t.find_session(handle.tenant_id, handle.name, session_id))
+    if found is None:
+        raise SessionNotFound(session_id)
+    return found[0].created_at, found[0].id
+
+
+def check_instant(instant: datetime) -> datetime:
+    """Returns an instant that says in which time zone it is meant; raises `InvalidValue`."""
+    if instant.tzinfo is None:
+        raise InvalidValue("an instant needs its time zone: datetime.now(tz=UTC), for example")
+    return instant
+
+
+def matches(session: SessionRow, wanted: dict[str, Any]) -> bool:
+    """Says whether a session's metadata has these values."""
+    known: dict[str, Any] = msgspec.json.decode(session.metadata)
+    return all(key in known and known[key] == value for key, value in wanted.items())
+
+
+def _expiry(now: datetime, ttl_seconds: int | None) -> datetime | None:
+    if ttl_seconds is None:
+        return None
+    is_number = isinstance(ttl_seconds, int) and not isinstance(ttl_seconds, bool)  # pyright: ignore[reportUnnecessaryIsInstance] - of untyped callers
+    if not is_number or not 0 < ttl_seconds <= MAX_TTL_SECONDS:
+        message = f"ttl_seconds is a number from 1 to {MAX_TTL_SECONDS}, or None for no end"
+        raise InvalidValue(message)
+    return now + timedelta(seconds=ttl_seconds)
+
+
+def _same_term(origin: SessionRow, now: datetime) -> datetime | None:
+    if origin.expires_at is None:
+        return None
+    return now + (origin.expires_at - origin.created_at)
+
+
+def check_texts(**texts: str | None) -> None:
+    """Raises unless each is text that a row can hold."""
+    for kind, text in texts.items():
+        if text is not None and not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] - of untyped callers
+            message = f"{kind} is text, not {type(text).__name__!r}"
+            raise InvalidValue(message)
+        check_text(kind, text, max_chars=MAX_TEXT_CHARS)
+
+
+def check_session_id(session_id: str) -> str:
+    """Returns an id that somebody chose, if it can be used; raises `InvalidName`."""
+    reason = None
+    check_texts(session_id=session_id)
+    if not session_id or len(session_id) > _MAX_ID_CHARS:
+        reason = f"it has 1 to {_MAX_ID_CHARS} characters"
+    elif not set(session_id) <= _ID_CHARS or session_id in (".", ".."):
+        reason = "it has letters, digits, '-', '_' and '.' alone, so that it can stand in a URL"
+    if reason is not None:
+        raise InvalidName("session id", session_id, reason=reason)
+    return session_id

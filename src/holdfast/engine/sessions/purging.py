@@ -1,0 +1,198 @@
+"""Lets go of sessions and conversations that nothing needs any more.
+
+A session that was deleted, or whose time is over, keeps its rows through the grace period and for
+as long as a snapshot on any timeline holds it. Turns stay while anything shows them: a session or
+a version of one, a branch that goes on from them, or what a snapshot or head holds, be it in
+another namespace. Memories are not part of a session and stay.
+
+1. A session past its time leaves the plane, as if somebody had deleted it.
+2. Rows of sessions that no plane holds go, a namespace at a time.
+3. Branches that nothing needs go, with their turns.
+
+What planes hold is looked up before, beside all writers, and once more in the transaction that
+deletes, where only what is new since has to be looked at. Killed at any point, what is left over
+is as spare as before, and the next collection takes it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from itertools import groupby
+from typing import Any, Final
+
+from holdfast.catalog.port import Transaction
+from holdfast.engine.actions import told_of_namespace
+from holdfast.engine.chain import append
+from holdfast.engine.context import Context
+from holdfast.engine.handle import Handle
+from holdfast.engine.marking import root_ids
+from holdfast.engine.objects import Objects
+from holdfast.engine.sessions.following import session_of
+from holdfast.engine.sessions.writing import Draft, write
+from holdfast.errors import NamespaceNotFound
+from holdfast.ids import NamespaceId, ObjectId, TenantId
+from holdfast.model import EMPTY_MAP, Head, Plane
+from holdfast.model_sessions import BranchRow, SessionRow
+
+BATCH: Final = 1000
+"""Branches deleted in one transaction: a writer never waits long for its turn."""
+
+NODES: Final = 256
+"""Nodes fetched together."""
+
+Ended = tuple[NamespaceId, str]
+
+
+def purge(context: Context, tenant_id: TenantId) -> None:
+    """Deletes what outlived the grace period and is held by nothing."""
+    before, held = context.clock() - context.limits.grace, Held(context, tenant_id)
+    with context.catalog.read() as transaction:
+        heads = {head.namespace_id: head for head in transaction.iter_heads(tenant_id)}
+        ended = transaction.ended_sessions(tenant_id, before=before)
+    for namespace_id, group in groupby(ended, key=lambda each: each[0]):
+        ids = [session_id for _, session_id in group]
+        _expire(context, heads[namespace_id], ids, before=before)
+    with context.catalog.read() as transaction:
+        ended = transaction.ended_sessions(tenant_id, before=before)
+        if ended:
+            held.look(transaction)
+    loose = [each for each in ended if each[1].encode() not in held.sessions]
+    for namespace_id, group in groupby(loose, key=lambda each: each[0]):
+        _purge_sessions(context, namespace_id, {*group}, held, before=before)
+    _purge_branches(context, tenant_id, held)
+
+
+class Held:
+    """What the planes of a tenant's snapshots and heads hold of sessions.
+
+    Each node is looked at once, however often one looks.
+    """
+
+    def __init__(self, context: Context, tenant_id: TenantId) -> None:
+        self._context, self._tenant_id = context, tenant_id
+        self._seen: set[ObjectId] = {EMPTY_MAP}
+        self.sessions: set[bytes] = set()
+        self.branches: dict[str, int] = {}
+        """With the most turns of each that anything shows."""
+
+    def look(self, transaction: Transaction) -> None:
+        """Adds what this transaction sees."""
+        source = Objects(self._context, self._tenant_id, transaction)
+        roots = root_ids(transaction, self._tenant_id) - self._seen
+        todo = [source.get_root(root_id).plane(Plane.SESSIONS) for root_id in roots]
+        self._seen |= roots
+        while todo:
+            batch, todo = todo[-NODES:], todo[:-NODES]
+            batch = [node_id for node_id in dict.fromkeys(batch) if node_id not in self._seen]
+            self._seen.update(batch)
+            for node in source.get_nodes(batch):
+                if node.level:
+                    todo += [ObjectId(value) for value in node.values]
+                else:
+                    for key, data in zip(node.keys, node.values, strict=True):
+                        self._hold(key, data)
+        for head in transaction.iter_heads(self._tenant_id):
+            pending = transaction.range_pending(
+                head.namespace_id, Plane.SESSIONS, start=b"", stop=None
+            )
+            for key, entry in pending:
+                if entry is not None:
+                    self._hold(key, entry)
+
+    def _hold(self, key: bytes, data: bytes) -> None:
+        entry = session_of(data)
+        self.sessions.add(key)
+        if entry.turns:
+            self.branches[entry.branch] = max(entry.turns, self.branches.get(entry.branch, 0))
+
+
+def _expire(context: Context, head: Head, ids: Sequence[str], *, before: datetime) -> None:
+    """Takes sessions past their time out of the plane."""
+    handle = Handle(context, head.tenant_id, head.name)
+
+    def compute(draft: Draft) -> None:
+        if draft.head.namespace_id != head.namespace_id:
+            return
+        for session_id in ids:
+            found = draft.transaction.find_session(handle.tenant_id, handle.name, session_id)
+            if found is None or not found[0].is_present or not _is_over(found[0], before):
+                continue
+            session, version = found
+            gone = replace(session, is_present=False, deleted_at=session.expires_at)
+            draft.transaction.set_session(gone)
+            draft.remove(session, version)
+            draft.note(gone, "session.expired", _last_words(session))
+
+    with context.catalog.read() as transaction:
+        found = [transaction.find_session(handle.tenant_id, handle.name, each) for each in ids]
+    if any(each is not None and each[0].is_present for each in found):
+        try:
+            write(handle, compute)
+        except NamespaceNotFound:
+            return  # Deleted since we looked: it goes as a whole.
+
+
+def _is_over(session: SessionRow, before: datetime) -> bool:
+    return session.expires_at is not None and session.expires_at <= before
+
+
+def _last_words(session: SessionRow) -> dict[str, Any]:
+    expired_at = session.expires_at
+    return {
+        "expired_at": None if expired_at is None else expired_at.isoformat(),
+        "last_activity": session.updated_at.isoformat(),
+        "turn_count": session.turns,
+    }
+
+
+def _purge_sessions(
+    context: Context,
+    namespace_id: NamespaceId,
+    chosen: set[Ended],
+    held: Held,
+    *,
+    before: datetime,
+) -> None:
+    """Deletes the rows of sessions of one namespace, if they are still held by nothing."""
+    with context.catalog.write() as transaction:
+        # Locked: a restore brings a session back, or it is gone, and never both.
+        head = transaction.lock_head(namespace_id)
+        if head is None or head.deleted_at is not None:
+            return
+        held.look(transaction)
+        still = transaction.ended_sessions(head.tenant_id, before=before)
+        gone = [
+            each[1] for each in still if each in chosen and each[1].encode() not in held.sessions
+        ]
+        for session_id in gone:
+            transaction.purge_session(namespace_id, session_id)
+        if gone:
+            told = told_of_namespace("session.purged", head.name, sessions=gone)
+            append(transaction, context, head, told)
+
+
+def _purge_branches(context: Context, tenant_id: TenantId, held: Held) -> None:
+    """Deletes branches that nothing needs, with their turns."""
+    with context.catalog.read() as transaction:
+        spare = transaction.spare_branches(tenant_id)
+        if not spare:
+            return
+        held.look(transaction)
+    doomed = sorted(unneeded(spare, held.branches))
+    for at in range(0, len(doomed), BATCH):
+        with context.catalog.write() as transaction:
+            # Waits for those who are about to name one, and makes others wait until we are done.
+            transaction.advance_epoch(tenant_id)
+            held.look(transaction)
+            still = unneeded(transaction.spare_branches(tenant_id), held.branches)
+            transaction.delete_branches(tenant_id, still.intersection(doomed[at : at + BATCH]))
+
+
+def unneeded(spare: Sequence[BranchRow], named: dict[str, int]) -> set[str]:
+    """Returns those of some branches that are not named, and that no named one goes on from."""
+    parents = {branch.id: branch.parent for branch in spare}
+    for branch_id in named:
+        name: str | None = branch_id
+        while name is not None and name in parents:
+            name = parents.pop(name)
+    return {*parents}

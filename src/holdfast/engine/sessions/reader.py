@@ -1,0 +1,179 @@
+"""`namespace.at(snapshot).sessions`: sessions as a snapshot shows them, to read.
+
+The state, the conversation and all that is known of a session are what they were then, also where
+it was changed, deleted or past its time since. Its history is what rows say now: ask
+`namespace.sessions` for that.
+"""
+
+import builtins
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import dropwhile, islice
+from typing import Any, TypeVar
+
+from holdfast.catalog.port import Transaction
+from holdfast.catalog.rows import from_us, to_us
+from holdfast.engine.handle import Handle, looking_at
+from holdfast.engine.limits import check_limit
+from holdfast.engine.sessions.finding import Found
+from holdfast.engine.sessions.following import session_of
+from holdfast.engine.sessions.lifecycle import matches, to_info
+from holdfast.engine.sessions.turns import page, to_turn
+from holdfast.engine.sessions.writing import to_state
+from holdfast.engine.view import View
+from holdfast.entries import Session
+from holdfast.errors import SessionNotFound
+from holdfast.model import Plane, SnapshotInfo
+from holdfast.model_sessions import SessionInfo, SessionRow, State, Turn, VersionKind, VersionRow
+
+T = TypeVar("T")
+
+
+class SessionsReader:
+    """The sessions of a namespace as one snapshot shows them."""
+
+    def __init__(self, handle: Handle, snapshot: SnapshotInfo) -> None:
+        self._handle, self._snapshot = handle, snapshot
+
+    def list(
+        self,
+        *,
+        agent_id: str | None = None,
+        user_id: str | None = None,
+        metadata: dict[str, Any] | None = None,
+        starting_after: str | None = None,
+        limit: int | None = 20,
+    ) -> list[SessionInfo]:
+        """Returns sessions, newest first; `starting_after` is the id of the last one seen."""
+        check_limit(limit)
+
+        def ask(transaction: Transaction, view: View) -> builtins.list[Found]:
+            rows = sorted(self._entries(view), key=lambda each: (each[1].created_us, each[0]))
+            after = reversed(rows)
+            if starting_after is not None:
+                after = dropwhile(lambda each: each[0] != starting_after, after)
+                if next(after, None) is None:
+                    raise SessionNotFound(starting_after)
+            chosen = (
+                _row(self._snapshot, session_id, entry)
+                for session_id, entry in after
+                if agent_id in (None, entry.agent_id) and user_id in (None, entry.user_id)
+            )
+            wanted = (each for each in chosen if metadata is None or matches(each[0], metadata))
+            return [self._found(transaction, *each) for each in islice(wanted, limit)]
+
+        with looking_at(self._handle, self._snapshot):
+            return [to_info(self._handle, found) for found in self._read(ask)]
+
+    def get(self, session_id: str) -> SessionInfo:
+        """Returns a session; raises `SessionNotFound` if the snapshot does not hold it."""
+        with looking_at(self._handle, self._snapshot):
+            return to_info(self._handle, self._get(session_id))
+
+    def get_state(self, session_id: str) -> State:
+        """Returns the state that a session had."""
+        with looking_at(self._handle, self._snapshot):
+            return to_state(self._handle, *self._get(session_id))
+
+    def list_turns(
+        self,
+        session_id: str,
+        *,
+        limit: int | None = 20,
+        starting_after: str | None = None,
+        order: str = "desc",
+    ) -> builtins.list[Turn]:
+        """Returns turns of the conversation as it was, newest or with `asc` oldest first."""
+
+        def ask(transaction: Transaction, view: View) -> builtins.list[Turn]:
+            session, _ = _row(self._snapshot, session_id, self._entry(view, session_id))
+            found = page(
+                transaction,
+                self._handle.tenant_id,
+                session,
+                limit=limit,
+                starting_after=starting_after,
+                order=order,
+            )
+            return [to_turn(row, session_id) for row in found]
+
+        return self._read(ask)
+
+    def _get(self, session_id: str) -> Found:
+        def ask(transaction: Transaction, view: View) -> Found:
+            entry = self._entry(view, session_id)
+            return self._found(transaction, *_row(self._snapshot, session_id, entry))
+
+        return self._read(ask)
+
+    def _read(self, ask: Callable[[Transaction, View], T]) -> T:
+        handle, snapshot = self._handle, self._snapshot
+        with looking_at(handle, snapshot), handle.context.catalog.read() as transaction:
+            objects = handle.objects_in(transaction)
+            root = objects.get_root(snapshot.root).plane(Plane.SESSIONS)
+            return ask(transaction, View(objects, root))
+
+    def _entries(self, view: View) -> Iterator[tuple[str, Session]]:
+        for key, data in view.iterate():
+            entry = session_of(data)
+            if self._is_there(entry):
+                yield key.decode(), entry
+
+    def _entry(self, view: View, session_id: str) -> Session:
+        # As a key of the map: half a character has no bytes, and no session has such an id.
+        data = view.get(session_id.encode("utf-8", "replace"))
+        entry = None if data is None else session_of(data)
+        if entry is None or not self._is_there(entry):
+            raise SessionNotFound(session_id)
+        return entry
+
+    def _is_there(self, entry: Session) -> bool:
+        return entry.expires_us is None or entry.expires_us > to_us(self._snapshot.created_at)
+
+    def _found(self, transaction: Transaction, session: SessionRow, version: VersionRow) -> Found:
+        """Returns a session with what its rows know: which version it was, and its origin."""
+        known = transaction.find_version_at(
+            session.namespace_id,
+            session.id,
+            state=version.state,
+            at=self._snapshot.created_at,
+        )
+        row = transaction.find_session(self._handle.tenant_id, self._handle.name, session.id)
+        version = known or version
+        origin = None if row is None else row[0]
+        session = replace(
+            session,
+            updated_at=version.created_at,
+            version=version.number,
+            forked_from=None if origin is None else origin.forked_from,
+            forked_version=None if origin is None else origin.forked_version,
+        )
+        return session, version
+
+
+def _row(snapshot: SnapshotInfo, session_id: str, entry: Session) -> Found:
+    """Returns what a snapshot alone says of a session."""
+    created_at = from_us(entry.created_us)
+    session = SessionRow(
+        namespace_id=snapshot.namespace_id,
+        id=session_id,
+        agent_id=entry.agent_id,
+        user_id=entry.user_id,
+        metadata=entry.metadata,
+        created_at=created_at,
+        updated_at=created_at,
+        expires_at=None if entry.expires_us is None else from_us(entry.expires_us),
+        version=0,
+        branch=entry.branch,
+        turns=entry.turns,
+    )
+    version = VersionRow(
+        number=0,
+        kind=VersionKind.FORK,
+        state=entry.state,
+        bytes=entry.bytes,
+        branch=entry.branch,
+        turns=entry.turns,
+        created_at=created_at,
+    )
+    return session, version

@@ -1,0 +1,100 @@
+"""Says what of a tenant's sessions and conversations is not as it has to be.
+
+Every turn that anything shows is there, whole and in its place. Every session has all of its
+versions. And what the rows say of a session is what the plane of its namespace holds.
+"""
+
+from collections.abc import Iterator
+from itertools import zip_longest
+from typing import Final
+
+import msgspec
+
+from holdfast.catalog.port import Transaction
+from holdfast.engine.context import Context
+from holdfast.engine.objects import Objects
+from holdfast.engine.sessions.purging import Held
+from holdfast.engine.sessions.turns import TurnData
+from holdfast.engine.sessions.writing import entry_of
+from holdfast.engine.view import View
+from holdfast.entries import encode_entry
+from holdfast.ids import TenantId
+from holdfast.model import Head, Plane
+from holdfast.model_sessions import BranchRow
+
+PAGE: Final = 100
+"""Turns that are looked at together."""
+
+Found = tuple[str, str]
+"""What is not sound, and why."""
+
+
+def find_faults(context: Context, transaction: Transaction, tenant_id: TenantId) -> Iterator[Found]:
+    """Yields what is wrong; raises `Damaged` where a plane cannot be read at all."""
+    held = Held(context, tenant_id)
+    held.look(transaction)
+    needed = dict(held.branches)
+    for branch, turns in transaction.named_branches(tenant_id).items():
+        if turns:
+            needed[branch] = max(turns, needed.get(branch, 0))
+    yield from _find_in_branches(transaction, tenant_id, needed)
+    for head in transaction.iter_heads(tenant_id):
+        for session_id in transaction.broken_histories(head.namespace_id):
+            yield f"sessions: {session_id}", "its history is not whole"
+        # The rows of a fork are written when somebody first asks for them.
+        if not transaction.is_lagging(head.namespace_id):
+            yield from _find_in_plane(context, transaction, head)
+
+
+def _find_in_branches(
+    transaction: Transaction, tenant_id: TenantId, needed: dict[str, int]
+) -> Iterator[Found]:
+    branches = {branch.id: branch for branch in transaction.iter_branches(tenant_id)}
+    todo, seen = list(needed.items()), set[str]()
+    while todo:
+        name, turns = todo.pop()
+        branch = branches.get(name)
+        if branch is None or turns > branch.turns:
+            yield f"conversation {name}", "a session shows turns of it that are not there"
+        if branch is None or name in seen:
+            continue
+        seen.add(name)
+        if branch.parent is not None and branch.parent_turns:
+            todo.append((branch.parent, branch.parent_turns))
+        yield from _find_in_turns(transaction, branch)
+
+
+def _find_in_turns(transaction: Transaction, branch: BranchRow) -> Iterator[Found]:
+    after, size = branch.parent_turns, 0
+    while page := transaction.list_turns(
+        branch.id, after=after, before=branch.turns + 1, most=PAGE, descending=False
+    ):
+        for turn in page:
+            after, size = after + 1, size + len(turn.data)
+            if turn.number != after:
+                yield f"conversation {branch.id}", f"turn {after} is missing"
+                after = turn.number
+            try:
+                msgspec.json.decode(turn.data, type=TurnData)
+            except (ValueError, RecursionError) as exc:
+                yield f"conversation {branch.id}", f"turn {turn.number} cannot be read: {exc}"
+    if after != branch.turns:
+        yield f"conversation {branch.id}", f"turn {after + 1} is missing"
+    elif size != branch.bytes:
+        reason = f"its turns have {size} bytes, not {branch.bytes}"
+        yield f"conversation {branch.id}", reason
+
+
+def _find_in_plane(context: Context, transaction: Transaction, head: Head) -> Iterator[Found]:
+    objects = Objects(context, head.tenant_id, transaction)
+    shown = View.of_head(objects, transaction, head, Plane.SESSIONS).iterate()
+    rows = (
+        (session.id.encode(), encode_entry(entry_of(session, version)))
+        for session, version in transaction.iter_present(head.namespace_id)
+    )
+    for entry, row in zip_longest(shown, rows):
+        if entry != row:
+            # From here on the two are out of step: one fault says it.
+            name = min(key for key, _ in (each for each in (entry, row) if each)).decode()
+            yield f"sessions: {name}", f"its row and the plane of {head.name!r} differ"
+            return

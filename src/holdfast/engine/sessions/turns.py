@@ -1,0 +1,205 @@
+"""The conversation of a session: turns on branches.
+
+A turn is written once and never changed. A conversation that went back and goes on from there
+does so on a branch of its own: the turns that it left stay where they are, and are what an undo
+or a look at an older version shows.
+"""
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any, Final, cast
+
+import msgspec
+
+from holdfast.catalog.port import Transaction
+from holdfast.engine.limits import check_limit
+from holdfast.engine.sessions.state import to_json
+from holdfast.engine.sessions.writing import Draft
+from holdfast.errors import Damaged, InvalidValue, TurnNotFound
+from holdfast.ids import TenantId
+from holdfast.model_sessions import BranchRow, SessionRow, Turn, TurnRow
+
+PAGE: Final = 100
+
+
+class TurnData(msgspec.Struct, omit_defaults=True):
+    """What the row of a turn holds, as JSON."""
+
+    input: msgspec.Raw
+    output: msgspec.Raw
+    metadata: msgspec.Raw
+    namespace_id: int
+    session_id: str
+    """Where it was said: the numbers of versions are that session's."""
+    before: int
+    after: int
+    reasoning: str | None = None
+
+
+State = dict[str, Any]
+
+
+def _no_state(_data: TurnData, _version: int, /) -> State | None:
+    """Returns None: who did not ask for states gets none."""
+
+
+def append(
+    draft: Draft,
+    session: SessionRow,
+    data: TurnData,
+) -> TurnRow:
+    """Adds a turn to the end of the conversation as it stands."""
+    transaction, tenant_id = draft.transaction, draft.handle.tenant_id
+    number, branch, encoded = session.turns + 1, session.branch, msgspec.json.encode(data)
+    draft.check_turn(len(encoded))
+    # Asked and counted at once: a fork of the namespace may be going on from the same turn.
+    if not branch or not transaction.extend_branch(
+        tenant_id, branch, turns=session.turns, more=len(encoded)
+    ):
+        # Nothing was said yet, or what was said after this point belongs to another story.
+        branch = draft.handle.context.ids.branch()
+        row = BranchRow(branch, session.branch or None, session.turns, number, len(encoded))
+        transaction.add_branch(tenant_id, row)
+    turn = TurnRow(
+        branch=branch,
+        number=number,
+        id=draft.handle.context.ids.turn(),
+        data=encoded,
+        created_at=draft.now,
+    )
+    transaction.add_turn(turn)
+    return turn
+
+
+def walk(
+    transaction: Transaction,
+    tenant_id: TenantId,
+    branch_id: str,
+    turns: int,
+    *,
+    descending: bool,
+    after: int = 0,
+    before: int | None = None,
+) -> Iterator[TurnRow]:
+    """Yields the first `turns` turns of a branch, those between two numbers."""
+    end = turns + 1 if before is None else min(before, turns + 1)
+    runs = list(_runs(transaction, tenant_id, branch_id, end - 1))
+    for branch, first, last in runs if descending else reversed(runs):
+        low, high = max(first - 1, after), last + 1
+        while low + 1 < high:
+            page = transaction.list_turns(
+                branch, after=low, before=high, most=PAGE, descending=descending
+            )
+            yield from page
+            if len(page) < PAGE:
+                break
+            low, high = (low, page[-1].number) if descending else (page[-1].number, high)
+
+
+def page(
+    transaction: Transaction,
+    tenant_id: TenantId,
+    session: SessionRow,
+    *,
+    limit: int | None,
+    starting_after: str | None,
+    order: str,
+) -> list[TurnRow]:
+    """Returns turns of the conversation as it stands, from behind one that was seen on."""
+    check_limit(limit)
+    if order not in ("asc", "desc"):
+        raise InvalidValue("order is 'asc' or 'desc'")
+    after, before = 0, None
+    if starting_after is not None:
+        cursor = find_visible(transaction, tenant_id, session, starting_after)
+        if cursor is None:
+            raise TurnNotFound(starting_after)
+        after, before = (cursor.number, None) if order == "asc" else (0, cursor.number)
+    found = walk(
+        transaction,
+        tenant_id,
+        session.branch,
+        session.turns,
+        descending=order == "desc",
+        after=after,
+        before=before,
+    )
+    return list(islice(found, limit))
+
+
+def _runs(
+    transaction: Transaction, tenant_id: TenantId, branch_id: str, turns: int
+) -> Iterator[tuple[str, int, int]]:
+    """Yields a branch and those before it, with the numbers of the turns that count there."""
+    name: str | None = branch_id
+    while name is not None and turns > 0:
+        branch = transaction.find_branch(tenant_id, name)
+        if branch is None:
+            raise Damaged("a conversation is missing some of its turns")
+        if turns > branch.parent_turns:
+            yield branch.id, branch.parent_turns + 1, turns
+        name, turns = branch.parent, min(turns, branch.parent_turns)
+
+
+def to_message(kind: str, given: object) -> msgspec.Raw:
+    """Returns one side of a turn as JSON with a type and a content, both of them text."""
+    if isinstance(given, str):
+        message: dict[str, object] = {"type": "text", "content": given}
+    elif isinstance(given, dict):
+        message = dict(cast("dict[str, object]", given))
+    else:
+        message = {"raw": given}
+    if not isinstance(message.get("type"), str):
+        message["type"] = "text"
+    if not isinstance(message.get("content"), str):
+        raw = message.get("raw", cast("object", given))
+        message["content"] = to_json(raw, place=kind).decode()
+        message["raw"] = raw
+    return msgspec.Raw(to_json(message, place=kind))
+
+
+def to_object(kind: str, given: object) -> msgspec.Raw:
+    """Returns metadata as JSON; raises if it is not an object."""
+    if given is None:
+        return msgspec.Raw(b"{}")
+    if not isinstance(given, dict):
+        message = f"{kind} is an object with keys, not {type(given).__name__!r}"
+        raise InvalidValue(message)
+    return msgspec.Raw(to_json(cast("object", given), place=kind))
+
+
+def to_turn(
+    row: TurnRow,
+    session_id: str,
+    *,
+    find_state: Callable[[TurnData, int], State | None] = _no_state,
+) -> Turn:
+    """Returns a turn as users see it; with `find_state`, with the states before and after it."""
+    data = msgspec.json.decode(row.data, type=TurnData)
+    return Turn(
+        id=row.id,
+        session_id=session_id,
+        number=row.number,
+        input=msgspec.json.decode(data.input),
+        output=msgspec.json.decode(data.output),
+        metadata=msgspec.json.decode(data.metadata),
+        reasoning=data.reasoning,
+        created_at=row.created_at,
+        version_before=data.before,
+        version_after=data.after,
+        state_before=find_state(data, data.before),
+        state_after=find_state(data, data.after),
+    )
+
+
+def find_visible(
+    transaction: Transaction, tenant_id: TenantId, session: SessionRow, turn_id: str
+) -> TurnRow | None:
+    """Returns a turn by its id, if the conversation as it stands holds it."""
+    row = transaction.find_turn(turn_id)
+    if row is None or row.number > session.turns:
+        return None
+    for branch, first, last in _runs(transaction, tenant_id, session.branch, session.turns):
+        if branch == row.branch and first <= row.number <= last:
+            return row
+    return None

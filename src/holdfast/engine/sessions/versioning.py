@@ -1,0 +1,195 @@
+"""A session's state changes by versions, and going back is one more of them."""
+
+from typing import Any
+
+from holdfast.catalog.port import Transaction
+from holdfast.engine.handle import Handle, check_text
+from holdfast.engine.sessions import state as states
+from holdfast.engine.sessions.finding import Found
+from holdfast.engine.sessions.lifecycle import MAX_TEXT_CHARS, get, read
+from holdfast.engine.sessions.patching import Patch, make_patch, to_text
+from holdfast.engine.sessions.state import StoredState, canonical, to_parts
+from holdfast.engine.sessions.turns import TurnData, append, to_message, to_object
+from holdfast.engine.sessions.writing import Draft, change
+from holdfast.errors import InvalidValue, VersionNotFound
+from holdfast.model_sessions import SessionRow, TurnRow, Version, VersionKind, VersionRow
+
+
+def update(
+    handle: Handle,
+    session_id: str,
+    state: object,
+    *,
+    kind: VersionKind,
+    reasoning: str | None,
+    actor: str | None,
+    expected: int | None,
+) -> Found:
+    """Makes a version with some keys changed, or (`REPLACED`) with another state altogether."""
+    parts = to_parts(state)
+    _check_texts(reasoning, actor)
+
+    def compute(draft: Draft, session: SessionRow, version: VersionRow) -> Found:
+        is_whole = kind is VersionKind.REPLACED
+        stored = draft.store(parts) if is_whole else draft.merge(version, parts)
+        details = {"version": session.version + 1, "reasoning": reasoning, "keys": sorted(parts)}
+        return draft.add_version(
+            session,
+            kind=kind,
+            state=stored,
+            reasoning=reasoning,
+            trace_id=draft.note(session, "state.updated", details),
+        )
+
+    return change(handle, session_id, compute, actor=actor, expected=expected, ahead=parts)
+
+
+def rollback(
+    handle: Handle,
+    session_id: str,
+    version: int,
+    *,
+    reason: str | None,
+    conversation: bool,
+    actor: str | None,
+    expected: int | None,
+) -> Found:
+    """Makes a version with the state of an earlier one; constant time, whatever it holds."""
+    _check_texts(reason, actor)
+
+    def compute(draft: Draft, session: SessionRow, _: VersionRow) -> Found:
+        target = get_version(draft.transaction, session, version)
+        details = {"from_version": session.version, "to_version": target.number, "reason": reason}
+        return draft.add_version(
+            session,
+            kind=VersionKind.ROLLBACK,
+            state=StoredState(target.state, target.bytes),
+            branch=target.branch if conversation else None,
+            turns=target.turns if conversation else None,
+            target=target.number,
+            reasoning=reason or f"rollback to version {target.number}",
+            trace_id=draft.note(session, "state.rolled_back", details),
+        )
+
+    return change(handle, session_id, compute, actor=actor, expected=expected)
+
+
+def add_turn(
+    handle: Handle,
+    session_id: str,
+    *,
+    given_input: object,
+    given_output: object,
+    metadata: object,
+    reasoning: str | None,
+    state_before: object,
+    state_after: object,
+    actor: str | None,
+) -> tuple[TurnRow, Found]:
+    """Adds a turn; a state after it that differs becomes a version, and nothing else does."""
+    _check_texts(reasoning, actor)
+    sides = to_message("input", given_input), to_message("output", given_output)
+    about = to_object("metadata", metadata)
+    before = None if state_before is None else to_parts(state_before)
+    after = None if state_after is None else to_parts(state_after)
+    added = list[TurnRow]()
+
+    def compute(draft: Draft, session: SessionRow, version: VersionRow) -> Found:
+        is_new = after is not None and not (
+            before is not None and canonical(before) == canonical(after)
+        )
+        if is_new and after is not None:
+            current = states.recall_parts(handle, draft.source, version.state)
+            is_new = canonical(current) != canonical(after)
+        data = TurnData(
+            *sides,
+            about,
+            namespace_id=session.namespace_id,
+            session_id=session.id,
+            before=session.version,
+            after=session.version + int(is_new),
+            reasoning=reasoning,
+        )
+        turn = append(draft, session, data)
+        added[:] = [turn]
+        details: dict[str, Any] = {"turn_number": turn.number, "reasoning": reasoning}
+        trace_id = draft.note(session, "turn.added", details)
+        if is_new and after is not None:
+            return draft.add_version(
+                session,
+                kind=VersionKind.TURN,
+                state=draft.store(after),
+                branch=turn.branch,
+                turns=turn.number,
+                reasoning=reasoning,
+                trace_id=trace_id,
+            )
+        return draft.extend(session, turn), version
+
+    found = change(handle, session_id, compute, actor=actor, ahead=after)
+    return added[0], found
+
+
+def history(
+    handle: Handle, session_id: str, *, since: int, limit: int, include_state: bool
+) -> list[Version]:
+    """Returns versions above a number, oldest first."""
+    session, _ = get(handle, session_id)
+    rows = read(
+        handle,
+        lambda transaction, head: transaction.list_versions(
+            head.namespace_id, session.id, after=since, most=limit
+        ),
+    )
+    return [to_version(handle, row, include_state=include_state) for row in rows or []]
+
+
+def compare(handle: Handle, session_id: str, old: int, new: int) -> tuple[Patch, str]:
+    """Returns what leads from one version to another: as JSON Patch, and as text."""
+    session, _ = get(handle, session_id)
+
+    def ask(transaction: Transaction, _head: object) -> tuple[VersionRow, VersionRow]:
+        return get_version(transaction, session, old), get_version(transaction, session, new)
+
+    found = read(handle, ask)
+    if found is None:
+        raise VersionNotFound(session_id, old)
+    one, other = (states.show(handle, row.state) for row in found)
+    patch = make_patch(one, other)
+    return patch, to_text(one, patch)
+
+
+def get_version(transaction: Transaction, session: SessionRow, wanted: int) -> VersionRow:
+    """Returns a version by its number; a negative one counts from the newest.
+
+    Raises `VersionNotFound`.
+    """
+    if isinstance(wanted, bool) or not isinstance(wanted, int):  # pyright: ignore[reportUnnecessaryIsInstance] - of untyped callers
+        raise InvalidValue("a version is a number")
+    number = wanted if wanted >= 0 else session.version + wanted
+    found = None
+    if 0 <= number <= session.version:
+        found = transaction.find_version(session.namespace_id, session.id, number)
+    if found is None:
+        raise VersionNotFound(session.id, wanted)
+    return found
+
+
+def to_version(handle: Handle, row: VersionRow, *, include_state: bool) -> Version:
+    """Returns a version as users see it."""
+    return Version(
+        number=row.number,
+        kind=row.kind,
+        state=states.show(handle, row.state) if include_state else None,
+        created_at=row.created_at,
+        turn_count=row.turns,
+        target=row.target,
+        reasoning=row.reasoning,
+        actor=row.actor,
+        trace_id=row.trace_id,
+    )
+
+
+def _check_texts(reasoning: str | None, actor: str | None) -> None:
+    check_text("reasoning", reasoning, max_chars=65_536)
+    check_text("actor", actor, max_chars=MAX_TEXT_CHARS)

@@ -1,0 +1,273 @@
+"""Changes one session: one transaction, in which everything about it is written or nothing.
+
+The session's row, a version, the trace that says who did what, and the plane's entry, which the
+next snapshot will fold in, belong together. Writers of one namespace take turns, so versions are
+numbered without a gap and nobody overwrites a state that he has not seen.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, TypeVar
+
+from holdfast.catalog.port import Transaction
+from holdfast.catalog.rows import to_us
+from holdfast.engine import chain
+from holdfast.engine.handle import Handle
+from holdfast.engine.limits import check_quota, check_room
+from holdfast.engine.pending import ATTEMPTS
+from holdfast.engine.sessions import state as states
+from holdfast.engine.sessions.finding import Found, find_row
+from holdfast.engine.sessions.following import catch_up
+from holdfast.engine.sessions.state import StoredState
+from holdfast.engine.stage import Stage, StagedObjects, Withdrawn
+from holdfast.entries import Session, encode_entry
+from holdfast.errors import Busy, NamespaceNotFound, SessionNotFound, StateMoved, TooLarge
+from holdfast.ids import TraceId
+from holdfast.model import Head, Plane, Size
+from holdfast.model_sessions import SessionRow, State, TurnRow, VersionKind, VersionRow
+from holdfast.model_traces import Trace
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True, kw_only=True)
+class Draft:
+    """One write: what there is, and where what is new goes."""
+
+    handle: Handle
+    transaction: Transaction
+    head: Head
+    stage: Stage
+    source: StagedObjects
+    now: datetime
+    actor: str | None
+    traces: list[tuple[Trace, TraceId]] = field(default_factory=list[tuple[Trace, TraceId]])
+
+    def note(self, session: SessionRow, action: str, details: dict[str, Any]) -> TraceId:
+        """Tells what is being done to a session; returns the id of its trace."""
+        trace = Trace(
+            action=action,
+            session_id=session.id,
+            user_id=session.user_id,
+            agent_id=session.agent_id,
+            resource_type="session",
+            resource_id=session.id,
+            actor=self.actor,
+            details=details,
+        )
+        trace_id = chain.new_id(self.handle.context, self.now)
+        self.traces.append((trace, trace_id))
+        return trace_id
+
+    def store(self, parts: Mapping[str, bytes]) -> StoredState:
+        """Stages a whole state."""
+        most = self.handle.context.limits.state_bytes
+        stored = states.store(self.stage, parts, max_bytes=most)
+        states.keep(self.handle, stored, parts)
+        return stored
+
+    def merge(self, old: VersionRow, parts: Mapping[str, bytes]) -> StoredState:
+        """Stages a state with some of its keys changed."""
+        known = StoredState(old.state, old.bytes)
+        most = self.handle.context.limits.state_bytes
+        return states.merge(self.handle, self.stage, self.source, known, parts, max_bytes=most)
+
+    def check_turn(self, size: int) -> None:
+        """Raises `TooLarge` for a turn with more than so many bytes."""
+        most = self.handle.context.limits.turn_bytes
+        if size > most:
+            message = f"a turn may have {most} bytes as JSON; this one has {size}"
+            raise TooLarge(message)
+
+    def add_version(
+        self,
+        session: SessionRow,
+        *,
+        kind: VersionKind,
+        state: StoredState,
+        branch: str | None = None,
+        turns: int | None = None,
+        target: int | None = None,
+        reasoning: str | None = None,
+        trace_id: str | None = None,
+    ) -> tuple[SessionRow, VersionRow]:
+        """Adds the next version of a session, and returns both as they are now."""
+        version = VersionRow(
+            number=session.version + 1,
+            kind=kind,
+            state=state.entry,
+            bytes=state.bytes,
+            branch=session.branch if branch is None else branch,
+            turns=session.turns if turns is None else turns,
+            created_at=self.now,
+            target=target,
+            reasoning=reasoning,
+            actor=self.actor,
+            trace_id=trace_id,
+        )
+        session = replace(
+            session,
+            version=version.number,
+            branch=version.branch,
+            turns=version.turns,
+            updated_at=self.now,
+            is_present=True,
+        )
+        self.transaction.add_version(session.namespace_id, session.id, version)
+        self.transaction.set_session(session)
+        return session, version
+
+    def extend(self, session: SessionRow, turn: TurnRow) -> SessionRow:
+        """Moves the end of the conversation to a turn; makes no version."""
+        session = replace(
+            session, branch=turn.branch, turns=turn.number, updated_at=self.now, is_present=True
+        )
+        self.transaction.set_session(session)
+        return session
+
+    def put(self, session: SessionRow, version: VersionRow, *, old: VersionRow | None) -> None:
+        """Writes what the plane holds for a session; `old` is the version that it held."""
+        entry = encode_entry(entry_of(session, version))
+        more = Size(int(old is None), version.bytes - (old.bytes if old else 0))
+        check_quota(self.head, more)
+        self._write(session.id, entry, more)
+
+    def remove(self, session: SessionRow, version: VersionRow) -> None:
+        """Takes a session out of the plane."""
+        self._write(session.id, None, Size(-1, -version.bytes))
+
+    def _write(self, session_id: str, entry: bytes | None, more: Size) -> None:
+        context, namespace_id = self.handle.context, self.head.namespace_id
+        if entry is not None:
+            check_room(
+                self.transaction,
+                self.handle.tenant_id,
+                # A turn that was just added counts as used already: its row is written.
+                needed_bytes=len(entry),
+                limits=context.limits,
+                places=(context.catalog,),
+            )
+        sequence = self.transaction.advance_sequence(namespace_id, more=more)
+        rows = [(session_id.encode(), entry)]
+        self.transaction.put_pending(namespace_id, Plane.SESSIONS, rows, sequence=sequence)
+
+
+def write(
+    handle: Handle,
+    compute: Callable[[Draft], T],
+    *,
+    actor: str | None = None,
+    creates: bool = False,
+    ahead: states.Parts | None = None,
+) -> T:
+    """Runs `compute` in a write transaction of the namespace, and stores what it staged.
+
+    `ahead` are parts of a state that it will stage: large ones are on disk before it begins.
+    """
+    for attempt in range(ATTEMPTS):
+        with Stage(handle.context, handle.tenant_id) as stage:
+            if ahead is not None:
+                states.stage_ahead(stage, ahead, limits=handle.context.limits)
+            try:
+                done = _try(handle, compute, stage, actor, creates=creates)
+            except (Withdrawn, Busy) as exc:
+                if attempt == ATTEMPTS - 1:
+                    raise Busy(str(exc)) from exc
+                continue
+            stage.keep()
+            return done
+    raise AssertionError
+
+
+def change(
+    handle: Handle,
+    session_id: str,
+    compute: Callable[[Draft, SessionRow, VersionRow], tuple[SessionRow, VersionRow]],
+    *,
+    actor: str | None = None,
+    expected: int | None = None,
+    ahead: states.Parts | None = None,
+) -> tuple[SessionRow, VersionRow]:
+    """Changes a session by what `compute` returns for it; raises `StateMoved`."""
+
+    def run(draft: Draft) -> tuple[SessionRow, VersionRow]:
+        session, version = get_locked(draft, session_id)
+        if expected is not None and expected != session.version:
+            raise StateMoved(session_id, expected=expected, actual=session.version)
+        done = compute(draft, session, version)
+        draft.put(*done, old=version if session.is_present else None)
+        return done
+
+    try:
+        return write(handle, run, actor=actor, ahead=ahead)
+    except NamespaceNotFound as exc:
+        raise SessionNotFound(session_id) from exc
+
+
+def get_locked(draft: Draft, session_id: str) -> Found:
+    """Returns a session within a write; raises `SessionNotFound`."""
+    transaction, handle = draft.transaction, draft.handle
+    found = find_row(transaction, handle, session_id, now=draft.now)
+    if found is None and transaction.is_lagging(draft.head.namespace_id):
+        catch_up(transaction, handle, draft.head, now=draft.now)
+        found = find_row(transaction, handle, session_id, now=draft.now)
+    if found is None:
+        raise SessionNotFound(session_id)
+    return found
+
+
+def to_state(handle: Handle, session: SessionRow, version: VersionRow) -> State:
+    """Returns a version as users see it."""
+    return State(
+        session_id=session.id,
+        version=version.number,
+        state=states.show(handle, version.state),
+        created_at=session.created_at,
+        updated_at=version.created_at,
+        trace_id=version.trace_id,
+    )
+
+
+def entry_of(session: SessionRow, version: VersionRow) -> Session:
+    """Returns what the plane holds for a session at a version."""
+    return Session(
+        state=version.state,
+        bytes=version.bytes,
+        branch=session.branch,
+        turns=session.turns,
+        agent_id=session.agent_id,
+        user_id=session.user_id,
+        metadata=session.metadata,
+        created_us=to_us(session.created_at),
+        expires_us=None if session.expires_at is None else to_us(session.expires_at),
+    )
+
+
+def _try(
+    handle: Handle,
+    compute: Callable[[Draft], T],
+    stage: Stage,
+    actor: str | None,
+    *,
+    creates: bool,
+) -> T:
+    with handle.context.catalog.write() as transaction:
+        head = handle.lock_or_create(transaction) if creates else handle.find_and_lock(transaction)
+        if head is None:
+            raise NamespaceNotFound(handle.name)
+        draft = Draft(
+            handle=handle,
+            transaction=transaction,
+            head=head,
+            stage=stage,
+            source=stage.source(handle.objects_in(transaction)),
+            now=handle.context.clock(),
+            actor=actor,
+        )
+        done = compute(draft)
+        stage.seal(transaction)
+        stage.record(transaction)
+        for trace, trace_id in draft.traces:
+            chain.append(transaction, handle.context, head, trace, trace_id=trace_id)
+        return done

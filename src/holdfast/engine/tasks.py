@@ -1,0 +1,169 @@
+"""A task: a piece of an agent's work, with a snapshot when it is done.
+
+    with agent.task("tidy the notes", rollback_on_failure=True):
+        ...
+
+    @agent.task("nightly report")
+    async def report() -> None: ...
+
+What was there before is kept if no snapshot holds it yet, and what is there afterwards is kept
+whether the task went well or not. On failure the exception goes on; asked to roll back, the
+namespace is what it was before the task by then, and the failed attempt is on the timeline.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Protocol, TypeVar, cast
+
+from holdfast.engine.advance import MAX_LABEL_CHARS, MAX_TEXT_CHARS
+from holdfast.engine.restore import Restored
+from holdfast.engine.snapshots import SnapshotLike
+from holdfast.ids import IdMaker
+from holdfast.model import SnapshotInfo
+
+F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+
+
+class Undoable(Protocol):
+    """What a task works on: a namespace or a directory."""
+
+    def snapshot(
+        self,
+        label: str | None = None,
+        *,
+        reason: str | None = None,
+        actor: str | None = None,
+        task_id: str | None = None,
+    ) -> SnapshotInfo:
+        """Captures everything as it is now."""
+        ...
+
+    def restore(
+        self, snapshot: SnapshotLike, *, reason: str | None = None, actor: str | None = None
+    ) -> Restored:
+        """Brings a snapshot back."""
+        ...
+
+    def find_held(self) -> SnapshotInfo | None:
+        """Returns the snapshot that holds everything as it is, or None."""
+        ...
+
+
+@dataclass(slots=True)
+class Task:
+    """One run of a task."""
+
+    name: str
+    id: str
+    before: SnapshotInfo
+    """What was there when it began."""
+    after: SnapshotInfo | None = None
+    """What was there when it ended, well or not."""
+    rolled_back: Restored | None = None
+    """How the way back went, if there was one."""
+
+
+class Tasks:
+    """Makes tasks: as a context, plain or asynchronous, or around a function."""
+
+    def __init__(
+        self,
+        place: Undoable,
+        name: str,
+        *,
+        ids: IdMaker,
+        rollback_on_failure: bool = False,
+        actor: str | None = None,
+    ) -> None:
+        self._place, self._name, self._ids = place, name[:MAX_LABEL_CHARS], ids
+        self._rolls_back, self._actor = rollback_on_failure, actor
+        # One object may be entered by several threads and coroutines at once, and within itself.
+        self._running: ContextVar[tuple[Task, ...]] = ContextVar("running", default=())
+
+    def __enter__(self) -> Task:
+        task = self._begin()
+        self._running.set((*self._running.get(), task))
+        return task
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        *outer, task = self._running.get()
+        self._running.set(tuple(outer))
+        self._end(task, kind, error)
+
+    async def __aenter__(self) -> Task:
+        task = await _in_thread(self._begin)
+        self._running.set((*self._running.get(), task))
+        return task
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        *outer, task = self._running.get()
+        self._running.set(tuple(outer))
+        await _in_thread(self._end, task, kind, error)
+
+    def __call__(self, function: F) -> F:
+        """Makes every call of a function a task of its own."""
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise TypeError("a generator has not run when it is returned: use `with` inside it")
+        if inspect.iscoroutinefunction(function):
+
+            @functools.wraps(function)
+            async def run_async(*args: Any, **kwargs: Any) -> Any:
+                async with self:
+                    return await function(*args, **kwargs)
+
+            return cast("F", run_async)
+
+        @functools.wraps(function)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return function(*args, **kwargs)
+
+        return cast("F", run)
+
+    def _begin(self) -> Task:
+        task_id = self._ids.task()
+        before = self._place.find_held() or self._place.snapshot(
+            f"before {self._name}"[:MAX_LABEL_CHARS],
+            reason="before a task",
+            actor=self._actor,
+            task_id=task_id,
+        )
+        return Task(self._name, task_id, before)
+
+    def _end(
+        self, task: Task, kind: type[BaseException] | None, error: BaseException | None
+    ) -> None:
+        if kind is not None and not issubclass(kind, Exception):
+            # The process is asked to end: what there is stays as it is, and nothing is lost.
+            return
+        reason = "the task was completed" if error is None else f"the task failed: {_told(error)}"
+        task.after = self._place.snapshot(
+            task.name, reason=reason[:MAX_TEXT_CHARS], actor=self._actor, task_id=task.id
+        )
+        if error is not None and self._rolls_back:
+            reason = f"task {task.id} failed"
+            task.rolled_back = self._place.restore(task.before, reason=reason, actor=self._actor)
+
+
+def _told(error: BaseException) -> str:
+    """Returns an exception as text that any row can hold; it may be an attacker's to word."""
+    try:
+        text = repr(error)
+    except Exception:  # noqa: BLE001 - whatever it is, the task goes on to its end
+        text = type(error).__name__
+    return "".join(c if c.isprintable() else "�" for c in text[:MAX_TEXT_CHARS])
+
+
+async def _in_thread(function: Callable[..., T], *arguments: Any) -> T:
+    import asyncio  # noqa: PLC0415 - 30 ms that only asynchronous programs pay, which did so before
+
+    return await asyncio.to_thread(function, *arguments)

@@ -1,0 +1,92 @@
+"""States of sessions that are kept in memory: nobody sees what somebody else did to his copy."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+import holdfast
+from holdfast.engine.caches import ByteCache
+from holdfast.engine.sessions.state import KnownState
+
+LONG = {f"text{number:03d}": "some words " * 20 for number in range(50)}
+"""Long enough to be a map of its own."""
+
+
+@pytest.fixture
+def agent(tmp_path) -> Iterator[holdfast.Namespace]:
+    with holdfast.open(tmp_path / "vault") as vault:
+        yield vault.namespace("agent")
+
+
+def test_a_state_in_memory_is_what_its_text_says():
+    parts = {"b": b'{"deep":[1]}', "a": b"12345678901234567890123", "c": b"null", "d": b'"text"'}
+    known = KnownState().with_changes(parts)
+    assert known.to_state() == {
+        "a": 12345678901234567890123,
+        "b": {"deep": [1]},
+        "c": None,
+        "d": "text",
+    }
+    assert list(known.to_state()) == list(known.parts) == ["a", "b", "c", "d"]
+
+
+def test_changes_make_another_state_and_leave_the_old_one():
+    old = KnownState().with_changes({"a": b"[1]", "b": b"2", "c": b"[3]"})
+    new = old.with_changes({"a": b"1", "b": b"[2]", "_": b"0"})
+    assert old.to_state() == {"a": [1], "b": 2, "c": [3]}
+    assert list(new.to_state().items()) == [("_", 0), ("a", 1), ("b", [2]), ("c", [3])]
+
+
+def test_whoever_changes_the_state_that_he_got_changes_nothing_else(agent: holdfast.Namespace):
+    session = agent.sessions.create("x", initial_state={**LONG, "list": [{"deep": []}]})
+    session.state["list"][0]["deep"].append("mine")
+    session.state["text000"] = "mine"
+    made = agent.sessions.update_state(session.id, {"more": {"deep": []}})
+    made.state["list"].append("mine")
+    made.state["more"]["deep"].append("mine")
+    del made.state["text001"]
+    expected = {**LONG, "list": [{"deep": []}], "more": {"deep": []}}
+    assert agent.sessions.get_state(session.id).state == expected
+    assert agent.sessions.rollback(session.id, 0).state == {**LONG, "list": [{"deep": []}]}
+
+
+def test_the_given_state_may_change_after_it_was_stored(agent: holdfast.Namespace):
+    given = {**LONG, "list": ["stored"]}
+    session = agent.sessions.create("x", initial_state=given)
+    given["list"].append("too late")
+    changes = {"other": {"key": "stored"}}
+    agent.sessions.update_state(session.id, changes)
+    changes["other"]["key"] = "too late"
+    state = agent.sessions.get_state(session.id).state
+    assert state["list"] == ["stored"]
+    assert state["other"] == {"key": "stored"}
+
+
+def test_memory_gives_the_answer_of_the_disk(tmp_path):
+    with holdfast.open(tmp_path / "vault") as vault:
+        sessions = vault.namespace("agent").sessions
+        session = sessions.create("x", initial_state=LONG)
+        for number in range(20):
+            changes = {f"text{number:03d}": number, f"new{number}": [number, "x" * number * 300]}
+            sessions.update_state(session.id, changes)
+        sessions.replace_state(session.id, {**LONG, "long": ["y" * 9000]})
+        seen = [version.state for version in sessions.history(session.id, limit=None)]
+    with holdfast.open(tmp_path / "vault") as vault:
+        sessions = vault.namespace("agent").sessions
+        read = [version.state for version in sessions.history(session.id, limit=None)]
+        shrunk = sessions.update_state(session.id, {"long": None}).state
+    assert read == seen
+    assert [list(state) for state in read if state] == [list(state) for state in seen if state]
+    assert shrunk == {**LONG, "long": None}
+
+
+def test_a_state_larger_than_the_memory_for_them_is_read_from_the_disk(
+    agent: holdfast.Namespace,
+):
+    handle = agent.sessions._handle
+    small = replace(handle, context=replace(handle.context, states=ByteCache(1000)))
+    sessions = type(agent.sessions)(small)
+    session = sessions.create("x", initial_state=LONG)
+    sessions.update_state(session.id, {"text000": "new"})
+    assert sessions.get_state(session.id).state == {**LONG, "text000": "new"}

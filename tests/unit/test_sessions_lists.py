@@ -1,0 +1,292 @@
+"""Which sessions and turns are listed, page by page, and when a session's time is over."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holdfast
+from holdfast.engine.namespace import Namespace
+from holdfast.engine.sessions.door import Sessions
+from holdfast.engine.sessions.lifecycle import MAX_TTL_SECONDS
+from holdfast.errors import InvalidName, InvalidValue, SessionExists, SessionNotFound, TurnNotFound
+
+START = datetime(2030, 1, 1, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+
+
+class Clock:
+    """Stands still until it is told otherwise."""
+
+    def __init__(self) -> None:
+        self.now = START
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def wait(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def agent(tmp_path: Path, clock: Clock) -> Iterator[Namespace]:
+    with holdfast.open(tmp_path, clock=clock) as vault:
+        yield vault.namespace("agent")
+
+
+@pytest.fixture
+def sessions(agent: Namespace) -> Sessions:
+    return agent.sessions
+
+
+def names(found: list[Any]) -> list[str]:
+    return [each.id for each in found]
+
+
+# Lists of sessions
+
+
+def test_sessions_are_listed_newest_first_page_by_page(sessions: Sessions, clock: Clock) -> None:
+    made = list[str]()
+    for number in range(25):
+        clock.wait(number % 3)  # Some are of the same instant.
+        made.append(sessions.create("agent").id)
+    by_id = {session.id: session for session in sessions.list(limit=None)}
+    wanted = sorted(made, key=lambda name: (by_id[name].created_at, name), reverse=True)
+    assert names(sessions.list()) == wanted[:20]
+    assert names(sessions.list(limit=0)) == []
+    for limit in (1, 7, 25):
+        found, last = list[str](), None
+        while page := names(sessions.list(limit=limit, starting_after=last)):
+            found += page
+            last = page[-1]
+        assert found == wanted
+
+
+def test_more_sessions_than_a_page_of_rows_are_filtered_one_by_one(sessions: Sessions) -> None:
+    for number in range(130):
+        sessions.create("agent", metadata={"number": number, "is_even": number % 2 == 0})
+    assert len(sessions.list(metadata={"is_even": True}, limit=None)) == 65
+    [found] = sessions.list(metadata={"number": 3, "is_even": False})
+    assert found.metadata["number"] == 3
+    assert sessions.list(metadata={"number": 3, "is_even": True}) == []
+    assert sessions.list(metadata={"other": None}) == []
+    assert len(sessions.list(metadata={}, limit=None)) == 130
+
+
+def test_sessions_are_filtered_by_agent_user_and_time(sessions: Sessions, clock: Clock) -> None:
+    times = list[datetime]()
+    for number in range(6):
+        times.append(clock.now)
+        user_id = "ada" if number < 4 else None
+        sessions.create("ab"[number % 2], session_id=str(number), user_id=user_id)
+        clock.wait(1)
+    assert names(sessions.list(agent_id="a")) == ["4", "2", "0"]
+    assert names(sessions.list(user_id="ada")) == ["3", "2", "1", "0"]
+    assert names(sessions.list(agent_id="b", user_id="ada")) == ["3", "1"]
+    assert names(sessions.list(agent_id="c")) == []
+    assert names(sessions.list(created_after=times[4])) == ["5", "4"]
+    assert names(sessions.list(created_before=times[2])) == ["1", "0"]
+    assert names(sessions.list(created_after=times[1], created_before=times[3])) == ["2", "1"]
+    assert names(sessions.list(created_before=times[2], starting_after="5")) == ["1", "0"]
+    assert names(sessions.list(created_before=times[4], starting_after="2")) == ["1", "0"]
+
+
+def test_a_list_goes_on_where_a_session_was_that_is_gone(sessions: Sessions, clock: Clock) -> None:
+    for number in range(4):
+        sessions.create("agent", session_id=str(number))
+        clock.wait(1)
+    sessions.delete("2")
+    assert names(sessions.list()) == ["3", "1", "0"]
+    assert names(sessions.list(starting_after="2")) == ["1", "0"]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"limit": -1},
+        {"starting_after": "none"},
+        {"created_after": START.replace(tzinfo=None)},
+        {"created_before": START.replace(tzinfo=None)},
+    ],
+)
+def test_a_list_that_cannot_be_is_refused(sessions: Sessions, asked: dict[str, Any]) -> None:
+    sessions.create("agent")
+    with pytest.raises((InvalidValue, SessionNotFound)):
+        sessions.list(**asked)
+
+
+def test_a_limit_beyond_all_numbers_is_refused_or_means_all(sessions: Sessions) -> None:
+    name = sessions.create("agent").id
+    for act in (sessions.list, lambda **o: sessions.history(name, **o)):
+        try:
+            assert len(act(limit=2**70)) == 1
+        except InvalidValue:
+            continue
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"agent_id": ""},
+        {"agent_id": 5},
+        {"agent_id": None},
+        {"agent_id": "a", "session_id": 5},
+        {"agent_id": "a", "user_id": 5},
+        {"agent_id": "a", "metadata": []},
+        {"agent_id": "a", "ttl_seconds": "5"},
+        {"agent_id": "a", "ttl_seconds": 0.5},
+        {"agent_id": "a", "ttl_seconds": True},
+        {"agent_id": "a", "ttl_seconds": 0},
+        {"agent_id": "a", "ttl_seconds": -1},
+        {"agent_id": "a", "ttl_seconds": MAX_TTL_SECONDS + 1},
+    ],
+)
+def test_a_session_that_cannot_be_is_refused(sessions: Sessions, given: dict[str, Any]) -> None:
+    with pytest.raises((InvalidName, InvalidValue)):
+        sessions.create(**given)
+    assert sessions.list() == []
+
+
+# Lists of turns
+
+
+def test_turns_are_listed_in_either_direction_page_by_page(sessions: Sessions) -> None:
+    sessions.create("agent", session_id="s")
+    for number in range(1, 131):
+        sessions.add_turn(
+            "s", str(number), "o", state_after={"v": number} if number == 50 else None
+        )
+        if number == 60:
+            # From here on there are two branches.
+            sessions.rollback("s", 1, conversation=True)
+    # 1 to 50, and what was said after the way back.
+    spoken = [str(number) for number in (*range(1, 51), *range(61, 131))]
+    for order, wanted in (("asc", spoken), ("desc", spoken[::-1])):
+        for limit in (1, 33, 120, 500):
+            found, last = list[str](), None
+            while page := sessions.list_turns("s", order=order, limit=limit, starting_after=last):
+                found += [turn.input["content"] for turn in page]
+                last = page[-1].id
+            assert found == wanted
+    everything = sessions.list_turns("s", limit=None, order="asc")
+    assert [turn.number for turn in everything] == list(range(1, 121))
+    assert len(sessions.list_turns("s")) == 20
+    assert sessions.list_turns("s", limit=0) == []
+
+
+def test_a_turn_of_another_session_is_not_found_here(sessions: Sessions) -> None:
+    for name in ("s", "t"):
+        sessions.create("agent", session_id=name)
+    turn = sessions.add_turn("s", "i", "o")
+    sessions.add_turn("t", "i", "o")
+    for name in (turn.id + "x", "", "turn_none"):
+        with pytest.raises(TurnNotFound):
+            sessions.get_turn("s", name)
+    with pytest.raises(TurnNotFound):
+        sessions.get_turn("t", turn.id)
+    with pytest.raises(TurnNotFound):
+        sessions.list_turns("t", starting_after=turn.id)
+    for wrong in ("up", "", "DESC", None):
+        with pytest.raises(InvalidValue):
+            sessions.list_turns("s", order=wrong)  # pyright: ignore[reportArgumentType] - as a user may
+
+
+def test_the_turns_of_another_tenant_are_not_found(tmp_path: Path) -> None:
+    with holdfast.open(tmp_path) as vault:
+        mine = vault.namespace("agent").sessions
+        theirs = vault.tenant("other").namespace("agent").sessions
+        for sessions in (mine, theirs):
+            sessions.create("agent", session_id="s")
+            sessions.add_turn("s", "i", "o")
+        [turn] = theirs.list_turns("s")
+        with pytest.raises(TurnNotFound):
+            mine.get_turn("s", turn.id)
+        with pytest.raises(SessionNotFound):
+            vault.tenant("third").namespace("agent").sessions.get("s")
+
+
+# Time
+
+
+def test_a_session_is_there_until_its_time_is_over(sessions: Sessions, clock: Clock) -> None:
+    made = sessions.create("agent", session_id="s", ttl_seconds=60)
+    sessions.create("agent", session_id="stays")
+    assert made.expires_at == START + 60 * SECOND
+    clock.wait(59.999999)
+    assert sessions.get("s").id == "s"
+    sessions.update_state("s", {"a": 1})
+    clock.wait(0.000001)
+    with pytest.raises(SessionNotFound):
+        sessions.get("s")
+    acts = [
+        lambda: sessions.update_state("s", {}),
+        lambda: sessions.rollback("s", 0),
+        lambda: sessions.fork("s"),
+        lambda: sessions.add_turn("s", "i", "o"),
+        lambda: sessions.update("s", ttl_seconds=5),
+        lambda: sessions.history("s"),
+        lambda: sessions.list_turns("s"),
+    ]
+    for act in acts:
+        with pytest.raises(SessionNotFound):
+            act()
+    assert names(sessions.list()) == ["stays"]
+
+
+def test_a_term_is_fixed_until_a_new_one_is_given(sessions: Sessions, clock: Clock) -> None:
+    sessions.create("agent", session_id="s", ttl_seconds=60)
+    clock.wait(30)
+    for _ in range(3):
+        sessions.add_turn("s", "i", "o", state_after={"at": str(clock.now)})
+    assert sessions.update("s", metadata={"m": 1}).expires_at == START + 60 * SECOND
+    renewed = sessions.update("s", ttl_seconds=MAX_TTL_SECONDS)
+    assert renewed.expires_at == clock.now + timedelta(days=30)
+    assert sessions.get("s").version == 1, "a term is no state"
+
+
+def test_a_fork_has_a_term_of_its_own(sessions: Sessions, clock: Clock) -> None:
+    sessions.create("agent", session_id="s", ttl_seconds=60)
+    clock.wait(50)
+    same = sessions.fork("s")
+    own = sessions.fork("s", ttl_seconds=5)
+    assert same.expires_at == clock.now + 60 * SECOND
+    assert own.expires_at == clock.now + 5 * SECOND
+    assert sessions.create("agent").expires_at is None
+    clock.wait(20)
+    assert sessions.get(same.id).metadata["forked_from"] == "s"
+    with pytest.raises(SessionNotFound):
+        sessions.get("s")
+
+
+def test_what_is_past_its_time_does_not_come_back_by_a_restore(
+    agent: Namespace, clock: Clock
+) -> None:
+    agent.sessions.create("agent", session_id="s", ttl_seconds=60)
+    snapshot = agent.snapshot()
+    agent.sessions.update_state("s", {"v": 1})
+    clock.wait(61)
+    agent.restore(snapshot)
+    with pytest.raises(SessionNotFound):
+        agent.sessions.get("s")
+    assert agent.sessions.list() == []
+
+
+def test_an_id_of_ones_own_is_used_once(sessions: Sessions, clock: Clock) -> None:
+    """A snapshot may hold the session that had it, and a restore bring that one back."""
+    sessions.create("agent", session_id="expired", ttl_seconds=60)
+    sessions.create("agent", session_id="deleted")
+    sessions.delete("deleted")
+    clock.wait(61)
+    for name in ("expired", "deleted"):
+        with pytest.raises(SessionNotFound):
+            sessions.get(name)
+        with pytest.raises(SessionExists):
+            sessions.create("other", session_id=name)
