@@ -27,8 +27,9 @@ import re
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 from importlib import resources
 from pathlib import Path
 
@@ -45,12 +46,16 @@ from holdfast.engine.collect import Collected
 from holdfast.engine.diff import Change, Changes
 from holdfast.engine.editing import Files
 from holdfast.engine.files import FileInfo
+from holdfast.engine.memory import Memories
 from holdfast.engine.merge import MergeResult
 from holdfast.engine.restore import Restored
+from holdfast.engine.sessions.reader import SessionsReader
 from holdfast.engine.storeplane import Store
+from holdfast.engine.traces import Traces
 from holdfast.engine.verify import Fault, Verified
 from holdfast.errors import HoldfastError
 from holdfast.model import Size
+from holdfast.store import Reader, interpreted
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -151,7 +156,8 @@ def test_every_example_with_a_database_runs(
 def test_there_are_examples_to_run() -> None:
     pages = {name_of(page) for page in WITH_CODE}
     assert {"README.md", "docs/format.md", "docs/reference/embedded.md"} <= pages
-    assert len([page for page in WITH_CODE if page.parent.name == "howto"]) >= 6
+    assert {"docs/reference/store.md", "docs/howto/keep-state.md"} <= pages
+    assert len([page for page in WITH_CODE if page.parent.name == "howto"]) >= 7
 
 
 # Recordings of a terminal.
@@ -339,14 +345,14 @@ EMBEDDED = DOCS / "reference" / "embedded.md"
 CLASSES: dict[str, tuple[type, set[str]]] = {
     # A class, and the public names that instances have besides.
     "Holdfast": (holdfast.Holdfast, set()),
-    "TenantVault": (holdfast.TenantVault, set()),
-    "Namespace": (holdfast.Namespace, {"files", "store"}),
+    "TenantVault": (holdfast.TenantVault, {"traces"}),
+    "Namespace": (holdfast.Namespace, {"files", "memory", "sessions", "store", "traces"}),
     "Workspace": (holdfast.Workspace, {"namespace"}),
     "Status": (holdfast.Status, set()),
     "Coverage": (holdfast.Coverage, set()),
     "Omission": (holdfast.Omission, set()),
     "Attachment": (holdfast.Attachment, set()),
-    "Moment": (holdfast.Moment, {"snapshot", "files", "store"}),
+    "Moment": (holdfast.Moment, {"snapshot", "files", "store", "sessions"}),
     "Files": (Files, set()),
     "Store": (Store, set()),
     "SnapshotInfo": (holdfast.SnapshotInfo, set()),
@@ -360,6 +366,17 @@ CLASSES: dict[str, tuple[type, set[str]]] = {
     "Verified": (Verified, set()),
     "Fault": (Fault, set()),
     "Collected": (Collected, set()),
+    "Memories": (Memories, set()),
+    "Memory": (holdfast.Memory, set()),
+    "FoundMemory": (holdfast.FoundMemory, set()),
+    "Embedder": (holdfast.Embedder, set()),
+    "Traces": (Traces, set()),
+    "TraceInfo": (holdfast.TraceInfo, set()),
+    "AuditReport": (holdfast.AuditReport, set()),
+    "AuditProblem": (holdfast.AuditProblem, set()),
+    "Health": (holdfast.Health, set()),
+    "Loop": (holdfast.Loop, set()),
+    "Thresholds": (holdfast.Thresholds, set()),
     "Policy": (holdfast.Policy, set()),
     "Limits": (holdfast.Limits, set()),
 }
@@ -375,7 +392,8 @@ def test_the_reference_names_every_public_method(title: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "title", ["Holdfast", "TenantVault", "Namespace", "Workspace", "Files", "Store"]
+    "title",
+    ["Holdfast", "TenantVault", "Namespace", "Workspace", "Files", "Store", "Memories", "Traces"],
 )
 def test_the_reference_names_every_argument(title: str) -> None:
     kind, _ = CLASSES[title]
@@ -386,6 +404,99 @@ def test_the_reference_names_every_argument(title: str) -> None:
             names = [each for each in inspect.signature(member).parameters if each != "self"]
             missing += [f"{name}({each})" for each in names if not re.search(rf"\b{each}\b", row)]
     assert missing == []
+
+
+SESSIONS = DOCS / "reference" / "sessions.md"
+
+DOORS: dict[str, type] = {"Sessions": holdfast.Sessions, "SessionsReader": SessionsReader}
+
+VALUES: dict[str, type] = {
+    kind.__name__: kind
+    for kind in (
+        holdfast.SessionInfo,
+        holdfast.SessionContext,
+        holdfast.State,
+        holdfast.Version,
+        holdfast.Turn,
+        holdfast.StateDiff,
+        holdfast.Lineage,
+        holdfast.Task,
+    )
+}
+
+
+@pytest.mark.parametrize("title", DOORS)
+def test_the_reference_names_every_method_and_argument_of_sessions(title: str) -> None:
+    rows = rows_of(section_of(SESSIONS, title))
+    assert set(rows) == public_names(DOORS[title])
+    missing: list[str] = []
+    for name, row in rows.items():
+        shown = set(re.findall(r"\w+", row.split("|")[1]))
+        names = names_of_arguments(inspect.getattr_static(DOORS[title], name))
+        missing += [f"{name}({each})" for each in names if each not in shown]
+    assert missing == []
+
+
+@pytest.mark.parametrize("title", VALUES)
+def test_the_reference_names_every_field_of_what_sessions_return(title: str) -> None:
+    first = re.findall(r"^\| (`[^|]*) \|", section_of(SESSIONS, title), re.MULTILINE)
+    named = {name for cell in first for name in re.findall(r"`(\w+)`", cell)}
+    assert named == public_names(VALUES[title])
+
+
+def test_the_reference_names_every_kind_of_version_and_the_arguments_of_a_task() -> None:
+    kinds = section_of(SESSIONS, "Version")
+    assert [kind for kind in holdfast.VersionKind if f"`{kind}`" not in kinds] == []
+    row = rows_of(section_of(SESSIONS, "Tasks"))["task"]
+    missing = [name for name in names_of_arguments(holdfast.Namespace.task) if name not in row]
+    assert missing == []
+
+
+IN_PROCESS = DOCS / "reference" / "store.md"
+
+STORES: dict[str, tuple[type, type, Callable[..., object] | None]] = {
+    # A class; one with the same methods in Python, as compiled ones do not tell their arguments;
+    # and what users make it with.
+    "Store": (holdfast.Store, interpreted.Core, holdfast.Store.__init__),
+    "Snapshot": (holdfast.Snapshot, interpreted.Snapshot, None),
+    "Reader": (Reader, interpreted.Reader, None),
+    "DurableStore": (holdfast.DurableStore, interpreted.Core, holdfast.Store.open),
+}
+
+
+def names_of_arguments(function: Callable[..., object] | None) -> list[str]:
+    if not inspect.isfunction(function):
+        return []
+    return [name for name in inspect.signature(function).parameters if name != "self"]
+
+
+@pytest.mark.parametrize("title", STORES)
+def test_the_reference_names_every_public_method_of_the_in_process_store(title: str) -> None:
+    kind, _, maker = STORES[title]
+    wanted = public_names(kind)
+    if title == "DurableStore":  # What it does as any other store does is in that section.
+        wanted &= set(vars(kind))
+    named = set(rows_of(section_of(IN_PROCESS, title)))
+    assert named == wanted | set(names_of_arguments(maker))
+
+
+@pytest.mark.parametrize("title", STORES)
+def test_the_reference_names_every_argument_of_the_in_process_store(title: str) -> None:
+    kind, twin, _ = STORES[title]
+    missing: list[str] = []
+    for name, row in rows_of(section_of(IN_PROCESS, title)).items():
+        names = names_of_arguments(getattr(kind, name, None))
+        names = names or names_of_arguments(getattr(twin, name, None))
+        shown = set(re.findall(r"\w+", row.split("|")[1]))
+        missing += [f"{name}({each})" for each in names if each not in shown]
+    assert missing == []
+
+
+@pytest.mark.parametrize("name", ["dumps", "loads"])
+def test_the_reference_names_the_functions_of_the_codec(name: str) -> None:
+    row = rows_of(section_of(IN_PROCESS, "Values"))[name]
+    (argument,) = inspect.signature(getattr(holdfast, name)).parameters
+    assert f"`{name}({argument})`" in row
 
 
 def test_the_reference_names_every_exported_name() -> None:
@@ -401,8 +512,8 @@ def test_the_reference_names_every_argument_of_open() -> None:
     assert set(rows_of(section)) == set(names)
 
 
-@pytest.mark.parametrize("kind", [holdfast.Kind, holdfast.Plane])
-def test_the_reference_names_every_choice(kind: type[holdfast.Kind | holdfast.Plane]) -> None:
+@pytest.mark.parametrize("kind", [holdfast.Kind, holdfast.Level, holdfast.Plane])
+def test_the_reference_names_every_choice(kind: type[StrEnum]) -> None:
     assert set(rows_of(section_of(EMBEDDED, kind.__name__))) == set(kind)
 
 
@@ -450,8 +561,9 @@ def catalog_columns() -> Iterator[tuple[str, str]]:
     with contextlib.closing(sqlite3.connect(":memory:")) as connection:
         connection.executescript(schema.read_text("utf-8"))
         tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
-        # The tables whose names begin with sqlite_ are SQLite's own.
-        for (table,) in (row for row in tables.fetchall() if not row[0].startswith("sqlite_")):
+        # Tables whose names begin so are SQLite's own, and those in which FTS5 keeps its index.
+        names = [name for (name,) in tables if not name.startswith(("sqlite_", "memory_"))]
+        for table in names:
             for column in connection.execute(f"PRAGMA table_info({table})"):
                 yield table, column[1]
 
