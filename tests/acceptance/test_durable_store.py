@@ -482,3 +482,14 @@ def test_a_vault_that_others_began_can_be_opened_as_a_store(tmp_path: Path) -> N
     with Store.open(tmp_path, namespace="alice") as store:
         assert content(store) == expected
         assert [each.kind for each in store.history()] == [Kind.SNAPSHOT]
+
+
+@pytest.mark.parametrize("data", ["text", bytearray(b"\x01"), memoryview(b"\x01"), None])
+def test_only_bytes_are_put_and_nothing_else_gets_into_the_log(tmp_path: Path, data: Any) -> None:
+    with Store.open(tmp_path) as store:
+        store.set("n", "k", 1)
+        with pytest.raises(TypeError, match="bytes"):
+            store.put("n", "k", data)
+        store.set("n", "other", 2)
+    with Store.open(tmp_path) as store:
+        assert content(store) == {("n", "k"): 1, ("n", "other"): 2}

@@ -1,6 +1,7 @@
 """Tasks: a snapshot when they end, well or not, and if asked everything as it was before."""
 
 import asyncio
+import contextvars
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -335,3 +336,44 @@ def test_a_change_of_sessions_alone_is_in_the_tasks_way_back(
     sessions = work.namespace.sessions
     fail(work.task("tidy", rollback_on_failure=True), lambda: sessions.update_state("s", {"v": 1}))
     assert work.namespace.sessions.get_state("s").state == {"v": 0}
+
+
+def test_a_task_that_is_cancelled_is_kept_and_rolled_back(agent: Namespace) -> None:
+    began = list[Task]()
+
+    async def work() -> None:
+        async with agent.task("tidy", rollback_on_failure=True) as task:
+            began.append(task)
+            change(agent)
+            await asyncio.sleep(60)
+
+    async def run() -> None:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(work(), 1)
+
+    asyncio.run(run())
+    assert seen(agent) == BEFORE
+    assert began[0].after is not None
+    assert began[0].rolled_back is not None
+
+
+def test_a_task_may_end_in_another_context_than_it_began_in(agent: Namespace) -> None:
+    def work() -> Iterator[None]:
+        with agent.task("tidy", rollback_on_failure=True):
+            change(agent)
+            yield
+            raise Failure
+
+    running = work()
+    contextvars.copy_context().run(next, running)
+    with pytest.raises(Failure):
+        contextvars.copy_context().run(next, running)
+    assert seen(agent) == BEFORE
+
+
+def test_a_generator_is_no_task(agent: Namespace) -> None:
+    def work() -> Iterator[None]:
+        yield
+
+    with pytest.raises(TypeError, match="generator"):
+        agent.task("tidy")(work)

@@ -499,3 +499,26 @@ def test_a_text_that_no_catalog_can_hold_is_refused(sessions: Sessions, bad: str
             act()
     assert sessions.get("s").version == 0
     assert len(sessions.list()) == 1
+
+
+def test_who_did_it_is_text(agent: Namespace, sessions: Sessions) -> None:
+    wrong: Any = 5
+    for use in (
+        lambda: sessions.update("s", metadata={"m": 1}, actor=wrong),
+        lambda: sessions.update_state("s", {"v": 1}, actor=wrong),
+        lambda: sessions.update_state("s", {"v": 1}, reasoning=wrong),
+        lambda: sessions.rollback("s", 0, actor=wrong),
+        lambda: sessions.add_turn("s", "i", "o", actor=wrong),
+    ):
+        with pytest.raises(InvalidValue):
+            use()
+    assert sessions.get("s").version == 0
+    assert agent.traces.list(session_id="s")[0].action == "session.created"
+
+
+def test_nothing_of_what_was_said_is_lost(sessions: Sessions) -> None:
+    odd = {"content": ["a", "b"], "raw": "x"}
+    turn = sessions.add_turn("s", odd, {"type": 5, "content": "hi"})
+    assert turn.input["raw"] == odd
+    assert turn.output["raw"] == {"type": 5, "content": "hi"}
+    assert (turn.output["type"], turn.output["content"]) == ("text", "hi")

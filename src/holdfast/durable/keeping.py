@@ -80,7 +80,7 @@ class Held:
         self.resources = ExitStack()
 
     def let_go(self) -> None:
-        """Closes the log, lets the next opener in, closes the vault."""
+        """Closes the log, then the vault, then lets the next opener in."""
         if self.log is not None:
             self.log.close()
         self.resources.close()
@@ -118,6 +118,10 @@ class KeptStore(Store):
             namespace, key = _text(namespace), _text(key)
         if len(namespace) + len(key) > _SURELY_SHORT:
             to_store_key(namespace, key)
+        if data is not None and type(data) is not bytes:
+            # Found out now: in the log it would be in the way of all that follows.
+            message = f"encoded values are bytes, not {type(data).__name__!r}"
+            raise TypeError(message)
         if data is not None and len(data) > self._most:
             message = f"a value may have {self._most} bytes; this one has {len(data)}"
             raise TooLarge(message)
@@ -156,8 +160,11 @@ class KeptStore(Store):
                 self._waiting.popleft()
 
     def _settle_all(self) -> None:
-        if self._waiting:
-            self._settle(self._waiting[-1])
+        try:
+            last = self._waiting[-1]
+        except IndexError:
+            return
+        self._settle(last)
 
     def _see(self, write: _Write) -> None:
         before = len(self)

@@ -140,7 +140,8 @@ class Log:
             raise self._failure
         upto = self.position
         try:
-            os.fdatasync(self._fd)
+            # macOS has the one that also writes the file's times.
+            getattr(os, "fdatasync", os.fsync)(self._fd)
         except OSError as exc:
             # The kernel may have dropped what it could not write, and says so only once.
             raise self.give_up(to_error(exc)) from exc
@@ -178,7 +179,7 @@ class Log:
     def _reserve(self, end: int) -> None:
         size = -(-end // STEP) * STEP - self._reserved
         # Where there is no room for so much, there may be some for the record itself.
-        with suppress(OSError):
+        with suppress(OSError, AttributeError):  # macOS has no such call.
             os.posix_fallocate(self._fd, self._reserved, size)
         self._reserved += size
 

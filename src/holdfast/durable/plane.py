@@ -78,7 +78,7 @@ def standing_on(transaction: Transaction, handle: Handle, head: Head, content: S
 def flush(handle: Handle, before: Shown, now: Snapshot, log: LogPosition) -> Shown | None:
     """Writes what leads from the content seen before to another one, in one transaction.
 
-    So is written up to where the log is in the catalog by that. Returns None, with nothing
+    The same transaction says up to where the log is in the catalog. Returns None, with nothing
     written, if somebody has changed the head since it was seen.
     """
     context = handle.context

@@ -82,6 +82,8 @@ class DurableStore(KeptStore):
 
     def put(self, namespace: str, key: str, data: bytes) -> None:
         """Puts a value that is already encoded."""
+        if data is None:  # pyright: ignore[reportUnnecessaryComparison] - of untyped callers
+            raise TypeError("encoded values are bytes, not 'NoneType'")
         self._write([self._checked(namespace, key, data)])
 
     def put_many(self, items: Iterable[Change]) -> None:

@@ -13,13 +13,15 @@ namespace is what it was before the task by then, and the failed attempt is on t
 
 import functools
 import inspect
+import threading
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Final, Protocol, TypeVar, cast
 
 from holdfast.engine.advance import MAX_LABEL_CHARS, MAX_TEXT_CHARS
+from holdfast.engine.handle import check_text
 from holdfast.engine.restore import Restored
 from holdfast.engine.snapshots import SnapshotLike
 from holdfast.ids import IdMaker
@@ -54,7 +56,7 @@ class Undoable(Protocol):
         ...
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Task:
     """One run of a task."""
 
@@ -80,34 +82,51 @@ class Tasks:
         rollback_on_failure: bool = False,
         actor: str | None = None,
     ) -> None:
+        check_text("label", name[:MAX_LABEL_CHARS], max_chars=MAX_LABEL_CHARS)
         self._place, self._name, self._ids = place, name[:MAX_LABEL_CHARS], ids
         self._rolls_back, self._actor = rollback_on_failure, actor
-        # One object may be entered by several threads and coroutines at once, and within itself.
-        self._running: ContextVar[tuple[Task, ...]] = ContextVar("running", default=())
+        self._open: list[Task] = []
+        self._guard = threading.Lock()
 
     def __enter__(self) -> Task:
-        task = self._begin()
-        self._running.set((*self._running.get(), task))
-        return task
+        return self._entered(self._begin())
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
-        *outer, task = self._running.get()
-        self._running.set(tuple(outer))
-        self._end(task, kind, error)
+        task = self._left()
+        # Else the process is asked to end: what there is stays as it is, and nothing is lost.
+        if kind is None or issubclass(kind, Exception):
+            self._end(task, error)
 
     async def __aenter__(self) -> Task:
-        task = await _in_thread(self._begin)
-        self._running.set((*self._running.get(), task))
-        return task
+        return self._entered(await _in_thread(self._begin))
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
-        *outer, task = self._running.get()
-        self._running.set(tuple(outer))
-        await _in_thread(self._end, task, kind, error)
+        task = self._left()
+        if kind is None or issubclass(kind, Exception) or _is_cancelled(kind):
+            await _in_thread(self._end, task, error)
+
+    def _entered(self, task: Task) -> Task:
+        with self._guard:
+            self._open.append(task)
+        _running.set((*_running.get(), (self, task)))
+        return task
+
+    def _left(self) -> Task:
+        """Returns the task that ends: of those of this context the last, else the last of all.
+
+        One object may be entered by several threads and coroutines at once, and within itself. A
+        generator may be entered in one context and go on in another.
+        """
+        with self._guard:
+            mine = [task for owner, task in _running.get() if owner is self and task in self._open]
+            task = (mine or self._open)[-1]
+            self._open.remove(task)
+        _running.set(tuple(entry for entry in _running.get() if entry[1] is not task))
+        return task
 
     def __call__(self, function: F) -> F:
         """Makes every call of a function a task of its own."""
@@ -139,12 +158,7 @@ class Tasks:
         )
         return Task(self._name, task_id, before)
 
-    def _end(
-        self, task: Task, kind: type[BaseException] | None, error: BaseException | None
-    ) -> None:
-        if kind is not None and not issubclass(kind, Exception):
-            # The process is asked to end: what there is stays as it is, and nothing is lost.
-            return
+    def _end(self, task: Task, error: BaseException | None) -> None:
         reason = "the task was completed" if error is None else f"the task failed: {_told(error)}"
         task.after = self._place.snapshot(
             task.name, reason=reason[:MAX_TEXT_CHARS], actor=self._actor, task_id=task.id
@@ -152,6 +166,16 @@ class Tasks:
         if error is not None and self._rolls_back:
             reason = f"task {task.id} failed"
             task.rolled_back = self._place.restore(task.before, reason=reason, actor=self._actor)
+
+
+_running: Final[ContextVar[tuple[tuple[Tasks, Task], ...]]] = ContextVar("running", default=())
+"""The tasks that this thread or coroutine is in, outermost first."""
+
+
+def _is_cancelled(kind: type[BaseException]) -> bool:
+    import asyncio  # noqa: PLC0415 - see `_in_thread`
+
+    return issubclass(kind, asyncio.CancelledError)
 
 
 def _told(error: BaseException) -> str:

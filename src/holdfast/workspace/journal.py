@@ -103,7 +103,8 @@ class Journal:
         try:
             os.pwrite(fd, text.encode().ljust(BLOCK_BYTES), 0)
             if durable:
-                os.fdatasync(fd)
+                # macOS has the one that also writes the file's times.
+                getattr(os, "fdatasync", os.fsync)(fd)
         finally:
             os.close(fd)
         if is_new:

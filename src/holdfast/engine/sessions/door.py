@@ -269,7 +269,8 @@ class Sessions:
     ) -> Turn:
         """Adds an exchange to the conversation.
 
-        It makes a version only if `state_after` is given and differs from the state now.
+        It makes a version only if `state_after` is given and differs from the state now, and from
+        `state_before` if that is given.
         """
         row, _ = versioning.add_turn(
             self._handle,

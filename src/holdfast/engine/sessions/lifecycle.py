@@ -153,6 +153,7 @@ def set_metadata(
     actor: str | None,
 ) -> Found:
     """Merges metadata at the top level, and starts a new term; makes no version."""
+    check_texts(actor=actor)
     more = msgspec.json.decode(to_object("metadata", metadata))
 
     def compute(draft: Draft, session: SessionRow, version: VersionRow) -> Found:

@@ -148,13 +148,14 @@ def to_message(kind: str, given: object) -> msgspec.Raw:
     elif isinstance(given, dict):
         message = dict(cast("dict[str, object]", given))
     else:
-        message = {"raw": given}
-    if not isinstance(message.get("type"), str):
-        message["type"] = "text"
+        message = {}
     if not isinstance(message.get("content"), str):
-        raw = message.get("raw", cast("object", given))
-        message["content"] = to_json(raw, place=kind).decode()
-        message["raw"] = raw
+        message["content"] = to_json(cast("object", given), place=kind).decode()
+        message["raw"] = cast("object", given)
+    if not isinstance(message.get("type"), str):
+        if "type" in message:
+            message["raw"] = cast("object", given)
+        message["type"] = "text"
     return msgspec.Raw(to_json(message, place=kind))
 
 

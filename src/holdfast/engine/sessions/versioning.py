@@ -6,7 +6,7 @@ from holdfast.catalog.port import Transaction
 from holdfast.engine.handle import Handle, check_text
 from holdfast.engine.sessions import state as states
 from holdfast.engine.sessions.finding import Found
-from holdfast.engine.sessions.lifecycle import MAX_TEXT_CHARS, get, read
+from holdfast.engine.sessions.lifecycle import check_texts, get, read
 from holdfast.engine.sessions.patching import Patch, make_patch, to_text
 from holdfast.engine.sessions.state import StoredState, canonical, to_parts
 from holdfast.engine.sessions.turns import TurnData, append, to_message, to_object
@@ -191,5 +191,8 @@ def to_version(handle: Handle, row: VersionRow, *, include_state: bool) -> Versi
 
 
 def _check_texts(reasoning: str | None, actor: str | None) -> None:
+    check_texts(actor=actor)
+    if reasoning is not None and not isinstance(reasoning, str):  # pyright: ignore[reportUnnecessaryIsInstance] - of untyped callers
+        message = f"reasoning is text, not {type(reasoning).__name__!r}"
+        raise InvalidValue(message)
     check_text("reasoning", reasoning, max_chars=65_536)
-    check_text("actor", actor, max_chars=MAX_TEXT_CHARS)
