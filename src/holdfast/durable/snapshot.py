@@ -25,8 +25,6 @@ class RememberedSnapshot(StoreSnapshot):
         known = {each.name: getattr(snapshot, each.name) for each in fields(SnapshotInfo)}
         return cls(**known, _handle=handle, memory=memory)
 
-    __hash__ = StoreSnapshot.__hash__
-
     @property
     def size_bytes(self) -> int:
         """How much the values take as msgpack."""

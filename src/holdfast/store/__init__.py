@@ -15,10 +15,10 @@ import os
 from typing import Any, Literal, NoReturn
 
 import holdfast
-from holdfast.store.codec import decode, loads
+from holdfast.store.codec import loads
 from holdfast.store.core import Core, Reader, Snapshot, encode, view
 
-__all__ = ["Reader", "Snapshot", "Store", "decode", "dumps", "encode", "loads"]
+__all__ = ["Reader", "Snapshot", "Store", "dumps", "encode", "loads"]
 
 
 def dumps(obj: Any) -> bytes:

@@ -17,7 +17,7 @@ from holdfast.engine.limits import MOST, check_limit
 from holdfast.engine.recall import relevant, seen_by
 from holdfast.engine.sessions import lifecycle, versioning
 from holdfast.engine.sessions import state as states
-from holdfast.engine.sessions.finding import Found
+from holdfast.engine.sessions.finding import Found, get_version
 from holdfast.engine.sessions.lifecycle import to_info
 from holdfast.engine.sessions.turns import TurnData, find_visible, page, to_turn
 from holdfast.engine.sessions.writing import to_state
@@ -98,7 +98,7 @@ class Sessions:
             created_before=created_before,
             starting_after=starting_after,
         )
-        return [self._info(session) for session in islice(found, limit)]
+        return self._infos(list(islice(found, limit)))
 
     def update(
         self,
@@ -157,7 +157,7 @@ class Sessions:
             return to_state(self._handle, session, newest)
         found = lifecycle.read(
             self._handle,
-            lambda transaction, _: versioning.get_version(transaction, session, version),
+            lambda transaction, _: get_version(transaction, session, version),
         )
         if found is None:
             raise VersionNotFound(session_id, version)
@@ -364,10 +364,15 @@ class Sessions:
         )
 
     def _info(self, found: Found) -> SessionInfo:
-        session = found[0]
+        return self._infos([found])[0]
+
+    def _infos(self, found: builtins.list[Found]) -> builtins.list[SessionInfo]:
         with self._handle.context.catalog.read() as transaction:
-            count = transaction.count_memories(session.namespace_id, session.id)
-        return to_info(self._handle, found, memory_count=count)
+            counts = [transaction.count_memories(s.namespace_id, s.id) for s, _ in found]
+        return [
+            to_info(self._handle, each, memory_count=count)
+            for each, count in zip(found, counts, strict=True)
+        ]
 
     def _update(
         self,

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from holdfast.catalog.port import Transaction
 from holdfast.engine.handle import Handle
-from holdfast.errors import SessionNotFound
+from holdfast.errors import InvalidValue, SessionNotFound, VersionNotFound
 from holdfast.model_sessions import SessionRow, VersionRow
 
 Found = tuple[SessionRow, VersionRow]
@@ -30,4 +30,20 @@ def get_row(transaction: Transaction, handle: Handle, session_id: str, *, now: d
     found = find_row(transaction, handle, session_id, now=now)
     if found is None:
         raise SessionNotFound(session_id)
+    return found
+
+
+def get_version(transaction: Transaction, session: SessionRow, wanted: int) -> VersionRow:
+    """Returns a version by its number; a negative one counts from the newest.
+
+    Raises `VersionNotFound`.
+    """
+    if isinstance(wanted, bool) or not isinstance(wanted, int):  # pyright: ignore[reportUnnecessaryIsInstance] - of untyped callers
+        raise InvalidValue("a version is a number")
+    number = wanted if wanted >= 0 else session.version + wanted
+    found = None
+    if 0 <= number <= session.version:
+        found = transaction.find_version(session.namespace_id, session.id, number)
+    if found is None:
+        raise VersionNotFound(session.id, wanted)
     return found

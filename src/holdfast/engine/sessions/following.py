@@ -12,6 +12,7 @@ from datetime import datetime
 from holdfast.catalog.port import Transaction
 from holdfast.catalog.rows import from_us
 from holdfast.engine.handle import Handle
+from holdfast.engine.sessions.finding import Found
 from holdfast.engine.view import View
 from holdfast.entries import Session, decode_entry
 from holdfast.errors import Damaged
@@ -67,15 +68,15 @@ def catch_up(transaction: Transaction, handle: Handle, head: Head, *, now: datet
     transaction.drop_lagging(head.namespace_id)
 
 
-def _add(
-    transaction: Transaction,
+def rows_of(
     namespace_id: NamespaceId,
     session_id: str,
     entry: Session,
     *,
     now: datetime,
-    told: Told,
-) -> None:
+    told: Told | None = None,
+) -> Found:
+    """Returns the rows of a session of which an entry is all that is known."""
     session = SessionRow(
         namespace_id=namespace_id,
         id=session_id,
@@ -89,18 +90,19 @@ def _add(
         branch=entry.branch,
         turns=entry.turns,
     )
-    version = VersionRow(
-        number=0,
-        kind=VersionKind.FORK,
-        state=entry.state,
-        bytes=entry.bytes,
-        branch=entry.branch,
-        turns=entry.turns,
-        created_at=now,
-        reasoning=told.reasoning,
-        actor=told.actor,
-        trace_id=told.trace_id,
-    )
+    return session, _version_of(entry, 0, VersionKind.FORK, now=now, told=told or Told())
+
+
+def _add(
+    transaction: Transaction,
+    namespace_id: NamespaceId,
+    session_id: str,
+    entry: Session,
+    *,
+    now: datetime,
+    told: Told,
+) -> None:
+    session, version = rows_of(namespace_id, session_id, entry, now=now, told=told)
     transaction.add_session(session)
     transaction.add_version(namespace_id, session_id, version)
 
@@ -113,9 +115,21 @@ def _go_on(
     now: datetime,
     told: Told,
 ) -> None:
-    version = VersionRow(
-        number=session.version + 1,
-        kind=VersionKind.RESTORE,
+    number = session.version + 1
+    version = _version_of(entry, number, VersionKind.RESTORE, now=now, told=told)
+    transaction.add_version(session.namespace_id, session.id, version)
+    # All that the entry says: an archive may bring another session under an id of somebody's own
+    # choosing.
+    shown, _ = rows_of(session.namespace_id, session.id, entry, now=now)
+    transaction.set_session(replace(shown, version=number))
+
+
+def _version_of(
+    entry: Session, number: int, kind: VersionKind, *, now: datetime, told: Told
+) -> VersionRow:
+    return VersionRow(
+        number=number,
+        kind=kind,
         state=entry.state,
         bytes=entry.bytes,
         branch=entry.branch,
@@ -124,24 +138,6 @@ def _go_on(
         reasoning=told.reasoning,
         actor=told.actor,
         trace_id=told.trace_id,
-    )
-    transaction.add_version(session.namespace_id, session.id, version)
-    transaction.set_session(
-        replace(
-            session,
-            # An archive may bring another session under an id of somebody's own choosing.
-            agent_id=entry.agent_id,
-            user_id=entry.user_id,
-            created_at=from_us(entry.created_us),
-            metadata=entry.metadata,
-            updated_at=now,
-            expires_at=None if entry.expires_us is None else from_us(entry.expires_us),
-            version=version.number,
-            branch=entry.branch,
-            turns=entry.turns,
-            is_present=True,
-            deleted_at=None,
-        )
     )
 
 

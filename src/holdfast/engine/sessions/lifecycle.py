@@ -10,7 +10,7 @@ import msgspec
 from holdfast.catalog.port import Transaction
 from holdfast.engine.handle import Handle, check_text
 from holdfast.engine.sessions import state as states
-from holdfast.engine.sessions.finding import Found, find_row
+from holdfast.engine.sessions.finding import Found, find_row, get_version
 from holdfast.engine.sessions.following import catch_up
 from holdfast.engine.sessions.state import Parts, StoredState, to_parts
 from holdfast.engine.sessions.turns import to_object
@@ -119,7 +119,7 @@ def fork(
 
     def compute(draft: Draft) -> Found:
         origin, newest = get_locked(draft, session_id)
-        at = newest if version is None else _version(draft, origin, version)
+        at = newest if version is None else get_version(draft.transaction, origin, version)
         known = {"forked_from": origin.id, "forked_version": at.number}
         session = replace(
             origin,
@@ -299,12 +299,6 @@ def to_info(handle: Handle, found: Found, *, memory_count: int = 0) -> SessionIn
         forked_from=session.forked_from,
         forked_version=session.forked_version,
     )
-
-
-def _version(draft: Draft, session: SessionRow, wanted: int) -> VersionRow:
-    from holdfast.engine.sessions.versioning import get_version  # noqa: PLC0415 - it needs us
-
-    return get_version(draft.transaction, session, wanted)
 
 
 def _cursor(handle: Handle, session_id: str) -> tuple[datetime, str]:

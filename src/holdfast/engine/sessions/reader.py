@@ -16,7 +16,7 @@ from holdfast.catalog.rows import from_us, to_us
 from holdfast.engine.handle import Handle, looking_at
 from holdfast.engine.limits import check_limit
 from holdfast.engine.sessions.finding import Found
-from holdfast.engine.sessions.following import session_of
+from holdfast.engine.sessions.following import rows_of, session_of
 from holdfast.engine.sessions.lifecycle import matches, to_info
 from holdfast.engine.sessions.turns import page, to_turn
 from holdfast.engine.sessions.writing import to_state
@@ -24,7 +24,7 @@ from holdfast.engine.view import View
 from holdfast.entries import Session
 from holdfast.errors import SessionNotFound
 from holdfast.model import Plane, SnapshotInfo
-from holdfast.model_sessions import SessionInfo, SessionRow, State, Turn, VersionKind, VersionRow
+from holdfast.model_sessions import SessionInfo, SessionRow, State, Turn, VersionRow
 
 T = TypeVar("T")
 
@@ -55,7 +55,7 @@ class SessionsReader:
                 if next(after, None) is None:
                     raise SessionNotFound(starting_after)
             chosen = (
-                _row(self._snapshot, session_id, entry)
+                self._rows(session_id, entry)
                 for session_id, entry in after
                 if agent_id in (None, entry.agent_id) and user_id in (None, entry.user_id)
             )
@@ -86,7 +86,7 @@ class SessionsReader:
         """Returns turns of the conversation as it was, newest or with `asc` oldest first."""
 
         def ask(transaction: Transaction, view: View) -> builtins.list[Turn]:
-            session, _ = _row(self._snapshot, session_id, self._entry(view, session_id))
+            session, _ = self._rows(session_id, self._entry(view, session_id))
             found = page(
                 transaction,
                 self._handle.tenant_id,
@@ -102,7 +102,7 @@ class SessionsReader:
     def _get(self, session_id: str) -> Found:
         def ask(transaction: Transaction, view: View) -> Found:
             entry = self._entry(view, session_id)
-            return self._found(transaction, *_row(self._snapshot, session_id, entry))
+            return self._found(transaction, *self._rows(session_id, entry))
 
         return self._read(ask)
 
@@ -150,30 +150,7 @@ class SessionsReader:
         )
         return session, version
 
-
-def _row(snapshot: SnapshotInfo, session_id: str, entry: Session) -> Found:
-    """Returns what a snapshot alone says of a session."""
-    created_at = from_us(entry.created_us)
-    session = SessionRow(
-        namespace_id=snapshot.namespace_id,
-        id=session_id,
-        agent_id=entry.agent_id,
-        user_id=entry.user_id,
-        metadata=entry.metadata,
-        created_at=created_at,
-        updated_at=created_at,
-        expires_at=None if entry.expires_us is None else from_us(entry.expires_us),
-        version=0,
-        branch=entry.branch,
-        turns=entry.turns,
-    )
-    version = VersionRow(
-        number=0,
-        kind=VersionKind.FORK,
-        state=entry.state,
-        bytes=entry.bytes,
-        branch=entry.branch,
-        turns=entry.turns,
-        created_at=created_at,
-    )
-    return session, version
+    def _rows(self, session_id: str, entry: Session) -> Found:
+        """Returns what the snapshot alone says of a session."""
+        now = from_us(entry.created_us)
+        return rows_of(self._snapshot.namespace_id, session_id, entry, now=now)

@@ -5,7 +5,7 @@ from typing import Any
 from holdfast.catalog.port import Transaction
 from holdfast.engine.handle import Handle, check_text
 from holdfast.engine.sessions import state as states
-from holdfast.engine.sessions.finding import Found
+from holdfast.engine.sessions.finding import Found, get_version
 from holdfast.engine.sessions.lifecycle import check_texts, get, read
 from holdfast.engine.sessions.patching import Patch, make_patch, to_text
 from holdfast.engine.sessions.state import StoredState, canonical, to_parts
@@ -157,22 +157,6 @@ def compare(handle: Handle, session_id: str, old: int, new: int) -> tuple[Patch,
     one, other = (states.show(handle, row.state) for row in found)
     patch = make_patch(one, other)
     return patch, to_text(one, patch)
-
-
-def get_version(transaction: Transaction, session: SessionRow, wanted: int) -> VersionRow:
-    """Returns a version by its number; a negative one counts from the newest.
-
-    Raises `VersionNotFound`.
-    """
-    if isinstance(wanted, bool) or not isinstance(wanted, int):  # pyright: ignore[reportUnnecessaryIsInstance] - of untyped callers
-        raise InvalidValue("a version is a number")
-    number = wanted if wanted >= 0 else session.version + wanted
-    found = None
-    if 0 <= number <= session.version:
-        found = transaction.find_version(session.namespace_id, session.id, number)
-    if found is None:
-        raise VersionNotFound(session.id, wanted)
-    return found
 
 
 def to_version(handle: Handle, row: VersionRow, *, include_state: bool) -> Version:

@@ -7,45 +7,41 @@
 
 typedef int (*Emit)(void *context, PyObject *key, PyObject *old, PyObject *new);
 
+/* The side that entries are looked up in, and whom to tell of those that differ there. */
 typedef struct {
     Emit emit;
     void *context;
-    Node *other; /* entries that this holds too are not told of again */
+    Node *other;
     unsigned shift;
-    int is_old;
 } Side;
 
-static int emit_side(void *context, PyObject *key, PyObject *value)
+static void **find_there(const Side *side, PyObject *key)
 {
-    Side *side = context;
-    if (side->other != NULL && node_find(side->other, side->shift, hash_of(key), key) != NULL)
-        return 0;
-    return side->is_old ? side->emit(side->context, key, value, NULL)
-                        : side->emit(side->context, key, NULL, value);
+    return node_find(side->other, side->shift, hash_of(key), key);
 }
 
-typedef struct {
-    Emit emit;
-    void *context;
-    Node *new;
-    unsigned shift;
-} Against;
-
-static int emit_against(void *context, PyObject *key, PyObject *value)
+/* Tells of an old entry that is another one on the new side, or none. */
+static int emit_old(void *context, PyObject *key, PyObject *value)
 {
-    Against *against = context;
-    void **found = node_find(against->new, against->shift, hash_of(key), key);
+    Side *side = context;
+    void **found = find_there(side, key);
     if (found != NULL && *found == value)
         return 0;
-    return against->emit(against->context, key, value, found == NULL ? NULL : *found);
+    return side->emit(side->context, key, value, found == NULL ? NULL : *found);
+}
+
+/* Tells of a new entry that is not on the old side: those that are were told of. */
+static int emit_added(void *context, PyObject *key, PyObject *value)
+{
+    Side *side = context;
+    return find_there(side, key) == NULL ? side->emit(side->context, key, NULL, value) : 0;
 }
 
 /* Compares two small or differently shaped subtrees entry by entry. */
 static int compare_entries(Node *old, Node *new, unsigned shift, Emit emit, void *context)
 {
-    Against against = {emit, context, new, shift};
-    Side added = {emit, context, old, shift, 0};
-    return node_each(old, emit_against, &against) < 0 ? -1 : node_each(new, emit_side, &added);
+    Side in_new = {emit, context, new, shift}, in_old = {emit, context, old, shift};
+    return node_each(old, emit_old, &in_new) < 0 ? -1 : node_each(new, emit_added, &in_old);
 }
 
 /* Compares one entry of a map with the subtree that stands in its place in the other map. */
