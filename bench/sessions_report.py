@@ -1,83 +1,15 @@
 """Keeps what `bench_sessions.py` measured, and turns it into tables that can be pasted into a page.
 
-A sample is the seconds of one call, or bytes; medians are taken here. Ratios are the peer's
-median by ours: above 1 we are ahead. Rows in which we are not are said again at the end.
+A sample is the seconds of one call, or bytes. Rows in which we are not ahead are said again at
+the end.
 """
 
-import json
-import statistics
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from collections.abc import Sequence
 
+from samples import Results, Row, load, save, shown, times
 from sessions_contenders import RIVALS
-from store_report import shown, times
 
-
-@dataclass
-class Row:
-    """One thing that was measured: what, on which ground, and the samples of everybody."""
-
-    group: str
-    """The table that it belongs to."""
-    name: str
-    column: str
-    unit: str = "s"
-    samples: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
-
-    def add(self, contender: str, sample: float) -> None:
-        self.samples.setdefault(contender, []).append(sample)
-
-    def median(self, contender: str) -> float | None:
-        found = self.samples.get(contender)
-        return statistics.median(found) if found else None
-
-    def ratio(self, ours: str) -> float | None:
-        mine, peer = self.median(ours), self.median(RIVALS[ours])
-        return peer / mine if mine and peer is not None else None
-
-    def cell(self, ours: str) -> str:
-        mine, peer, ratio = self.median(ours), self.median(RIVALS[ours]), self.ratio(ours)
-        if mine is None:
-            return ""
-        if peer is None or ratio is None:
-            return shown(mine, self.unit)
-        return f"{shown(mine, self.unit)} / {shown(peer, self.unit)}, {times(ratio)}"
-
-
-@dataclass
-class Results:
-    """All rows of a run, in the order of the first sample."""
-
-    rows: dict[tuple[str, str, str], Row] = field(default_factory=dict[tuple[str, str, str], Row])
-
-    def row(self, group: str, name: str, column: str, unit: str = "s") -> Row:
-        return self.rows.setdefault((group, name, column), Row(group, name, column, unit))
-
-    def groups(self) -> dict[str, list[Row]]:
-        found: dict[str, list[Row]] = {}
-        for row in self.rows.values():
-            found.setdefault(row.group, []).append(row)
-        return found
-
-
-def save(path: Path, machine: dict[str, str], results: Results) -> None:
-    raw = {"machine": machine, "rows": [asdict(row) for row in results.rows.values()]}
-    path.write_text(json.dumps(raw, indent=1) + "\n")
-
-
-def load(paths: Iterable[Path]) -> tuple[dict[str, str], Results]:
-    """Reads results of several runs, and pools the samples of the same row."""
-    machine: dict[str, str] = {}
-    results = Results()
-    for path in paths:
-        raw = json.loads(path.read_text())
-        machine |= raw["machine"]
-        for each in raw["rows"]:
-            row = results.row(each["group"], each["name"], each["column"], each["unit"])
-            for contender, samples in each["samples"].items():
-                row.samples.setdefault(contender, []).extend(samples)
-    return machine, results
+__all__ = ["Results", "load", "save", "show"]
 
 
 def show(machine: dict[str, str], results: Results) -> None:
@@ -86,7 +18,9 @@ def show(machine: dict[str, str], results: Results) -> None:
         for ours in RIVALS:
             show_group(group, ours, [row for row in rows if ours in row.samples])
     show_growth(results)
-    is_compared = any(row.ratio(ours) for row in results.rows.values() for ours in RIVALS)
+    is_compared = any(
+        row.ratio(ours, RIVALS[ours]) for row in results.rows.values() for ours in RIVALS
+    )
     if is_compared:
         print()
         for line in behind(results) or ["Ahead in every row."]:
@@ -104,7 +38,20 @@ def show_group(group: str, ours: str, rows: Sequence[Row]) -> None:
     by_place = {(row.name, row.column): row for row in rows}
     for name in dict.fromkeys(row.name for row in rows):
         found = [by_place.get((name, column)) for column in columns]
-        print(f"| {name} |", " | ".join(row.cell(ours) if row else "" for row in found), "|")
+        print(f"| {name} |", " | ".join(cell(row, ours) if row else "" for row in found), "|")
+
+
+def cell(row: Row, ours: str) -> str:
+    mine, peer, ratio = (
+        row.median(ours),
+        row.median(RIVALS[ours]),
+        row.ratio(ours, RIVALS[ours]),
+    )
+    if mine is None:
+        return ""
+    if peer is None or ratio is None:
+        return shown(mine, row.unit)
+    return f"{shown(mine, row.unit)} / {shown(peer, row.unit)}, {times(ratio)}"
 
 
 def show_growth(results: Results) -> None:
@@ -132,8 +79,8 @@ def behind(results: Results) -> list[str]:
     found: list[str] = []
     for ours in RIVALS:
         for row in results.rows.values():
-            ratio = row.ratio(ours)
+            ratio = row.ratio(ours, RIVALS[ours])
             if ratio is not None and ratio < 1:
-                said = row.cell(ours)
+                said = cell(row, ours)
                 found.append(f"Behind: {ours}: {row.group}, {row.name}, {row.column}: {said}")
     return found
