@@ -1,0 +1,160 @@
+"""The world moved, or disagrees: read again, then decide."""
+
+from typing import Final
+
+from holdfast.errors.families import Conflict, shorten
+
+_NAMED: Final = 5
+"""Conflicts that a message names; the error carries them all."""
+
+
+class HeadMoved(Conflict):
+    """Another writer advanced the namespace first."""
+
+    code = "head_moved"
+    hint = "Read the timeline again, look at what changed, and retry on top of it."
+
+    def __init__(self, namespace: str, *, expected: str | None, actual: str | None) -> None:
+        super().__init__(f"{shorten(namespace)} is at {actual}, not at {expected}")
+        self.namespace, self.expected, self.actual = namespace, expected, actual
+
+
+class StateMoved(Conflict):
+    """A session's state has another version than the writer expected; nothing was written."""
+
+    code = "state_moved"
+    hint = "Read the state again, and decide on what it is now."
+
+    def __init__(self, session_id: str, *, expected: int, actual: int) -> None:
+        super().__init__(f"session {shorten(session_id)} is at version {actual}, not {expected}")
+        self.session_id, self.expected, self.actual = session_id, expected, actual
+
+
+class SessionExists(Conflict):
+    """There is a session with this id already."""
+
+    code = "session_exists"
+    hint = "Leave the id out to get a new one, or go on with the session that is there."
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(f"there is a session {shorten(session_id)} already")
+        self.session_id = session_id
+
+
+class EntityExists(Conflict):
+    """The session knows an entity of this type and id already."""
+
+    code = "entity_exists"
+    hint = "Change the one that is there, or give the new one another id."
+
+    def __init__(self, entity_type: str, entity_id: str) -> None:
+        shown = f"{shorten(entity_type)} {shorten(entity_id)}"
+        super().__init__(f"the session knows an entity {shown} already")
+        self.entity_type, self.entity_id = entity_type, entity_id
+
+
+class TaskEnded(Conflict):
+    """The task has ended, and not as this call would have it."""
+
+    code = "task_ended"
+    hint = "Look at the task: it says how it ended; start another one."
+
+    def __init__(self, task_id: str, *, status: str) -> None:
+        super().__init__(f"task {shorten(task_id)} has {status} already")
+        self.task_id, self.status = task_id, status
+
+
+class RequestReused(Conflict):
+    """An Idempotency-Key that came with another request before."""
+
+    code = "idempotency_key_reused"
+    hint = "Use a new Idempotency-Key for every request; repeat one only with the same body."
+
+    def __init__(self) -> None:
+        super().__init__("this Idempotency-Key came with another body before")
+
+
+class RequestRunning(Conflict):
+    """The same request is still being answered."""
+
+    code = "idempotency_in_progress"
+    hint = "Wait a moment, then repeat the request: it gets the same answer."
+
+    def __init__(self) -> None:
+        super().__init__("a request with this Idempotency-Key is still being answered")
+
+
+class ReplyNotKept(Conflict):
+    """A repeated request whose answer is not there to be given again."""
+
+    code = "idempotency_answer_not_kept"
+    hint = "It was done the first time: look at what there is, or undo it and begin anew."
+
+    def __init__(self) -> None:
+        super().__init__("this was done already; its answer holds a secret, or was too large")
+
+
+class MergeConflict(Conflict):
+    """Both sides changed the same thing differently; nothing was applied."""
+
+    code = "merge_conflict"
+    hint = "Resolve the listed keys on one side, or say which side wins with prefer=."
+
+    def __init__(self, conflicts: list[tuple[str, bytes]]) -> None:
+        shown = ", ".join(f"{plane}:{shorten(key)}" for plane, key in conflicts[:_NAMED])
+        more = f" and {len(conflicts) - _NAMED} more" if len(conflicts) > _NAMED else ""
+        super().__init__(f"both sides changed {shown}{more}")
+        self.conflicts = conflicts
+
+
+class NamespaceExists(Conflict):
+    """A namespace of this name is already there."""
+
+    code = "namespace_exists"
+    hint = "Choose another name."
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is already a namespace {shorten(name)}")
+        self.name = name
+
+
+class PathExists(Conflict):
+    """Something stands at the path that was to be made."""
+
+    code = "path_exists"
+    hint = "Delete it first, choose another path, or pass overwrite=True."
+
+    def __init__(self, path: bytes) -> None:
+        super().__init__(f"there is already something at {shorten(path)}")
+        self.path = path
+
+
+class DriftFound(Conflict):
+    """A directory holds changes that no snapshot does, and they would be lost."""
+
+    code = "drift_found"
+    hint = "Take a snapshot first, or let the restore capture them; --force gives them up."
+
+    def __init__(self, paths: list[str], *, reason: str) -> None:
+        named = ", ".join(shorten(path) for path in paths[:_NAMED])
+        more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
+        super().__init__(f"{reason}: {named}{more}")
+        self.paths, self.reason = paths, reason
+
+
+class DirectoryRefused(Conflict):
+    """A directory that should not be captured: too much, not ours, or not here."""
+
+    code = "directory_refused"
+    hint = "Choose the directory that the agent works in; --force insists."
+
+    def __init__(self, path: str, *, reason: str) -> None:
+        super().__init__(f"{shorten(path)} is not captured: {reason}")
+        self.path, self.reason = path, reason
+
+
+class Busy(Conflict):
+    """Somebody else holds what this needs; it will be free again."""
+
+    code = "busy"
+    hint = "Wait for the other operation to end, then retry."

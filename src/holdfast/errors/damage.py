@@ -1,0 +1,43 @@
+"""Stored bytes that break a promise: stop, keep the evidence."""
+
+from holdfast.errors.families import Damaged
+
+
+class ObjectDamaged(Damaged):
+    """The bytes found do not hash to the object's name."""
+
+    code = "object_damaged"
+
+    def __init__(self, object_id: bytes, *, where: str) -> None:
+        super().__init__(f"object {object_id.hex()[:16]} in {where} does not hash to its name")
+        self.object_id, self.where = object_id, where
+
+
+class ObjectMissing(Damaged):
+    """A map names an object that no pack holds."""
+
+    code = "object_missing"
+
+    def __init__(self, object_id: bytes) -> None:
+        super().__init__(f"object {object_id.hex()[:16]} is named but not stored")
+        self.object_id = object_id
+
+
+class PackDamaged(Damaged):
+    """A pack's own index, or one of its blocks, cannot be read."""
+
+    code = "pack_damaged"
+
+    def __init__(self, pack: str, *, reason: str) -> None:
+        super().__init__(f"pack {pack} is damaged: {reason}")
+        self.pack, self.reason = pack, reason
+
+
+class PackMissing(Damaged):
+    """The catalog names a pack that is not in the blob store."""
+
+    code = "pack_missing"
+
+    def __init__(self, pack: str) -> None:
+        super().__init__(f"pack {pack} is named in the catalog but not in the blob store")
+        self.pack = pack

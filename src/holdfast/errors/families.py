@@ -1,0 +1,81 @@
+"""The families of errors: what a caller can do next."""
+
+from typing import ClassVar, Final
+
+_LONGEST: Final = 80
+"""Characters of an attacker's text that a message repeats."""
+
+
+class HoldfastError(Exception):
+    """The root of every error that holdfast raises on purpose."""
+
+    code: ClassVar[str] = "error"
+    hint: ClassVar[str] = ""
+
+
+class Invalid(HoldfastError):
+    """The request itself is wrong; sending it again will not help."""
+
+    code = "invalid"
+    hint = "Change the request: the message says what is wrong with it."
+
+
+class NotFound(HoldfastError):
+    """The caller asked for something that is not there."""
+
+    code = "not_found"
+    hint = "List what there is, then ask again."
+
+
+class Conflict(HoldfastError):
+    """The world moved, or disagrees: read again, then decide."""
+
+    code = "conflict"
+    hint = "Read the current state again and retry."
+
+
+class LimitExceeded(HoldfastError):
+    """Refused before anything was written: it would exceed a limit."""
+
+    code = "limit_exceeded"
+    hint = "Make room or raise the limit."
+
+
+class Damaged(HoldfastError):
+    """Stored bytes break a promise: stop, keep the evidence."""
+
+    code = "damaged"
+    hint = "Run `verify` to see all that is damaged, and restore the vault from a copy."
+
+
+class Unavailable(HoldfastError):
+    """A dependency does not answer: retry with backoff."""
+
+    code = "unavailable"
+    hint = "Check that the database and the object store answer, then retry."
+
+
+class Incompatible(HoldfastError):
+    """This program and this vault do not fit together."""
+
+    code = "incompatible"
+    hint = "Upgrade holdfast."
+
+
+class VaultTooNew(Incompatible):
+    """The vault was written by a newer holdfast than this one."""
+
+    code = "vault_too_new"
+    hint = "Upgrade holdfast to the version that wrote this vault; nothing was changed."
+
+    def __init__(self, what: str, *, found: int, known: int) -> None:
+        super().__init__(f"{what} has format {found}; this holdfast knows up to {known}")
+        self.found, self.known = found, known
+
+
+def shorten(text: bytes | str) -> str:
+    """Returns a quoted, printable, bounded form of text that an attacker may have chosen."""
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "backslashreplace")
+    quoted = repr(text)
+    return quoted if len(quoted) <= _LONGEST else f"{quoted[:60]}…{quoted[-12:]}"

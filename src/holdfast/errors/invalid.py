@@ -1,0 +1,75 @@
+"""Requests that are wrong: change them."""
+
+from holdfast.errors.families import Invalid, shorten
+
+
+class InvalidPath(Invalid):
+    """A path that could leave the namespace, or that no file system could hold."""
+
+    code = "invalid_path"
+    hint = "Use a relative path such as notes/todo.md, with no '..', no leading '/' and no NUL."
+
+    def __init__(self, path: bytes | str, *, reason: str) -> None:
+        super().__init__(f"{shorten(path)} is not a usable path: {reason}")
+        self.path, self.reason = path, reason
+
+
+class InvalidName(Invalid):
+    """A tenant, namespace, label or other name that cannot be used."""
+
+    code = "invalid_name"
+    hint = "Use 1 to 128 printable characters."
+
+    def __init__(self, kind: str, name: str, *, reason: str) -> None:
+        super().__init__(f"{shorten(name)} is not a usable {kind}: {reason}")
+        self.kind, self.name, self.reason = kind, name, reason
+
+
+class InvalidValue(Invalid):
+    """An argument out of its range."""
+
+    code = "invalid_value"
+    hint = "Pass a value of the documented type and range."
+
+
+class Unencodable(InvalidValue, TypeError):
+    """A value that cannot be stored as it is."""
+
+    code = "unencodable"
+    hint = "Store plain data; the message names the place, the reference has the types."
+
+
+class NotAFile(Invalid):
+    """A directory or a link stands where a file was asked for."""
+
+    code = "not_a_file"
+    hint = "List the path to see what it holds, or name a file inside it."
+
+    def __init__(self, path: bytes, *, found: str) -> None:
+        super().__init__(f"{shorten(path)} is a {found}, not a file")
+        self.path, self.found = path, found
+
+
+class NotADirectory(Invalid):
+    """A file stands where a directory is needed."""
+
+    code = "not_a_directory"
+    hint = "Delete or move the file first, or choose another path."
+
+    def __init__(self, path: bytes, *, blocked_by: bytes) -> None:
+        super().__init__(
+            f"{shorten(path)} cannot be used: {shorten(blocked_by)} is not a directory"
+        )
+        self.path, self.blocked_by = path, blocked_by
+
+
+class UnsafeArchive(Invalid):
+    """An archive that tries to leave the namespace, hides something, or is not ours."""
+
+    code = "unsafe_archive"
+    hint = "Import only archives made by `export`; nothing of this one was used."
+
+    def __init__(self, reason: str, *, member: bytes | str | None = None) -> None:
+        where = "" if member is None else f" (member {shorten(member)})"
+        super().__init__(f"the archive was refused: {reason}{where}")
+        self.reason, self.member = reason, member
