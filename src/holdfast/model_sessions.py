@@ -8,7 +8,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+import msgspec
+
 from holdfast.ids import NamespaceId
+from holdfast.model import Head
 from holdfast.model_memories import FoundMemory
 
 
@@ -24,8 +27,7 @@ class VersionKind(enum.StrEnum):
     RESTORE = "restore"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionRow:
+class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     """A session as its row says: what is true of it now, without its state."""
 
     namespace_id: NamespaceId
@@ -47,8 +49,7 @@ class SessionRow:
     deleted_at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VersionRow:
+class VersionRow(msgspec.Struct, frozen=True, kw_only=True):
     """A version as its row says; `state` is an entry."""
 
     number: int
@@ -64,8 +65,20 @@ class VersionRow:
     trace_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnRow:
+@dataclass(frozen=True, slots=True)
+class OpenedSession:
+    """A session as a writer of its namespace finds it: the head is locked."""
+
+    head: Head
+    quota_bytes: int | None
+    """The tenant's."""
+    found: tuple[SessionRow, VersionRow] | None
+    """The session with its newest version."""
+    wanted: VersionRow | None
+    """The version that was asked for."""
+
+
+class TurnRow(msgspec.Struct, frozen=True, kw_only=True):
     """A turn as its row says; `data` is JSON."""
 
     branch: str

@@ -3,19 +3,19 @@
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast.catalog.port import Catalog
 from holdfast.catalog.postgres import PostgresCatalog
 from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.errors import Conflict
 from holdfast.ids import NamespaceId, TenantId
-from holdfast.model import EMPTY_ROOT, Head, Size
+from holdfast.model import EMPTY_ROOT, Head, Plane, Size
 from holdfast.model_sessions import BranchRow, SessionRow, TurnRow, VersionKind, VersionRow
 
 NOW = datetime(2025, 3, 1, 12, 30, 15, 123457, tzinfo=UTC)
@@ -497,3 +497,94 @@ def test_rows_of_a_transaction_that_fails_are_not_there(
         assert transaction.find_branch(tenant, "b") is None
         assert transaction.find_turn("turn_b_1") is None
         assert not transaction.is_lagging(alice)
+
+
+# What a writer asks for and says at once
+
+
+def test_a_session_is_opened_with_its_head_its_tenant_and_a_version(
+    catalog: Catalog, tenant: TenantId, alice: NamespaceId
+) -> None:
+    session = session_row(alice, version=2)
+    add(catalog, session)
+    with catalog.write() as transaction:
+        transaction.set_tenant_quota(tenant, 2**40)
+        for number in (0, 1):
+            transaction.add_version(alice, "s", version_row(number))
+    with catalog.write() as transaction:
+        opened = transaction.open_session(tenant, "alice", "s")
+        assert opened is not None
+        assert opened.head == transaction.lock_live_head(tenant, "alice")
+        assert opened.quota_bytes == 2**40
+        assert opened.found == (session, version_row(2))
+        assert opened.wanted is None
+
+
+@pytest.mark.parametrize(
+    ("wanted", "number"),
+    [(0, 0), (1, 1), (2, 2), (-1, 1), (-2, 0), (3, None), (-3, None), (2**63, None)],
+)
+def test_a_wanted_version_is_found_by_its_number_or_counted_back(
+    catalog: Catalog, tenant: TenantId, alice: NamespaceId, wanted: int, number: int | None
+) -> None:
+    add(catalog, session_row(alice, version=2), session_row(alice, "other", version=3))
+    with catalog.write() as transaction:
+        for each in (0, 1):
+            transaction.add_version(alice, "s", version_row(each))
+        opened = transaction.open_session(tenant, "alice", "s", wanted=wanted)
+    assert opened is not None
+    assert opened.wanted == (None if number is None else version_row(number))
+
+
+def test_a_session_that_is_not_there_leaves_its_head_and_no_head_leaves_nothing(
+    catalog: Catalog, tenant: TenantId, alice: NamespaceId, bob: NamespaceId
+) -> None:
+    add(catalog, session_row(bob))
+    with catalog.write() as transaction:
+        for wanted in (None, 0, -1):
+            opened = transaction.open_session(tenant, "alice", "s", wanted=wanted)
+            assert opened is not None
+            assert opened.head.namespace_id == alice
+            assert opened.found is None
+            assert opened.wanted is None
+            assert transaction.open_session(tenant, "nobody", "s", wanted=wanted) is None
+
+
+def test_a_version_is_put_with_its_session_the_sequence_and_the_entry_of_the_plane(
+    catalog: Catalog, tenant: TenantId, alice: NamespaceId
+) -> None:
+    first = session_row(alice, user_id=TEXT, forked_from="origin", forked_version=7)
+    later = NOW + timedelta(seconds=1)
+    moved = replace(first, version=1, branch="b", turns=4, updated_at=later)
+    versions = [version_row(0), version_row(1, branch="b", turns=4)]
+    with catalog.write() as transaction:
+        transaction.put_version(first, versions[0], entry=b"one", sequence=1, more=Size(1, 10))
+    with catalog.write() as transaction:
+        transaction.put_version(moved, versions[1], entry=b"two", sequence=2, more=Size(0, 5))
+    with catalog.read() as transaction:
+        assert transaction.find_session(tenant, "alice", "s") == (moved, versions[1])
+        assert transaction.list_versions(alice, "s", after=-1, most=9) == versions
+        assert transaction.all_pending(alice) == [(Plane.SESSIONS, b"s", b"two")]
+        head = transaction.find_head_by_id(alice)
+    assert head is not None
+    assert (head.sequence, head.size) == (2, Size(1, 15))
+
+
+def test_what_was_only_said_fails_the_transaction(
+    catalog: Catalog, tenant: TenantId, alice: NamespaceId
+) -> None:
+    """Nobody waited for the answer: the next one, or the commit, has to tell."""
+    add(catalog, session_row(alice))
+
+    def say_twice(*, asks: bool) -> None:
+        with catalog.write() as transaction:
+            transaction.set_tenant_quota(tenant, 7)
+            transaction.add_version(alice, "s", version_row(0))
+            if asks:
+                transaction.get_tenant_quota(tenant)
+
+    for asks in (False, True):
+        with pytest.raises(Conflict):
+            say_twice(asks=asks)
+    with catalog.ask() as transaction:
+        assert transaction.get_tenant_quota(tenant) is None

@@ -385,6 +385,39 @@ def test_connections_that_died_while_idle_are_replaced_unseen(
         assert quota_of(catalog) == turn
 
 
+def test_a_connection_that_dies_before_its_first_answer_is_replaced_unseen(
+    catalog: PostgresCatalog, url: str
+) -> None:
+    """What was said is said again: nothing of it can have been committed."""
+    tenant_id = TenantId(1)
+    with catalog.write() as transaction:
+        end_connections(url)
+        transaction.set_sequence(NamespaceId(1), 7, more=Size())
+        end_connections(url)
+        assert transaction.get_tenant_quota(tenant_id) is None
+    with catalog.ask() as question:
+        end_connections(url)
+        head = question.find_head(tenant_id, "alice")
+    assert head is not None
+    assert head.sequence == 7
+
+
+def test_what_was_said_and_never_answered_is_committed_or_an_error(
+    catalog: PostgresCatalog, url: str
+) -> None:
+    def commit() -> None:
+        with catalog.write() as transaction:
+            transaction.set_sequence(NamespaceId(1), 7, more=Size())
+            end_connections(url)
+
+    with pytest.raises(Unavailable):
+        commit()
+    with catalog.read() as transaction:
+        head = transaction.find_head(TenantId(1), "alice")
+    assert head is not None
+    assert head.sequence == 0
+
+
 def test_a_connection_that_dies_in_a_transaction_takes_it_along(
     catalog: PostgresCatalog, url: str
 ) -> None:

@@ -1,5 +1,6 @@
 """States of sessions that are kept in memory: nobody sees what somebody else did to his copy."""
 
+import copy
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -7,6 +8,7 @@ import pytest
 
 import holdfast
 from holdfast.engine.caches import ByteCache
+from holdfast.engine.sessions import state as states
 from holdfast.engine.sessions.state import KnownState
 
 LONG = {f"text{number:03d}": "some words " * 20 for number in range(50)}
@@ -90,3 +92,43 @@ def test_a_state_larger_than_the_memory_for_them_is_read_from_the_disk(
     session = sessions.create("x", initial_state=LONG)
     sessions.update_state(session.id, {"text000": "new"})
     assert sessions.get_state(session.id).state == {**LONG, "text000": "new"}
+
+
+def test_going_back_reads_the_state_when_it_is_looked_at_and_not_before(
+    tmp_path, monkeypatch: pytest.MonkeyPatch
+):
+    with holdfast.open(tmp_path) as vault:
+        vault.namespace("agent").sessions.create("x", session_id="s", initial_state=LONG)
+        vault.namespace("agent").sessions.update_state("s", {"text000": "new"})
+    with holdfast.open(tmp_path) as vault:
+        sessions, reads = vault.namespace("agent").sessions, list[bytes]()
+        read_parts = states.read_parts
+
+        def counting(source: states.StateSource, entry: bytes) -> dict[str, bytes]:
+            reads.append(entry)
+            return read_parts(source, entry)
+
+        monkeypatch.setattr(states, "read_parts", counting)
+        made, forked = sessions.rollback("s", 0), sessions.fork("s", 1)
+        assert not reads
+        assert made.state == LONG
+        assert forked.state == {**LONG, "text000": "new"}
+        assert len(reads) == 2
+        assert made.state is made.state
+
+
+def test_what_a_change_returns_can_be_copied_compared_and_shown(agent: holdfast.Namespace):
+    session = agent.sessions.create("x", initial_state=LONG)
+    made = agent.sessions.update_state(session.id, {"more": [1]})
+    assert isinstance(made, holdfast.State)
+    assert isinstance(session, holdfast.SessionInfo)
+    for each in (session, made):
+        assert copy.deepcopy(each) == each
+        assert repr(each.state) in repr(each)
+    assert made != agent.sessions.update_state(session.id, {"more": [1]})
+
+
+def test_a_state_in_memory_can_be_looked_at_after_the_vault_is_closed(tmp_path):
+    with holdfast.open(tmp_path) as vault:
+        made = vault.namespace("agent").sessions.create("x", initial_state=LONG)
+    assert made.state == LONG

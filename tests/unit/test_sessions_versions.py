@@ -210,11 +210,12 @@ def test_a_fork_with_turns_goes_on_with_them_and_each_goes_its_way(sessions: Ses
     early = sessions.fork("s", 1, include_turns=True).id
     late = sessions.fork("s", include_turns=True).id
     assert said(sessions, early) == ["one"]
-    assert said(sessions, late) == ["one", "two"], "as it was when the version was made"
+    assert said(sessions, late) == ["one", "two", "three"], "as it is now"
+    assert said(sessions, sessions.fork("s", 2, include_turns=True).id) == ["one", "two"]
     for name in (early, late, "s"):
         sessions.add_turn(name, f"from {name}", "o")
     assert said(sessions, early) == ["one", f"from {early}"]
-    assert said(sessions, late) == ["one", "two", f"from {late}"]
+    assert said(sessions, late) == ["one", "two", "three", f"from {late}"]
     assert said(sessions) == ["one", "two", "three", "from s"]
 
 

@@ -13,7 +13,23 @@ class Driver(Protocol):
 
     def one(self, name: str, /, **parameters: object) -> Row | None: ...
     def all(self, name: str, /, **parameters: object) -> Sequence[Row]: ...
+    def soon(self, name: str, /, **parameters: object) -> Callable[[], Row | None]:
+        """Runs a query; returns what has its row once a later query has been answered."""
+        ...
+
     def run(self, name: str, /, **parameters: object) -> int: ...
+    def say(self, name: str, /, **parameters: object) -> None:
+        """Runs a query whose outcome nobody waits for: should it fail, the next one says so."""
+        ...
+
+    def say_all(self, names: tuple[str, ...], /, **parameters: object) -> None:
+        """Runs queries that change a table each, as `say` does, and in any order."""
+        ...
+
+    def lock(self, name: str, /, **parameters: object) -> None:
+        """Runs a query that is there for its locks alone; not where writers are serial."""
+        ...
+
     def run_many(self, name: str, rows: Iterable[Mapping[str, object]], /) -> int: ...
     def by_keys(
         self, name: str, keys: Sequence[bytes], /, *, near: bool = False, **parameters: object
@@ -22,6 +38,10 @@ class Driver(Protocol):
 
         `near` says that the keys may well lie side by side, and are the first column.
         """
+        ...
+
+    def say_many(self, name: str, rows: Iterable[Mapping[str, object]], /) -> None:
+        """Runs a query for every row, as `say` does."""
         ...
 
     def put_pairs(

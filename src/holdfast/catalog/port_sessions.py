@@ -10,7 +10,8 @@ from datetime import datetime
 from typing import Protocol
 
 from holdfast.ids import NamespaceId, TenantId
-from holdfast.model_sessions import BranchRow, SessionRow, TurnRow, VersionRow
+from holdfast.model import Size
+from holdfast.model_sessions import BranchRow, OpenedSession, SessionRow, TurnRow, VersionRow
 
 
 class SessionRows(Protocol):
@@ -22,6 +23,40 @@ class SessionRows(Protocol):
 
     def set_session(self, session: SessionRow) -> None:
         """Replaces what can change in a session's row."""
+        ...
+
+    def move_session(self, session: SessionRow) -> None:
+        """Replaces what a new version or a turn changes in a session's row: it is present."""
+        ...
+
+    def put_version(
+        self,
+        session: SessionRow,
+        version: VersionRow,
+        *,
+        entry: bytes,
+        sequence: int,
+        more: Size,
+    ) -> None:
+        """Adds the next version of a session, and all that goes with it.
+
+        `move_session`, or for version 0 `add_session`, with an id that nobody else has;
+        `add_version`, `set_sequence` and `put_pending` in one.
+        """
+        ...
+
+    def open_session(
+        self, tenant_id: TenantId, name: str, session_id: str, *, wanted: int | None = None
+    ) -> OpenedSession | None:
+        """Locks a live head, and returns it with what is known of one of its sessions.
+
+        `wanted` is the number of a version that is asked for, too; below 0 it counts from the
+        newest. None if there is no such head.
+        """
+        ...
+
+    def set_sequence(self, namespace_id: NamespaceId, sequence: int, *, more: Size) -> None:
+        """Sets the sequence of a head that this transaction has locked, and adds to its size."""
         ...
 
     def find_session(

@@ -8,7 +8,6 @@ which PostgreSQL lets go of when their holder's connection ends. Commits rely on
 """
 
 import threading
-import time
 from collections.abc import Generator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import UTC, datetime
@@ -20,7 +19,8 @@ from psycopg_pool import ConnectionPool
 
 from holdfast.catalog.driver import Guard
 from holdfast.catalog.forking import tell_of_forks
-from holdfast.catalog.postgres_driver import Connection, PostgresDriver, to_error, translated
+from holdfast.catalog.postgres_driver import PostgresDriver, to_error, translated
+from holdfast.catalog.postgres_talk import Connection, Talk
 from holdfast.catalog.queries import Step, load_queries, missing_migrations, no_step
 from holdfast.catalog.rows import to_us
 from holdfast.catalog.transaction import SqlTransaction
@@ -90,6 +90,12 @@ class PostgresCatalog:
             yield transaction
 
     @contextmanager
+    def ask(self) -> Generator[SqlTransaction]:
+        """Opens what reads with a single question."""
+        with self._transaction(None) as transaction:
+            yield transaction
+
+    @contextmanager
     def write(self) -> Generator[SqlTransaction]:
         """Opens a transaction that happens wholly or not at all."""
         with self._transaction("BEGIN ISOLATION LEVEL READ COMMITTED") as transaction:
@@ -98,8 +104,12 @@ class PostgresCatalog:
     def is_alive(self, writer: str) -> bool:
         """Says whether the connection behind a writer's name is still open."""
         query = "SELECT pg_try_advisory_xact_lock(%s)"
-        with self._connection("BEGIN") as connection, translated():
-            return connection.execute(query, (_lock_key(writer),)).fetchone() == (False,)
+        with translated():
+            talk = Talk(self._get_pool(), "BEGIN")
+            try:
+                return talk.ask(query, (_lock_key(writer),)).fetchone() == (False,)
+            finally:
+                talk.end()
 
     @contextmanager
     def lock(self, name: str) -> Generator[None]:
@@ -153,28 +163,17 @@ class PostgresCatalog:
         self._guard.release()
 
     @contextmanager
-    def _transaction(self, begin: LiteralString) -> Generator[SqlTransaction]:
+    def _transaction(self, begin: LiteralString | None) -> Generator[SqlTransaction]:
         guard = Guard(to_error)
-        with self._connection(begin) as connection:
-            try:
-                yield SqlTransaction(PostgresDriver(connection, self._queries, guard))
-                with guard:
-                    connection.execute("COMMIT")
-            finally:
-                guard.end()
-
-    @contextmanager
-    def _connection(self, begin: LiteralString) -> Generator[Connection]:
-        """Lends a connection in a transaction; undoes what has not been committed."""
         with translated():
-            pool = self._get_pool()
-            connection = _begin(pool, begin)
+            talk = Talk(self._get_pool(), begin)
         try:
-            yield connection
+            yield SqlTransaction(PostgresDriver(talk, self._queries, guard))
+            with guard:
+                talk.commit()
         finally:
-            with suppress(psycopg.Error):
-                connection.rollback()
-            pool.putconn(connection)
+            guard.end()
+            talk.end()
 
     def _get_pool(self) -> ConnectionPool[Connection]:
         with self._guard:
@@ -228,24 +227,6 @@ class PostgresCatalog:
 
 _inherited: Final[list[object]] = []
 """Connections of a parent process: kept, so that the garbage collector never closes them."""
-
-
-def _begin(pool: ConnectionPool[Connection], begin: LiteralString) -> Connection:
-    """Returns a connection in a new transaction.
-
-    Connections of the pool may have died since they were used, in a restart of the server for
-    instance. Asking each whether it lives would cost every transaction a round trip; here the
-    dead ones are found by their first statement, and replaced.
-    """
-    deadline = time.monotonic() + pool.timeout
-    while True:
-        connection = pool.getconn(timeout=deadline - time.monotonic())
-        try:
-            connection.execute(begin)
-        except psycopg.OperationalError:
-            pool.putconn(connection)
-        else:
-            return connection
 
 
 def _answers(connection: Connection) -> bool:

@@ -1,14 +1,16 @@
-"""The driver that runs named queries on a PostgreSQL connection, and what its errors mean."""
+"""The driver that runs named queries in a talk with PostgreSQL, and what its errors mean."""
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from itertools import islice
-from typing import Any, Final, LiteralString, cast
+from typing import Final, LiteralString, cast
 
 import psycopg
 from psycopg import errors as pg
 
 from holdfast.catalog.driver import Guard
+from holdfast.catalog.postgres_talk import Talk
 from holdfast.catalog.rows import Row
 from holdfast.errors import (
     Busy,
@@ -20,39 +22,67 @@ from holdfast.errors import (
     Unavailable,
 )
 
-Connection = psycopg.Connection[tuple[Any, ...]]
-
 _BATCH: Final = 10_000
-"""Rows sent in one pipelined `executemany`: bounds memory on both sides."""
+"""Rows sent in one go: bounds memory on both sides."""
+
+_FEW: Final = 16
+"""Rows that are sent one by one, without being waited for."""
 
 
 class PostgresDriver:
-    """Runs named queries on one connection."""
+    """Runs named queries in one transaction."""
 
-    def __init__(self, connection: Connection, queries: Mapping[str, str], guard: Guard) -> None:
-        self._connection = connection
+    def __init__(self, talk: Talk, queries: Mapping[str, str], guard: Guard) -> None:
+        self._talk = talk
         self._queries = queries
         self._guard = guard
 
     def one(self, name: str, /, **parameters: object) -> Row | None:
         with self._guard:
-            return self._connection.execute(self._query(name), parameters).fetchone()
+            return self._talk.ask(self._query(name), parameters).fetchone()
+
+    def soon(self, name: str, /, **parameters: object) -> Callable[[], Row | None]:
+        with self._guard:
+            if self._talk.is_answered:
+                return self._talk.say(self._query(name), parameters).fetchone
+        row = self.one(name, **parameters)
+        return lambda: row
 
     def all(self, name: str, /, **parameters: object) -> Sequence[Row]:
         with self._guard:
-            return self._connection.execute(self._query(name), parameters).fetchall()
+            return self._talk.ask(self._query(name), parameters).fetchall()
 
     def run(self, name: str, /, **parameters: object) -> int:
         with self._guard:
-            return self._connection.execute(self._query(name), parameters).rowcount
+            return self._talk.ask(self._query(name), parameters).rowcount
+
+    def say(self, name: str, /, **parameters: object) -> None:
+        with self._guard:
+            self._talk.say(self._query(name), parameters)
+
+    def say_all(self, names: tuple[str, ...], /, **parameters: object) -> None:
+        with self._guard:
+            self._talk.say(_together(names, *map(self._query, names)), parameters)
+
+    def lock(self, name: str, /, **parameters: object) -> None:
+        self.say(name, **parameters)
 
     def run_many(self, name: str, rows: Iterable[Mapping[str, object]], /) -> int:
         query, total, rest = self._query(name), 0, iter(rows)
-        with self._guard, self._connection.cursor() as cursor:
+        with self._guard:
             while batch := list(islice(rest, _BATCH)):
-                cursor.executemany(query, batch)
-                total += cursor.rowcount
+                total += self._talk.ask_many(query, batch)
         return total
+
+    def say_many(self, name: str, rows: Iterable[Mapping[str, object]], /) -> None:
+        query = self._query(name)
+        with self._guard:
+            given = list(rows)
+            if len(given) <= _FEW:
+                for row in given:
+                    self._talk.say(query, row)
+                return
+        self.run_many(name, given)
 
     def by_keys(
         self,
@@ -69,16 +99,24 @@ class PostgresDriver:
         query = self._query(name).replace("= %(key)s", "= ANY (%(keys)s)")
         parameters["keys"] = list(keys)
         with self._guard:
-            return self._connection.execute(query, parameters).fetchall()
+            return self._talk.ask(query, parameters).fetchall()
 
     def put_pairs(
         self, name: str, pairs: Iterable[tuple[bytes, bytes | None]], /, **parameters: object
     ) -> None:
-        self.run_many(name, ({**parameters, "key": key, "entry": entry} for key, entry in pairs))
+        self.say_many(name, ({**parameters, "key": key, "entry": entry} for key, entry in pairs))
 
     def _query(self, name: str) -> LiteralString:
         # From our own files; LiteralString cannot say so.
         return cast("LiteralString", self._queries[name])
+
+
+@cache
+def _together(names: tuple[str, ...], *queries: LiteralString) -> LiteralString:
+    """Returns one statement that runs several: what is said costs more than what is done."""
+    *first, last = zip(names, queries, strict=True)
+    parts = ", ".join(f"did_{name} AS ({query})" for name, query in first)
+    return cast("LiteralString", f"WITH {parts} {last[1]}")
 
 
 def to_error(exc: BaseException) -> HoldfastError | None:

@@ -4,13 +4,24 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from holdfast.catalog.driver import Driver
-from holdfast.catalog.rows import Row, from_us, to_us
+from holdfast.catalog.rows import Row, from_us, to_head, to_us
 from holdfast.errors import Damaged
 from holdfast.ids import NamespaceId, TenantId
-from holdfast.model_sessions import BranchRow, SessionRow, TurnRow, VersionKind, VersionRow
+from holdfast.model import Plane, Size
+from holdfast.model_sessions import (
+    BranchRow,
+    OpenedSession,
+    SessionRow,
+    TurnRow,
+    VersionKind,
+    VersionRow,
+)
 
 _LATEST = 2**62
 """Above any number of a version, turn or microsecond."""
+
+_SESSION, _VERSION, _WANTED = 17, 32, 43
+"""Where a session, its newest version and another one begin in a row that has all of them."""
 
 
 class SessionQueries:
@@ -24,11 +35,67 @@ class SessionQueries:
         return self._db.run("add_session", **_from_session(session), **_identity(session)) == 1
 
     def set_session(self, session: SessionRow) -> None:
-        self._db.run(
+        self._db.say(
             "set_session",
             namespace_id=session.namespace_id,
             id=session.id,
             **_from_session(session),
+        )
+
+    def move_session(self, session: SessionRow) -> None:
+        self._db.say(
+            "move_session",
+            namespace_id=session.namespace_id,
+            id=session.id,
+            updated_at=to_us(session.updated_at),
+            version=session.version,
+            branch=session.branch,
+            turns=session.turns,
+        )
+
+    def put_version(
+        self,
+        session: SessionRow,
+        version: VersionRow,
+        *,
+        entry: bytes,
+        sequence: int,
+        more: Size,
+    ) -> None:
+        first = "move_session" if version.number else "add_session"
+        known = _from_session(session) | _identity(session) | _from_version(session.id, version)
+        known |= {
+            # The version's: a session is as old as its first one.
+            "created_at": to_us(version.created_at),
+            "sequence": sequence,
+            "more_entries": more.entries,
+            "more_bytes": more.bytes,
+            "plane": Plane.SESSIONS.value,
+            "key": session.id.encode(),
+            "entry": entry,
+        }
+        self._db.say_all((first, "add_version", "set_sequence", "put_pending"), **known)
+
+    def open_session(
+        self, tenant_id: TenantId, name: str, session_id: str, *, wanted: int | None = None
+    ) -> OpenedSession | None:
+        # Locked first: what is asked next is answered as of then.
+        self._db.lock("lock_live_head", tenant_id=tenant_id, name=name)
+        if wanted is None or abs(wanted) > _LATEST:
+            row = self._db.one("open_session", tenant_id=tenant_id, name=name, id=session_id)
+        else:
+            row = self._db.one(
+                "open_session_at", tenant_id=tenant_id, name=name, id=session_id, wanted=wanted
+            )
+        return None if row is None else to_opened(row)
+
+    def set_sequence(self, namespace_id: NamespaceId, sequence: int, *, more: Size) -> None:
+        self._db.say(
+            "set_sequence",
+            namespace_id=namespace_id,
+            sequence=sequence,
+            more_entries=more.entries,
+            more_bytes=more.bytes,
         )
 
     def find_session(
@@ -66,21 +133,13 @@ class SessionQueries:
         return [row[0] for row in found]
 
     def add_version(self, namespace_id: NamespaceId, session_id: str, version: VersionRow) -> None:
-        self._db.run(
+        self._db.say(
             "add_version",
             namespace_id=namespace_id,
-            session_id=session_id,
-            number=version.number,
-            kind=version.kind.value,
-            state=version.state,
-            bytes=version.bytes,
             branch=version.branch,
             turns=version.turns,
-            target=version.target,
-            reasoning=version.reasoning,
-            actor=version.actor,
-            trace_id=version.trace_id,
             created_at=to_us(version.created_at),
+            **_from_version(session_id, version),
         )
 
     def find_version(
@@ -115,7 +174,7 @@ class SessionQueries:
             yield bytes(row[0])
 
     def add_branch(self, tenant_id: TenantId, branch: BranchRow) -> None:
-        self._db.run(
+        self._db.say(
             "add_branch",
             id=branch.id,
             tenant_id=tenant_id,
@@ -136,7 +195,7 @@ class SessionQueries:
         return done == 1
 
     def add_turn(self, turn: TurnRow) -> None:
-        self._db.run(
+        self._db.say(
             "add_turn",
             branch=turn.branch,
             number=turn.number,
@@ -189,6 +248,30 @@ def _from_session(session: SessionRow) -> dict[str, object]:
         "is_present": int(session.is_present),
         "deleted_at": _maybe_us(session.deleted_at),
     }
+
+
+def _from_version(session_id: str, version: VersionRow) -> dict[str, object]:
+    return {
+        "session_id": session_id,
+        "number": version.number,
+        "kind": version.kind.value,
+        "state": version.state,
+        "bytes": version.bytes,
+        "target": version.target,
+        "reasoning": version.reasoning,
+        "actor": version.actor,
+        "trace_id": version.trace_id,
+    }
+
+
+def to_opened(row: Row) -> OpenedSession:
+    """Returns a row of a head, the tenant's quota, a session, and one or two of its versions."""
+    found = at = None
+    if row[_SESSION] is not None and row[_VERSION] is not None:
+        found = to_both(row[_SESSION:_WANTED])
+    if len(row) > _WANTED and row[_WANTED] is not None:
+        at = to_version(row[_WANTED:])
+    return OpenedSession(to_head(row), row[_SESSION - 1], found, at)
 
 
 def to_both(row: Row) -> tuple[SessionRow, VersionRow]:

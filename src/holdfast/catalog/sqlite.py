@@ -78,6 +78,10 @@ class SqliteCatalog:
         """Opens a transaction that sees one moment."""
         return _Transaction(self._connections, self._queries)
 
+    def ask(self) -> "_Transaction":
+        """Opens what reads with a single question."""
+        return _Question(self._connections, self._queries)
+
     def write(self) -> "_Transaction":
         """Opens a transaction that happens wholly or not at all."""
         return _WriteTransaction(self._connections, self._queries, self._locks)
@@ -224,6 +228,20 @@ class _Transaction:
                 connection.rollback()
             finally:
                 self._connections.put_back(connection, writing=self._writing)
+
+
+class _Question(_Transaction):
+    """A single statement that reads: it sees one moment by itself."""
+
+    def __enter__(self) -> SqlTransaction:
+        self._connection = self._connections.take(writing=False)
+        return SqlTransaction(SqliteDriver(self._connection, self._queries, self._guard))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None
+    ) -> None:
+        self._guard.end()
+        self._connections.put_back(self._connection, writing=False)
 
 
 class _WriteTransaction(_Transaction):

@@ -8,7 +8,7 @@ lost when the parent closed its connection. So idle connections are closed befor
 
 import sqlite3
 import threading
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final, cast
@@ -163,6 +163,10 @@ class SqliteDriver:
         with self._guard:
             return cast("Row | None", self._run(name, parameters).fetchone())
 
+    def soon(self, name: str, /, **parameters: object) -> Callable[[], Row | None]:
+        row = self.one(name, **parameters)
+        return lambda: row
+
     def all(self, name: str, /, **parameters: object) -> Sequence[Row]:
         with self._guard:
             return self._run(name, parameters).fetchall()
@@ -170,6 +174,22 @@ class SqliteDriver:
     def run(self, name: str, /, **parameters: object) -> int:
         with self._guard:
             return self._run(name, parameters).rowcount
+
+    def say(self, name: str, /, **parameters: object) -> None:
+        with self._guard:
+            self._run(name, parameters)
+
+    def say_all(self, names: tuple[str, ...], /, **parameters: object) -> None:
+        with self._guard:
+            self._check(parameters)
+            for name in names:
+                self._execute(self._queries[name], cast("dict[str, Any]", parameters))
+
+    def lock(self, name: str, /, **parameters: object) -> None:
+        """Does nothing: the transaction holds the lock of all writers."""
+
+    def say_many(self, name: str, rows: Iterable[Mapping[str, object]], /) -> None:
+        self.run_many(name, rows)
 
     def run_many(self, name: str, rows: Iterable[Mapping[str, object]], /) -> int:
         with self._guard:
@@ -232,11 +252,14 @@ class SqliteDriver:
         wanted, rows = frozenset(keys), self._execute(reading, [ends[each] for each in names])
         return [row for row in rows if row[0] in wanted]
 
-    def _run(self, name: str, parameters: Mapping[str, object]) -> sqlite3.Cursor:
+    def _check(self, parameters: Mapping[str, object]) -> None:
         for value in parameters.values():
             # As strict as PostgreSQL, whose text ends there.
             if isinstance(value, str) and "\0" in value:
                 raise ValueError("text cannot hold a NUL")
+
+    def _run(self, name: str, parameters: Mapping[str, object]) -> sqlite3.Cursor:
+        self._check(parameters)
         return self._execute(self._queries[name], cast("dict[str, Any]", parameters))
 
 

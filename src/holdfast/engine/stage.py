@@ -20,14 +20,15 @@ own while the caller reads on. What they did is known when `seal` returns, or ra
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self
 
-from holdfast.catalog.port import Transaction
+from holdfast.blobs.port import BlobStore
+from holdfast.catalog.port import Catalog, Transaction
 from holdfast.engine.context import Context
-from holdfast.engine.limits import check_room
+from holdfast.engine.limits import check_free, check_room, check_tenant
 from holdfast.engine.objects import Objects
 from holdfast.ids import ObjectId, PackId, PackName, TenantId, object_id_of
 from holdfast.model import Placement, Root
@@ -64,6 +65,7 @@ class Stage:
         self._fresh_bytes = 0
         self._settled: set[ObjectId] = set()
         self._reused: list[ObjectId] = []
+        self._joined: tuple[int, int | None] | None = None
         self._announced: list[_Announced] = []
         self._inline: list[Pack] = []
         self._spilling: deque[Spill] = deque()
@@ -136,13 +138,15 @@ class Stage:
         tenant_id = self._tenant_id
         if not (self._inline or self._announced or self._reused):
             return
-        epoch = transaction.join_epoch(tenant_id)
+        epoch, quota = self._joined or transaction.join_tenant(tenant_id)
         if self._reused:
             touched = transaction.touch_objects(tenant_id, self._reused, epoch=epoch)
             if touched != len(self._reused):
                 raise Withdrawn("an object was collected while it was to be used again")
         for inline in self._inline:
-            self._check_room(transaction, len(inline.data))
+            size = len(inline.data)
+            check_free(size, limits=self._context.limits, places=self._places)
+            check_tenant(transaction, tenant_id, needed_bytes=size, quota=quota)
             name, now = self._context.new_pack_name(), self._context.clock()
             pack_id = transaction.add_inline_pack(tenant_id, name, inline.data, now=now)
             transaction.add_objects(tenant_id, pack_id, inline.placements, epoch=epoch)
@@ -167,13 +171,22 @@ class Stage:
         if not fresh:
             return fresh
         if transaction is not None:
-            known = transaction.existing(self._tenant_id, list(fresh))
+            known = self._join(transaction, fresh)
         else:
-            with self._context.catalog.read() as reading:
+            with self._context.catalog.ask() as reading:
                 known = reading.existing(self._tenant_id, list(fresh))
-        self._reused += known
+            self._reused += known
         self._settled |= fresh.keys()
         return {key: value for key, value in fresh.items() if key not in known}
+
+    def _join(self, transaction: Transaction, fresh: Iterable[ObjectId]) -> Container[ObjectId]:
+        """Returns which objects are there; those that need it are left to be touched.
+
+        In the transaction that will name them, one that has the epoch's stamp is safe.
+        """
+        self._joined, stamps = transaction.join_with(self._tenant_id, list(fresh))
+        self._reused += [name for name, stamp in stamps.items() if stamp < self._joined[0]]
+        return stamps
 
     def _announce(self, pack: Pack) -> None:
         context = self._context
@@ -204,8 +217,12 @@ class Stage:
             self._tenant_id,
             needed_bytes=needed_bytes,
             limits=self._context.limits,
-            places=(self._context.catalog, self._context.blobs),
+            places=self._places,
         )
+
+    @property
+    def _places(self) -> tuple[Catalog | BlobStore, ...]:
+        return self._context.catalog, self._context.blobs
 
 
 class Spill:

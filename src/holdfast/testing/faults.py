@@ -188,6 +188,13 @@ class FusedCatalog:
             yield self._fused(transaction)
 
     @contextmanager
+    def ask(self) -> Generator[Transaction]:
+        """Opens what reads with a single question."""
+        self._fuse.step("ask")
+        with self._inner.ask() as transaction:
+            yield self._fused(transaction)
+
+    @contextmanager
     def write(self) -> Generator[Transaction]:
         """Opens a transaction that happens wholly or not at all."""
         self._fuse.step("write")

@@ -16,6 +16,17 @@ SET agent_id = :agent_id, user_id = :user_id, created_at = :created_at, metadata
     branch = :branch, turns = :turns, is_present = :is_present, deleted_at = :deleted_at
 WHERE namespace_id = :namespace_id AND id = :id
 
+-- What a new version, or a turn, changes.
+-- name: move_session
+UPDATE sessions
+SET updated_at = :updated_at, version = :version, branch = :branch, turns = :turns, is_present = 1
+WHERE namespace_id = :namespace_id AND id = :id
+
+-- name: set_sequence
+UPDATE namespaces
+SET sequence = :sequence, entries = entries + :more_entries, bytes = bytes + :more_bytes
+WHERE id = :namespace_id
+
 -- name: forks_of
 SELECT id FROM sessions
 WHERE namespace_id = :namespace_id AND forked_from = :session_id AND deleted_at IS NULL

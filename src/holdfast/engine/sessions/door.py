@@ -13,14 +13,13 @@ from itertools import islice
 from typing import Any
 
 from holdfast.engine.handle import Handle
-from holdfast.engine.limits import MOST, check_limit
+from holdfast.engine.limits import MOST, check_answer, check_limit
 from holdfast.engine.recall import relevant, seen_by
 from holdfast.engine.sessions import lifecycle, versioning
 from holdfast.engine.sessions import state as states
 from holdfast.engine.sessions.finding import Found, get_version
-from holdfast.engine.sessions.lifecycle import to_info
+from holdfast.engine.sessions.showing import to_info, to_state
 from holdfast.engine.sessions.turns import TurnData, find_visible, page, to_turn
-from holdfast.engine.sessions.writing import to_state
 from holdfast.errors import TurnNotFound, VersionNotFound
 from holdfast.ids import NamespaceId
 from holdfast.model_sessions import (
@@ -70,7 +69,7 @@ class Sessions:
             ttl_seconds=ttl_seconds,
             actor=actor,
         )
-        return to_info(self._handle, found)
+        return to_info(self._handle, found, later=True)
 
     def get(self, session_id: str) -> SessionInfo:
         """Returns a session; raises `SessionNotFound`, also if its time is over."""
@@ -142,7 +141,7 @@ class Sessions:
             ttl_seconds=ttl_seconds,
             actor=actor,
         )
-        return to_info(self._handle, found)
+        return to_info(self._handle, found, later=True)
 
     def lineage(self, session_id: str) -> Lineage:
         """Returns a session with what it was forked from, and what was forked from it."""
@@ -251,7 +250,7 @@ class Sessions:
             actor=actor,
             expected=expected_version,
         )
-        return to_state(self._handle, session, made)
+        return to_state(self._handle, session, made, later=True)
 
     # Turns
 
@@ -367,6 +366,7 @@ class Sessions:
         return self._infos([found])[0]
 
     def _infos(self, found: builtins.list[Found]) -> builtins.list[SessionInfo]:
+        check_answer(self._handle.context.limits, (version.bytes for _, version in found))
         with self._handle.context.catalog.read() as transaction:
             counts = [transaction.count_memories(s.namespace_id, s.id) for s, _ in found]
         return [
@@ -393,14 +393,15 @@ class Sessions:
             actor=actor,
             expected=expected,
         )
-        return to_state(self._handle, session, made)
+        return to_state(self._handle, session, made, later=True)
 
     def _shown(
         self, session_id: str, rows: builtins.list[TurnRow], *, include_state: bool
     ) -> builtins.list[Turn]:
         if not include_state:
             return [to_turn(row, session_id) for row in rows]
-        known = dict[tuple[int, str, int], dict[str, Any] | None]()
+        known = dict[tuple[int, str, int], tuple[int, dict[str, Any] | None]]()
+        sizes = list[int]()
         with self._handle.context.catalog.read() as transaction:
             objects = self._handle.objects_in(transaction)
 
@@ -410,7 +411,10 @@ class Sessions:
                     found = transaction.find_version(
                         NamespaceId(data.namespace_id), data.session_id, number
                     )
-                    known[place] = None if found is None else states.read(objects, found.state)
-                return known[place]
+                    state = None if found is None else states.read(objects, found.state)
+                    known[place] = (0 if found is None else found.bytes, state)
+                sizes.append(known[place][0])
+                check_answer(self._handle.context.limits, sizes)
+                return known[place][1]
 
             return [to_turn(row, session_id, find_state=find_state) for row in rows]

@@ -18,7 +18,11 @@ def find_row(
     transaction: Transaction, handle: Handle, session_id: str, *, now: datetime
 ) -> Found | None:
     """Returns a session with its newest version; None if it is gone or past its time."""
-    found = transaction.find_session(handle.tenant_id, handle.name, session_id)
+    return alive(transaction.find_session(handle.tenant_id, handle.name, session_id), now=now)
+
+
+def alive(found: Found | None, *, now: datetime) -> Found | None:
+    """Returns what was found, unless it is gone or past its time."""
     if found is None or found[0].deleted_at is not None:
         return None
     expires_at = found[0].expires_at
@@ -33,13 +37,18 @@ def get_row(transaction: Transaction, handle: Handle, session_id: str, *, now: d
     return found
 
 
+def check_number(wanted: int | None) -> None:
+    """Raises `InvalidValue` unless this can be the number of a version."""
+    if isinstance(wanted, bool) or not isinstance(wanted, int | None):  # pyright: ignore[reportUnnecessaryIsInstance] - of untyped callers
+        raise InvalidValue("a version is a number")
+
+
 def get_version(transaction: Transaction, session: SessionRow, wanted: int) -> VersionRow:
     """Returns a version by its number; a negative one counts from the newest.
 
     Raises `VersionNotFound`.
     """
-    if isinstance(wanted, bool) or not isinstance(wanted, int):  # pyright: ignore[reportUnnecessaryIsInstance] - of untyped callers
-        raise InvalidValue("a version is a number")
+    check_number(wanted)
     number = wanted if wanted >= 0 else session.version + wanted
     found = None
     if 0 <= number <= session.version:

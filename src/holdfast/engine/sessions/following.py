@@ -6,8 +6,10 @@ only grows. A session that the new root does not hold is set aside: it is no lon
 all of its history, and is back with its next change, or with an undo.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec.structs import replace
 
 from holdfast.catalog.port import Transaction
 from holdfast.catalog.rows import from_us

@@ -1,23 +1,22 @@
 """Sessions come, are found, branch off and go."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.catalog.port import Transaction
 from holdfast.engine.handle import Handle, check_text
-from holdfast.engine.sessions import state as states
-from holdfast.engine.sessions.finding import Found, find_row, get_version
+from holdfast.engine.sessions.finding import Found, check_number, find_row
 from holdfast.engine.sessions.following import catch_up
 from holdfast.engine.sessions.state import Parts, StoredState, to_parts
 from holdfast.engine.sessions.turns import to_object
-from holdfast.engine.sessions.writing import Draft, change, get_locked, write
+from holdfast.engine.sessions.writing import Draft, change, get_locked, get_wanted, write
 from holdfast.errors import InvalidName, InvalidValue, SessionExists, SessionNotFound
 from holdfast.model import Head
-from holdfast.model_sessions import Lineage, SessionInfo, SessionRow, VersionKind, VersionRow
+from holdfast.model_sessions import Lineage, SessionRow, VersionKind, VersionRow
 
 MAX_TTL_SECONDS: Final = 30 * 24 * 3600
 MAX_TEXT_CHARS: Final = 4096
@@ -67,9 +66,16 @@ def create(
         )
         details = {"agent_id": agent_id, "user_id": user_id, "version": 0}
         trace_id = draft.note(session, "session.created", details)
-        return add(draft, session, parts, kind=VersionKind.CREATED, trace_id=trace_id)
+        return add(
+            draft,
+            session,
+            parts,
+            kind=VersionKind.CREATED,
+            trace_id=trace_id,
+            is_chosen=session_id is not None,
+        )
 
-    return write(handle, compute, actor=actor, creates=True, ahead=parts)
+    return write(handle, compute, actor=actor, ahead=parts)
 
 
 def add(
@@ -79,9 +85,9 @@ def add(
     *,
     kind: VersionKind,
     trace_id: str | None,
-    reasoning: str | None = None,
+    is_chosen: bool = False,
 ) -> Found:
-    """Writes a new session with its first version."""
+    """Writes a new session with its first version; somebody may have chosen its id."""
     stored = parts if isinstance(parts, StoredState) else draft.store(parts)
     version = VersionRow(
         number=0,
@@ -91,13 +97,15 @@ def add(
         branch=session.branch,
         turns=session.turns,
         created_at=draft.now,
-        reasoning=reasoning,
         actor=draft.actor,
         trace_id=trace_id,
     )
-    if not draft.transaction.add_session(session):
-        raise SessionExists(session.id)
-    draft.transaction.add_version(session.namespace_id, session.id, version)
+    if is_chosen:
+        if not draft.transaction.add_session(session):
+            raise SessionExists(session.id)
+        draft.transaction.add_version(session.namespace_id, session.id, version)
+    else:
+        draft.made = version
     draft.put(session, version, old=None)
     return session, version
 
@@ -116,11 +124,15 @@ def fork(
     """Makes a session that goes on from a version of another: nothing is copied."""
     more = msgspec.json.decode(to_object("metadata", metadata))
     check_texts(agent=agent_id, actor=actor)
+    check_number(version)
 
     def compute(draft: Draft) -> Found:
         origin, newest = get_locked(draft, session_id)
-        at = newest if version is None else get_version(draft.transaction, origin, version)
+        at = newest if version is None else get_wanted(draft, origin, version)
         known = {"forked_from": origin.id, "forked_version": at.number}
+        # As it is now: with what was said since the newest version was made.
+        talk = (origin.branch, origin.turns) if version is None else (at.branch, at.turns)
+        branch, turns = talk if include_turns else ("", 0)
         session = replace(
             origin,
             id=handle.context.ids.session(),
@@ -130,8 +142,8 @@ def fork(
             updated_at=draft.now,
             expires_at=_expiry(draft.now, ttl_seconds) or _same_term(origin, draft.now),
             version=0,
-            branch=at.branch if include_turns else "",
-            turns=at.turns if include_turns else 0,
+            branch=branch,
+            turns=turns,
             forked_from=origin.id,
             forked_version=at.number,
             is_present=True,
@@ -141,7 +153,7 @@ def fork(
         stored = StoredState(at.state, at.bytes)
         return add(draft, session, stored, kind=VersionKind.FORK, trace_id=trace_id)
 
-    return write(handle, compute, actor=actor)
+    return write(handle, compute, actor=actor, about=(session_id, version))
 
 
 def set_metadata(
@@ -186,7 +198,7 @@ def delete(handle: Handle, session_id: str, *, reason: str | None, actor: str | 
         draft.transaction.delete_memories_of(session.namespace_id, session.id, now=draft.now)
         draft.note(gone, "session.deleted", {"reason": reason, "turn_count": session.turns})
 
-    write(handle, compute, actor=actor)
+    write(handle, compute, actor=actor, about=(session_id, None))
 
 
 def read(handle: Handle, ask: Callable[[Transaction, Head], T | None]) -> T | None:
@@ -207,7 +219,7 @@ def read(handle: Handle, ask: Callable[[Transaction, Head], T | None]) -> T | No
 def get(handle: Handle, session_id: str) -> Found:
     """Returns a session with its newest version; raises `SessionNotFound`."""
     now = handle.context.clock()
-    with handle.context.catalog.read() as transaction:
+    with handle.context.catalog.ask() as transaction:
         found = find_row(transaction, handle, session_id, now=now)
     if found is None:
         found = read(handle, lambda t, _: find_row(t, handle, session_id, now=now))
@@ -279,26 +291,6 @@ def _lineage(transaction: Transaction, handle: Handle, session: SessionRow, dept
         if found is not None and depth < MAX_DEPTH:
             below.append(_lineage(transaction, handle, found[0], depth + 1))
     return Lineage(session.id, session.forked_from, session.forked_version, ancestors, below)
-
-
-def to_info(handle: Handle, found: Found, *, memory_count: int = 0) -> SessionInfo:
-    """Returns a session as users see it."""
-    session, version = found
-    return SessionInfo(
-        id=session.id,
-        agent_id=session.agent_id,
-        user_id=session.user_id,
-        metadata=msgspec.json.decode(session.metadata),
-        state=states.show(handle, version.state),
-        version=session.version,
-        turn_count=session.turns,
-        memory_count=memory_count,
-        created_at=session.created_at,
-        updated_at=session.updated_at,
-        expires_at=session.expires_at,
-        forked_from=session.forked_from,
-        forked_version=session.forked_version,
-    )
 
 
 def _cursor(handle: Handle, session_id: str) -> tuple[datetime, str]:

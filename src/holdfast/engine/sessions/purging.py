@@ -15,10 +15,11 @@ is as spare as before, and the next collection takes it.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 from itertools import groupby
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from holdfast.catalog.port import Transaction
 from holdfast.engine.actions import told_of_namespace
@@ -127,7 +128,7 @@ def _expire(context: Context, head: Head, ids: Sequence[str], *, before: datetim
         found = [transaction.find_session(handle.tenant_id, handle.name, each) for each in ids]
     if any(each is not None and each[0].is_present for each in found):
         try:
-            write(handle, compute)
+            write(handle, compute, about=(ids[0], None))
         except NamespaceNotFound:
             return  # Deleted since we looked: it goes as a whole.
 

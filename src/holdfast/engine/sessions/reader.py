@@ -7,9 +7,10 @@ it was changed, deleted or past its time since. Its history is what rows say now
 
 import builtins
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from itertools import dropwhile, islice
 from typing import Any, TypeVar
+
+from msgspec.structs import replace
 
 from holdfast.catalog.port import Transaction
 from holdfast.catalog.rows import from_us, to_us
@@ -17,9 +18,9 @@ from holdfast.engine.handle import Handle, looking_at
 from holdfast.engine.limits import check_limit
 from holdfast.engine.sessions.finding import Found
 from holdfast.engine.sessions.following import rows_of, session_of
-from holdfast.engine.sessions.lifecycle import matches, to_info
+from holdfast.engine.sessions.lifecycle import matches
+from holdfast.engine.sessions.showing import to_info, to_state
 from holdfast.engine.sessions.turns import page, to_turn
-from holdfast.engine.sessions.writing import to_state
 from holdfast.engine.view import View
 from holdfast.entries import Session
 from holdfast.errors import SessionNotFound

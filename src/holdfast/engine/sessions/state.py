@@ -5,12 +5,11 @@ to their JSON text, and a change touches the keys that it names: two versions sh
 above a few KB is cut where its content says, so that a list that grows is stored by its end.
 Equal states have equal entries, whatever was done to get there.
 
-JSON comes back as it was given: integers of any size, floats to the last bit, the order of keys
-inside values. What JSON cannot hold is refused, naming the place: NaN, keys that are no text,
-half a character, objects of other types.
+Values are JSON text, which comes back as it was given: see `jsontext.py`.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, Protocol, Self, cast
 
 import msgspec
@@ -19,6 +18,7 @@ from holdfast.engine import content
 from holdfast.engine.content import ChunkSource
 from holdfast.engine.handle import Handle
 from holdfast.engine.limits import Limits
+from holdfast.engine.sessions.jsontext import to_json
 from holdfast.engine.stage import Stage, StagedObjects
 from holdfast.entries import Blob, Inline, Submap, decode_entry, encode_entry, unpack_refs
 from holdfast.errors import Damaged, InvalidValue, TooLarge, Unencodable, shorten
@@ -29,9 +29,6 @@ SHORT_BYTES: Final = 2048
 """Up to here a state is kept in one piece: a map of it would cost more than it saves."""
 
 MAX_KEY_BYTES: Final = 4095
-
-_REFUSALS: Final = (TypeError, ValueError, OverflowError, RecursionError)
-"""What is raised for what JSON cannot hold."""
 
 _decode: Final = msgspec.json.Decoder().decode
 
@@ -59,15 +56,6 @@ def check_keys(parts: Parts) -> None:
     """Raises `InvalidValue` or `Unencodable` for a key that no state can have."""
     for key in parts:
         _checked_key(key)
-
-
-def to_json(value: object, *, place: str = "") -> bytes:
-    """Returns a value as JSON text that comes back equal."""
-    try:
-        return _encode(value)
-    except _REFUSALS as exc:
-        where, reason = _explain(value, place, exc)
-        raise Unencodable(f"the value at {where} cannot be kept as JSON: {reason}") from exc
 
 
 def canonical(parts: Parts) -> bytes:
@@ -198,6 +186,15 @@ def show(handle: Handle, entry: bytes) -> dict[str, Any]:
     return recall(handle, handle.objects, entry).to_state()
 
 
+def later(handle: Handle, entry: bytes) -> Callable[[], dict[str, Any]]:
+    """Returns what shows the state that an entry stands for; nothing is read before it does."""
+    found = decode_entry(entry)
+    if isinstance(found, Inline):
+        return partial(_decode, found.data)
+    known: KnownState | None = handle.context.states.find((handle.tenant_id, entry))
+    return partial(show, handle, entry) if known is None else known.to_state
+
+
 def recall(handle: Handle, source: StateSource, entry: bytes) -> KnownState:
     """Returns what is kept of a state in memory, having read it if need be."""
     known: KnownState | None = handle.context.states.find((handle.tenant_id, entry))
@@ -288,60 +285,3 @@ def _check_size(size: int, max_bytes: int) -> None:
     if size > max_bytes:
         message = f"a session's state may have {max_bytes} bytes; this one has {size}"
         raise TooLarge(message)
-
-
-def _is_same(given: object, back: object) -> bool:
-    if isinstance(given, dict) and isinstance(back, dict):
-        one, other = cast("dict[object, object]", given), cast("dict[object, object]", back)
-        return len(one) == len(other) and all(
-            key in other and _is_same(value, other[key]) for key, value in one.items()
-        )
-    if isinstance(given, list | tuple) and isinstance(back, list):
-        these, those = cast("list[object]", given), cast("list[object]", back)
-        return len(these) == len(those) and all(map(_is_same, these, those))
-    return given == back and isinstance(given, bool) == isinstance(back, bool)
-
-
-def _encode(value: object) -> bytes:
-    data = msgspec.json.encode(value)
-    back = msgspec.json.decode(data)
-    # At the speed of C for what JSON has; tuples, which come back as lists, need a look.
-    if back != value and not _is_same(value, back):
-        raise TypeError("it would not come back as it is")
-    return data
-
-
-def _explain(value: object, place: str, problem: Exception) -> tuple[str, str]:
-    """Returns the innermost place that is refused by itself, and why."""
-    while not isinstance(problem, RecursionError):
-        for where, part in _parts(value, place):
-            found = _refusal(part)
-            if found is not None:
-                place, value, problem = where, part, found
-                break
-        else:
-            break
-    if isinstance(problem, RecursionError):
-        return _bounded(place), "it contains itself, or is nested too deeply"
-    return _bounded(place), str(problem)
-
-
-def _parts(value: object, place: str) -> Iterator[tuple[str, object]]:
-    if isinstance(value, dict):
-        for key, part in cast("dict[object, object]", value).items():
-            yield f"{place}[{key!r}]", part
-    elif isinstance(value, list | tuple):
-        for index, part in enumerate(cast("list[object]", value)):
-            yield f"{place}[{index}]", part
-
-
-def _refusal(value: object) -> Exception | None:
-    try:
-        _encode(value)
-    except _REFUSALS as exc:
-        return exc
-    return None
-
-
-def _bounded(place: str) -> str:
-    return shorten(place)[1:-1] if place else "the top"

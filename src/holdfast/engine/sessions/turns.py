@@ -13,7 +13,7 @@ import msgspec
 
 from holdfast.catalog.port import Transaction
 from holdfast.engine.limits import check_limit
-from holdfast.engine.sessions.state import to_json
+from holdfast.engine.sessions.jsontext import to_json
 from holdfast.engine.sessions.writing import Draft
 from holdfast.errors import Damaged, InvalidValue, TurnNotFound
 from holdfast.ids import TenantId

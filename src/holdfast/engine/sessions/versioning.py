@@ -4,13 +4,14 @@ from typing import Any
 
 from holdfast.catalog.port import Transaction
 from holdfast.engine.handle import Handle, check_text
+from holdfast.engine.limits import check_answer
 from holdfast.engine.sessions import state as states
-from holdfast.engine.sessions.finding import Found, get_version
+from holdfast.engine.sessions.finding import Found, check_number, get_version
 from holdfast.engine.sessions.lifecycle import check_texts, get, read
 from holdfast.engine.sessions.patching import Patch, make_patch, to_text
 from holdfast.engine.sessions.state import StoredState, canonical, to_parts
 from holdfast.engine.sessions.turns import TurnData, append, to_message, to_object
-from holdfast.engine.sessions.writing import Draft, change
+from holdfast.engine.sessions.writing import Draft, change, get_wanted
 from holdfast.errors import InvalidValue, VersionNotFound
 from holdfast.model_sessions import SessionRow, TurnRow, Version, VersionKind, VersionRow
 
@@ -56,9 +57,10 @@ def rollback(
 ) -> Found:
     """Makes a version with the state of an earlier one; constant time, whatever it holds."""
     _check_texts(reason, actor)
+    check_number(version)
 
     def compute(draft: Draft, session: SessionRow, _: VersionRow) -> Found:
-        target = get_version(draft.transaction, session, version)
+        target = get_wanted(draft, session, version)
         details = {"from_version": session.version, "to_version": target.number, "reason": reason}
         return draft.add_version(
             session,
@@ -71,7 +73,7 @@ def rollback(
             trace_id=draft.note(session, "state.rolled_back", details),
         )
 
-    return change(handle, session_id, compute, actor=actor, expected=expected)
+    return change(handle, session_id, compute, actor=actor, expected=expected, wanted=version)
 
 
 def add_turn(
@@ -141,6 +143,8 @@ def history(
             head.namespace_id, session.id, after=since, most=limit
         ),
     )
+    if include_state:
+        check_answer(handle.context.limits, (row.bytes for row in rows or []))
     return [to_version(handle, row, include_state=include_state) for row in rows or []]
 
 

@@ -6,18 +6,20 @@ numbered without a gap and nobody overwrites a state that he has not seen.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeVar
+
+from msgspec.structs import replace
 
 from holdfast.catalog.port import Transaction
 from holdfast.catalog.rows import to_us
 from holdfast.engine import chain
 from holdfast.engine.handle import Handle
-from holdfast.engine.limits import check_quota, check_room
+from holdfast.engine.limits import check_free, check_quota, check_tenant
 from holdfast.engine.pending import ATTEMPTS
 from holdfast.engine.sessions import state as states
-from holdfast.engine.sessions.finding import Found, find_row
+from holdfast.engine.sessions.finding import Found, alive, find_row, get_version
 from holdfast.engine.sessions.following import catch_up
 from holdfast.engine.sessions.state import StoredState
 from holdfast.engine.stage import Stage, StagedObjects, Withdrawn
@@ -25,10 +27,19 @@ from holdfast.entries import Session, encode_entry
 from holdfast.errors import Busy, NamespaceNotFound, SessionNotFound, StateMoved, TooLarge
 from holdfast.ids import TraceId
 from holdfast.model import Head, Plane, Size
-from holdfast.model_sessions import SessionRow, State, TurnRow, VersionKind, VersionRow
+from holdfast.model_sessions import (
+    OpenedSession,
+    SessionRow,
+    TurnRow,
+    VersionKind,
+    VersionRow,
+)
 from holdfast.model_traces import Trace
 
 T = TypeVar("T")
+
+About = tuple[str, int | None] | None
+"""A session's id, and the number of a version that is asked for; None where a session is new."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -38,11 +49,20 @@ class Draft:
     handle: Handle
     transaction: Transaction
     head: Head
+    opened: OpenedSession | None
+    """The session that the write is about, as it was found."""
     stage: Stage
     source: StagedObjects
     now: datetime
     actor: str | None
     traces: list[tuple[Trace, TraceId]] = field(default_factory=list[tuple[Trace, TraceId]])
+    made: VersionRow | None = None
+    """A version that is written when the entry of the plane is."""
+    sequence: int = 0
+    """Of the head, which nobody else moves on meanwhile."""
+
+    def __post_init__(self) -> None:
+        self.sequence = self.head.sequence
 
     def note(self, session: SessionRow, action: str, details: dict[str, Any]) -> TraceId:
         """Tells what is being done to a session; returns the id of its trace."""
@@ -114,8 +134,7 @@ class Draft:
             updated_at=self.now,
             is_present=True,
         )
-        self.transaction.add_version(session.namespace_id, session.id, version)
-        self.transaction.set_session(session)
+        self.made = version
         return session, version
 
     def extend(self, session: SessionRow, turn: TurnRow) -> SessionRow:
@@ -123,7 +142,7 @@ class Draft:
         session = replace(
             session, branch=turn.branch, turns=turn.number, updated_at=self.now, is_present=True
         )
-        self.transaction.set_session(session)
+        self.transaction.move_session(session)
         return session
 
     def put(self, session: SessionRow, version: VersionRow, *, old: VersionRow | None) -> None:
@@ -131,26 +150,35 @@ class Draft:
         entry = encode_entry(entry_of(session, version))
         more = Size(int(old is None), version.bytes - (old.bytes if old else 0))
         check_quota(self.head, more)
-        self._write(session.id, entry, more)
+        self._check_room(len(entry))
+        if self.made is None:
+            self._write(session.id, entry, more)
+            return
+        self.sequence += 1
+        self.transaction.put_version(
+            session, self.made, entry=entry, sequence=self.sequence, more=more
+        )
 
     def remove(self, session: SessionRow, version: VersionRow) -> None:
         """Takes a session out of the plane."""
         self._write(session.id, None, Size(-1, -version.bytes))
 
     def _write(self, session_id: str, entry: bytes | None, more: Size) -> None:
-        context, namespace_id = self.handle.context, self.head.namespace_id
-        if entry is not None:
-            check_room(
-                self.transaction,
-                self.handle.tenant_id,
-                # A turn that was just added counts as used already: its row is written.
-                needed_bytes=len(entry),
-                limits=context.limits,
-                places=(context.catalog,),
-            )
-        sequence = self.transaction.advance_sequence(namespace_id, more=more)
+        namespace_id = self.head.namespace_id
+        self.sequence += 1
+        self.transaction.set_sequence(namespace_id, self.sequence, more=more)
         rows = [(session_id.encode(), entry)]
-        self.transaction.put_pending(namespace_id, Plane.SESSIONS, rows, sequence=sequence)
+        self.transaction.put_pending(namespace_id, Plane.SESSIONS, rows, sequence=self.sequence)
+
+    def _check_room(self, size: int) -> None:
+        context, tenant_id = self.handle.context, self.handle.tenant_id
+        check_free(size, limits=context.limits, places=(context.catalog,))
+        if self.opened is None:
+            quota = self.transaction.get_tenant_quota(tenant_id)
+        else:
+            quota = self.opened.quota_bytes
+        # A turn that was just added counts as used already: its row is written.
+        check_tenant(self.transaction, tenant_id, needed_bytes=size, quota=quota)
 
 
 def write(
@@ -158,19 +186,20 @@ def write(
     compute: Callable[[Draft], T],
     *,
     actor: str | None = None,
-    creates: bool = False,
+    about: About = None,
     ahead: states.Parts | None = None,
 ) -> T:
     """Runs `compute` in a write transaction of the namespace, and stores what it staged.
 
-    `ahead` are parts of a state that it will stage: large ones are on disk before it begins.
+    With `about`, what is known of a session is looked up with the head. `ahead` are parts of a
+    state that it will stage: large ones are on disk before it begins.
     """
     for attempt in range(ATTEMPTS):
         with Stage(handle.context, handle.tenant_id) as stage:
             if ahead is not None:
                 states.stage_ahead(stage, ahead, limits=handle.context.limits)
             try:
-                done = _try(handle, compute, stage, actor, creates=creates)
+                done = _try(handle, compute, stage, actor, about)
             except (Withdrawn, Busy) as exc:
                 if attempt == ATTEMPTS - 1:
                     raise Busy(str(exc)) from exc
@@ -187,9 +216,13 @@ def change(
     *,
     actor: str | None = None,
     expected: int | None = None,
+    wanted: int | None = None,
     ahead: states.Parts | None = None,
 ) -> tuple[SessionRow, VersionRow]:
-    """Changes a session by what `compute` returns for it; raises `StateMoved`."""
+    """Changes a session by what `compute` returns for it; raises `StateMoved`.
+
+    `wanted` is the number of a version that it will ask for.
+    """
 
     def run(draft: Draft) -> tuple[SessionRow, VersionRow]:
         session, version = get_locked(draft, session_id)
@@ -200,7 +233,7 @@ def change(
         return done
 
     try:
-        return write(handle, run, actor=actor, ahead=ahead)
+        return write(handle, run, actor=actor, about=(session_id, wanted), ahead=ahead)
     except NamespaceNotFound as exc:
         raise SessionNotFound(session_id) from exc
 
@@ -208,7 +241,10 @@ def change(
 def get_locked(draft: Draft, session_id: str) -> Found:
     """Returns a session within a write; raises `SessionNotFound`."""
     transaction, handle = draft.transaction, draft.handle
-    found = find_row(transaction, handle, session_id, now=draft.now)
+    if draft.opened is None:
+        found = find_row(transaction, handle, session_id, now=draft.now)
+    else:
+        found = alive(draft.opened.found, now=draft.now)
     if found is None and transaction.is_lagging(draft.head.namespace_id):
         catch_up(transaction, handle, draft.head, now=draft.now)
         found = find_row(transaction, handle, session_id, now=draft.now)
@@ -217,16 +253,11 @@ def get_locked(draft: Draft, session_id: str) -> Found:
     return found
 
 
-def to_state(handle: Handle, session: SessionRow, version: VersionRow) -> State:
-    """Returns a version as users see it."""
-    return State(
-        session_id=session.id,
-        version=version.number,
-        state=states.show(handle, version.state),
-        created_at=session.created_at,
-        updated_at=version.created_at,
-        trace_id=version.trace_id,
-    )
+def get_wanted(draft: Draft, session: SessionRow, wanted: int) -> VersionRow:
+    """Returns the version that the write was told of; raises `VersionNotFound`."""
+    if draft.opened is not None and draft.opened.wanted is not None:
+        return draft.opened.wanted
+    return get_version(draft.transaction, session, wanted)
 
 
 def entry_of(session: SessionRow, version: VersionRow) -> Session:
@@ -249,21 +280,19 @@ def _try(
     compute: Callable[[Draft], T],
     stage: Stage,
     actor: str | None,
-    *,
-    creates: bool,
+    about: About,
 ) -> T:
     with handle.context.catalog.write() as transaction:
-        head = handle.lock_or_create(transaction) if creates else handle.find_and_lock(transaction)
-        if head is None:
-            raise NamespaceNotFound(handle.name)
+        head, opened = _open(transaction, handle, about)
         draft = Draft(
             handle=handle,
             transaction=transaction,
             head=head,
+            opened=opened,
             stage=stage,
             source=stage.source(handle.objects_in(transaction)),
             now=handle.context.clock(),
-            actor=actor,
+            actor=actor or handle.context.actor,
         )
         done = compute(draft)
         stage.seal(transaction)
@@ -271,3 +300,19 @@ def _try(
         for trace, trace_id in draft.traces:
             chain.append(transaction, handle.context, head, trace, trace_id=trace_id)
         return done
+
+
+def _open(
+    transaction: Transaction, handle: Handle, about: About
+) -> tuple[Head, OpenedSession | None]:
+    """Returns the head, locked, and what is known of the session; makes a namespace for a new one.
+
+    Raises `NamespaceNotFound`.
+    """
+    if about is None:
+        return handle.lock_or_create(transaction), None
+    session_id, wanted = about
+    opened = transaction.open_session(handle.tenant_id, handle.name, session_id, wanted=wanted)
+    if opened is None:
+        raise NamespaceNotFound(handle.name)
+    return opened.head, opened

@@ -1,0 +1,90 @@
+"""Sessions and versions as users see them.
+
+Going back and forking cost the same whatever the state holds; only showing it does not. So what a
+change returns has a state that is made when somebody first looks at it. What is in memory is held
+from the start; what is not is read from the vault, which has to be open then.
+"""
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from holdfast.engine.handle import Handle
+from holdfast.engine.sessions import state as states
+from holdfast.engine.sessions.finding import Found
+from holdfast.model_sessions import SessionInfo, SessionRow, State, VersionRow
+
+Load = Callable[[], dict[str, Any]]
+
+
+class LaterState(State):
+    """A `State` whose state is made when it is first asked for."""
+
+    def __init__(self, load: Load, **known: Any) -> None:
+        _fill(self, load, known)
+
+    @cached_property
+    def state(self) -> dict[str, Any]:  # pyright: ignore[reportIncompatibleVariableOverride] - in its place
+        """The session's state at this version."""
+        return vars(self)["load"]()
+
+
+class LaterInfo(SessionInfo):
+    """A `SessionInfo` whose state is made when it is first asked for."""
+
+    def __init__(self, load: Load, **known: Any) -> None:
+        _fill(self, load, known)
+
+    @cached_property
+    def state(self) -> dict[str, Any]:  # pyright: ignore[reportIncompatibleVariableOverride] - in its place
+        """The session's state."""
+        return vars(self)["load"]()
+
+
+def to_state(
+    handle: Handle, session: SessionRow, version: VersionRow, *, later: bool = False
+) -> State:
+    """Returns a version as users see it; `later` leaves its state until it is asked for."""
+    known: dict[str, Any] = {
+        "session_id": session.id,
+        "version": version.number,
+        "created_at": session.created_at,
+        "updated_at": version.created_at,
+        "trace_id": version.trace_id,
+    }
+    if later:
+        return LaterState(states.later(handle, version.state), **known)
+    return State(state=states.show(handle, version.state), **known)
+
+
+def to_info(
+    handle: Handle, found: Found, *, memory_count: int = 0, later: bool = False
+) -> SessionInfo:
+    """Returns a session as users see it; `later` leaves its state until it is asked for."""
+    session, version = found
+    known: dict[str, Any] = {
+        "id": session.id,
+        "agent_id": session.agent_id,
+        "user_id": session.user_id,
+        "metadata": msgspec.json.decode(session.metadata),
+        "version": session.version,
+        "turn_count": session.turns,
+        "memory_count": memory_count,
+        "created_at": session.created_at,
+        "updated_at": session.updated_at,
+        "expires_at": session.expires_at,
+        "forked_from": session.forked_from,
+        "forked_version": session.forked_version,
+    }
+    if later:
+        return LaterInfo(states.later(handle, version.state), **known)
+    return SessionInfo(state=states.show(handle, version.state), **known)
+
+
+def _fill(what: object, load: Load, known: dict[str, Any]) -> None:
+    vars(what)["load"] = load
+    for name, value in known.items():
+        # Frozen it is for others.
+        object.__setattr__(what, name, value)
