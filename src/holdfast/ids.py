@@ -43,6 +43,14 @@ def instant_of_trace(trace_id: str) -> int | None:
         return None
 
 
+def instant_of_event(event_id: str) -> int | None:
+    """Returns the instant that an event's id begins with; None if it is no such id."""
+    try:
+        return int(event_id.removeprefix("evt-")[:-_TRACE_TAIL], 16)
+    except ValueError:
+        return None
+
+
 class IdMaker:
     """Makes new ids from a source of randomness."""
 
@@ -81,9 +89,26 @@ class IdMaker:
         """Returns a new id for a memory."""
         return f"mem_{self._short_tail()}"
 
+    def entity(self) -> str:
+        """Returns a new id for an entity."""
+        return f"ent_{self._short_tail()}"
+
     def task(self) -> str:
         """Returns a new id for a task."""
         return f"task-{self._tail()}"
+
+    def schedule(self) -> str:
+        """Returns a new id for a schedule."""
+        return f"sched-{self._short_tail()}"
+
+    def key(self) -> str:
+        """Returns a new id for an API key, such as `key-k3v7…`."""
+        return f"key-{self._short_tail()}"
+
+    def secret(self, kind: str) -> str:
+        """Returns a new secret of 256 random bits that says what it is for."""
+        random = base64.urlsafe_b64encode(self._randomness(32)).decode("ascii").rstrip("=")
+        return f"holdfast-{kind}-{random}"
 
     def branch(self) -> str:
         """Returns a name for a run of turns."""
@@ -96,6 +121,18 @@ class IdMaker:
         of state another page. In hexadecimal, which takes a tenth of the time of base32.
         """
         return TraceId(f"trace_{instant_us:014x}{self._randomness(_TRACE_TAIL // 2).hex()}")
+
+    def webhook(self) -> str:
+        """Returns a new id for a webhook."""
+        return f"wh-{self._short_tail()}"
+
+    def delivery(self) -> str:
+        """Returns a new id for the delivery of an event to a webhook."""
+        return f"dlv-{self._tail()}"
+
+    def event(self, instant_us: int) -> str:
+        """Returns a new id for an event of this instant, which is found by that as traces are."""
+        return f"evt-{instant_us:014x}{self._randomness(_TRACE_TAIL // 2).hex()}"
 
     def _short_tail(self) -> str:
         """Returns 12 characters: 60 random bits, in the form that ids of sessions have."""

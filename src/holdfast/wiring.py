@@ -24,10 +24,12 @@ def open_vault(
     clock: Clock = system_clock,
     ids: IdMaker | None = None,
     embed: Embedder | EmbedFunction | None = None,
+    announces: bool = False,
 ) -> Holdfast:
     """Opens the vault in a directory, or in a PostgreSQL database with its packs elsewhere.
 
-    With `embed`, memories are found by their meaning, too.
+    With `embed`, memories are found by their meaning, too. With `announces`, what is done is
+    told as events: a server's webhooks and feeds are made of them.
     """
     text = os.fspath(location)
     folder = None if text.startswith(POSTGRES_SCHEMES) else _to_folder(text)
@@ -44,6 +46,7 @@ def open_vault(
         state=(folder or Path.home() / ".local/state/holdfast") / "workspaces",
         folders=(packs,) if folder is None else (folder, packs),
         embedder=embed if isinstance(embed, Embedder) or embed is None else Embedder(embed),
+        announces=announces,
     )
     return Holdfast(context)
 

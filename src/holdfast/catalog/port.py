@@ -26,10 +26,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from holdfast.catalog.port_entities import EntityRows
+from holdfast.catalog.port_events import EventRows
+from holdfast.catalog.port_keys import KeyRows
 from holdfast.catalog.port_memories import MemoryRows
+from holdfast.catalog.port_replies import ReplyRows
 from holdfast.catalog.port_sessions import SessionRows
+from holdfast.catalog.port_tasks import TaskRows
 from holdfast.catalog.port_traces import TraceRows
 from holdfast.catalog.port_upkeep import UpkeepRows
+from holdfast.catalog.port_webhooks import WebhookRows
 from holdfast.errors import Damaged
 from holdfast.ids import NamespaceId, ObjectId, PackId, PackName, SnapshotId, TenantId
 from holdfast.model import Head, Placement, Plane, Size, SnapshotInfo, Tenant
@@ -79,7 +85,19 @@ PendingRow = tuple[bytes, bytes | None]
 """A key and its encoded entry; None says that the key is gone."""
 
 
-class Transaction(SessionRows, UpkeepRows, TraceRows, MemoryRows, Protocol):
+class Transaction(
+    SessionRows,
+    UpkeepRows,
+    TraceRows,
+    MemoryRows,
+    KeyRows,
+    EventRows,
+    WebhookRows,
+    TaskRows,
+    EntityRows,
+    ReplyRows,
+    Protocol,
+):
     """One transaction: a view of the rows, and in a write transaction the way to change them."""
 
     # Tenants
@@ -89,6 +107,16 @@ class Transaction(SessionRows, UpkeepRows, TraceRows, MemoryRows, Protocol):
     def get_tenant_quota(self, tenant_id: TenantId) -> int | None: ...
     def set_tenant_quota(self, tenant_id: TenantId, quota_bytes: int | None) -> None: ...
     def join_epoch(self, tenant_id: TenantId) -> int: ...
+    def join_tenant(self, tenant_id: TenantId) -> tuple[int, int | None]:
+        """Joins the epoch, and returns it with the tenant's quota."""
+        ...
+
+    def join_with(
+        self, tenant_id: TenantId, object_ids: Sequence[ObjectId]
+    ) -> tuple[tuple[int, int | None], dict[ObjectId, int]]:
+        """Returns what `join_tenant` does, and of the objects that are there their stamps."""
+        ...
+
     def advance_epoch(self, tenant_id: TenantId) -> int: ...
 
     # Namespaces
@@ -309,6 +337,10 @@ class Catalog(Protocol):
         ...
 
     def read(self) -> AbstractContextManager[Transaction]: ...
+    def ask(self) -> AbstractContextManager[Transaction]:
+        """Opens a read transaction for a single question: each query has a moment of its own."""
+        ...
+
     def write(self) -> AbstractContextManager[Transaction]: ...
     def is_alive(self, writer: str) -> bool: ...
     def lock(self, name: str) -> AbstractContextManager[None]:

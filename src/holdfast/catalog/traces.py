@@ -23,8 +23,8 @@ class TraceQueries:
         return TraceEnd(row[0], row[1])
 
     def add_trace(self, row: TraceRow) -> None:
-        self._db.run(
-            "add_trace",
+        self._db.say_all(
+            ("add_trace", "move_trace_end"),
             previous=row.previous,
             tenant_id=row.tenant_id,
             number=row.number,
@@ -41,7 +41,6 @@ class TraceQueries:
             details=row.details,
             hash=row.hash,
         )
-        self._db.run("move_trace_end", tenant_id=row.tenant_id, number=row.number, hash=row.hash)
 
     def find_trace_end(self, tenant_id: TenantId) -> TraceEnd | None:
         row = self._db.one("find_trace_end", tenant_id=tenant_id)

@@ -11,12 +11,18 @@ from typing import Final
 
 from holdfast.catalog import rows
 from holdfast.catalog.driver import Driver
+from holdfast.catalog.entities import EntityQueries
+from holdfast.catalog.events import EventQueries
+from holdfast.catalog.keys import KeyQueries
 from holdfast.catalog.memories import MemoryQueries
 from holdfast.catalog.port import Located, LogPosition, ObjectRow, PackRow, PendingRow
+from holdfast.catalog.replies import ReplyQueries
 from holdfast.catalog.rows import to_us
 from holdfast.catalog.sessions import SessionQueries
+from holdfast.catalog.tasks import TaskQueries
 from holdfast.catalog.traces import TraceQueries
 from holdfast.catalog.upkeep import UpkeepQueries
+from holdfast.catalog.webhooks import WebhookQueries
 from holdfast.ids import NamespaceId, ObjectId, PackId, PackName, SnapshotId, TenantId
 from holdfast.model import Head, Placement, Plane, Size, SnapshotInfo, Tenant
 
@@ -28,6 +34,8 @@ _PURGES: Final = (
     "drop_lagging",
     "unindex_memories",
     "purge_memories",
+    "purge_tasks",
+    "purge_schedules",
     "purge_snapshots",
     "purge_namespace",
 )
@@ -37,7 +45,18 @@ NO_LIMIT: Final = 2**62
 """More rows than any table has: 'all of them' in a query that takes a limit."""
 
 
-class SqlTransaction(SessionQueries, UpkeepQueries, TraceQueries, MemoryQueries):
+class SqlTransaction(
+    SessionQueries,
+    UpkeepQueries,
+    TraceQueries,
+    MemoryQueries,
+    KeyQueries,
+    EventQueries,
+    WebhookQueries,
+    TaskQueries,
+    EntityQueries,
+    ReplyQueries,
+):
     """The rows of a catalog within one transaction."""
 
     __slots__ = ("_db",)
@@ -65,9 +84,22 @@ class SqlTransaction(SessionQueries, UpkeepQueries, TraceQueries, MemoryQueries)
         self._db.run("set_tenant_quota", tenant_id=tenant_id, quota_bytes=quota_bytes)
 
     def join_epoch(self, tenant_id: TenantId) -> int:
+        return self.join_tenant(tenant_id)[0]
+
+    def join_tenant(self, tenant_id: TenantId) -> tuple[int, int | None]:
         # Two statements: one alone would read what was there before it waited for the lock.
-        self._db.one("share_epoch", tenant_id=tenant_id)
-        return rows.get_row(self._db.one("get_epoch", tenant_id=tenant_id), "tenant")[0]
+        self._db.lock("share_epoch", tenant_id=tenant_id)
+        row = rows.get_row(self._db.one("get_epoch", tenant_id=tenant_id), "tenant")
+        return row[0], row[1]
+
+    def join_with(
+        self, tenant_id: TenantId, object_ids: Sequence[ObjectId]
+    ) -> tuple[tuple[int, int | None], dict[ObjectId, int]]:
+        self._db.lock("share_epoch", tenant_id=tenant_id)
+        ask = self._db.soon("get_epoch", tenant_id=tenant_id)
+        found = self._db.by_keys("find_object", object_ids, tenant_id=tenant_id)
+        row = rows.get_row(ask(), "tenant")
+        return (row[0], row[1]), {ObjectId(each[0]): each[1] for each in found}
 
     def advance_epoch(self, tenant_id: TenantId) -> int:
         self._db.one("lock_epoch", tenant_id=tenant_id)
@@ -343,7 +375,7 @@ class SqlTransaction(SessionQueries, UpkeepQueries, TraceQueries, MemoryQueries)
             now=to_us(now),
         )
         pack_id = PackId(rows.get_row(row, "pack")[0])
-        self._db.run("add_pack_data", pack_id=pack_id, data=data)
+        self._db.say("add_pack_data", pack_id=pack_id, data=data)
         return pack_id
 
     def get_pack_data(self, pack_id: PackId) -> bytes | None:
@@ -389,7 +421,7 @@ class SqlTransaction(SessionQueries, UpkeepQueries, TraceQueries, MemoryQueries)
         where = rows.from_placements(
             placements, tenant_id=tenant_id, pack_id=pack_id, touched=epoch
         )
-        self._db.run_many("add_object", where)
+        self._db.say_many("add_object", where)
 
     def relocate_objects(
         self,

@@ -38,6 +38,11 @@ ACTIONS: Final = (
     "memory.deleted",
     "memory.recovered",
     "memory.purged",
+    "entity.created",
+    "entity.updated",
+    "entity.deleted",
+    "entity.recovered",
+    "entity.purged",
     *dict.fromkeys(MARKED.values()),
     "snapshot.pinned",
     "snapshot.unpinned",
@@ -51,6 +56,18 @@ ACTIONS: Final = (
     "namespace.retention_set",
     "namespace.quota_set",
     "tenant.quota_set",
+    "task.started",
+    "task.completed",
+    "task.failed",
+    "schedule.created",
+    "schedule.updated",
+    "schedule.deleted",
+    "key.created",
+    "key.revoked",
+    "webhook.created",
+    "webhook.updated",
+    "webhook.disabled",
+    "webhook.deleted",
 )
 """What is done to sessions, memories, snapshots, namespaces and tenants."""
 
@@ -76,6 +93,11 @@ _ORDERS: Final = {
     "purged": "purge",
     "retention_set": "set_retention",
     "quota_set": "set_quota",
+    "revoked": "revoke",
+    "started": "start",
+    "completed": "complete",
+    "failed": "fail",
+    "disabled": "disable",
 }
 
 

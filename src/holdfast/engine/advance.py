@@ -40,7 +40,7 @@ from holdfast.errors import (
 from holdfast.ids import NamespaceId, ObjectId, SnapshotId, TraceId
 from holdfast.model import EMPTY_ROOT, Head, Kind, Plane, Root, Size, SnapshotInfo
 from holdfast.packs import ObjectKind
-from holdfast.tree import Edit, apply
+from holdfast.tree import Edit, apply, count
 
 ROUNDS: Final = 4
 """Optimistic attempts before the plan is made under the lock."""
@@ -351,8 +351,18 @@ def _commit(
         trace_id = new_id(handle.context, done[-1].created_at)
         _follow_sessions(transaction, handle, folded, done[-1], trace_id)
         # Last: from here on all writers of the tenant wait.
-        append(transaction, handle.context, head, told_by(done), trace_id=trace_id)
+        told = _told(transaction, handle, done[-1]) if handle.context.announces else None
+        append(transaction, handle.context, head, told_by(done), trace_id=trace_id, told=told)
     return [dated(handle.context, head, snapshot) for snapshot in done]
+
+
+def _told(transaction: Transaction, handle: Handle, last: SnapshotInfo) -> dict[str, Any]:
+    """Returns what an event says of a snapshot beyond its trace."""
+    told: dict[str, Any] = {"kind": last.kind.value, "size_bytes": last.size.bytes}
+    if last.target is not None:
+        source = handle.objects_in(transaction)
+        told["files_restored"] = count(source, source.get_root(last.root).plane(Plane.FILES))
+    return told
 
 
 def _follow_sessions(
@@ -392,7 +402,7 @@ def to_snapshot(
         size=mark.size,
         label=mark.note.label,
         reason=mark.note.reason,
-        actor=mark.note.actor,
+        actor=mark.note.actor or handle.context.actor,
         task_id=mark.note.task_id,
         trace_id=mark.note.trace_id,
         pinned=mark.note.pin,

@@ -8,6 +8,7 @@ Details are hashed first, and their hash stands for them: they can be taken out,
 for it, and the chain still holds.
 """
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ from blake3 import blake3
 from holdfast.catalog.port import Transaction
 from holdfast.catalog.rows import to_us
 from holdfast.engine.context import Context
+from holdfast.engine.events import events_of, tell
 from holdfast.errors import InvalidValue
 from holdfast.ids import NamespaceId, TenantId, TraceId, instant_of_trace
 from holdfast.model import Head
@@ -46,11 +48,14 @@ def append(
     trace: Trace,
     *,
     trace_id: TraceId | None = None,
+    told: Mapping[str, Any] | None = None,
+    is_own: bool = False,
 ) -> TraceId:
     """Tells what is being done, in the transaction that does it; returns the trace's id.
 
     `of` says to what it is done: a namespace, or the tenant alone. With a `trace_id` of `new_id`,
-    it happened at that one's instant.
+    it happened at that one's instant. Where somebody listens it becomes an event, too; `told` is
+    what that says beyond the trace. `is_own` says that somebody adds it who was only telling.
 
     To be called last: other writers of the tenant wait from here on until the transaction ends,
     and one that waited for them in turn would wait for ever. On SQLite it takes 24 µs at
@@ -82,10 +87,13 @@ def append(
         trace.action,
         trace.resource_type,
         trace.resource_id,
-        trace.actor,
+        trace.actor or context.actor,
         created_us,
     )
     transaction.add_trace(TraceRow(*hashed, details, _hash(hashed, details)))
+    if context.announces:
+        events = events_of(trace, trace_id=trace_id, is_own=is_own, more=told)
+        tell(transaction, context, of, events)
     return trace_id
 
 

@@ -55,6 +55,10 @@ class Context:
     """The vault's own directories: never captured, wherever they lie."""
     embedder: Embedder | None = None
     """What knows the meaning of texts; without it, memories are found by their words."""
+    actor: str | None = None
+    """Who acts, where a call does not say: behind a server, the key that the call came with."""
+    announces: bool = False
+    """Whether what is done is told as events, too: there is nobody to hear them in process."""
 
     @classmethod
     def of(
@@ -68,6 +72,7 @@ class Context:
         state: Path | None = None,
         folders: tuple[Path, ...] = (),
         embedder: Embedder | None = None,
+        announces: bool = False,
     ) -> "Context":
         """Returns a context with empty caches of the size that the limits say."""
         limits = limits or Limits()
@@ -84,6 +89,7 @@ class Context:
             state=state,
             folders=folders,
             embedder=embedder,
+            announces=announces,
         )
 
     def new_pack_name(self) -> PackName:

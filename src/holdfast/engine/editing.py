@@ -4,7 +4,7 @@ A change is one transaction (`pending.py`) and keeps the tree whole (`draft.py`)
 happens as asked, or raises and leaves everything as it was.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import BinaryIO, Final
 
@@ -12,6 +12,7 @@ import msgspec
 
 from holdfast.engine import content
 from holdfast.engine.draft import Draft
+from holdfast.engine.events import deleted, written
 from holdfast.engine.files import (
     EPOCH,
     USUAL_DIRECTORY_MODE,
@@ -22,7 +23,7 @@ from holdfast.engine.files import (
 )
 from holdfast.engine.handle import Handle
 from holdfast.engine.paths import MAX_PATH_BYTES, PathLike, to_bytes, to_key
-from holdfast.engine.pending import Rows, change, change_rows
+from holdfast.engine.pending import Rows, change, change_rows, no_events
 from holdfast.engine.stage import Stage
 from holdfast.engine.view import View
 from holdfast.entries import Blob, Directory, Entry, Inline, Link
@@ -36,6 +37,7 @@ from holdfast.errors import (
     TooLarge,
 )
 from holdfast.model import Plane
+from holdfast.model_events import Event
 
 USUAL_FILE_MODE: Final = 0o644
 MAX_MODE: Final = 0o1777
@@ -67,7 +69,7 @@ class Files(FilesReader):
 
         Without `mode`, a file that is there keeps its own. A stream is stored as it is read.
         """
-        key, written = to_key(path), list[Entry]()
+        key, made = to_key(path), list[Entry]()
         _check_mode(mode)
         mtime_ns, again = self._mtime_ns(modified_at), _Rewind(data)
 
@@ -78,14 +80,14 @@ class Files(FilesReader):
             def compute(view: View) -> Rows:
                 draft = Draft(view)
                 draft.prefetch([key])
-                written[:] = [_dressed(stored, draft.find(key), mode, mtime_ns)]
-                draft.put(key, written[0])
+                made[:] = [_dressed(stored, draft.find(key), mode, mtime_ns)]
+                draft.put(key, made[0])
                 return draft.rows
 
             return compute
 
-        change(self._handle, Plane.FILES, prepare)
-        return info_of(key, written[0])
+        change(self._handle, Plane.FILES, prepare, told=lambda: [_written(key, made[0].size)])
+        return info_of(key, made[0])
 
     def write_many(self, items: Iterable[tuple[PathLike, str | bytes]]) -> int:
         """Writes many files, some thousands to a transaction; returns how many."""
@@ -119,7 +121,7 @@ class Files(FilesReader):
                 draft.drop(key)
             draft.put(key, entry)
 
-        self._draft(put)
+        self._draft(put, lambda: [_written(key, entry.size, source="link")])
         return info_of(key, entry)
 
     def chmod(self, path: PathLike, mode: int) -> None:
@@ -149,7 +151,13 @@ class Files(FilesReader):
         old, new = to_key(source), to_key(target)
         if new == old or new.startswith(old + b"/"):
             raise InvalidPath(new, reason="it lies inside what is to be moved")
-        self._draft(lambda draft: _move(draft, old, new, overwrite=overwrite))
+        moved = dict[bytes, Entry]()
+
+        def move(draft: Draft) -> None:
+            moved.clear()
+            moved.update(_move(draft, old, new, overwrite=overwrite))
+
+        self._draft(move, lambda: _told_of_move(old, moved))
 
     def delete(self, path: PathLike, *, recursive: bool = False) -> int:
         """Deletes a file, link or empty directory; with `recursive`, all that is in it.
@@ -170,7 +178,7 @@ class Files(FilesReader):
                 raise NotAFile(key, found="directory with files in it (pass recursive=True)")
             gone[:] = draft.drop_tree(key) or [key]
 
-        self._draft(drop)
+        self._draft(drop, lambda: [deleted(_told(key), entries=len(gone))])
         return len(gone)
 
     def _write_batch(self, batch: dict[bytes, bytes]) -> None:
@@ -188,15 +196,20 @@ class Files(FilesReader):
 
             return compute
 
-        change(self._handle, Plane.FILES, prepare)
+        def told() -> list[Event]:
+            return [_written(key, len(data)) for key, data in batch.items()]
 
-    def _draft(self, edit: Callable[[Draft], None]) -> None:
+        change(self._handle, Plane.FILES, prepare, told=told)
+
+    def _draft(
+        self, edit: Callable[[Draft], None], told: Callable[[], Sequence[Event]] = no_events
+    ) -> None:
         def compute(view: View) -> Rows:
             draft = Draft(view)
             edit(draft)
             return draft.rows
 
-        change_rows(self._handle, Plane.FILES, compute)
+        change_rows(self._handle, Plane.FILES, compute, told=told)
 
     def _store(self, stage: Stage, data: Data) -> Inline | Blob:
         most = self._handle.context.limits.file_bytes
@@ -218,7 +231,27 @@ class Files(FilesReader):
         return mtime_ns
 
 
-def _move(draft: Draft, old: bytes, new: bytes, *, overwrite: bool) -> None:
+def _written(key: bytes, size: int, *, source: str = "write") -> Event:
+    return written(_told(key), size_bytes=size, source=source)
+
+
+def _told_of_move(old: bytes, moved: Mapping[bytes, Entry]) -> list[Event]:
+    """Returns what is told of a move: what went, and every file and link where it is now."""
+    came = [
+        _written(key, entry.size, source="move")
+        for key, entry in sorted(moved.items())
+        if not isinstance(entry, Directory)
+    ]
+    return [deleted(_told(old), entries=len(moved)), *came]
+
+
+def _told(key: bytes) -> str:
+    """Returns a path as events name it: with the prefix that clients know it by."""
+    return f"workspace/{key.decode('utf-8', 'replace')}"
+
+
+def _move(draft: Draft, old: bytes, new: bytes, *, overwrite: bool) -> dict[bytes, Entry]:
+    """Moves what is there; returns what is where now."""
     entry = draft.find(old)
     names: Sequence[bytes] = []
     if entry is None or isinstance(entry, Directory):
@@ -238,6 +271,7 @@ def _move(draft: Draft, old: bytes, new: bytes, *, overwrite: bool) -> None:
     draft.drop_tree(old)
     for name in sorted(moved):
         draft.put(name, moved[name])
+    return moved
 
 
 def _dressed(

@@ -5,8 +5,8 @@ Changing files is `editing.py`.
 """
 
 import re
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from heapq import heappop, heappush
@@ -52,12 +52,18 @@ class FilesReader:
     """Files at one moment."""
 
     def __init__(self, opened: Opened) -> None:
-        self._opened = opened
+        self.opened = opened
+
+    @contextmanager
+    def still(self) -> Generator["FilesReader"]:
+        """Opens the files as they are now: what is asked inside the block is of one moment."""
+        with self.opened() as view:
+            yield FilesReader(lambda: nullcontext(view))
 
     def read(self, path: PathLike) -> bytes:
         """Returns a file's content."""
         key = to_key(path)
-        with self._opened() as view:
+        with self.opened() as view:
             return content.read(view.objects, get_file(view, key))
 
     def read_text(self, path: PathLike, *, encoding: str = "utf-8") -> str:
@@ -67,14 +73,14 @@ class FilesReader:
     def stream(self, path: PathLike) -> Iterator[bytes]:
         """Returns a file's content piece by piece, as it was when the call was made."""
         key = to_key(path)
-        with self._opened() as view:
+        with self.opened() as view:
             entry, objects = get_file(view, key), view.objects.unbound()
         return content.stream(objects, entry)
 
     def stat(self, path: PathLike) -> FileInfo:
         """Returns what is known about a path."""
         key = to_key(path)
-        with self._opened() as view:
+        with self.opened() as view:
             info = _find_info(view, key)
         if info is None:
             raise PathNotFound(key)
@@ -83,13 +89,13 @@ class FilesReader:
     def exists(self, path: PathLike) -> bool:
         """Says whether there is a file, link or directory at a path."""
         key = to_key(path)
-        with self._opened() as view:
+        with self.opened() as view:
             return _find_info(view, key) is not None
 
     def readlink(self, path: PathLike) -> str:
         """Returns where a link points, which may be nowhere."""
         key = to_key(path)
-        with self._opened() as view:
+        with self.opened() as view:
             entry = find_entry(view, key)
         if entry is None:
             raise PathNotFound(key)
@@ -115,12 +121,13 @@ class FilesReader:
         if b"/" in beginning:
             inner, _, beginning = beginning.rpartition(b"/")
             folder = to_folder(folder + b"/" + inner if folder else inner)
-        with self._opened() as view:
-            _check_folder(view, folder)
+        with self.opened() as view:
+            check_folder(view, folder)
             inside = folder + b"/" if folder else b""
             if recursive:
                 return list(islice(_walk(view, inside, beginning), limit))
-            return list(islice(_by_path(_children(view, inside, beginning)), limit))
+            found = by_path(children_of(view, inside, beginning))
+            return [info_of(child, entry) for child, entry in islice(found, limit)]
 
 
 def find_entry(view: View, key: bytes) -> Entry | None:
@@ -179,7 +186,8 @@ def _find_info(view: View, key: bytes) -> FileInfo | None:
     return None
 
 
-def _check_folder(view: View, folder: bytes) -> None:
+def check_folder(view: View, folder: bytes) -> None:
+    """Raises unless there is such a directory; the root always is."""
     if not folder:
         return
     info = _find_info(view, folder)
@@ -194,9 +202,9 @@ def _walk(view: View, folder: bytes, beginning: bytes) -> Iterator[FileInfo]:
         yield info_of(key, decode_entry(data))
 
 
-def _children(
-    view: View, folder: bytes, beginning: bytes
-) -> Iterator[tuple[bytes, bytes, FileInfo]]:
+def children_of(
+    view: View, folder: bytes, beginning: bytes = b""
+) -> Iterator[tuple[bytes, bytes, Entry]]:
     """Yields keys in order, and the child that each belongs to: its path, what it is."""
     stop = prefix_stop(folder + beginning)
     found = view.iterate(folder + beginning, stop)
@@ -208,29 +216,29 @@ def _children(
         child = folder + name
         if slash:
             if child not in listed:
-                yield key, child, info_of(child, Directory(USUAL_DIRECTORY_MODE))
+                yield key, child, Directory(USUAL_DIRECTORY_MODE)
             # Leaps over all that lies in the directory: its keys end where '/' + 1 begins.
             found = view.iterate(child + b"0", stop)
         else:
             entry = decode_entry(data)
             if isinstance(entry, Directory):
                 listed.add(child)
-            yield key, child, info_of(child, entry)
+            yield key, child, entry
 
 
-def _by_path(children: Iterator[tuple[bytes, bytes, FileInfo]]) -> Iterator[FileInfo]:
+def by_path(children: Iterator[tuple[bytes, bytes, Entry]]) -> Iterator[tuple[bytes, Entry]]:
     """Yields children in the order of their paths; they come in the order of keys.
 
     There `a-b` and `a.txt` stand before what lies in `a/`: such names wait until it is clear
     whether there is a directory that goes before them.
     """
-    waiting: list[tuple[bytes, bytes, FileInfo]] = []
-    for key, path, info in children:
+    waiting: list[tuple[bytes, bytes, Entry]] = []
+    for key, path, entry in children:
         first = _BEFORE_SLASH.search(path, path.rfind(b"/") + 2)
-        heappush(waiting, (path, path[: first.start()] + b"/" if first else b"", info))
+        heappush(waiting, (path, path[: first.start()] + b"/" if first else b"", entry))
         while waiting and waiting[0][1] <= key:
-            yield heappop(waiting)[2]
-    yield from (info for _, _, info in sorted(waiting, key=itemgetter(0)))
+            yield itemgetter(0, 2)(heappop(waiting))
+    yield from map(itemgetter(0, 2), sorted(waiting, key=itemgetter(0)))
 
 
 def _instant(mtime_ns: int) -> datetime:

@@ -1,12 +1,13 @@
 """How much is too much, and the check that comes before anything is written."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
 from holdfast.blobs.port import BlobStore
 from holdfast.catalog.port import Catalog, Transaction
-from holdfast.errors import InvalidValue, QuotaExceeded, StorageFull
+from holdfast.errors import InvalidValue, QuotaExceeded, StorageFull, TooLarge
 from holdfast.ids import TenantId
 from holdfast.model import Head, Size
 
@@ -14,6 +15,9 @@ MOST: Final = 2**31 - 1
 """Things in a list: more than anybody holds in memory."""
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+
+LOG_BYTES: Final = 64 * KIB
+"""What the catalog's own log may take for a transaction, beside what is to be written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +30,10 @@ class Limits:
     """The state of a session, as JSON: whoever asks for it gets it whole."""
     turn_bytes: int = 16 * MIB
     """A turn, as JSON: it is a row of the catalog."""
+    snapshot_bytes: int | None = None
+    """The content of a snapshot; a namespace with more takes none. None: as much as fits."""
+    answer_bytes: int | None = None
+    """The states or values that one list may hold, as JSON. None: whatever is asked for."""
     workspace_files: int = 2_000_000
     workspace_bytes: int = 256 * GIB
     """A directory with more files, or more in them, is refused before it is read."""
@@ -61,6 +69,13 @@ def check_room(
     """
     check_free(needed_bytes, limits=limits, places=places)
     quota = transaction.get_tenant_quota(tenant_id) if counts else None
+    check_tenant(transaction, tenant_id, needed_bytes=needed_bytes, quota=quota)
+
+
+def check_tenant(
+    transaction: Transaction, tenant_id: TenantId, *, needed_bytes: int, quota: int | None
+) -> None:
+    """Raises `QuotaExceeded` if a tenant with this quota may not have so many more bytes."""
     if quota is not None:
         used = transaction.stored_bytes(tenant_id) + transaction.pending_bytes(tenant_id)
         used += transaction.memory_bytes(tenant_id) + transaction.turn_bytes(tenant_id)
@@ -76,12 +91,25 @@ def check_free(
     """Raises `StorageFull` if a place has no room for so many more bytes."""
     for place in places:
         free = place.free_bytes()
-        if free is not None and free - needed_bytes < limits.free_floor_bytes:
+        if free is not None and free - needed_bytes - LOG_BYTES < limits.free_floor_bytes:
             message = (
                 f"{needed_bytes} bytes are to be written and {free} are free; "
                 f"{limits.free_floor_bytes} are always kept free"
             )
             raise StorageFull(message)
+
+
+def check_answer(limits: Limits, sizes: Iterable[int]) -> None:
+    """Raises `TooLarge` for a list that would hold more than one answer may."""
+    if limits.answer_bytes is None:
+        return
+    total = sum(sizes)
+    if total > limits.answer_bytes:
+        message = (
+            f"the answer would hold {total} bytes, and {limits.answer_bytes} are the most: "
+            "ask for fewer at a time"
+        )
+        raise TooLarge(message)
 
 
 def check_limit(limit: int | None) -> None:

@@ -16,6 +16,7 @@ from holdfast.engine.chain import append
 from holdfast.engine.collect import Progress, no_progress
 from holdfast.engine.diff import Change, Changes, collect_changes, iter_changes, text_diff
 from holdfast.engine.editing import Files
+from holdfast.engine.entities import Entities
 from holdfast.engine.files import FilesReader
 from holdfast.engine.fork import fork
 from holdfast.engine.handle import Handle, check_name
@@ -25,17 +26,21 @@ from holdfast.engine.opening import opened_at, opened_head
 from holdfast.engine.paths import PathLike, to_key
 from holdfast.engine.restore import SHOWN, Restored
 from holdfast.engine.retention import Policy
+from holdfast.engine.schedules import Schedules
 from holdfast.engine.sessions.door import Sessions
 from holdfast.engine.sessions.reader import SessionsReader
 from holdfast.engine.snapshots import SnapshotLike
 from holdfast.engine.stage import StagedObjects
 from holdfast.engine.storeplane import Store
 from holdfast.engine.storereader import StoreReader
+from holdfast.engine.taskruns import TaskRuns
 from holdfast.engine.tasks import Tasks
+from holdfast.engine.totals import NOTHING, total_of
 from holdfast.engine.traces import Traces
 from holdfast.errors import InvalidValue, SnapshotExpired, SnapshotNotFound, shorten
 from holdfast.ids import SnapshotId
 from holdfast.model import Plane, Root, Size, SnapshotInfo
+from holdfast.model_entities import Totals
 
 
 class Moment:
@@ -56,8 +61,11 @@ class Namespace:
         self.files = Files(handle, opened_head(handle, Plane.FILES))
         self.sessions = Sessions(handle)
         self.memory = Memories(handle)
+        self.entities = Entities(handle)
         self.store = Store(handle)
         self.traces = Traces(handle.context, handle.tenant_id, handle)
+        self.tasks = TaskRuns(handle, self)
+        self.schedules = Schedules(handle)
 
     @property
     def name(self) -> str:
@@ -269,6 +277,20 @@ class Namespace:
         """Brings a deleted snapshot back during the grace period."""
         return snapshots.recover(self._handle, SnapshotId(snapshot_id))
 
+    def deleted_snapshots(self) -> list[SnapshotInfo]:
+        """Returns the deleted snapshots that can still be recovered, newest first."""
+        return snapshots.deleted(self._handle)
+
+    def retention(self) -> Policy:
+        """Returns which snapshots `forget` keeps."""
+        with self._handle.context.catalog.read() as transaction:
+            return retention.get_policy(self._handle.get_head(transaction))
+
+    def quota(self) -> int | None:
+        """Returns how many content bytes the head may hold; None for as many as fit."""
+        with self._handle.context.catalog.read() as transaction:
+            return self._handle.get_head(transaction).quota_bytes
+
     def set_retention(
         self, *, keep_last: int = 0, keep_daily: int = 0, keep_weekly: int = 0
     ) -> Policy:
@@ -314,6 +336,14 @@ class Namespace:
                 agent_id=agent_id,
                 thresholds=thresholds,
             )
+
+    def totals(self) -> Totals:
+        """Returns how many sessions, turns, memories and entities there are."""
+        with self._handle.context.catalog.read() as transaction:
+            head = self._handle.find_head(transaction)
+            if head is None:
+                return NOTHING
+            return total_of(self._handle.context, transaction, head.tenant_id, head)
 
     # Moving
 

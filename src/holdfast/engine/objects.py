@@ -11,6 +11,7 @@ from typing import Final
 
 from holdfast.catalog.port import Located, Transaction
 from holdfast.engine.context import Context
+from holdfast.engine.limits import Limits
 from holdfast.errors import Damaged, ObjectMissing, PackDamaged, PackMissing
 from holdfast.ids import ObjectId, TenantId
 from holdfast.model import EMPTY_ROOT, Root
@@ -33,6 +34,11 @@ class Objects:
         self._context = context
         self._tenant_id = tenant_id
         self._transaction = transaction
+
+    @property
+    def limits(self) -> Limits:
+        """What the engine that they belong to accepts."""
+        return self._context.limits
 
     def bound(self, transaction: Transaction) -> "Objects":
         """Returns the same objects, looked up in this transaction."""

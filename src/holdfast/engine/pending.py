@@ -5,9 +5,10 @@ free space, and writes them together with the objects they refer to. Two writers
 namespace take turns, so neither can overwrite what it has not seen.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from holdfast.engine.events import tell
 from holdfast.engine.handle import Handle
 from holdfast.engine.limits import check_quota, check_room
 from holdfast.engine.stage import Stage, Withdrawn
@@ -15,10 +16,17 @@ from holdfast.engine.view import View
 from holdfast.entries import decode_entry
 from holdfast.errors import Busy
 from holdfast.model import Plane, Size
+from holdfast.model_events import Event
 
 ATTEMPTS: Final = 3
 """Times a write is made, should the collector take an object that it was about to reuse, or the
 database ask one of two writers of the same content to step back."""
+
+
+def no_events() -> Sequence[Event]:
+    """Tells nothing."""
+    return ()
+
 
 Rows = Mapping[bytes, bytes | None]
 Compute = Callable[[View], Rows]
@@ -30,17 +38,19 @@ def change(
     prepare: Callable[[Stage], Compute],
     *,
     held: Size | None = None,
+    told: Callable[[], Sequence[Event]] = no_events,
 ) -> None:
     """Stages content with `prepare`, then writes the rows that its result computes.
 
-    `held` is the size of what the rows hold, where the caller knows it.
+    `held` is the size of what the rows hold, where the caller knows it; `told` returns what is
+    told of it, once the rows are computed.
     """
     for attempt in range(ATTEMPTS):
         with Stage(handle.context, handle.tenant_id) as stage:
             compute = prepare(stage)
             stage.seal()
             try:
-                _write(handle, plane, stage, compute, held=held)
+                _write(handle, plane, stage, compute, held=held, told=told)
             except (Withdrawn, Busy) as exc:
                 if attempt == ATTEMPTS - 1:
                     raise Busy(str(exc)) from exc
@@ -56,12 +66,13 @@ def change_rows(
     *,
     held: Size | None = None,
     creates: bool = True,
+    told: Callable[[], Sequence[Event]] = no_events,
 ) -> None:
     """Writes rows that need no new objects.
 
     Unless it `creates`, nothing is done in a namespace that does not exist.
     """
-    _write(handle, plane, None, compute, held=held, creates=creates)
+    _write(handle, plane, None, compute, held=held, creates=creates, told=told)
 
 
 def _write(
@@ -72,6 +83,7 @@ def _write(
     *,
     held: Size | None,
     creates: bool = True,
+    told: Callable[[], Sequence[Event]],
 ) -> None:
     context = handle.context
     with context.catalog.write() as transaction:
@@ -98,6 +110,8 @@ def _write(
             stage.record(transaction)
         sequence = transaction.advance_sequence(head.namespace_id, more=more)
         transaction.put_pending(head.namespace_id, plane, rows.items(), sequence=sequence)
+        if context.announces:
+            tell(transaction, context, head, told())
 
 
 def _growth(view: View, rows: Rows, held: Size | None) -> Size:

@@ -25,9 +25,9 @@ from holdfast.engine.stage import Stage
 from holdfast.entries import Blob
 from holdfast.errors import Damaged, InvalidValue, ObjectMissing, PackDamaged
 from holdfast.ids import ObjectId, SnapshotId
-from holdfast.model import EMPTY_MAP, Kind, Plane, Root, Size, SnapshotInfo
+from holdfast.model import EMPTY_MAP, Head, Kind, Plane, Root, Size, SnapshotInfo
 from holdfast.packs import ObjectKind
-from holdfast.tree import apply, diff
+from holdfast.tree import apply, count, diff
 
 SHOWN: Final = 1000
 """Changes that an answer lists unless more are asked for: it stays constant in time."""
@@ -45,12 +45,28 @@ class Restored:
     """The snapshot that keeps what was pending; None if nothing was."""
     root: ObjectId
     changes: Changes
+    files: int | None = None
+    """How many files, links and empty directories were brought back; None if not all were."""
     verified: bool
     """Whether the result was read back, from the vault and from an attached directory, and is
     what was asked for."""
     dry_run: bool = False
     kept: Sequence[str] = ()
     """Directories that had to stay, as something lies in them that is not captured."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Aim:
+    """Where a restore leads: the root, its size, what changes on the way."""
+
+    root: ObjectId
+    size: Size
+    changes: Changes
+    files: int | None = None
+
+
+def _nothing_more(_transaction: Transaction, _head: Head, _shows: SnapshotId, /) -> None:
+    """Does nothing besides the restore."""
 
 
 def restore(
@@ -63,38 +79,49 @@ def restore(
     limit: int | None = SHOWN,
     note: Note | None = None,
     expected: SnapshotId | None = None,
+    also: Callable[[Transaction, Head, SnapshotId], None] = _nothing_more,
 ) -> Restored:
-    """Brings a snapshot back: all of it, some planes, or the files that match some paths."""
+    """Brings a snapshot back: all of it, some planes, or the files that match some paths.
+
+    `also` is done in the same transaction, with the id of the snapshot that shows the result.
+    """
     check_limit(limit)
     check_selection(planes, paths)
     chosen = tuple(Plane) if planes is None else tuple(planes)
     selects = None if paths is None else path_filter(paths)
-    shown: list[Changes] = []
+    shown: list[_Aim] = []
 
     def plan(transaction: Transaction, folded: Folded) -> Move:
         # As many are looked at as are listed by default, also when fewer are asked for.
         most = None if limit is None else max(limit, SHOWN)
-        root_id, size, changes = _aim(folded, target, chosen, selects, most)
-        check_present(handle, transaction, folded, changes)
-        shown[:] = [changes.first(limit)]
+        aim = _aim(folded, target, chosen, selects, most)
+        check_present(handle, transaction, folded, aim.changes)
+        shown[:] = [replace(aim, changes=aim.changes.first(limit))]
         marks = replacing(
             handle,
             transaction,
             folded,
             kind=Kind.RESTORE,
-            root=root_id,
-            size=size,
+            root=aim.root,
+            size=aim.size,
             reason=f"before restoring {target.id}",
             target=target.id,
             note=note,
             detail=_detail(planes, paths),
         )
-        return Move(marks=marks, position=marks[-1].id, needs=[target.id], exact=True)
+        shows = marks[-1].id
+        return Move(
+            marks=marks,
+            position=shows,
+            needs=[target.id],
+            exact=True,
+            also=lambda transaction, head: also(transaction, head, shows),
+        )
 
     if dry_run:
         with looking_at(handle, target), folded_head(handle) as (transaction, folded):
             move = plan(transaction, folded)
-        return _answer(target, move.marks[-1].root, shown[0], None, None, verified=False)
+        return _answer(target, move.marks[-1].root, shown[0], None, None)
     with looking_at(handle, target):
         done = advance(handle, plan, expected=expected)
     safety_id = done[0].id if len(done) > 1 else None
@@ -175,25 +202,26 @@ def _aim(
     planes: Sequence[Plane],
     selects: Callable[[bytes], bool] | None,
     limit: int | None,
-) -> tuple[ObjectId, Size, Changes]:
+) -> _Aim:
     """Returns the root to move to, its size, and what changes on the way."""
     goal = folded.source.get_root(target.root)
     if selects is not None:
         return _aim_at_paths(folded, goal, selects, limit)
     found = iter_changes(folded.source, folded.root, goal, planes=planes)
     changes = collect_changes(found, limit=limit)
+    files = count(folded.source, goal.plane(Plane.FILES)) if Plane.FILES in planes else None
     if set(planes) == set(Plane):
-        return target.root, target.size, changes
+        return _Aim(target.root, target.size, changes, files)
     root = folded.root.replacing(**{plane.value: goal.plane(plane) for plane in planes})
     size = folded.size
     for plane in planes:
         size += size_of([*diff(folded.source, folded.root.plane(plane), goal.plane(plane))])
-    return folded.stage.add(root.encode(), ObjectKind.NODE), size, changes
+    return _Aim(folded.stage.add(root.encode(), ObjectKind.NODE), size, changes, files)
 
 
 def _aim_at_paths(
     folded: Folded, goal: Root, selects: Callable[[bytes], bool], limit: int | None
-) -> tuple[ObjectId, Size, Changes]:
+) -> _Aim:
     old = folded.root.plane(Plane.FILES)
     edits = [e for e in diff(folded.source, old, goal.plane(Plane.FILES)) if selects(e.key)]
 
@@ -209,7 +237,7 @@ def _aim_at_paths(
     found = (to_change(Plane.FILES, edit) for edit in applied.edits)
     changes = collect_changes((change for change in found if change), limit=limit)
     size = folded.size + size_of(applied.edits)
-    return folded.stage.add(root.encode(), ObjectKind.NODE), size, changes
+    return _Aim(folded.stage.add(root.encode(), ObjectKind.NODE), size, changes)
 
 
 def check_present(
@@ -249,18 +277,19 @@ def _detail(planes: Sequence[Plane] | None, paths: Sequence[PathLike] | None) ->
 def _answer(
     target: SnapshotInfo,
     root: ObjectId,
-    changes: Changes,
+    aim: _Aim,
     snapshot: SnapshotInfo | None,
     safety_id: SnapshotId | None,
     *,
-    verified: bool,
+    verified: bool = False,
 ) -> Restored:
     return Restored(
         target=target.id,
         snapshot=snapshot,
         safety_id=safety_id,
         root=root,
-        changes=changes,
+        changes=aim.changes,
+        files=aim.files,
         verified=verified,
         dry_run=snapshot is None,
     )

@@ -4,7 +4,7 @@ A snapshot folds what is pending into the maps and writes one row: its cost foll
 changed since the last one, never what is there.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 
 from holdfast.catalog.port import Transaction
@@ -14,7 +14,7 @@ from holdfast.engine.chain import append
 from holdfast.engine.handle import Handle, check_text, dated, is_expired
 from holdfast.engine.limits import check_limit
 from holdfast.engine.lineage import Stored, previous
-from holdfast.errors import Conflict, SnapshotNotFound
+from holdfast.errors import Conflict, SnapshotNotFound, TooLarge
 from holdfast.ids import SnapshotId
 from holdfast.model import Head, Kind, SnapshotInfo
 
@@ -22,12 +22,28 @@ SnapshotLike = SnapshotInfo | str
 """A snapshot, its id, a unique beginning of the id, `latest`, `@` or `@-n`."""
 
 
-def take(handle: Handle, note: Note, *, expected: SnapshotId | None = None) -> SnapshotInfo:
-    """Takes a snapshot of all planes; makes the namespace if it is not there yet."""
+def _nothing_more(_transaction: Transaction, _head: Head, _snapshot_id: SnapshotId, /) -> None:
+    """Does nothing besides taking the snapshot."""
+
+
+def take(
+    handle: Handle,
+    note: Note,
+    *,
+    expected: SnapshotId | None = None,
+    creates: bool = True,
+    also: Callable[[Transaction, Head, SnapshotId], None] = _nothing_more,
+) -> SnapshotInfo:
+    """Takes a snapshot of all planes; makes the namespace if it is not there yet.
+
+    Unless it `creates`: then raises `NamespaceNotFound`. `also` is done in the same transaction:
+    where it raises, there is no snapshot.
+    """
     snapshot_id = handle.context.ids.snapshot()
 
     def plan(_transaction: Transaction, folded: Folded) -> Move:
         head = folded.head
+        _check_size(handle, folded)
         mark = Mark(
             id=snapshot_id,
             kind=Kind.SNAPSHOT,
@@ -38,10 +54,23 @@ def take(handle: Handle, note: Note, *, expected: SnapshotId | None = None) -> S
         )
         # A snapshot of what an undo has just shown does not take the way forward.
         redo = () if folded.is_dirty else head.redo
-        return Move(marks=[mark], position=mark.id, redo=redo)
+        return Move(
+            marks=[mark],
+            position=mark.id,
+            redo=redo,
+            also=lambda transaction, head: also(transaction, head, mark.id),
+        )
 
-    handle.ensure()
+    if creates:
+        handle.ensure()
     return advance(handle, plan, expected=expected)[0]
+
+
+def _check_size(handle: Handle, folded: Folded) -> None:
+    most = handle.context.limits.snapshot_bytes
+    if most is not None and folded.size.bytes > most:
+        message = f"a snapshot may hold {most} bytes; this one would hold {folded.size.bytes}"
+        raise TooLarge(message)
 
 
 def resolve(handle: Handle, snapshot: SnapshotLike) -> SnapshotInfo:
@@ -159,6 +188,20 @@ def delete_all(handle: Handle) -> None:
         if gone:
             told = told_of_namespace("snapshot.deleted", head.name, snapshots=gone)
             append(transaction, handle.context, head, told)
+
+
+def deleted(handle: Handle) -> list[SnapshotInfo]:
+    """Returns the deleted snapshots that `recover` brings back, newest first."""
+    context = handle.context
+    with context.catalog.read() as transaction:
+        head = handle.get_head(transaction)
+        timeline = transaction.timeline(head.namespace_id, before=None, most=2**31)
+    earliest = context.clock() - context.limits.grace
+    return [
+        dated(context, head, snapshot)
+        for snapshot in timeline
+        if snapshot.deleted_at is not None and snapshot.deleted_at > earliest
+    ]
 
 
 def recover(handle: Handle, snapshot_id: SnapshotId) -> SnapshotInfo:

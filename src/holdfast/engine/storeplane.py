@@ -68,6 +68,19 @@ class Store(StoreReader):
         change_rows(self._handle, Plane.STORE, compute, creates=False)
         return was_there[0]
 
+    def delete_many(self, pairs: Iterable[tuple[str, str]]) -> int:
+        """Deletes many keys, all or none of them; returns how many were there."""
+        wanted, gone = {to_store_key(namespace, key) for namespace, key in pairs}, [0]
+
+        def compute(view: View) -> Rows:
+            found = view.get_many(list(wanted))
+            gone[:] = [len(found)]
+            return dict.fromkeys(found)
+
+        if wanted:
+            change_rows(self._handle, Plane.STORE, compute, creates=False)
+        return gone[0]
+
     def clear(self) -> None:
         """Deletes every key of every namespace; snapshots stay."""
 

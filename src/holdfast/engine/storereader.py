@@ -5,9 +5,11 @@ is returned is never what was put: the caller may change either.
 """
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any, overload
 
 from holdfast.engine.files import Opened
+from holdfast.engine.limits import check_answer, check_limit
 from holdfast.engine.storekeys import (
     encode_text,
     from_store_key,
@@ -17,6 +19,7 @@ from holdfast.engine.storekeys import (
     value_of,
 )
 from holdfast.engine.view import View
+from holdfast.entries import decode_entry
 from holdfast.tree import prefix_stop
 
 
@@ -38,6 +41,8 @@ class StoreReader:
         wanted = [to_store_key(namespace, key) for namespace, key in pairs]
         with self._opened() as view:
             found, objects = view.get_many(list(set(wanted))), view.objects
+            sizes = {key: decode_entry(data).size for key, data in found.items()}
+            check_answer(objects.limits, (sizes.get(key, 0) for key in wanted))
             return [value_of(objects, found[key]) if key in found else None for key in wanted]
 
     def contains(self, namespace: str, key: str) -> bool:
@@ -46,11 +51,23 @@ class StoreReader:
         with self._opened() as view:
             return view.get(wanted) is not None
 
-    def keys(self, namespace: str, prefix: str | None = None) -> list[str]:
-        """Returns the keys of a namespace in order; with a prefix, those that begin with it."""
+    def keys(
+        self,
+        namespace: str,
+        prefix: str | None = None,
+        *,
+        after: str | None = None,
+        limit: int | None = None,
+    ) -> list[str]:
+        """Returns the keys of a namespace in order; with a prefix, those that begin with it.
+
+        At most `limit` of them, and only those that come `after` a key.
+        """
+        check_limit(limit)
         start = namespace_start(namespace)
         with self._opened() as view:
-            return [key[len(start) :].decode() for key, _ in _iterate(view, start, prefix)]
+            found = _iterate(view, start, prefix, after=after)
+            return [key[len(start) :].decode() for key, _ in islice(found, limit)]
 
     @overload
     def items(self, namespace: str, prefix: str | None = None) -> list[tuple[str, Any]]: ...
@@ -102,12 +119,15 @@ class StoreReader:
             return next(_iterate(view, namespace_start(namespace)), None) is not None
 
 
-def _iterate(view: View, start: bytes, prefix: str | None = None) -> Iterator[tuple[bytes, bytes]]:
+def _iterate(
+    view: View, start: bytes, prefix: str | None = None, *, after: str | None = None
+) -> Iterator[tuple[bytes, bytes]]:
     """Yields the entries of the namespace that `start` stands for, by the beginning of keys."""
-    if not prefix:
-        return view.iterate(start, namespace_stop(start))
-    beginning = start + encode_text(prefix)
-    return view.iterate(beginning, prefix_stop(beginning))
+    beginning = start + encode_text(prefix or "")
+    stop = prefix_stop(beginning) if prefix else namespace_stop(start)
+    if after is not None:
+        beginning = max(beginning, start + encode_text(after) + b"\0")
+    return view.iterate(beginning, stop)
 
 
 def _names(view: View) -> Iterator[str]:

@@ -18,7 +18,7 @@ from holdfast.engine.chain import REDACTED, append, redacted
 from holdfast.engine.context import Context
 from holdfast.engine.handle import Handle, check_text
 from holdfast.engine.limits import check_free
-from holdfast.engine.sessions.state import to_json
+from holdfast.engine.sessions.jsontext import to_json
 from holdfast.errors import Damaged, InvalidValue, TooLarge, TraceNotFound
 from holdfast.ids import NamespaceId, TenantId
 from holdfast.model import Head
@@ -132,7 +132,7 @@ class Traces:
             of: Head | TenantId = self._tenant_id
             if self._handle is not None:
                 of = self._handle.lock_or_create(transaction)
-            trace_id = append(transaction, context, of, trace)
+            trace_id = append(transaction, context, of, trace, is_own=True)
             row = self._find(transaction, trace_id)
         if row is None:
             raise Damaged("a trace that was just written is not there")

@@ -1,6 +1,7 @@
 """The vault: tenants and their namespaces, and what is done to all of them at once."""
 
 import os
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -8,19 +9,27 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from holdfast.engine import health
+from holdfast.engine import health, upkeep
 from holdfast.engine.actions import told_of_namespace
 from holdfast.engine.attachments import Attachment, Attachments
 from holdfast.engine.audit import AuditReport, export_audit, verify_audit
 from holdfast.engine.chain import append
 from holdfast.engine.collect import Collected, Progress, collect, no_progress
 from holdfast.engine.context import Context
+from holdfast.engine.entities import purge_entities
+from holdfast.engine.events import Events, purge_events
 from holdfast.engine.handle import Handle, check_name
+from holdfast.engine.keys import Keys, find_bearer, record_uses
 from holdfast.engine.memory import purge_memories
 from holdfast.engine.namespace import Namespace
+from holdfast.engine.outbox import RETRIES_S, Outbox
+from holdfast.engine.replies import Replies
 from holdfast.engine.retention import forget
+from holdfast.engine.schedules import run_due
+from holdfast.engine.totals import total_of
 from holdfast.engine.traces import Traces
 from holdfast.engine.verify import Verified, rebuild_index, verify
+from holdfast.engine.webhooks import Webhooks
 from holdfast.engine.workspace import Workspace
 from holdfast.errors import (
     Damaged,
@@ -33,6 +42,8 @@ from holdfast.errors import (
 )
 from holdfast.ids import NamespaceId
 from holdfast.model import Head, SnapshotInfo, Tenant
+from holdfast.model_entities import Totals
+from holdfast.model_keys import KeyInfo, KeyUse
 from holdfast.model_traces import Trace
 from holdfast.workspace.guard import check_directory, find_home
 
@@ -55,11 +66,19 @@ class TenantVault:
         self._context = context
         self._tenant = tenant
         self.traces = Traces(context, tenant.id)
+        self.keys = Keys(context, tenant.id)
+        self.events = Events(context, tenant.id)
+        self.replies = Replies(context)
+        self.webhooks = Webhooks(context, tenant)
 
     @property
     def tenant_id(self) -> str:
         """The tenant's id as it stands on the wire."""
         return self._tenant.public_id
+
+    def acting_as(self, actor: str) -> "TenantVault":
+        """Returns the same, with somebody who did it wherever a call does not say who."""
+        return TenantVault(replace(self._context, actor=actor), self._tenant)
 
     def namespace(self, name: str) -> Namespace:
         """Returns a namespace by name; it need not exist yet."""
@@ -151,6 +170,8 @@ class TenantVault:
             elif head.deleted_at + grace <= now:
                 self._purge(head)
         purge_memories(self._context, self._tenant.id, before=now - grace)
+        purge_entities(self._context, self._tenant.id, before=now - grace)
+        purge_events(self._context, self._tenant.id)
         return gone
 
     def collect(self, *, progress: Progress = no_progress) -> Collected:
@@ -196,6 +217,11 @@ class TenantVault:
                 thresholds=thresholds,
             )
 
+    def totals(self) -> Totals:
+        """Returns how much there is in all namespaces together."""
+        with self._context.catalog.read() as transaction:
+            return total_of(self._context, transaction, self._tenant.id, None)
+
     def rebuild_index(self) -> int:
         """Writes the object index anew from the packs; returns how many objects it names."""
         return rebuild_index(self._context, self._tenant.id)
@@ -213,6 +239,11 @@ class TenantVault:
                 details={"quota_bytes": quota_bytes},
             )
             append(transaction, self._context, self._tenant.id, told)
+
+    def quota(self) -> int | None:
+        """Returns how many bytes the tenant's packs may take; None for as many as fit."""
+        with self._context.catalog.read() as transaction:
+            return transaction.get_tenant_quota(self._tenant.id)
 
     def stored_bytes(self) -> int:
         """Returns how many bytes the tenant's packs take."""
@@ -262,6 +293,55 @@ class Holdfast(TenantVault):
         """Returns the names of the tenants."""
         with self._context.catalog.read() as transaction:
             return [tenant.name for tenant in transaction.iter_tenants()]
+
+    def admit(self, secret: str) -> tuple[TenantVault, KeyInfo] | None:
+        """Returns what an API key opens, with whoever holds it as the actor; None for none."""
+        found = find_bearer(self._context, secret)
+        if found is None:
+            return None
+        key, tenant = found
+        return TenantVault(self._context, tenant).acting_as(key.id), key
+
+    def outbox(self, *, retries_s: Sequence[float] = RETRIES_S) -> Outbox:
+        """Returns what is on its way to webhooks, of all tenants."""
+        return Outbox(self._context, retries_s=retries_s)
+
+    def run_schedules(self) -> int:
+        """Takes the snapshots that schedules ask for by now; returns how many."""
+        return run_due(self._context)
+
+    def look_after(
+        self, *, every: timedelta = timedelta(0), collects: timedelta = timedelta(0)
+    ) -> bool:
+        """Applies retention to all tenants, and gives bytes back; raises `Busy` if another does.
+
+        Not if anybody did so less than `every` ago: then returns False. Bytes are given back
+        where that is longer ago than `collects`. What fails for one tenant is raised once all
+        have had their turn.
+        """
+        context = self._context
+        with context.catalog.lock(upkeep.LOCK):
+            if not upkeep.is_due(context, upkeep.RETENTION, every=every):
+                return False
+            chores, work = [upkeep.RETENTION], [self.outbox().purge, self.replies.purge]
+            tenants = [self.tenant(name) for name in self.tenants()]
+            if upkeep.is_due(context, upkeep.COLLECTION, every=collects):
+                chores.append(upkeep.COLLECTION)
+                failed = upkeep.do_all([*work, *(tenant.collect for tenant in tenants)])
+            else:
+                failed = upkeep.do_all([*work, *(tenant.forget for tenant in tenants)])
+            upkeep.set_done(context, *chores)
+        if failed is not None:
+            raise failed
+        return True
+
+    def now(self) -> datetime:
+        """Returns the current instant, as this vault's clock has it."""
+        return self._context.clock()
+
+    def record_uses(self, uses: Iterable[KeyUse]) -> None:
+        """Remembers when API keys were last used, and how often."""
+        record_uses(self._context, uses)
 
     def close(self) -> None:
         """Closes the vault; everything that was acknowledged is on disk already."""

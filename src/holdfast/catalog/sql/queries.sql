@@ -18,7 +18,7 @@ SELECT quota_bytes FROM tenants WHERE id = :tenant_id
 UPDATE tenants SET quota_bytes = :quota_bytes WHERE id = :tenant_id
 
 -- name: get_epoch
-SELECT epoch FROM tenants WHERE id = :tenant_id
+SELECT epoch, quota_bytes FROM tenants WHERE id = :tenant_id
 
 -- name: advance_epoch
 UPDATE tenants SET epoch = epoch + 1 WHERE id = :tenant_id RETURNING epoch

@@ -273,3 +273,192 @@ WHERE deleted_at IS NOT NULL;
 
 -- No list of words yet to be sorted in: every search would read it.
 CREATE INDEX memories_by_words ON memories USING gin (words) WITH (fastupdate = off);
+
+CREATE TABLE keys (
+    id TEXT COLLATE "C" PRIMARY KEY,
+    tenant_id BIGINT NOT NULL REFERENCES tenants (id),
+    name TEXT COLLATE "C" NOT NULL,
+    prefix TEXT COLLATE "C" NOT NULL,
+    scope TEXT COLLATE "C" NOT NULL,
+    -- By name: it may not exist yet.
+    namespace TEXT COLLATE "C",
+    rate_limit BIGINT,
+    created_at BIGINT NOT NULL,
+    expires_at BIGINT,
+    revoked_at BIGINT,
+    last_used_at BIGINT,
+    requests BIGINT NOT NULL DEFAULT 0,
+    -- SHA-256. Secrets have 256 random bits: nothing slower is needed.
+    secret_hash BYTEA NOT NULL UNIQUE
+);
+
+CREATE INDEX keys_of_tenant ON keys (tenant_id, created_at);
+
+-- What happened, for whoever listens.
+CREATE TABLE events (
+    tenant_id BIGINT NOT NULL REFERENCES tenants (id),
+    number BIGINT NOT NULL,
+    id TEXT COLLATE "C" NOT NULL,
+    created_us BIGINT NOT NULL,
+    type TEXT COLLATE "C" NOT NULL,
+    -- No reference: what happened in a namespace that is gone did happen.
+    namespace_id BIGINT,
+    namespace TEXT COLLATE "C",
+    data TEXT COLLATE "C" NOT NULL,
+    PRIMARY KEY (tenant_id, number)
+);
+
+CREATE UNIQUE INDEX events_by_instant ON events (tenant_id, created_us);
+
+CREATE INDEX events_of_namespace ON events (tenant_id, namespace, created_us);
+
+-- Where a tenant's events end: whoever appends locks its row.
+CREATE TABLE event_ends (
+    tenant_id BIGINT PRIMARY KEY REFERENCES tenants (id),
+    number BIGINT NOT NULL,
+    created_us BIGINT NOT NULL
+);
+
+-- Who is told of events, and how that went.
+
+CREATE TABLE webhooks (
+    id TEXT COLLATE "C" PRIMARY KEY,
+    tenant_id BIGINT NOT NULL REFERENCES tenants (id),
+    url TEXT COLLATE "C" NOT NULL,
+    -- A JSON array of types.
+    events TEXT COLLATE "C" NOT NULL,
+    namespace TEXT COLLATE "C",
+    description TEXT COLLATE "C",
+    -- As it is: deliveries are signed with it.
+    secret TEXT COLLATE "C" NOT NULL,
+    enabled BIGINT NOT NULL,
+    disabled_reason TEXT COLLATE "C",
+    created_at BIGINT NOT NULL,
+    last_delivery_at BIGINT,
+    last_delivery_ok BIGINT,
+    last_delivery_status BIGINT,
+    last_success_at BIGINT,
+    -- The number of the last event that was looked at for it.
+    cursor BIGINT NOT NULL
+);
+
+CREATE INDEX webhooks_of_tenant ON webhooks (tenant_id, created_at);
+
+-- The outbox. What is sent is in `events`.
+CREATE TABLE deliveries (
+    id TEXT COLLATE "C" PRIMARY KEY,
+    webhook_id TEXT COLLATE "C" NOT NULL REFERENCES webhooks (id),
+    tenant_id BIGINT NOT NULL,
+    event_number BIGINT NOT NULL,
+    event_id TEXT COLLATE "C" NOT NULL,
+    event_type TEXT COLLATE "C" NOT NULL,
+    state TEXT COLLATE "C" NOT NULL,
+    attempts BIGINT NOT NULL,
+    created_at BIGINT NOT NULL,
+    next_at BIGINT NOT NULL,
+    claimed_until BIGINT NOT NULL,
+    finished_at BIGINT,
+    status BIGINT,
+    error TEXT COLLATE "C",
+    UNIQUE (webhook_id, event_number)
+);
+
+-- Of each webhook by itself: one that has much to be told keeps nobody else waiting.
+CREATE INDEX deliveries_due ON deliveries (webhook_id, next_at, event_number)
+WHERE state = 'pending';
+
+CREATE INDEX deliveries_finished ON deliveries (finished_at) WHERE state != 'pending';
+
+CREATE TABLE tasks (
+    id TEXT COLLATE "C" PRIMARY KEY,
+    namespace_id BIGINT NOT NULL REFERENCES namespaces (id),
+    name TEXT COLLATE "C" NOT NULL,
+    status TEXT COLLATE "C" NOT NULL,
+    rolls_back BIGINT NOT NULL,
+    metadata TEXT COLLATE "C" NOT NULL,
+    actor TEXT COLLATE "C",
+    reason TEXT COLLATE "C",
+    -- Snapshots by id: they may be gone.
+    before_id TEXT COLLATE "C" NOT NULL,
+    after_id TEXT COLLATE "C",
+    restored_id TEXT COLLATE "C",
+    started_at BIGINT NOT NULL,
+    ended_at BIGINT
+);
+
+CREATE INDEX tasks_of_namespace ON tasks (namespace_id, started_at, id);
+
+CREATE TABLE schedules (
+    id TEXT COLLATE "C" PRIMARY KEY,
+    namespace_id BIGINT NOT NULL REFERENCES namespaces (id),
+    cadence TEXT COLLATE "C" NOT NULL,
+    amount BIGINT NOT NULL,
+    label TEXT COLLATE "C",
+    enabled BIGINT NOT NULL,
+    only_if_changed BIGINT NOT NULL,
+    created_at BIGINT NOT NULL,
+    next_at BIGINT NOT NULL,
+    seen_sequence BIGINT NOT NULL,
+    seen_at BIGINT NOT NULL,
+    last_run_at BIGINT,
+    last_snapshot_id TEXT COLLATE "C",
+    -- Why the last attempt came to nothing.
+    last_error TEXT COLLATE "C"
+);
+
+CREATE INDEX schedules_of_namespace ON schedules (namespace_id);
+
+CREATE INDEX schedules_due ON schedules (next_at) WHERE enabled = 1;
+
+-- When what is done now and then was last done, whoever did it.
+CREATE TABLE chores (
+    name TEXT COLLATE "C" PRIMARY KEY,
+    done_at BIGINT NOT NULL
+);
+
+CREATE TABLE replies (
+    key_id TEXT COLLATE "C" NOT NULL,
+    name TEXT COLLATE "C" NOT NULL,
+    method TEXT COLLATE "C" NOT NULL,
+    path TEXT COLLATE "C" NOT NULL,
+    fingerprint BYTEA NOT NULL,
+    created_at BIGINT NOT NULL,
+    leased_until BIGINT NOT NULL,
+    -- None while it is being worked on.
+    status BIGINT,
+    media_type TEXT COLLATE "C" NOT NULL,
+    body BYTEA NOT NULL,
+    PRIMARY KEY (key_id, name, method, path)
+);
+
+CREATE INDEX replies_by_age ON replies (created_at);
+
+-- What a session knows of things. An entity goes when its session's row goes.
+
+CREATE TABLE entities (
+    id TEXT COLLATE "C" PRIMARY KEY,
+    namespace_id BIGINT NOT NULL,
+    session_id TEXT COLLATE "C" NOT NULL,
+    entity_type TEXT COLLATE "C" NOT NULL,
+    entity_id TEXT COLLATE "C" NOT NULL,
+    attributes TEXT COLLATE "C" NOT NULL,
+    version BIGINT NOT NULL,
+    created_at BIGINT NOT NULL,
+    updated_at BIGINT NOT NULL,
+    deleted_at BIGINT,
+    FOREIGN KEY (namespace_id, session_id) REFERENCES sessions (namespace_id, id)
+    ON DELETE CASCADE
+);
+
+-- One of a kind and name in a session; a deleted one makes room at once.
+CREATE UNIQUE INDEX entities_live
+ON entities (namespace_id, session_id, entity_type, entity_id) WHERE deleted_at IS NULL;
+
+CREATE INDEX entities_by_age ON entities (namespace_id, created_at, id);
+
+-- What goes with a session; with what counting them asks for.
+CREATE INDEX entities_of_session
+ON entities (namespace_id, session_id, created_at, id, deleted_at);
+
+CREATE INDEX entities_deleted ON entities (namespace_id, deleted_at)
+WHERE deleted_at IS NOT NULL;

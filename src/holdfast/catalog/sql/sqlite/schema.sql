@@ -280,3 +280,192 @@ CREATE VIRTUAL TABLE memory_index USING fts5 (
 );
 
 CREATE VIRTUAL TABLE memory_words USING fts5vocab ('memory_index', 'row');
+
+CREATE TABLE keys (
+    id TEXT PRIMARY KEY,
+    tenant_id INTEGER NOT NULL REFERENCES tenants (id),
+    name TEXT NOT NULL,
+    prefix TEXT NOT NULL,
+    scope TEXT NOT NULL,
+    -- By name: it may not exist yet.
+    namespace TEXT,
+    rate_limit INTEGER,
+    created_at INTEGER NOT NULL,
+    expires_at INTEGER,
+    revoked_at INTEGER,
+    last_used_at INTEGER,
+    requests INTEGER NOT NULL DEFAULT 0,
+    -- SHA-256. Secrets have 256 random bits: nothing slower is needed.
+    secret_hash BLOB NOT NULL UNIQUE
+) STRICT;
+
+CREATE INDEX keys_of_tenant ON keys (tenant_id, created_at);
+
+-- What happened, for whoever listens.
+CREATE TABLE events (
+    tenant_id INTEGER NOT NULL REFERENCES tenants (id),
+    number INTEGER NOT NULL,
+    id TEXT NOT NULL,
+    created_us INTEGER NOT NULL,
+    type TEXT NOT NULL,
+    -- No reference: what happened in a namespace that is gone did happen.
+    namespace_id INTEGER,
+    namespace TEXT,
+    data TEXT NOT NULL,
+    PRIMARY KEY (tenant_id, number)
+) STRICT, WITHOUT ROWID;
+
+CREATE UNIQUE INDEX events_by_instant ON events (tenant_id, created_us);
+
+CREATE INDEX events_of_namespace ON events (tenant_id, namespace, created_us);
+
+-- Where a tenant's events end: whoever appends locks its row.
+CREATE TABLE event_ends (
+    tenant_id INTEGER PRIMARY KEY REFERENCES tenants (id),
+    number INTEGER NOT NULL,
+    created_us INTEGER NOT NULL
+) STRICT;
+
+-- Who is told of events, and how that went.
+
+CREATE TABLE webhooks (
+    id TEXT PRIMARY KEY,
+    tenant_id INTEGER NOT NULL REFERENCES tenants (id),
+    url TEXT NOT NULL,
+    -- A JSON array of types.
+    events TEXT NOT NULL,
+    namespace TEXT,
+    description TEXT,
+    -- As it is: deliveries are signed with it.
+    secret TEXT NOT NULL,
+    enabled INTEGER NOT NULL,
+    disabled_reason TEXT,
+    created_at INTEGER NOT NULL,
+    last_delivery_at INTEGER,
+    last_delivery_ok INTEGER,
+    last_delivery_status INTEGER,
+    last_success_at INTEGER,
+    -- The number of the last event that was looked at for it.
+    cursor INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX webhooks_of_tenant ON webhooks (tenant_id, created_at);
+
+-- The outbox. What is sent is in `events`.
+CREATE TABLE deliveries (
+    id TEXT PRIMARY KEY,
+    webhook_id TEXT NOT NULL REFERENCES webhooks (id),
+    tenant_id INTEGER NOT NULL,
+    event_number INTEGER NOT NULL,
+    event_id TEXT NOT NULL,
+    event_type TEXT NOT NULL,
+    state TEXT NOT NULL,
+    attempts INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    next_at INTEGER NOT NULL,
+    claimed_until INTEGER NOT NULL,
+    finished_at INTEGER,
+    status INTEGER,
+    error TEXT,
+    UNIQUE (webhook_id, event_number)
+) STRICT;
+
+-- Of each webhook by itself: one that has much to be told keeps nobody else waiting.
+CREATE INDEX deliveries_due ON deliveries (webhook_id, next_at, event_number)
+WHERE state = 'pending';
+
+CREATE INDEX deliveries_finished ON deliveries (finished_at) WHERE state != 'pending';
+
+CREATE TABLE tasks (
+    id TEXT PRIMARY KEY,
+    namespace_id INTEGER NOT NULL REFERENCES namespaces (id),
+    name TEXT NOT NULL,
+    status TEXT NOT NULL,
+    rolls_back INTEGER NOT NULL,
+    metadata TEXT NOT NULL,
+    actor TEXT,
+    reason TEXT,
+    -- Snapshots by id: they may be gone.
+    before_id TEXT NOT NULL,
+    after_id TEXT,
+    restored_id TEXT,
+    started_at INTEGER NOT NULL,
+    ended_at INTEGER
+) STRICT;
+
+CREATE INDEX tasks_of_namespace ON tasks (namespace_id, started_at, id);
+
+CREATE TABLE schedules (
+    id TEXT PRIMARY KEY,
+    namespace_id INTEGER NOT NULL REFERENCES namespaces (id),
+    cadence TEXT NOT NULL,
+    amount INTEGER NOT NULL,
+    label TEXT,
+    enabled INTEGER NOT NULL,
+    only_if_changed INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    next_at INTEGER NOT NULL,
+    seen_sequence INTEGER NOT NULL,
+    seen_at INTEGER NOT NULL,
+    last_run_at INTEGER,
+    last_snapshot_id TEXT,
+    -- Why the last attempt came to nothing.
+    last_error TEXT
+) STRICT;
+
+CREATE INDEX schedules_of_namespace ON schedules (namespace_id);
+
+CREATE INDEX schedules_due ON schedules (next_at) WHERE enabled = 1;
+
+-- When what is done now and then was last done, whoever did it.
+CREATE TABLE chores (
+    name TEXT PRIMARY KEY,
+    done_at INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE replies (
+    key_id TEXT NOT NULL,
+    name TEXT NOT NULL,
+    method TEXT NOT NULL,
+    path TEXT NOT NULL,
+    fingerprint BLOB NOT NULL,
+    created_at INTEGER NOT NULL,
+    leased_until INTEGER NOT NULL,
+    -- None while it is being worked on.
+    status INTEGER,
+    media_type TEXT NOT NULL,
+    body BLOB NOT NULL,
+    PRIMARY KEY (key_id, name, method, path)
+) STRICT;
+
+CREATE INDEX replies_by_age ON replies (created_at);
+
+-- What a session knows of things. An entity goes when its session's row goes.
+
+CREATE TABLE entities (
+    id TEXT PRIMARY KEY,
+    namespace_id INTEGER NOT NULL,
+    session_id TEXT NOT NULL,
+    entity_type TEXT NOT NULL,
+    entity_id TEXT NOT NULL,
+    attributes TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    deleted_at INTEGER,
+    FOREIGN KEY (namespace_id, session_id) REFERENCES sessions (namespace_id, id)
+    ON DELETE CASCADE
+) STRICT;
+
+-- One of a kind and name in a session; a deleted one makes room at once.
+CREATE UNIQUE INDEX entities_live
+ON entities (namespace_id, session_id, entity_type, entity_id) WHERE deleted_at IS NULL;
+
+CREATE INDEX entities_by_age ON entities (namespace_id, created_at, id);
+
+-- What goes with a session; with what counting them asks for.
+CREATE INDEX entities_of_session
+ON entities (namespace_id, session_id, created_at, id, deleted_at);
+
+CREATE INDEX entities_deleted ON entities (namespace_id, deleted_at)
+WHERE deleted_at IS NOT NULL;

@@ -1,0 +1,150 @@
+"""The queries about entities and totals, written once for both databases."""
+
+from datetime import datetime
+from typing import Final
+
+from holdfast.catalog.driver import Driver
+from holdfast.catalog.rows import Row, from_us, get_row, to_us
+from holdfast.errors import Damaged
+from holdfast.ids import NamespaceId, TenantId
+from holdfast.model_entities import EntityRow
+
+_LATEST: Final = 2**62
+_LAST_ID: Final = "\U0010ffff"
+"""Sorts behind every id."""
+
+_ALL: Final = 0
+"""No namespace has this number."""
+
+_HOUR_US: Final = 3_600_000_000
+
+
+class EntityQueries:
+    """Rows of entities."""
+
+    __slots__ = ()
+
+    _db: Driver
+
+    def add_entity(self, entity: EntityRow) -> bool:
+        added = self._db.run(
+            "add_entity",
+            id=entity.id,
+            namespace_id=entity.namespace_id,
+            session_id=entity.session_id,
+            entity_type=entity.entity_type,
+            entity_id=entity.entity_id,
+            attributes=entity.attributes,
+            version=entity.version,
+            created_at=to_us(entity.created_at),
+            updated_at=to_us(entity.updated_at),
+        )
+        return added == 1
+
+    def find_entity(
+        self, namespace_id: NamespaceId, row_id: str, *, now: datetime
+    ) -> EntityRow | None:
+        row = self._db.one("find_entity", namespace_id=namespace_id, id=row_id, now=to_us(now))
+        return None if row is None else _to_entity(row)
+
+    def list_entities(
+        self,
+        namespace_id: NamespaceId,
+        *,
+        now: datetime,
+        session_id: str | None,
+        entity_type: str | None,
+        before: tuple[datetime, str] | None,
+        most: int,
+    ) -> list[EntityRow]:
+        instant, row_id = (_LATEST, _LAST_ID) if before is None else (to_us(before[0]), before[1])
+        where: dict[str, object] = {"namespace_id": namespace_id, "now": to_us(now), "most": most}
+        where |= {"entity_type": entity_type or "", "before_at": instant, "before_id": row_id}
+        if session_id is None:
+            rows = self._db.all("list_entities", **where)
+        else:
+            rows = self._db.all("list_entities_of_session", session_id=session_id, **where)
+        return [_to_entity(row) for row in rows]
+
+    def count_entities(self, namespace_id: NamespaceId, session_id: str) -> int:
+        row = self._db.one("count_entities", namespace_id=namespace_id, session_id=session_id)
+        return get_row(row, "count")[0]
+
+    def set_entity(self, entity: EntityRow) -> None:
+        self._db.run(
+            "set_entity",
+            id=entity.id,
+            namespace_id=entity.namespace_id,
+            attributes=entity.attributes,
+            version=entity.version,
+            updated_at=to_us(entity.updated_at),
+        )
+
+    def delete_entity(self, namespace_id: NamespaceId, row_id: str, *, now: datetime) -> None:
+        self._db.run("delete_entity", namespace_id=namespace_id, id=row_id, now=to_us(now))
+
+    def recover_entity(self, namespace_id: NamespaceId, row_id: str) -> bool:
+        return self._db.run("recover_entity", namespace_id=namespace_id, id=row_id) == 1
+
+    def purge_deleted_entities(self, tenant_id: TenantId, *, before: datetime) -> int:
+        return self._db.run("purge_deleted_entities", tenant_id=tenant_id, before=to_us(before))
+
+    def total_sessions(
+        self, tenant_id: TenantId, namespace_id: NamespaceId | None, *, now: datetime
+    ) -> tuple[int, int]:
+        row = self._db.one(
+            "total_sessions",
+            tenant_id=tenant_id,
+            namespace_id=_ALL if namespace_id is None else namespace_id,
+            now=to_us(now),
+        )
+        sessions, turns = get_row(row, "count")
+        return int(sessions), int(turns)
+
+    def total_memories(self, tenant_id: TenantId, namespace_id: NamespaceId | None) -> int:
+        row = self._db.one(
+            "total_memories",
+            tenant_id=tenant_id,
+            namespace_id=_ALL if namespace_id is None else namespace_id,
+        )
+        return get_row(row, "count")[0]
+
+    def total_entities(
+        self, tenant_id: TenantId, namespace_id: NamespaceId | None, *, now: datetime
+    ) -> int:
+        row = self._db.one(
+            "total_entities",
+            tenant_id=tenant_id,
+            namespace_id=_ALL if namespace_id is None else namespace_id,
+            now=to_us(now),
+        )
+        return get_row(row, "count")[0]
+
+    def count_by_hour(
+        self, tenant_id: TenantId, namespace_id: NamespaceId | None, *, since: datetime
+    ) -> list[tuple[datetime, int]]:
+        rows = self._db.all(
+            "count_by_hour",
+            tenant_id=tenant_id,
+            namespace_id=_ALL if namespace_id is None else namespace_id,
+            since=to_us(since),
+        )
+        return [(from_us(hour * _HOUR_US), count) for hour, count in rows]
+
+
+def _to_entity(row: Row) -> EntityRow:
+    try:
+        return EntityRow(
+            id=row[0],
+            namespace_id=NamespaceId(row[1]),
+            session_id=row[2],
+            entity_type=row[3],
+            entity_id=row[4],
+            attributes=row[5],
+            version=row[6],
+            created_at=from_us(row[7]),
+            updated_at=from_us(row[8]),
+        )
+    except OverflowError as exc:
+        message = f"the row of entity {row[0]} cannot be read: {exc}"
+        raise Damaged(message) from exc

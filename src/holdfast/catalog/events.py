@@ -1,0 +1,85 @@
+"""The queries about events, written once for both databases."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec.structs import asdict
+
+from holdfast.catalog.driver import Driver
+from holdfast.catalog.rows import Row, get_row
+from holdfast.ids import TenantId, instant_of_event
+from holdfast.model_events import EventFilter, EventRow
+
+_OLDEST_FIRST: Final = {
+    "list_events": "list_events_oldest_first",
+    "list_events_of": "list_events_of_oldest_first",
+}
+_LAST_US: Final = 2**62
+"""No instant is later: an id that says so is nobody's, and does not fit into a row."""
+
+
+class EventQueries:
+    """Rows of events."""
+
+    __slots__ = ()
+
+    _db: Driver
+
+    def advance_events(self, tenant_id: TenantId, *, count: int, now_us: int) -> tuple[int, int]:
+        row = self._db.one("advance_events", tenant_id=tenant_id, count=count, now_us=now_us)
+        number, created_us = get_row(row, "event end")
+        return number, created_us
+
+    def add_events(self, rows: Sequence[EventRow]) -> None:
+        if len(rows) == 1:
+            # By far the most: as a batch it takes 85 µs instead of 50 on PostgreSQL.
+            self._db.run("add_event", **asdict(rows[0]))
+        else:
+            self._db.run_many("add_event", [asdict(row) for row in rows])
+
+    def last_event(self, tenant_id: TenantId) -> int:
+        row = self._db.one("last_event", tenant_id=tenant_id)
+        return 0 if row is None else row[0]
+
+    def find_event(self, tenant_id: TenantId, event_id: str) -> EventRow | None:
+        created_us = instant_of_event(event_id)
+        if created_us is None or not 0 <= created_us < _LAST_US:
+            return None
+        row = self._db.one("find_event", tenant_id=tenant_id, created_us=created_us)
+        found = None if row is None else _to_event(row)
+        return found if found is not None and found.id == event_id else None
+
+    def page_events(self, tenant_id: TenantId, *, after: int, most: int) -> list[EventRow]:
+        rows = self._db.all("page_events", tenant_id=tenant_id, after=after, most=most)
+        return [_to_event(row) for row in rows]
+
+    def list_events(self, tenant_id: TenantId, wanted: EventFilter, *, most: int) -> list[EventRow]:
+        name = "list_events" if wanted.namespace is None else "list_events_of"
+        if wanted.oldest_first:
+            name = _OLDEST_FIRST[name]
+        where: dict[str, object] = {
+            "tenant_id": tenant_id,
+            "types": f",{','.join(wanted.types)}," if wanted.types else "",
+            "since_us": wanted.since_us,
+            "below_us": wanted.below_us,
+            "most": most,
+        }
+        if wanted.namespace is not None:
+            where["namespace"] = wanted.namespace
+        return [_to_event(row) for row in self._db.all(name, **where)]
+
+    def purge_events(self, tenant_id: TenantId, *, before_us: int) -> int:
+        return self._db.run("purge_events", tenant_id=tenant_id, before_us=before_us)
+
+
+def _to_event(row: Row) -> EventRow:
+    return EventRow(
+        tenant_id=row[0],
+        number=row[1],
+        id=row[2],
+        created_us=row[3],
+        type=row[4],
+        namespace_id=row[5],
+        namespace=row[6],
+        data=row[7],
+    )

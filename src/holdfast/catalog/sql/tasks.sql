@@ -1,0 +1,109 @@
+-- Tasks and schedules. The order of columns is that of `_to_task` and `_to_schedule`.
+
+-- name: add_task
+INSERT INTO tasks (
+    id, namespace_id, name, status, rolls_back, metadata, actor, reason, before_id, after_id,
+    restored_id, started_at, ended_at
+) VALUES (
+    :id, :namespace_id, :name, :status, :rolls_back, :metadata, :actor, :reason, :before, :after,
+    :restored, :started_at, :ended_at
+)
+
+-- name: find_task
+SELECT
+    id, namespace_id, name, status, rolls_back, metadata, actor, reason, before_id, after_id,
+    restored_id, started_at, ended_at
+FROM tasks WHERE namespace_id = :namespace_id AND id = :id
+
+-- name: end_task
+UPDATE tasks SET
+    status = :status, rolls_back = :rolls_back, reason = :reason, after_id = :after,
+    restored_id = :restored, ended_at = :ended_at
+WHERE namespace_id = :namespace_id AND id = :id AND status = :seen
+
+-- name: list_tasks
+SELECT
+    id, namespace_id, name, status, rolls_back, metadata, actor, reason, before_id, after_id,
+    restored_id, started_at, ended_at
+FROM tasks
+WHERE namespace_id = :namespace_id AND (:status = '' OR status = :status)
+    AND (started_at < :before_at OR (started_at = :before_at AND id < :before_id))
+ORDER BY started_at DESC, id DESC LIMIT :most
+
+-- name: purge_tasks
+DELETE FROM tasks WHERE namespace_id = :namespace_id
+
+-- name: add_schedule
+INSERT INTO schedules (
+    id, namespace_id, cadence, amount, label, enabled, only_if_changed, created_at, next_at,
+    seen_sequence, seen_at, last_run_at, last_snapshot_id, last_error
+) VALUES (
+    :id, :namespace_id, :cadence, :amount, :label, :enabled, :only_if_changed, :created_at,
+    :next_at, :seen_sequence, :seen_at, :last_run_at, :last_snapshot_id, :last_error
+)
+
+-- name: find_schedule
+SELECT
+    id, namespace_id, cadence, amount, label, enabled, only_if_changed, created_at, next_at,
+    seen_sequence, seen_at, last_run_at, last_snapshot_id, last_error
+FROM schedules WHERE namespace_id = :namespace_id AND id = :id
+
+-- name: list_schedules
+SELECT
+    id, namespace_id, cadence, amount, label, enabled, only_if_changed, created_at, next_at,
+    seen_sequence, seen_at, last_run_at, last_snapshot_id, last_error
+FROM schedules WHERE namespace_id = :namespace_id ORDER BY created_at, id
+
+-- name: change_schedule
+UPDATE schedules SET
+    label = :label, enabled = :enabled, next_at = :next_at, seen_sequence = :seen_sequence,
+    seen_at = :seen_at
+WHERE namespace_id = :namespace_id AND id = :id
+
+-- name: lock_schedule
+UPDATE schedules SET enabled = enabled WHERE namespace_id = :namespace_id AND id = :id
+
+-- name: advance_schedule
+UPDATE schedules SET
+    next_at = :next_at, seen_sequence = :seen_sequence, seen_at = :seen_at,
+    last_run_at = :last_run_at, last_snapshot_id = :last_snapshot_id, last_error = :last_error
+WHERE namespace_id = :namespace_id AND id = :id AND next_at = :seen AND enabled = 1
+
+-- name: delete_schedule
+DELETE FROM schedules WHERE namespace_id = :namespace_id AND id = :id
+
+-- name: due_schedules
+-- Those that wait for writes are left alone until there are some: idle ones cost no look.
+SELECT
+    schedules.id, schedules.namespace_id, schedules.cadence, schedules.amount, schedules.label,
+    schedules.enabled, schedules.only_if_changed, schedules.created_at, schedules.next_at,
+    schedules.seen_sequence, schedules.seen_at, schedules.last_run_at,
+    schedules.last_snapshot_id, schedules.last_error,
+    namespaces.tenant_id, namespaces.name
+FROM schedules JOIN namespaces ON namespaces.id = schedules.namespace_id
+WHERE schedules.enabled = 1 AND schedules.next_at <= :now AND namespaces.deleted_at IS NULL
+    AND (
+        schedules.cadence = 'every'
+        OR (
+            schedules.cadence = 'changes'
+            AND namespaces.sequence - schedules.seen_sequence >= schedules.amount
+        )
+        OR (
+            schedules.cadence = 'quiet'
+            AND (
+                namespaces.sequence != schedules.seen_sequence
+                OR EXISTS (SELECT 1 FROM pending WHERE pending.namespace_id = namespaces.id)
+            )
+        )
+    )
+ORDER BY schedules.next_at, schedules.id LIMIT :most
+
+-- name: purge_schedules
+DELETE FROM schedules WHERE namespace_id = :namespace_id
+
+-- name: find_chore
+SELECT done_at FROM chores WHERE name = :name
+
+-- name: set_chore
+INSERT INTO chores (name, done_at) VALUES (:name, :done_at)
+ON CONFLICT (name) DO UPDATE SET done_at = excluded.done_at

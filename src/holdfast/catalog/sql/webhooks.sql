@@ -1,0 +1,103 @@
+-- Who is told of events, and how that went. The order of columns is that of `_to_webhook` and
+-- `_to_delivery`.
+
+-- name: add_webhook
+INSERT INTO webhooks (
+    id, tenant_id, url, events, namespace, description, secret, enabled, disabled_reason,
+    created_at, cursor
+) VALUES (
+    :id, :tenant_id, :url, :events, :namespace, :description, :secret, :enabled, :disabled_reason,
+    :created_at, :cursor
+)
+
+-- name: find_webhook
+SELECT
+    id, tenant_id, url, events, namespace, description, secret, enabled, disabled_reason,
+    created_at, last_delivery_at, last_delivery_ok, last_delivery_status,
+    last_success_at, cursor
+FROM webhooks WHERE tenant_id = :tenant_id AND id = :id
+
+-- name: list_webhooks
+SELECT
+    id, tenant_id, url, events, namespace, description, secret, enabled, disabled_reason,
+    created_at, last_delivery_at, last_delivery_ok, last_delivery_status,
+    last_success_at, cursor
+FROM webhooks WHERE tenant_id = :tenant_id ORDER BY created_at, id
+
+-- name: set_webhook
+UPDATE webhooks SET
+    url = :url, events = :events, namespace = :namespace, description = :description,
+    secret = :secret, enabled = :enabled, disabled_reason = :disabled_reason
+WHERE id = :id
+
+-- name: delete_webhook
+DELETE FROM webhooks WHERE tenant_id = :tenant_id AND id = :id
+
+-- name: delete_deliveries_of
+DELETE FROM deliveries WHERE tenant_id = :tenant_id AND webhook_id = :id
+
+-- name: lagging_webhooks
+SELECT
+    webhooks.id, webhooks.tenant_id, webhooks.url, webhooks.events, webhooks.namespace,
+    webhooks.description, webhooks.secret, webhooks.enabled, webhooks.disabled_reason,
+    webhooks.created_at, webhooks.last_delivery_at, webhooks.last_delivery_ok,
+    webhooks.last_delivery_status, webhooks.last_success_at, webhooks.cursor
+FROM webhooks JOIN event_ends ON event_ends.tenant_id = webhooks.tenant_id
+WHERE webhooks.id > :after AND webhooks.enabled = 1 AND webhooks.cursor < event_ends.number
+ORDER BY webhooks.id LIMIT :most
+
+-- name: due_webhooks
+SELECT id FROM webhooks
+WHERE id > :after AND enabled = 1 AND EXISTS (
+    SELECT 1 FROM deliveries
+    WHERE deliveries.webhook_id = webhooks.id AND deliveries.state = 'pending'
+        AND deliveries.next_at <= :now AND deliveries.claimed_until <= :now
+)
+ORDER BY id LIMIT :most
+
+-- name: move_webhook
+UPDATE webhooks SET cursor = :new WHERE id = :id AND cursor = :old
+
+-- name: note_delivery
+UPDATE webhooks SET
+    last_delivery_at = :now, last_delivery_ok = :ok, last_delivery_status = :status,
+    last_success_at = CASE WHEN :ok = 1 THEN :now ELSE last_success_at END
+WHERE id = :id
+
+-- name: add_delivery
+INSERT INTO deliveries (
+    id, webhook_id, tenant_id, event_number, event_id, event_type, state, attempts, created_at,
+    next_at, claimed_until, finished_at, status, error
+) VALUES (
+    :id, :webhook_id, :tenant_id, :event_number, :event_id, :event_type, :state, :attempts,
+    :created_at, :next_at, :claimed_until, :finished_at, :status, :error
+)
+
+-- name: find_delivery
+SELECT
+    id, webhook_id, tenant_id, event_number, event_id, event_type, state, attempts, created_at,
+    next_at, claimed_until, finished_at, status, error
+FROM deliveries WHERE tenant_id = :tenant_id AND id = :id
+
+-- name: set_delivery
+UPDATE deliveries SET
+    state = :state, attempts = :attempts, next_at = :next_at, claimed_until = :claimed_until,
+    finished_at = :finished_at, status = :status, error = :error
+WHERE id = :id
+
+-- Whoever has claimed it says how it went, unless it was claimed by another since.
+-- name: settle_delivery
+UPDATE deliveries SET
+    state = :state, attempts = :attempts, next_at = :next_at, claimed_until = :claimed_until,
+    finished_at = :finished_at, status = :status, error = :error
+WHERE id = :id AND state = 'pending' AND claimed_until = :claimed
+
+-- name: list_deliveries
+SELECT
+    id, webhook_id, tenant_id, event_number, event_id, event_type, state, attempts, created_at,
+    next_at, claimed_until, finished_at, status, error
+FROM deliveries WHERE webhook_id = :webhook_id AND event_number < :below
+ORDER BY event_number DESC LIMIT :most
+
+-- name: purge_deliveries
+DELETE FROM deliveries WHERE state != 'pending' AND finished_at < :before

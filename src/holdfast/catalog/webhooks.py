@@ -1,0 +1,183 @@
+"""The queries about webhooks and deliveries, written once for both databases."""
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from holdfast.catalog.driver import Driver
+from holdfast.catalog.rows import Row, from_us, to_us
+from holdfast.errors import Damaged
+from holdfast.ids import TenantId
+from holdfast.model_webhooks import Delivery, DeliveryState, Webhook
+
+
+class WebhookQueries:
+    """Rows of webhooks and deliveries."""
+
+    __slots__ = ()
+
+    _db: Driver
+
+    def add_webhook(self, webhook: Webhook) -> None:
+        self._db.run(
+            "add_webhook",
+            tenant_id=webhook.tenant_id,
+            created_at=to_us(webhook.created_at),
+            cursor=webhook.cursor,
+            **_changing(webhook),
+        )
+
+    def find_webhook(self, tenant_id: TenantId, webhook_id: str) -> Webhook | None:
+        row = self._db.one("find_webhook", tenant_id=tenant_id, id=webhook_id)
+        return None if row is None else _to_webhook(row)
+
+    def lock_webhook(self, tenant_id: TenantId, webhook_id: str) -> Webhook | None:
+        row = self._db.one("lock_webhook", tenant_id=tenant_id, id=webhook_id)
+        return None if row is None else _to_webhook(row)
+
+    def list_webhooks(self, tenant_id: TenantId) -> list[Webhook]:
+        return [_to_webhook(row) for row in self._db.all("list_webhooks", tenant_id=tenant_id)]
+
+    def set_webhook(self, webhook: Webhook) -> None:
+        self._db.run("set_webhook", **_changing(webhook))
+
+    def delete_webhook(self, tenant_id: TenantId, webhook_id: str) -> bool:
+        self._db.run("delete_deliveries_of", tenant_id=tenant_id, id=webhook_id)
+        return self._db.run("delete_webhook", tenant_id=tenant_id, id=webhook_id) > 0
+
+    def lagging_webhooks(self, *, after: str, most: int) -> list[Webhook]:
+        rows = self._db.all("lagging_webhooks", after=after, most=most)
+        return [_to_webhook(row) for row in rows]
+
+    def due_webhooks(self, *, after: str, now: datetime, most: int) -> list[str]:
+        rows = self._db.all("due_webhooks", after=after, now=to_us(now), most=most)
+        return [row[0] for row in rows]
+
+    def move_webhook(self, webhook_id: str, *, old: int, new: int) -> bool:
+        return self._db.run("move_webhook", id=webhook_id, old=old, new=new) > 0
+
+    def note_delivery(
+        self, webhook_id: str, *, now: datetime, status: int | None, ok: bool
+    ) -> None:
+        self._db.run("note_delivery", id=webhook_id, now=to_us(now), status=status, ok=int(ok))
+
+    def add_deliveries(self, deliveries: Sequence[Delivery]) -> None:
+        rows = [
+            {
+                "webhook_id": each.webhook_id,
+                "tenant_id": each.tenant_id,
+                "event_number": each.event_number,
+                "event_id": each.event_id,
+                "event_type": each.event_type,
+                "created_at": to_us(each.created_at),
+                **_went(each),
+            }
+            for each in deliveries
+        ]
+        if rows:
+            self._db.run_many("add_delivery", rows)
+
+    def claim_deliveries(
+        self, webhook_id: str, *, now: datetime, until: datetime, most: int
+    ) -> list[Delivery]:
+        rows = self._db.all(
+            "claim_deliveries",
+            webhook_id=webhook_id,
+            now=to_us(now),
+            until=to_us(until),
+            most=most,
+        )
+        found = [_to_delivery(row) for row in rows]
+        return sorted(found, key=lambda delivery: (delivery.next_at, delivery.event_number))
+
+    def find_delivery(self, tenant_id: TenantId, delivery_id: str) -> Delivery | None:
+        row = self._db.one("find_delivery", tenant_id=tenant_id, id=delivery_id)
+        return None if row is None else _to_delivery(row)
+
+    def set_delivery(self, delivery: Delivery) -> None:
+        self._db.run("set_delivery", **_went(delivery))
+
+    def settle_delivery(self, delivery: Delivery, *, claimed: datetime) -> bool:
+        settled = self._db.run("settle_delivery", claimed=to_us(claimed), **_went(delivery))
+        return settled == 1
+
+    def list_deliveries(self, webhook_id: str, *, below: int, most: int) -> list[Delivery]:
+        rows = self._db.all("list_deliveries", webhook_id=webhook_id, below=below, most=most)
+        return [_to_delivery(row) for row in rows]
+
+    def purge_deliveries(self, *, before: datetime) -> int:
+        return self._db.run("purge_deliveries", before=to_us(before))
+
+
+def _changing(webhook: Webhook) -> dict[str, Any]:
+    return {
+        "id": webhook.id,
+        "url": webhook.url,
+        "events": json.dumps(webhook.events),
+        "namespace": webhook.namespace,
+        "description": webhook.description,
+        "secret": webhook.secret,
+        "enabled": int(webhook.enabled),
+        "disabled_reason": webhook.disabled_reason,
+    }
+
+
+def _went(delivery: Delivery) -> dict[str, Any]:
+    return {
+        "id": delivery.id,
+        "state": delivery.state.value,
+        "attempts": delivery.attempts,
+        "next_at": to_us(delivery.next_at),
+        "claimed_until": to_us(delivery.claimed_until),
+        "finished_at": None if delivery.finished_at is None else to_us(delivery.finished_at),
+        "status": delivery.status,
+        "error": delivery.error,
+    }
+
+
+def _to_webhook(row: Row) -> Webhook:
+    try:
+        return Webhook(
+            id=row[0],
+            tenant_id=TenantId(row[1]),
+            url=row[2],
+            events=tuple(json.loads(row[3])),
+            namespace=row[4],
+            description=row[5],
+            secret=row[6],
+            enabled=bool(row[7]),
+            disabled_reason=row[8],
+            created_at=from_us(row[9]),
+            last_delivery_at=None if row[10] is None else from_us(row[10]),
+            last_delivery_ok=None if row[11] is None else bool(row[11]),
+            last_delivery_status=row[12],
+            last_success_at=None if row[13] is None else from_us(row[13]),
+            cursor=row[14],
+        )
+    except (ValueError, OverflowError) as exc:
+        message = f"the row of webhook {row[0]} cannot be read: {exc}"
+        raise Damaged(message) from exc
+
+
+def _to_delivery(row: Row) -> Delivery:
+    try:
+        return Delivery(
+            id=row[0],
+            webhook_id=row[1],
+            tenant_id=TenantId(row[2]),
+            event_number=row[3],
+            event_id=row[4],
+            event_type=row[5],
+            state=DeliveryState(row[6]),
+            attempts=row[7],
+            created_at=from_us(row[8]),
+            next_at=from_us(row[9]),
+            claimed_until=from_us(row[10]),
+            finished_at=None if row[11] is None else from_us(row[11]),
+            status=row[12],
+            error=row[13],
+        )
+    except (ValueError, OverflowError) as exc:
+        message = f"the row of delivery {row[0]} cannot be read: {exc}"
+        raise Damaged(message) from exc

@@ -1,0 +1,260 @@
+"""Events: what happened, told in the transaction in which it happens.
+
+Whatever leaves a trace becomes an event, too, and so does every file that is written or deleted.
+An event is there if and only if what it tells of is. They are numbered, no two of a tenant have
+the same instant, and they are seen in that order: whoever follows them by instant or by number
+misses none. Nothing of this is done where nobody listens (`Context.announces`).
+
+An event says what was done to what, never what is in it: no content of a file, of a state, of a
+turn or of a memory. What a key that is for one namespace hears of is its namespace, by the name
+that it had then.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.catalog.port import Transaction
+from holdfast.catalog.rows import to_us
+from holdfast.engine.actions import ACTIONS, normalise
+from holdfast.engine.context import Context
+from holdfast.errors import InvalidValue, shorten
+from holdfast.ids import TenantId
+from holdfast.model import Head
+from holdfast.model_events import Event, EventFilter, EventRow
+from holdfast.model_traces import Trace
+
+EventList = list[EventRow]
+"""`list` is the name of a method below."""
+
+KEPT: Final = timedelta(days=30)
+"""How long events can be asked for; what has to stay is in the traces."""
+
+LISTED: Final = 20
+MAX_LISTED: Final = 200
+
+_RENAMED: Final = {"snapshot.taken": "snapshot.created"}
+_OWN_TRACE: Final = "trace.created"
+"""What a trace that somebody adds is called as an event."""
+
+_MAX_CHARS: Final = 512
+"""Of a text that somebody chose: an event is a message, not a copy."""
+
+_WITHHELD: Final = frozenset({"content_preview", "reasoning"})
+"""Details of traces that repeat what an agent wrote."""
+
+_KNOWN: Final = frozenset(ACTIONS)
+_MANY: Final = {"snapshots": "snapshot_id", "sessions": "session_id"}
+"""Details that list what one operation was done to: each is told by itself."""
+
+_WRITTEN, _DELETED = "file.written", "file.deleted"
+_IDS: Final = {
+    "snapshot": "snapshot_id",
+    "key": "key_id",
+    "memory": "memory_id",
+    "webhook": "webhook_id",
+    "task": "task_id",
+    "schedule": "schedule_id",
+}
+_TYPES: Final = (
+    _WRITTEN,
+    _DELETED,
+    _OWN_TRACE,
+    *dict.fromkeys(_RENAMED.get(action, action) for action in ACTIONS),
+)
+"""What events are called."""
+
+_CURSOR: Final = re.compile("[0-9a-f]{1,15}")
+_to_json = msgspec.json.Encoder().encode
+
+
+class Events:
+    """What happened to all that a tenant has."""
+
+    def __init__(self, context: Context, tenant_id: TenantId) -> None:
+        self._context, self._tenant_id = context, tenant_id
+
+    def list(
+        self,
+        *,
+        namespace: str | None = None,
+        types: Iterable[str] = (),
+        since: datetime | None = None,
+        limit: int = LISTED,
+        cursor: str | None = None,
+    ) -> tuple[EventList, str | None]:
+        """Returns events, newest first, and where the list goes on; None if it does not.
+
+        With `since` later ones alone. A follower, who asks since what it saw last and for as many
+        as there can be, gets the oldest of them if there are more, so that it misses none.
+        """
+        most = max(1, min(limit, MAX_LISTED))
+        follows = since is not None and cursor is None and limit >= MAX_LISTED
+        kinds = tuple(kind for given in types for kind in _kinds(given))
+        wanted = EventFilter(namespace=namespace, types=kinds, oldest_first=follows)
+        if since is not None:
+            wanted = msgspec.structs.replace(wanted, since_us=to_us(since))
+        if cursor is not None:
+            wanted = msgspec.structs.replace(wanted, below_us=_instant_of(cursor))
+        with self._context.catalog.read() as transaction:
+            found = transaction.list_events(self._tenant_id, wanted, most=most + 1)
+        has_more, found = len(found) > most, found[:most]
+        if follows:
+            return found[::-1], None
+        return found, f"c{found[-1].created_us:x}" if has_more else None
+
+    def page(self, *, after: int, limit: int = MAX_LISTED) -> EventList:
+        """Returns the events numbered above `after`, oldest first."""
+        with self._context.catalog.read() as transaction:
+            return transaction.page_events(self._tenant_id, after=after, most=limit)
+
+    def last(self) -> int:
+        """Returns the number of the newest event; 0 if there was none yet."""
+        with self._context.catalog.read() as transaction:
+            return transaction.last_event(self._tenant_id)
+
+    def now(self) -> datetime:
+        """Returns the current instant, as events have it."""
+        return self._context.clock()
+
+    def find(self, event_id: str) -> EventRow | None:
+        """Returns an event by its id."""
+        with self._context.catalog.read() as transaction:
+            return transaction.find_event(self._tenant_id, event_id)
+
+
+def tell(
+    transaction: Transaction, context: Context, of: Head | TenantId, events: Sequence[Event]
+) -> None:
+    """Tells what is being done, in the transaction that does it.
+
+    To be called last, after the trace: all who tell something of this tenant wait from here on.
+    """
+    if not events or not context.announces:
+        return
+    head = of if isinstance(of, Head) else None
+    tenant_id = of.tenant_id if isinstance(of, Head) else of
+    count, now_us = len(events), to_us(context.clock())
+    last, last_us = transaction.advance_events(tenant_id, count=count, now_us=now_us)
+    rows = [
+        EventRow(
+            tenant_id=tenant_id,
+            number=last - back,
+            id=context.ids.event(last_us - back),
+            created_us=last_us - back,
+            type=event.type,
+            namespace_id=None if head is None else head.namespace_id,
+            namespace=None if head is None else head.name,
+            data=_to_json(event.data).decode(),
+        )
+        for back, event in zip(range(count - 1, -1, -1), events, strict=True)
+    ]
+    transaction.add_events(rows)
+
+
+def purge_events(context: Context, tenant_id: TenantId) -> int:
+    """Removes the events that are older than they are kept; returns how many."""
+    with context.catalog.write() as transaction:
+        return transaction.purge_events(tenant_id, before_us=to_us(context.clock() - KEPT))
+
+
+def type_of(name: str) -> str:
+    """Returns the type of event that somebody means who knows it under another name."""
+    action = normalise(name)
+    return _RENAMED.get(action, action)
+
+
+def written(path: str, *, size_bytes: int, source: str = "write") -> Event:
+    """Returns the event of a file that has come about, or changed."""
+    return Event(_WRITTEN, {"path": path, "size_bytes": size_bytes, "source": source})
+
+
+def deleted(path: str, *, entries: int) -> Event:
+    """Returns the event of a file that has gone, or of a directory with all that was in it."""
+    return Event(_DELETED, {"path": path, "entries": entries})
+
+
+def events_of(
+    trace: Trace,
+    *,
+    trace_id: str,
+    is_own: bool = False,
+    more: Mapping[str, Any] | None = None,
+) -> Sequence[Event]:
+    """Returns the events that tell what a trace does; none for what is nobody's business.
+
+    A trace that somebody adds (`is_own`) is told as just that, whatever it calls itself. The
+    snapshot that a restore takes for safety is part of the restore, which is told.
+    """
+    if is_own or trace.action not in _KNOWN:
+        return [Event(_OWN_TRACE, _of_own(trace, trace_id))]
+    if trace.resource_type == "snapshot" and trace.details.get("safety") == trace.resource_id:
+        return []
+    data = {
+        key: _short(value)
+        for key, value in trace.details.items()
+        if key not in _WITHHELD and _is_plain(value)
+    }
+    data |= _of_resource(trace)
+    if trace.session_id is not None:
+        data["session_id"] = trace.session_id
+        data |= {"agent_id": _short(trace.agent_id), "user_id": _short(trace.user_id)}
+    data |= {"trace_id": trace_id, **(more or {})}
+    kind = _RENAMED.get(trace.action, trace.action)
+    for name, key in _MANY.items():
+        if name in trace.details:
+            return [Event(kind, {**data, key: each}) for each in trace.details[name]]
+    return [Event(kind, data)]
+
+
+def _of_own(trace: Trace, trace_id: str) -> dict[str, Any]:
+    told = {
+        "action": trace.action,
+        "session_id": trace.session_id,
+        "agent_id": trace.agent_id,
+        "resource_type": trace.resource_type,
+        "resource_id": trace.resource_id,
+    }
+    return {name: _short(value) for name, value in told.items()} | {"trace_id": trace_id}
+
+
+def _of_resource(trace: Trace) -> dict[str, Any]:
+    """Returns what it was done to; of a restore, the snapshot that was brought back."""
+    kind = trace.resource_type
+    if kind == "snapshot":
+        target = trace.details.get("target")
+        if target is not None:
+            return {"snapshot_id": target, "new_snapshot_id": trace.resource_id}
+        label = _short(trace.details.get("label"))
+        return {"snapshot_id": trace.resource_id, "label": label}
+    if kind == "namespace":
+        return {"namespace": trace.resource_id}
+    return {_IDS[kind]: trace.resource_id} if kind in _IDS and trace.resource_id else {}
+
+
+def _kinds(given: str) -> Sequence[str]:
+    """Returns the types that are meant: `group.*` is all of a group."""
+    group, _, rest = given.partition(".")
+    if rest != "*":
+        return [type_of(given)]
+    return [kind for kind in _TYPES if kind.startswith(f"{group}.")] or [given]
+
+
+def _is_plain(value: object) -> bool:
+    """Says whether a detail goes into an event: plain values do, states and lists do not."""
+    return isinstance(value, str | int | float | None)
+
+
+def _short(value: object) -> object:
+    return value[:_MAX_CHARS] if isinstance(value, str) else value
+
+
+def _instant_of(cursor: str) -> int:
+    digits = cursor.removeprefix("c")
+    if _CURSOR.fullmatch(digits) is None:
+        message = f"{shorten(cursor)} is not a cursor: pass next_cursor of the page before"
+        raise InvalidValue(message)
+    return int(digits, 16)

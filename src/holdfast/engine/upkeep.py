@@ -1,0 +1,43 @@
+"""Rounds through a vault: what is done now and then, by one worker of all that there are.
+
+When it was last done is written down for everybody: more workers, or a server that is started
+again and again, do not make for more rounds. A round that a crash has cut short counts as none.
+What fails keeps nothing else from being done, and is raised in the end.
+"""
+
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+from typing import Final
+
+from holdfast.engine.context import Context
+from holdfast.errors import HoldfastError
+
+LOCK: Final = "upkeep"
+RETENTION: Final = "retention"
+COLLECTION: Final = "collection"
+
+
+def is_due(context: Context, chore: str, *, every: timedelta) -> bool:
+    """Says whether something was last done longer ago than this, or never."""
+    with context.catalog.read() as transaction:
+        done_at = transaction.find_chore(chore)
+    # One that is still to come is another machine's clock: it is not waited for.
+    return done_at is None or not timedelta(0) <= context.clock() - done_at < every
+
+
+def set_done(context: Context, *chores: str) -> None:
+    """Writes down that these were done now."""
+    with context.catalog.write() as transaction:
+        for chore in chores:
+            transaction.set_chore(chore, done_at=context.clock())
+
+
+def do_all(work: Iterable[Callable[[], object]]) -> HoldfastError | None:
+    """Does one thing after the other; returns what went wrong first."""
+    first: HoldfastError | None = None
+    for act in work:
+        try:
+            act()
+        except HoldfastError as exc:
+            first = first or exc
+    return first

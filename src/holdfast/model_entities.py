@@ -1,0 +1,57 @@
+"""Values of entities: what a session knows of things, and how many things there are.
+
+As in `model`: frozen, without behaviour beyond what follows from their fields.
+"""
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from holdfast.ids import NamespaceId
+
+
+class EntityRow(msgspec.Struct, frozen=True, kw_only=True):
+    """An entity as its row says."""
+
+    id: str
+    namespace_id: NamespaceId
+    session_id: str
+    entity_type: str
+    entity_id: str
+    attributes: str
+    """A JSON object."""
+    version: int
+    created_at: datetime
+    updated_at: datetime
+
+
+class Entity(msgspec.Struct, frozen=True, kw_only=True):
+    """A thing that a session knows of: an order, a customer, a file."""
+
+    id: str
+    session_id: str
+    entity_type: str
+    entity_id: str
+    """What its own system calls it; with the type, it is one of its kind in a session."""
+    attributes: dict[str, Any]
+    version: int
+    """1, and one more with every change."""
+    created_at: datetime
+    updated_at: datetime
+
+
+class Totals(msgspec.Struct, frozen=True, kw_only=True):
+    """How much there is."""
+
+    sessions: int
+    turns: int
+    """Of the conversations as they stand."""
+    memories: int
+    entities: int
+    active_sessions: int
+    """Sessions that left a trace in the last 24 hours."""
+    storage_bytes: int
+    by_hour: tuple[tuple[datetime, int], ...]
+    """Traces of the last 24 hours, by the hour that they fall into; hours without any are left
+    out."""

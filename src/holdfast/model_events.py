@@ -1,0 +1,47 @@
+"""Values of events: what happened, for whoever listens.
+
+As in `model`: frozen, without behaviour beyond what follows from their fields. An event is told
+to clients; a trace (`model_traces`) is kept as evidence. Events age out, traces do not.
+"""
+
+from typing import Any
+
+import msgspec
+
+from holdfast.ids import NamespaceId, TenantId
+
+
+class Event(msgspec.Struct, frozen=True):
+    """What happened, as a use case tells it."""
+
+    type: str
+    data: dict[str, Any]
+
+
+class EventRow(msgspec.Struct, frozen=True, kw_only=True):
+    """An event as its row says: numbered from 1 on, in the order in which they were told."""
+
+    tenant_id: TenantId
+    number: int
+    id: str
+    created_us: int
+    """Microseconds since 1970; no two events of a tenant have the same."""
+    type: str
+    namespace_id: NamespaceId | None
+    namespace: str | None
+    """What the namespace was called then."""
+    data: str
+    """A JSON object."""
+
+
+class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which events are asked for: those that match everything that is given."""
+
+    namespace: str | None = None
+    types: tuple[str, ...] = ()
+    """Any of these; none given means all."""
+    since_us: int = -(2**62)
+    """Only later ones."""
+    below_us: int = 2**62
+    """Only earlier ones."""
+    oldest_first: bool = False

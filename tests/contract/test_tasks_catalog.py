@@ -1,0 +1,316 @@
+"""What a catalog says about tasks, schedules and replies: the same on both databases."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from holdfast.catalog.port import Catalog, Transaction
+from holdfast.catalog.postgres import PostgresCatalog
+from holdfast.catalog.sqlite import SqliteCatalog
+from holdfast.ids import NamespaceId, SnapshotId
+from holdfast.model import EMPTY_ROOT, Head, Plane, Size
+from holdfast.model_replies import Reply, ReplyPlace
+from holdfast.model_tasks import Cadence, Schedule, TaskRun, TaskStatus
+
+NOW = datetime(2031, 5, 1, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+PLACE = ReplyPlace("key-1", "POST", "/v1/tasks", "once")
+MINE = Reply(fingerprint=b"\x00\xff", created_at=NOW, leased_until=NOW + SECOND)
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Catalog]:
+    opened: Catalog
+    if request.param == "sqlite":
+        opened = SqliteCatalog(tmp_path)
+    else:
+        opened = PostgresCatalog(request.getfixturevalue("postgres_url"))
+    with closing(opened):
+        yield opened
+
+
+def add_namespace(transaction: Transaction, name: str = "alice") -> Head:
+    tenant = transaction.find_tenant("acme") or transaction.add_tenant(
+        "acme", public_id="ws-acme", now=NOW
+    )
+    head = Head(
+        namespace_id=NamespaceId(0),
+        tenant_id=tenant.id,
+        name=name,
+        generation=0,
+        sequence=0,
+        root=EMPTY_ROOT,
+        position=None,
+        redo=(),
+        size=Size(),
+        created_at=NOW,
+    )
+    added = transaction.add_namespace(head)
+    assert added is not None
+    return added
+
+
+def task(namespace_id: NamespaceId, number: int, *, at: datetime = NOW) -> TaskRun:
+    return TaskRun(
+        id=f"task-{number}",
+        namespace_id=namespace_id,
+        name="tidy up",
+        rolls_back=True,
+        metadata='{"why":"\\u0000"}',
+        actor="key-1",
+        before=SnapshotId("snap-before"),
+        started_at=at,
+    )
+
+
+def schedule(namespace_id: NamespaceId, name: str, cadence: Cadence, amount: int) -> Schedule:
+    return Schedule(
+        id=f"sched-{name}",
+        namespace_id=namespace_id,
+        cadence=cadence,
+        amount=amount,
+        label="now and then",
+        created_at=NOW,
+        next_at=NOW,
+        seen_at=NOW,
+    )
+
+
+def due(catalog: Catalog, now: datetime = NOW, most: int = 10) -> list[str]:
+    with catalog.read() as transaction:
+        return [d.schedule.id for d in transaction.due_schedules(now=now, most=most)]
+
+
+# Tasks
+
+
+def test_a_task_is_read_as_it_was_written(catalog: Catalog) -> None:
+    with catalog.write() as transaction:
+        head = add_namespace(transaction)
+        begun = task(head.namespace_id, 1)
+        transaction.add_task(begun)
+    with catalog.read() as transaction:
+        assert transaction.find_task(head.namespace_id, "task-1") == begun
+        assert transaction.find_task(head.namespace_id, "task-2") is None
+        assert transaction.find_task(NamespaceId(head.namespace_id + 1), "task-1") is None
+
+
+def test_a_task_ends_once(catalog: Catalog) -> None:
+    with catalog.write() as transaction:
+        head = add_namespace(transaction)
+        begun = task(head.namespace_id, 1)
+        transaction.add_task(begun)
+    ended = replace(
+        begun,
+        status=TaskStatus.FAILED,
+        rolls_back=False,
+        reason="no",
+        after=SnapshotId("snap-after"),
+        ended_at=NOW + SECOND,
+    )
+    elsewhere = replace(ended, namespace_id=NamespaceId(head.namespace_id + 1))
+    with catalog.write() as transaction:
+        assert not transaction.end_task(elsewhere, seen=TaskStatus.RUNNING)
+        assert transaction.end_task(ended, seen=TaskStatus.RUNNING)
+        again = replace(ended, status=TaskStatus.COMPLETED)
+        assert not transaction.end_task(again, seen=TaskStatus.RUNNING)
+        assert transaction.find_task(head.namespace_id, "task-1") == ended
+
+
+def test_tasks_are_listed_newest_first_and_page_through_equal_instants(catalog: Catalog) -> None:
+    with catalog.write() as transaction:
+        head, other = add_namespace(transaction), add_namespace(transaction, "bob")
+        for number, at in ((1, NOW), (2, NOW), (3, NOW + SECOND), (4, NOW - SECOND)):
+            transaction.add_task(task(head.namespace_id, number, at=at))
+        transaction.add_task(task(other.namespace_id, 5))
+        found: list[str] = []
+        before = None
+        while page := transaction.list_tasks(head.namespace_id, status=None, before=before, most=1):
+            found += [each.id for each in page]
+            before = page[-1].started_at, page[-1].id
+        assert found == ["task-3", "task-2", "task-1", "task-4"]
+        assert not transaction.list_tasks(
+            head.namespace_id, status=TaskStatus.FAILED, before=None, most=9
+        )
+
+
+# Schedules
+
+
+def test_a_schedule_is_read_as_it_was_written(catalog: Catalog) -> None:
+    with catalog.write() as transaction:
+        head = add_namespace(transaction)
+        wanted = replace(
+            schedule(head.namespace_id, "a", Cadence.QUIET, 60),
+            only_if_changed=False,
+            enabled=False,
+            last_run_at=NOW,
+            last_snapshot_id=SnapshotId("snap-1"),
+            last_error="busy: it was",
+        )
+        transaction.add_schedule(wanted)
+    with catalog.read() as transaction:
+        assert transaction.find_schedule(head.namespace_id, wanted.id) == wanted
+        assert transaction.list_schedules(head.namespace_id) == [wanted]
+        assert transaction.find_schedule(NamespaceId(head.namespace_id + 1), wanted.id) is None
+
+
+def test_time_is_due_at_its_instant_and_not_before(catalog: Catalog) -> None:
+    with catalog.write() as transaction:
+        head = add_namespace(transaction)
+        transaction.add_schedule(schedule(head.namespace_id, "a", Cadence.EVERY, 60))
+    assert due(catalog, NOW - timedelta(microseconds=1)) == []
+    assert due(catalog) == ["sched-a"]
+
+
+def test_counting_writes_is_due_only_once_there_are_enough(catalog: Catalog) -> None:
+    with catalog.write() as transaction:
+        head = add_namespace(transaction)
+        transaction.add_schedule(schedule(head.namespace_id, "a", Cadence.CHANGES, 2))
+    for expected in ([], ["sched-a"]):
+        with catalog.write() as transaction:
+            transaction.advance_sequence(head.namespace_id, more=Size())
+        assert due(catalog) == expected
+
+
+def test_waiting_for_quiet_is_due_while_something_was_written(catalog: Catalog) -> None:
+    with catalog.write() as transaction:
+        head = add_namespace(transaction)
+        idle = schedule(head.namespace_id, "a", Cadence.QUIET, 60)
+        transaction.add_schedule(idle)
+    assert due(catalog) == []
+    with catalog.write() as transaction:
+        sequence = transaction.advance_sequence(head.namespace_id, more=Size(1, 1))
+        transaction.put_pending(
+            head.namespace_id, Plane.STORE, [(b"key", b"entry")], sequence=sequence
+        )
+    assert due(catalog) == ["sched-a"]
+    with catalog.write() as transaction:
+        seen = replace(idle, seen_sequence=sequence, next_at=NOW + SECOND)
+        assert transaction.advance_schedule(seen, seen=NOW)
+    assert due(catalog) == []
+    assert due(catalog, NOW + SECOND) == ["sched-a"]
+
+
+def test_what_is_stopped_or_of_a_deleted_namespace_is_never_due(catalog: Catalog) -> None:
+    with catalog.write() as transaction:
+        head, other = add_namespace(transaction), add_namespace(transaction, "bob")
+        stopped = schedule(head.namespace_id, "a", Cadence.EVERY, 60)
+        transaction.add_schedule(replace(stopped, enabled=False))
+        transaction.add_schedule(schedule(other.namespace_id, "b", Cadence.EVERY, 60))
+        transaction.delete_namespace(other.namespace_id, now=NOW)
+    assert due(catalog, NOW + timedelta(days=1)) == []
+
+
+def test_the_longest_waiting_come_first_and_only_so_many(catalog: Catalog) -> None:
+    with catalog.write() as transaction:
+        head = add_namespace(transaction)
+        for number in range(3):
+            late = schedule(head.namespace_id, str(number), Cadence.EVERY, 60)
+            transaction.add_schedule(replace(late, next_at=NOW - number * SECOND))
+    assert due(catalog, most=2) == ["sched-2", "sched-1"]
+
+
+def test_a_schedule_advances_only_from_where_it_was_seen(catalog: Catalog) -> None:
+    with catalog.write() as transaction:
+        head = add_namespace(transaction)
+        old = schedule(head.namespace_id, "a", Cadence.EVERY, 60)
+        transaction.add_schedule(old)
+        new = replace(old, next_at=NOW + SECOND, last_run_at=NOW, last_error="no")
+        assert transaction.advance_schedule(new, seen=NOW)
+        assert not transaction.advance_schedule(replace(new, last_error=None), seen=NOW)
+        assert transaction.find_schedule(head.namespace_id, old.id) == new
+
+
+def test_advancing_neither_starts_nor_renames_what_its_owner_changed(catalog: Catalog) -> None:
+    with catalog.write() as transaction:
+        head = add_namespace(transaction)
+        old = schedule(head.namespace_id, "a", Cadence.EVERY, 60)
+        transaction.add_schedule(old)
+        changed = replace(old, label="another")
+        assert transaction.lock_schedule(head.namespace_id, old.id) == old
+        transaction.change_schedule(changed)
+        assert transaction.advance_schedule(replace(old, next_at=NOW + SECOND), seen=NOW)
+        after = transaction.find_schedule(head.namespace_id, old.id)
+        assert after == replace(changed, next_at=NOW + SECOND)
+        transaction.change_schedule(replace(changed, enabled=False, next_at=NOW + SECOND))
+        assert not transaction.advance_schedule(old, seen=NOW + SECOND)
+        assert transaction.lock_schedule(head.namespace_id, "sched-none") is None
+
+
+def test_tasks_and_schedules_go_with_their_namespace(catalog: Catalog) -> None:
+    with catalog.write() as transaction:
+        head = add_namespace(transaction)
+        transaction.add_task(task(head.namespace_id, 1))
+        transaction.add_schedule(schedule(head.namespace_id, "a", Cadence.EVERY, 60))
+        transaction.delete_namespace(head.namespace_id, now=NOW)
+        assert transaction.purge_namespace(head.namespace_id)
+        assert transaction.find_task(head.namespace_id, "task-1") is None
+        assert transaction.list_schedules(head.namespace_id) == []
+
+
+def test_a_schedule_of_another_namespace_is_not_deleted(catalog: Catalog) -> None:
+    with catalog.write() as transaction:
+        head = add_namespace(transaction)
+        transaction.add_schedule(schedule(head.namespace_id, "a", Cadence.EVERY, 60))
+        assert not transaction.delete_schedule(NamespaceId(head.namespace_id + 1), "sched-a")
+        assert transaction.delete_schedule(head.namespace_id, "sched-a")
+        assert not transaction.delete_schedule(head.namespace_id, "sched-a")
+
+
+# What is done now and then
+
+
+def test_the_last_time_that_something_was_done_replaces_the_one_before(catalog: Catalog) -> None:
+    with catalog.write() as transaction:
+        assert transaction.find_chore("dusting") is None
+        transaction.set_chore("dusting", done_at=NOW)
+        transaction.set_chore("dusting", done_at=NOW + SECOND)
+    with catalog.read() as transaction:
+        assert transaction.find_chore("dusting") == NOW + SECOND
+        assert transaction.find_chore("baking") is None
+
+
+# Replies
+
+
+def test_a_request_is_seen_for_the_first_time_once(catalog: Catalog) -> None:
+    with catalog.write() as transaction:
+        assert transaction.add_reply(PLACE, MINE)
+        assert not transaction.add_reply(PLACE, replace(MINE, fingerprint=b"other"))
+        for other in (
+            replace(PLACE, key_id="key-2"),
+            replace(PLACE, method="PATCH"),
+            replace(PLACE, path="/v1/fork"),
+            replace(PLACE, name="twice"),
+        ):
+            assert transaction.find_reply(other) is None
+            assert transaction.add_reply(other, MINE)
+    with catalog.read() as transaction:
+        assert transaction.find_reply(PLACE) == MINE
+
+
+def test_a_reply_changes_only_for_whoever_holds_its_lease(catalog: Catalog) -> None:
+    done = replace(MINE, status=201, media_type="application/json", body=b"\x00{}\xff")
+    with catalog.write() as transaction:
+        transaction.add_reply(PLACE, MINE)
+        assert not transaction.set_reply(PLACE, done, seen=NOW)
+        assert not transaction.delete_reply(PLACE, seen=NOW)
+        assert transaction.set_reply(PLACE, done, seen=MINE.leased_until)
+        assert transaction.find_reply(PLACE) == done
+        assert transaction.delete_reply(PLACE, seen=MINE.leased_until)
+        assert transaction.find_reply(PLACE) is None
+
+
+def test_replies_are_purged_by_age(catalog: Catalog) -> None:
+    old = replace(PLACE, name="old")
+    with catalog.write() as transaction:
+        transaction.add_reply(PLACE, MINE)
+        transaction.add_reply(old, replace(MINE, created_at=NOW - SECOND))
+        assert transaction.purge_replies(before=NOW) == 1
+        assert transaction.find_reply(old) is None
+        assert transaction.find_reply(PLACE) == MINE
