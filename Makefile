@@ -13,12 +13,15 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check bench bench-peers format clean
+.PHONY: help run demo test check bench bench-peers format clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-run: $(VENV)/.ready ## Set up and run the demo
+run: $(VENV)/.ready ## Set up and run the server, on 127.0.0.1:7433; ARGS are options of `holdfast serve`
+	@exec $(BIN)/holdfast serve $(ARGS)
+
+demo: $(VENV)/.ready ## Set up and play a demo, without a server
 	$(PY) -m holdfast.demo
 
 test: check ## Set up everything, a real PostgreSQL too; check, then run all tests
@@ -61,7 +64,7 @@ BUILT_FROM := pyproject.toml hatch_build.py src/holdfast/workspace/_statcheck.c 
 
 $(VENV)/.ready: $(BUILT_FROM)
 	$(make-venv)
-	$(PY) -m pip install --quiet --editable .
+	$(PY) -m pip install --quiet --editable '.[server]'
 	$(compile)
 	@touch $@
 

@@ -42,6 +42,10 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
         "export": "write a snapshot to a tar file",
         "import": "bring an exported file into the directory",
     },
+    "Serve": {
+        "serve": "answer over HTTP",
+        "keys": "make, list and revoke API keys",
+    },
     "Other": {
         "version": "print the version",
     },
@@ -50,7 +54,7 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
 COMMANDS: Final = {name: line for group in GROUPS.values() for name, line in group.items()}
 """Every command, with what it does."""
 
-OWN_PROCESS: Final = frozenset({"run", "watch"})
+OWN_PROCESS: Final = frozenset({"keys", "run", "serve", "watch"})
 """Commands that need the terminal and the signals of the process that was started."""
 
 _ELSEWHERE: Final = {

@@ -1,0 +1,132 @@
+"""`holdfast keys`: makes, lists and revokes the API keys of a server's vault.
+
+It opens the vault itself, whether or not a server runs on it: who can read the vault needs no
+key. This is how a tenant comes to its first key, and an operator who lost all of them to a new one.
+"""
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+import holdfast
+from holdfast.cli import words
+from holdfast.cli.console import Console
+from holdfast.cli.exits import DONE, usage
+from holdfast.cli.shown import shown
+from holdfast.engine.vault import DEFAULT_TENANT
+from holdfast.model_keys import KeyInfo, Scope
+from holdfast.server.config import configure as set_up
+
+EXAMPLES = """\
+examples:
+  holdfast keys                                    list them
+  holdfast keys create agent-7 --namespace alice   a runtime key for one namespace
+  holdfast keys create ops --admin                 an operator's key
+  holdfast keys create ops --admin --tenant acme   the first key of another tenant
+  holdfast keys revoke key-k3v7…
+"""
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Adds what the command understands."""
+    parser.description = (
+        "Makes, lists and revokes API keys. A key is shown once, when it is made. The vault is "
+        "the one that `holdfast serve` would serve."
+    )
+    parser.epilog = EXAMPLES
+    parser.add_argument(
+        "action",
+        nargs="?",
+        choices=("list", "create", "revoke"),
+        metavar="ACTION",
+        default="list",
+        help="list, create or revoke",
+    )
+    parser.add_argument("name", nargs="?", metavar="NAME", help="a name, or the id to revoke")
+    parser.add_argument("--tenant", metavar="NAME", default=DEFAULT_TENANT, help="whose keys")
+    parser.add_argument("--admin", action="store_true", help="make an operator's key")
+    parser.add_argument("--namespace", metavar="NAME", help="the only namespace that it reaches")
+    parser.add_argument("--expires-in", metavar="DAYS", type=int, help="when it ends")
+    parser.add_argument("--rate-limit", metavar="N", type=int, help="requests a minute")
+
+
+def run(arguments: Namespace, console: Console) -> int:
+    """Does it; returns the exit code."""
+    if arguments.action != "list" and not arguments.name:
+        raise usage(f"`holdfast keys {arguments.action}` needs a name", hint="See --help.")
+    with _opened(console) as vault:
+        if arguments.action == "list" and arguments.tenant not in vault.tenants():
+            raise usage(f"there is no tenant {arguments.tenant!r}", hint="Make its first key.")
+        tenant = vault.tenant(arguments.tenant)
+        match arguments.action:
+            case "create":
+                _create(tenant, arguments, console)
+            case "revoke":
+                _revoke(tenant, arguments, console)
+            case _:
+                _list(tenant, console)
+    return DONE
+
+
+def _create(tenant: "holdfast.TenantVault", arguments: Namespace, console: Console) -> None:
+    days = arguments.expires_in
+    key, secret = tenant.keys.create(
+        arguments.name,
+        scope=Scope.ADMIN if arguments.admin else Scope.RUNTIME,
+        namespace=arguments.namespace,
+        expires_in=None if days is None else timedelta(days=days),
+        rate_limit=arguments.rate_limit,
+    )
+    document = {**_document(key), "workspace_id": tenant.tenant_id, "api_key": secret}
+    lines = [f"workspace  {shown(tenant.tenant_id)}", f"key id     {shown(key.id)}", secret]
+    console.answer(document=lambda: document, lines=lambda: lines)
+    console.say("It is shown this once: only its hash is kept.")
+
+
+def _revoke(tenant: "holdfast.TenantVault", arguments: Namespace, console: Console) -> None:
+    key = tenant.keys.revoke(arguments.name)
+    console.answer(document=lambda: _document(key), lines=list)
+    console.say(f"Revoked {shown(key.id)} ({shown(key.name)}).")
+
+
+def _list(tenant: "holdfast.TenantVault", console: Console) -> None:
+    keys = tenant.keys.list()
+    document = {"workspace_id": tenant.tenant_id, "keys": [_document(key) for key in keys]}
+    console.answer(document=lambda: document, lines=lambda: _lines(keys, console))
+    if not keys:
+        console.say("There are no keys yet; `holdfast serve` makes the first two.")
+
+
+def _lines(keys: list[KeyInfo], console: Console) -> Iterator[str]:
+    for key in keys:
+        used = (
+            "never used"
+            if key.last_used_at is None
+            else words.ago(key.last_used_at, console.clock())
+        )
+        reach = "" if key.namespace is None else f" for {shown(key.namespace)}"
+        yield f"{shown(key.id)}  {key.scope.value}{reach}  {shown(key.name)}  {used}"
+
+
+def _document(key: KeyInfo) -> dict[str, object]:
+    return {
+        "key_id": key.id,
+        "name": key.name,
+        "prefix": key.prefix,
+        "scope": key.scope.value,
+        "namespace": key.namespace,
+        "rate_limit": key.rate_limit,
+        "created_at": key.created_at.isoformat(),
+        "expires_at": None if key.expires_at is None else key.expires_at.isoformat(),
+        "last_used_at": None if key.last_used_at is None else key.last_used_at.isoformat(),
+    }
+
+
+@contextmanager
+def _opened(console: Console) -> Generator["holdfast.Holdfast"]:
+    data = None if console.data is None else console.resolve(console.data)
+    config = set_up(console.environ, data=data)
+    # Told as events, too: somebody may listen to the server of this vault.
+    with holdfast.open(config.location, objects=config.objects, announces=True) as vault:
+        yield vault

@@ -1,0 +1,81 @@
+"""`holdfast serve`: the HTTP API over a vault."""
+
+from argparse import ArgumentParser, Namespace
+
+from holdfast.cli.console import Console
+from holdfast.cli.exits import DONE, usage
+from holdfast.cli.shown import shown
+from holdfast.server.credentials import Started
+
+EXAMPLES = """\
+examples:
+  holdfast serve                           on 127.0.0.1:7433, with the user's own vault
+  holdfast serve --data ./vault --port 8000
+  HOLDFAST_DATABASE_URL=postgresql://… holdfast serve --host 0.0.0.0 --workers 4
+"""
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Adds what the command understands."""
+    parser.description = (
+        "Serves the HTTP API until Ctrl-C or SIGTERM. The first start makes an admin key and a "
+        "runtime key, shows them, and keeps them in credentials.json beside the vault."
+    )
+    parser.epilog = EXAMPLES
+    parser.add_argument("--host", metavar="HOST", help="the address to listen on (127.0.0.1)")
+    parser.add_argument("--port", metavar="PORT", type=int, help="the port to listen on (7433)")
+    parser.add_argument("--workers", metavar="N", type=int, help="how many processes answer (1)")
+
+
+def run(arguments: Namespace, console: Console) -> int:
+    """Serves; returns the exit code."""
+    try:
+        from holdfast.server.config import configure as set_up  # noqa: PLC0415 - an extra
+        from holdfast.server.serving import serve  # noqa: PLC0415 - as above
+    except ModuleNotFoundError as exc:
+        raise usage(
+            f"{exc.name} is not installed", hint="Serving needs `pip install 'holdfast[server]'`."
+        ) from exc
+    config = set_up(
+        console.environ,
+        data=None if console.data is None else console.resolve(console.data),
+        host=arguments.host,
+        port=arguments.port,
+        workers=arguments.workers,
+    )
+
+    def tell(started: Started) -> None:
+        # In one piece: whoever stops it at its first line has been told its keys.
+        text = "\n".join(_lines(started))
+        console.answer(document=lambda: _document(started), lines=lambda: [text])
+        console.out.flush()
+
+    serve(config, tell=tell)
+    return DONE
+
+
+def _lines(started: Started) -> list[str]:
+    lines = [f"Holdfast is at {started.url}"]
+    if started.made is not None:
+        made = started.made
+        lines += [
+            "",
+            "These keys were made now and are shown this once:",
+            f"  workspace    {shown(made.workspace_id)}",
+            f"  admin key    {shown(made.admin_key)}",
+            f"  runtime key  {shown(made.api_key)}",
+            f"They are kept in {shown(str(made.path))}, readable by you alone.",
+            "",
+        ]
+    return lines
+
+
+def _document(started: Started) -> dict[str, object]:
+    made = started.made
+    return {
+        "url": started.url,
+        "credentials": None if made is None else str(made.path),
+        "workspace_id": started.workspace_id,
+        "admin_key": None if made is None else made.admin_key,
+        "api_key": None if made is None else made.api_key,
+    }

@@ -1,0 +1,162 @@
+"""Who calls: every request but the public ones comes with a key, and reaches what that key opens.
+
+Routes have no other way to an engine than through the caller, so that none can forget to ask. A
+key is looked up anew for each request: one that was revoked a moment ago is refused. What belongs
+to another tenant is answered like what is not there.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from litestar.connection import ASGIConnection
+from litestar.enums import ScopeType
+from litestar.handlers import BaseRouteHandler
+from litestar.middleware import ASGIMiddleware
+from litestar.types import ASGIApp, Receive, Scope, Send
+
+from holdfast.engine.namespace import Namespace
+from holdfast.engine.vault import Holdfast, TenantVault
+from holdfast.errors import InvalidName
+from holdfast.model_keys import KeyInfo
+from holdfast.model_keys import Scope as KeyScope
+from holdfast.server.problems import Forbidden, MissingNamespace, Unauthorized, UnknownWorkspace
+
+PUBLIC: Final = {"public": True}
+"""`opt` of a route that needs no key."""
+
+NAMESPACE_HEADER: Final = "x-namespace"
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """A key, and the part of the vault that it opens."""
+
+    key: KeyInfo
+    vault: TenantVault
+
+    @property
+    def is_admin(self) -> bool:
+        """Whether it is an operator's key, not an agent's."""
+        return self.key.scope is KeyScope.ADMIN
+
+    def namespace(self, name: str) -> Namespace:
+        """Returns a namespace that this key reaches; raises `Forbidden`."""
+        self.check_namespace(name)
+        return self.vault.namespace(name)
+
+    def check_namespace(self, name: str) -> None:
+        """Raises `Forbidden` for a namespace that the key is not for."""
+        if self.key.namespace is not None and self.key.namespace != name:
+            raise Forbidden("this key is for another namespace")
+
+
+class Admission(ASGIMiddleware):
+    """Looks the key of every request up, before anything of it is read."""
+
+    scopes = (ScopeType.HTTP,)
+
+    def __init__(self, vault: Holdfast, count: Callable[[Caller], None], *, waits: bool) -> None:
+        self._vault, self._count, self._waits = vault, count, waits
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
+        """Admits a request, or raises `Unauthorized`."""
+        if not scope["route_handler"].opt.get("public"):
+            caller = scope["state"]["caller"] = await self._admit(scope)
+            self._count(caller)
+        await next_app(scope, receive, send)
+
+    async def _admit(self, scope: Scope) -> Caller:
+        secret = _secret_of(scope)
+        if secret is None:
+            raise Unauthorized("there is no API key: send it as a bearer token, or as X-API-Key")
+        if self._waits:
+            loop = asyncio.get_running_loop()
+            admitted = await loop.run_in_executor(None, self._vault.admit, secret)
+        else:
+            # A row of SQLite is there in less time than a thread takes to wake up, and who reads
+            # waits for no writer.
+            admitted = self._vault.admit(secret)
+        if admitted is None:
+            raise Unauthorized("this API key is not valid, or no longer")
+        vault, key = admitted
+        return Caller(key, vault)
+
+
+def provide_caller(scope: Scope) -> Caller:
+    """Returns who makes a request that was admitted."""
+    return cast("Caller", scope["state"]["caller"])
+
+
+def provide_agent(scope: Scope) -> Namespace:
+    """Returns the namespace of a request: that of the key, or that of the header."""
+    caller, named = provide_caller(scope), _named(scope)
+    if named is None:
+        if caller.key.namespace is None:
+            raise MissingNamespace
+        named = caller.key.namespace
+    return caller.namespace(named)
+
+
+class AgentOrDefault:
+    """The namespace of a request; where neither key nor header names one, the usual one."""
+
+    def __init__(self, default: str) -> None:
+        self._default = default
+
+    def __call__(self, scope: Scope) -> Namespace:
+        """Returns it."""
+        caller = provide_caller(scope)
+        return caller.namespace(_named(scope) or caller.key.namespace or self._default)
+
+
+# Guards wait for nothing, and are coroutines all the same: Litestar gives any other a thread.
+
+
+async def runtime_only(
+    connection: "ASGIConnection[Any, Any, Any, Any]", _: BaseRouteHandler
+) -> None:
+    """Lets agents' keys in alone: an operator's opens no agent's data."""
+    if provide_caller(connection.scope).is_admin:
+        raise Forbidden("an admin key opens no agent's data: use a runtime key")
+
+
+async def admin_only(connection: "ASGIConnection[Any, Any, Any, Any]", _: BaseRouteHandler) -> None:
+    """Lets operators' keys in alone, and into their own workspace."""
+    caller = provide_caller(connection.scope)
+    if not caller.is_admin:
+        raise Forbidden("this needs an admin key")
+    await own_workspace(connection, _)
+
+
+async def own_workspace(
+    connection: "ASGIConnection[Any, Any, Any, Any]", _: BaseRouteHandler
+) -> None:
+    """Lets no key into a workspace that is not its own."""
+    named = connection.path_params.get("workspace_id")
+    if named is not None and named != provide_caller(connection.scope).vault.tenant_id:
+        raise UnknownWorkspace(str(named))
+
+
+def _secret_of(scope: Scope) -> str | None:
+    other = None
+    for name, value in scope["headers"]:
+        if name == b"authorization":
+            scheme, _, token = value.decode("latin-1").partition(" ")
+            if scheme.lower() == "bearer" and token.strip():
+                return token.strip()
+        elif name == b"x-api-key":
+            other = value.decode("latin-1").strip() or None
+    return other
+
+
+def _named(scope: Scope) -> str | None:
+    """Returns the namespace that the header names; None if there is no such header."""
+    name = NAMESPACE_HEADER.encode()
+    values = [value for key, value in scope["headers"] if key == name]
+    if not values:
+        return None
+    if len(set(values)) > 1:
+        raise InvalidName("namespace", "X-Namespace", reason="the header is there twice")
+    return values[0].decode("latin-1")

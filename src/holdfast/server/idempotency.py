@@ -1,0 +1,219 @@
+"""Idempotency-Key: a POST or PATCH that is repeated under the same name does nothing twice.
+
+The answer of one that went well is kept for a day, and given again with the header
+`Idempotent-Replayed: true`. One that failed is not kept: it may be tried again. Of an answer that
+holds a secret, or is too large, only that there was one is kept: repeating it is a conflict, and
+not a second key. A body that is too large to be compared is refused if it bears a name.
+"""
+
+import asyncio
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from anyio import to_thread
+from blake3 import blake3
+from litestar.connection import ASGIConnection
+from litestar.enums import ScopeType
+from litestar.middleware import ASGIMiddleware
+from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
+
+from holdfast.engine.replies import LEASE
+from holdfast.errors import ReplyNotKept, RequestRunning, TooLarge
+from holdfast.model_replies import Reply, ReplyPlace
+from holdfast.server.callers import Caller
+from holdfast.server.problems import Unfit
+
+SECRET: Final = {"secret": True}
+"""`opt` of a route whose answer is shown once: it is not kept."""
+
+HEADER: Final = b"idempotency-key"
+METHODS: Final = frozenset({"POST", "PATCH"})
+MAX_NAME_CHARS: Final = 255
+MAX_BODY_BYTES: Final = 8 << 20
+MAX_ANSWER_BYTES: Final = 256 << 10
+MAX_PATH_CHARS: Final = 200
+"""Longer ones are hashed: an index has no room for what an attacker may call a path."""
+
+PATIENCE_S: Final = 10.0
+PAUSE_S: Final = 0.05
+RENEWS_S: Final = LEASE.total_seconds() / 3
+_SUCCESS: Final = range(200, 300)
+_NOT_KEPT: Final = 409
+"""What is kept in place of an answer that is not."""
+
+
+class Idempotency(ASGIMiddleware):
+    """Stands behind the admission: names belong to keys."""
+
+    scopes = (ScopeType.HTTP,)
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
+        """Passes a request on, unless its answer is known."""
+        caller: Caller | None = scope["state"].get("caller")
+        method = cast("HTTPScope", scope)["method"]
+        name = _name_of(scope) if method in METHODS else None
+        if caller is None or not name:
+            await next_app(scope, receive, send)
+            return
+        if len(name) > MAX_NAME_CHARS or not name.isprintable():
+            message = f"Idempotency-Key has {MAX_NAME_CHARS} printable characters at the most"
+            raise Unfit(message, param="Idempotency-Key")
+        body = await _read(receive)
+        place = ReplyPlace(caller.key.id, method, _path_of(scope), name)
+        reply = await _claim(caller, place, _fingerprint(scope, body))
+        if reply.status == _NOT_KEPT:
+            raise ReplyNotKept
+        if reply.status is not None:
+            await _replay(reply, send)
+            return
+        held = await _Claim(caller, place, reply).work(scope, _again(body), next_app)
+        for message in held:
+            await send(message)
+
+
+@dataclass(slots=True)
+class _Claim:
+    """A request that is ours to answer."""
+
+    caller: Caller
+    place: ReplyPlace
+    mine: Reply
+
+    async def work(self, scope: Scope, receive: Receive, app: ASGIApp) -> list[Message]:
+        """Returns the answer, held back until it is kept."""
+        held: list[Message] = []
+
+        async def hold(message: Message) -> None:
+            held.append(message)
+
+        over = asyncio.Event()
+        renewing = asyncio.create_task(self._renew(over))
+        try:
+            await app(scope, receive, hold)
+        except Exception:
+            over.set()
+            await renewing
+            await self._release()
+            raise
+        over.set()
+        await renewing
+        await self._settle(held, is_secret=bool(scope["route_handler"].opt.get("secret")))
+        return held
+
+    async def _settle(self, held: list[Message], *, is_secret: bool) -> None:
+        """Keeps an answer that says that something was done; forgets any other."""
+        status, media_type, body = _summary(held)
+        if status not in _SUCCESS:
+            await self._release()
+            return
+        if is_secret or len(body) > MAX_ANSWER_BYTES:
+            status, media_type, body = _NOT_KEPT, "", b""
+        await to_thread.run_sync(
+            lambda: self.caller.vault.replies.keep(
+                self.place, self.mine, status=status, media_type=media_type, body=body
+            )
+        )
+
+    async def _renew(self, over: asyncio.Event) -> None:
+        """Keeps the claim for as long as the work takes."""
+        while not over.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(over.wait(), RENEWS_S)
+                return
+            renew = self.caller.vault.replies.renew
+            self.mine = await to_thread.run_sync(renew, self.place, self.mine)
+
+    async def _release(self) -> None:
+        await to_thread.run_sync(self.caller.vault.replies.release, self.place, self.mine)
+
+
+def _name_of(scope: Scope) -> str | None:
+    found = [value for name, value in scope["headers"] if name == HEADER]
+    return found[0].decode("latin-1") if found else None
+
+
+async def _claim(caller: Caller, place: ReplyPlace, fingerprint: bytes) -> Reply:
+    """Claims a request; waits a little for one that is being answered."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return await to_thread.run_sync(caller.vault.replies.claim, place, fingerprint)
+        except RequestRunning:
+            if time.monotonic() > deadline:
+                raise
+            await asyncio.sleep(PAUSE_S)
+
+
+async def _read(receive: Receive) -> bytes:
+    body = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise Unfit("the body ended before it was complete")
+        body += message.get("body", b"")
+        if len(body) > MAX_BODY_BYTES:
+            text = f"a request with an Idempotency-Key has {MAX_BODY_BYTES} bytes at the most"
+            raise TooLarge(text)
+        if not message.get("more_body"):
+            return bytes(body)
+
+
+def _again(body: bytes) -> Receive:
+    """Returns what gives a body that was read already once more."""
+    waiting: list[Any] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receive() -> Any:  # noqa: ANN401 - one of several kinds of messages
+        if waiting:
+            return waiting.pop()
+        # Nobody else reads here: a client that goes away is noticed when it is answered.
+        await asyncio.Event().wait()
+        return {"type": "http.disconnect"}
+
+    return receive
+
+
+async def _replay(reply: Reply, send: Send) -> None:
+    headers = [(b"content-type", reply.media_type.encode()), (b"idempotent-replayed", b"true")]
+    headers.append((b"content-length", str(len(reply.body)).encode()))
+    await send({"type": "http.response.start", "status": reply.status or 200, "headers": headers})
+    await send({"type": "http.response.body", "body": reply.body, "more_body": False})
+
+
+def _summary(held: list[Message]) -> tuple[int, str, bytes]:
+    """Returns status, media type and body of an answer that was held back."""
+    status, media_type, body = 0, "application/json", bytearray()
+    for message in held:
+        if message["type"] == "http.response.start":
+            status = message["status"]
+            for name, value in message["headers"]:
+                if name.lower() == b"content-type":
+                    media_type = value.decode("latin-1")
+        elif message["type"] == "http.response.body":
+            body += message.get("body", b"")
+    return status, media_type, bytes(body)
+
+
+def _path_of(scope: Scope) -> str:
+    """Returns a path that a row can hold."""
+    path = scope["path"]
+    if len(path) <= MAX_PATH_CHARS and path.isascii() and path.isprintable():
+        return path
+    return f"blake3:{blake3(path.encode('utf-8', 'surrogatepass')).hexdigest()}"
+
+
+def _fingerprint(scope: Scope, body: bytes) -> bytes:
+    headers = ASGIConnection[Any, Any, Any, Any](scope).headers
+    hasher = blake3()
+    for name in ("x-namespace", "content-type"):
+        # Each with its length before it: two requests never run together to the same bytes.
+        _add(hasher, headers.get(name, "").encode("latin-1", "replace"))
+    _add(hasher, scope["query_string"])
+    _add(hasher, body)
+    return hasher.digest()
+
+
+def _add(hasher: blake3, part: bytes) -> None:
+    hasher.update(len(part).to_bytes(8, "big"))
+    hasher.update(part)

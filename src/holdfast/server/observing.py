@@ -1,0 +1,110 @@
+"""What operators see: a request id, a line in the log, metrics, spans and rate headers.
+
+Stands around everything, also around what no route answers. A line of the log says who asked for
+what and how it went; never a key, a body, a query or a file's content.
+"""
+
+import logging
+import secrets
+import time
+from typing import Any, Final, cast
+
+import msgspec
+from litestar.types import ASGIApp, Message, Receive, Scope, Send
+from opentelemetry import trace
+from prometheus_client import Counter, Histogram
+
+from holdfast.server.callers import Caller
+from holdfast.server.rates import Rates
+
+access = logging.getLogger("holdfast.access")
+tracer = trace.get_tracer("holdfast.server")
+
+_to_json = msgspec.json.Encoder().encode
+_LONGEST_ID: Final = 64
+_SECOND_NS: Final = 1_000_000_000
+_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
+REQUESTS: Final = Counter(
+    "holdfast_requests_total", "Requests by route and status.", ("method", "route", "status")
+)
+SECONDS: Final = Histogram(
+    "holdfast_request_seconds",
+    "How long requests took.",
+    ("method", "route"),
+    buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60),
+)
+
+
+class Observed:
+    """An application with somebody who watches it."""
+
+    def __init__(self, app: ASGIApp, rates: Rates) -> None:
+        self._app, self._rates = app, rates
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        begun, status = time.monotonic_ns(), 0
+        request_id = _request_id(scope)
+        scope.setdefault("state", {})["request_id"] = request_id
+
+        async def observed(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                taken_ms = (time.monotonic_ns() - begun) / 1e6
+                message["headers"] = [
+                    *message["headers"],
+                    (b"x-request-id", request_id.encode()),
+                    (b"x-statebase-latency", f"{taken_ms:.3f}".encode()),
+                    *self._rates.headers(_caller_of(scope)),
+                ]
+            await send(message)
+
+        with tracer.start_as_current_span("request") as span:
+            try:
+                await self._app(scope, receive, observed)
+            finally:
+                seconds = (time.monotonic_ns() - begun) / _SECOND_NS
+                route = str(scope.get("path_template") or "unknown")
+                # A method is any word that a client chose: unknown ones would fill the memory.
+                method = scope["method"] if scope["method"] in _METHODS else "other"
+                REQUESTS.labels(method, route, status).inc()
+                SECONDS.labels(method, route).observe(seconds)
+                span.update_name(f"{method} {route}")
+                span.set_attributes({"http.route": route, "http.response.status_code": status})
+                _tell(scope["state"], (method, route), status, seconds)
+
+
+def _tell(state: dict[str, Any], asked: tuple[str, str], status: int, seconds: float) -> None:
+    if not access.isEnabledFor(logging.INFO):
+        return
+    caller: Caller | None = state.get("caller")
+    method, route = asked
+    told = {
+        "request_id": state["request_id"],
+        "method": method,
+        "route": route,
+        "status": status,
+        "ms": round(seconds * 1000, 2),
+        "key": None if caller is None else caller.key.id,
+        "workspace": None if caller is None else caller.vault.tenant_id,
+    }
+    access.info(_to_json(told).decode())
+
+
+def _caller_of(scope: Scope) -> Caller | None:
+    return cast("Caller | None", scope["state"].get("caller"))
+
+
+def _request_id(scope: Scope) -> str:
+    """Returns the id that a client gave its request, if it is one; else a new one."""
+    for name, value in scope["headers"]:
+        if name == b"x-request-id":
+            text = value.decode("latin-1")
+            if 0 < len(text) <= _LONGEST_ID and text.isascii() and text.replace("-", "").isalnum():
+                return text
+    return f"req_{secrets.token_hex(8)}"

@@ -1,0 +1,64 @@
+"""The routes, a module for each topic. Each names what it has in `ROUTES`."""
+
+from litestar.handlers import HTTPRouteHandler
+
+from holdfast.server.routes import (
+    audit,
+    context,
+    dashboard,
+    entities,
+    events,
+    execution,
+    files,
+    info,
+    keys,
+    memories,
+    namespaces,
+    schedules,
+    sessions,
+    snapshots,
+    state,
+    store,
+    tasks,
+    timeline,
+    traces,
+    turns,
+    upkeep,
+    webhooks,
+)
+
+NAMED: list[HTTPRouteHandler] = [
+    *info.ROUTES,
+    *keys.ROUTES,
+    *files.ROUTES,
+    *execution.ROUTES,
+    *snapshots.ROUTES,
+    *timeline.ROUTES,
+    *namespaces.ROUTES,
+    *tasks.ROUTES,
+    *schedules.ROUTES,
+    *events.ROUTES,
+    *webhooks.ROUTES,
+    *audit.ROUTES,
+    *upkeep.ROUTES,
+]
+"""Routes whose namespace is that of the header X-Namespace, or of the key."""
+
+WITH_VALUES: list[HTTPRouteHandler] = store.ROUTES
+"""The same, with bodies that hold values."""
+
+WITH_TEXTS: list[HTTPRouteHandler] = files.ROUTES_WITH_TEXTS
+"""The same, with bodies that hold whole files."""
+
+DEFAULTED: list[HTTPRouteHandler] = [
+    *sessions.ROUTES,
+    *state.ROUTES,
+    *turns.ROUTES,
+    *context.ROUTES,
+    *memories.ROUTES,
+    *traces.ROUTES,
+    *entities.ROUTES,
+    *dashboard.ROUTES,
+    *audit.ROUTES_OF_AGENTS,
+]
+"""Routes that work without naming a namespace, too: their clients know none."""

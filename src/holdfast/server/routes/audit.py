@@ -1,0 +1,107 @@
+"""The chain of traces, and how often agents go back."""
+
+import tempfile
+from datetime import timedelta
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from anyio import to_thread
+from litestar.handlers import HTTPRouteHandler
+from litestar.response import Stream
+
+from holdfast.engine.health import Health
+from holdfast.engine.namespace import Namespace
+from holdfast.engine.vault import TenantVault
+from holdfast.server.callers import Caller, admin_only, runtime_only
+from holdfast.server.problems import Unfit
+from holdfast.server.routing import get
+from holdfast.server.transfer import pieces_of
+from holdfast.wire.namespaces import (
+    AuditAnswer,
+    AuditProblemAnswer,
+    LoopAnswer,
+    RollbackRateAnswer,
+)
+
+DAY_S: Final = 86_400
+LONGEST_S: Final = 366 * DAY_S
+_WORKSPACE: Final = "/v1/workspaces/{workspace_id:str}"
+_LINES: Final = "application/jsonl"
+
+
+@get(f"{_WORKSPACE}/audit/verify", guards=[admin_only], is_slow=True)
+def verify(caller: Caller, workspace_id: str, anchor: str | None = None) -> AuditAnswer:
+    """Checks that no trace was edited, removed, inserted or moved since it was written."""
+    del workspace_id
+    report = caller.vault.verify_audit(anchor=anchor)
+    return AuditAnswer(
+        ok=report.is_sound,
+        checked=report.checked,
+        anchor=report.anchor,
+        problems=[AuditProblemAnswer(number=p.number, reason=p.reason) for p in report.problems],
+    )
+
+
+@get(f"{_WORKSPACE}/audit/export", guards=[admin_only], is_async=True, media_type=_LINES)
+async def export(caller: Caller, workspace_id: str) -> Stream:
+    """Returns all traces as a file that is checked without this server."""
+    del workspace_id
+    file = await to_thread.run_sync(_export, caller.vault)
+    return Stream(pieces_of(file), media_type=_LINES)
+
+
+@get(f"{_WORKSPACE}/rollbacks", guards=[admin_only])
+def of_workspace(
+    caller: Caller, workspace_id: str, window_seconds: int = DAY_S, agent_id: str | None = None
+) -> RollbackRateAnswer:
+    """Returns how often sessions of all namespaces were rolled back lately."""
+    del workspace_id
+    window = _window(window_seconds)
+    return _rate(caller.vault.health(window=window, agent_id=agent_id), window_seconds)
+
+
+@get("/v1/rollbacks", guards=[runtime_only])
+def of_namespace(
+    agent: Namespace, window_seconds: int = DAY_S, agent_id: str | None = None
+) -> RollbackRateAnswer:
+    """Returns how often sessions were rolled back lately, and which turn in circles."""
+    window = _window(window_seconds)
+    return _rate(agent.health(window=window, agent_id=agent_id), window_seconds)
+
+
+def _export(vault: TenantVault) -> BinaryIO:
+    """Returns an export as a file that goes with whoever holds it open."""
+    with tempfile.TemporaryDirectory(prefix="holdfast-audit-") as folder:
+        target = Path(folder) / "audit.jsonl"
+        vault.export_audit(target)
+        return target.open("rb")
+
+
+def _window(seconds: int) -> timedelta:
+    if not 0 < seconds <= LONGEST_S:
+        message = f"window_seconds is more than 0 and at most {LONGEST_S}"
+        raise Unfit(message, param="window_seconds")
+    return timedelta(seconds=seconds)
+
+
+def _rate(health: Health, window_seconds: int) -> RollbackRateAnswer:
+    return RollbackRateAnswer(
+        rollbacks=health.rollbacks,
+        sessions=health.sessions,
+        rate=health.rate,
+        level=health.level.value,
+        window_seconds=window_seconds,
+        loops=[
+            LoopAnswer(
+                namespace=loop.namespace,
+                session_id=loop.session_id,
+                version=loop.version,
+                rollbacks=loop.rollbacks,
+            )
+            for loop in health.loops
+        ],
+    )
+
+
+ROUTES: Final[list[HTTPRouteHandler]] = [verify, export, of_workspace]
+ROUTES_OF_AGENTS: Final[list[HTTPRouteHandler]] = [of_namespace]

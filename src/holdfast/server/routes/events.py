@@ -1,0 +1,119 @@
+"""What happened: a feed to page through, and a live stream.
+
+Admins see everything; an agent's key sees the namespace that it is for, or that it names.
+"""
+
+from typing import Any, Final
+
+import msgspec
+from anyio import to_thread
+from litestar import Request
+from litestar.handlers import HTTPRouteHandler
+from litestar.response import Stream
+
+from holdfast.engine.envelopes import envelope
+from holdfast.errors import InvalidValue
+from holdfast.server.callers import Caller, own_workspace
+from holdfast.server.paging import page_size
+from holdfast.server.problems import Refused
+from holdfast.server.routing import get
+from holdfast.server.times import parse_instant
+from holdfast.wire.events import EventAnswer, EventList
+
+LISTED, MOST_LISTED = 20, 200
+_EVENTS: Final = "/v1/workspaces/{workspace_id:str}/events"
+_STREAM: Final = "text/event-stream"
+
+
+class UnnamedNamespace(Refused):
+    """An agent's key that is for no one namespace, and does not say which it asks about."""
+
+    code = "missing_namespace"
+    hint = "Add namespace=NAME to the query; only an admin key sees all."
+
+    def __init__(self) -> None:
+        super().__init__("say which namespace: this key sees the events of one at a time")
+
+
+@get(_EVENTS, guards=[own_workspace])
+def list_(
+    caller: Caller,
+    workspace_id: str,
+    limit: int | None = None,
+    namespace: str | None = None,
+    types: str | None = None,
+    since: str | None = None,
+    cursor: str | None = None,
+) -> EventList:
+    """Returns events, newest first: those since an instant, or below a cursor."""
+    found, next_cursor = caller.vault.events.list(
+        namespace=_visible(caller, namespace),
+        types=[kind.strip() for kind in (types or "").split(",") if kind.strip()],
+        since=None if since is None else parse_instant("since", since),
+        limit=page_size(limit, usual=LISTED, most=MOST_LISTED),
+        cursor=cursor or None,
+    )
+    shown = [
+        msgspec.convert(envelope(event, workspace_id=workspace_id), EventAnswer) for event in found
+    ]
+    return EventList(events=shown, next_cursor=next_cursor)
+
+
+@get(
+    ["/v1/workspaces/{workspace_id:str}/webhooks/stream", f"{_EVENTS}/stream"],
+    guards=[own_workspace],
+    is_async=True,
+    media_type=_STREAM,
+)
+async def stream(
+    request: "Request[Any, Any, Any]",
+    caller: Caller,
+    workspace_id: str,
+    namespace: str | None = None,
+    last_event_id: str | None = None,
+) -> Stream:
+    """Sends events as they happen, one after the other.
+
+    `Last-Event-ID`, as a header or in the query, goes on after an event that was seen.
+    """
+    del workspace_id
+    visible = _visible(caller, namespace)
+    seen = request.headers.get("last-event-id") or last_event_id
+    lines = request.app.state.streams.listen(
+        caller.vault,
+        namespace=visible,
+        after=await to_thread.run_sync(_number_of, caller, visible, seen) if seen else None,
+        is_valid=lambda: _is_valid(caller),
+    )
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return Stream(lines, media_type=_STREAM, headers=headers)
+
+
+def _number_of(caller: Caller, visible: str | None, event_id: str) -> int:
+    """Returns where a listener left off; what it could not have seen is not there for it."""
+    event = caller.vault.events.find(event_id)
+    if event is None or visible not in (None, event.namespace):
+        raise InvalidValue("Last-Event-ID is the id of an event that is still kept")
+    return event.number
+
+
+def _is_valid(caller: Caller) -> bool:
+    """Says whether a key that was admitted would be admitted again."""
+    ends = caller.key.expires_at
+    if ends is not None and ends <= caller.vault.events.now():
+        return False
+    return any(key.id == caller.key.id for key in caller.vault.keys.list())
+
+
+def _visible(caller: Caller, namespace: str | None) -> str | None:
+    """Returns the namespace whose events a key may see; None for all of them."""
+    if caller.is_admin:
+        return namespace or None
+    if caller.key.namespace is None and not namespace:
+        raise UnnamedNamespace
+    wanted = namespace or caller.key.namespace or ""
+    caller.check_namespace(wanted)
+    return wanted
+
+
+ROUTES: Final[list[HTTPRouteHandler]] = [list_, stream]

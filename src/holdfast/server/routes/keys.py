@@ -1,0 +1,63 @@
+"""API keys of a workspace: made, listed, revoked, by its admins alone."""
+
+from datetime import timedelta
+from typing import Any, Final
+
+from litestar.handlers import HTTPRouteHandler
+
+from holdfast.model_keys import KeyInfo, Scope
+from holdfast.server.callers import Caller, admin_only
+from holdfast.server.idempotency import SECRET
+from holdfast.server.routing import delete, get, post
+from holdfast.server.times import shown, shown_or_none
+from holdfast.wire.keys import KeyAnswer, KeyList, KeyRequest, NewKeyAnswer, RevokedAnswer
+
+_KEYS: Final = "/v1/workspaces/{workspace_id:str}/keys"
+
+
+@post(_KEYS, status=201, guards=[admin_only], opt=SECRET)
+def create(caller: Caller, workspace_id: str, data: KeyRequest) -> NewKeyAnswer:
+    """Makes a key; its secret is in this answer and nowhere else."""
+    del workspace_id  # The guard has compared it.
+    seconds = data.expires_in_seconds
+    key, secret = caller.vault.keys.create(
+        data.name,
+        scope=Scope.ADMIN if data.admin else Scope.RUNTIME,
+        namespace=data.namespace,
+        expires_in=None if seconds is None else timedelta(seconds=seconds),
+        rate_limit=data.rate_limit,
+    )
+    return NewKeyAnswer(**fields_of(key), api_key=secret)
+
+
+@get(_KEYS, guards=[admin_only])
+def list_(caller: Caller, workspace_id: str) -> KeyList:
+    """Lists the keys that are not revoked, oldest first."""
+    del workspace_id
+    return KeyList(keys=[KeyAnswer(**fields_of(key)) for key in caller.vault.keys.list()])
+
+
+@delete(f"{_KEYS}/{{key_id:str}}", guards=[admin_only])
+def revoke(caller: Caller, workspace_id: str, key_id: str) -> RevokedAnswer:
+    """Revokes a key: the next request with it is refused, whoever answers it."""
+    del workspace_id
+    return RevokedAnswer(key_id=caller.vault.keys.revoke(key_id).id, revoked=True)
+
+
+def fields_of(key: KeyInfo) -> dict[str, Any]:
+    """Returns a key's fields as they stand on the wire."""
+    return {
+        "key_id": key.id,
+        "name": key.name,
+        "prefix": key.prefix,
+        "scope": "admin" if key.scope is Scope.ADMIN else "workspace",
+        "namespace": key.namespace,
+        "created_at": shown(key.created_at),
+        "expires_at": shown_or_none(key.expires_at),
+        "last_used_at": shown_or_none(key.last_used_at),
+        "rate_limit": key.rate_limit,
+        "requests": key.requests,
+    }
+
+
+ROUTES: Final[list[HTTPRouteHandler]] = [create, list_, revoke]

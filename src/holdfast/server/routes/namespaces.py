@@ -1,0 +1,233 @@
+"""Namespaces, as operators see them: retention, quotas, deletion and recovery.
+
+What an agent's key takes away is brought back here, for as long as the grace period lasts. A name
+with a slash in it cannot be a part of a path: it stands in the header X-Namespace, with `-` in
+its place.
+"""
+
+from typing import Annotated, Final
+
+from litestar.di import Provide
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import HeaderParameter
+
+from holdfast.engine.retention import Policy
+from holdfast.errors import NamespaceNotFound
+from holdfast.server.callers import Caller, admin_only
+from holdfast.server.paging import page_size
+from holdfast.server.routes import entities, memories
+from holdfast.server.routes.snapshots import to_answer
+from holdfast.server.routing import delete, get, post, put
+from holdfast.server.times import shown
+from holdfast.wire.entities import EntityAnswer
+from holdfast.wire.memories import MemoryAnswer
+from holdfast.wire.namespaces import (
+    DeletedNamespaceAnswer,
+    DeletedNamespaceList,
+    DeletedSnapshotList,
+    NamespaceAnswer,
+    NamespaceList,
+    QuotaAnswer,
+    QuotaRequest,
+    RecoverRequest,
+    RetentionBody,
+)
+from holdfast.wire.snapshots import SnapshotAnswer
+
+LISTED, MOST_LISTED = 100, 1000
+_WORKSPACE: Final = "/v1/workspaces/{workspace_id:str}"
+_ALL: Final = f"{_WORKSPACE}/namespaces"
+_ONE: Final = f"{_ALL}/{{name:str}}"
+_ELSEWHERE: Final = "-"
+"""Stands for a name in a path that is in the header."""
+
+
+def provide_name(
+    name: str, named: Annotated[str | None, HeaderParameter(name="X-Namespace")] = None
+) -> str:
+    """Returns the namespace that a request is about."""
+    return named if name == _ELSEWHERE and named else name
+
+
+_NAMED: Final = {"place": Provide(provide_name, sync_to_thread=False)}
+
+
+@get(_ALL, guards=[admin_only])
+def list_(
+    caller: Caller, workspace_id: str, limit: int | None = None, starting_after: str = ""
+) -> NamespaceList:
+    """Lists the namespaces by name; `starting_after` is the last one seen."""
+    del workspace_id  # The guard has compared it.
+    size = page_size(limit, usual=LISTED, most=MOST_LISTED)
+    names = [name for name in caller.vault.namespaces() if name > starting_after]
+    return NamespaceList(namespaces=names[:size], has_more=len(names) > size)
+
+
+@get(f"{_WORKSPACE}/deleted-namespaces", guards=[admin_only])
+def list_deleted(caller: Caller, workspace_id: str) -> DeletedNamespaceList:
+    """Lists the deleted namespaces that can be recovered, newest first."""
+    del workspace_id
+    found = caller.vault.deleted_namespaces()
+    return DeletedNamespaceList(
+        deleted=[
+            DeletedNamespaceAnswer(
+                number=each.number, namespace=each.name, deleted_at=shown(each.deleted_at)
+            )
+            for each in found
+        ]
+    )
+
+
+@get(_ONE, guards=[admin_only], dependencies=_NAMED)
+def show(caller: Caller, workspace_id: str, place: str) -> NamespaceAnswer:
+    """Returns how much a namespace holds."""
+    del workspace_id
+    return _answer(caller, place)
+
+
+@delete(_ONE, status=204, guards=[admin_only], dependencies=_NAMED)
+def remove(caller: Caller, workspace_id: str, place: str) -> None:
+    """Deletes a namespace with its timeline; it can be recovered for a while."""
+    del workspace_id
+    caller.vault.delete_namespace(place)
+
+
+@post(f"{_ONE}/recover", guards=[admin_only], dependencies=_NAMED)
+def recover(
+    caller: Caller, workspace_id: str, place: str, data: RecoverRequest | None = None
+) -> NamespaceAnswer:
+    """Brings a deleted namespace back, under its name or another."""
+    del workspace_id
+    wanted = data or RecoverRequest()
+    back = caller.vault.recover_namespace(place, number=wanted.number, as_name=wanted.as_name)
+    return _answer(caller, back.name)
+
+
+@get(f"{_ONE}/retention", guards=[admin_only], dependencies=_NAMED)
+def read_retention(caller: Caller, workspace_id: str, place: str) -> RetentionBody:
+    """Returns which snapshots are kept."""
+    del workspace_id
+    return _retention(caller.vault.namespace(place).retention())
+
+
+@put(f"{_ONE}/retention", guards=[admin_only], dependencies=_NAMED)
+def set_retention(
+    caller: Caller, workspace_id: str, place: str, data: RetentionBody
+) -> RetentionBody:
+    """Says which snapshots are kept; all at 0 means that only age decides."""
+    del workspace_id
+    _check_there(caller, place)
+    policy = caller.vault.namespace(place).set_retention(
+        keep_last=data.keep_last, keep_daily=data.keep_daily, keep_weekly=data.keep_weekly
+    )
+    return _retention(policy)
+
+
+@get(f"{_ONE}/quota", guards=[admin_only], dependencies=_NAMED)
+def read_quota(caller: Caller, workspace_id: str, place: str) -> QuotaAnswer:
+    """Returns how many bytes a namespace may hold, and how many it does."""
+    del workspace_id
+    agent = caller.vault.namespace(place)
+    return QuotaAnswer(quota_bytes=agent.quota(), used_bytes=agent.size().bytes)
+
+
+@put(f"{_ONE}/quota", guards=[admin_only], dependencies=_NAMED)
+def set_quota(caller: Caller, workspace_id: str, place: str, data: QuotaRequest) -> QuotaAnswer:
+    """Limits how many bytes a namespace may hold."""
+    del workspace_id
+    _check_there(caller, place)
+    agent = caller.vault.namespace(place)
+    agent.set_quota(data.quota_bytes)
+    return QuotaAnswer(quota_bytes=agent.quota(), used_bytes=agent.size().bytes)
+
+
+@get(f"{_ONE}/deleted-snapshots", guards=[admin_only], dependencies=_NAMED)
+def list_deleted_snapshots(caller: Caller, workspace_id: str, place: str) -> DeletedSnapshotList:
+    """Lists the snapshots that were taken off the timeline and can be recovered."""
+    del workspace_id
+    agent = caller.vault.namespace(place)
+    found = agent.deleted_snapshots()
+    return DeletedSnapshotList(snapshots=[to_answer(agent, snapshot) for snapshot in found])
+
+
+@post(f"{_ONE}/snapshots/{{snapshot_id:str}}/recover", guards=[admin_only], dependencies=_NAMED)
+def recover_snapshot(
+    caller: Caller, workspace_id: str, place: str, snapshot_id: str
+) -> SnapshotAnswer:
+    """Brings a snapshot back that was taken off the timeline."""
+    del workspace_id
+    agent = caller.vault.namespace(place)
+    return to_answer(agent, agent.recover_snapshot(snapshot_id))
+
+
+@post(f"{_ONE}/memories/{{memory_id:str}}/recover", guards=[admin_only], dependencies=_NAMED)
+def recover_memory(caller: Caller, workspace_id: str, place: str, memory_id: str) -> MemoryAnswer:
+    """Brings a memory back that was forgotten."""
+    del workspace_id
+    return memories.to_answer(caller.vault.namespace(place).memory.recover(memory_id))
+
+
+@post(f"{_ONE}/entities/{{row_id:str}}/recover", guards=[admin_only], dependencies=_NAMED)
+def recover_entity(caller: Caller, workspace_id: str, place: str, row_id: str) -> EntityAnswer:
+    """Brings an entity back that was deleted."""
+    del workspace_id
+    return entities.to_answer(caller.vault.namespace(place).entities.recover(row_id))
+
+
+@get(f"{_WORKSPACE}/quota", guards=[admin_only])
+def read_workspace_quota(caller: Caller, workspace_id: str) -> QuotaAnswer:
+    """Returns how many bytes a workspace may store, and how many it does."""
+    del workspace_id
+    return QuotaAnswer(quota_bytes=caller.vault.quota(), used_bytes=caller.vault.stored_bytes())
+
+
+@put(f"{_WORKSPACE}/quota", guards=[admin_only])
+def set_workspace_quota(caller: Caller, workspace_id: str, data: QuotaRequest) -> QuotaAnswer:
+    """Limits how many bytes a workspace may store."""
+    del workspace_id
+    caller.vault.set_quota(data.quota_bytes)
+    return QuotaAnswer(quota_bytes=caller.vault.quota(), used_bytes=caller.vault.stored_bytes())
+
+
+def _answer(caller: Caller, name: str) -> NamespaceAnswer:
+    agent = caller.vault.namespace(name)
+    quota, size, newest = agent.quota(), agent.size(), agent.timeline(limit=1)
+    return NamespaceAnswer(
+        namespace=agent.name,
+        entries=size.entries,
+        size_bytes=size.bytes,
+        dirty=agent.is_dirty(),
+        quota_bytes=quota,
+        latest_snapshot_id=newest[0].id if newest else None,
+    )
+
+
+def _check_there(caller: Caller, name: str) -> None:
+    """Raises for a namespace that is not there: an operator's typing error makes none."""
+    if name not in caller.vault.namespaces():
+        raise NamespaceNotFound(name)
+
+
+def _retention(policy: Policy) -> RetentionBody:
+    return RetentionBody(
+        keep_last=policy.keep_last, keep_daily=policy.keep_daily, keep_weekly=policy.keep_weekly
+    )
+
+
+ROUTES: Final[list[HTTPRouteHandler]] = [
+    list_,
+    list_deleted,
+    show,
+    remove,
+    recover,
+    read_retention,
+    set_retention,
+    read_quota,
+    set_quota,
+    list_deleted_snapshots,
+    recover_snapshot,
+    recover_memory,
+    recover_entity,
+    read_workspace_quota,
+    set_workspace_quota,
+]

@@ -1,0 +1,213 @@
+"""Sessions: made, found, forked, deleted."""
+
+from typing import Annotated, Any, Final
+
+import msgspec
+from litestar import Request
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import QueryParameter
+
+from holdfast.engine.namespace import Namespace
+from holdfast.errors import SessionNotFound
+from holdfast.model_sessions import Lineage, SessionInfo
+from holdfast.server.callers import runtime_only
+from holdfast.server.paging import page_size, paged
+from holdfast.server.problems import Unfit
+from holdfast.server.routes.state import version_after
+from holdfast.server.routing import delete, get, patch, post
+from holdfast.server.times import parse_instant, shown, shown_or_none
+from holdfast.wire.sessions import (
+    DiffAnswer,
+    ForkRequest,
+    LineageAnswer,
+    SessionAnswer,
+    SessionList,
+    SessionPatch,
+    SessionRequest,
+)
+
+LISTED, MOST_LISTED = 20, 100
+MAX_TTL_S: Final = 2_592_000
+
+
+@post("/v1/sessions", status=201, guards=[runtime_only])
+def create(
+    request: "Request[Any, Any, Any]", agent: Namespace, data: SessionRequest
+) -> SessionAnswer:
+    """Makes a session, with version 0 of its state."""
+    usual = request.app.state.config.session_ttl_seconds
+    made = agent.sessions.create(
+        data.agent_id,
+        user_id=data.user_id,
+        metadata=data.metadata,
+        initial_state=data.initial_state,
+        ttl_seconds=usual if data.ttl_seconds is None else checked_ttl(data.ttl_seconds),
+        session_id=data.session_id,
+    )
+    return to_answer(agent, made)
+
+
+@get("/v1/sessions", guards=[runtime_only])
+def list_(
+    agent: Namespace,
+    agent_id: str | None = None,
+    user_id: str | None = None,
+    metadata: str | None = None,
+    created_after: str | None = None,
+    created_before: str | None = None,
+    limit: int | None = None,
+    starting_after: str | None = None,
+) -> SessionList:
+    """Lists sessions, newest first; `starting_after` is the id of the last one seen."""
+    after = None if created_after is None else parse_instant("created_after", created_after)
+    before = None if created_before is None else parse_instant("created_before", created_before)
+    wanted = None if metadata is None else _object("metadata", metadata)
+
+    def fetch(most: int) -> list[SessionInfo]:
+        return agent.sessions.list(
+            agent_id=agent_id,
+            user_id=user_id,
+            metadata=wanted,
+            created_after=after,
+            created_before=before,
+            starting_after=starting_after or None,
+            limit=most,
+        )
+
+    size = page_size(limit, usual=LISTED, most=MOST_LISTED)
+    found, has_more = paged(fetch, size, cursor=starting_after, unknown=SessionNotFound)
+    return SessionList(
+        data=[to_answer(agent, each) for each in found],
+        has_more=has_more,
+        first_id=found[0].id if found else None,
+        last_id=found[-1].id if found else None,
+    )
+
+
+@get("/v1/sessions/{session_id:str}", guards=[runtime_only])
+def show(agent: Namespace, session_id: str) -> SessionAnswer:
+    """Returns a session with its state."""
+    return to_answer(agent, agent.sessions.get(session_id))
+
+
+@patch("/v1/sessions/{session_id:str}", guards=[runtime_only])
+def update(agent: Namespace, session_id: str, data: SessionPatch) -> SessionAnswer:
+    """Merges metadata, or starts a new term; the state stays as it is."""
+    ttl = None if data.ttl_seconds is None else checked_ttl(data.ttl_seconds)
+    changed = agent.sessions.update(session_id, metadata=data.metadata, ttl_seconds=ttl)
+    return to_answer(agent, changed)
+
+
+@delete("/v1/sessions/{session_id:str}", status=204, guards=[runtime_only])
+def remove(agent: Namespace, session_id: str) -> None:
+    """Takes a session away; a restore of a snapshot that holds it brings it back."""
+    agent.sessions.delete(session_id)
+
+
+@post("/v1/sessions/{session_id:str}/fork", status=201, guards=[runtime_only])
+def fork(agent: Namespace, session_id: str, data: ForkRequest | None = None) -> SessionAnswer:
+    """Makes a session that goes on from a version of this one."""
+    wanted, version = data or ForkRequest(), None if data is None else data.version
+    if wanted.at_turn_id is not None:
+        if version is not None:
+            raise Unfit("send either version or at_turn_id", param="at_turn_id")
+        version = version_after(agent, session_id, wanted.at_turn_id)
+    made = agent.sessions.fork(
+        session_id,
+        version,
+        agent_id=wanted.new_agent_id or wanted.agent_id,
+        include_turns=bool(wanted.include_turns),
+        metadata=wanted.metadata,
+        ttl_seconds=None if wanted.ttl_seconds is None else checked_ttl(wanted.ttl_seconds),
+    )
+    return to_answer(agent, made)
+
+
+@get("/v1/sessions/{session_id:str}/lineage", guards=[runtime_only])
+def lineage(agent: Namespace, session_id: str) -> LineageAnswer:
+    """Returns where a session comes from, and what was forked from it."""
+    return _lineage(agent.sessions.lineage(session_id))
+
+
+@get("/v1/sessions/{session_id:str}/diff", guards=[runtime_only])
+def diff(
+    agent: Namespace,
+    session_id: str,
+    old: Annotated[int, QueryParameter(name="from")],
+    new: Annotated[int | None, QueryParameter(name="to")] = None,
+) -> DiffAnswer:
+    """Returns what leads from one version of the state to another; without `to`, the newest."""
+    # Numbers that count back mean others as soon as somebody writes: what they mean now, counts.
+    first, last = (agent.sessions.get_state(session_id, version=v).version for v in (old, new))
+    found = agent.sessions.diff(session_id, first, last)
+    return DiffAnswer(
+        session_id=session_id,
+        from_version=first,
+        to_version=last,
+        patch=found.patch,
+        text=found.text,
+    )
+
+
+def to_answer(agent: Namespace, session: SessionInfo) -> SessionAnswer:
+    """Returns a session as it stands on the wire."""
+    return SessionAnswer(
+        id=session.id,
+        agent_id=session.agent_id,
+        user_id=session.user_id,
+        created_at=shown(session.created_at),
+        updated_at=shown(session.updated_at),
+        metadata=_metadata(session),
+        state=session.state,
+        memory_count=session.memory_count,
+        turn_count=session.turn_count,
+        ttl_expires_at=shown_or_none(session.expires_at),
+        version=session.version,
+        namespace=agent.name,
+        new_session_id=session.id,
+    )
+
+
+def checked_ttl(seconds: int) -> int:
+    """Returns how long something lives; raises `Unfit` for no time, or too much."""
+    if not 0 < seconds <= MAX_TTL_S:
+        message = f"ttl_seconds is more than 0 and at most {MAX_TTL_S}"
+        raise Unfit(message, param="ttl_seconds")
+    return seconds
+
+
+def _metadata(session: SessionInfo) -> dict[str, Any]:
+    if session.forked_from is None:
+        return session.metadata
+    origin = {"forked_from": session.forked_from, "forked_version": session.forked_version}
+    return {**session.metadata, **origin}
+
+
+def _lineage(found: Lineage) -> LineageAnswer:
+    return LineageAnswer(
+        session_id=found.session_id,
+        forked_from=found.forked_from,
+        forked_version=found.forked_version,
+        ancestors=found.ancestors,
+        forks=[_lineage(fork) for fork in found.forks],
+    )
+
+
+def _object(name: str, text: str) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except (msgspec.DecodeError, RecursionError, UnicodeError) as exc:
+        message = f"{name} is a JSON object"
+        raise Unfit(message, param=name) from exc
+
+
+ROUTES: Final[list[HTTPRouteHandler]] = [
+    create,
+    list_,
+    show,
+    update,
+    remove,
+    fork,
+    lineage,
+    diff,
+]

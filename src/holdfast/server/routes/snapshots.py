@@ -1,0 +1,187 @@
+"""Snapshots: take one, list them, bring one back, keep it, take it off the timeline."""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Annotated, Final
+
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import Parameter
+
+from holdfast.engine.namespace import Namespace
+from holdfast.engine.restore import Restored
+from holdfast.errors import Conflict, SnapshotNotFound
+from holdfast.model import Kind, Plane, SnapshotInfo
+from holdfast.server.callers import runtime_only
+from holdfast.server.paging import page_size, paged
+from holdfast.server.places import read_path
+from holdfast.server.routing import delete, get, patch, post
+from holdfast.server.times import shown, shown_or_none
+from holdfast.wire.snapshots import (
+    LabelRequest,
+    RestoreAnswer,
+    RestoreRequest,
+    SnapshotAnswer,
+    SnapshotDeletedAnswer,
+    SnapshotList,
+    SnapshotRequest,
+)
+
+LISTED: Final = 200
+LAST_NUMBER: Final = 2**53
+"""No timeline is that long, and every client reads the number right."""
+NEWEST: Final = "latest"
+_PAGE: Final = 1000
+"""How much of a timeline is looked at together."""
+
+
+@post("/v1/snapshots", status=201, guards=[runtime_only])
+def take(agent: Namespace, data: SnapshotRequest | None = None) -> SnapshotAnswer:
+    """Captures everything as it is now, in one atomic step."""
+    wanted = data or SnapshotRequest()
+    snapshot = agent.snapshot(
+        wanted.label, reason=wanted.reason, pin=bool(wanted.pin), expected=wanted.expected
+    )
+    return to_answer(agent, snapshot)
+
+
+@get("/v1/snapshots", guards=[runtime_only])
+def list_(
+    agent: Namespace,
+    limit: int | None = None,
+    before: Annotated[int | None, Parameter(ge=0, le=LAST_NUMBER)] = None,
+    all: bool = False,
+) -> SnapshotList:
+    """Lists the snapshots that were taken on purpose, newest first.
+
+    `before` continues below a `number`. With `all`, those that undo and restore left are listed,
+    too.
+    """
+    size = page_size(limit, usual=LISTED, most=LISTED)
+
+    def fetch(most: int) -> list[SnapshotInfo]:
+        found = _iter_timeline(agent, before)
+        return list(islice((s for s in found if all or s.kind is Kind.SNAPSHOT), most))
+
+    found, has_more = paged(fetch, size)
+    return SnapshotList(snapshots=[to_answer(agent, each) for each in found], has_more=has_more)
+
+
+@get("/v1/snapshots/{snapshot_id:str}", guards=[runtime_only])
+def show(agent: Namespace, snapshot_id: str) -> SnapshotAnswer:
+    """Returns one snapshot."""
+    return to_answer(agent, get_snapshot(agent, snapshot_id))
+
+
+@post("/v1/snapshots/{snapshot_id:str}/restore", guards=[runtime_only])
+def restore(
+    agent: Namespace, snapshot_id: str, data: RestoreRequest | None = None
+) -> RestoreAnswer:
+    """Brings a snapshot back, whole or in part; what is there now is kept first."""
+    wanted = data or RestoreRequest()
+    restored = agent.restore(
+        get_snapshot(agent, snapshot_id),
+        planes=wanted.planes,
+        paths=None if wanted.paths is None else [read_path(path) for path in wanted.paths],
+        dry_run=bool(wanted.dry_run),
+        reason=wanted.reason,
+        expected=wanted.expected,
+    )
+    return to_restored(agent, restored)
+
+
+@patch("/v1/snapshots/{snapshot_id:str}", guards=[runtime_only])
+def relabel(agent: Namespace, snapshot_id: str, data: LabelRequest) -> SnapshotAnswer:
+    """Gives a snapshot another label, or none."""
+    snapshot = get_snapshot(agent, snapshot_id)
+    return to_answer(agent, agent.set_label(snapshot, data.label))
+
+
+@post("/v1/snapshots/{snapshot_id:str}/pin", guards=[runtime_only])
+def pin(agent: Namespace, snapshot_id: str) -> SnapshotAnswer:
+    """Keeps a snapshot out of retention's reach."""
+    return to_answer(agent, agent.pin(get_snapshot(agent, snapshot_id)))
+
+
+@delete("/v1/snapshots/{snapshot_id:str}/pin", guards=[runtime_only])
+def unpin(agent: Namespace, snapshot_id: str) -> SnapshotAnswer:
+    """Lets a snapshot expire again, a full term from now."""
+    return to_answer(agent, agent.unpin(get_snapshot(agent, snapshot_id)))
+
+
+@delete("/v1/snapshots/{snapshot_id:str}", guards=[runtime_only])
+def remove(agent: Namespace, snapshot_id: str) -> SnapshotDeletedAnswer:
+    """Takes a snapshot off the timeline; an admin can bring it back for a while."""
+    snapshot = get_snapshot(agent, snapshot_id)
+    agent.delete_snapshot(snapshot)
+    return SnapshotDeletedAnswer(snapshot_id=snapshot.id, deleted=True)
+
+
+def get_snapshot(agent: Namespace, snapshot_id: str) -> SnapshotInfo:
+    """Returns a snapshot by its whole id, or the newest; raises `SnapshotNotFound`."""
+    try:
+        found = agent.get_snapshot(snapshot_id)
+    except Conflict as exc:
+        # Of several that begin like that, none is meant: here an id is a whole one.
+        raise SnapshotNotFound(snapshot_id) from exc
+    if snapshot_id not in (found.id, NEWEST):
+        raise SnapshotNotFound(snapshot_id)
+    return found
+
+
+def _iter_timeline(agent: Namespace, before: int | None) -> Iterator[SnapshotInfo]:
+    """Yields what is on the timeline, newest first."""
+    while page := agent.timeline(limit=_PAGE, before=before):
+        yield from page
+        before = page[-1].number
+
+
+def to_answer(agent: Namespace, snapshot: SnapshotInfo) -> SnapshotAnswer:
+    """Returns a snapshot as it stands on the wire."""
+    return SnapshotAnswer(
+        snapshot_id=snapshot.id,
+        namespace=agent.name,
+        label=snapshot.label,
+        size_bytes=snapshot.size.bytes,
+        created_at=shown(snapshot.created_at),
+        number=snapshot.number,
+        kind=snapshot.kind.value,
+        parent=snapshot.parent,
+        target=snapshot.target,
+        reason=snapshot.reason,
+        actor=snapshot.actor,
+        task_id=snapshot.task_id,
+        root=snapshot.root.hex(),
+        entries=snapshot.size.entries,
+        pinned=snapshot.pinned,
+        expires_at=shown_or_none(snapshot.expires_at),
+        partial=snapshot.is_partial,
+    )
+
+
+def to_restored(agent: Namespace, restored: Restored) -> RestoreAnswer:
+    """Returns what a restore did, as it stands on the wire."""
+    changed = {
+        plane.value: sum(change.plane is plane for change in restored.changes) for plane in Plane
+    }
+    return RestoreAnswer(
+        snapshot_id=restored.target,
+        files_restored=changed[Plane.FILES.value] if restored.files is None else restored.files,
+        changed=changed,
+        truncated=restored.changes.truncated,
+        snapshot=None if restored.snapshot is None else to_answer(agent, restored.snapshot),
+        safety_snapshot_id=restored.safety_id,
+        verified=restored.verified,
+        dry_run=restored.dry_run,
+    )
+
+
+ROUTES: Final[list[HTTPRouteHandler]] = [
+    take,
+    list_,
+    show,
+    restore,
+    relabel,
+    pin,
+    unpin,
+    remove,
+]

@@ -1,0 +1,141 @@
+"""What happened, as agents see it: one trace for everything that was done, newest first."""
+
+from typing import Any, Final, cast
+
+from litestar.handlers import HTTPRouteHandler
+
+from holdfast.engine.actions import ACTIONS, normalise
+from holdfast.engine.namespace import Namespace
+from holdfast.errors import InvalidValue
+from holdfast.model_traces import TraceInfo
+from holdfast.server.callers import runtime_only
+from holdfast.server.paging import page_size, paged
+from holdfast.server.problems import Unfit
+from holdfast.server.routing import get, post
+from holdfast.server.times import parse_instant, shown
+from holdfast.wire.traces import TraceAnswer, TraceContext, TraceList, TraceRequest
+
+LISTED, MOST_LISTED = 20, 1000
+LISTED_OF_SESSION: Final = 50
+
+
+@get("/v1/traces", guards=[runtime_only])
+def list_(
+    agent: Namespace,
+    session_id: str | None = None,
+    user_id: str | None = None,
+    agent_id: str | None = None,
+    actor: str | None = None,
+    action: str | None = None,
+    resource_type: str | None = None,
+    resource_id: str | None = None,
+    created_after: str | None = None,
+    created_before: str | None = None,
+    start_time: str | None = None,
+    end_time: str | None = None,
+    limit: int | None = None,
+    starting_after: str | None = None,
+) -> TraceList:
+    """Lists traces that match everything given, newest first."""
+    after, before = created_after or start_time, created_before or end_time
+    filters: dict[str, Any] = {
+        "session_id": session_id,
+        "user_id": user_id,
+        "agent_id": agent_id,
+        "actor": actor,
+        "action": action,
+        "resource_type": resource_type,
+        "resource_id": resource_id,
+        "after": None if after is None else parse_instant("created_after", after),
+        "before": None if before is None else parse_instant("created_before", before),
+        "starting_after": starting_after,
+    }
+    return _listed(agent, page_size(limit, usual=LISTED, most=MOST_LISTED), filters)
+
+
+@post("/v1/traces", status=201, guards=[runtime_only])
+def add(agent: Namespace, data: TraceRequest) -> TraceAnswer:
+    """Adds a trace of your own to the chain, of something that this server did not do itself."""
+    if normalise(data.action) in ACTIONS:
+        # Whoever could tell it would make the log say what never happened.
+        message = f"{normalise(data.action)} is told by the server itself, when it happens"
+        raise Unfit(message, param="action")
+    made = agent.traces.add(
+        data.action,
+        session_id=data.session_id,
+        user_id=data.user_id,
+        agent_id=data.agent_id,
+        resource_type=data.resource_type,
+        resource_id=data.resource_id,
+        details=data.details,
+    )
+    return to_answer(made)
+
+
+@get("/v1/traces/{trace_id:str}", guards=[runtime_only])
+def show(agent: Namespace, trace_id: str) -> TraceAnswer:
+    """Returns one trace."""
+    return to_answer(agent.traces.get(trace_id))
+
+
+@get(
+    [
+        "/v1/traces/sessions/{session_id:str}/traces",
+        "/v1/sessions/{session_id:str}/traces",
+    ],
+    guards=[runtime_only],
+)
+def of_session(
+    agent: Namespace,
+    session_id: str,
+    action: str | None = None,
+    limit: int | None = None,
+    starting_after: str | None = None,
+) -> TraceList:
+    """Lists the traces of a session, newest first."""
+    filters: dict[str, Any] = {
+        "session_id": session_id,
+        "action": action,
+        "starting_after": starting_after,
+    }
+    return _listed(agent, page_size(limit, usual=LISTED_OF_SESSION, most=MOST_LISTED), filters)
+
+
+def to_answer(trace: TraceInfo) -> TraceAnswer:
+    """Returns a trace as it stands on the wire."""
+    is_key = trace.actor is not None and trace.actor.startswith("key-")
+    about = trace.details.get("metadata")
+    return TraceAnswer(
+        id=trace.id,
+        number=trace.number,
+        session_id=trace.session_id,
+        user_id=trace.user_id,
+        agent_id=trace.agent_id,
+        namespace=trace.namespace,
+        action=trace.action,
+        resource_type=trace.resource_type,
+        resource_id=trace.resource_id,
+        actor=trace.actor,
+        actor_id=trace.actor,
+        timestamp=shown(trace.created_at),
+        created_at=shown(trace.created_at),
+        details=trace.details,
+        metadata=cast("dict[str, Any]", about) if isinstance(about, dict) else {},
+        context=TraceContext(request_id=None, api_key_id=trace.actor if is_key else None),
+        ip_address=None,
+        is_redacted=trace.is_redacted,
+        hash=trace.hash,
+    )
+
+
+def _listed(agent: Namespace, size: int, filters: dict[str, Any]) -> TraceList:
+    cursor = filters["starting_after"] = filters["starting_after"] or None
+
+    def fetch(most: int) -> list[TraceInfo]:
+        return agent.traces.list(limit=most, **filters)
+
+    found, has_more = paged(fetch, size, cursor=cursor, unknown=InvalidValue)
+    return TraceList(data=[to_answer(trace) for trace in found], has_more=has_more)
+
+
+ROUTES: Final[list[HTTPRouteHandler]] = [list_, add, show, of_session]

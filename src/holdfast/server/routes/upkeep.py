@@ -1,0 +1,104 @@
+"""Collecting and verifying, by operators; moving a namespace out and in, by its own keys."""
+
+import tempfile
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+from anyio import to_thread
+from litestar import Request
+from litestar.handlers import HTTPRouteHandler
+from litestar.response import Stream
+
+from holdfast.engine.namespace import Namespace
+from holdfast.server.callers import Caller, admin_only, runtime_only
+from holdfast.server.routes.snapshots import get_snapshot, to_answer
+from holdfast.server.routing import get, post
+from holdfast.server.transfer import pieces_of, receive_to
+from holdfast.wire.namespaces import (
+    CollectedAnswer,
+    FaultAnswer,
+    ImportedAnswer,
+    VerifiedAnswer,
+)
+
+MOST_FAULTS: Final = 1000
+_WORKSPACE: Final = "/v1/workspaces/{workspace_id:str}"
+_TAR: Final = "application/x-tar"
+
+
+@post(f"{_WORKSPACE}/collect", guards=[admin_only], is_slow=True)
+def collect(caller: Caller, workspace_id: str) -> CollectedAnswer:
+    """Applies retention, and gives back the bytes that nothing needs any more."""
+    del workspace_id
+    done = caller.vault.collect()
+    return CollectedAnswer(
+        objects_deleted=done.objects_deleted,
+        packs_deleted=done.packs_deleted,
+        bytes_before=done.bytes_before,
+        bytes_after=done.bytes_after,
+        bytes_freed=done.bytes_freed,
+        damaged=list(done.damaged),
+    )
+
+
+@post(f"{_WORKSPACE}/verify", guards=[admin_only], is_slow=True)
+def verify(caller: Caller, workspace_id: str) -> VerifiedAnswer:
+    """Hashes everything again, and names what is damaged."""
+    del workspace_id
+    found = caller.vault.verify()
+    return VerifiedAnswer(
+        ok=found.ok,
+        packs=found.packs,
+        objects=found.objects,
+        bytes=found.bytes,
+        roots=found.roots,
+        faults=[
+            FaultAnswer(what=fault.what, reason=fault.reason, snapshots=list(fault.snapshots))
+            for fault in found.faults[:MOST_FAULTS]
+        ],
+    )
+
+
+@get("/v1/export", guards=[runtime_only], is_async=True, media_type=_TAR)
+async def export(agent: Namespace, snapshot: str | None = None) -> Stream:
+    """Returns a snapshot, or what is there now, as a tar file."""
+    file = await to_thread.run_sync(_export, agent, snapshot)
+    return Stream(pieces_of(file), media_type=_TAR)
+
+
+@post(
+    "/v1/import",
+    guards=[runtime_only],
+    is_async=True,
+    body=_TAR,
+    request_max_body_size=None,  # The limit of imports counts instead, while they are read.
+)
+async def import_(request: "Request[Any, Any, Any]", agent: Namespace) -> ImportedAnswer:
+    """Replaces the content by that of an exported tar file; what is there is kept first."""
+    config = request.app.state.config
+    # On the vault's own disk: that has the room, or nobody has.
+    with tempfile.NamedTemporaryFile(prefix="holdfast-import-", dir=config.data) as file:
+        source = Path(file.name)
+        await receive_to(request, source, max_bytes=config.max_import_bytes)
+        done = await to_thread.run_sync(agent.import_, source)
+    return ImportedAnswer(
+        snapshot=to_answer(agent, done.snapshot),
+        safety_snapshot_id=done.safety_id,
+        verified=done.verified,
+    )
+
+
+def _export(agent: Namespace, snapshot_id: str | None) -> BinaryIO:
+    """Returns an export as a file that goes with whoever holds it open.
+
+    All of it is written before the first byte is answered: what fails is told as an error, not
+    by an answer that ends too early.
+    """
+    chosen = None if snapshot_id is None else get_snapshot(agent, snapshot_id)
+    with tempfile.TemporaryDirectory(prefix="holdfast-export-") as folder:
+        target = Path(folder) / "export.tar"
+        agent.export(target, snapshot=chosen)
+        return target.open("rb")
+
+
+ROUTES: Final[list[HTTPRouteHandler]] = [collect, verify, export, import_]

@@ -1,0 +1,213 @@
+"""Who is told of events: made, looked at, tried out, by a workspace's admins alone."""
+
+import time
+from typing import Any, Final
+
+from litestar import Request
+from litestar.handlers import HTTPRouteHandler
+
+from holdfast.engine.webhooks import check_url
+from holdfast.errors import InvalidValue
+from holdfast.model_webhooks import Delivery, DeliveryState, Webhook
+from holdfast.server.callers import Caller, admin_only
+from holdfast.server.idempotency import SECRET
+from holdfast.server.outbound import NotPublic, Unreachable
+from holdfast.server.paging import page_size, paged
+from holdfast.server.routing import delete, get, patch, post
+from holdfast.server.times import shown, shown_or_none
+from holdfast.server.work.delivery import send
+from holdfast.signing import standard_secret
+from holdfast.wire.webhooks import (
+    DeletedWebhookAnswer,
+    DeliveryAnswer,
+    DeliveryList,
+    NewWebhookAnswer,
+    TestAnswer,
+    WebhookAnswer,
+    WebhookList,
+    WebhookPatch,
+    WebhookRequest,
+)
+
+LISTED, MOST_LISTED = 50, 200
+_HOOKS: Final = "/v1/workspaces/{workspace_id:str}/webhooks"
+_HOOK: Final = f"{_HOOKS}/{{webhook_id:str}}"
+
+
+@post(_HOOKS, status=201, guards=[admin_only], is_slow=True, opt=SECRET)
+def create(
+    request: "Request[Any, Any, Any]", caller: Caller, workspace_id: str, data: WebhookRequest
+) -> NewWebhookAnswer:
+    """Makes a webhook; its secret is in this answer and nowhere else."""
+    del workspace_id  # The guard has compared it.
+    _check_reachable(request, data.url)
+    made = caller.vault.webhooks.create(
+        data.url,
+        events=data.events or (),
+        namespace=data.namespace,
+        description=data.description,
+    )
+    return _with_secret(made)
+
+
+@get(_HOOKS, guards=[admin_only])
+def list_(caller: Caller, workspace_id: str) -> WebhookList:
+    """Lists the webhooks, oldest first."""
+    del workspace_id
+    found = caller.vault.webhooks.list()
+    return WebhookList(webhooks=[WebhookAnswer(**_fields(webhook)) for webhook in found])
+
+
+@get(_HOOK, guards=[admin_only])
+def show(caller: Caller, workspace_id: str, webhook_id: str) -> WebhookAnswer:
+    """Returns a webhook."""
+    del workspace_id
+    return WebhookAnswer(**_fields(caller.vault.webhooks.get(webhook_id)))
+
+
+@patch(_HOOK, guards=[admin_only], is_slow=True)
+def update(
+    request: "Request[Any, Any, Any]",
+    caller: Caller,
+    workspace_id: str,
+    webhook_id: str,
+    data: WebhookPatch,
+) -> WebhookAnswer:
+    """Changes what is given; one that is enabled again is told what it missed."""
+    del workspace_id
+    if data.url is not None:
+        _check_reachable(request, data.url)
+    changed = caller.vault.webhooks.update(
+        webhook_id,
+        url=data.url,
+        events=data.events,
+        description=data.description,
+        enabled=data.enabled,
+    )
+    return WebhookAnswer(**_fields(changed))
+
+
+@post(f"{_HOOK}/rotate", guards=[admin_only], opt=SECRET)
+def rotate(caller: Caller, workspace_id: str, webhook_id: str) -> NewWebhookAnswer:
+    """Gives a webhook another secret."""
+    del workspace_id
+    return _with_secret(caller.vault.webhooks.rotate(webhook_id))
+
+
+@delete(_HOOK, guards=[admin_only])
+def remove(caller: Caller, workspace_id: str, webhook_id: str) -> DeletedWebhookAnswer:
+    """Removes a webhook, and what is still on its way to it."""
+    del workspace_id
+    caller.vault.webhooks.delete(webhook_id)
+    return DeletedWebhookAnswer(webhook_id=webhook_id, deleted=True)
+
+
+@post(f"{_HOOK}/test", guards=[admin_only], is_slow=True)
+def test(
+    request: "Request[Any, Any, Any]", caller: Caller, workspace_id: str, webhook_id: str
+) -> TestAnswer:
+    """Sends a signed `webhook.test` at once, and says what came of it."""
+    del workspace_id
+    parcel = caller.vault.webhooks.make_test(caller.vault.webhooks.get(webhook_id))
+    outcome = send(request.app.state.sender, parcel, now=int(time.time()))
+    caller.vault.webhooks.note(webhook_id, outcome)
+    return TestAnswer(
+        ok=outcome.ok,
+        event_id=parcel.delivery.event_id,
+        status=outcome.status,
+        error=outcome.error,
+    )
+
+
+@get(f"{_HOOK}/deliveries", guards=[admin_only])
+def deliveries(
+    caller: Caller,
+    workspace_id: str,
+    webhook_id: str,
+    limit: int | None = None,
+    below: int = 2**62,
+) -> DeliveryList:
+    """Lists how deliveries went, those of the newest events first."""
+    del workspace_id
+
+    def fetch(most: int) -> list[Delivery]:
+        most_below = min(below, 2**62)  # More than there can be, and no more than fits.
+        return [*caller.vault.webhooks.deliveries(webhook_id, limit=most, below=most_below)]
+
+    found, has_more = paged(fetch, page_size(limit, usual=LISTED, most=MOST_LISTED))
+    return DeliveryList(deliveries=[_delivery(each) for each in found], has_more=has_more)
+
+
+@post(f"{_HOOK}/deliveries/{{delivery_id:str}}/redeliver", guards=[admin_only])
+def redeliver(
+    caller: Caller, workspace_id: str, webhook_id: str, delivery_id: str
+) -> DeliveryAnswer:
+    """Sends an event once more, however its delivery went."""
+    del workspace_id
+    return _delivery(caller.vault.webhooks.redeliver(webhook_id, delivery_id))
+
+
+def _check_reachable(request: "Request[Any, Any, Any]", url: str) -> None:
+    """Refuses an address that nothing would ever be sent to; others may come to life later."""
+    check_url(url)
+    try:
+        request.app.state.sender.check(url)
+    except NotPublic as exc:
+        raise InvalidValue(f"{exc}: webhooks lead to the public internet") from exc
+    except Unreachable:
+        return
+
+
+def _with_secret(webhook: Webhook) -> NewWebhookAnswer:
+    return NewWebhookAnswer(
+        **_fields(webhook),
+        signing_secret=webhook.secret,
+        standard_secret=standard_secret(webhook.secret),
+    )
+
+
+def _fields(webhook: Webhook) -> dict[str, Any]:
+    return {
+        "webhook_id": webhook.id,
+        "url": webhook.url,
+        "events": list(webhook.events),
+        "namespace": webhook.namespace,
+        "description": webhook.description,
+        "enabled": webhook.enabled,
+        "disabled_reason": webhook.disabled_reason,
+        "created_at": shown(webhook.created_at),
+        "last_delivery_at": shown_or_none(webhook.last_delivery_at),
+        "last_delivery_ok": webhook.last_delivery_ok,
+        "last_delivery_status": webhook.last_delivery_status,
+    }
+
+
+def _delivery(delivery: Delivery) -> DeliveryAnswer:
+    is_pending = delivery.state is DeliveryState.PENDING
+    return DeliveryAnswer(
+        delivery_id=delivery.id,
+        webhook_id=delivery.webhook_id,
+        event_id=delivery.event_id,
+        event_type=delivery.event_type,
+        event_number=delivery.event_number,
+        state=delivery.state.value,
+        attempts=delivery.attempts,
+        created_at=shown(delivery.created_at),
+        next_at=shown(delivery.next_at) if is_pending else None,
+        finished_at=shown_or_none(delivery.finished_at),
+        status=delivery.status,
+        error=delivery.error,
+    )
+
+
+ROUTES: Final[list[HTTPRouteHandler]] = [
+    create,
+    list_,
+    show,
+    update,
+    rotate,
+    remove,
+    test,
+    deliveries,
+    redeliver,
+]

@@ -1,0 +1,128 @@
+"""How a route is declared: a verb, a path, and what is the same for all of them.
+
+A route is a plain function: it runs in a thread, its docstring describes it, its annotations are
+its part of the OpenAPI document, and every problem that it can answer with is in there, too. A
+route that reads its body itself says of what type that is: `body="application/octet-stream"`. One
+that may take seconds says `is_slow=True`.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial, wraps
+from typing import Any, Final
+
+from anyio import to_thread
+from litestar import delete as _delete
+from litestar import get as _get
+from litestar import patch as _patch
+from litestar import post as _post
+from litestar import put as _put
+from litestar.handlers import HTTPRouteHandler
+from litestar.openapi import ResponseSpec
+
+from holdfast.wire.basics import ProblemAnswer
+
+Paths = str | list[str]
+Declare = Callable[[Callable[..., Any]], HTTPRouteHandler]
+
+_PROBLEMS: Final = {
+    400: "The request is wrong.",
+    401: "There is no key, or it opens nothing.",
+    403: "The key is not for this.",
+    404: "There is no such thing.",
+    405: "There is no such method here.",
+    409: "The world moved, or disagrees.",
+    413: "It is too large, or there is no room for it.",
+    422: "A part of the request does not fit.",
+    429: "The key made too many requests.",
+    500: "The server failed.",
+    501: "This server does not do that.",
+    503: "Something that the server stands on is not there.",
+    507: "The disk is full.",
+}
+
+_RESPONSES: Final = {
+    status: ResponseSpec(ProblemAnswer, description=description, generate_examples=False)
+    for status, description in _PROBLEMS.items()
+}
+
+
+def get(path: Paths, *, status: int = 200, **options: object) -> Declare:
+    """Declares a route that reads."""
+    return _declared(_get, path, status, options)
+
+
+def post(path: Paths, *, status: int = 200, **options: object) -> Declare:
+    """Declares a route that makes or does something."""
+    return _declared(_post, path, status, options)
+
+
+def put(path: Paths, *, status: int = 200, **options: object) -> Declare:
+    """Declares a route that replaces something."""
+    return _declared(_put, path, status, options)
+
+
+def patch(path: Paths, *, status: int = 200, **options: object) -> Declare:
+    """Declares a route that changes a part of something."""
+    return _declared(_patch, path, status, options)
+
+
+def delete(path: Paths, *, status: int = 200, **options: object) -> Declare:
+    """Declares a route that takes something away."""
+    return _declared(_delete, path, status, options)
+
+
+def _declared(
+    verb: Callable[..., Any], path: Paths, status: int, options: dict[str, Any]
+) -> Declare:
+    def declare(function: Callable[..., Any]) -> HTTPRouteHandler:
+        summary, _, more = (function.__doc__ or "").partition("\n")
+        topic = function.__module__.rpartition(".")[2]
+        is_async = options.pop("is_async", False)
+        if options.pop("is_slow", False):
+            function, is_async = _apart(function), True
+        threads = {} if is_async else {"sync_to_thread": options.pop("in_thread", True)}
+        responses = {key: told for key, told in _RESPONSES.items() if key != status}
+        opt = {**options.pop("opt", {})}
+        if "body" in options:
+            opt["body"] = options.pop("body")
+        handler = verb(
+            path,
+            status_code=status,
+            summary=summary.strip(),
+            description=_dedented(more) or None,
+            operation_id=_operation_ids(path, f"{topic}_{function.__name__}"),
+            tags=[topic],
+            responses=responses,
+            opt=opt,
+            **threads,
+            **options,
+        )
+        return handler(function)
+
+    return declare
+
+
+def _apart(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a route that runs in threads of its own kind: it keeps no quick one waiting."""
+
+    @wraps(function)
+    async def run(*arguments: Any, **named: Any) -> Any:  # noqa: ANN401 - any route
+        return await to_thread.run_sync(partial(function, *arguments, **named))
+
+    return run
+
+
+def _operation_ids(path: Paths, name: str) -> Any:  # noqa: ANN401 - Litestar's own type
+    """Returns the id of a route's operation; each of several paths has its own."""
+    if isinstance(path, str) or len(path) == 1:
+        return name
+
+    def of(_handler: HTTPRouteHandler, _method: object, components: Sequence[object]) -> str:
+        words = [str(getattr(part, "name", part)) for part in components]
+        return "_".join([name, *words])
+
+    return of
+
+
+def _dedented(text: str) -> str:
+    return "\n".join(line.strip() for line in text.strip().splitlines())

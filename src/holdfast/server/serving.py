@@ -1,0 +1,111 @@
+"""Runs a server until it is asked to stop.
+
+One process by default; with more workers, a parent that keeps them alive. Asked to stop, a server
+takes no new requests, lets those that are under way finish, ends live streams, and closes the
+vault.
+"""
+
+import os
+import signal
+import socket
+import sys
+import tempfile
+from collections.abc import Callable
+from types import FrameType
+from typing import Final
+
+import uvicorn
+from uvicorn.supervisors import Multiprocess
+
+from holdfast.errors import Unavailable
+from holdfast.server.app import open_vault
+from holdfast.server.config import Config, to_environ
+from holdfast.server.credentials import Started, make_credentials
+
+GRACE_S: Final = 30
+"""How long requests that are under way have to finish."""
+
+KEEP_ALIVE_S: Final = 75
+"""Longer than clients keep idle connections: theirs is the side that should close."""
+
+BACKLOG: Final = 2048
+
+WORKER_S: Final = 60
+"""How long a worker may be busy with one thing before it is taken for dead."""
+
+
+def serve(config: Config, *, tell: Callable[[Started], None]) -> None:
+    """Serves until SIGTERM or Ctrl-C; `tell` is called once it is listening."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        # Until the server has handlers of its own, and when it has stopped and raises the signal
+        # once more: to be asked to stop and to do so is no failure.
+        signal.signal(number, _leave)
+    listening = _listen(config)
+    try:
+        with open_vault(config) as vault:
+            made = make_credentials(vault, config)
+            workspace_id = vault.tenant_id
+        tell(Started(_url_of(config, listening), workspace_id, made))
+        os.environ.update(to_environ(config))
+        with tempfile.TemporaryDirectory(prefix="holdfast-metrics-") as folder:
+            if config.workers > 1:
+                # Read when the metrics are first imported, in each worker.
+                os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
+            _run(config, listening)
+    finally:
+        listening.close()
+
+
+def _leave(_number: int, _frame: FrameType | None, /) -> None:
+    sys.exit(0)
+
+
+def _run(config: Config, listening: socket.socket) -> None:
+    settings = uvicorn.Config(
+        "holdfast.server.app:create",
+        factory=True,
+        workers=config.workers,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=GRACE_S,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        backlog=BACKLOG,
+        timeout_worker_healthcheck=WORKER_S,
+    )
+    if config.workers > 1:
+        _Workers(settings, [listening]).run()
+    else:
+        uvicorn.Server(settings).run(sockets=[listening])
+
+
+class _Workers(Multiprocess):
+    """Keeps worker processes alive; when they are to stop, nobody is let in any more."""
+
+    def terminate_all(self) -> None:
+        """Asks all workers to stop."""
+        # Ours is one more way in: a connection that the kernel took would wait for nobody.
+        for listening in self.sockets:
+            listening.close()
+        super().terminate_all()
+
+
+def _listen(config: Config) -> socket.socket:
+    family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((config.host, config.port))
+        listening.listen(BACKLOG)
+    except OSError as exc:
+        listening.close()
+        message = f"{config.host}:{config.port} cannot be listened on: {exc.strerror or exc}"
+        raise Unavailable(message) from exc
+    listening.set_inheritable(True)
+    return listening
+
+
+def _url_of(config: Config, listening: socket.socket) -> str:
+    host, port = listening.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    return f"http://{shown}:{port}{config.prefix}"

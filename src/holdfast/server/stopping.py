@@ -1,0 +1,65 @@
+"""Tells what would otherwise go on for ever that the server is about to stop.
+
+The server waits for requests that are under way, and only then tells the application that it is
+over. A live stream never ends by itself: it asks here. Background work asks here, too.
+"""
+
+import asyncio
+import signal
+import threading
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from types import FrameType
+
+from litestar import Litestar
+
+
+class Stopping:
+    """A flag that is raised once, from any thread, and can be waited for."""
+
+    def __init__(self) -> None:
+        self._flag = threading.Event()
+        self._woken = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def is_set(self) -> bool:
+        """Says whether the server is about to stop."""
+        return self._flag.is_set()
+
+    def set(self) -> None:
+        """Raises the flag."""
+        self._flag.set()
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._woken.set)
+
+    def wait(self, seconds: float) -> bool:
+        """Blocks a thread for so long, or until the flag is raised; says whether it is."""
+        return self._flag.wait(seconds)
+
+    async def sleep(self, seconds: float) -> bool:
+        """Lets a coroutine wait for so long, or until the flag is raised; says whether it is."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._woken.wait(), seconds)
+        return self.is_set()
+
+    @asynccontextmanager
+    async def watching(self, _: Litestar) -> AsyncGenerator[None]:
+        """Raises the flag when the process is asked to stop, before the server waits."""
+        self._loop = asyncio.get_running_loop()
+        kept = dict[signal.Signals, object]()
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGTERM, signal.SIGINT):
+                kept[number] = before = signal.getsignal(number)
+
+                def stop(got: int, frame: FrameType | None, before: object = before) -> None:
+                    self.set()
+                    if callable(before):
+                        before(got, frame)
+
+                signal.signal(number, stop)
+        try:
+            yield
+        finally:
+            self.set()
+            for number, before in kept.items():
+                signal.signal(number, before)  # pyright: ignore[reportArgumentType] - what was there

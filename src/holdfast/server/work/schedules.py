@@ -1,0 +1,17 @@
+"""Keeps schedules: looks every second for what is due."""
+
+from typing import Final
+
+from holdfast.engine.vault import Holdfast
+from holdfast.server.work.loops import Job
+
+EVERY_S: Final = 1.0
+
+
+def make_job(vault: Holdfast) -> Job:
+    """Returns the job."""
+
+    def look() -> float:
+        return 0.0 if vault.run_schedules() else EVERY_S
+
+    return look

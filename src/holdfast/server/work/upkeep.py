@@ -1,0 +1,55 @@
+"""Looks after a vault: retention every hour, collection once a day, for every tenant.
+
+One worker of all does it at a time; the others find it taken, or done, and come again later.
+"""
+
+import logging
+import random
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Final
+
+from holdfast.engine.vault import Holdfast
+from holdfast.errors import Busy
+from holdfast.server.work.loops import Job
+
+logger = logging.getLogger("holdfast.work")
+
+FIRST_S: Final = 60.0
+"""Not at once: whoever starts a server wants to be answered first."""
+
+EVERY: Final = timedelta(hours=1)
+COLLECTS: Final = timedelta(days=1)
+
+
+class Caretaker:
+    """Does the rounds."""
+
+    def __init__(
+        self,
+        vault: Holdfast,
+        *,
+        every: timedelta = EVERY,
+        collects: timedelta = COLLECTS,
+        draw: Callable[[], float] = random.random,
+    ) -> None:
+        self._vault, self._every, self._collects, self._draw = vault, every, collects, draw
+        self._begun = False
+
+    def look_after(self) -> float:
+        """Does one round, if none was done lately; returns the seconds until the next."""
+        seconds = self._every.total_seconds()
+        if not self._begun:
+            self._begun = True
+            return min(FIRST_S, seconds) * (0.5 + self._draw())
+        try:
+            self._vault.look_after(every=self._every, collects=self._collects)
+        except Busy:
+            logger.info("another worker is looking after the vault")
+        # A little more than a round each, and no two workers at the same moment.
+        return seconds * (1.0 + self._draw() / 10)
+
+
+def make_job(vault: Holdfast, *, every: timedelta = EVERY) -> Job:
+    """Returns the job."""
+    return Caretaker(vault, every=every).look_after

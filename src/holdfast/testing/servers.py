@@ -1,0 +1,156 @@
+"""Real servers for tests: a process of their own, on a free port, over a vault of their own.
+
+    with running_server(tmp_path) as server:
+        client = TroveClient(api_key=server.api_key, base_url=server.url, namespace="alice")
+
+What a server writes to its log is in `server.log`; one that dies, or does not come up in time,
+raises with the end of it. `kill` is a power cut's nearest relative, `stop` is Ctrl-C's.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+from urllib.error import URLError
+from urllib.request import urlopen
+
+ADMIN_KEY: Final = "holdfast-admin-0123456789abcdefghijklmnopqrstuvwxyz"
+API_KEY: Final = "holdfast-sk-0123456789abcdefghijklmnopqrstuvwxyz"
+
+_COMES_UP_S: Final = 30.0
+_STOPS_S: Final = 40.0
+_PAUSE_S: Final = 0.02
+_TOLD: Final = 4000
+"""Characters of a log that an error repeats."""
+
+
+@dataclass(kw_only=True)
+class Server:
+    """A server that a test started."""
+
+    data: Path
+    log: Path
+    environ: Mapping[str, str] = field(default_factory=dict[str, str])
+    arguments: tuple[str, ...] = ()
+    admin_key: str = ADMIN_KEY
+    api_key: str = API_KEY
+    url: str = ""
+    workspace_id: str = ""
+    process: "subprocess.Popen[bytes] | None" = None
+    port: int = 0
+
+    def start(self) -> "Server":
+        """Starts the process, and returns once it answers; a second start keeps the port."""
+        command = [sys.executable, "-P", "-m", "holdfast.cli.main", "serve", "--json"]
+        command += ["--data", str(self.data), "--port", str(self.port), *self.arguments]
+        environ = {
+            **os.environ,
+            "HOLDFAST_ADMIN_KEY": self.admin_key,
+            "HOLDFAST_API_KEY": self.api_key,
+            "NO_PROXY": "127.0.0.1,localhost",
+            **self.environ,
+        }
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=log, env=environ, start_new_session=True
+            )
+        self._read_address()
+        self._wait_for_health()
+        return self
+
+    def kill(self) -> None:
+        """Ends the process and its workers at once, whatever they are doing."""
+        self._signal(signal.SIGKILL)
+
+    def stop(self) -> int:
+        """Asks the process to stop, waits for it, and returns its exit code."""
+        if self.process is None:
+            return 0
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            code = self.process.wait(_STOPS_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            message = f"the server did not stop in {_STOPS_S} s:\n{self.read_log()}"
+            raise AssertionError(message) from None
+        self._forget()
+        return code
+
+    def read_log(self) -> str:
+        """Returns the end of what the server has written to its log."""
+        return self.log.read_text("utf-8", "replace")[-_TOLD:]
+
+    def _signal(self, number: int) -> None:
+        if self.process is None:
+            return
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, number)  # A group of its own: its workers go with it.
+        self.process.wait(_STOPS_S)
+        self._forget()
+
+    def _forget(self) -> None:
+        if self.process is not None and self.process.stdout is not None:
+            self.process.stdout.close()
+        self.process = None
+
+    def _read_address(self) -> None:
+        assert self.process is not None
+        assert self.process.stdout is not None
+        told, depth = b"", 0
+        for line in self.process.stdout:
+            told += line
+            depth += line.count(b"{") - line.count(b"}")
+            if depth == 0:
+                break
+        if not told.strip():
+            code = self.process.wait(_STOPS_S)
+            message = f"the server ended with {code}:\n{self.read_log()}"
+            raise AssertionError(message)
+        document = json.loads(told)
+        self.url, self.workspace_id = document["url"], document["workspace_id"]
+        self.port = int(self.url.rpartition(":")[2].partition("/")[0])
+
+    def _wait_for_health(self) -> None:
+        deadline = time.monotonic() + _COMES_UP_S
+        while time.monotonic() < deadline:
+            assert self.process is not None
+            if self.process.poll() is not None:
+                break
+            try:
+                with urlopen(f"{self.url}/health", timeout=5):  # noqa: S310 - our own address
+                    return
+            except (URLError, OSError):
+                time.sleep(_PAUSE_S)
+        message = f"the server does not answer:\n{self.read_log()}"
+        self.kill()
+        raise AssertionError(message)
+
+
+@contextmanager
+def running_server(
+    folder: Path, *arguments: str, environ: Mapping[str, str] | None = None
+) -> Generator[Server]:
+    """Runs a server over a vault in `folder` for as long as the block lasts.
+
+    `arguments` are more of `holdfast serve`; `environ` adds variables, such as
+    HOLDFAST_DATABASE_URL.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    server = Server(
+        data=folder / "vault",
+        log=folder / "server.log",
+        arguments=arguments,
+        environ=dict(environ or {}),
+    )
+    try:
+        yield server.start()
+    finally:
+        server.kill()

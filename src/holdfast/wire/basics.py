@@ -1,0 +1,32 @@
+"""Types that requests and answers of every kind use."""
+
+from typing import Annotated, Any
+
+import msgspec
+
+Instant = Annotated[str, msgspec.Meta(extra_json_schema={"format": "date-time"})]
+"""An instant in UTC, always with six digits after the second: as text they sort as they follow."""
+
+
+class Problem(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What went wrong, and what to do about it."""
+
+    code: str
+    message: str
+    type: str = ""
+    param: str | None = None
+    suggestion: str | None = None
+    request_id: str | None = None
+    retry_after: int | None = None
+    conflicts: list[dict[str, Any]] | None = None
+
+
+class ProblemAnswer(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """The body of every answer that is not a success.
+
+    `detail` is a sentence; on routes for sessions, memories and traces it is there only where the
+    request did not fit, and then lists what did not.
+    """
+
+    detail: str | list[dict[str, Any]] | None = None
+    error: Problem

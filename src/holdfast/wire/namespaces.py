@@ -1,0 +1,148 @@
+"""Requests and answers about namespaces, as operators see them."""
+
+import msgspec
+
+from holdfast.wire.basics import Instant
+from holdfast.wire.snapshots import SnapshotAnswer
+
+
+class NamespaceAnswer(msgspec.Struct, kw_only=True):
+    """A namespace."""
+
+    namespace: str
+    entries: int
+    size_bytes: int
+    dirty: bool
+    """Whether there are changes that no snapshot holds yet."""
+    quota_bytes: int | None
+    latest_snapshot_id: str | None
+
+
+class NamespaceList(msgspec.Struct, kw_only=True):
+    """The namespaces of a workspace, by name."""
+
+    namespaces: list[str]
+    has_more: bool
+
+
+class DeletedNamespaceAnswer(msgspec.Struct, kw_only=True):
+    """A namespace that was deleted, and can be recovered."""
+
+    number: int
+    namespace: str
+    deleted_at: Instant
+
+
+class DeletedNamespaceList(msgspec.Struct, kw_only=True):
+    """Deleted namespaces, newest first."""
+
+    deleted: list[DeletedNamespaceAnswer]
+
+
+class RecoverRequest(msgspec.Struct, kw_only=True):
+    """Which of several deleted ones to recover, and under what name."""
+
+    number: int | None = None
+    as_name: str | None = None
+
+
+class RetentionBody(msgspec.Struct, kw_only=True):
+    """How many snapshots to keep: the newest, and the newest of each day or week."""
+
+    keep_last: int = 0
+    keep_daily: int = 0
+    keep_weekly: int = 0
+
+
+class QuotaRequest(msgspec.Struct, kw_only=True):
+    """How many bytes there may be; null takes the limit away."""
+
+    quota_bytes: int | None = None
+
+
+class QuotaAnswer(msgspec.Struct, kw_only=True):
+    """How many bytes there may be, and how many there are."""
+
+    quota_bytes: int | None
+    used_bytes: int
+
+
+class DeletedSnapshotList(msgspec.Struct, kw_only=True):
+    """Deleted snapshots that can be recovered, newest first."""
+
+    snapshots: list[SnapshotAnswer]
+
+
+class CollectedAnswer(msgspec.Struct, kw_only=True):
+    """What a collection gave back."""
+
+    objects_deleted: int
+    packs_deleted: int
+    bytes_before: int
+    bytes_after: int
+    bytes_freed: int
+    damaged: list[str]
+
+
+class FaultAnswer(msgspec.Struct, kw_only=True):
+    """Something that is not as it should be."""
+
+    what: str
+    reason: str
+    snapshots: list[str]
+
+
+class VerifiedAnswer(msgspec.Struct, kw_only=True):
+    """What was looked at, and what was found."""
+
+    ok: bool
+    packs: int
+    objects: int
+    bytes: int
+    roots: int
+    faults: list[FaultAnswer]
+
+
+class ImportedAnswer(msgspec.Struct, kw_only=True):
+    """What an import did."""
+
+    snapshot: SnapshotAnswer
+    safety_snapshot_id: str | None
+    verified: bool
+
+
+class AuditProblemAnswer(msgspec.Struct, kw_only=True):
+    """A place where the chain is not as it was written."""
+
+    number: int
+    reason: str
+
+
+class AuditAnswer(msgspec.Struct, kw_only=True):
+    """What an audit found."""
+
+    ok: bool
+    checked: int
+    anchor: str
+    problems: list[AuditProblemAnswer]
+
+
+class LoopAnswer(msgspec.Struct, kw_only=True):
+    """A session that was rolled back to the same version again and again."""
+
+    namespace: str
+    session_id: str
+    version: int
+    rollbacks: int
+
+
+class RollbackRateAnswer(msgspec.Struct, kw_only=True):
+    """How often sessions were rolled back lately."""
+
+    rollbacks: int
+    sessions: int
+    rate: float
+    level: str
+    """`healthy`, `elevated`, `warning` or `critical`."""
+    window_seconds: int
+    loops: list[LoopAnswer]

@@ -1,0 +1,92 @@
+"""Requests and answers about snapshots."""
+
+from typing import Annotated, Final
+
+import msgspec
+
+from holdfast.wire.basics import Instant
+
+MAX_LABEL_CHARS: Final = 128
+
+Label = Annotated[str, msgspec.Meta(max_length=MAX_LABEL_CHARS)]
+
+
+class SnapshotRequest(msgspec.Struct, kw_only=True):
+    """A snapshot to take."""
+
+    label: Label | None = None
+    reason: str | None = None
+    pin: bool | None = None
+    expected: str | None = None
+    """The snapshot that the head has to show still."""
+
+
+class SnapshotAnswer(msgspec.Struct, kw_only=True):
+    """A snapshot."""
+
+    snapshot_id: str
+    namespace: str
+    label: str | None
+    size_bytes: int
+    created_at: Instant
+    number: int
+    kind: str
+    parent: str | None
+    target: str | None
+    reason: str | None
+    actor: str | None
+    task_id: str | None
+    root: str
+    entries: int
+    pinned: bool
+    expires_at: Instant | None
+    partial: bool
+
+
+class RestoreRequest(msgspec.Struct, kw_only=True):
+    """How a snapshot is to be brought back; without any of it, wholly."""
+
+    planes: list[str] | None = None
+    paths: list[str] | None = None
+    """Files and directories, with or without `workspace/`; `*`, `?` and `[` make a pattern."""
+    dry_run: bool | None = None
+    reason: str | None = None
+    expected: str | None = None
+
+
+class RestoreAnswer(msgspec.Struct, kw_only=True):
+    """What a restore did, or with `dry_run` would do."""
+
+    snapshot_id: str
+    """What was brought back."""
+    files_restored: int
+    """Files that were put in place: of a whole snapshot all, else those that changed."""
+    changed: dict[str, int]
+    """How many entries of each plane changed; at least so many, if `truncated`."""
+    truncated: bool
+    snapshot: SnapshotAnswer | None
+    """The new snapshot on the timeline; null after a dry run."""
+    safety_snapshot_id: str | None
+    """The snapshot that keeps what was there before."""
+    verified: bool
+    dry_run: bool
+
+
+class SnapshotList(msgspec.Struct, kw_only=True):
+    """Snapshots, newest first; with `has_more`, older ones follow."""
+
+    snapshots: list[SnapshotAnswer]
+    has_more: bool
+
+
+class SnapshotDeletedAnswer(msgspec.Struct, kw_only=True):
+    """A snapshot that is off the timeline."""
+
+    snapshot_id: str
+    deleted: bool
+
+
+class LabelRequest(msgspec.Struct, kw_only=True):
+    """Another label for a snapshot; null takes it away."""
+
+    label: Label | None = None

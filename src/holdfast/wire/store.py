@@ -1,0 +1,64 @@
+"""Requests and answers about the store."""
+
+from typing import Any
+
+import msgspec
+
+
+class ValueRequest(msgspec.Struct, kw_only=True):
+    """A value to put under a key: any JSON."""
+
+    namespace: str
+    key: str
+    value: Any
+
+
+class KeyPlace(msgspec.Struct, kw_only=True):
+    """Where a value is."""
+
+    namespace: str
+    key: str
+
+
+class ValueAnswer(msgspec.Struct, kw_only=True):
+    """A value. What JSON does not know comes as an object with a name that begins with `$`."""
+
+    namespace: str
+    key: str
+    value: Any
+
+
+class BatchRequest(msgspec.Struct, kw_only=True):
+    """Values to put, all or none of them; keys to read."""
+
+    set: list[ValueRequest] | None = None
+    get: list[KeyPlace] | None = None
+    delete: list[KeyPlace] | None = None
+
+
+class BatchAnswer(msgspec.Struct, kw_only=True):
+    """What a batch did: how many were put and deleted, and the values in the order asked for."""
+
+    set: int
+    deleted: int
+    values: list[ValueAnswer | None]
+
+
+class KeysAnswer(msgspec.Struct, kw_only=True):
+    """Keys of the store in order."""
+
+    namespace: str
+    keys: list[str]
+    has_more: bool
+
+
+class StoreNamespacesAnswer(msgspec.Struct, kw_only=True):
+    """The namespaces inside the store that hold something."""
+
+    namespaces: list[str]
+
+
+class DeletedValueAnswer(msgspec.Struct, kw_only=True):
+    """Whether there was something to delete."""
+
+    deleted: bool

@@ -1,0 +1,99 @@
+"""Keys in an engine: what is kept of a secret, and when it opens something."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holdfast
+from holdfast.errors import HoldfastError, InvalidName, InvalidValue, KeyNotFound
+from holdfast.model_keys import Scope
+
+SECRET = "a-secret-of-my-own-making"
+
+
+@pytest.fixture
+def vault(tmp_path: Path) -> Iterator[holdfast.Holdfast]:
+    with holdfast.open(tmp_path / "vault") as opened:
+        yield opened
+
+
+def test_a_secret_opens_its_tenant_until_it_is_revoked(vault: holdfast.Holdfast) -> None:
+    key, secret = vault.keys.create("robot", namespace="alice")
+    admitted = vault.admit(secret)
+    assert admitted is not None
+    assert admitted[1] == key
+    assert vault.keys.revoke(key.id).id == key.id
+    assert vault.admit(secret) is None
+    assert vault.keys.list() == []
+    with pytest.raises(KeyNotFound):
+        vault.keys.revoke(key.id)
+
+
+def test_an_expired_key_opens_nothing(vault: holdfast.Holdfast) -> None:
+    _, over = vault.keys.create("over", expires_in=timedelta(microseconds=1))
+    _, open_ = vault.keys.create("open", expires_in=timedelta(hours=1))
+    assert vault.admit(over) is None
+    assert vault.admit(open_) is not None
+
+
+def test_two_secrets_differ_and_say_what_they_are_for(vault: holdfast.Holdfast) -> None:
+    made = [vault.keys.create("k", scope=scope)[1] for scope in (*Scope, *Scope)]
+    assert len(set(made)) == 4
+    for secret, begins in zip(made, ["holdfast-admin-", "holdfast-sk-"] * 2, strict=True):
+        assert secret.startswith(begins)
+
+
+@pytest.mark.parametrize("wrong", ["", "x", SECRET[:-1], SECRET + "x", SECRET.upper(), "x" * 9999])
+def test_what_is_not_the_secret_opens_nothing(vault: holdfast.Holdfast, wrong: str) -> None:
+    vault.keys.create("mine", secret=SECRET)
+    assert vault.admit(SECRET) is not None
+    assert vault.admit(wrong) is None
+    assert vault.admit("\udcff half a character") is None
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"secret": "short"},
+        {"secret": "x" * 513},
+        {"secret": "with a space in the middle"},
+        {"secret": "umlaut-äääääääääääääää"},
+        {"secret": "line-end-line-end-line-end\n"},
+        {"expires_in": timedelta(0)},
+        {"expires_in": timedelta(days=40_000)},
+        {"rate_limit": 0},
+        {"rate_limit": 2**63},
+        {"scope": Scope.ADMIN, "namespace": "alice"},
+        {"namespace": ".."},
+    ],
+)
+def test_a_key_that_makes_no_sense_is_not_made(
+    vault: holdfast.Holdfast, more: dict[str, Any]
+) -> None:
+    with pytest.raises((InvalidValue, InvalidName)):
+        vault.keys.create("k", **more)
+    assert vault.keys.list() == []
+
+
+def test_a_secret_is_never_two_keys(vault: holdfast.Holdfast) -> None:
+    vault.keys.create("one", secret=SECRET)
+    with pytest.raises(HoldfastError):
+        vault.keys.create("two", secret=SECRET)
+    assert [key.name for key in vault.keys.list()] == ["one"]
+
+
+def test_no_more_of_a_secret_is_kept_than_lets_it_be_recognised(
+    vault: holdfast.Holdfast, tmp_path: Path
+) -> None:
+    key, secret = vault.keys.create("k")
+    own, _ = vault.keys.create("own", secret=SECRET)
+    assert len(secret) - len(key.prefix) > 32
+    assert len(own.prefix) <= len(SECRET) // 3
+    vault.close()
+    kept = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert key.prefix.encode() in kept
+    assert secret.encode() not in kept
+    assert SECRET.encode() not in kept

@@ -1,0 +1,292 @@
+"""The parts of a server that need no requests: settings, times, rates, loops, credentials."""
+
+import asyncio
+import json
+import logging
+import stat
+import threading
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+import holdfast
+from holdfast.errors import InvalidValue
+from holdfast.model_keys import KeyInfo, Scope
+from holdfast.server.app import Prefixed
+from holdfast.server.callers import Caller
+from holdfast.server.config import Config, configure, to_environ
+from holdfast.server.credentials import FILE_NAME, make_credentials
+from holdfast.server.problems import RateLimited
+from holdfast.server.rates import UNLIMITED, Rates
+from holdfast.server.stopping import Stopping
+from holdfast.server.times import parse_instant, shown
+from holdfast.server.work.loops import Loops
+
+# Settings
+
+
+def test_flags_come_before_the_environment_and_that_before_what_suits_a_laptop(tmp_path):
+    environ = {"HOLDFAST_DATA": str(tmp_path), "HOLDFAST_PORT": "8000", "HOLDFAST_HOST": "0.0.0.0"}
+    config = configure(environ, port=9000, host=None)
+    assert (config.port, config.host, config.data) == (9000, "0.0.0.0", tmp_path)
+    assert configure({"HOME": str(tmp_path)}).port == 7433
+
+
+def test_a_worker_is_told_what_its_parent_was_told(tmp_path):
+    config = configure(
+        {"HOLDFAST_WEBHOOK_RETRIES": "0.5,2", "HOLDFAST_SESSION_TTL": "0"},
+        data=str(tmp_path),
+        port=1234,
+        workers=3,
+    )
+    assert configure(to_environ(config)) == config
+
+
+def test_no_secret_is_told_to_a_worker(tmp_path):
+    given = {"HOLDFAST_ADMIN_KEY": "secret-admin-key-1", "HOLDFAST_API_KEY": "secret-api-key-12"}
+    told = to_environ(configure(given, data=str(tmp_path)))
+    assert "-key-1" not in json.dumps(told)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("HOLDFAST_PORT", "http"),
+        ("HOLDFAST_PORT", "70000"),
+        ("HOLDFAST_WORKERS", "-1"),
+        ("HOLDFAST_VALIDATION_STATUS", "500"),
+        ("HOLDFAST_PREFIX", "holdfast"),
+        ("HOLDFAST_WEBHOOK_RETRIES", "soon"),
+        ("HOLDFAST_WEBHOOK_RETRIES", "1,nan"),
+        ("HOLDFAST_DATABASE_URL", "holdfast_1"),
+        ("HOLDFAST_MAX_UPLOAD_BYTES", "-1"),
+        ("HOLDFAST_SESSION_TTL", "-1"),
+    ],
+)
+def test_a_variable_that_makes_no_sense_is_refused(name, value, tmp_path):
+    with pytest.raises(InvalidValue):
+        configure({name: value}, data=str(tmp_path))
+
+
+def test_with_a_database_packs_stay_in_the_data_directory(tmp_path):
+    config = Config(data=tmp_path, database_url="postgresql://db/x")
+    assert (config.location, config.objects) == ("postgresql://db/x", str(tmp_path / "packs"))
+    assert Config(data=tmp_path).objects is None
+
+
+# Times
+
+
+def test_every_instant_has_the_same_width():
+    instants = [datetime(2026, 1, 31, 9, 5, tzinfo=UTC), datetime(2026, 1, 31, 9, 5, 0, 500, UTC)]
+    assert [shown(each) for each in instants] == [
+        "2026-01-31T09:05:00.000000Z",
+        "2026-01-31T09:05:00.000500Z",
+    ]
+
+
+def test_an_instant_that_was_shown_comes_back_to_the_microsecond():
+    instant = datetime(2026, 1, 31, 9, 5, 1, 123456, UTC)
+    assert parse_instant("since", shown(instant)) == instant
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["2026-01-31T09:05:00Z", "2026-01-31T09:05:00+00:00", "2026-01-31T09:05:00 00:00",
+     "2026-01-31T10:05:00+01:00", "2026-01-31T09:05:00", "1769850300"],
+)  # fmt: skip
+def test_one_instant_has_many_forms(text):
+    assert parse_instant("since", text) == datetime(2026, 1, 31, 9, 5, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "soon", "1e400", "nan", "0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59"]
+)
+def test_what_is_no_instant_is_refused(text):
+    with pytest.raises(InvalidValue):
+        parse_instant("since", text)
+
+
+def test_instants_of_other_zones_are_shown_in_utc():
+    there = datetime(2026, 1, 31, 9, 5, tzinfo=timezone(timedelta(hours=-5)))
+    assert shown(there) == "2026-01-31T14:05:00.000000Z"
+
+
+# Rates
+
+
+def caller_with(limit: int | None, key_id: str = "key-1") -> Caller:
+    key = KeyInfo(
+        id=key_id,
+        tenant_id=cast("Any", 1),
+        name="",
+        prefix="",
+        scope=Scope.RUNTIME,
+        created_at=datetime.now(UTC),
+        rate_limit=limit,
+    )
+    return Caller(key, cast("Any", None))
+
+
+def test_a_key_with_a_limit_is_refused_beyond_it_until_the_next_minute():
+    now = [600.0]
+    rates = Rates(clock=lambda: now[0])
+    caller = caller_with(2)
+    rates.count(caller)
+    rates.count(caller)
+    with pytest.raises(RateLimited) as refused:
+        rates.count(caller)
+    assert refused.value.retry_after == 60
+    now[0] = 660.0
+    rates.count(caller)
+    assert dict(rates.headers(caller))[b"x-ratelimit-remaining"] == b"1"
+
+
+def test_one_key_does_not_use_up_what_another_has():
+    rates = Rates(clock=lambda: 0.0)
+    rates.count(caller_with(1, "key-1"))
+    rates.count(caller_with(1, "key-2"))
+
+
+def test_headers_are_there_without_a_limit_and_without_a_key():
+    rates = Rates(clock=lambda: 30.0)
+    for caller in (None, caller_with(None)):
+        headers = dict(rates.headers(caller))
+        assert headers[b"x-ratelimit-limit"] == str(UNLIMITED).encode()
+        assert headers[b"x-ratelimit-reset"] == b"60"
+
+
+def test_uses_are_counted_once():
+    rates = Rates(clock=lambda: 0.0)
+    rates.count(caller_with(None))
+    rates.count(caller_with(None))
+    assert [(use.key_id, use.requests) for use in rates.take_uses()] == [("key-1", 2)]
+    assert rates.take_uses() == []
+
+
+# Stopping, and loops
+
+
+def test_whoever_sleeps_is_woken_when_the_server_stops():
+    async def main() -> bool:
+        stopping = Stopping()
+        async with stopping.watching(cast("Any", None)):
+            sleeper = asyncio.create_task(stopping.sleep(60))
+            await asyncio.sleep(0)
+            stopping.set()
+            return await asyncio.wait_for(sleeper, 5)
+
+    assert asyncio.run(main()) is True
+
+
+def test_a_job_that_fails_is_told_and_comes_again(caplog):
+    done = []
+
+    def job() -> float:
+        done.append(len(done))
+        if len(done) == 1:
+            raise RuntimeError("the database is away")
+        stopping.set()
+        stopping_set.set()
+        return 60.0
+
+    stopping, stopping_set = Stopping(), threading.Event()
+    stopping.wait = lambda _seconds: stopping.is_set()  # no pauses here
+
+    async def main() -> None:
+        async with Loops({"some job": job}, stopping).running(cast("Any", None)):
+            await asyncio.to_thread(stopping_set.wait, 5)
+
+    with caplog.at_level(logging.ERROR, logger="holdfast.work"):
+        asyncio.run(main())
+    assert done == [0, 1]
+    assert "some job failed" in caplog.text
+
+
+# Credentials
+
+
+@pytest.fixture
+def vault(tmp_path):
+    with holdfast.open(tmp_path / "vault") as opened:
+        yield opened
+
+
+def test_the_first_start_makes_keys_that_work_and_keeps_them_for_their_owner(vault, tmp_path):
+    made = make_credentials(vault, Config(data=tmp_path))
+    assert made is not None
+    assert vault.admit(made.admin_key)[1].scope is Scope.ADMIN
+    assert vault.admit(made.api_key)[1].scope is Scope.RUNTIME
+    path = tmp_path / FILE_NAME
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert json.loads(path.read_text())["api_key"] == made.api_key
+    assert make_credentials(vault, Config(data=tmp_path)) is None
+
+
+def test_keys_that_were_made_by_a_start_that_died_are_told_by_the_next(
+    vault, tmp_path, monkeypatch
+):
+    def die(_self: Path, _target: Path) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "replace", die)
+        with pytest.raises(KeyboardInterrupt):
+            make_credentials(vault, Config(data=tmp_path))
+    assert not (tmp_path / FILE_NAME).exists()
+    made = make_credentials(vault, Config(data=tmp_path))
+    assert made is not None
+    assert vault.admit(made.api_key) is not None
+    assert (tmp_path / FILE_NAME).exists()
+
+
+def test_a_start_that_died_before_its_keys_were_made_leaves_nothing_that_counts(
+    vault, tmp_path, monkeypatch
+):
+    def die(*_arguments: object, **_named: object) -> bool:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(vault.keys), "create_first", die)
+        with pytest.raises(KeyboardInterrupt):
+            make_credentials(vault, Config(data=tmp_path))
+    made = make_credentials(vault, Config(data=tmp_path))
+    assert made is not None
+    assert len(vault.keys.list()) == 2
+
+
+def test_of_two_first_starts_one_makes_keys(vault, tmp_path, monkeypatch):
+    other = make_credentials(vault, Config(data=tmp_path / "mine"))
+    assert other is not None
+    # The second one has looked before the first one was done.
+    with monkeypatch.context() as patched:
+        patched.setattr(type(vault.keys), "list", lambda _self: [])
+        assert make_credentials(vault, Config(data=tmp_path / "mine")) is None
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == [FILE_NAME]
+    assert json.loads((tmp_path / "mine" / FILE_NAME).read_text())["api_key"] == other.api_key
+    assert len(vault.keys.list()) == 2
+
+
+# The prefix
+
+
+@pytest.mark.parametrize(
+    ("path", "passed"),
+    [
+        ("/deep/v1/me", "/v1/me"),
+        ("/deep", "/"),
+        ("/deeper/v1/me", "/.outside"),
+        ("/v1/me", "/.outside"),
+    ],
+)
+def test_what_lacks_the_prefix_is_nowhere(path, passed):
+    seen = []
+
+    async def app(scope: Any, _receive: Any, _send: Any) -> None:
+        seen.append(scope["path"])
+
+    scope = {"type": "http", "path": path, "raw_path": path.encode()}
+    asyncio.run(Prefixed(app, "/deep")(cast("Any", scope), cast("Any", None), cast("Any", None)))
+    assert seen == [passed]

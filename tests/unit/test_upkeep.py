@@ -1,0 +1,154 @@
+"""Looking after a vault: often enough, by one of all workers, whatever fails on the way."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from holdfast.blobs.memory import MemoryBlobStore
+from holdfast.catalog.sqlite import SqliteCatalog
+from holdfast.engine.context import Context
+from holdfast.engine.upkeep import LOCK
+from holdfast.engine.vault import Holdfast
+from holdfast.errors import Busy, Damaged
+from holdfast.model_replies import ReplyPlace
+from holdfast.server.work.upkeep import COLLECTS, EVERY, FIRST_S, Caretaker
+
+DAY = timedelta(days=1)
+SECOND = timedelta(seconds=1)
+
+
+class Watch:
+    """A clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.now = datetime(2031, 5, 1, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def wait(self, span: timedelta) -> None:
+        self.now += span
+
+
+@pytest.fixture
+def watch() -> Watch:
+    return Watch()
+
+
+@pytest.fixture
+def context(tmp_path: Path, watch: Watch) -> Iterator[Context]:
+    with closing(SqliteCatalog(tmp_path)) as catalog:
+        yield Context.of(catalog, MemoryBlobStore(), clock=watch)
+
+
+@pytest.fixture
+def vault(context: Context) -> Holdfast:
+    return Holdfast(context)
+
+
+def numbers(vault: Holdfast, tenant: str) -> list[int]:
+    return [snapshot.number for snapshot in vault.tenant(tenant).namespace("alice").timeline()]
+
+
+def fill(vault: Holdfast, *tenants: str) -> None:
+    for tenant in tenants:
+        agent = vault.tenant(tenant).namespace("alice")
+        agent.set_retention(keep_last=1)
+        for number in range(4):
+            agent.files.write("notes.txt", f"{tenant} {number}".encode() * 50_000)
+            agent.snapshot()
+
+
+def test_a_round_applies_retention_for_every_tenant_and_gives_bytes_back(vault: Holdfast) -> None:
+    fill(vault, "acme", "rivals")
+    stored = {name: vault.tenant(name).stored_bytes() for name in ("acme", "rivals")}
+    assert vault.look_after()
+    for name, before in stored.items():
+        assert len(numbers(vault, name)) < 4
+        assert vault.tenant(name).stored_bytes() < before
+
+
+def test_a_round_is_done_once_however_many_workers_there_are(
+    context: Context, watch: Watch
+) -> None:
+    first, second = Holdfast(context), Holdfast(replace(context))
+    assert first.look_after(every=EVERY, collects=COLLECTS)
+    watch.wait(EVERY - SECOND)
+    assert not second.look_after(every=EVERY, collects=COLLECTS)
+    watch.wait(SECOND)
+    assert second.look_after(every=EVERY, collects=COLLECTS)
+    assert not first.look_after(every=EVERY, collects=COLLECTS)
+
+
+def test_bytes_are_given_back_once_a_day(vault: Holdfast, watch: Watch) -> None:
+    assert vault.look_after(every=EVERY, collects=COLLECTS)
+    fill(vault, "acme")
+    stored = vault.tenant("acme").stored_bytes()
+    watch.wait(EVERY)
+    assert vault.look_after(every=EVERY, collects=COLLECTS)
+    assert len(numbers(vault, "acme")) < 4
+    assert vault.tenant("acme").stored_bytes() == stored
+    watch.wait(DAY)
+    assert vault.look_after(every=EVERY, collects=COLLECTS)
+    assert vault.tenant("acme").stored_bytes() < stored
+
+
+def test_a_clock_that_was_ahead_does_not_put_off_the_next_round(
+    vault: Holdfast, watch: Watch
+) -> None:
+    watch.wait(1000 * DAY)
+    assert vault.look_after(every=EVERY, collects=COLLECTS)
+    watch.wait(-1000 * DAY)
+    assert vault.look_after(every=EVERY, collects=COLLECTS)
+
+
+def test_while_one_looks_after_the_vault_another_is_busy(context: Context, vault: Holdfast) -> None:
+    with context.catalog.lock(LOCK), pytest.raises(Busy):
+        vault.look_after()
+
+
+def test_what_fails_for_one_tenant_is_raised_once_all_have_had_their_turn(
+    vault: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(vault, "acme", "rivals")
+    collected: list[str] = []
+
+    def collect(_context: Context, tenant_id: int, **_: object) -> None:
+        collected.append(str(tenant_id))
+        if len(collected) == 1:
+            raise Damaged("a pack is gone")
+
+    monkeypatch.setattr("holdfast.engine.vault.collect", collect)
+    with pytest.raises(Damaged):
+        vault.look_after(every=EVERY, collects=COLLECTS)
+    assert len(collected) == len(vault.tenants()) == 3
+    assert len(numbers(vault, "rivals")) < 4
+    assert not vault.look_after(every=EVERY, collects=COLLECTS)
+
+
+def test_old_replies_go_with_a_round(vault: Holdfast, watch: Watch) -> None:
+    vault.replies.claim(ReplyPlace("key-1", "POST", "/", "once"), b"asked")
+    watch.wait(2 * DAY)
+    vault.look_after()
+    assert vault.replies.purge() == 0
+
+
+def test_a_caretaker_begins_late_and_comes_back_at_its_own_moment(vault: Holdfast) -> None:
+    draws = iter([0.5, 0.0, 1.0])
+    caretaker = Caretaker(vault, draw=lambda: next(draws))
+    assert caretaker.look_after() == FIRST_S
+    assert caretaker.look_after() == EVERY.total_seconds()
+    assert caretaker.look_after() == pytest.approx(EVERY.total_seconds() * 1.1)
+
+
+def test_a_caretaker_that_finds_another_at_work_comes_back(
+    context: Context, vault: Holdfast
+) -> None:
+    caretaker = Caretaker(vault, every=SECOND)
+    caretaker.look_after()
+    with context.catalog.lock(LOCK):
+        assert caretaker.look_after() >= 1
