@@ -1,0 +1,127 @@
+"""What one request may cost the others: bodies, answers and slow calls have bounds."""
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import httpx
+import pytest
+
+from holdfast.testing.servers import Server, running_server
+
+MIB = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("bounds")
+    with running_server(folder, environ={"HOLDFAST_ALLOW_PRIVATE_WEBHOOKS": "1"}) as running:
+        yield running
+
+
+@pytest.fixture
+def agent(server: Server) -> Iterator[httpx.Client]:
+    headers = {"Authorization": f"Bearer {server.api_key}", "X-Namespace": "alice"}
+    with httpx.Client(base_url=server.url, headers=headers, timeout=60) as client:
+        yield client
+
+
+def test_a_body_of_very_many_lists_is_refused_before_it_is_decoded(agent: httpx.Client) -> None:
+    body = b'{"x": [' + b",".join([b"[]"] * MIB) + b"]}"
+    begun = time.monotonic()
+    answer = agent.post("/v1/tasks", content=body)
+    assert answer.status_code == 422
+    assert "lists and objects" in answer.json()["detail"]
+    assert time.monotonic() - begun < 1.5
+
+
+@pytest.mark.parametrize(
+    ("path", "fits"), [("/v1/tasks", False), ("/write", True), ("/v1/store/value", True)]
+)
+def test_large_bodies_are_taken_only_where_they_have_a_use(
+    agent: httpx.Client, path: str, *, fits: bool
+) -> None:
+    text = "x" * (9 * MIB)
+    body = {
+        "/v1/tasks": {"name": "t", "metadata": {"text": text}},
+        "/write": {"path": "large.txt", "content": text},
+        "/v1/store/value": {"namespace": "n", "key": "k", "value": text},
+    }[path]
+    answer = agent.request("PUT" if "store" in path else "POST", path, content=json.dumps(body))
+    assert (answer.status_code == 200) is fits
+    assert answer.status_code in (200, 413)
+
+
+def test_a_history_that_would_fill_the_memory_is_refused_and_comes_in_parts(
+    agent: httpx.Client,
+) -> None:
+    state = {"text": "x" * (20 * MIB)}
+    made = agent.post("/v1/sessions", json={"agent_id": "a", "initial_state": state})
+    session = made.json()["id"]
+    for step in range(5):
+        agent.patch(f"/v1/sessions/{session}/state", json={"state": {"step": step}})
+    path = f"/v1/sessions/{session}/state/history"
+    answer = agent.get(path)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (413, "payload_too_large")
+    assert "fewer" in answer.json()["error"]["message"]
+    part = agent.get(path, params={"limit": 1, "since_version": 3}).json()
+    assert [version["version"] for version in part["data"]] == [4]
+    assert agent.get(path, params={"include_state": False}).json()["current_version"] == 5
+
+
+def test_a_batch_that_names_one_value_many_times_is_refused(agent: httpx.Client) -> None:
+    place = {"namespace": "n", "key": "large"}
+    agent.put("/v1/store/value", json={**place, "value": "x" * MIB})
+    answer = agent.post("/v1/store/batch", json={"get": [place] * 100})
+    assert answer.status_code == 413
+    assert agent.post("/v1/store/batch", json={"get": [place] * 2}).status_code == 200
+
+
+class Silent(BaseHTTPRequestHandler):
+    """Takes a request, and says nothing for some seconds."""
+
+    def do_POST(self) -> None:
+        self.server.is_over.wait(8)  # pyright: ignore[reportAttributeAccessIssue] - set below
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_slow_calls_of_one_caller_keep_nobody_else_waiting(server: Server) -> None:
+    receiver = ThreadingHTTPServer(("127.0.0.1", 0), Silent)
+    receiver.is_over = threading.Event()  # pyright: ignore[reportAttributeAccessIssue] - ours
+    threading.Thread(target=receiver.serve_forever, daemon=True).start()
+    headers = {"Authorization": f"Bearer {server.admin_key}"}
+    base = f"{server.url}/v1/workspaces/{server.workspace_id}/webhooks"
+    with httpx.Client(headers=headers, timeout=60) as admin:
+        url = f"http://127.0.0.1:{receiver.server_port}/"
+        hook = admin.post(base, json={"url": url, "events": ["never"]}).json()["webhook_id"]
+        callers = [
+            threading.Thread(target=admin.post, args=(f"{base}/{hook}/test",)) for _ in range(12)
+        ]
+        for caller in callers:
+            caller.start()
+        begun = time.monotonic()
+        for _ in range(5):
+            assert admin.get(f"{server.url}/health").status_code == 200
+        assert time.monotonic() - begun < 4
+        receiver.is_over.set()
+        for caller in callers:
+            caller.join()
+    receiver.shutdown()
+    receiver.server_close()
+
+
+def test_uses_of_a_key_are_written_down_before_a_server_stops(tmp_path) -> None:
+    with running_server(tmp_path) as server:
+        headers = {"Authorization": f"Bearer {server.admin_key}"}
+        with httpx.Client(base_url=server.url, headers=headers) as admin:
+            for _ in range(5):
+                admin.get("/v1/me")
+        assert server.stop() == 0
+        server.start()
+        with httpx.Client(base_url=server.url, headers=headers) as admin:
+            keys = admin.get(f"/v1/workspaces/{server.workspace_id}/keys").json()["keys"]
+    assert max(key["requests"] for key in keys) >= 5

@@ -1,0 +1,516 @@
+"""Our own routes over a real server: timeline, store, namespaces, audit, moving, upkeep."""
+
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import httpx
+import pytest
+
+import holdfast
+from holdfast.testing.servers import Server, running_server
+
+_NUMBERS = count(1)
+
+
+@pytest.fixture(
+    scope="module", params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
+)
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
+    environ: dict[str, str] = {}
+    if request.param == "postgres":
+        postgres = request.getfixturevalue("postgres")
+        environ["HOLDFAST_DATABASE_URL"] = postgres.dsn(postgres.create_database())
+    with running_server(tmp_path_factory.mktemp("own"), environ=environ) as started:
+        yield started
+
+
+@pytest.fixture
+def namespace() -> str:
+    return f"agent-{next(_NUMBERS)}"
+
+
+@pytest.fixture
+def agent(server: Server, namespace: str) -> Iterator[httpx.Client]:
+    with client(server, server.api_key, namespace) as http:
+        yield http
+
+
+@pytest.fixture
+def admin(server: Server) -> Iterator[httpx.Client]:
+    with client(server, server.admin_key) as http:
+        http.base_url = f"{server.url}/v1/workspaces/{server.workspace_id}"
+        yield http
+
+
+def client(server: Server, key: str, namespace: str | None = None) -> httpx.Client:
+    headers = {"Authorization": f"Bearer {key}"}
+    if namespace is not None:
+        headers["X-Namespace"] = namespace
+    return httpx.Client(base_url=server.url, headers=headers, trust_env=False, timeout=60)
+
+
+def ok(answer: httpx.Response) -> Any:
+    assert answer.is_success, answer.text
+    return answer.json()
+
+
+def refusal(answer: httpx.Response) -> tuple[int, str]:
+    return answer.status_code, answer.json()["error"]["code"]
+
+
+def write(agent: httpx.Client, path: str, content: str) -> None:
+    ok(agent.post("/write", json={"path": path, "content": content}))
+
+
+def put(agent: httpx.Client, key: str, value: object, namespace: str = "n") -> None:
+    ok(agent.put("/v1/store/value", json={"namespace": namespace, "key": key, "value": value}))
+
+
+def get(agent: httpx.Client, key: str, namespace: str = "n") -> httpx.Response:
+    return agent.get("/v1/store/value", params={"namespace": namespace, "key": key})
+
+
+def snap(agent: httpx.Client, label: str | None = None) -> str:
+    return ok(agent.post("/v1/snapshots", json={"label": label}))["snapshot_id"]
+
+
+# The timeline
+
+
+def test_the_timeline_says_what_there_is_and_what_no_snapshot_holds_yet(
+    agent: httpx.Client,
+) -> None:
+    assert ok(agent.get("/v1/timeline"))["snapshots"] == []
+    ids: list[str] = []
+    for number in range(3):
+        write(agent, "notes.txt", f"version {number}")
+        ids.append(snap(agent))
+    shown = ok(agent.get("/v1/timeline", params={"limit": 2}))
+    assert [s["snapshot_id"] for s in shown["snapshots"]] == ids[:0:-1]
+    assert (shown["has_more"], shown["dirty"], shown["entries"]) == (True, False, 1)
+    below = {"before": shown["snapshots"][-1]["number"]}
+    rest = ok(agent.get("/v1/timeline", params=below))
+    assert ([s["snapshot_id"] for s in rest["snapshots"]], rest["has_more"]) == (ids[:1], False)
+    write(agent, "notes.txt", "more")
+    assert ok(agent.get("/v1/timeline"))["dirty"]
+    assert ok(agent.get("/v1/timeline", params={"before": 10**40}))["has_more"] is False
+
+
+def test_a_diff_says_what_changed_between_two_moments(agent: httpx.Client) -> None:
+    write(agent, "notes.txt", "one\n")
+    put(agent, "k", 1)
+    first = snap(agent)
+    write(agent, "notes.txt", "two\n")
+    write(agent, ".envrc", "export A=1\n")
+    found = ok(agent.get("/v1/diff", params={"from": first}))
+    assert (found["old"], found["new"], found["truncated"]) == (first, None, False)
+    assert {(c["plane"], c["name"], c["change"]) for c in found["changes"]} == {
+        ("files", "notes.txt", "changed"),
+        ("files", ".envrc", "added"),
+    }
+    assert [c["is_executable_config"] for c in found["changes"] if c["name"] == ".envrc"] == [True]
+    second = snap(agent)
+    back = ok(agent.get("/v1/diff", params={"from": second, "to": first, "limit": 1}))
+    assert (len(back["changes"]), back["truncated"]) == (1, True)
+    only = {"from": first, "to": second, "path": "workspace/notes.txt"}
+    assert [c["name"] for c in ok(agent.get("/v1/diff", params=only))["changes"]] == ["notes.txt"]
+    assert ok(agent.get("/v1/diff", params={"from": first, "plane": "store"}))["changes"] == []
+    text = ok(agent.get("/v1/diff/text", params={"path": "notes.txt", "from": first}))
+    assert "-one\n+two\n" in text["diff"]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ({"plane": "moon"}, (400, "invalid_value")),
+        ({"from": "snap-nothing"}, (404, "snapshot_not_found")),
+        ({"plane": "store", "path": "a"}, (400, "invalid_value")),
+        ({"path": "../../etc"}, (400, "invalid_path")),
+        ({"limit": "0"}, (422, "invalid_request")),
+    ],
+)
+def test_a_diff_that_makes_no_sense_is_refused(
+    agent: httpx.Client, query: dict[str, str], expected: tuple[int, str]
+) -> None:
+    write(agent, "notes.txt", "one")
+    assert refusal(agent.get("/v1/diff", params=query)) == expected
+
+
+def test_undo_and_redo_go_back_and_forth(agent: httpx.Client) -> None:
+    put(agent, "k", "old")
+    snap(agent)
+    put(agent, "k", "new")
+    operation = snap(agent)
+    undone = ok(agent.post("/v1/undo"))
+    assert (undone["verified"], undone["changed"]["store"]) == (True, 1)
+    assert ok(get(agent, "k"))["value"] == "old"
+    ok(agent.post("/v1/redo"))
+    assert ok(get(agent, "k"))["value"] == "new"
+    put(agent, "other", 1)
+    ok(agent.post("/v1/undo", json={"operation": operation}))
+    assert ok(get(agent, "k"))["value"] == "old"
+    assert ok(get(agent, "other"))["value"] == 1
+    assert agent.post("/v1/undo", json={"operation": "snap-nothing"}).status_code == 404
+
+
+def test_a_namespace_that_is_not_there_has_nothing_to_undo(agent: httpx.Client) -> None:
+    for verb in ("undo", "redo"):
+        assert agent.post(f"/v1/{verb}").status_code in (404, 409)
+
+
+def test_what_a_fork_has_changed_is_merged(
+    agent: httpx.Client, server: Server, namespace: str
+) -> None:
+    put(agent, "k", "old")
+    first = snap(agent)
+    put(agent, "k", "mine")
+    made = ok(agent.post("/v1/fork", json={"name": f"{namespace}-fork", "at": first}))
+    assert (made["namespace"], made["forked_from"]) == (f"{namespace}-fork", namespace)
+    with client(server, server.api_key, f"{namespace}-fork") as fork:
+        assert ok(get(fork, "k"))["value"] == "old"
+        put(fork, "k", "theirs")
+        put(fork, "new", 1)
+        snap(fork)
+    source = {"source": f"{namespace}-fork"}
+    refused = agent.post("/v1/merge", json=source)
+    assert refusal(refused) == (409, "merge_conflict")
+    assert refused.json()["error"]["conflicts"][0]["plane"] == "store"
+    assert agent.post("/v1/merge", json={**source, "prefer": "nobody"}).status_code == 422
+    merged = ok(agent.post("/v1/merge", json={**source, "prefer": "theirs"}))
+    assert merged["snapshot"]["kind"] == "merge"
+    assert (ok(get(agent, "k"))["value"], ok(get(agent, "new"))["value"]) == ("theirs", 1)
+    taken = agent.post("/v1/fork", json={"name": f"{namespace}-fork"})
+    assert taken.status_code == 409
+
+
+def test_a_key_for_one_namespace_forks_and_merges_nowhere_else(
+    agent: httpx.Client, admin: httpx.Client, server: Server, namespace: str
+) -> None:
+    put(agent, "k", 1)
+    snap(agent)
+    ok(agent.post("/v1/fork", json={"name": f"{namespace}-fork"}))
+    locked = ok(admin.post("/keys", json={"name": "locked", "namespace": namespace}))["api_key"]
+    with client(server, locked) as own:
+        assert own.post("/v1/fork", json={"name": f"{namespace}-mine"}).status_code == 403
+        assert own.post("/v1/merge", json={"source": f"{namespace}-fork"}).status_code == 403
+        assert own.get("/v1/timeline", headers={"X-Namespace": "other"}).status_code == 403
+        assert ok(own.get("/v1/timeline"))["namespace"] == namespace
+
+
+def test_files_are_read_as_they_were(agent: httpx.Client) -> None:
+    write(agent, "docs/notes.txt", "old")
+    then = snap(agent)
+    write(agent, "docs/notes.txt", "new")
+    place = f"/v1/snapshots/{then}/files"
+    listed = ok(agent.get(place, params={"recursive": True}))
+    assert [entry["path"] for entry in listed["entries"]] == [
+        "workspace/docs",
+        "workspace/docs/notes.txt",
+    ]
+    read = ok(agent.get(f"{place}/content", params={"path": "workspace/docs/notes.txt"}))
+    assert read["content"] == "old"
+    assert agent.get(f"{place}/content", params={"path": "nothing"}).status_code == 404
+    assert agent.get("/v1/snapshots/snap-nothing/files").status_code == 404
+
+
+# The store
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        [1, 2.5, "x", {"a": [True, None]}],
+        2**63,
+        "\0 and ☃",
+        {"$bytes": "AP8="},
+        {"list": [{"$time": "2031-05-01T00:00:00.000000Z"}]},
+    ],
+)
+def test_a_value_comes_back_as_it_was_put(agent: httpx.Client, value: object) -> None:
+    put(agent, "a/b c?&%2F", value, namespace="x\0/y")
+    assert ok(get(agent, "a/b c?&%2F", namespace="x\0/y"))["value"] == value
+
+
+def test_a_value_of_bytes_is_bytes_inside(server: Server, namespace: str) -> None:
+    with client(server, server.api_key, namespace) as agent:
+        put(agent, "k", {"$bytes": "AP8="})
+        exported = agent.get("/v1/export").content
+    assert b"\xc4\x02\x00\xff" in exported
+
+
+@pytest.mark.parametrize(
+    "value", [{"$bytes": "?"}, {"$time": "now"}, {"$time": "0001-01-01T00:00:00+23:00"}, 2**70]
+)
+def test_a_value_that_is_none_is_refused(agent: httpx.Client, value: object) -> None:
+    body = {"namespace": "n", "key": "k", "value": value}
+    assert agent.put("/v1/store/value", json=body).status_code in (400, 422)
+    assert get(agent, "k").status_code == 404
+
+
+def test_a_value_that_is_nested_too_deeply_is_refused(agent: httpx.Client) -> None:
+    for depth in (300, 700):
+        body = f'{{"namespace": "n", "key": "k", "value": {"[" * depth}{"]" * depth}}}'
+        answer = agent.put("/v1/store/value", content=body)
+        assert answer.status_code in (400, 422)
+
+
+def test_a_value_is_deleted_once(agent: httpx.Client) -> None:
+    put(agent, "k", 1)
+    place = {"namespace": "n", "key": "k"}
+    assert ok(agent.delete("/v1/store/value", params=place)) == {"deleted": True}
+    assert ok(agent.delete("/v1/store/value", params=place)) == {"deleted": False}
+    assert refusal(get(agent, "k")) == (404, "value_not_found")
+
+
+def test_keys_are_listed_a_page_at_a_time(agent: httpx.Client) -> None:
+    for key in ("a/1", "a/2", "a/3", "b", "ä"):
+        put(agent, key, 1)
+    put(agent, "z", 1, namespace="other")
+    query: dict[str, str | int] = {"namespace": "n", "limit": 2}
+    found: list[str] = []
+    while True:
+        page = ok(agent.get("/v1/store/keys", params=query))
+        found += page["keys"]
+        if not page["has_more"]:
+            break
+        query["starting_after"] = page["keys"][-1]
+    assert found == ["a/1", "a/2", "a/3", "b", "ä"]
+    some = {"namespace": "n", "prefix": "a/", "starting_after": "a/1"}
+    assert ok(agent.get("/v1/store/keys", params=some))["keys"] == ["a/2", "a/3"]
+    early = {"namespace": "n", "prefix": "b", "starting_after": "a"}
+    assert ok(agent.get("/v1/store/keys", params=early))["keys"] == ["b"]
+    assert ok(agent.get("/v1/store/namespaces"))["namespaces"] == ["n", "other"]
+
+
+def test_a_batch_puts_deletes_and_reads(agent: httpx.Client) -> None:
+    put(agent, "old", 1)
+    batch = {
+        "set": [{"namespace": "n", "key": key, "value": None} for key in ("a", "b")],
+        "delete": [{"namespace": "n", "key": key} for key in ("old", "never")],
+        "get": [{"namespace": "n", "key": key} for key in ("a", "old", "b")],
+    }
+    done = ok(agent.post("/v1/store/batch", json=batch))
+    assert (done["set"], done["deleted"]) == (2, 1)
+    # A null that was put is a value; what is not there is none.
+    assert [value is None for value in done["values"]] == [False, True, False]
+    broken = {"set": [*batch["set"], {"namespace": "n", "key": "c", "value": 2**70}]}
+    ok(agent.delete("/v1/store/value", params={"namespace": "n", "key": "a"}))
+    assert agent.post("/v1/store/batch", json=broken).status_code == 400
+    assert get(agent, "a").status_code == 404
+    much = {"get": [{"namespace": "n", "key": "a"}] * 10_001}
+    assert agent.post("/v1/store/batch", json=much).status_code == 422
+
+
+# Namespaces, as operators see them
+
+
+def test_a_namespace_is_deleted_and_recovered(
+    agent: httpx.Client, admin: httpx.Client, namespace: str
+) -> None:
+    put(agent, "k", 1)
+    snap(agent)
+    shown = ok(admin.get(f"/namespaces/{namespace}"))
+    assert (shown["entries"], shown["dirty"], shown["quota_bytes"]) == (1, False, None)
+    before = ok(admin.get("/namespaces", params={"starting_after": namespace[:-1], "limit": 1}))
+    assert len(before["namespaces"]) == 1
+    assert admin.delete(f"/namespaces/{namespace}").status_code == 204
+    assert admin.get(f"/namespaces/{namespace}").status_code == 404
+    assert admin.delete(f"/namespaces/{namespace}").status_code == 404
+    assert get(agent, "k").status_code == 404
+    gone = ok(admin.get("/deleted-namespaces"))["deleted"]
+    assert namespace in [each["namespace"] for each in gone]
+    put(agent, "k", "another life")
+    assert admin.post(f"/namespaces/{namespace}/recover").status_code == 409
+    again = {"as_name": f"{namespace}-back", "number": gone[0]["number"]}
+    back = ok(admin.post(f"/namespaces/{namespace}/recover", json=again))
+    assert (back["namespace"], back["entries"]) == (f"{namespace}-back", 1)
+
+
+def test_a_name_with_a_slash_stands_in_the_header(server: Server, admin: httpx.Client) -> None:
+    named = {"X-Namespace": "team/alice"}
+    with client(server, server.api_key, "team/alice") as agent:
+        put(agent, "k", 1)
+    assert ok(admin.get("/namespaces/-", headers=named))["namespace"] == "team/alice"
+    wanted = {"quota_bytes": 1000}
+    assert ok(admin.put("/namespaces/-/quota", json=wanted, headers=named))["quota_bytes"] == 1000
+    assert admin.get("/namespaces/-").status_code == 404
+    # Without the stand-in, the path says what is meant.
+    assert admin.get("/namespaces/nobody", headers=named).status_code == 404
+
+
+def test_a_snapshot_that_an_agent_deleted_is_recovered(
+    agent: httpx.Client, admin: httpx.Client, namespace: str
+) -> None:
+    put(agent, "k", 1)
+    deleted = snap(agent, "precious")
+    put(agent, "k", 2)
+    snap(agent)
+    ok(agent.delete(f"/v1/snapshots/{deleted}"))
+    assert agent.get(f"/v1/snapshots/{deleted}").status_code == 404
+    found = ok(admin.get(f"/namespaces/{namespace}/deleted-snapshots"))["snapshots"]
+    assert [snapshot["snapshot_id"] for snapshot in found] == [deleted]
+    place = f"/namespaces/{namespace}/snapshots/{deleted}/recover"
+    assert ok(admin.post(place))["label"] == "precious"
+    assert ok(admin.post(place))["snapshot_id"] == deleted
+    assert ok(agent.get(f"/v1/snapshots/{deleted}"))["label"] == "precious"
+    elsewhere = f"/namespaces/{namespace}-other/snapshots/{deleted}/recover"
+    assert admin.post(elsewhere).status_code == 404
+    ok(agent.post("/v1/fork", json={"name": f"{namespace}-other"}))
+    assert admin.post(elsewhere).status_code == 404
+
+
+def test_retention_is_the_operators_to_set(
+    agent: httpx.Client, admin: httpx.Client, server: Server, namespace: str
+) -> None:
+    for number in range(5):
+        put(agent, "k", number)
+        snap(agent)
+    place = f"/namespaces/{namespace}/retention"
+    assert ok(admin.get(place)) == {"keep_last": 0, "keep_daily": 0, "keep_weekly": 0}
+    wanted = {"keep_last": 2, "keep_daily": 0, "keep_weekly": 0}
+    assert ok(admin.put(place, json=wanted)) == wanted
+    ok(admin.post("/collect"))
+    assert len(ok(agent.get("/v1/timeline"))["snapshots"]) == 2
+    for absurd in (-1, 10**30):
+        assert admin.put(place, json={"keep_last": absurd}).status_code == 400
+    assert admin.put("/namespaces/nobody/retention", json=wanted).status_code == 404
+    own = f"/v1/workspaces/{server.workspace_id}{place}"
+    assert agent.put(own, json=wanted).status_code == 403
+
+
+def test_a_quota_is_kept_to(agent: httpx.Client, admin: httpx.Client, namespace: str) -> None:
+    put(agent, "k", "x" * 100)
+    place = f"/namespaces/{namespace}/quota"
+    limited = ok(admin.put(place, json={"quota_bytes": 200}))
+    assert (limited["quota_bytes"], limited["used_bytes"]) == (200, 102)
+    body = {"namespace": "n", "key": "more", "value": "x" * 200}
+    assert refusal(agent.put("/v1/store/value", json=body)) == (413, "quota_exceeded")
+    assert ok(admin.put(place, json={}))["quota_bytes"] is None
+    ok(agent.put("/v1/store/value", json=body))
+    assert admin.put(place, json={"quota_bytes": -1}).status_code == 400
+    assert admin.put("/namespaces/nobody/quota", json={}).status_code == 404
+    whole = ok(admin.put("/quota", json={"quota_bytes": 10**12}))
+    assert whole["quota_bytes"] == ok(admin.get("/quota"))["quota_bytes"] == 10**12
+    ok(admin.put("/quota", json={"quota_bytes": None}))
+
+
+def test_another_workspace_is_not_there(
+    server: Server, admin: httpx.Client, agent: httpx.Client
+) -> None:
+    for path in ("namespaces", "quota", "audit/verify", "audit/export", "rollbacks"):
+        assert admin.get(f"{server.url}/v1/workspaces/ws-another/{path}").status_code == 404
+        own = f"/v1/workspaces/{server.workspace_id}/{path}"
+        assert agent.get(own).status_code == 403
+
+
+# Traces, and how often agents go back
+
+
+def test_an_export_of_the_traces_is_verified_without_the_server(
+    agent: httpx.Client, admin: httpx.Client, tmp_path: Path
+) -> None:
+    put(agent, "k", 1)
+    snap(agent)
+    report = ok(admin.get("/audit/verify"))
+    assert report["ok"]
+    assert report["problems"] == []
+    snap(agent)
+    assert ok(admin.get("/audit/verify", params={"anchor": report["anchor"]}))["ok"]
+    assert admin.get("/audit/verify", params={"anchor": "nonsense"}).status_code == 400
+    target = tmp_path / "audit.jsonl"
+    with admin.stream("GET", "/audit/export") as answer:
+        assert answer.status_code == 200
+        target.write_bytes(answer.read())
+    checked = holdfast.verify_audit_file(target, anchor=report["anchor"])
+    assert (checked.is_sound, checked.checked > report["checked"]) == (True, True)
+    target.write_bytes(target.read_bytes().replace(b"snapshot.taken", b"snapshot.pinned", 1))
+    assert not holdfast.verify_audit_file(target).is_sound
+
+
+def test_the_rollback_rate_says_who_turns_in_circles(
+    agent: httpx.Client, admin: httpx.Client, namespace: str
+) -> None:
+    assert ok(agent.get("/v1/rollbacks"))["level"] == "healthy"
+    session = ok(agent.post("/v1/sessions", json={"agent_id": "a", "initial_state": {"n": 0}}))
+    place = f"/v1/sessions/{session['id']}"
+    for number in range(6):
+        ok(agent.patch(f"{place}/state", json={"state": {"n": number + 1}}))
+        ok(agent.post(f"{place}/rollback", json={"version": 1}))
+    rate = ok(agent.get("/v1/rollbacks"))
+    assert (rate["rollbacks"], rate["sessions"]) == (6, 1)
+    assert [loop["session_id"] for loop in rate["loops"]] == [session["id"]]
+    everybody = ok(admin.get("/rollbacks", params={"window_seconds": 3600}))
+    assert everybody["rollbacks"] >= 6
+    assert namespace in [loop["namespace"] for loop in everybody["loops"]]
+    for seconds in (0, 10**20):
+        wanted = {"window_seconds": seconds}
+        assert agent.get("/v1/rollbacks", params=wanted).status_code == 422
+
+
+# Moving, collecting, verifying
+
+
+def test_a_namespace_moves_out_and_in(agent: httpx.Client, server: Server, namespace: str) -> None:
+    write(agent, "notes.txt", "old")
+    put(agent, "k", 1)
+    then = snap(agent)
+    write(agent, "notes.txt", "new")
+    exports = {at: agent.get("/v1/export", params=at and {"snapshot": at}) for at in ("", then)}
+    for answer in exports.values():
+        assert (answer.status_code, answer.headers["content-type"]) == (200, "application/x-tar")
+    with client(server, server.api_key, f"{namespace}-copy") as copy:
+        for at, content in (("", "new"), (then, "old")):
+            done = ok(copy.post("/v1/import", content=exports[at].content))
+            assert (done["verified"], done["snapshot"]["kind"]) == (True, "import")
+            path = {"path": "workspace/notes.txt"}
+            assert ok(copy.get("/v1/files/content", params=path))["content"] == content
+            assert ok(get(copy, "k"))["value"] == 1
+        ok(copy.post("/v1/undo"))
+        assert ok(copy.get("/v1/files/content", params=path))["content"] == "new"
+        refused = copy.post("/v1/import", content=exports[""].content[:700])
+        assert refusal(refused) == (400, "unsafe_archive")
+        assert ok(copy.get("/v1/files/content", params=path))["content"] == "new"
+
+
+def test_what_is_not_there_cannot_be_exported(agent: httpx.Client) -> None:
+    assert refusal(agent.get("/v1/export")) == (404, "namespace_not_found")
+    put(agent, "k", 1)
+    missing = agent.get("/v1/export", params={"snapshot": "snap-nothing"})
+    assert refusal(missing) == (404, "snapshot_not_found")
+
+
+def test_collecting_gives_bytes_back_and_verifying_finds_nothing_wrong(
+    agent: httpx.Client, admin: httpx.Client, namespace: str
+) -> None:
+    for number in range(3):
+        write(agent, "large.bin", f"{number}" * 300_000)
+        snap(agent)
+    ok(admin.put(f"/namespaces/{namespace}/retention", json={"keep_last": 1}))
+    done = ok(admin.post("/collect"))
+    assert done["bytes_freed"] == done["bytes_before"] - done["bytes_after"]
+    assert (done["objects_deleted"] > 0, done["damaged"]) == (True, [])
+    found = ok(admin.post("/verify"))
+    assert (found["ok"], found["faults"]) == (True, [])
+
+
+def test_damage_is_told_and_named(tmp_path: Path) -> None:
+    with running_server(tmp_path) as server:
+        with client(server, server.api_key, "alice") as agent:
+            # Too much, and not to be compressed: it is in a pack and not in the catalog.
+            put(agent, "k", Random(7).randbytes(300_000).hex())
+            damaged = snap(agent)
+        for pack in (server.data / "packs").rglob("*"):
+            if pack.is_file():
+                data = bytearray(pack.read_bytes())
+                data[len(data) // 2] ^= 0xFF
+                pack.write_bytes(data)
+        with client(server, server.admin_key) as admin:
+            found = ok(admin.post(f"/v1/workspaces/{server.workspace_id}/verify"))
+    assert not found["ok"]
+    assert any(damaged in fault["snapshots"] for fault in found["faults"])

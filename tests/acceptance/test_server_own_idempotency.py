@@ -1,0 +1,199 @@
+"""Idempotency-Key over a real server with two workers, on both catalogs."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import httpx
+import pytest
+
+from holdfast.testing.servers import Server, running_server
+
+KEY = "Idempotency-Key"
+REPLAYED = "Idempotent-Replayed"
+_NUMBERS = count(1)
+
+
+@pytest.fixture(
+    scope="module", params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
+)
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
+    environ: dict[str, str] = {}
+    if request.param == "postgres":
+        postgres = request.getfixturevalue("postgres")
+        environ["HOLDFAST_DATABASE_URL"] = postgres.dsn(postgres.create_database())
+    folder = tmp_path_factory.mktemp("idempotency")
+    with running_server(folder, "--workers", "2", environ=environ) as started:
+        yield started
+
+
+@pytest.fixture
+def namespace() -> str:
+    return f"agent-{next(_NUMBERS)}"
+
+
+@pytest.fixture
+def agent(server: Server, namespace: str) -> Iterator[httpx.Client]:
+    with client(server, server.api_key, namespace) as http:
+        yield http
+
+
+def client(server: Server, key: str, namespace: str | None = None) -> httpx.Client:
+    headers = {"Authorization": f"Bearer {key}"}
+    if namespace is not None:
+        headers["X-Namespace"] = namespace
+    # No connection is kept: any of the workers may answer the next request.
+    limits = httpx.Limits(max_keepalive_connections=0)
+    return httpx.Client(
+        base_url=server.url, headers=headers, trust_env=False, timeout=60, limits=limits
+    )
+
+
+def new_name() -> dict[str, str]:
+    return {KEY: f"request {next(_NUMBERS)}"}
+
+
+def timeline(agent: httpx.Client) -> list[dict[str, Any]]:
+    return agent.get("/v1/timeline").json()["snapshots"]
+
+
+def test_a_request_that_is_repeated_does_nothing_twice(agent: httpx.Client) -> None:
+    name = new_name()
+    first = agent.post("/v1/snapshots", json={"label": "once"}, headers=name)
+    assert (first.status_code, REPLAYED in first.headers) == (201, False)
+    for _ in range(3):
+        again = agent.post("/v1/snapshots", json={"label": "once"}, headers=name)
+        assert (again.status_code, again.content) == (201, first.content)
+        assert again.headers[REPLAYED] == "true"
+        assert again.headers["content-type"] == first.headers["content-type"]
+    assert [snapshot["label"] for snapshot in timeline(agent)] == ["once"]
+
+
+def test_a_change_that_is_repeated_does_nothing_twice(agent: httpx.Client) -> None:
+    made = agent.post("/v1/schedules", json={"every_seconds": 3600}).json()
+    place, name = f"/v1/schedules/{made['schedule_id']}", new_name()
+    first = agent.patch(place, json={"label": "mine"}, headers=name)
+    agent.patch(place, json={"label": "later"})
+    again = agent.patch(place, json={"label": "mine"}, headers=name)
+    assert (first.status_code, again.content) == (200, first.content)
+    assert agent.get(place).json()["label"] == "later"
+
+
+def test_a_turn_of_a_session_is_added_once(agent: httpx.Client) -> None:
+    session = agent.post("/v1/sessions", json={"agent_id": "a"}).json()["id"]
+    place, name = f"/v1/sessions/{session}/turns", new_name()
+    turn = {"input": {"content": "hello"}, "output": {"content": "hi"}}
+    answers = [agent.post(place, json=turn, headers=name) for _ in range(2)]
+    assert [answer.is_success for answer in answers] == [True, True], answers[0].text
+    assert answers[0].json() == answers[1].json()
+
+
+def test_a_name_is_for_one_request(agent: httpx.Client, server: Server) -> None:
+    name = new_name()
+    agent.post("/v1/snapshots", json={"label": "one"}, headers=name)
+    others = [
+        agent.post("/v1/snapshots", json={"label": "two"}, headers=name),
+        agent.post("/v1/snapshots?really=1", json={"label": "one"}, headers=name),
+        agent.post(
+            "/v1/snapshots", json={"label": "one"}, headers={**name, "X-Namespace": "elsewhere"}
+        ),
+    ]
+    for other in others:
+        assert other.status_code == 409
+        assert other.json()["error"]["code"] == "idempotency_key_reused"
+    assert len(timeline(agent)) == 1
+    with client(server, server.api_key, "elsewhere") as elsewhere:
+        assert timeline(elsewhere) == []
+
+
+def test_names_belong_to_keys_methods_and_paths(
+    agent: httpx.Client, server: Server, namespace: str
+) -> None:
+    name = new_name()
+    agent.post("/v1/snapshots", headers=name)
+    task = agent.post("/v1/tasks", json={"name": "another path"}, headers=name)
+    assert (task.status_code, REPLAYED in task.headers) == (201, False)
+    with client(server, server.admin_key) as admin:
+        keys = f"/v1/workspaces/{server.workspace_id}/keys"
+        other = admin.post(keys, json={"name": "another"}).json()["api_key"]
+    with client(server, other, namespace) as somebody:
+        theirs = somebody.post("/v1/snapshots", headers=name)
+        assert (theirs.status_code, REPLAYED in theirs.headers) == (201, False)
+    assert len(timeline(agent)) == 2
+
+
+def test_what_failed_may_be_tried_again(agent: httpx.Client, namespace: str) -> None:
+    name, wanted = new_name(), {"name": f"{namespace}-fork"}
+    refused = agent.post("/v1/fork", json=wanted, headers=name)
+    assert refused.status_code == 404
+    agent.post("/v1/snapshots")
+    done = agent.post("/v1/fork", json=wanted, headers=name)
+    assert (done.status_code, REPLAYED in done.headers) == (201, False)
+    again = agent.post("/v1/fork", json=wanted, headers=name)
+    assert (again.status_code, REPLAYED in again.headers) == (201, True)
+
+
+def test_of_the_same_request_many_times_at_once_one_is_done(agent: httpx.Client) -> None:
+    name = new_name()
+
+    def ask(_: int) -> httpx.Response:
+        return agent.post("/v1/snapshots", json={"label": "once"}, headers=name)
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(ask, range(16)))
+    assert {answer.status_code for answer in answers} == {201}
+    assert len({answer.content for answer in answers}) == 1
+    assert sum(REPLAYED not in answer.headers for answer in answers) == 1
+    assert len(timeline(agent)) == 1
+
+
+def test_a_secret_is_shown_once_and_kept_nowhere(server: Server) -> None:
+    name, keys = new_name(), f"/v1/workspaces/{server.workspace_id}/keys"
+    with client(server, server.admin_key) as admin:
+        made = admin.post(keys, json={"name": "precious"}, headers=name)
+        again = admin.post(keys, json={"name": "precious"}, headers=name)
+        listed = admin.get(keys).json()["keys"]
+    assert made.status_code == 201
+    assert again.status_code == 409
+    assert again.json()["error"]["code"] == "idempotency_answer_not_kept"
+    assert [key["name"] for key in listed].count("precious") == 1
+    secret = made.json()["api_key"].encode()
+    assert not [path for path in files_below(server.data) if secret in path.read_bytes()]
+
+
+def test_what_does_not_make_anything_needs_no_name(agent: httpx.Client) -> None:
+    name = new_name()
+    value = {"namespace": "n", "key": "k", "value": 1}
+    for _ in range(2):
+        assert REPLAYED not in agent.put("/v1/store/value", json=value, headers=name).headers
+        assert REPLAYED not in agent.get("/v1/timeline", headers=name).headers
+
+
+def test_a_path_that_no_row_can_hold_is_no_failure_of_ours(agent: httpx.Client) -> None:
+    assert agent.post("/v1/tasks/%00/complete", headers=new_name()).status_code in (400, 404)
+    # Not to be compressed: an index of PostgreSQL has no room for it as it is.
+    long = Random(7).randbytes(4000).hex()
+    assert agent.post(f"/v1/tasks/{long}/complete", headers=new_name()).status_code == 404
+
+
+def test_a_name_has_its_limit(agent: httpx.Client) -> None:
+    assert agent.post("/v1/snapshots", headers={KEY: "x" * 255}).status_code == 201
+    refused = agent.post("/v1/snapshots", headers={KEY: "x" * 256})
+    assert refused.status_code == 422
+    assert refused.json()["error"]["param"] == KEY
+
+
+def test_a_body_too_large_to_compare_needs_to_do_without(agent: httpx.Client) -> None:
+    body = {"path": "large.txt", "content": "x" * (8 << 20)}
+    refused = agent.post("/write", json=body, headers=new_name())
+    assert refused.status_code == 413
+    assert agent.post("/write", json=body).status_code == 200
+
+
+def files_below(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
