@@ -40,6 +40,10 @@ class KeyInfo(msgspec.Struct, frozen=True, kw_only=True):
     last_used_at: datetime | None = None
     requests: int = 0
 
+    def is_valid(self, now: datetime) -> bool:
+        """Says whether it opens anything: it is neither revoked nor past its time."""
+        return self.revoked_at is None and (self.expires_at is None or self.expires_at > now)
+
 
 class KeyUse(msgspec.Struct, frozen=True):
     """How often a key was used lately, and when last."""

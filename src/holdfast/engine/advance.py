@@ -100,7 +100,7 @@ class Mark:
     detail: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
-def _nothing_more(_transaction: Transaction, _head: Head, /) -> None:
+def nothing_more(*_: object) -> None:
     """Does nothing besides moving the head."""
 
 
@@ -118,7 +118,7 @@ class Move:
     redo: Sequence[SnapshotId] = ()
     needs: Sequence[SnapshotId] = ()
     exact: bool = False
-    also: Callable[[Transaction, Head], None] = _nothing_more
+    also: Callable[[Transaction, Head], None] = nothing_more
 
 
 Plan = Callable[[Transaction, Folded], Move]
@@ -239,7 +239,7 @@ def _try(handle: Handle, plan: Plan, expected: SnapshotId | None) -> list[Snapsh
             _check_expected(head, expected)
             folded = fold(transaction, handle, head, stage)
             move = plan(transaction, folded)
-        if not move.marks and move.also is _nothing_more:
+        if not move.marks and move.also is nothing_more:
             return []
         stage.seal()
         move = _follow(handle, folded.source.unbound(), folded, move)

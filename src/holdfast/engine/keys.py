@@ -100,6 +100,11 @@ class Keys:
         with self._context.catalog.read() as transaction:
             return transaction.list_keys(self._tenant_id)
 
+    def is_valid(self, key_id: str) -> bool:
+        """Says whether a key would be let in now."""
+        now = self._context.clock()
+        return any(key.id == key_id and key.is_valid(now) for key in self.list())
+
     def revoke(self, key_id: str) -> KeyInfo:
         """Ends a key: from now on nobody is let in with it. Raises `KeyNotFound`."""
         with self._context.catalog.write() as transaction:
@@ -134,11 +139,7 @@ def find_bearer(context: Context, secret: str) -> tuple[KeyInfo, Tenant] | None:
         return None
     with context.catalog.ask() as transaction:
         found = transaction.find_key(hash_of(secret))
-    if found is None:
-        return None
-    key = found[0]
-    is_over = key.expires_at is not None and key.expires_at <= context.clock()
-    return None if is_over or key.revoked_at is not None else found
+    return found if found is not None and found[0].is_valid(context.clock()) else None
 
 
 def record_uses(context: Context, uses: Iterable[KeyUse]) -> None:

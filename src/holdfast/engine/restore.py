@@ -12,7 +12,16 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from holdfast.catalog.port import Transaction
-from holdfast.engine.advance import Folded, Move, Note, advance, fold, replacing, size_of
+from holdfast.engine.advance import (
+    Folded,
+    Move,
+    Note,
+    advance,
+    fold,
+    nothing_more,
+    replacing,
+    size_of,
+)
 from holdfast.engine.attached import Attached
 from holdfast.engine.content import content_refs
 from holdfast.engine.diff import Changes, collect_changes, iter_changes, to_change
@@ -65,10 +74,6 @@ class _Aim:
     files: int | None = None
 
 
-def _nothing_more(_transaction: Transaction, _head: Head, _shows: SnapshotId, /) -> None:
-    """Does nothing besides the restore."""
-
-
 def restore(
     handle: Handle,
     target: SnapshotInfo,
@@ -79,7 +84,7 @@ def restore(
     limit: int | None = SHOWN,
     note: Note | None = None,
     expected: SnapshotId | None = None,
-    also: Callable[[Transaction, Head, SnapshotId], None] = _nothing_more,
+    also: Callable[[Transaction, Head, SnapshotId], None] = nothing_more,
 ) -> Restored:
     """Brings a snapshot back: all of it, some planes, or the files that match some paths.
 

@@ -9,7 +9,7 @@ from itertools import islice
 
 from holdfast.catalog.port import Transaction
 from holdfast.engine.actions import told_of_namespace, told_of_snapshot
-from holdfast.engine.advance import MAX_LABEL_CHARS, Folded, Mark, Move, Note, advance
+from holdfast.engine.advance import MAX_LABEL_CHARS, Folded, Mark, Move, Note, advance, nothing_more
 from holdfast.engine.chain import append
 from holdfast.engine.handle import Handle, check_text, dated, is_expired
 from holdfast.engine.limits import check_limit
@@ -22,17 +22,13 @@ SnapshotLike = SnapshotInfo | str
 """A snapshot, its id, a unique beginning of the id, `latest`, `@` or `@-n`."""
 
 
-def _nothing_more(_transaction: Transaction, _head: Head, _snapshot_id: SnapshotId, /) -> None:
-    """Does nothing besides taking the snapshot."""
-
-
 def take(
     handle: Handle,
     note: Note,
     *,
     expected: SnapshotId | None = None,
     creates: bool = True,
-    also: Callable[[Transaction, Head, SnapshotId], None] = _nothing_more,
+    also: Callable[[Transaction, Head, SnapshotId], None] = nothing_more,
 ) -> SnapshotInfo:
     """Takes a snapshot of all planes; makes the namespace if it is not there yet.
 

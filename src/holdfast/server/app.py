@@ -76,31 +76,7 @@ def make_app(config: Config, vault: Holdfast) -> ASGIApp:
     sender = Sender(allow_private=config.allow_private_webhooks)
     jobs = _jobs(config, vault, rates, sender, stopping)
     app = Litestar(
-        route_handlers=[
-            Router(
-                "/",
-                route_handlers=routes.NAMED,
-                dependencies={"agent": provided(provide_agent)},
-            ),
-            Router(
-                "/",
-                route_handlers=routes.WITH_VALUES,
-                dependencies={"agent": provided(provide_agent)},
-                request_max_body_size=config.max_state_bytes,
-            ),
-            Router(
-                "/",
-                route_handlers=routes.WITH_TEXTS,
-                dependencies={"agent": provided(provide_agent)},
-                request_max_body_size=config.max_text_bytes,
-            ),
-            Router(
-                "/",
-                route_handlers=routes.DEFAULTED,
-                dependencies={"agent": provided(AgentOrDefault(config.default_namespace))},
-                request_max_body_size=config.max_state_bytes,
-            ),
-        ],
+        route_handlers=_routers(config),
         dependencies={"caller": provided(provide_caller)},
         middleware=[
             Admission(vault, rates.count, waits=config.database_url is not None),
@@ -132,6 +108,21 @@ def make_app(config: Config, vault: Holdfast) -> ASGIApp:
         debug=False,
     )
     return Prefixed(Observed(app, rates), config.prefix)
+
+
+def _routers(config: Config) -> list[Router]:
+    """Returns all routes, by how they come to their namespace and how large a body they take."""
+    named = {"agent": provided(provide_agent)}
+    defaulted = {"agent": provided(AgentOrDefault(config.default_namespace))}
+    return [
+        Router("/", route_handlers=handlers, dependencies=agent, request_max_body_size=most)
+        for handlers, agent, most in (
+            (routes.NAMED, named, config.max_body_bytes),
+            (routes.WITH_VALUES, named, config.max_state_bytes),
+            (routes.WITH_TEXTS, named, config.max_text_bytes),
+            (routes.DEFAULTED, defaulted, config.max_state_bytes),
+        )
+    ]
 
 
 def _jobs(

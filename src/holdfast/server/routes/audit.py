@@ -16,7 +16,7 @@ from holdfast.server.callers import Caller, admin_only, runtime_only
 from holdfast.server.problems import Unfit
 from holdfast.server.routing import get
 from holdfast.server.transfer import pieces_of
-from holdfast.wire.namespaces import (
+from holdfast.wire.audit import (
     AuditAnswer,
     AuditProblemAnswer,
     LoopAnswer,
@@ -32,7 +32,6 @@ _LINES: Final = "application/jsonl"
 @get(f"{_WORKSPACE}/audit/verify", guards=[admin_only], is_slow=True)
 def verify(caller: Caller, workspace_id: str, anchor: str | None = None) -> AuditAnswer:
     """Checks that no trace was edited, removed, inserted or moved since it was written."""
-    del workspace_id
     report = caller.vault.verify_audit(anchor=anchor)
     return AuditAnswer(
         ok=report.is_sound,
@@ -45,7 +44,6 @@ def verify(caller: Caller, workspace_id: str, anchor: str | None = None) -> Audi
 @get(f"{_WORKSPACE}/audit/export", guards=[admin_only], is_async=True, media_type=_LINES)
 async def export(caller: Caller, workspace_id: str) -> Stream:
     """Returns all traces as a file that is checked without this server."""
-    del workspace_id
     file = await to_thread.run_sync(_export, caller.vault)
     return Stream(pieces_of(file), media_type=_LINES)
 
@@ -55,7 +53,6 @@ def of_workspace(
     caller: Caller, workspace_id: str, window_seconds: int = DAY_S, agent_id: str | None = None
 ) -> RollbackRateAnswer:
     """Returns how often sessions of all namespaces were rolled back lately."""
-    del workspace_id
     window = _window(window_seconds)
     return _rate(caller.vault.health(window=window, agent_id=agent_id), window_seconds)
 

@@ -75,12 +75,11 @@ def revoke_key(caller: Caller, key_id: str) -> None:
 
 
 def _answer(key: KeyInfo, *, secret: str | None = None) -> DashboardKey:
-    is_over = key.expires_at is not None and key.expires_at <= datetime.now(UTC)
     return DashboardKey(
         id=key.id,
         key_prefix=key.prefix,
         name=key.name,
-        is_active=key.revoked_at is None and not is_over,
+        is_active=key.is_valid(datetime.now(UTC)),
         rate_limit=key.rate_limit or 0,
         created_at=shown(key.created_at),
         last_used_at=shown_or_none(key.last_used_at),

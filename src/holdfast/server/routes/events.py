@@ -76,14 +76,13 @@ async def stream(
 
     `Last-Event-ID`, as a header or in the query, goes on after an event that was seen.
     """
-    del workspace_id
     visible = _visible(caller, namespace)
     seen = request.headers.get("last-event-id") or last_event_id
     lines = request.app.state.streams.listen(
         caller.vault,
         namespace=visible,
         after=await to_thread.run_sync(_number_of, caller, visible, seen) if seen else None,
-        is_valid=lambda: _is_valid(caller),
+        is_valid=lambda: caller.vault.keys.is_valid(caller.key.id),
     )
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return Stream(lines, media_type=_STREAM, headers=headers)
@@ -95,14 +94,6 @@ def _number_of(caller: Caller, visible: str | None, event_id: str) -> int:
     if event is None or visible not in (None, event.namespace):
         raise InvalidValue("Last-Event-ID is the id of an event that is still kept")
     return event.number
-
-
-def _is_valid(caller: Caller) -> bool:
-    """Says whether a key that was admitted would be admitted again."""
-    ends = caller.key.expires_at
-    if ends is not None and ends <= caller.vault.events.now():
-        return False
-    return any(key.id == caller.key.id for key in caller.vault.keys.list())
 
 
 def _visible(caller: Caller, namespace: str | None) -> str | None:

@@ -18,7 +18,6 @@ _KEYS: Final = "/v1/workspaces/{workspace_id:str}/keys"
 @post(_KEYS, status=201, guards=[admin_only], opt=SECRET)
 def create(caller: Caller, workspace_id: str, data: KeyRequest) -> NewKeyAnswer:
     """Makes a key; its secret is in this answer and nowhere else."""
-    del workspace_id  # The guard has compared it.
     seconds = data.expires_in_seconds
     key, secret = caller.vault.keys.create(
         data.name,
@@ -33,14 +32,12 @@ def create(caller: Caller, workspace_id: str, data: KeyRequest) -> NewKeyAnswer:
 @get(_KEYS, guards=[admin_only])
 def list_(caller: Caller, workspace_id: str) -> KeyList:
     """Lists the keys that are not revoked, oldest first."""
-    del workspace_id
     return KeyList(keys=[KeyAnswer(**fields_of(key)) for key in caller.vault.keys.list()])
 
 
 @delete(f"{_KEYS}/{{key_id:str}}", guards=[admin_only])
 def revoke(caller: Caller, workspace_id: str, key_id: str) -> RevokedAnswer:
     """Revokes a key: the next request with it is refused, whoever answers it."""
-    del workspace_id
     return RevokedAnswer(key_id=caller.vault.keys.revoke(key_id).id, revoked=True)
 
 

@@ -57,7 +57,6 @@ def list_(
     caller: Caller, workspace_id: str, limit: int | None = None, starting_after: str = ""
 ) -> NamespaceList:
     """Lists the namespaces by name; `starting_after` is the last one seen."""
-    del workspace_id  # The guard has compared it.
     size = page_size(limit, usual=LISTED, most=MOST_LISTED)
     names = [name for name in caller.vault.namespaces() if name > starting_after]
     return NamespaceList(namespaces=names[:size], has_more=len(names) > size)
@@ -66,7 +65,6 @@ def list_(
 @get(f"{_WORKSPACE}/deleted-namespaces", guards=[admin_only])
 def list_deleted(caller: Caller, workspace_id: str) -> DeletedNamespaceList:
     """Lists the deleted namespaces that can be recovered, newest first."""
-    del workspace_id
     found = caller.vault.deleted_namespaces()
     return DeletedNamespaceList(
         deleted=[
@@ -81,14 +79,12 @@ def list_deleted(caller: Caller, workspace_id: str) -> DeletedNamespaceList:
 @get(_ONE, guards=[admin_only], dependencies=_NAMED)
 def show(caller: Caller, workspace_id: str, place: str) -> NamespaceAnswer:
     """Returns how much a namespace holds."""
-    del workspace_id
     return _answer(caller, place)
 
 
 @delete(_ONE, status=204, guards=[admin_only], dependencies=_NAMED)
 def remove(caller: Caller, workspace_id: str, place: str) -> None:
     """Deletes a namespace with its timeline; it can be recovered for a while."""
-    del workspace_id
     caller.vault.delete_namespace(place)
 
 
@@ -97,7 +93,6 @@ def recover(
     caller: Caller, workspace_id: str, place: str, data: RecoverRequest | None = None
 ) -> NamespaceAnswer:
     """Brings a deleted namespace back, under its name or another."""
-    del workspace_id
     wanted = data or RecoverRequest()
     back = caller.vault.recover_namespace(place, number=wanted.number, as_name=wanted.as_name)
     return _answer(caller, back.name)
@@ -106,7 +101,6 @@ def recover(
 @get(f"{_ONE}/retention", guards=[admin_only], dependencies=_NAMED)
 def read_retention(caller: Caller, workspace_id: str, place: str) -> RetentionBody:
     """Returns which snapshots are kept."""
-    del workspace_id
     return _retention(caller.vault.namespace(place).retention())
 
 
@@ -115,7 +109,6 @@ def set_retention(
     caller: Caller, workspace_id: str, place: str, data: RetentionBody
 ) -> RetentionBody:
     """Says which snapshots are kept; all at 0 means that only age decides."""
-    del workspace_id
     _check_there(caller, place)
     policy = caller.vault.namespace(place).set_retention(
         keep_last=data.keep_last, keep_daily=data.keep_daily, keep_weekly=data.keep_weekly
@@ -126,7 +119,6 @@ def set_retention(
 @get(f"{_ONE}/quota", guards=[admin_only], dependencies=_NAMED)
 def read_quota(caller: Caller, workspace_id: str, place: str) -> QuotaAnswer:
     """Returns how many bytes a namespace may hold, and how many it does."""
-    del workspace_id
     agent = caller.vault.namespace(place)
     return QuotaAnswer(quota_bytes=agent.quota(), used_bytes=agent.size().bytes)
 
@@ -134,7 +126,6 @@ def read_quota(caller: Caller, workspace_id: str, place: str) -> QuotaAnswer:
 @put(f"{_ONE}/quota", guards=[admin_only], dependencies=_NAMED)
 def set_quota(caller: Caller, workspace_id: str, place: str, data: QuotaRequest) -> QuotaAnswer:
     """Limits how many bytes a namespace may hold."""
-    del workspace_id
     _check_there(caller, place)
     agent = caller.vault.namespace(place)
     agent.set_quota(data.quota_bytes)
@@ -144,7 +135,6 @@ def set_quota(caller: Caller, workspace_id: str, place: str, data: QuotaRequest)
 @get(f"{_ONE}/deleted-snapshots", guards=[admin_only], dependencies=_NAMED)
 def list_deleted_snapshots(caller: Caller, workspace_id: str, place: str) -> DeletedSnapshotList:
     """Lists the snapshots that were taken off the timeline and can be recovered."""
-    del workspace_id
     agent = caller.vault.namespace(place)
     found = agent.deleted_snapshots()
     return DeletedSnapshotList(snapshots=[to_answer(agent, snapshot) for snapshot in found])
@@ -155,7 +145,6 @@ def recover_snapshot(
     caller: Caller, workspace_id: str, place: str, snapshot_id: str
 ) -> SnapshotAnswer:
     """Brings a snapshot back that was taken off the timeline."""
-    del workspace_id
     agent = caller.vault.namespace(place)
     return to_answer(agent, agent.recover_snapshot(snapshot_id))
 
@@ -163,28 +152,24 @@ def recover_snapshot(
 @post(f"{_ONE}/memories/{{memory_id:str}}/recover", guards=[admin_only], dependencies=_NAMED)
 def recover_memory(caller: Caller, workspace_id: str, place: str, memory_id: str) -> MemoryAnswer:
     """Brings a memory back that was forgotten."""
-    del workspace_id
     return memories.to_answer(caller.vault.namespace(place).memory.recover(memory_id))
 
 
 @post(f"{_ONE}/entities/{{row_id:str}}/recover", guards=[admin_only], dependencies=_NAMED)
 def recover_entity(caller: Caller, workspace_id: str, place: str, row_id: str) -> EntityAnswer:
     """Brings an entity back that was deleted."""
-    del workspace_id
     return entities.to_answer(caller.vault.namespace(place).entities.recover(row_id))
 
 
 @get(f"{_WORKSPACE}/quota", guards=[admin_only])
 def read_workspace_quota(caller: Caller, workspace_id: str) -> QuotaAnswer:
     """Returns how many bytes a workspace may store, and how many it does."""
-    del workspace_id
     return QuotaAnswer(quota_bytes=caller.vault.quota(), used_bytes=caller.vault.stored_bytes())
 
 
 @put(f"{_WORKSPACE}/quota", guards=[admin_only])
 def set_workspace_quota(caller: Caller, workspace_id: str, data: QuotaRequest) -> QuotaAnswer:
     """Limits how many bytes a workspace may store."""
-    del workspace_id
     caller.vault.set_quota(data.quota_bytes)
     return QuotaAnswer(quota_bytes=caller.vault.quota(), used_bytes=caller.vault.stored_bytes())
 

@@ -14,7 +14,7 @@ from holdfast.server.callers import Caller, admin_only, runtime_only
 from holdfast.server.routes.snapshots import get_snapshot, to_answer
 from holdfast.server.routing import get, post
 from holdfast.server.transfer import pieces_of, receive_to
-from holdfast.wire.namespaces import (
+from holdfast.wire.upkeep import (
     CollectedAnswer,
     FaultAnswer,
     ImportedAnswer,
@@ -29,7 +29,6 @@ _TAR: Final = "application/x-tar"
 @post(f"{_WORKSPACE}/collect", guards=[admin_only], is_slow=True)
 def collect(caller: Caller, workspace_id: str) -> CollectedAnswer:
     """Applies retention, and gives back the bytes that nothing needs any more."""
-    del workspace_id
     done = caller.vault.collect()
     return CollectedAnswer(
         objects_deleted=done.objects_deleted,
@@ -44,7 +43,6 @@ def collect(caller: Caller, workspace_id: str) -> CollectedAnswer:
 @post(f"{_WORKSPACE}/verify", guards=[admin_only], is_slow=True)
 def verify(caller: Caller, workspace_id: str) -> VerifiedAnswer:
     """Hashes everything again, and names what is damaged."""
-    del workspace_id
     found = caller.vault.verify()
     return VerifiedAnswer(
         ok=found.ok,

@@ -39,7 +39,6 @@ def create(
     request: "Request[Any, Any, Any]", caller: Caller, workspace_id: str, data: WebhookRequest
 ) -> NewWebhookAnswer:
     """Makes a webhook; its secret is in this answer and nowhere else."""
-    del workspace_id  # The guard has compared it.
     _check_reachable(request, data.url)
     made = caller.vault.webhooks.create(
         data.url,
@@ -53,7 +52,6 @@ def create(
 @get(_HOOKS, guards=[admin_only])
 def list_(caller: Caller, workspace_id: str) -> WebhookList:
     """Lists the webhooks, oldest first."""
-    del workspace_id
     found = caller.vault.webhooks.list()
     return WebhookList(webhooks=[WebhookAnswer(**_fields(webhook)) for webhook in found])
 
@@ -61,7 +59,6 @@ def list_(caller: Caller, workspace_id: str) -> WebhookList:
 @get(_HOOK, guards=[admin_only])
 def show(caller: Caller, workspace_id: str, webhook_id: str) -> WebhookAnswer:
     """Returns a webhook."""
-    del workspace_id
     return WebhookAnswer(**_fields(caller.vault.webhooks.get(webhook_id)))
 
 
@@ -74,7 +71,6 @@ def update(
     data: WebhookPatch,
 ) -> WebhookAnswer:
     """Changes what is given; one that is enabled again is told what it missed."""
-    del workspace_id
     if data.url is not None:
         _check_reachable(request, data.url)
     changed = caller.vault.webhooks.update(
@@ -90,14 +86,12 @@ def update(
 @post(f"{_HOOK}/rotate", guards=[admin_only], opt=SECRET)
 def rotate(caller: Caller, workspace_id: str, webhook_id: str) -> NewWebhookAnswer:
     """Gives a webhook another secret."""
-    del workspace_id
     return _with_secret(caller.vault.webhooks.rotate(webhook_id))
 
 
 @delete(_HOOK, guards=[admin_only])
 def remove(caller: Caller, workspace_id: str, webhook_id: str) -> DeletedWebhookAnswer:
     """Removes a webhook, and what is still on its way to it."""
-    del workspace_id
     caller.vault.webhooks.delete(webhook_id)
     return DeletedWebhookAnswer(webhook_id=webhook_id, deleted=True)
 
@@ -107,7 +101,6 @@ def test(
     request: "Request[Any, Any, Any]", caller: Caller, workspace_id: str, webhook_id: str
 ) -> TestAnswer:
     """Sends a signed `webhook.test` at once, and says what came of it."""
-    del workspace_id
     parcel = caller.vault.webhooks.make_test(caller.vault.webhooks.get(webhook_id))
     outcome = send(request.app.state.sender, parcel, now=int(time.time()))
     caller.vault.webhooks.note(webhook_id, outcome)
@@ -128,7 +121,6 @@ def deliveries(
     below: int = 2**62,
 ) -> DeliveryList:
     """Lists how deliveries went, those of the newest events first."""
-    del workspace_id
 
     def fetch(most: int) -> list[Delivery]:
         most_below = min(below, 2**62)  # More than there can be, and no more than fits.
@@ -143,7 +135,6 @@ def redeliver(
     caller: Caller, workspace_id: str, webhook_id: str, delivery_id: str
 ) -> DeliveryAnswer:
     """Sends an event once more, however its delivery went."""
-    del workspace_id
     return _delivery(caller.vault.webhooks.redeliver(webhook_id, delivery_id))
 
 

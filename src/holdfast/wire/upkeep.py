@@ -1,0 +1,43 @@
+"""Answers about collecting, verifying and moving a namespace in."""
+
+import msgspec
+
+from holdfast.wire.snapshots import SnapshotAnswer
+
+
+class CollectedAnswer(msgspec.Struct, kw_only=True):
+    """What a collection gave back."""
+
+    objects_deleted: int
+    packs_deleted: int
+    bytes_before: int
+    bytes_after: int
+    bytes_freed: int
+    damaged: list[str]
+
+
+class FaultAnswer(msgspec.Struct, kw_only=True):
+    """Something that is not as it should be."""
+
+    what: str
+    reason: str
+    snapshots: list[str]
+
+
+class VerifiedAnswer(msgspec.Struct, kw_only=True):
+    """What was looked at, and what was found."""
+
+    ok: bool
+    packs: int
+    objects: int
+    bytes: int
+    roots: int
+    faults: list[FaultAnswer]
+
+
+class ImportedAnswer(msgspec.Struct, kw_only=True):
+    """What an import did."""
+
+    snapshot: SnapshotAnswer
+    safety_snapshot_id: str | None
+    verified: bool
