@@ -8,7 +8,6 @@ of some, and with more requests that are made from the OpenAPI document, by anot
 """
 
 import argparse
-import importlib.util
 import sys
 import tempfile
 import time
@@ -17,9 +16,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from checks import load_checks
+
 from holdfast.testing.servers import running_server
 
-CHECKS = Path(__file__).resolve().parents[1] / "tests/acceptance/test_server_fuzz.py"
+CHECKS = "acceptance/test_server_fuzz.py"
 BY_HAND = (
     "test_hostile_texts_in_paths_are_refused_or_taken_for_what_they_are",
     "test_hostile_texts_in_queries_are_refused_or_taken_for_what_they_are",
@@ -27,16 +28,6 @@ BY_HAND = (
     "test_every_field_of_every_body_may_hold_anything",
     "test_other_verbs_and_bodies_where_none_belong_do_no_harm",
 )
-
-
-def load_checks():  # noqa: ANN201 - a module, found by its path: tests are no package
-    spec = importlib.util.spec_from_file_location("soak_fuzz_checks", CHECKS)
-    if spec is None or spec.loader is None:
-        raise SystemExit(f"{CHECKS} is not there")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def play(what: str, step: Callable[[], object]) -> bool:
@@ -55,7 +46,7 @@ def main() -> None:
     parser.add_argument("--examples", type=int, default=50, help="of each route and kind")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    checks: Any = load_checks()
+    checks: Any = load_checks(CHECKS)
     folder = Path(tempfile.mkdtemp(prefix="holdfast-fuzz-"))
     environ = {"HOLDFAST_ALLOW_PRIVATE_WEBHOOKS": "1"}
     went_well = True

@@ -10,28 +10,18 @@ in every test run). It stops at the first thing that is wrong, and leaves the ev
 """
 
 import argparse
-import importlib.util
-import sys
 import tempfile
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
+from checks import load_checks
+
 from holdfast.testing.postgres import PostgresServer
 from holdfast.testing.servers import Server, running_server
 
-CHECKS = Path(__file__).resolve().parents[1] / "tests/acceptance/test_server_kill.py"
-
-
-def load_checks():  # noqa: ANN201 - a module, found by its path: tests are no package
-    spec = importlib.util.spec_from_file_location("soak_server_checks", CHECKS)
-    if spec is None or spec.loader is None:
-        raise SystemExit(f"{CHECKS} is not there")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+CHECKS = "acceptance/test_server_kill.py"
 
 
 @contextmanager
@@ -49,7 +39,7 @@ def started(catalog: str, folder: Path) -> Generator[Server]:
 def soak(catalog: str, rounds: int, seed: int, folder: Path) -> None:
     begun = time.perf_counter()
     with started(catalog, folder / catalog) as server:
-        played = load_checks().Soak(server, seed)
+        played = load_checks(CHECKS).Soak(server, seed)
         for round_ in range(rounds):
             played.play()
             if (round_ + 1) % 10 == 0:

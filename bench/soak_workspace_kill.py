@@ -10,23 +10,13 @@ It stops at the first thing that is wrong, names the seed and the round, and lea
 """
 
 import argparse
-import importlib.util
-import sys
 import tempfile
 import time
 from pathlib import Path
 
-CHECKS = Path(__file__).resolve().parents[1] / "tests/faults/test_workspace_kill.py"
+from checks import load_checks
 
-
-def load_checks():  # noqa: ANN201 - a module, found by its path: tests are no package
-    spec = importlib.util.spec_from_file_location("soak_checks", CHECKS)
-    if spec is None or spec.loader is None:
-        raise SystemExit(f"{CHECKS} is not there")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+CHECKS = "faults/test_workspace_kill.py"
 
 
 def main() -> None:
@@ -38,7 +28,7 @@ def main() -> None:
     root = options.folder or Path(tempfile.mkdtemp(prefix="holdfast-soak-"))
     root.mkdir(parents=True, exist_ok=True)
     print(f"seed {options.seed}, {options.rounds} rounds, in {root}")
-    soak = load_checks().Soak(root, options.seed)
+    soak = load_checks(CHECKS).Soak(root, options.seed)
     start = time.perf_counter()
     for round_ in range(options.rounds):
         soak.play(round_)

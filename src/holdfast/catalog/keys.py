@@ -40,6 +40,10 @@ class KeyQueries:
         row = self._db.one("find_key", secret_hash=secret_hash)
         return None if row is None else (_to_key(row), to_tenant(row[_COLUMNS:]))
 
+    def find_key_by_id(self, tenant_id: TenantId, key_id: str) -> KeyInfo | None:
+        row = self._db.one("find_key_by_id", tenant_id=tenant_id, id=key_id)
+        return None if row is None else _to_key(row)
+
     def list_keys(self, tenant_id: TenantId) -> list[KeyInfo]:
         return [_to_key(row) for row in self._db.all("list_keys", tenant_id=tenant_id)]
 

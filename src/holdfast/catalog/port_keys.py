@@ -21,6 +21,10 @@ class KeyRows(Protocol):
         """Returns the key with this secret and its tenant, revoked and expired ones too."""
         ...
 
+    def find_key_by_id(self, tenant_id: TenantId, key_id: str) -> KeyInfo | None:
+        """Returns a key of a tenant, revoked and expired ones too."""
+        ...
+
     def list_keys(self, tenant_id: TenantId) -> list[KeyInfo]:
         """Returns the keys that are not revoked, oldest first."""
         ...

@@ -116,10 +116,6 @@ class Events:
         with self._context.catalog.read() as transaction:
             return transaction.last_event(self._tenant_id)
 
-    def now(self) -> datetime:
-        """Returns the current instant, as events have it."""
-        return self._context.clock()
-
     def find(self, event_id: str) -> EventRow | None:
         """Returns an event by its id."""
         with self._context.catalog.read() as transaction:

@@ -76,6 +76,10 @@ class TenantVault:
         """The tenant's id as it stands on the wire."""
         return self._tenant.public_id
 
+    def now(self) -> datetime:
+        """Returns the current instant, as the vault's clock has it."""
+        return self._context.clock()
+
     def acting_as(self, actor: str) -> "TenantVault":
         """Returns the same, with somebody who did it wherever a call does not say who."""
         return TenantVault(replace(self._context, actor=actor), self._tenant)
@@ -334,10 +338,6 @@ class Holdfast(TenantVault):
         if failed is not None:
             raise failed
         return True
-
-    def now(self) -> datetime:
-        """Returns the current instant, as this vault's clock has it."""
-        return self._context.clock()
 
     def record_uses(self, uses: Iterable[KeyUse]) -> None:
         """Remembers when API keys were last used, and how often."""

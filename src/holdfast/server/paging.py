@@ -9,7 +9,7 @@ from holdfast.server.problems import Refused, Unfit
 T = TypeVar("T")
 
 LAST_NUMBER: Final = 2**53
-"""Further than any list goes; what a client sends beyond it means the same."""
+"""Further than any list goes, and a number that every client reads right."""
 
 
 class UnknownCursor(Refused):

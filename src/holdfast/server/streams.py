@@ -225,6 +225,6 @@ def _connected(vault: TenantVault) -> dict[str, Any]:
         "api_version": API_VERSION,
         "workspace_id": vault.tenant_id,
         "namespace": None,
-        "created_at": shown(vault.events.now()),
+        "created_at": shown(vault.now()),
         "data": {},
     }

@@ -6,12 +6,10 @@ send them back word for word.
 
 from datetime import UTC, datetime
 
+from holdfast.engine.envelopes import shown
 from holdfast.errors import InvalidValue, shorten
 
-
-def shown(instant: datetime) -> str:
-    """Returns an instant as text."""
-    return f"{instant.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%f}Z"
+__all__ = ["parse_instant", "shown", "shown_or_none"]
 
 
 def shown_or_none(instant: datetime | None) -> str | None:

@@ -7,7 +7,7 @@ A download is read piece by piece as the client takes it.
 
 import errno
 import tempfile
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from itertools import chain
@@ -61,6 +61,18 @@ async def receive_to(request: "Request[Any, Any, Any]", target: Path, *, max_byt
     with _told(), file:
         async for piece in _pieces(request, max_bytes):
             await to_thread.run_sync(file.write, piece)
+
+
+def exported(write: Callable[[Path], object]) -> BinaryIO:
+    """Returns what `write` writes to a file, which goes with whoever holds it open.
+
+    All of it is written before the first byte is answered: what fails is told as an error, not
+    by an answer that ends too early.
+    """
+    with tempfile.TemporaryDirectory(prefix="holdfast-export-") as folder:
+        target = Path(folder) / "export"
+        write(target)
+        return target.open("rb")
 
 
 async def pieces_of(file: BinaryIO) -> AsyncIterator[bytes]:

@@ -16,6 +16,12 @@ SELECT
 FROM keys JOIN tenants ON tenants.id = keys.tenant_id
 WHERE keys.secret_hash = :secret_hash
 
+-- name: find_key_by_id
+SELECT
+    id, tenant_id, name, prefix, scope, namespace, rate_limit, created_at, expires_at, revoked_at,
+    last_used_at, requests
+FROM keys WHERE tenant_id = :tenant_id AND id = :id
+
 -- name: list_keys
 SELECT
     id, tenant_id, name, prefix, scope, namespace, rate_limit, created_at, expires_at, revoked_at,

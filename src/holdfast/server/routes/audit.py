@@ -1,9 +1,7 @@
 """The chain of traces, and how often agents go back."""
 
-import tempfile
 from datetime import timedelta
-from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 from anyio import to_thread
 from litestar.handlers import HTTPRouteHandler
@@ -11,11 +9,10 @@ from litestar.response import Stream
 
 from holdfast.engine.health import Health
 from holdfast.engine.namespace import Namespace
-from holdfast.engine.vault import TenantVault
 from holdfast.server.callers import Caller, admin_only, runtime_only
 from holdfast.server.problems import Unfit
 from holdfast.server.routing import get
-from holdfast.server.transfer import pieces_of
+from holdfast.server.transfer import exported, pieces_of
 from holdfast.wire.audit import (
     AuditAnswer,
     AuditProblemAnswer,
@@ -44,7 +41,7 @@ def verify(caller: Caller, workspace_id: str, anchor: str | None = None) -> Audi
 @get(f"{_WORKSPACE}/audit/export", guards=[admin_only], is_async=True, media_type=_LINES)
 async def export(caller: Caller, workspace_id: str) -> Stream:
     """Returns all traces as a file that is checked without this server."""
-    file = await to_thread.run_sync(_export, caller.vault)
+    file = await to_thread.run_sync(exported, caller.vault.export_audit)
     return Stream(pieces_of(file), media_type=_LINES)
 
 
@@ -64,14 +61,6 @@ def of_namespace(
     """Returns how often sessions were rolled back lately, and which turn in circles."""
     window = _window(window_seconds)
     return _rate(agent.health(window=window, agent_id=agent_id), window_seconds)
-
-
-def _export(vault: TenantVault) -> BinaryIO:
-    """Returns an export as a file that goes with whoever holds it open."""
-    with tempfile.TemporaryDirectory(prefix="holdfast-audit-") as folder:
-        target = Path(folder) / "audit.jsonl"
-        vault.export_audit(target)
-        return target.open("rb")
 
 
 def _window(seconds: int) -> timedelta:

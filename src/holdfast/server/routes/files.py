@@ -13,13 +13,13 @@ from litestar.datastructures import ResponseHeader
 from litestar.handlers import HTTPRouteHandler
 from litestar.response import Stream
 
+from holdfast.engine.browsing import browse
 from holdfast.engine.files import EPOCH, FileInfo, FilesReader
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.paths import to_key
 from holdfast.errors import InvalidPath, NotAFile, TooLarge
 from holdfast.server import transfer
 from holdfast.server.callers import runtime_only
-from holdfast.server.listing import list_directory
 from holdfast.server.places import (
     deleted_path,
     folder_path,
@@ -44,6 +44,8 @@ from holdfast.wire.files import (
 
 TEXT, BINARY = "utf-8", "binary"
 MAX_PREVIEW_BYTES: Final = 1 << 20
+MAX_ENTRIES: Final = 1000
+MAX_LEVELS: Final = 20
 SIZE_HEADER, TRUNCATED_HEADER = "X-Trove-Size", "X-Trove-Truncated"
 _BYTES: Final = "application/octet-stream"
 
@@ -129,19 +131,24 @@ def list_(agent: Namespace, path: str = "workspace/", recursive: bool = False) -
 
     With `recursive`, what lies in a directory follows it, 20 levels deep at the most.
     """
-    folder = folder_path(path)
-    found = list_directory(agent.files, folder, recursive=recursive)
-    return ListAnswer(
-        path=shown_path(folder),
-        entries=[to_entry(info) for info in found.entries],
-        truncated=found.truncated,
-    )
+    return to_listing(agent.files, path, recursive=recursive)
 
 
 @get("/v1/files/content", guards=[runtime_only])
 def read(agent: Namespace, path: str) -> ContentAnswer:
     """Returns a file's content as text; of a long one the beginning, and of bytes none."""
     return to_content(agent.files, read_path(path))
+
+
+def to_listing(files: FilesReader, path: str, *, recursive: bool) -> ListAnswer:
+    """Returns what lies in a directory as it stands on the wire."""
+    folder = folder_path(path)
+    found = browse(files, folder, most=MAX_ENTRIES, levels=MAX_LEVELS if recursive else 1)
+    return ListAnswer(
+        path=shown_path(folder),
+        entries=[_entry(info) for info in found.entries],
+        truncated=found.truncated,
+    )
 
 
 def to_content(files: FilesReader, path: str) -> ContentAnswer:
@@ -202,8 +209,7 @@ def _written(info: FileInfo) -> WrittenAnswer:
     )
 
 
-def to_entry(info: FileInfo) -> EntryAnswer:
-    """Returns one thing in a directory as it stands on the wire."""
+def _entry(info: FileInfo) -> EntryAnswer:
     is_dir = info.kind == "directory"
     return EntryAnswer(
         name=shown_name(info.name),

@@ -12,7 +12,7 @@ from holdfast.engine.restore import Restored
 from holdfast.errors import Conflict, SnapshotNotFound
 from holdfast.model import Kind, Plane, SnapshotInfo
 from holdfast.server.callers import runtime_only
-from holdfast.server.paging import page_size, paged
+from holdfast.server.paging import LAST_NUMBER, page_size, paged
 from holdfast.server.places import read_path
 from holdfast.server.routing import delete, get, patch, post
 from holdfast.server.times import shown, shown_or_none
@@ -27,8 +27,6 @@ from holdfast.wire.snapshots import (
 )
 
 LISTED: Final = 200
-LAST_NUMBER: Final = 2**53
-"""No timeline is that long, and every client reads the number right."""
 NEWEST: Final = "latest"
 _PAGE: Final = 1000
 """How much of a timeline is looked at together."""

@@ -1,6 +1,6 @@
 """The state of a session: every change of it a version."""
 
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 from litestar import Request
 from litestar.handlers import HTTPRouteHandler
@@ -42,12 +42,7 @@ def update(
     request: "Request[Any, Any, Any]", agent: Namespace, session_id: str, data: StateRequest
 ) -> StateAnswer:
     """Makes a version in which these keys have these values; other keys stay."""
-    made = agent.sessions.update_state(
-        session_id,
-        _given(data),
-        reasoning=data.reasoning or data.reason or request.headers.get(REASON_HEADER),
-        expected_version=_expected(request, data.expected_version),
-    )
+    made = agent.sessions.update_state(session_id, _given(data), **_why(request, data))
     return to_answer(made)
 
 
@@ -168,13 +163,22 @@ def to_version(version: Version) -> VersionAnswer:
 def _replaced(
     request: "Request[Any, Any, Any]", agent: Namespace, session_id: str, data: StateRequest
 ) -> StateAnswer:
-    made = agent.sessions.replace_state(
-        session_id,
-        _given(data),
-        reasoning=data.reasoning or data.reason or request.headers.get(REASON_HEADER),
-        expected_version=_expected(request, data.expected_version),
-    )
+    made = agent.sessions.replace_state(session_id, _given(data), **_why(request, data))
     return to_answer(made)
+
+
+class _Why(TypedDict):
+    """Why a state changes, and what it has to be still."""
+
+    reasoning: str | None
+    expected_version: int | None
+
+
+def _why(request: "Request[Any, Any, Any]", data: StateRequest) -> _Why:
+    return {
+        "reasoning": data.reasoning or data.reason or request.headers.get(REASON_HEADER),
+        "expected_version": _expected(request, data.expected_version),
+    }
 
 
 def _given(data: StateRequest) -> dict[str, Any]:

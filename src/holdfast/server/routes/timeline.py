@@ -9,11 +9,10 @@ from holdfast.engine.diff import Change
 from holdfast.engine.namespace import Namespace
 from holdfast.model import SnapshotInfo
 from holdfast.server.callers import Caller, runtime_only
-from holdfast.server.listing import list_directory
-from holdfast.server.paging import page_size, paged
-from holdfast.server.places import folder_path, read_path, shown_path
+from holdfast.server.paging import LAST_NUMBER, page_size, paged
+from holdfast.server.places import read_path, shown_path
 from holdfast.server.problems import Unfit
-from holdfast.server.routes.files import to_content, to_entry
+from holdfast.server.routes.files import to_content, to_listing
 from holdfast.server.routes.snapshots import get_snapshot, to_answer, to_restored
 from holdfast.server.routing import get, post
 from holdfast.wire.files import ContentAnswer, ListAnswer
@@ -32,7 +31,6 @@ from holdfast.wire.timeline import (
 
 LISTED, MOST_LISTED = 50, 200
 CHANGES, MOST_CHANGES = 1000, 10_000
-_LAST_NUMBER: Final = 2**62
 
 Old = Annotated[str | None, QueryParameter(name="from", description="A snapshot, or the last.")]
 New = Annotated[str | None, QueryParameter(name="to", description="A snapshot, or what is now.")]
@@ -42,7 +40,7 @@ New = Annotated[str | None, QueryParameter(name="to", description="A snapshot, o
 def show(agent: Namespace, limit: int | None = None, before: int | None = None) -> TimelineAnswer:
     """Returns the snapshots, newest first, and how much has changed since."""
     size = page_size(limit, usual=LISTED, most=MOST_LISTED)
-    below = None if before is None else min(max(before, 0), _LAST_NUMBER)
+    below = None if before is None else min(max(before, 0), LAST_NUMBER)
     found, has_more = paged(lambda most: agent.timeline(limit=most, before=below), size)
     held = agent.size()
     return TimelineAnswer(
@@ -136,14 +134,8 @@ def list_then(
     agent: Namespace, snapshot_id: str, path: str = "workspace/", recursive: bool = False
 ) -> ListAnswer:
     """Lists a directory as it was at a snapshot."""
-    folder = folder_path(path)
     then = agent.at(get_snapshot(agent, snapshot_id))
-    found = list_directory(then.files, folder, recursive=recursive)
-    return ListAnswer(
-        path=shown_path(folder),
-        entries=[to_entry(info) for info in found.entries],
-        truncated=found.truncated,
-    )
+    return to_listing(then.files, path, recursive=recursive)
 
 
 @get("/v1/snapshots/{snapshot_id:str}/files/content", guards=[runtime_only])

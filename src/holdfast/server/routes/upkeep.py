@@ -1,6 +1,7 @@
 """Collecting and verifying, by operators; moving a namespace out and in, by its own keys."""
 
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -13,7 +14,7 @@ from holdfast.engine.namespace import Namespace
 from holdfast.server.callers import Caller, admin_only, runtime_only
 from holdfast.server.routes.snapshots import get_snapshot, to_answer
 from holdfast.server.routing import get, post
-from holdfast.server.transfer import pieces_of, receive_to
+from holdfast.server.transfer import exported, pieces_of, receive_to
 from holdfast.wire.upkeep import (
     CollectedAnswer,
     FaultAnswer,
@@ -87,16 +88,8 @@ async def import_(request: "Request[Any, Any, Any]", agent: Namespace) -> Import
 
 
 def _export(agent: Namespace, snapshot_id: str | None) -> BinaryIO:
-    """Returns an export as a file that goes with whoever holds it open.
-
-    All of it is written before the first byte is answered: what fails is told as an error, not
-    by an answer that ends too early.
-    """
     chosen = None if snapshot_id is None else get_snapshot(agent, snapshot_id)
-    with tempfile.TemporaryDirectory(prefix="holdfast-export-") as folder:
-        target = Path(folder) / "export.tar"
-        agent.export(target, snapshot=chosen)
-        return target.open("rb")
+    return exported(partial(agent.export, snapshot=chosen))
 
 
 ROUTES: Final[list[HTTPRouteHandler]] = [collect, verify, export, import_]
