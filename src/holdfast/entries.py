@@ -122,13 +122,52 @@ class Session(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
         return self.bytes
 
 
+class Splice(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A text that begins and ends as another does: how much of that stays, and what is between."""
+
+    begin: int
+    end: int
+    middle: bytes
+
+
+class Overlay(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=8):
+    """A session's state as the map that it was, and what has changed since.
+
+    In rows alone, never in a map: there one state would have many forms. `changes` has the JSON
+    text of keys, in order, or how it differs from the key's text in the map.
+    """
+
+    root: bytes
+    count: int
+    changes: dict[str, bytes | Splice]
+
+    @property
+    def below(self) -> Submap:
+        """The map that it was."""
+        return Submap(self.root, self.count)
+
+
+class Packed(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=9):
+    """A session's state as an inline entry, compressed: in rows alone, never in a map."""
+
+    frame: bytes
+
+
 Entry = Inline | Blob | Link | Directory | Submap | InlineTwin | BlobTwin | Session
+RowState = Inline | Submap | Overlay | Packed
+"""What the state of a session is in a row."""
+
+INLINE_TAG: Final = 0
+OVERLAY_TAG: Final = 8
+PACKED_TAG: Final = 9
+"""What `tag_of` says of some entries."""
 
 _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final = msgspec.msgpack.Decoder(Entry)
+_state_decoder: Final = msgspec.msgpack.Decoder(RowState)
 
 
-def encode_entry(entry: Entry) -> bytes:
+def encode_entry(entry: Entry | Overlay | Packed) -> bytes:
     """Returns the canonical bytes of an entry."""
     return _encoder.encode(entry)
 
@@ -140,6 +179,20 @@ def decode_entry(data: bytes) -> Entry:
     except (msgspec.DecodeError, msgspec.ValidationError) as exc:
         message = f"an entry of {len(data)} bytes cannot be decoded: {exc}"
         raise Damaged(message) from exc
+
+
+def decode_row_state(data: bytes) -> RowState:
+    """Returns what a row has for a session's state; raises `Damaged` if these bytes are none."""
+    try:
+        return _state_decoder.decode(data)
+    except (msgspec.DecodeError, msgspec.ValidationError) as exc:
+        message = f"a session's state of {len(data)} bytes is of no known form: {exc}"
+        raise Damaged(message) from exc
+
+
+def tag_of(data: bytes) -> int:
+    """Returns the tag that an entry begins with, without decoding it; -1 if it is too short."""
+    return data[1] if len(data) > 1 else -1
 
 
 def pack_ref(object_id: ObjectId, size: int) -> bytes:

@@ -82,8 +82,7 @@ EMPTY_ROOT: Final = object_id_of(Root().encode())
 """The root of a namespace that holds nothing; it is known without being stored."""
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
+class Size(msgspec.Struct, frozen=True):
     """How much a namespace holds: entries over all planes, and their content bytes."""
 
     entries: int = 0
@@ -93,8 +92,7 @@ class Size:
         return Size(self.entries + other.entries, self.bytes + other.bytes)
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(msgspec.Struct, frozen=True):
     """Where one object is: all that it takes to read it with one ranged read.
 
     `block_offset` and `block_size` are the stored block's place in the file; `offset` and
@@ -135,8 +133,7 @@ class Head:
     fork_root: ObjectId | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Tenant:
+class Tenant(msgspec.Struct, frozen=True):
     """An account: what keys, quotas and objects belong to."""
 
     id: TenantId
@@ -167,6 +164,16 @@ class SnapshotInfo:
     expires_at: datetime | None = None
     deleted_at: datetime | None = None
     detail: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def snapshot_id(self) -> SnapshotId:
+        """Its id once more, by the name that it has on the wire."""
+        return self.id
+
+    @property
+    def size_bytes(self) -> int:
+        """How many bytes of content it holds."""
+        return self.size.bytes
 
     @property
     def is_partial(self) -> bool:

@@ -4,7 +4,6 @@ As in `model`: frozen, without behaviour beyond what follows from their fields. 
 do not meet are structs: to define a dataclass takes a millisecond, which every start would pay.
 """
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -13,8 +12,7 @@ import msgspec
 from holdfast.ids import NamespaceId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Memory:
+class Memory(msgspec.Struct, frozen=True, kw_only=True):
     """Something that was remembered: a sentence or two, and whom it is about."""
 
     id: str
@@ -34,16 +32,14 @@ class Memory:
     updated_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class FoundMemory:
+class FoundMemory(msgspec.Struct, frozen=True):
     """A memory with its relevance: 0 is none, from 0.7 on it is an obvious match."""
 
     memory: Memory
     score: float
 
 
-@dataclass(frozen=True, slots=True)
-class Relevant:
+class Relevant(msgspec.Struct, frozen=True):
     """The memories that belong to a context, best first."""
 
     memories: tuple[FoundMemory, ...]

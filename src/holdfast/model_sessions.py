@@ -4,7 +4,7 @@ As in `model`: frozen, without behaviour beyond what follows from their fields.
 """
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -13,6 +13,7 @@ import msgspec
 from holdfast.ids import NamespaceId
 from holdfast.model import Head
 from holdfast.model_memories import FoundMemory
+from holdfast.model_traces import TraceEnd
 
 
 class VersionKind(enum.StrEnum):
@@ -65,13 +66,14 @@ class VersionRow(msgspec.Struct, frozen=True, kw_only=True):
     trace_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class OpenedSession:
+class OpenedSession(msgspec.Struct, frozen=True):
     """A session as a writer of its namespace finds it: the head is locked."""
 
     head: Head
     quota_bytes: int | None
     """The tenant's."""
+    end: TraceEnd | None
+    """Of the tenant's traces, as it was: nobody has locked it."""
     found: tuple[SessionRow, VersionRow] | None
     """The session with its newest version."""
     wanted: VersionRow | None
@@ -88,8 +90,7 @@ class TurnRow(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class BranchRow:
+class BranchRow(msgspec.Struct, frozen=True):
     """A run of turns that follows the first `parent_turns` turns of its parent.
 
     `turns` is the number of its last turn: it counts the parent's, too. `bytes` are those of its
@@ -136,8 +137,7 @@ class State:
     trace_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Version:
+class Version(msgspec.Struct, frozen=True, kw_only=True):
     """One entry of a session's history."""
 
     number: int
@@ -153,8 +153,7 @@ class Version:
     trace_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
+class Turn(msgspec.Struct, frozen=True, kw_only=True):
     """One exchange of a conversation."""
 
     id: str
@@ -163,7 +162,7 @@ class Turn:
     input: dict[str, Any]
     output: dict[str, Any]
     created_at: datetime
-    metadata: dict[str, Any] = field(default_factory=dict[str, Any])
+    metadata: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
     reasoning: str | None = None
     version_before: int | None = None
     version_after: int | None = None
@@ -173,8 +172,7 @@ class Turn:
     """Those states, where they were asked for."""
 
 
-@dataclass(frozen=True, slots=True)
-class StateDiff:
+class StateDiff(msgspec.Struct, frozen=True):
     """What leads from one version of a state to another."""
 
     patch: list[dict[str, Any]]
@@ -183,8 +181,7 @@ class StateDiff:
     """The same for people: a line for each thing that went, came or changed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Lineage:
+class Lineage(msgspec.Struct, frozen=True):
     """Where a session comes from, and what came from it."""
 
     session_id: str
@@ -195,8 +192,7 @@ class Lineage:
     forks: list["Lineage"]
 
 
-@dataclass(frozen=True, slots=True)
-class SessionContext:
+class SessionContext(msgspec.Struct, frozen=True):
     """What an agent needs to go on: state, what is relevant, and what was said last."""
 
     state: dict[str, Any]

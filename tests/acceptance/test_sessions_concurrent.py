@@ -74,6 +74,13 @@ def do(key):
     return [key, turn.number]
 """
 
+APART = """
+def do(key):
+    own = vault.namespace(key.rpartition("-")[0]).sessions
+    session = own.create("agent").id
+    return [key, [own.update_state(session, {key: turn}).version for turn in range(5)][-1]]
+"""
+
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def where(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, str]:
@@ -154,6 +161,16 @@ def test_fifty_updates_at_once_are_fifty_versions_with_all_keys(
         assert after.reasoning == key
         assert after.state == {**(before.state or {}), key: key}, "one key more, each time"
     assert len({version.trace_id for version in history}) == 51
+    check_sound(vault)
+
+
+def test_writers_of_namespaces_of_their_own_share_one_chain_of_traces(
+    where: tuple[str, str], vault: Holdfast
+) -> None:
+    said = run(where, APART, processes=4, threads=2, each=3)
+    assert set(said.values()) == {5}
+    found = Counter(trace.action for trace in vault.traces.list(action="state.updated", limit=1000))
+    assert found == {"state.updated": 5 * len(said)}
     check_sound(vault)
 
 

@@ -20,9 +20,9 @@ import pytest
 import holdfast
 from holdfast import errors
 from holdfast.engine.coverage import Coverage, coverage_of
-from holdfast.engine.diff import Changes
 from holdfast.engine.workspace import Workspace
 from holdfast.model import SnapshotInfo
+from holdfast.model_changes import Changes
 
 IS_ROOT = os.geteuid() == 0
 SECOND = 1_000_000_000

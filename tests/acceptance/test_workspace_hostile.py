@@ -29,6 +29,7 @@ import holdfast
 from holdfast import errors
 from holdfast.engine.advance import Folded, Mark, Move, advance
 from holdfast.engine.coverage import coverage_of
+from holdfast.engine.stage import Stage
 from holdfast.engine.workspace import Workspace
 from holdfast.entries import Directory, Entry, Inline, InlineTwin, Link, encode_entry
 from holdfast.model import EMPTY_MAP, Kind, Size, SnapshotInfo
@@ -1100,6 +1101,29 @@ def test_content_over_the_budget_is_not_put_into_a_directory_by_halves(
         place.workspace.restore(snapshot)
     assert contents(place.tree) == {"mine": b"mine"}
     assert place.workspace.status().coverage.captured == 1
+
+
+def test_what_is_written_below_a_new_file_during_a_snapshot_is_kept_apart(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(place.tree / "old", b"old")
+    place.workspace.snapshot()
+    put(place.tree / "new", b"new" * 1000)
+    namespace, seal, written = place.workspace.namespace, Stage.seal, list[str]()
+
+    def writing(stage: Stage, *args: Any) -> None:
+        seal(stage, *args)
+        if not written:
+            written.append("new/below")
+            namespace.files.write("new/below", b"mine")
+
+    monkeypatch.setattr(Stage, "seal", writing)
+    place.workspace.snapshot()
+    taken = namespace.snapshot()
+    assert {info.path for info in namespace.at(taken).files.list(recursive=True)} == {"new", "old"}
+    kept = next(each for each in namespace.timeline() if each.kind is Kind.SAFETY)
+    assert namespace.at(kept).files.read("new/below") == b"mine"
+    assert place.workspace.restore(taken).verified
 
 
 def test_a_file_over_its_budget_makes_the_snapshot_partial_and_says_why(

@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holdfast.catalog.port import Catalog
+from holdfast.catalog.port import Catalog, Transaction
 from holdfast.catalog.postgres import PostgresCatalog
 from holdfast.catalog.sqlite import SqliteCatalog
-from holdfast.errors import Conflict
-from holdfast.ids import NamespaceId, TenantId
+from holdfast.errors import Busy, Conflict
+from holdfast.ids import NamespaceId, TenantId, TraceId
 from holdfast.model import EMPTY_ROOT, Head, Plane, Size
 from holdfast.model_sessions import BranchRow, SessionRow, TurnRow, VersionKind, VersionRow
+from holdfast.model_traces import TraceEnd, TraceRow
 
 NOW = datetime(2025, 3, 1, 12, 30, 15, 123457, tzinfo=UTC)
 TEXT = 'Grüße, 你好 🙂 "quoted" \\ back\nline'
@@ -568,6 +569,54 @@ def test_a_version_is_put_with_its_session_the_sequence_and_the_entry_of_the_pla
         head = transaction.find_head_by_id(alice)
     assert head is not None
     assert (head.sequence, head.size) == (2, Size(1, 15))
+
+
+def test_a_version_is_put_with_its_trace_at_the_end_that_was_read(
+    catalog: Catalog, tenant: TenantId, alice: NamespaceId
+) -> None:
+    session = session_row(alice)
+    add(catalog, session)
+    with catalog.write() as transaction:
+        opened = transaction.open_session(tenant, "alice", "s")
+        assert opened is not None
+        assert opened.end is None
+        transaction.lock_trace_end(tenant)
+    first, late = trace_row(tenant, alice, TraceEnd()), trace_row(tenant, alice, TraceEnd())
+    for number, trace in ((1, first), (2, trace_row(tenant, alice, TraceEnd(1, first.hash)))):
+        with catalog.write() as transaction:
+            put_with_trace(transaction, session, number, trace)
+        with catalog.write() as transaction:
+            opened = transaction.open_session(tenant, "alice", "s", wanted=-1)
+            assert opened is not None
+            assert opened.end == TraceEnd(number, trace.hash) == transaction.lock_trace_end(tenant)
+            assert opened.wanted is not None
+
+    def put(trace: TraceRow) -> None:
+        with catalog.write() as transaction:
+            put_with_trace(transaction, session, 3, trace)
+
+    for other in (late, trace_row(tenant, alice, TraceEnd(2, late.hash))):
+        with pytest.raises((Busy, Conflict)):
+            put(other)
+    with catalog.read() as transaction:
+        assert [row.number for row in transaction.page_traces(tenant, after=0, most=9)] == [1, 2]
+        assert transaction.find_version(alice, "s", 3) is None
+        assert transaction.find_trace_end(tenant) == opened.end
+
+
+def trace_row(tenant: TenantId, namespace_id: NamespaceId, end: TraceEnd) -> TraceRow:
+    number, session = end.number + 1, ("s", None, "agent")
+    about = (TraceId(f"trace_{number:030x}"), namespace_id, *session, "state.updated", None, None)
+    return TraceRow(end.hash, tenant, number, *about, None, number, "{}", bytes([number]) * 32)
+
+
+def put_with_trace(
+    transaction: Transaction, session: SessionRow, number: int, trace: TraceRow
+) -> None:
+    moved, more = replace(session, version=number), Size(0, 0)
+    transaction.put_version(
+        moved, version_row(number), entry=b"e", sequence=number, more=more, trace=trace
+    )
 
 
 def test_what_was_only_said_fails_the_transaction(

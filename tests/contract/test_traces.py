@@ -16,16 +16,17 @@ from holdfast.catalog.port import Catalog
 from holdfast.catalog.postgres import PostgresCatalog
 from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.engine import audit
-from holdfast.engine.audit import AuditReport, verify_audit_file
+from holdfast.engine.audit import verify_audit_file
 from holdfast.engine.chain import append, hash_of, new_id
 from holdfast.engine.context import Context
-from holdfast.engine.health import Level, Thresholds
 from holdfast.engine.limits import Limits
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.traces import redact
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import HoldfastError, InvalidValue, TooLarge, TraceNotFound, Unencodable
+from holdfast.model_health import Level, Thresholds
 from holdfast.model_traces import Trace, TraceInfo
+from holdfast.model_upkeep import AuditReport
 
 NOON = datetime(2025, 3, 1, 12, tzinfo=UTC)
 APPENDERS = 8
@@ -345,8 +346,8 @@ def test_a_trace_that_cannot_be_kept_is_refused(agent: Namespace) -> None:
         with pytest.raises(HoldfastError):
             agent.traces.add("mine", **more)
     with pytest.raises(InvalidValue, match="limit"):
-        agent.traces.list(limit=0)
-    assert agent.traces.list() == []
+        agent.traces.list(limit=-1)
+    assert agent.traces.list(limit=0) == agent.traces.list() == []
 
 
 def test_an_id_can_be_had_before_the_trace_is_appended(place: Place, agent: Namespace) -> None:

@@ -23,7 +23,6 @@ import pytest
 import holdfast
 from holdfast import Holdfast, Limits
 from holdfast.engine import collect as collecting
-from holdfast.engine.verify import Fault
 from holdfast.errors import (
     Damaged,
     HoldfastError,
@@ -32,6 +31,7 @@ from holdfast.errors import (
     PackMissing,
     VaultTooNew,
 )
+from holdfast.model_upkeep import Fault
 from holdfast.packs import parse_index
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

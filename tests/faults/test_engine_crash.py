@@ -35,11 +35,11 @@ from holdfast.engine import collect as collecting
 from holdfast.engine import stage
 from holdfast.engine.context import Context
 from holdfast.engine.limits import Limits
-from holdfast.engine.retention import Policy
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import Conflict, NotFound
 from holdfast.ids import IdMaker
 from holdfast.model import Size
+from holdfast.model_upkeep import Policy
 from holdfast.testing.faults import (
     Counts,
     Fuse,

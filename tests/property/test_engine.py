@@ -28,9 +28,7 @@ from hypothesis.stateful import (
 
 import holdfast
 from holdfast import Kind, Limits, Namespace, Plane, Policy, SnapshotInfo, TenantVault
-from holdfast.engine.diff import Changes
-from holdfast.engine.files import FileInfo, FilesReader
-from holdfast.engine.restore import Restored
+from holdfast.engine.files import FilesReader
 from holdfast.engine.storekeys import to_store_key
 from holdfast.engine.storereader import StoreReader
 from holdfast.errors import (
@@ -47,6 +45,8 @@ from holdfast.errors import (
     SnapshotNotFound,
 )
 from holdfast.model import EMPTY_ROOT, Size
+from holdfast.model_changes import Changes, Restored
+from holdfast.model_files import FileInfo
 
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
 USUAL_FILE, USUAL_FOLDER = 0o644, 0o755

@@ -60,6 +60,8 @@ def a_change(name: str, word: str = "changed") -> Change:
         word,
         None if word == "added" else old,
         None if word == "removed" else new,
+        None if word == "added" else old.size,
+        None if word == "removed" else new.size,
     )
 
 

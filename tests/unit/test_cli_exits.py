@@ -18,6 +18,7 @@ FAMILIES = {
     "Invalid": 2,
     "NotFound": 3,
     "Conflict": 4,
+    "Denied": 1,
     "LimitExceeded": 1,
     "Damaged": 5,
     "Unavailable": 1,

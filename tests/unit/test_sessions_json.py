@@ -16,6 +16,7 @@ import pytest
 
 import holdfast
 from holdfast.engine.sessions.door import Sessions
+from holdfast.engine.sessions.overlays import NamesOnly, settle
 from holdfast.engine.sessions.state import MAX_KEY_BYTES, SHORT_BYTES
 from holdfast.errors import InvalidValue, QuotaExceeded, TooLarge, Unencodable
 from holdfast.model_sessions import VersionKind
@@ -272,7 +273,7 @@ def test_equal_states_have_equal_entries_whatever_the_way_there(tmp_path: Path) 
             head = agent._handle.get_head(transaction)
             rows = transaction.list_versions(head.namespace_id, "s", after=-1, most=100)
         entries = {
-            row.number: row.state
+            row.number: settle(NamesOnly(), agent._handle.objects, row.state)
             for row in rows
             if sessions.get_state("s", version=row.number).state == long
         }

@@ -113,7 +113,8 @@ def test_going_back_reads_the_state_when_it_is_looked_at_and_not_before(
         assert not reads
         assert made.state == LONG
         assert forked.state == {**LONG, "text000": "new"}
-        assert len(reads) == 2
+        # Version 1 is laid over version 0, which is in memory by then.
+        assert len(reads) == 1
         assert made.state is made.state
 
 

@@ -12,12 +12,13 @@ from blake3 import blake3
 import holdfast
 from holdfast.engine import audit
 from holdfast.engine.actions import ACTIONS, normalise
-from holdfast.engine.audit import AuditReport, verify_audit_file
+from holdfast.engine.audit import verify_audit_file
 from holdfast.engine.chain import hash_of, redacted
-from holdfast.engine.health import Level, Thresholds
 from holdfast.errors import HoldfastError, InvalidValue, NotFound, VaultTooNew
 from holdfast.ids import IdMaker, NamespaceId, TenantId, instant_of_trace
+from holdfast.model_health import Level, Thresholds
 from holdfast.model_traces import NO_HASH, TraceRow
+from holdfast.model_upkeep import AuditReport
 
 # Names
 

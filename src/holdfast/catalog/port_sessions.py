@@ -12,6 +12,7 @@ from typing import Protocol
 from holdfast.ids import NamespaceId, TenantId
 from holdfast.model import Size
 from holdfast.model_sessions import BranchRow, OpenedSession, SessionRow, TurnRow, VersionRow
+from holdfast.model_traces import TraceRow
 
 
 class SessionRows(Protocol):
@@ -37,11 +38,14 @@ class SessionRows(Protocol):
         entry: bytes,
         sequence: int,
         more: Size,
+        trace: TraceRow | None = None,
     ) -> None:
         """Adds the next version of a session, and all that goes with it.
 
         `move_session`, or for version 0 `add_session`, with an id that nobody else has;
-        `add_version`, `set_sequence` and `put_pending` in one.
+        `add_version`, `set_sequence` and `put_pending` in one. With `trace`, `add_trace` as well:
+        it follows on the end that `open_session` returned. If another writer has moved that, the
+        transaction fails with `Busy`.
         """
         ...
 

@@ -255,7 +255,7 @@ class SqliteDriver:
     def _check(self, parameters: Mapping[str, object]) -> None:
         for value in parameters.values():
             # As strict as PostgreSQL, whose text ends there.
-            if isinstance(value, str) and "\0" in value:
+            if value.__class__ is str and "\0" in cast("str", value):
                 raise ValueError("text cannot hold a NUL")
 
     def _run(self, name: str, parameters: Mapping[str, object]) -> sqlite3.Cursor:

@@ -12,6 +12,7 @@ from holdfast.cli.shown import shown
 from holdfast.errors import (
     Conflict,
     Damaged,
+    Denied,
     HoldfastError,
     Incompatible,
     Invalid,
@@ -33,6 +34,7 @@ EXIT_CODES: Final[dict[type[HoldfastError], int]] = {
     Invalid: USAGE,
     NotFound: NOT_FOUND,
     Conflict: CONFLICT,
+    Denied: FAILED,
     LimitExceeded: FAILED,
     Damaged: DAMAGED,
     Unavailable: FAILED,

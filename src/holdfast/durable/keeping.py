@@ -32,7 +32,6 @@ from holdfast.durable.records import Change, Changes, Mark, encode_record, since
 from holdfast.durable.snapshot import RememberedSnapshot
 from holdfast.engine.handle import Handle
 from holdfast.engine.namespace import Namespace
-from holdfast.engine.restore import Restored
 from holdfast.engine.stage import Withdrawn
 from holdfast.engine.storekeys import to_store_key
 from holdfast.engine.storesnapshot import StoreSnapshot
@@ -44,6 +43,7 @@ from holdfast.errors import (
     TooLarge,
     Unavailable,
 )
+from holdfast.model_changes import Restored
 from holdfast.store import Store
 
 Sync = Literal["full", "normal"]

@@ -27,6 +27,7 @@ from holdfast.engine.attached import Moving
 from holdfast.engine.chain import append, new_id
 from holdfast.engine.handle import Handle, check_text, dated, expiry_of
 from holdfast.engine.sessions.following import Told, follow
+from holdfast.engine.sessions.overlays import settle_session
 from holdfast.engine.stage import Stage, StagedObjects, Withdrawn
 from holdfast.entries import decode_entry
 from holdfast.errors import (
@@ -159,6 +160,11 @@ def fold(transaction: Transaction, handle: Handle, head: Head, stage: Stage) -> 
         changes = {key: entry for of, key, entry in pending if of is plane}
         if not changes:
             continue
+        if plane is Plane.SESSIONS:
+            changes = {
+                key: entry if entry is None else settle_session(stage, source, entry)
+                for key, entry in changes.items()
+            }
         applied = apply(source, root.plane(plane), changes)
         stage.add_nodes(applied.nodes)
         changed[plane.value] = applied.root

@@ -12,9 +12,10 @@ import json
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+
+import msgspec
 
 from holdfast.engine.context import Context
 from holdfast.engine.handle import MAX_NAME_CHARS, check_name
@@ -23,8 +24,7 @@ from holdfast.errors import InvalidValue, NamespaceExists, Unavailable
 _NAME = "attachment.json"
 
 
-@dataclass(frozen=True, slots=True)
-class Attachment:
+class Attachment(msgspec.Struct, frozen=True):
     """A directory and the namespace it is attached to."""
 
     path: Path

@@ -10,7 +10,6 @@ read a page at a time, however many there are.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -24,6 +23,7 @@ from holdfast.errors import InvalidValue, VaultTooNew, shorten
 from holdfast.ids import NamespaceId, TenantId, TraceId
 from holdfast.model import Tenant
 from holdfast.model_traces import NO_HASH, TraceEnd, TraceRow
+from holdfast.model_upkeep import AuditProblem, AuditReport
 
 EXPORT_FORMAT: Final = 1
 MAX_PROBLEMS: Final = 1000
@@ -34,31 +34,6 @@ _BEFORE_ALL: Final = -(2**63)
 _READ_BYTES: Final = 1 << 20
 _MAX_LINE_BYTES: Final = 1 << 26
 """A longer line was not written by us: what was forgotten at once is listed in one trace."""
-
-
-@dataclass(frozen=True, slots=True)
-class AuditProblem:
-    """A place where the chain is not as it was written."""
-
-    number: int
-    """The number of the trace that is there, or should be."""
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class AuditReport:
-    """What an audit found."""
-
-    checked: int
-    """How many traces were hashed again."""
-    anchor: str
-    """The number and the hash of the newest trace: what stands for all of them."""
-    problems: list[AuditProblem]
-
-    @property
-    def is_sound(self) -> bool:
-        """Whether everything is as it was written."""
-        return not self.problems
 
 
 def verify_audit(

@@ -8,17 +8,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from holdfast.engine.files import (
-    FileInfo,
-    FilesReader,
-    by_path,
-    check_folder,
-    children_of,
-    info_of,
-)
+from holdfast.engine.files import FilesReader, by_path, check_folder, children_of, info_of
 from holdfast.engine.paths import PathLike, to_folder
 from holdfast.engine.view import View
 from holdfast.entries import Directory, Entry
+from holdfast.model_files import FileInfo
 
 Child = tuple[bytes, Entry]
 

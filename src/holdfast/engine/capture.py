@@ -13,7 +13,6 @@ import stat
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from io import FileIO
 from typing import Final, NamedTuple
 
@@ -62,8 +61,7 @@ class _Meta(msgspec.Struct, array_like=True, frozen=True):
     omitted: dict[bytes, list[tuple[bytes, str, str]]]
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(msgspec.Struct, frozen=True):
     """What is known of a directory: its files' states, and the map that holds them."""
 
     index: StatIndex
@@ -102,8 +100,7 @@ class Known:
         return Known(self.index.replacing(folders, meta=meta), root, rules, omitted)
 
 
-@dataclass(frozen=True, slots=True)
-class Captured:
+class Captured(msgspec.Struct, frozen=True):
     """A directory as it is now, relative to what was known."""
 
     known: Known

@@ -22,7 +22,7 @@ from holdfast.engine.events import events_of, tell
 from holdfast.errors import InvalidValue
 from holdfast.ids import NamespaceId, TenantId, TraceId, instant_of_trace
 from holdfast.model import Head
-from holdfast.model_traces import Trace, TraceRow
+from holdfast.model_traces import Trace, TraceEnd, TraceRow
 
 REDACTED: Final = "redacted:"
 """What stands before the hash of details that were taken out. No JSON object begins so."""
@@ -61,24 +61,29 @@ def append(
     and one that waited for them in turn would wait for ever. On SQLite it takes 24 µs at
     best, most of it for three statements.
     """
+    tenant_id = of.tenant_id if isinstance(of, Head) else of
+    end = transaction.lock_trace_end(tenant_id)
+    trace_id = trace_id or new_id(context, context.clock())
+    transaction.add_trace(row_after(end, context, of, trace, trace_id=trace_id))
+    announce(transaction, context, of, trace, trace_id=trace_id, told=told, is_own=is_own)
+    return trace_id
+
+
+def row_after(
+    end: TraceEnd, context: Context, of: Head | TenantId, trace: Trace, *, trace_id: TraceId
+) -> TraceRow:
+    """Returns the row of the trace that follows on the end of a chain."""
     tenant_id: TenantId
     namespace_id: NamespaceId | None
     if isinstance(of, Head):
         tenant_id, namespace_id = of.tenant_id, of.namespace_id
     else:
         tenant_id, namespace_id = of, None
-    end = transaction.lock_trace_end(tenant_id)
-    number = end.number + 1
-    if trace_id is None:
-        created_us = to_us(context.clock())
-        trace_id = context.ids.trace(created_us)
-    else:
-        created_us = _instant(trace_id)
     details = _to_json(trace.details).decode() if trace.details else _NO_DETAILS
     hashed = (
         end.hash,
         tenant_id,
-        number,
+        end.number + 1,
         trace_id,
         namespace_id,
         trace.session_id,
@@ -88,13 +93,25 @@ def append(
         trace.resource_type,
         trace.resource_id,
         trace.actor or context.actor,
-        created_us,
+        _instant(trace_id),
     )
-    transaction.add_trace(TraceRow(*hashed, details, _hash(hashed, details)))
+    return TraceRow(*hashed, details, _hash(hashed, details))
+
+
+def announce(
+    transaction: Transaction,
+    context: Context,
+    of: Head | TenantId,
+    trace: Trace,
+    *,
+    trace_id: TraceId,
+    told: Mapping[str, Any] | None = None,
+    is_own: bool = False,
+) -> None:
+    """Tells of a trace as an event, where somebody listens."""
     if context.announces:
         events = events_of(trace, trace_id=trace_id, is_own=is_own, more=told)
         tell(transaction, context, of, events)
-    return trace_id
 
 
 def hash_of(row: TraceRow) -> bytes:

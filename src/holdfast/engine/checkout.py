@@ -8,12 +8,13 @@ from holdfast.engine.collect import Progress
 from holdfast.engine.diff import collect_changes, iter_changes
 from holdfast.engine.handle import Handle, looking_at
 from holdfast.engine.paths import check_key
-from holdfast.engine.restore import SHOWN, Restored
+from holdfast.engine.restore import SHOWN
 from holdfast.engine.retrieval import MapGoal, Retrieval, Weighing, check_entry
 from holdfast.engine.stage import StagedObjects
 from holdfast.entries import decode_entry
 from holdfast.errors import Damaged, PathExists, Unavailable
 from holdfast.model import Plane, Root, SnapshotInfo
+from holdfast.model_changes import Restored
 from holdfast.tree import build, iterate
 from holdfast.workspace.descent import open_target
 from holdfast.workspace.ignoring import Rules

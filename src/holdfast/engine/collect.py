@@ -18,7 +18,8 @@ Killed at any point, it leaves a vault that is whole; the next run removes what 
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from datetime import timedelta
 from typing import Final
 
 from holdfast.catalog.port import ObjectRow, PackRow, pages
@@ -39,6 +40,7 @@ from holdfast.errors import (
 )
 from holdfast.ids import ObjectId, PackId, TenantId
 from holdfast.model import Placement
+from holdfast.model_upkeep import Collected
 from holdfast.packs import (
     BLOCK_TARGET_BYTES,
     PACK_TARGET_BYTES,
@@ -60,24 +62,11 @@ INLINE_PACKS: Final = 16
 BATCH: Final = 10_000
 """Objects deleted or moved in one transaction: a writer never waits long for its turn."""
 
+AWAITED: Final = timedelta(days=1)
+"""How long what was sent ahead of a snapshot waits for it."""
+
 Live = dict[PackId, dict[ObjectId, int]]
 """The live objects of each pack, with their sizes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Collected:
-    """What a collection did. Packs that could not be read were left alone, and are named."""
-
-    objects_deleted: int
-    packs_deleted: int
-    bytes_before: int
-    bytes_after: int
-    damaged: tuple[str, ...] = ()
-
-    @property
-    def bytes_freed(self) -> int:
-        """How much smaller the vault's packs are."""
-        return self.bytes_before - self.bytes_after
 
 
 Progress = Callable[[str, int, int], None]
@@ -134,12 +123,14 @@ def _sweep(
 ) -> tuple[list[PackRow], Live, int]:
     """Deletes dead objects from the index; returns packs, live objects, and how many died."""
     with context.catalog.write() as transaction:
+        transaction.expire_received(tenant_id, before=context.clock() - AWAITED)
         epoch = transaction.advance_epoch(tenant_id)
     progress("mark", 0, 1)
     with context.catalog.read() as transaction:
         source = Objects(context, tenant_id, transaction)
         roots = root_ids(transaction, tenant_id)
         needed = mark(source, roots, pending_entries(transaction, tenant_id))
+        received = transaction.iter_received(tenant_id)
     live: Live = defaultdict(dict)
     dead: list[ObjectRow] = []
     with context.catalog.read() as transaction:
@@ -147,7 +138,7 @@ def _sweep(
         packs = transaction.iter_packs(tenant_id)
         for page in pages(transaction, tenant_id):
             for row in page:
-                if row.id in needed or row.touched >= epoch:
+                if row.id in needed or row.id in received or row.touched >= epoch:
                     live[row.pack_id][row.id] = row.size
                     needed.discard(row.id)
                 else:

@@ -7,8 +7,9 @@ its own (`depth`), which keeps entries small however large the file is.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import BinaryIO, Final, Protocol
+
+import msgspec
 
 from holdfast.entries import REF_BYTES, Blob, Inline, pack_ref, unpack_refs
 from holdfast.errors import Damaged, InvalidValue, TooLarge
@@ -25,8 +26,7 @@ READ_AHEAD: Final = 32
 """Chunks fetched together while content is streamed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cutting:
+class Cutting(msgspec.Struct, frozen=True):
     """How content is cut into chunks."""
 
     whole_bytes: int
@@ -125,6 +125,22 @@ def stream(source: ChunkSource, entry: Inline | Blob) -> Iterator[bytes]:
     if size != entry.size:
         message = f"content of {entry.size} bytes came back as {size}"
         raise Damaged(message)
+
+
+def stream_from(source: ChunkSource, entry: Inline | Blob, start: int) -> Iterator[bytes]:
+    """Yields the content of an entry from an offset on; chunks before it are not read."""
+    if start <= 0 or isinstance(entry, Inline):
+        for chunk in stream(source, entry):
+            yield chunk[max(start, 0) :]
+        return
+    refs, before = content_refs(source, entry), 0
+    for at, (_, size) in enumerate(refs):
+        if before + size > start:
+            chunks = _chunks(source, refs[at:])
+            yield next(chunks)[start - before :]
+            yield from chunks
+            return
+        before += size
 
 
 def content_refs(source: ChunkSource, blob: Blob) -> list[tuple[ObjectId, int]]:

@@ -5,7 +5,7 @@ clock of its own. It is synchronous and safe to use from many threads.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -59,6 +59,9 @@ class Context:
     """Who acts, where a call does not say: behind a server, the key that the call came with."""
     announces: bool = False
     """Whether what is done is told as events, too: there is nobody to hear them in process."""
+    crowded: dict[TenantId, int] = field(default_factory=dict[TenantId, int])
+    """How many writes of a tenant shall wait for their turn in its traces from the start: another
+    process was faster a moment ago."""
 
     @classmethod
     def of(

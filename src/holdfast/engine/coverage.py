@@ -7,8 +7,9 @@ answer has to be computed from what the directory is today.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from holdfast.engine.paths import to_bytes, to_text
 from holdfast.model import SnapshotInfo
@@ -22,16 +23,14 @@ Omissions = Mapping[bytes, Sequence[Omitted]]
 """By folder."""
 
 
-@dataclass(frozen=True, slots=True)
-class Omission:
+class Omission(msgspec.Struct, frozen=True):
     """Something that is not in a snapshot."""
 
     path: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Coverage:
+class Coverage(msgspec.Struct, frozen=True, kw_only=True):
     """How much of a directory a snapshot holds."""
 
     captured: int

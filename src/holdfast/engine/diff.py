@@ -6,8 +6,7 @@ time and with a bound on size: file content is an attacker's to choose.
 
 import difflib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Final
 
@@ -15,7 +14,6 @@ import msgspec
 
 from holdfast.catalog.rows import from_us
 from holdfast.engine import content
-from holdfast.engine.execonfig import is_executable_config
 from holdfast.engine.files import kind_of
 from holdfast.engine.limits import check_limit
 from holdfast.engine.paths import to_text
@@ -24,6 +22,7 @@ from holdfast.engine.sessions.state import StateSource
 from holdfast.engine.storekeys import decode_value, from_store_key
 from holdfast.entries import Blob, Entry, Inline, Link, Session, decode_entry
 from holdfast.model import Plane, Root
+from holdfast.model_changes import Change, Changes
 from holdfast.tree import Edit, NodeSource, diff
 
 MAX_TEXT_BYTES: Final = 1 << 20
@@ -34,70 +33,6 @@ MAX_PAIRS: Final = 250_000
 """Pairs of equal lines in a text diff: measured, 250 k take 0.9 s and 630 k already 4 s."""
 
 NO_METADATA: Final = "{}"
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One entry that differs. `name`: the path, `namespace/key` in the store, a session's id."""
-
-    plane: Plane
-    key: bytes
-    name: str
-    change: str
-    """`added`, `removed` or `changed`."""
-    old: Entry | None = field(repr=False)
-    new: Entry | None = field(repr=False)
-
-    @property
-    def old_bytes(self) -> int | None:
-        """The size before, None if it was not there."""
-        return None if self.old is None else self.old.size
-
-    @property
-    def is_executable_config(self) -> bool:
-        """Whether programs run what this file says, without being asked to."""
-        return self.plane is Plane.FILES and is_executable_config(self.key)
-
-    @property
-    def new_bytes(self) -> int | None:
-        """The size after, None if it is not there."""
-        return None if self.new is None else self.new.size
-
-
-@dataclass(frozen=True, slots=True)
-class Changes:
-    """Differences in the order of planes and keys; `truncated` if there are more."""
-
-    items: Sequence[Change]
-    truncated: bool = False
-
-    def __iter__(self) -> Iterator[Change]:
-        return iter(self.items)
-
-    def __len__(self) -> int:
-        return len(self.items)
-
-    def first(self, limit: int | None) -> "Changes":
-        """Returns the first so many of them; all, without a limit."""
-        if limit is None:
-            return self
-        return Changes(self.items[:limit], self.truncated or len(self.items) > limit)
-
-    def without(self, keys: Iterable[bytes]) -> "Changes":
-        """Returns them without those of some files."""
-        left_out = {(Plane.FILES, key) for key in keys}
-        if not left_out:
-            return self
-        kept = [change for change in self.items if (change.plane, change.key) not in left_out]
-        return Changes(kept, self.truncated)
-
-    def of(self, change: str, plane: Plane | None = None) -> list[str]:
-        """Returns the names of what was `added`, `removed` or `changed`."""
-        return [
-            item.name
-            for item in self.items
-            if item.change == change and (plane is None or item.plane is plane)
-        ]
 
 
 def iter_changes(
@@ -130,7 +65,16 @@ def to_change(plane: Plane, edit: Edit) -> Change | None:
         return None
     else:
         word = "changed"
-    return Change(plane, edit.key, entry_name(plane, edit.key), word, old, new)
+    return Change(
+        plane,
+        edit.key,
+        entry_name(plane, edit.key),
+        word,
+        old,
+        new,
+        None if old is None else old.size,
+        None if new is None else new.size,
+    )
 
 
 def text_diff(source: StateSource, change: Change, *, context_lines: int = 3) -> str:

@@ -13,14 +13,7 @@ import msgspec
 from holdfast.engine import content
 from holdfast.engine.draft import Draft
 from holdfast.engine.events import deleted, written
-from holdfast.engine.files import (
-    EPOCH,
-    USUAL_DIRECTORY_MODE,
-    FileInfo,
-    FilesReader,
-    Opened,
-    info_of,
-)
+from holdfast.engine.files import EPOCH, USUAL_DIRECTORY_MODE, FilesReader, Opened, info_of
 from holdfast.engine.handle import Handle
 from holdfast.engine.paths import MAX_PATH_BYTES, PathLike, to_bytes, to_key
 from holdfast.engine.pending import Rows, change, change_rows, no_events
@@ -38,6 +31,7 @@ from holdfast.errors import (
 )
 from holdfast.model import Plane
 from holdfast.model_events import Event
+from holdfast.model_files import FileInfo
 
 USUAL_FILE_MODE: Final = 0o644
 MAX_MODE: Final = 0o1777

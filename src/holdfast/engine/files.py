@@ -7,7 +7,6 @@ Changing files is `editing.py`.
 import re
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from heapq import heappop, heappush
 from itertools import islice
@@ -20,6 +19,7 @@ from holdfast.engine.paths import PathLike, to_bytes, to_folder, to_key, to_text
 from holdfast.engine.view import View
 from holdfast.entries import Blob, Directory, Entry, Inline, Link, Session, Submap, decode_entry
 from holdfast.errors import NotADirectory, NotAFile, PathNotFound
+from holdfast.model_files import FileInfo
 from holdfast.tree import prefix_stop
 
 USUAL_DIRECTORY_MODE: Final = 0o755
@@ -28,24 +28,6 @@ _BEFORE_SLASH: Final = re.compile(rb"[\x00-.]")
 
 Opened = Callable[[], AbstractContextManager[View]]
 """Opens the plane as it is at the moment that a reader stands for."""
-
-
-@dataclass(frozen=True, slots=True)
-class FileInfo:
-    """What is known about one path without reading its content."""
-
-    path: str
-    kind: str
-    """`file`, `directory` or `link`."""
-    size_bytes: int
-    mode: int
-    modified_at: datetime | None
-    """None for a directory: it has no content that could change."""
-
-    @property
-    def name(self) -> str:
-        """The last part of the path."""
-        return self.path.rpartition("/")[2]
 
 
 class FilesReader:
@@ -117,10 +99,7 @@ class FilesReader:
         and empty directories at any depth.
         """
         check_limit(limit)
-        folder, beginning = to_folder(path), to_bytes(prefix)
-        if b"/" in beginning:
-            inner, _, beginning = beginning.rpartition(b"/")
-            folder = to_folder(folder + b"/" + inner if folder else inner)
+        folder, beginning = listed_place(path, prefix)
         with self.opened() as view:
             check_folder(view, folder)
             inside = folder + b"/" if folder else b""
@@ -128,6 +107,15 @@ class FilesReader:
                 return list(islice(_walk(view, inside, beginning), limit))
             found = by_path(children_of(view, inside, beginning))
             return [info_of(child, entry) for child, entry in islice(found, limit)]
+
+
+def listed_place(path: PathLike, prefix: PathLike) -> tuple[bytes, bytes]:
+    """Returns the directory that a listing is of, and what names there begin with."""
+    folder, beginning = to_folder(path), to_bytes(prefix)
+    if b"/" in beginning:
+        inner, _, beginning = beginning.rpartition(b"/")
+        folder = to_folder(folder + b"/" + inner if folder else inner)
+    return folder, beginning
 
 
 def find_entry(view: View, key: bytes) -> Entry | None:
@@ -203,11 +191,14 @@ def _walk(view: View, folder: bytes, beginning: bytes) -> Iterator[FileInfo]:
 
 
 def children_of(
-    view: View, folder: bytes, beginning: bytes = b""
+    view: View, folder: bytes, beginning: bytes = b"", *, start: bytes = b""
 ) -> Iterator[tuple[bytes, bytes, Entry]]:
-    """Yields keys in order, and the child that each belongs to: its path, what it is."""
+    """Yields keys in order, and the child that each belongs to: its path, what it is.
+
+    Of the keys from `start` on, which may be in the middle of what lies in a child.
+    """
     stop = prefix_stop(folder + beginning)
-    found = view.iterate(folder + beginning, stop)
+    found = view.iterate(max(folder + beginning, start), stop)
     # Directories whose own entry has been seen: `a`, then `a-b`, then what lies in `a/`.
     listed: set[bytes] = set()
     while (item := next(found, None)) is not None:

@@ -4,9 +4,7 @@ The rate is rollbacks per session that was active in the window. Both are counte
 they hold across processes and restarts, and cost what the window holds.
 """
 
-import enum
 from collections import Counter
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
@@ -17,66 +15,10 @@ from holdfast.catalog.rows import to_us
 from holdfast.engine.context import Context
 from holdfast.errors import InvalidValue
 from holdfast.ids import NamespaceId, TenantId
+from holdfast.model_health import Health, Loop, Thresholds
 from holdfast.model_traces import Rollback
 
 DAY: Final = timedelta(hours=24)
-
-
-class Level(enum.StrEnum):
-    """How bad a rate is."""
-
-    HEALTHY = "healthy"
-    ELEVATED = "elevated"
-    WARNING = "warning"
-    CRITICAL = "critical"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Thresholds:
-    """From which rate on each level begins, and how many times make a loop."""
-
-    elevated: float = 0.02
-    warning: float = 0.05
-    critical: float = 0.10
-    loop: int = 3
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.elevated <= self.warning <= self.critical:
-            raise InvalidValue("thresholds ascend: elevated, warning, critical, from 0 on")
-        if self.loop < 1:
-            raise InvalidValue("a loop is at least one rollback")
-
-    def level_of(self, rate: float) -> Level:
-        """Returns how bad a rate is."""
-        if rate >= self.critical:
-            return Level.CRITICAL
-        if rate >= self.warning:
-            return Level.WARNING
-        return Level.ELEVATED if rate >= self.elevated else Level.HEALTHY
-
-
-@dataclass(frozen=True, slots=True)
-class Loop:
-    """A session that was rolled back to the same version again and again."""
-
-    namespace: str
-    session_id: str
-    version: int
-    rollbacks: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Health:
-    """How sessions fared in a window of time."""
-
-    rollbacks: int
-    sessions: int
-    """Those that left a trace."""
-    rate: float
-    """Rollbacks per session; 0 without sessions. Above 1 where some were rolled back often."""
-    level: Level
-    loops: list[Loop]
-    """The longest first."""
 
 
 def measure(

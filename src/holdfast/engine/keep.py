@@ -125,7 +125,14 @@ class _Taking:
         )
         is_changed = bool(applied.edits) or folded.is_dirty
         redo = () if is_changed and not self.keeps_redo else head.redo
-        return Move(marks=marks, position=self._id, redo=redo, also=self._record)
+        return Move(
+            marks=marks,
+            position=self._id,
+            redo=redo,
+            # A file that is written meanwhile is kept first, and not left on top.
+            exact=bool(applied.edits),
+            also=self._record,
+        )
 
     def _record(self, transaction: Transaction, _head: Head) -> None:
         if not self._is_sealed:

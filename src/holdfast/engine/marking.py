@@ -10,7 +10,15 @@ from typing import Final, Protocol
 from holdfast.catalog.port import Transaction
 from holdfast.engine.content import ChunkSource, list_refs
 from holdfast.engine.mergebase import merged_root
-from holdfast.entries import Blob, Session, Submap, decode_entry
+from holdfast.engine.sessions.packing import decode_state
+from holdfast.entries import (
+    OVERLAY_TAG,
+    Blob,
+    Overlay,
+    Session,
+    Submap,
+    decode_entry,
+)
 from holdfast.ids import ObjectId, TenantId
 from holdfast.model import EMPTY_MAP, EMPTY_ROOT, Plane, Root
 from holdfast.tree import NodeSource
@@ -92,17 +100,17 @@ def mark_entries(source: Source, entries: Iterable[bytes], chunks: set[ObjectId]
     for data in entries:
         # The tag of an entry is its second byte: most entries need no decoding at all.
         if data[1] in _REFERRING:
-            entry = decode_entry(data)
+            entry = decode_state(data) if data[1] == OVERLAY_TAG else decode_entry(data)
             if isinstance(entry, Blob):
                 chunks.update(list_refs(source, entry))
                 continue
             if isinstance(entry, Session):
-                entry = decode_entry(entry.state)
-            if isinstance(entry, Submap) and entry.root != EMPTY_MAP:
+                entry = decode_state(entry.state)
+            if isinstance(entry, Submap | Overlay) and entry.root != EMPTY_MAP:
                 maps.append(ObjectId(entry.root))
     return maps
 
 
 _SESSION: Final = 7
-_REFERRING: Final = frozenset({1, 4, 6, _SESSION})
-"""The tags of `Blob`, `Submap`, `BlobTwin` and `Session`: entries that name other objects."""
+_REFERRING: Final = frozenset({1, 4, 6, _SESSION, OVERLAY_TAG})
+"""The tags of `Blob`, `Submap`, `BlobTwin`, `Session` and `Overlay`: what names other objects."""

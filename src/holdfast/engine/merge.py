@@ -7,13 +7,14 @@ conflict; of a session, to the same key of its state. With a conflict nothing is
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+import msgspec
+
 from holdfast.catalog.port import Transaction
 from holdfast.engine.advance import Folded, Move, Note, advance, fold, replacing, size_of
-from holdfast.engine.diff import Changes, collect_changes, iter_changes, timeless
+from holdfast.engine.diff import collect_changes, iter_changes, timeless
 from holdfast.engine.handle import Handle
 from holdfast.engine.limits import Limits, check_quota
 from holdfast.engine.mergebase import MERGED_ROOT, common_root
@@ -24,27 +25,19 @@ from holdfast.engine.stage import Withdrawn
 from holdfast.entries import decode_entry
 from holdfast.errors import InvalidValue, MergeConflict
 from holdfast.ids import ObjectId
-from holdfast.model import Head, Kind, Plane, Size, SnapshotInfo
+from holdfast.model import Head, Kind, Plane, Size
+from holdfast.model_changes import Changes, MergeResult
 from holdfast.packs import ObjectKind
 from holdfast.tree import Conflict, NodeSource, apply, merge
 
 Prefer = Literal["ours", "theirs"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MergedRoot:
+class MergedRoot(msgspec.Struct, frozen=True, kw_only=True):
     """The root that a merge leads to, staged, and how much it holds."""
 
     root: ObjectId
     size: Size
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MergeResult:
-    """What a merge did: its snapshot on our timeline, and what changed for us."""
-
-    snapshot: SnapshotInfo
-    changes: Changes
 
 
 def merge_from(

@@ -17,11 +17,11 @@ from holdfast.engine.handle import Handle
 from holdfast.engine.keep import keep
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.paths import to_bytes, to_text
-from holdfast.engine.restore import Restored
 from holdfast.engine.stage import StagedObjects
 from holdfast.errors import DriftFound, HoldfastError
 from holdfast.ids import ObjectId, SnapshotId
 from holdfast.model import Kind, Plane, SnapshotInfo
+from holdfast.model_changes import Restored
 
 T = TypeVar("T")
 

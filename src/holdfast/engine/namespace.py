@@ -3,10 +3,11 @@
 A thin face: each method is one use case, in the module of its name.
 """
 
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from os import PathLike as OsPathLike
+from typing import Any, TypeVar, overload
 
 from holdfast.engine import health, merge, restore, retention, snapshots, undo
 from holdfast.engine.actions import told_of_namespace
@@ -14,33 +15,37 @@ from holdfast.engine.advance import Note
 from holdfast.engine.archives.imported import Imported
 from holdfast.engine.chain import append
 from holdfast.engine.collect import Progress, no_progress
-from holdfast.engine.diff import Change, Changes, collect_changes, iter_changes, text_diff
+from holdfast.engine.comparing import Comparing, to_planes
+from holdfast.engine.diff import collect_changes, iter_changes, text_diff
 from holdfast.engine.editing import Files
 from holdfast.engine.entities import Entities
 from holdfast.engine.files import FilesReader
 from holdfast.engine.fork import fork
 from holdfast.engine.handle import Handle, check_name
 from holdfast.engine.memory import Memories
-from holdfast.engine.merge import MergeResult, Prefer
+from holdfast.engine.merge import Prefer
 from holdfast.engine.opening import opened_at, opened_head
 from holdfast.engine.paths import PathLike, to_key
-from holdfast.engine.restore import SHOWN, Restored
-from holdfast.engine.retention import Policy
+from holdfast.engine.restore import SHOWN
 from holdfast.engine.schedules import Schedules
 from holdfast.engine.sessions.door import Sessions
 from holdfast.engine.sessions.reader import SessionsReader
 from holdfast.engine.snapshots import SnapshotLike
-from holdfast.engine.stage import StagedObjects
 from holdfast.engine.storeplane import Store
 from holdfast.engine.storereader import StoreReader
 from holdfast.engine.taskruns import TaskRuns
 from holdfast.engine.tasks import Tasks
 from holdfast.engine.totals import NOTHING, total_of
 from holdfast.engine.traces import Traces
-from holdfast.errors import InvalidValue, SnapshotExpired, SnapshotNotFound, shorten
+from holdfast.errors import InvalidValue, SnapshotExpired, SnapshotNotFound
 from holdfast.ids import SnapshotId
-from holdfast.model import Plane, Root, Size, SnapshotInfo
+from holdfast.model import Kind, Plane, Size, SnapshotInfo
+from holdfast.model_changes import Change, Changes, MergeResult, Restored
 from holdfast.model_entities import Totals
+from holdfast.model_health import Health, Thresholds
+from holdfast.model_upkeep import Policy
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Moment:
@@ -66,6 +71,7 @@ class Namespace:
         self.traces = Traces(handle.context, handle.tenant_id, handle)
         self.tasks = TaskRuns(handle, self)
         self.schedules = Schedules(handle)
+        self.comparing = Comparing(handle)
 
     @property
     def name(self) -> str:
@@ -114,6 +120,23 @@ class Namespace:
         """
         ids = self._handle.context.ids
         return Tasks(self, name, ids=ids, rollback_on_failure=rollback_on_failure, actor=actor)
+
+    @overload
+    def checkpointed(self, function: F, /) -> F: ...
+    @overload
+    def checkpointed(
+        self, name: str | None = None, /, *, rollback_on_failure: bool = False
+    ) -> Callable[[F], F]: ...
+    def checkpointed(
+        self, given: Callable[..., Any] | str | None = None, /, *, rollback_on_failure: bool = False
+    ) -> Any:
+        """Makes every call of a function a task, called like the function if nothing else."""
+
+        def around(function: Callable[..., Any]) -> Callable[..., Any]:
+            name = given if isinstance(given, str) else getattr(function, "__name__", "task")
+            return self.task(name, rollback_on_failure=rollback_on_failure)(function)
+
+        return around(given) if callable(given) else around
 
     def find_held(self) -> SnapshotInfo | None:
         """Returns the snapshot that holds everything as it is now, or None if none does."""
@@ -170,7 +193,7 @@ class Namespace:
         return restore.restore(
             self._handle,
             self.get_snapshot(snapshot),
-            planes=_planes(planes),
+            planes=to_planes(planes),
             paths=paths,
             dry_run=dry_run,
             limit=limit,
@@ -204,7 +227,7 @@ class Namespace:
         Without `new`, to what is there now; without `old`, from the snapshot that the head
         stands on. With `paths`, only files that match one of them.
         """
-        with self._changes(old, new, _planes(planes), paths) as (_, found):
+        with self.comparing.changes(old, new, planes=planes, paths=paths) as (_, found):
             return collect_changes(found, limit=limit)
 
     def text_diff(
@@ -217,7 +240,7 @@ class Namespace:
     ) -> str:
         """Returns a unified diff of one file between two moments; empty if nothing differs."""
         key = to_key(path)
-        with self._roots(old, new) as (source, before, after):
+        with self.comparing.roots(old, new) as (source, before, after):
             for change in iter_changes(source, before, after, planes=[Plane.FILES]):
                 if change.key == key:
                     return text_diff(source, change, context_lines=context_lines)
@@ -232,7 +255,7 @@ class Namespace:
         context_lines: int = 3,
     ) -> list[tuple[Change, str]]:
         """Returns every change between two moments with its unified diff."""
-        with self._changes(old, new, None, paths) as (source, found):
+        with self.comparing.changes(old, new, paths=paths) as (source, found):
             return [
                 (change, text_diff(source, change, context_lines=context_lines)) for change in found
             ]
@@ -313,6 +336,20 @@ class Namespace:
             told = told_of_namespace("namespace.quota_set", head.name, quota_bytes=quota_bytes)
             append(transaction, self._handle.context, head, told)
 
+    # By the names of other clients
+
+    def create_snapshot(self, label: str | None = None) -> SnapshotInfo:
+        """Captures everything as it is now, as `snapshot` does."""
+        return self.snapshot(label)
+
+    def list_snapshots(self) -> list[SnapshotInfo]:
+        """Returns the snapshots that were taken on purpose, newest first."""
+        return [each for each in self.timeline() if each.kind is Kind.SNAPSHOT]
+
+    def restore_snapshot(self, snapshot: SnapshotLike) -> int:
+        """Brings a whole snapshot back, as `restore` does; returns how many files it has."""
+        return self.restore(snapshot).files or 0
+
     # Looking after
 
     def health(
@@ -320,8 +357,8 @@ class Namespace:
         *,
         window: timedelta = health.DAY,
         agent_id: str | None = None,
-        thresholds: health.Thresholds | None = None,
-    ) -> health.Health:
+        thresholds: Thresholds | None = None,
+    ) -> Health:
         """Returns how often sessions were rolled back lately, and which turn in circles."""
         with self._handle.context.catalog.read() as transaction:
             head = self._handle.find_head(transaction)
@@ -374,48 +411,6 @@ class Namespace:
 
     # Inside
 
-    @contextmanager
-    def _changes(
-        self,
-        old: SnapshotLike | None,
-        new: SnapshotLike | None,
-        planes: Sequence[Plane] | None,
-        paths: Sequence[PathLike] | None,
-    ) -> Generator[tuple[StagedObjects, Iterator[Change]]]:
-        """Opens the changes between two moments, in some planes or under some paths."""
-        restore.check_selection(planes, paths)
-        chosen = (Plane.FILES,) if paths is not None else planes or tuple(Plane)
-        selects = None if paths is None else restore.path_filter(paths)
-        with self._roots(old, new) as (source, before, after):
-            found = iter_changes(source, before, after, planes=chosen)
-            yield source, (change for change in found if selects is None or selects(change.key))
-
-    @contextmanager
-    def _roots(
-        self, old: SnapshotLike | None, new: SnapshotLike | None
-    ) -> Generator[tuple[StagedObjects, Root, Root]]:
-        before = None if old is None else self.get_snapshot(old)
-        after = None if new is None else self.get_snapshot(new)
-        with restore.folded_head(self._handle) as (_, folded):
-            source = folded.source
-            base = before.root if before else folded.head.root
-            goal = after.root if after else folded.root_id
-            yield source, source.get_root(base), source.get_root(goal)
-
     def _sibling(self, name: str) -> Handle:
         check_name("namespace", name)
         return Handle(self._handle.context, self._handle.tenant_id, name)
-
-
-def _planes(planes: Sequence[Plane | str] | None) -> tuple[Plane, ...] | None:
-    if planes is None:
-        return None
-    if not planes:
-        raise InvalidValue("nothing is selected: name at least one plane")
-    try:
-        chosen = {Plane(plane) for plane in planes}
-        return tuple(plane for plane in Plane if plane in chosen)
-    except ValueError as exc:
-        named = ", ".join(shorten(str(plane)) for plane in planes[:3])
-        message = f"{named} is not a choice of planes: there are {', '.join(Plane)}"
-        raise InvalidValue(message) from exc

@@ -12,9 +12,10 @@ from holdfast.engine.coverage import coverage_of
 from holdfast.engine.follower import Follower
 from holdfast.engine.mover import Mover
 from holdfast.engine.paths import PathLike, to_bytes
-from holdfast.engine.restore import Restored, path_filter
+from holdfast.engine.restore import path_filter
 from holdfast.engine.retrieval import MapGoal
 from holdfast.model import Plane, SnapshotInfo
+from holdfast.model_changes import Restored
 from holdfast.workspace.ignoring import IGNORE_FILE, Rules
 from holdfast.workspace.steps import Step
 

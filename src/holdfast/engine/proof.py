@@ -7,7 +7,8 @@ and no longer do, and what they leave out now.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from holdfast.engine.advance import size_of
 from holdfast.engine.capture import Capture, Captured, Known
@@ -25,8 +26,7 @@ from holdfast.workspace.ignoring import Rules
 from holdfast.workspace.scan import Scanner
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Proof:
+class Proof(msgspec.Struct, frozen=True, kw_only=True):
     """What was found, and how it differs from what was asked for."""
 
     known: Known

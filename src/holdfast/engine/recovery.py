@@ -15,7 +15,6 @@ from typing import Final
 
 from holdfast.engine import restore as restoring
 from holdfast.engine.advance import Note
-from holdfast.engine.diff import Change
 from holdfast.engine.follower import Follower
 from holdfast.engine.mover import Mover
 from holdfast.engine.namespace import Namespace
@@ -24,6 +23,7 @@ from holdfast.entries import Blob, Directory, Inline, Link
 from holdfast.errors import NotFound
 from holdfast.ids import SnapshotId
 from holdfast.model import Plane, SnapshotInfo
+from holdfast.model_changes import Change
 from holdfast.workspace.journal import (
     SETTLED_S,
     Record,

@@ -24,7 +24,7 @@ from holdfast.engine.advance import (
 )
 from holdfast.engine.attached import Attached
 from holdfast.engine.content import content_refs
-from holdfast.engine.diff import Changes, collect_changes, iter_changes, to_change
+from holdfast.engine.diff import collect_changes, iter_changes, to_change
 from holdfast.engine.handle import Handle, looking_at
 from holdfast.engine.limits import check_limit
 from holdfast.engine.objects import Objects
@@ -35,33 +35,12 @@ from holdfast.entries import Blob
 from holdfast.errors import Damaged, InvalidValue, ObjectMissing, PackDamaged
 from holdfast.ids import ObjectId, SnapshotId
 from holdfast.model import EMPTY_MAP, Head, Kind, Plane, Root, Size, SnapshotInfo
+from holdfast.model_changes import Changes, Restored
 from holdfast.packs import ObjectKind
 from holdfast.tree import apply, count, diff
 
 SHOWN: Final = 1000
 """Changes that an answer lists unless more are asked for: it stays constant in time."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Restored:
-    """What a restore did, or with `dry_run` would do."""
-
-    target: SnapshotId
-    """The snapshot that was brought back."""
-    snapshot: SnapshotInfo | None
-    """The new snapshot on the timeline; None after a dry run."""
-    safety_id: SnapshotId | None
-    """The snapshot that keeps what was pending; None if nothing was."""
-    root: ObjectId
-    changes: Changes
-    files: int | None = None
-    """How many files, links and empty directories were brought back; None if not all were."""
-    verified: bool
-    """Whether the result was read back, from the vault and from an attached directory, and is
-    what was asked for."""
-    dry_run: bool = False
-    kept: Sequence[str] = ()
-    """Directories that had to stay, as something lies in them that is not captured."""
 
 
 @dataclass(frozen=True, slots=True)

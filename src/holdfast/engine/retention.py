@@ -8,7 +8,6 @@ one undo or any redo would go to. Deleted snapshots stay recoverable for the gra
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from typing import Final
 
 import msgspec
 
@@ -16,33 +15,9 @@ from holdfast.engine.actions import told_of_namespace
 from holdfast.engine.chain import append
 from holdfast.engine.handle import Handle, is_expired
 from holdfast.engine.lineage import Timeline, before
-from holdfast.errors import InvalidValue
 from holdfast.ids import SnapshotId
 from holdfast.model import Head, SnapshotInfo
-
-MAX_KEPT: Final = 2**31
-
-
-class Policy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How many snapshots to keep: the newest, and the newest of each day or week.
-
-    A rule left at 0 keeps nothing. All rules at 0 is no policy: only age decides.
-    """
-
-    keep_last: int = 0
-    keep_daily: int = 0
-    keep_weekly: int = 0
-
-    def __post_init__(self) -> None:
-        for kept in (self.keep_last, self.keep_daily, self.keep_weekly):
-            # Whoever passes 2.5 would find out when it is read back, and every time again.
-            if type(kept) is not int or not 0 <= kept <= MAX_KEPT:
-                raise InvalidValue("a policy keeps a whole number of each, 0 or more")
-
-    @property
-    def is_set(self) -> bool:
-        """Says whether there is any rule."""
-        return bool(self.keep_last or self.keep_daily or self.keep_weekly)
+from holdfast.model_upkeep import Policy
 
 
 def set_policy(handle: Handle, policy: Policy) -> None:

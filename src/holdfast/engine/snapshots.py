@@ -12,11 +12,11 @@ from holdfast.engine.actions import told_of_namespace, told_of_snapshot
 from holdfast.engine.advance import MAX_LABEL_CHARS, Folded, Mark, Move, Note, advance, nothing_more
 from holdfast.engine.chain import append
 from holdfast.engine.handle import Handle, check_text, dated, is_expired
-from holdfast.engine.limits import check_limit
+from holdfast.engine.limits import Limits, check_limit
 from holdfast.engine.lineage import Stored, previous
 from holdfast.errors import Conflict, SnapshotNotFound, TooLarge
 from holdfast.ids import SnapshotId
-from holdfast.model import Head, Kind, SnapshotInfo
+from holdfast.model import Head, Kind, Size, SnapshotInfo
 
 SnapshotLike = SnapshotInfo | str
 """A snapshot, its id, a unique beginning of the id, `latest`, `@` or `@-n`."""
@@ -39,7 +39,7 @@ def take(
 
     def plan(_transaction: Transaction, folded: Folded) -> Move:
         head = folded.head
-        _check_size(handle, folded)
+        check_size(handle.context.limits, folded.size)
         mark = Mark(
             id=snapshot_id,
             kind=Kind.SNAPSHOT,
@@ -62,10 +62,11 @@ def take(
     return advance(handle, plan, expected=expected)[0]
 
 
-def _check_size(handle: Handle, folded: Folded) -> None:
-    most = handle.context.limits.snapshot_bytes
-    if most is not None and folded.size.bytes > most:
-        message = f"a snapshot may hold {most} bytes; this one would hold {folded.size.bytes}"
+def check_size(limits: Limits, size: Size) -> None:
+    """Raises `TooLarge` for more than a snapshot may hold."""
+    most = limits.snapshot_bytes
+    if most is not None and size.bytes > most:
+        message = f"a snapshot may hold {most} bytes; this one would hold {size.bytes}"
         raise TooLarge(message)
 
 

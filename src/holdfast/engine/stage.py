@@ -21,9 +21,10 @@ own while the caller reads on. What they did is known when `seal` returns, or ra
 import threading
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self
+
+import msgspec
 
 from holdfast.blobs.port import BlobStore
 from holdfast.catalog.port import Catalog, Transaction
@@ -46,8 +47,7 @@ class Withdrawn(Exception):
     """
 
 
-@dataclass(frozen=True, slots=True)
-class _Announced:
+class _Announced(msgspec.Struct, frozen=True):
     """A pack whose bytes are in the blob store and whose objects are not yet named."""
 
     pack_id: PackId
@@ -103,6 +103,11 @@ class Stage:
             if len(self._spilling) == SPILLERS:
                 self._spilling.popleft().join()
             self._spilling.append(Spill(self._take_missing(), self._announce))
+
+    @property
+    def is_empty(self) -> bool:
+        """Says whether there is nothing to be stored or named."""
+        return not (self._fresh or self._reused or self.has_spilled or self._inline)
 
     @property
     def has_spilled(self) -> bool:

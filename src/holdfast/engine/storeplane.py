@@ -14,7 +14,6 @@ from holdfast.engine.advance import Note
 from holdfast.engine.handle import Handle
 from holdfast.engine.opening import opened_at, opened_head
 from holdfast.engine.pending import Rows, change, change_rows
-from holdfast.engine.restore import Restored
 from holdfast.engine.snapshots import SnapshotLike
 from holdfast.engine.stage import Stage
 from holdfast.engine.storekeys import to_store_key
@@ -24,6 +23,7 @@ from holdfast.engine.view import View
 from holdfast.entries import Inline, encode_entry
 from holdfast.errors import TooLarge
 from holdfast.model import Plane, Size
+from holdfast.model_changes import Restored
 from holdfast.store.core import encode
 
 

@@ -16,16 +16,17 @@ import inspect
 import threading
 from collections.abc import Callable
 from contextvars import ContextVar
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Protocol, TypeVar, cast
 
+import msgspec
+
 from holdfast.engine.advance import MAX_LABEL_CHARS, MAX_TEXT_CHARS
 from holdfast.engine.handle import check_text
-from holdfast.engine.restore import Restored
 from holdfast.engine.snapshots import SnapshotLike
 from holdfast.ids import IdMaker
 from holdfast.model import SnapshotInfo
+from holdfast.model_changes import Restored
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -56,8 +57,7 @@ class Undoable(Protocol):
         ...
 
 
-@dataclass(slots=True, eq=False)
-class Task:
+class Task(msgspec.Struct, eq=False):
     """One run of a task."""
 
     name: str

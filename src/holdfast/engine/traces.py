@@ -17,10 +17,10 @@ from holdfast.engine.actions import normalise
 from holdfast.engine.chain import REDACTED, append, redacted
 from holdfast.engine.context import Context
 from holdfast.engine.handle import Handle, check_text
-from holdfast.engine.limits import check_free
-from holdfast.engine.sessions.jsontext import to_json
+from holdfast.engine.limits import check_free, check_limit
 from holdfast.errors import Damaged, InvalidValue, TooLarge, TraceNotFound
 from holdfast.ids import NamespaceId, TenantId
+from holdfast.jsontext import to_json
 from holdfast.model import Head
 from holdfast.model_traces import Trace, TraceFilter, TraceInfo, TraceRow
 
@@ -63,8 +63,7 @@ class Traces:
         From `after` on, and before `before`. `starting_after` is the id of the last one that
         was seen: what comes after it in the list is older.
         """
-        if limit < 1:
-            raise InvalidValue("limit is 1 or more")
+        check_limit(limit)
         wanted = TraceFilter(
             session_id=session_id,
             action=None if action is None else normalise(action),

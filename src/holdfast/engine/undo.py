@@ -8,14 +8,15 @@ the two touch the same thing it says so and changes nothing.
 
 from holdfast.catalog.port import Transaction
 from holdfast.engine.advance import Folded, Mark, Move, Note, advance, replacing
-from holdfast.engine.diff import Changes, collect_changes, iter_changes
+from holdfast.engine.diff import collect_changes, iter_changes
 from holdfast.engine.handle import Handle
 from holdfast.engine.lineage import Stored, before
 from holdfast.engine.merge import merge_roots
-from holdfast.engine.restore import SHOWN, Restored, check_present, prove
+from holdfast.engine.restore import SHOWN, check_present, prove
 from holdfast.errors import NothingToUndo
 from holdfast.ids import ObjectId, SnapshotId
 from holdfast.model import Kind, SnapshotInfo
+from holdfast.model_changes import Changes, Restored
 
 
 def undo(handle: Handle, *, note: Note | None = None, origin: SnapshotId | None = None) -> Restored:

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
@@ -12,9 +12,9 @@ from typing import Self
 from holdfast.engine import health, upkeep
 from holdfast.engine.actions import told_of_namespace
 from holdfast.engine.attachments import Attachment, Attachments
-from holdfast.engine.audit import AuditReport, export_audit, verify_audit
+from holdfast.engine.audit import export_audit, verify_audit
 from holdfast.engine.chain import append
-from holdfast.engine.collect import Collected, Progress, collect, no_progress
+from holdfast.engine.collect import Progress, collect, no_progress
 from holdfast.engine.context import Context
 from holdfast.engine.entities import purge_entities
 from holdfast.engine.events import Events, purge_events
@@ -28,7 +28,7 @@ from holdfast.engine.retention import forget
 from holdfast.engine.schedules import run_due
 from holdfast.engine.totals import total_of
 from holdfast.engine.traces import Traces
-from holdfast.engine.verify import Verified, rebuild_index, verify
+from holdfast.engine.verify import rebuild_index, verify
 from holdfast.engine.webhooks import Webhooks
 from holdfast.engine.workspace import Workspace
 from holdfast.errors import (
@@ -40,23 +40,15 @@ from holdfast.errors import (
     NotADirectory,
     Unavailable,
 )
-from holdfast.ids import NamespaceId
 from holdfast.model import Head, SnapshotInfo, Tenant
 from holdfast.model_entities import Totals
+from holdfast.model_health import Health, Thresholds
 from holdfast.model_keys import KeyInfo, KeyUse
 from holdfast.model_traces import Trace
+from holdfast.model_upkeep import AuditReport, Collected, DeletedNamespace, Verified
 from holdfast.workspace.guard import check_directory, find_home
 
 DEFAULT_TENANT = "default"
-
-
-@dataclass(frozen=True, slots=True)
-class DeletedNamespace:
-    """A namespace that was deleted and whose grace period has not ended."""
-
-    number: NamespaceId
-    name: str
-    deleted_at: datetime
 
 
 class TenantVault:
@@ -106,7 +98,10 @@ class TenantVault:
         """
         path = Path(directory).expanduser()
         if not path.is_dir():
-            raise NotADirectory(os.fsencode(path), blocked_by=os.fsencode(path))
+            error = NotADirectory(os.fsencode(path), blocked_by=os.fsencode(path))
+            if not path.exists():
+                error.hint = "There is nothing: make the directory first, or name another."
+            raise error
         attachments = Attachments(self._context, self._tenant.id)
         if not force:
             vault = None if self._context.state is None else self._context.state.parent
@@ -207,8 +202,8 @@ class TenantVault:
         *,
         window: timedelta = health.DAY,
         agent_id: str | None = None,
-        thresholds: health.Thresholds | None = None,
-    ) -> health.Health:
+        thresholds: Thresholds | None = None,
+    ) -> Health:
         """Returns how often sessions of all namespaces were rolled back lately."""
         with self._context.catalog.read() as transaction:
             return health.measure(

@@ -8,7 +8,6 @@ and paths that need it.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 from holdfast.catalog.port import PackRow, Transaction
 from holdfast.engine.collect import Progress, lock_name, no_progress
@@ -16,44 +15,18 @@ from holdfast.engine.content import list_refs
 from holdfast.engine.context import Context
 from holdfast.engine.diff import entry_name
 from holdfast.engine.objects import Objects
+from holdfast.engine.sessions.packing import decode_state
 from holdfast.engine.sessions.soundness import find_faults
-from holdfast.entries import Blob, Session, Submap, decode_entry
+from holdfast.entries import Blob, Overlay, Session, Submap, decode_entry
 from holdfast.errors import Damaged, PackDamaged, VaultTooNew
 from holdfast.ids import ObjectId, PackId, TenantId
 from holdfast.model import EMPTY_MAP, EMPTY_ROOT, Placement, Plane
+from holdfast.model_upkeep import Fault, Verified
 from holdfast.packs import check_pack, parse_index
 from holdfast.tree import Node
 
 Proven = dict[PackId, set[Placement]]
 """Where the objects are that were just re-hashed and found sound, by pack."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """Something that is not as it should be."""
-
-    what: str
-    """A pack's name, or the plane and path that needs something."""
-    reason: str
-    object_id: ObjectId | None = None
-    snapshots: tuple[str, ...] = ()
-    """Where it was met first: snapshots, or `head of <namespace>`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Verified:
-    """What was looked at, and what was found."""
-
-    packs: int
-    objects: int
-    bytes: int
-    roots: int
-    faults: list[Fault] = field(default_factory=list[Fault])
-
-    @property
-    def ok(self) -> bool:
-        """Says whether nothing is damaged."""
-        return not self.faults
 
 
 def verify(context: Context, tenant_id: TenantId, *, progress: Progress = no_progress) -> Verified:
@@ -192,7 +165,7 @@ class _Walk:
                 if entry is not None:
                     self._entry(plane, key, entry, f"head of {head.name}")
         for state in self._transaction.iter_version_states(self._tenant_id):
-            self._entry(Plane.SESSIONS, b"a version of a session", state, "its history")
+            self._state(state)
         self._sessions()
         return len(roots)
 
@@ -241,13 +214,23 @@ class _Walk:
         try:
             entry = decode_entry(data)
             if isinstance(entry, Session):
-                entry = decode_entry(entry.state)
-            if isinstance(entry, Submap):
+                entry = decode_state(entry.state)
+            if isinstance(entry, Submap | Overlay):
                 self._map(plane, ObjectId(entry.root), where)
             elif isinstance(entry, Blob):
                 self._chunks(f"{plane}: {name}", entry, where)
         except Damaged as exc:
             self._faults.append(Fault(f"{plane}: {name}", str(exc), None, (where,)))
+
+    def _state(self, data: bytes) -> None:
+        try:
+            state = decode_state(data)
+        except Damaged as exc:
+            what = f"{Plane.SESSIONS}: a version of a session"
+            self._faults.append(Fault(what, str(exc), None, ("its history",)))
+            return
+        if isinstance(state, Submap | Overlay):
+            self._map(Plane.SESSIONS, ObjectId(state.root), "its history")
 
     def _chunks(self, what: str, blob: Blob, where: str) -> None:
         needed = [i for i in list_refs(self._objects, blob) if i not in self._chunks_seen]

@@ -14,11 +14,13 @@ import os
 import threading
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
+
+import msgspec
 
 from holdfast.engine import restore as restoring
 from holdfast.engine import undo
@@ -28,7 +30,7 @@ from holdfast.engine.attachments import Attachment
 from holdfast.engine.checkout import checkout
 from holdfast.engine.collect import Progress, no_progress
 from holdfast.engine.coverage import Coverage
-from holdfast.engine.diff import Change, Changes, collect_changes, iter_changes
+from holdfast.engine.diff import collect_changes, iter_changes
 from holdfast.engine.directory import Directory
 from holdfast.engine.follower import Follower
 from holdfast.engine.handle import Handle
@@ -38,18 +40,18 @@ from holdfast.engine.namespace import Namespace
 from holdfast.engine.paths import PathLike
 from holdfast.engine.preview import failed_in, preview
 from holdfast.engine.recovery import recover
-from holdfast.engine.restore import SHOWN, Restored, folded_head
+from holdfast.engine.restore import SHOWN, folded_head
 from holdfast.engine.snapshots import SnapshotLike
 from holdfast.engine.tasks import Tasks
 from holdfast.errors import DriftFound, InvalidValue
 from holdfast.model import SnapshotInfo
+from holdfast.model_changes import Change, Changes, Restored
 
 Drift = Literal["capture", "refuse"]
 """What to do with what is in the directory and in no snapshot: take one first, or refuse."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Status:
+class Status(msgspec.Struct, frozen=True, kw_only=True):
     """How a directory stands against the newest state on its timeline."""
 
     path: Path

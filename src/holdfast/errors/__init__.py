@@ -8,7 +8,8 @@
     │   │   └── Unencodable         a value that cannot be stored (also a `TypeError`)
     │   ├── NotAFile            a directory or link stands where a file was asked for
     │   ├── NotADirectory       a file stands where a directory is needed
-    │   └── UnsafeArchive       an archive that tries to do harm, or is not ours
+    │   ├── UnsafeArchive       an archive that tries to do harm, or is not ours
+    │   └── InvalidSignature    a webhook's delivery that is not genuine
     ├── NotFound            the caller asked for something that is not there
     │   ├── PathNotFound
     │   ├── NamespaceNotFound
@@ -35,23 +36,31 @@
     │   ├── RequestRunning      the same request is still being answered
     │   ├── ReplyNotKept        a repeated request whose answer is not there to be given again
     │   ├── MergeConflict
+    │   ├── ContentMissing      what was to be kept refers to content that is not there
     │   ├── NamespaceExists
     │   ├── PathExists
     │   ├── DriftFound          a directory holds changes that no snapshot does
     │   ├── DirectoryRefused    a directory that should not be captured
     │   └── Busy
+    ├── Denied              the key does not open this: use another
+    │   ├── Unauthorized        there is no key, or it opens nothing
+    │   └── Forbidden
     ├── LimitExceeded       refused before anything was written: make room
     │   ├── QuotaExceeded
     │   ├── StorageFull
-    │   └── TooLarge
+    │   ├── TooLarge
+    │   └── RateLimited         a key that made more requests than it may
     ├── Damaged             stored bytes break a promise: stop, keep the evidence
     │   ├── ObjectDamaged
     │   ├── ObjectMissing
     │   ├── PackDamaged
     │   └── PackMissing
     ├── Unavailable         a dependency is down: retry with backoff
+    │   ├── Unreachable         a server does not answer
+    │   └── ServerFault         a server failed
     └── Incompatible        this program and this vault do not fit: upgrade
-        └── VaultTooNew
+        ├── VaultTooNew
+        └── NotBuilt            a server that does not do this
 
 Families are what a caller can do next. Errors carry values, the class writes the
 sentence. `code` is wire format and never changes; `hint` is the next thing to try.
@@ -59,6 +68,7 @@ sentence. `code` is wire format and never changes; `hint` is the next thing to t
 
 from holdfast.errors.conflicts import (
     Busy,
+    ContentMissing,
     DirectoryRefused,
     DriftFound,
     EntityExists,
@@ -94,6 +104,7 @@ from holdfast.errors.families import (
 from holdfast.errors.invalid import (
     InvalidName,
     InvalidPath,
+    InvalidSignature,
     InvalidValue,
     NotADirectory,
     NotAFile,
@@ -122,21 +133,34 @@ from holdfast.errors.missing import (
     VersionNotFound,
     WebhookNotFound,
 )
+from holdfast.errors.refused import (
+    Denied,
+    Forbidden,
+    NotBuilt,
+    RateLimited,
+    ServerFault,
+    Unauthorized,
+    Unreachable,
+)
 
 __all__ = [
     "Busy",
     "Conflict",
+    "ContentMissing",
     "Damaged",
+    "Denied",
     "DirectoryRefused",
     "DriftFound",
     "EntityExists",
     "EntityNotFound",
+    "Forbidden",
     "HeadMoved",
     "HoldfastError",
     "Incompatible",
     "Invalid",
     "InvalidName",
     "InvalidPath",
+    "InvalidSignature",
     "InvalidValue",
     "KeyNotFound",
     "LimitExceeded",
@@ -146,6 +170,7 @@ __all__ = [
     "NamespaceNotFound",
     "NotADirectory",
     "NotAFile",
+    "NotBuilt",
     "NotFound",
     "NothingToUndo",
     "ObjectDamaged",
@@ -155,10 +180,12 @@ __all__ = [
     "PathExists",
     "PathNotFound",
     "QuotaExceeded",
+    "RateLimited",
     "ReplyNotKept",
     "RequestReused",
     "RequestRunning",
     "ScheduleNotFound",
+    "ServerFault",
     "SessionExists",
     "SessionNotFound",
     "SnapshotExpired",
@@ -170,8 +197,10 @@ __all__ = [
     "TooLarge",
     "TraceNotFound",
     "TurnNotFound",
+    "Unauthorized",
     "Unavailable",
     "Unencodable",
+    "Unreachable",
     "UnsafeArchive",
     "VaultTooNew",
     "VersionNotFound",

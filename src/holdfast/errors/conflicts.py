@@ -107,6 +107,17 @@ class MergeConflict(Conflict):
         self.conflicts = conflicts
 
 
+class ContentMissing(Conflict):
+    """What was to be kept refers to content that is not there; nothing was changed."""
+
+    code = "content_missing"
+    hint = "Ask which of its objects are missing, send those, then try again."
+
+    def __init__(self, count: int) -> None:
+        super().__init__(f"{count} objects that it refers to are not there")
+        self.count = count
+
+
 class NamespaceExists(Conflict):
     """A namespace of this name is already there."""
 

@@ -10,7 +10,23 @@ class HoldfastError(Exception):
     """The root of every error that holdfast raises on purpose."""
 
     code: ClassVar[str] = "error"
-    hint: ClassVar[str] = ""
+    hint: str = ""
+    """What to try next."""
+    http_status: int | None = None
+    request_id: str | None = None
+    retry_after: int | None = None
+    """Over HTTP alone: what was answered, the request's name in the server's log, and after how
+    many seconds it is worth another try."""
+
+    @property
+    def __notes__(self) -> list[str]:  # pyright: ignore[reportIncompatibleVariableOverride] - made when it is looked at
+        """What stands below the message in a traceback: what to try next, and notes of others."""
+        mine = [f"hint: {self.hint}"] if self.hint else []
+        return [*mine, *vars(self).get("_noted", ())]
+
+    def add_note(self, note: str, /) -> None:
+        """Adds to what stands below the message."""
+        vars(self).setdefault("_noted", []).append(note)
 
 
 class Invalid(HoldfastError):

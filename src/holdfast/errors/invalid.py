@@ -73,3 +73,13 @@ class UnsafeArchive(Invalid):
         where = "" if member is None else f" (member {shorten(member)})"
         super().__init__(f"the archive was refused: {reason}{where}")
         self.reason, self.member = reason, member
+
+
+class InvalidSignature(Invalid):
+    """A delivery that was not signed with this secret, was altered, or is too old."""
+
+    code = "invalid_signature"
+    hint = "Answer 400; check the secret, and that the body is verified before it is parsed."
+
+    def __init__(self) -> None:
+        super().__init__("the delivery is not genuine")

@@ -19,7 +19,8 @@ the root. Invariants of each step, which together give the promise:
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from holdfast.ids import ObjectId
 from holdfast.model import EMPTY_MAP
@@ -30,8 +31,7 @@ from holdfast.tree.paths import Paths, Spot
 from holdfast.tree.split import closes_node
 
 
-@dataclass(frozen=True, slots=True)
-class Applied:
+class Applied(msgspec.Struct, frozen=True):
     """A changed tree: its root, its nodes that the old one did not have, and what changed.
 
     `edits` are the real changes, ascending: what was so before is not among them.
@@ -71,15 +71,14 @@ def _apply_to_nothing(changes: Mapping[bytes, bytes | None]) -> Applied:
     return Applied(built.root, built.nodes, edits, built.count)
 
 
-@dataclass(frozen=True, slots=True)
-class _Changes:
+class _Changes(msgspec.Struct, frozen=True):
     """Rows to put into a level, and keys to delete from it (None).
 
     Above the leaves `counts` says how many entries each row that is put stands for.
     """
 
-    values: dict[bytes, bytes | None] = field(default_factory=dict[bytes, bytes | None])
-    counts: dict[bytes, int] = field(default_factory=dict[bytes, int])
+    values: dict[bytes, bytes | None] = msgspec.field(default_factory=dict[bytes, bytes | None])
+    counts: dict[bytes, int] = msgspec.field(default_factory=dict[bytes, int])
 
 
 def _rewrite_level(

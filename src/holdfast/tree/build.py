@@ -5,8 +5,9 @@ reachable from it. Applying the same entries in any order to any tree gives the 
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from operator import lt
+
+import msgspec
 
 from holdfast.ids import ObjectId, object_id_of
 from holdfast.model import EMPTY_MAP
@@ -14,8 +15,7 @@ from holdfast.tree.node import Node, encode_node
 from holdfast.tree.split import natural_ends, node_spans
 
 
-@dataclass(frozen=True, slots=True)
-class Built:
+class Built(msgspec.Struct, frozen=True):
     """A tree: its root, the bytes of all its nodes, and its number of entries.
 
     The empty map has no nodes.
@@ -26,17 +26,16 @@ class Built:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
+class Rows(msgspec.Struct, frozen=True):
     """Rows of one level, in key order: its nodes are made of them.
 
     `counts` says how many entries a row stands for: one, if the row is an entry itself.
     """
 
     level: int
-    keys: list[bytes] = field(default_factory=list[bytes])
-    values: list[bytes] = field(default_factory=list[bytes])
-    counts: list[int] = field(default_factory=list[int])
+    keys: list[bytes] = msgspec.field(default_factory=list[bytes])
+    values: list[bytes] = msgspec.field(default_factory=list[bytes])
+    counts: list[int] = msgspec.field(default_factory=list[int])
 
 
 def build(items: Iterable[tuple[bytes, bytes]]) -> Built:

@@ -5,15 +5,14 @@ value; changed on both sides to the same value, it is agreed; anything else is a
 and the caller decides.
 """
 
-from dataclasses import dataclass
+import msgspec
 
 from holdfast.ids import ObjectId
 from holdfast.tree.diff import diff
 from holdfast.tree.node import NodeSource
 
 
-@dataclass(frozen=True, slots=True)
-class Conflict:
+class Conflict(msgspec.Struct, frozen=True):
     """A key that both sides changed, differently; None stands for a missing key."""
 
     key: bytes
@@ -22,8 +21,7 @@ class Conflict:
     theirs: bytes | None
 
 
-@dataclass(frozen=True, slots=True)
-class Merged:
+class Merged(msgspec.Struct, frozen=True):
     """What to apply to `ours` to have both sides' changes, and what stands in the way.
 
     Both ascend by key. Conflicting keys are not among the changes.

@@ -7,15 +7,15 @@ or a large run goes on under another parent.
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from holdfast.ids import ObjectId
 from holdfast.tree.node import Node, NodeSource, get_children
 from holdfast.tree.split import closes_node
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Spot:
+class Spot(msgspec.Struct, frozen=True, eq=False):
     """A node and its place in the tree.
 
     `after` is the last key of the node before it at the same level: every key of this node

@@ -18,6 +18,25 @@ VALUES
     (:previous, :tenant_id, :number, :id, :namespace_id, :session_id, :user_id, :agent_id, :action,
      :resource_type, :resource_id, :actor, :created_at, :details, :hash)
 
+-- The trace of a version, with the names that the version's own values leave free.
+-- name: add_told
+INSERT INTO traces
+    (previous, tenant_id, number, id, namespace_id, session_id, user_id, agent_id, action,
+     resource_type, resource_id, actor, created_at, details, hash)
+VALUES
+    (:told_previous, :told_tenant_id, :told_number, :told_id, :namespace_id, :told_session_id,
+     :told_user_id, :told_agent_id, :told_action, :told_resource_type, :told_resource_id,
+     :told_actor, :told_created_at, :told_details, :told_hash)
+
+-- The end was read and not locked. If another writer has moved it since, this divides by zero, and
+-- the transaction fails.
+-- name: move_trace_end_on
+UPDATE trace_ends
+SET number = :told_number
+        / CASE WHEN number = :told_number - 1 AND hash = :told_previous THEN 1 ELSE 0 END,
+    hash = :told_hash
+WHERE tenant_id = :told_tenant_id
+
 -- name: redact_trace
 UPDATE traces SET details = :details WHERE tenant_id = :tenant_id AND number = :number
 

@@ -19,28 +19,41 @@ from holdfast.model_sessions import SessionInfo, SessionRow, State, VersionRow
 Load = Callable[[], dict[str, Any]]
 
 
-class LaterState(State):
-    """A `State` whose state is made when it is first asked for."""
+class _Later:
+    """What has a state that is made when it is first asked for; equal to what has it already."""
+
+    _kind: type[State] | type[SessionInfo]
 
     def __init__(self, load: Load, **known: Any) -> None:
-        _fill(self, load, known)
+        vars(self)["load"] = load
+        for name, value in known.items():
+            # Frozen it is for others.
+            object.__setattr__(self, name, value)
 
     @cached_property
-    def state(self) -> dict[str, Any]:  # pyright: ignore[reportIncompatibleVariableOverride] - in its place
-        """The session's state at this version."""
-        return vars(self)["load"]()
-
-
-class LaterInfo(SessionInfo):
-    """A `SessionInfo` whose state is made when it is first asked for."""
-
-    def __init__(self, load: Load, **known: Any) -> None:
-        _fill(self, load, known)
-
-    @cached_property
-    def state(self) -> dict[str, Any]:  # pyright: ignore[reportIncompatibleVariableOverride] - in its place
+    def state(self) -> dict[str, Any]:
         """The session's state."""
         return vars(self)["load"]()
+
+    def __eq__(self, other: object) -> bool:
+        names = self._kind.__slots__
+        return isinstance(other, self._kind) and all(
+            getattr(self, name) == getattr(other, name) for name in names
+        )
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType] - a state is a dict, which has none
+
+
+class LaterState(_Later, State):  # pyright: ignore[reportIncompatibleVariableOverride] - in its place
+    """A `State` whose state is made when it is first asked for."""
+
+    _kind = State
+
+
+class LaterInfo(_Later, SessionInfo):  # pyright: ignore[reportIncompatibleVariableOverride] - in its place
+    """A `SessionInfo` whose state is made when it is first asked for."""
+
+    _kind = SessionInfo
 
 
 def to_state(
@@ -81,10 +94,3 @@ def to_info(
     if later:
         return LaterInfo(states.later(handle, version.state), **known)
     return SessionInfo(state=states.show(handle, version.state), **known)
-
-
-def _fill(what: object, load: Load, known: dict[str, Any]) -> None:
-    vars(what)["load"] = load
-    for name, value in known.items():
-        # Frozen it is for others.
-        object.__setattr__(what, name, value)

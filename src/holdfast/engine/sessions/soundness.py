@@ -13,6 +13,7 @@ import msgspec
 from holdfast.catalog.port import Transaction
 from holdfast.engine.context import Context
 from holdfast.engine.objects import Objects
+from holdfast.engine.sessions.overlays import NamesOnly, settle_session
 from holdfast.engine.sessions.purging import Held
 from holdfast.engine.sessions.turns import TurnData
 from holdfast.engine.sessions.writing import entry_of
@@ -93,8 +94,13 @@ def _find_in_plane(context: Context, transaction: Transaction, head: Head) -> It
         for session, version in transaction.iter_present(head.namespace_id)
     )
     for entry, row in zip_longest(shown, rows):
-        if entry != row:
+        if entry != row and _settled(objects, entry) != _settled(objects, row):
             # From here on the two are out of step: one fault says it.
             name = min(key for key, _ in (each for each in (entry, row) if each)).decode()
             yield f"sessions: {name}", f"its row and the plane of {head.name!r} differ"
             return
+
+
+def _settled(objects: Objects, row: tuple[bytes, bytes] | None) -> tuple[bytes, bytes] | None:
+    """Returns what a row is in the plane, or will be: a snapshot since stores states as maps."""
+    return None if row is None else (row[0], settle_session(NamesOnly(), objects, row[1]))

@@ -3,27 +3,42 @@
 While it is short, all of it is kept in one piece. A longer one is a map from its top-level keys
 to their JSON text, and a change touches the keys that it names: two versions share the rest. Text
 above a few KB is cut where its content says, so that a list that grows is stored by its end.
-Equal states have equal entries, whatever was done to get there.
+Small changes of a long state are laid over its map until there are enough of them: see
+`overlays.py`. In the plane, equal states have equal entries, whatever was done to get there.
 
 Values are JSON text, which comes back as it was given: see `jsontext.py`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, Protocol, Self, cast
+from typing import Any, Final, Self, cast
 
 import msgspec
+from msgspec import Raw
 
 from holdfast.engine import content
 from holdfast.engine.content import ChunkSource
 from holdfast.engine.handle import Handle
 from holdfast.engine.limits import Limits
-from holdfast.engine.sessions.jsontext import to_json
+from holdfast.engine.sessions.overlays import StateSource, lay, needs_below, texts
+from holdfast.engine.sessions.packing import decode_state, packed
 from holdfast.engine.stage import Stage, StagedObjects
-from holdfast.entries import Blob, Inline, Submap, decode_entry, encode_entry, unpack_refs
+from holdfast.entries import (
+    INLINE_TAG,
+    PACKED_TAG,
+    Blob,
+    Inline,
+    Overlay,
+    Submap,
+    decode_entry,
+    encode_entry,
+    tag_of,
+    unpack_refs,
+)
 from holdfast.errors import Damaged, InvalidValue, TooLarge, Unencodable, shorten
 from holdfast.ids import ObjectId
-from holdfast.tree import NodeSource, apply, build, decode_node, iterate
+from holdfast.jsontext import to_json
+from holdfast.tree import apply, build, decode_node, iterate
 
 SHORT_BYTES: Final = 2048
 """Up to here a state is kept in one piece: a map of it would cost more than it saves."""
@@ -31,16 +46,17 @@ SHORT_BYTES: Final = 2048
 MAX_KEY_BYTES: Final = 4095
 
 _decode: Final = msgspec.json.Decoder().decode
+_encode: Final = msgspec.json.Encoder().encode
+_raw_parts: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 
 _KEY_BYTES: Final = 300
 """What a key of a known state takes in memory, beside its text and its value."""
 
+_SHORT: Final = frozenset({INLINE_TAG, PACKED_TAG})
+"""The tags of states in one piece."""
+
 Parts = Mapping[str, bytes]
 """The JSON text of each top-level key."""
-
-
-class StateSource(NodeSource, ChunkSource, Protocol):
-    """Where nodes and chunks of a stored state are read from."""
 
 
 def to_parts(state: object) -> dict[str, bytes]:
@@ -143,9 +159,13 @@ def merge(
     max_bytes: int,
 ) -> StoredState:
     """Stages a state with some keys replaced or added."""
-    entry = decode_entry(old.entry)
-    if not isinstance(entry, Submap):
-        return store(stage, {**_short_parts(entry), **changes}, max_bytes=max_bytes)
+    if not changes:
+        return old
+    if tag_of(old.entry) in _SHORT:
+        return _merge_short(handle, stage, source, old.entry, changes, max_bytes=max_bytes)
+    entry = decode_state(old.entry)
+    if isinstance(entry, Inline):
+        raise Damaged("a session's state is of no known form")
     before, size = recall(handle, source, old.entry), old.bytes
     for key, text in changes.items():
         known = before.parts.get(key)
@@ -155,42 +175,78 @@ def merge(
     after = before.with_changes(changes)
     if size <= SHORT_BYTES:
         return store(stage, after.parts, max_bytes=max_bytes)
-    applied = apply(source, ObjectId(entry.root), _rows(stage, changes))
-    stage.add_nodes(applied.nodes)
-    stored = StoredState(encode_entry(Submap(applied.root, applied.count)), size)
-    # What was made is what the next change reads: from memory, if it comes soon.
-    for object_id, data in applied.nodes.items():
-        node = decode_node(data)
-        handle.context.nodes.put((handle.tenant_id, object_id), node, size=3 * len(data))
+    below: Parts = {}
+    if needs_below(changes):
+        below = before.parts if isinstance(entry, Submap) else _below(handle, source, entry).parts
+    over = lay(entry, changes, below=below, size=size)
+    if over is None:
+        changed = {*changes, *entry.changes} if isinstance(entry, Overlay) else {*changes}
+        parts = {key: after.parts[key] for key in sorted(changed)}
+        made = _apply(handle, stage, source, ObjectId(entry.root), parts)
+    else:
+        made = over
+    stored = StoredState(encode_entry(made), size)
     _keep(handle, stored.entry, after)
     return stored
 
 
+def _merge_short(
+    handle: Handle,
+    stage: Stage,
+    source: StagedObjects,
+    old: bytes,
+    changes: Parts,
+    *,
+    max_bytes: int,
+) -> StoredState:
+    after = recall(handle, source, old).with_changes(changes)
+    text = joined(after.parts)
+    if len(text) > min(SHORT_BYTES, max_bytes):
+        return store(stage, after.parts, max_bytes=max_bytes)
+    stored = StoredState(packed(encode_entry(Inline(text))), len(text))
+    if tag_of(stored.entry) == PACKED_TAG:
+        _keep(handle, stored.entry, after)
+    return stored
+
+
+def _apply(
+    handle: Handle, stage: Stage, source: StagedObjects, root: ObjectId, parts: Parts
+) -> Submap:
+    """Stages a map with some keys replaced or added."""
+    applied = apply(source, root, _rows(stage, parts))
+    stage.add_nodes(applied.nodes)
+    # What was made is what the next change reads: from memory, if it comes soon.
+    for object_id, data in applied.nodes.items():
+        node = decode_node(data)
+        handle.context.nodes.put((handle.tenant_id, object_id), node, size=3 * len(data))
+    return Submap(applied.root, applied.count)
+
+
 def keep(handle: Handle, stored: StoredState, parts: Parts) -> None:
     """Remembers a state that was stored, for whoever reads it next."""
-    if stored.bytes > SHORT_BYTES:
+    if tag_of(stored.entry) != INLINE_TAG:
         _keep(handle, stored.entry, KnownState().with_changes(parts))
 
 
 def read(source: StateSource, entry: bytes) -> dict[str, Any]:
     """Returns the state that an entry stands for."""
-    found = decode_entry(entry)
+    found = decode_state(entry)
     return _decode(found.data if isinstance(found, Inline) else joined(read_parts(source, entry)))
 
 
 def show(handle: Handle, entry: bytes) -> dict[str, Any]:
     """Returns the state that an entry stands for: from memory, if it was used lately."""
-    found = decode_entry(entry)
-    if isinstance(found, Inline):
-        return _decode(found.data)
+    if tag_of(entry) == INLINE_TAG:
+        found = decode_state(entry)
+        if isinstance(found, Inline):
+            return _decode(found.data)
     return recall(handle, handle.objects, entry).to_state()
 
 
 def later(handle: Handle, entry: bytes) -> Callable[[], dict[str, Any]]:
     """Returns what shows the state that an entry stands for; nothing is read before it does."""
-    found = decode_entry(entry)
-    if isinstance(found, Inline):
-        return partial(_decode, found.data)
+    if tag_of(entry) == INLINE_TAG:
+        return partial(show, handle, entry)
     known: KnownState | None = handle.context.states.find((handle.tenant_id, entry))
     return partial(show, handle, entry) if known is None else known.to_state
 
@@ -199,25 +255,38 @@ def recall(handle: Handle, source: StateSource, entry: bytes) -> KnownState:
     """Returns what is kept of a state in memory, having read it if need be."""
     known: KnownState | None = handle.context.states.find((handle.tenant_id, entry))
     if known is None:
-        known = KnownState().with_changes(read_parts(source, entry))
+        found = decode_state(entry)
+        if isinstance(found, Inline):
+            known = KnownState().with_changes(_short_parts(found))
+            if tag_of(entry) == INLINE_TAG:
+                return known  # taken apart sooner than found again
+        elif isinstance(found, Overlay):
+            below = _below(handle, source, found)
+            known = below.with_changes(texts(found, below.parts))
+        else:
+            known = KnownState().with_changes(read_parts(source, entry))
         _keep(handle, entry, known)
     return known
 
 
 def recall_parts(handle: Handle, source: StateSource, entry: bytes) -> Parts:
     """Returns the text of each key: from memory, if the state was used lately."""
-    found = decode_entry(entry)
-    return recall(handle, source, entry).parts if isinstance(found, Submap) else _short_parts(found)
+    return recall(handle, source, entry).parts
 
 
 def read_parts(source: StateSource, entry: bytes) -> dict[str, bytes]:
     """Returns the text of each key of the state that an entry stands for."""
-    found = decode_entry(entry)
-    if not isinstance(found, Submap):
+    found = decode_state(entry)
+    if isinstance(found, Inline):
         return _short_parts(found)
     values = {k.decode(): decode_entry(v) for k, v in iterate(source, ObjectId(found.root))}
     chunks = _Fetched(source, values.values())
-    return {key: _text_of(chunks, value) for key, value in values.items()}
+    parts = {key: _text_of(chunks, value) for key, value in values.items()}
+    return {**parts, **texts(found, parts)} if isinstance(found, Overlay) else parts
+
+
+def _below(handle: Handle, source: StateSource, overlay: Overlay) -> KnownState:
+    return recall(handle, source, encode_entry(overlay.below))
 
 
 def _keep(handle: Handle, entry: bytes, known: KnownState) -> None:
@@ -249,16 +318,13 @@ def _text_of(source: ChunkSource, value: object) -> bytes:
     raise Damaged("a part of a session's state is not text")
 
 
-def _short_parts(entry: object) -> dict[str, bytes]:
-    if not isinstance(entry, Inline):
-        raise Damaged("a session's state is of no known form")
-    raw = msgspec.json.decode(entry.data, type=dict[str, msgspec.Raw])
-    return {key: bytes(text) for key, text in raw.items()}
+def _short_parts(entry: Inline) -> dict[str, bytes]:
+    return {key: bytes(text) for key, text in _raw_parts(entry.data).items()}
 
 
 def joined(parts: Parts) -> bytes:
     """Returns the text of a whole state: its keys in order."""
-    return b"{" + b",".join(_shown_key(key) + b":" + parts[key] for key in sorted(parts)) + b"}"
+    return _encode({key: Raw(parts[key]) for key in sorted(parts)})
 
 
 def _shown_key(key: str) -> bytes:

@@ -13,10 +13,10 @@ import msgspec
 
 from holdfast.catalog.port import Transaction
 from holdfast.engine.limits import check_limit
-from holdfast.engine.sessions.jsontext import to_json
 from holdfast.engine.sessions.writing import Draft
 from holdfast.errors import Damaged, InvalidValue, TurnNotFound
 from holdfast.ids import TenantId
+from holdfast.jsontext import to_json
 from holdfast.model_sessions import BranchRow, SessionRow, Turn, TurnRow
 
 PAGE: Final = 100

@@ -100,6 +100,7 @@ def add_turn(
         is_new = after is not None and not (
             before is not None and canonical(before) == canonical(after)
         )
+        current: states.Parts = {}
         if is_new and after is not None:
             current = states.recall_parts(handle, draft.source, version.state)
             is_new = canonical(current) != canonical(after)
@@ -120,7 +121,7 @@ def add_turn(
             return draft.add_version(
                 session,
                 kind=VersionKind.TURN,
-                state=draft.store(after),
+                state=draft.store_over(version, current, after),
                 branch=turn.branch,
                 turns=turn.number,
                 reasoning=reasoning,

@@ -8,7 +8,7 @@ numbered without a gap and nobody overwrites a state that he has not seen.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
 
@@ -21,6 +21,7 @@ from holdfast.engine.pending import ATTEMPTS
 from holdfast.engine.sessions import state as states
 from holdfast.engine.sessions.finding import Found, alive, find_row, get_version
 from holdfast.engine.sessions.following import catch_up
+from holdfast.engine.sessions.packing import packed
 from holdfast.engine.sessions.state import StoredState
 from holdfast.engine.stage import Stage, StagedObjects, Withdrawn
 from holdfast.entries import Session, encode_entry
@@ -34,9 +35,13 @@ from holdfast.model_sessions import (
     VersionKind,
     VersionRow,
 )
-from holdfast.model_traces import Trace
+from holdfast.model_traces import Trace, TraceRow
 
 T = TypeVar("T")
+
+CROWDED: Final = 100
+"""Writes that lock the end of a tenant's traces as soon as they can, after one came too late: to
+do all of it again takes twice as long."""
 
 About = tuple[str, int | None] | None
 """A session's id, and the number of a version that is asked for; None where a session is new."""
@@ -60,6 +65,8 @@ class Draft:
     """A version that is written when the entry of the plane is."""
     sequence: int = 0
     """Of the head, which nobody else moves on meanwhile."""
+    entry: tuple[SessionRow, bytes, Size] | None = None
+    """What is written with the version: a session, its entry, and how much the plane grows."""
 
     def __post_init__(self) -> None:
         self.sequence = self.head.sequence
@@ -84,6 +91,7 @@ class Draft:
         """Stages a whole state."""
         most = self.handle.context.limits.state_bytes
         stored = states.store(self.stage, parts, max_bytes=most)
+        stored = StoredState(packed(stored.entry), stored.bytes)
         states.keep(self.handle, stored, parts)
         return stored
 
@@ -92,6 +100,16 @@ class Draft:
         known = StoredState(old.state, old.bytes)
         most = self.handle.context.limits.state_bytes
         return states.merge(self.handle, self.stage, self.source, known, parts, max_bytes=most)
+
+    def store_over(
+        self, old: VersionRow, known: Mapping[str, bytes], parts: Mapping[str, bytes]
+    ) -> StoredState:
+        """Stages a whole state in place of one that is known: what is equal in both stays."""
+        if known.keys() <= parts.keys():
+            return self.merge(
+                old, {key: parts[key] for key in parts if known.get(key) != parts[key]}
+            )
+        return self.store(parts)
 
     def check_turn(self, size: int) -> None:
         """Raises `TooLarge` for a turn with more than so many bytes."""
@@ -155,8 +173,40 @@ class Draft:
             self._write(session.id, entry, more)
             return
         self.sequence += 1
+        self.entry = (session, entry, more)
+
+    def finish(self) -> None:
+        """Writes what was put off until all is known, and stores what was staged.
+
+        A version and its trace are written with one question less if nothing was staged: until
+        then nobody may hold up the other writers of the tenant, so the end of its traces is not
+        locked, and the commit fails with `Busy` if one of them was faster.
+        """
+        if self._can_follow() and self.opened is not None and self.opened.end is not None:
+            context, (trace, trace_id) = self.handle.context, self.traces[0]
+            row = chain.row_after(self.opened.end, context, self.head, trace, trace_id=trace_id)
+            self._put_version(row)
+            chain.announce(self.transaction, context, self.head, trace, trace_id=trace_id)
+            return
+        self._put_version(None)
+        self.stage.seal(self.transaction)
+        self.stage.record(self.transaction)
+        for trace, trace_id in self.traces:
+            chain.append(self.transaction, self.handle.context, self.head, trace, trace_id=trace_id)
+
+    def _can_follow(self) -> bool:
+        crowded, tenant_id = self.handle.context.crowded, self.handle.tenant_id
+        if left := crowded.get(tenant_id, 0):
+            crowded[tenant_id] = left - 1
+            return False
+        return self.entry is not None and len(self.traces) == 1 and self.stage.is_empty
+
+    def _put_version(self, trace: TraceRow | None) -> None:
+        if self.entry is None or self.made is None:
+            return
+        session, entry, more = self.entry
         self.transaction.put_version(
-            session, self.made, entry=entry, sequence=self.sequence, more=more
+            session, self.made, entry=entry, sequence=self.sequence, more=more, trace=trace
         )
 
     def remove(self, session: SessionRow, version: VersionRow) -> None:
@@ -201,6 +251,7 @@ def write(
             try:
                 done = _try(handle, compute, stage, actor, about)
             except (Withdrawn, Busy) as exc:
+                handle.context.crowded[handle.tenant_id] = CROWDED
                 if attempt == ATTEMPTS - 1:
                     raise Busy(str(exc)) from exc
                 continue
@@ -295,10 +346,7 @@ def _try(
             actor=actor or handle.context.actor,
         )
         done = compute(draft)
-        stage.seal(transaction)
-        stage.record(transaction)
-        for trace, trace_id in draft.traces:
-            chain.append(transaction, handle.context, head, trace, trace_id=trace_id)
+        draft.finish()
         return done
 
 

@@ -1,0 +1,132 @@
+"""Opens what leads from one moment of a namespace to another, whole or page by page.
+
+A moment is a snapshot, or what is there now: then what is pending is folded in to be looked at,
+and nothing is stored.
+"""
+
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from itertools import dropwhile
+from typing import Final
+
+from holdfast.engine import restore, snapshots
+from holdfast.engine.diff import collect_changes, iter_changes, text_diff
+from holdfast.engine.handle import Handle
+from holdfast.engine.paths import PathLike
+from holdfast.engine.snapshots import SnapshotLike
+from holdfast.engine.stage import StagedObjects
+from holdfast.errors import InvalidValue, shorten
+from holdfast.model import Plane, Root
+from holdfast.model_changes import Change, Changes
+
+PAGE_CHARS: Final = 1 << 20
+"""Once the texts of a page have so many characters, it ends."""
+
+PAGE_TIME: Final = timedelta(seconds=5)
+"""And once it took that long: measured, two files of 1 KB can take a quarter of a second."""
+
+Place = tuple[Plane, bytes]
+"""Where a change is: changes come in the order of planes and keys."""
+
+
+class Comparing:
+    """Two moments of a namespace, side by side."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+
+    @contextmanager
+    def changes(
+        self,
+        old: SnapshotLike | None,
+        new: SnapshotLike | None,
+        *,
+        planes: Sequence[Plane | str] | None = None,
+        paths: Sequence[PathLike] | None = None,
+        after: Place | None = None,
+    ) -> Generator[tuple[StagedObjects, Iterator[Change]]]:
+        """Opens the changes between two moments, in some planes or under some paths.
+
+        With `after`, only those that come behind the one at that place.
+        """
+        wanted = to_planes(planes)
+        restore.check_selection(wanted, paths)
+        chosen = (Plane.FILES,) if paths is not None else wanted or tuple(Plane)
+        selects = None if paths is None else restore.path_filter(paths)
+        with self.roots(old, new) as (source, before, goal):
+            found = iter_changes(source, before, goal, planes=chosen)
+            those = (change for change in found if selects is None or selects(change.key))
+            yield source, those if after is None else _behind(those, after)
+
+    @contextmanager
+    def roots(
+        self, old: SnapshotLike | None, new: SnapshotLike | None
+    ) -> Generator[tuple[StagedObjects, Root, Root]]:
+        """Opens the roots of two moments, with what is needed to read below them."""
+        before = None if old is None else snapshots.resolve(self._handle, old)
+        after = None if new is None else snapshots.resolve(self._handle, new)
+        with restore.folded_head(self._handle) as (_, folded):
+            source = folded.source
+            base = before.root if before else folded.head.root
+            goal = after.root if after else folded.root_id
+            yield source, source.get_root(base), source.get_root(goal)
+
+    def page(
+        self,
+        old: SnapshotLike | None,
+        new: SnapshotLike | None,
+        *,
+        planes: Sequence[Plane | str] | None,
+        paths: Sequence[PathLike] | None,
+        after: Place | None,
+        most: int,
+    ) -> Changes:
+        """Returns a part of what leads from one moment to another."""
+        opened = self.changes(old, new, planes=planes, paths=paths, after=after)
+        with opened as (_, found):
+            return collect_changes(found, limit=most)
+
+    def page_of_texts(
+        self,
+        old: SnapshotLike | None,
+        new: SnapshotLike | None,
+        *,
+        paths: Sequence[PathLike] | None,
+        context_lines: int,
+        after: Place | None,
+        most: int,
+    ) -> tuple[list[tuple[Change, str]], bool]:
+        """Returns a part of the changes with their unified diffs, and whether more follows."""
+        page: list[tuple[Change, str]] = []
+        clock = self._handle.context.clock
+        stop = clock() + PAGE_TIME
+        with self.changes(old, new, paths=paths, after=after) as (source, found):
+            size = 0
+            for change in found:
+                if len(page) >= most or size >= PAGE_CHARS or (page and clock() >= stop):
+                    return page, True
+                page.append((change, text_diff(source, change, context_lines=context_lines)))
+                size += len(page[-1][1])
+        return page, False
+
+
+def _behind(changes: Iterator[Change], after: Place) -> Iterator[Change]:
+    order = {plane: number for number, plane in enumerate(Plane)}
+    last = (order[after[0]], after[1])
+    return dropwhile(lambda change: (order[change.plane], change.key) <= last, changes)
+
+
+def to_planes(planes: Sequence[Plane | str] | None) -> tuple[Plane, ...] | None:
+    """Returns the planes that are named, in their order; None if none are."""
+    if planes is None:
+        return None
+    if not planes:
+        raise InvalidValue("nothing is selected: name at least one plane")
+    try:
+        chosen = {Plane(plane) for plane in planes}
+        return tuple(plane for plane in Plane if plane in chosen)
+    except ValueError as exc:
+        named = ", ".join(shorten(str(plane)) for plane in planes[:3])
+        message = f"{named} is not a choice of planes: there are {', '.join(Plane)}"
+        raise InvalidValue(message) from exc

@@ -1,0 +1,102 @@
+"""Values of comparing and of going back: what differs, and what a restore or a merge did.
+
+As in `model`: frozen, without behaviour beyond what follows from their fields. Who looks into a
+vault finds the entries themselves in a change; over HTTP there are their sizes alone.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from holdfast.entries import Entry
+from holdfast.execonfig import is_executable_config
+from holdfast.ids import ObjectId, SnapshotId
+from holdfast.model import Plane, SnapshotInfo
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One entry that differs. `name`: the path, `namespace/key` in the store, a session's id."""
+
+    plane: Plane
+    key: bytes
+    name: str
+    change: str
+    """`added`, `removed` or `changed`."""
+    old: Entry | None = field(default=None, repr=False)
+    new: Entry | None = field(default=None, repr=False)
+    """What was there, and is: known to whoever looks into the vault itself."""
+    old_bytes: int | None = None
+    """The size before, None if it was not there."""
+    new_bytes: int | None = None
+    """The size after, None if it is not there."""
+
+    @property
+    def is_executable_config(self) -> bool:
+        """Whether programs run what this file says, without being asked to."""
+        return self.plane is Plane.FILES and is_executable_config(self.key)
+
+
+class Changes(msgspec.Struct, frozen=True):
+    """Differences in the order of planes and keys; `truncated` if there are more."""
+
+    items: Sequence[Change]
+    truncated: bool = False
+
+    def __iter__(self) -> Iterator[Change]:
+        return iter(self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def first(self, limit: int | None) -> "Changes":
+        """Returns the first so many of them; all, without a limit."""
+        if limit is None:
+            return self
+        return Changes(self.items[:limit], self.truncated or len(self.items) > limit)
+
+    def without(self, keys: Iterable[bytes]) -> "Changes":
+        """Returns them without those of some files."""
+        left_out = {(Plane.FILES, key) for key in keys}
+        if not left_out:
+            return self
+        kept = [change for change in self.items if (change.plane, change.key) not in left_out]
+        return Changes(kept, self.truncated)
+
+    def of(self, change: str, plane: Plane | None = None) -> list[str]:
+        """Returns the names of what was `added`, `removed` or `changed`."""
+        return [
+            item.name
+            for item in self.items
+            if item.change == change and (plane is None or item.plane is plane)
+        ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restored:
+    """What a restore did, or with `dry_run` would do."""
+
+    target: SnapshotId
+    """The snapshot that was brought back."""
+    snapshot: SnapshotInfo | None
+    """The new snapshot on the timeline; None after a dry run."""
+    safety_id: SnapshotId | None
+    """The snapshot that keeps what was pending; None if nothing was."""
+    root: ObjectId
+    changes: Changes
+    files: int | None = None
+    """How many files, links and empty directories were brought back; None if not all were."""
+    verified: bool
+    """Whether the result was read back, from the vault and from an attached directory, and is
+    what was asked for."""
+    dry_run: bool = False
+    kept: Sequence[str] = ()
+    """Directories that had to stay, as something lies in them that is not captured."""
+
+
+class MergeResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What a merge did: its snapshot on our timeline, and what changed for us."""
+
+    snapshot: SnapshotInfo
+    changes: Changes

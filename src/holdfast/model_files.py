@@ -1,0 +1,25 @@
+"""Values of files: what is known of a path without reading what is there.
+
+As in `model`: frozen, without behaviour beyond what follows from their fields.
+"""
+
+from datetime import datetime
+
+import msgspec
+
+
+class FileInfo(msgspec.Struct, frozen=True):
+    """What is known about one path without reading its content."""
+
+    path: str
+    kind: str
+    """`file`, `directory` or `link`."""
+    size_bytes: int
+    mode: int
+    modified_at: datetime | None
+    """None for a directory: it has no content that could change."""
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.path.rpartition("/")[2]

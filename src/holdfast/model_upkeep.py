@@ -1,0 +1,108 @@
+"""Values of upkeep: what is kept, what a collection gave back, what a check found.
+
+As in `model`: frozen, without behaviour beyond what follows from their fields.
+"""
+
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from holdfast.errors import InvalidValue
+from holdfast.ids import NamespaceId, ObjectId
+
+MAX_KEPT: Final = 2**31
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How many snapshots to keep: the newest, and the newest of each day or week.
+
+    A rule left at 0 keeps nothing. All rules at 0 is no policy: only age decides.
+    """
+
+    keep_last: int = 0
+    keep_daily: int = 0
+    keep_weekly: int = 0
+
+    def __post_init__(self) -> None:
+        for kept in (self.keep_last, self.keep_daily, self.keep_weekly):
+            # Whoever passes 2.5 would find out when it is read back, and every time again.
+            if type(kept) is not int or not 0 <= kept <= MAX_KEPT:
+                raise InvalidValue("a policy keeps a whole number of each, 0 or more")
+
+    @property
+    def is_set(self) -> bool:
+        """Says whether there is any rule."""
+        return bool(self.keep_last or self.keep_daily or self.keep_weekly)
+
+
+class Collected(msgspec.Struct, frozen=True):
+    """What a collection did. Packs that could not be read were left alone, and are named."""
+
+    objects_deleted: int
+    packs_deleted: int
+    bytes_before: int
+    bytes_after: int
+    damaged: tuple[str, ...] = ()
+
+    @property
+    def bytes_freed(self) -> int:
+        """How much smaller the vault's packs are."""
+        return self.bytes_before - self.bytes_after
+
+
+class Fault(msgspec.Struct, frozen=True):
+    """Something that is not as it should be."""
+
+    what: str
+    """A pack's name, or the plane and path that needs something."""
+    reason: str
+    object_id: ObjectId | None = None
+    snapshots: tuple[str, ...] = ()
+    """Where it was met first: snapshots, or `head of <namespace>`."""
+
+
+class Verified(msgspec.Struct, frozen=True):
+    """What was looked at, and what was found."""
+
+    packs: int
+    objects: int
+    bytes: int
+    roots: int
+    faults: list[Fault] = msgspec.field(default_factory=list[Fault])
+
+    @property
+    def ok(self) -> bool:
+        """Says whether nothing is damaged."""
+        return not self.faults
+
+
+class AuditProblem(msgspec.Struct, frozen=True):
+    """A place where the chain is not as it was written."""
+
+    number: int
+    """The number of the trace that is there, or should be."""
+    reason: str
+
+
+class AuditReport(msgspec.Struct, frozen=True):
+    """What an audit found."""
+
+    checked: int
+    """How many traces were hashed again."""
+    anchor: str
+    """The number and the hash of the newest trace: what stands for all of them."""
+    problems: list[AuditProblem]
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether everything is as it was written."""
+        return not self.problems
+
+
+class DeletedNamespace(msgspec.Struct, frozen=True):
+    """A namespace that was deleted and whose grace period has not ended."""
+
+    number: NamespaceId
+    name: str
+    deleted_at: datetime
