@@ -22,14 +22,16 @@ Methods are plain data in, plain data out. No SQL, no decisions: those are the e
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
+
+import msgspec
 
 from holdfast.catalog.port_entities import EntityRows
 from holdfast.catalog.port_events import EventRows
 from holdfast.catalog.port_keys import KeyRows
 from holdfast.catalog.port_memories import MemoryRows
+from holdfast.catalog.port_received import ReceivedRows
 from holdfast.catalog.port_replies import ReplyRows
 from holdfast.catalog.port_sessions import SessionRows
 from holdfast.catalog.port_tasks import TaskRows
@@ -41,8 +43,7 @@ from holdfast.ids import NamespaceId, ObjectId, PackId, PackName, SnapshotId, Te
 from holdfast.model import Head, Placement, Plane, Size, SnapshotInfo, Tenant
 
 
-@dataclass(frozen=True, slots=True)
-class Located:
+class Located(msgspec.Struct, frozen=True):
     """An object's placement with its pack, and the block itself where the pack is inline."""
 
     placement: Placement
@@ -51,8 +52,7 @@ class Located:
     block: bytes | None
 
 
-@dataclass(frozen=True, slots=True)
-class PackRow:
+class PackRow(msgspec.Struct, frozen=True):
     """A pack as the catalog knows it. While it is being written, `writer` says by whom."""
 
     id: PackId
@@ -63,8 +63,7 @@ class PackRow:
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectRow:
+class ObjectRow(msgspec.Struct, frozen=True):
     """An object as the collector sees it."""
 
     id: ObjectId
@@ -73,8 +72,7 @@ class ObjectRow:
     touched: int
 
 
-@dataclass(frozen=True, slots=True)
-class LogPosition:
+class LogPosition(msgspec.Struct, frozen=True):
     """A place in a log: what stands before it is in the rows of the log's namespace."""
 
     name: str
@@ -96,6 +94,7 @@ class Transaction(
     TaskRows,
     EntityRows,
     ReplyRows,
+    ReceivedRows,
     Protocol,
 ):
     """One transaction: a view of the rows, and in a write transaction the way to change them."""

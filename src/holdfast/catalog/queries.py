@@ -8,10 +8,11 @@ them in one transaction.
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from holdfast.errors import VaultTooNew
 
@@ -23,8 +24,7 @@ _PARAMETER: Final = re.compile(r"(?<!:):(\w+)")
 _COMMENT: Final = re.compile(r"--[^\n]*")
 
 
-@dataclass(frozen=True, slots=True)
-class Migration:
+class Migration(msgspec.Struct, frozen=True):
     """One numbered step from an older set of tables to a newer one."""
 
     number: int

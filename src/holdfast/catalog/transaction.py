@@ -16,6 +16,7 @@ from holdfast.catalog.events import EventQueries
 from holdfast.catalog.keys import KeyQueries
 from holdfast.catalog.memories import MemoryQueries
 from holdfast.catalog.port import Located, LogPosition, ObjectRow, PackRow, PendingRow
+from holdfast.catalog.received import ReceivedQueries
 from holdfast.catalog.replies import ReplyQueries
 from holdfast.catalog.rows import to_us
 from holdfast.catalog.sessions import SessionQueries
@@ -36,6 +37,7 @@ _PURGES: Final = (
     "purge_memories",
     "purge_tasks",
     "purge_schedules",
+    "purge_received",
     "purge_snapshots",
     "purge_namespace",
 )
@@ -56,6 +58,7 @@ class SqlTransaction(
     TaskQueries,
     EntityQueries,
     ReplyQueries,
+    ReceivedQueries,
 ):
     """The rows of a catalog within one transaction."""
 

@@ -5,7 +5,8 @@ are not, because that decides what can be saved.
 """
 
 from collections import defaultdict
-from dataclasses import dataclass
+
+import msgspec
 
 from holdfast.errors import ObjectDamaged, PackDamaged
 from holdfast.ids import ObjectId
@@ -14,8 +15,7 @@ from holdfast.packs.index import BlockRow
 from holdfast.packs.reader import cut, load_index, ranges_of, read_block
 
 
-@dataclass(frozen=True, slots=True)
-class Damage:
+class Damage(msgspec.Struct, frozen=True):
     """One thing that is wrong with a pack.
 
     `object_id` names the object that is lost. It is None when the damage is to the pack's own

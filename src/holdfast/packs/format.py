@@ -9,8 +9,9 @@ Not here: compression (`frames.py`), the index itself (`index.py`).
 
 import enum
 import struct
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from holdfast.errors import PackDamaged, VaultTooNew
 
@@ -47,8 +48,7 @@ HEADER_BYTES: Final = _HEADER.size
 FOOTER_BYTES: Final = _FOOTER.size
 
 
-@dataclass(frozen=True, slots=True)
-class Footer:
+class Footer(msgspec.Struct, frozen=True):
     """Where the index is, and what its stored bytes hash to."""
 
     index_offset: int

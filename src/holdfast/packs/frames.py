@@ -33,17 +33,17 @@ class FrameWriter:
         return _local.compressor.compress(plain)
 
 
-def decompress(stored: bytes, *, pack: str, what: str) -> bytes:
+def decompress(stored: bytes, *, pack: str, what: str, most: int = MAX_PLAIN_BYTES) -> bytes:
     """Returns the content of exactly one frame.
 
     Raises `PackDamaged` when `stored` is anything else, or claims more than
-    `MAX_PLAIN_BYTES`. `what` names the part of the pack in the message.
+    `most` bytes. `what` names the part of the pack in the message.
     """
     try:
         claimed = zstandard.get_frame_parameters(stored).content_size
         if claimed == zstandard.CONTENTSIZE_UNKNOWN:
             raise PackDamaged(pack, reason=f"{what} does not state its size")
-        if claimed > MAX_PLAIN_BYTES:
+        if claimed > most:
             raise PackDamaged(pack, reason=f"{what} claims to hold {claimed} bytes")
         return _decompressor().decompress(stored, allow_extra_data=False)
     except zstandard.ZstdError as exc:

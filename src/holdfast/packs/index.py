@@ -84,9 +84,11 @@ def encode_index(index: PackIndex, frames: FrameWriter) -> bytes:
     return frames.compress(msgspec.msgpack.encode(index))
 
 
-def decode_index(stored: bytes, *, index_offset: int, pack: str) -> PackIndex:
+def decode_index(
+    stored: bytes, *, index_offset: int, pack: str, most: int = MAX_PLAIN_BYTES
+) -> PackIndex:
     """Returns the index; raises `PackDamaged` unless it keeps all the rules above."""
-    plain = decompress(stored, pack=pack, what="its index")
+    plain = decompress(stored, pack=pack, what="its index", most=most)
     try:
         index = _decoder.decode(plain)
     except msgspec.DecodeError as exc:

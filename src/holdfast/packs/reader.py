@@ -58,8 +58,13 @@ def parse_index(data: bytes, *, pack: str) -> list[Placement]:
     return load_index(ranges_of(data), size=len(data), pack=pack).placements()
 
 
-def load_index(read: RangeReader, *, size: int, pack: str) -> PackIndex:
-    """Returns the checked index with its table of blocks; raises as `read_index` does."""
+def load_index(
+    read: RangeReader, *, size: int, pack: str, most: int = MAX_PLAIN_BYTES
+) -> PackIndex:
+    """Returns the checked index with its table of blocks; raises as `read_index` does.
+
+    An index of more than `most` bytes is not unpacked.
+    """
     if size < HEADER_BYTES + FOOTER_BYTES:
         raise PackDamaged(pack, reason=f"{size} bytes are too few for a pack")
     check_header(read(0, HEADER_BYTES), pack=pack)
@@ -71,7 +76,7 @@ def load_index(read: RangeReader, *, size: int, pack: str) -> PackIndex:
     stored = read(footer.index_offset, footer.index_size)
     if blake3(stored).digest() != footer.index_hash:
         raise PackDamaged(pack, reason="its index does not hash to what the footer says")
-    return decode_index(stored, index_offset=footer.index_offset, pack=pack)
+    return decode_index(stored, index_offset=footer.index_offset, pack=pack, most=most)
 
 
 def ranges_of(data: bytes) -> RangeReader:

@@ -10,9 +10,9 @@ the reader's checks; its placements are those that a reader will find, not those
 believes in. A wrong offset fails here, while the objects are still at hand.
 """
 
-from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
 from blake3 import blake3
 
 from holdfast.errors import PackDamaged, TooLarge
@@ -43,20 +43,18 @@ UNNAMED: Final = "being written"
 """Stands for the pack's name in errors: a pack is named by whoever stores it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pack:
+class Pack(msgspec.Struct, frozen=True):
     """A finished pack: the bytes to store, and where in them each object is."""
 
     data: bytes
     placements: list[Placement]
 
 
-@dataclass(slots=True)
-class _OpenBlock:
+class _OpenBlock(msgspec.Struct):
     """Objects that wait for their block to fill."""
 
-    object_ids: list[ObjectId] = field(default_factory=list[ObjectId])
-    parts: list[bytes] = field(default_factory=list[bytes])
+    object_ids: list[ObjectId] = msgspec.field(default_factory=list[ObjectId])
+    parts: list[bytes] = msgspec.field(default_factory=list[bytes])
     size: int = 0
 
 

@@ -462,3 +462,15 @@ ON entities (namespace_id, session_id, created_at, id, deleted_at);
 
 CREATE INDEX entities_deleted ON entities (namespace_id, deleted_at)
 WHERE deleted_at IS NOT NULL;
+
+-- Objects that were sent ahead of the snapshot that will name them, by the namespace that they
+-- were sent for. They outlive collection for a while, and go when a snapshot has named them.
+
+CREATE TABLE received (
+    namespace_id BIGINT NOT NULL,
+    id BYTEA NOT NULL,
+    received_at BIGINT NOT NULL,
+    PRIMARY KEY (namespace_id, id)
+);
+
+CREATE INDEX received_by_age ON received (namespace_id, received_at);

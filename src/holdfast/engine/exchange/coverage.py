@@ -1,0 +1,61 @@
+"""What a client says that its snapshot covers, checked before it becomes part of one."""
+
+from typing import Annotated, Any, Final
+
+import msgspec
+
+from holdfast.engine.coverage import LISTED, Coverage, Omission
+from holdfast.engine.paths import MAX_PATH_BYTES, to_text
+from holdfast.errors import InvalidValue, TooLarge
+
+MAX_BYTES: Final = 4 << 20
+MAX_FAILED: Final = 10_000
+"""What could not be read is listed whole: a directory with more of it is not worth a snapshot."""
+
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
+_Text = Annotated[str, msgspec.Meta(max_length=4 * MAX_PATH_BYTES)]
+_Row = Annotated[list[_Text], msgspec.Meta(min_length=2, max_length=3)]
+_Rows = Annotated[list[_Row], msgspec.Meta(max_length=LISTED)]
+_Failed = Annotated[list[_Row], msgspec.Meta(max_length=MAX_FAILED)]
+
+
+class _Told(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """The fields of a coverage, as `to_detail` writes them."""
+
+    captured: _Count
+    captured_bytes: _Count
+    skipped_count: _Count
+    excluded_count: _Count
+    skipped: _Rows
+    excluded: _Rows
+    failed: _Failed
+
+
+def checked_detail(told: bytes) -> dict[str, Any]:
+    """Returns what is kept with a snapshot about its coverage; nothing, if nothing was told."""
+    if not told:
+        return {}
+    if len(told) > MAX_BYTES:
+        message = f"a coverage may have {MAX_BYTES} bytes; this one has {len(told)}"
+        raise TooLarge(message)
+    try:
+        found = msgspec.json.decode(told, type=_Told)
+        return Coverage(
+            captured=found.captured,
+            captured_bytes=found.captured_bytes,
+            skipped_count=found.skipped_count,
+            excluded_count=found.excluded_count,
+            skipped=[_omission(row) for row in found.skipped],
+            excluded=[_omission(row) for row in found.excluded],
+            failed=[_omission(row) for row in found.failed],
+        ).to_detail()
+    except (ValueError, RecursionError) as exc:
+        message = f"the coverage is none: {exc}"
+        raise InvalidValue(message) from exc
+
+
+def _omission(row: list[str]) -> Omission:
+    path, reason, *hexed = row
+    if any("\0" in part or "\ud800" <= part[:1] <= "\udfff" for part in (path, reason)):
+        raise ValueError("a path or reason holds what no row can")
+    return Omission(to_text(bytes.fromhex(hexed[0])) if hexed else path, reason)

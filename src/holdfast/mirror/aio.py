@@ -1,0 +1,145 @@
+"""The same directory for programs with an event loop: each method in a thread, awaited.
+
+Reading a directory is work for a thread in any case. So the requests of an exchange are made there
+as well, over connections of their own; nothing of it waits in the loop.
+"""
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Coroutine
+from functools import update_wrapper
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+
+from holdfast.engine.snapshots import SnapshotLike
+from holdfast.engine.tasks import Tasks
+from holdfast.ids import IdMaker
+from holdfast.mirror.workspace import RemoteWorkspace
+from holdfast.model import SnapshotInfo
+from holdfast.model_changes import Restored
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class awaited(Generic[P, T]):  # noqa: N801 - used like a decorator
+    """Makes a coroutine of a method of the waiting form, with its arguments and its answer."""
+
+    def __init__(self, method: Callable[Concatenate[RemoteWorkspace, P], T]) -> None:
+        self._method = method
+        update_wrapper(self, method)  # pyright: ignore[reportArgumentType] - only names are copied
+
+    def __get__(
+        self, workspace: "AsyncRemoteWorkspace", _: object
+    ) -> Callable[P, Coroutine[Any, Any, T]]:
+        method = self._method
+
+        async def run(*args: P.args, **kwargs: P.kwargs) -> T:
+            def work() -> T:
+                return method(workspace.opened(), *args, **kwargs)
+
+            return await asyncio.to_thread(work)
+
+        update_wrapper(run, method)
+        return run
+
+
+class AsyncRemoteWorkspace:
+    """A directory that is attached to a namespace of a server; its methods are coroutines.
+
+    It is opened with its first use. Use it from as many tasks as you like: they take turns.
+    """
+
+    def __init__(
+        self,
+        open_: Callable[[], RemoteWorkspace],
+        directory: str | os.PathLike[str],
+        *,
+        let_go: Callable[[], None],
+    ) -> None:
+        """Is made with what opens it, and what lets go of its connections."""
+        self.path = Path(os.path.realpath(Path(directory).expanduser()))
+        """Where the directory is."""
+        self._open, self._let_go = open_, let_go
+        self._guard = threading.Lock()
+        self._found: RemoteWorkspace | None = None
+
+    def opened(self) -> RemoteWorkspace:
+        """Returns the waiting form of it; opens it, if that was not done before."""
+        with self._guard:
+            if self._found is None:
+                self._found = self._open()
+            return self._found
+
+    def __repr__(self) -> str:
+        return f"AsyncRemoteWorkspace({str(self.path)!r})"
+
+    snapshot = awaited(RemoteWorkspace.snapshot)
+    snapshot_if_changed = awaited(RemoteWorkspace.snapshot_if_changed)
+    find_held = awaited(RemoteWorkspace.find_held)
+    status = awaited(RemoteWorkspace.status)
+    is_dirty = awaited(RemoteWorkspace.is_dirty)
+    diff = awaited(RemoteWorkspace.diff)
+    text_diff = awaited(RemoteWorkspace.text_diff)
+    text_diffs = awaited(RemoteWorkspace.text_diffs)
+    restore = awaited(RemoteWorkspace.restore)
+    undo = awaited(RemoteWorkspace.undo)
+    redo = awaited(RemoteWorkspace.redo)
+    pull = awaited(RemoteWorkspace.pull)
+    checkout = awaited(RemoteWorkspace.checkout)
+    import_ = awaited(RemoteWorkspace.import_)
+    watch = awaited(RemoteWorkspace.watch)
+    wait_for_changes = awaited(RemoteWorkspace.wait_for_changes)
+
+    def task(
+        self, name: str, *, rollback_on_failure: bool = False, actor: str | None = None
+    ) -> Tasks:
+        """Returns a task on this directory: an asynchronous context, or a decorator."""
+        place = _Place(self.opened)
+        return Tasks(
+            place, name, ids=IdMaker(), rollback_on_failure=rollback_on_failure, actor=actor
+        )
+
+    async def close(self) -> None:
+        """Keeps what is known for the next time, and lets go of the directory."""
+        if self._found is not None:
+            await asyncio.to_thread(self._found.close)
+        self._let_go()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+class _Place:
+    """What a task works on: opened when it begins, in the thread that it begins in."""
+
+    def __init__(self, opened: Callable[[], RemoteWorkspace]) -> None:
+        self._opened = opened
+
+    def snapshot(
+        self,
+        label: str | None = None,
+        *,
+        reason: str | None = None,
+        actor: str | None = None,
+        task_id: str | None = None,
+    ) -> SnapshotInfo:
+        """Captures everything as it is now."""
+        return self._opened().snapshot(label, reason=reason, actor=actor, task_id=task_id)
+
+    def restore(
+        self, snapshot: SnapshotLike, *, reason: str | None = None, actor: str | None = None
+    ) -> Restored:
+        """Brings a snapshot back."""
+        return self._opened().restore(snapshot, reason=reason, actor=actor)
+
+    def find_held(self) -> SnapshotInfo | None:
+        """Returns the snapshot that holds everything as it is, or None."""
+        return self._opened().find_held()

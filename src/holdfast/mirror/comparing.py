@@ -1,0 +1,140 @@
+"""Looks at a directory whose timeline is on a server, and compares it; changes neither.
+
+What the directory was when both sides were last the same is known here. So how it stands, and what
+has changed, needs no server; other snapshots are fetched first, and two of them are compared there.
+"""
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from holdfast.engine.collect import no_progress
+from holdfast.engine.diff import collect_changes, text_diff
+from holdfast.engine.paths import PathLike, to_folder, to_key, to_text
+from holdfast.engine.vault import Holdfast
+from holdfast.engine.workspace import Status
+from holdfast.errors import InvalidPath
+from holdfast.ids import ObjectId
+from holdfast.mirror.fetching import fetch
+from holdfast.mirror.following import Pair
+from holdfast.mirror.local import Local
+from holdfast.mirror.memo import MemoFile
+from holdfast.mirror.server import Server
+from holdfast.model import SnapshotInfo
+from holdfast.model_changes import Change, Changes
+from holdfast.sdk.agent import Agent
+from holdfast.sdk.calls import Sync
+from holdfast.sdk.reading import SnapshotLike
+
+
+class Comparing:
+    """The part of a remote directory that only looks."""
+
+    def __init__(self, agent: Agent[Sync], name: str, vault: Holdfast, local: Local) -> None:
+        self.namespace = agent
+        """The client of the namespace: its timeline, and all that belongs to it."""
+        self._name, self._vault, self._local = name, vault, local
+        self._pair = Pair(local, Server(agent), MemoFile(local.attachment.state))
+
+    @property
+    def path(self) -> Path:
+        """Where the directory is."""
+        return self._local.path
+
+    def __repr__(self) -> str:
+        return f"RemoteWorkspace({str(self.path)!r}, namespace={self._name!r})"
+
+    def find_held(self) -> SnapshotInfo | None:
+        """Returns the snapshot that holds the directory as it is now, or None if none does."""
+        return None if self.is_dirty() else self._pair.memo.now.snapshot
+
+    def status(self, *, limit: int | None = None) -> Status:
+        """Returns how the directory stands against what was last pushed or pulled."""
+        with self._exclusive():
+            known = self._pair.memo.now
+            with self._local.compared(known.files, None) as (_, found):
+                changes = collect_changes(found, limit=limit)
+        return Status(
+            path=self.path,
+            namespace=self._name,
+            head=known.snapshot,
+            changes=changes,
+            coverage=self._local.directory.coverage,
+            recovered=self._local.recovered,
+        )
+
+    def is_dirty(self) -> bool:
+        """Says whether the directory differs from what was last pushed or pulled."""
+        return bool(self.diff(limit=1))
+
+    def diff(
+        self,
+        old: SnapshotLike | None = None,
+        new: SnapshotLike | None = None,
+        *,
+        paths: Sequence[PathLike] | None = None,
+        limit: int | None = None,
+    ) -> Changes:
+        """Returns what leads from one snapshot to another, or to the directory as it is now."""
+        if new is not None:
+            return self.namespace.diff(old, new, paths=texts_of(paths), limit=limit)
+        with self._exclusive(), self._local.compared(self._files(old), None, paths=paths) as both:
+            return collect_changes(both[1], limit=limit)
+
+    def text_diff(
+        self,
+        path: PathLike,
+        old: SnapshotLike | None = None,
+        new: SnapshotLike | None = None,
+        *,
+        context_lines: int = 3,
+    ) -> str:
+        """Returns a unified diff of one file between two moments; empty if nothing differs."""
+        key = to_key(path)
+        for change, text in self.text_diffs(old, new, paths=[path], context_lines=context_lines):
+            if change.key == key:
+                return text
+        return ""
+
+    def text_diffs(
+        self,
+        old: SnapshotLike | None = None,
+        new: SnapshotLike | None = None,
+        *,
+        paths: Sequence[PathLike] | None = None,
+        context_lines: int = 3,
+    ) -> list[tuple[Change, str]]:
+        """Returns what `diff` does of files, with the text of each change."""
+        with self._exclusive():
+            first, last = self._files(old), None if new is None else self._files(new)
+            with self._local.compared(first, last, paths=paths) as (source, found):
+                return [(c, text_diff(source, c, context_lines=context_lines)) for c in found]
+
+    # Inside
+
+    @contextmanager
+    def _exclusive(self) -> Generator[None]:
+        with self._local.exclusive():
+            self._pair.memo.load()
+            yield
+
+    def _files(self, snapshot: SnapshotLike | None) -> ObjectId:
+        """Returns the files map of a snapshot, all of which is here."""
+        known = self._pair.memo.now
+        if snapshot is None:
+            return known.files
+        chosen = self.namespace.get_snapshot(snapshot)
+        if known.snapshot is not None and chosen.id == known.snapshot.id:
+            return known.files
+        return self._local.mover.files_of(fetch(self._pair, chosen, no_progress))
+
+
+def texts_of(paths: Sequence[PathLike] | None) -> list[str] | None:
+    """Returns paths as they go over the wire; raises `InvalidPath` for what is no text."""
+    if paths is None:
+        return None
+    keys = [to_folder(path) for path in paths]
+    for key in keys:
+        if not to_text(key).isascii() and key.decode("utf-8", "replace").encode() != key:
+            raise InvalidPath(key, reason="a server is told paths as UTF-8")
+    return [to_text(key) for key in keys]

@@ -1,0 +1,24 @@
+"""Fetches a snapshot of the server's to be looked at, compared, or put somewhere else."""
+
+from dataclasses import replace
+
+from holdfast.engine.advance import Note
+from holdfast.engine.collect import Progress
+from holdfast.engine.exchange.adopting import adopt
+from holdfast.engine.namespace import Namespace
+from holdfast.mirror.following import Pair
+from holdfast.mirror.pulling import Pull
+from holdfast.model import SnapshotInfo
+
+
+def fetch(pair: Pair, snapshot: SnapshotInfo, progress: Progress) -> SnapshotInfo:
+    """Returns a snapshot of the cache that holds the files of one of the server's.
+
+    It is beside the directory's own timeline, which stays as it is.
+    """
+    aside = pair.local.aside
+    aside.ensure()
+    pulled = Pull(pair.server, aside, progress).pull(pair.memo.now, snapshot.id)
+    note = Note(reason=f"fetched {snapshot.id}")
+    adopt(aside, pulled.edits, base=pulled.base, root=pulled.root, note=note)
+    return replace(Namespace(aside).snapshot(reason=note.reason), detail=snapshot.detail)

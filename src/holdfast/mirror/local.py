@@ -1,0 +1,131 @@
+"""The near side of a remote directory: a vault on this machine, and the directory attached to it.
+
+It looks, compares, writes and recovers exactly as the local form does, since it is that form. What
+it holds is a cache: all of it can be had again, from the directory or from the server. So it keeps
+the last few states alone, and forgets what came before.
+"""
+
+import hashlib
+import os
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Final
+
+from holdfast import settings
+from holdfast.engine import snapshots
+from holdfast.engine.attachments import Attachment
+from holdfast.engine.diff import iter_changes
+from holdfast.engine.directory import Directory
+from holdfast.engine.follower import Follower
+from holdfast.engine.handle import Handle
+from holdfast.engine.limits import Limits
+from holdfast.engine.mover import Mover
+from holdfast.engine.paths import PathLike
+from holdfast.engine.restore import folded_head, path_filter
+from holdfast.engine.stage import StagedObjects
+from holdfast.engine.vault import Holdfast
+from holdfast.engine.workspace import Workspace
+from holdfast.errors import Busy
+from holdfast.ids import ObjectId
+from holdfast.model import Plane, Root
+from holdfast.model_changes import Change
+from holdfast.wiring import open_vault
+
+KEPT: Final = 8
+"""States that stay: what the directory was lately is not sent again when it comes back."""
+
+CROWDED: Final = 32
+"""States from which on older ones are forgotten."""
+
+ASIDE: Final = "aside"
+"""The end of the name of what holds snapshots that were fetched to be looked at."""
+
+
+def open_cache(location: str | os.PathLike[str]) -> Holdfast:
+    """Opens the vault that keeps what is known on this machine."""
+    # Nothing expires by itself: what is old is not what is needless. And what goes, goes at once.
+    limits = Limits(retention=timedelta(days=36_500), grace=timedelta(0))
+    return open_vault(location, limits=limits)
+
+
+def cache_of(url: str, workspace_id: str, namespace: str) -> Path:
+    """Returns where that vault is, unless somebody says otherwise: one for each namespace."""
+    named = "\0".join((url.rstrip("/"), workspace_id, namespace))
+    digest = hashlib.blake2b(named.encode(), digest_size=12).hexdigest()
+    return Path(settings.user_vault(settings.process_environ())) / "remote" / digest
+
+
+class Local(Workspace):
+    """A directory that is attached to a vault of its own, in the hands of a remote one."""
+
+    @classmethod
+    def over(cls, workspace: Workspace) -> "Local":
+        """Returns the same directory."""
+        return cls(workspace._plain, workspace._attachment)  # noqa: SLF001 - of the same class
+
+    @property
+    def handle(self) -> Handle:
+        """The namespace of the cache that stands for the directory."""
+        return self._plain
+
+    @property
+    def attachment(self) -> Attachment:
+        """Where what is known of the directory is kept."""
+        return self._attachment
+
+    @property
+    def directory(self) -> Directory:
+        """What is known of the directory."""
+        return self._directory
+
+    @property
+    def mover(self) -> Mover:
+        """What moves the directory."""
+        return self._mover
+
+    @property
+    def recovered(self) -> str | None:
+        """What was put right on opening."""
+        return self._recovered
+
+    @property
+    def aside(self) -> Handle:
+        """Where snapshots are fetched to that do not become the directory."""
+        return replace(self._plain, name=f"{self._plain.name[:100]} {ASIDE}")
+
+    @contextmanager
+    def exclusive(self) -> Generator[None]:
+        """Holds the directory's lock, with all that was interrupted put right."""
+        with self._exclusive():
+            yield
+
+    @contextmanager
+    def compared(
+        self, old: ObjectId, new: ObjectId | None, *, paths: Sequence[PathLike] | None = None
+    ) -> Generator[tuple[StagedObjects, Iterator[Change]]]:
+        """Opens what leads from one files map to another, or to the directory as it is now."""
+        handle = self._plain if new else self._mover.attached(Follower(self._directory))
+        with folded_head(handle) as (_, folded):
+            goal = Root().replacing(files=new) if new else folded.root
+            base = Root().replacing(files=old)
+            found = iter_changes(folded.source, base, goal, planes=[Plane.FILES])
+            if paths is not None:
+                selects = path_filter(paths)
+                found = (change for change in found if selects(change.key))
+            yield folded.source, found
+
+    def forget_old(self, vault: Holdfast, needed: ObjectId, *, most: int = CROWDED) -> None:
+        """Lets go of old states, if there are many; never of the one that the server has."""
+        timeline = self.namespace.timeline()
+        if len(timeline) <= most:
+            return
+        for snapshot in timeline[KEPT:]:
+            if self._mover.files_of(snapshot) != needed:
+                snapshots.delete(self._plain, snapshot.id)
+        snapshots.delete_all(self.aside)
+        # If another process is at it, that one does it.
+        with suppress(Busy):
+            vault.collect()

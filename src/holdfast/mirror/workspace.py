@@ -1,0 +1,322 @@
+"""A directory here, its timeline on a server: the names of `holdfast.Workspace`.
+
+    with holdfast.Client(namespace="alice") as client:
+        project = client.workspace("./project")
+        before = project.snapshot("before the refactoring")
+        ...
+        project.restore(before)
+
+Looking at the directory is done here, with the machinery of the local form and a vault of its own
+beside it. What the server lacks is sent to it, and snapshots are the server's. The promises are the
+same: what is in the directory and in no snapshot becomes one before anything is replaced, a restore
+is proven, and whatever is interrupted is put right by the next one who comes.
+"""
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from msgspec.structs import replace as changed
+
+from holdfast.engine.checkout import checkout
+from holdfast.engine.collect import Progress, no_progress
+from holdfast.engine.diff import collect_changes
+from holdfast.engine.follower import Follower
+from holdfast.engine.paths import PathLike, to_text
+from holdfast.engine.preview import failed_in, preview
+from holdfast.engine.restore import SHOWN
+from holdfast.engine.tasks import Tasks
+from holdfast.engine.workspace import Drift
+from holdfast.errors import Busy, DriftFound, InvalidValue, Unavailable
+from holdfast.mirror.comparing import Comparing, texts_of
+from holdfast.mirror.fetching import fetch
+from holdfast.mirror.following import Moved
+from holdfast.model import EMPTY_MAP, Plane, SnapshotInfo
+from holdfast.model_changes import Changes, Restored
+from holdfast.sdk.reading import SnapshotLike
+from holdfast.sdk.values import Imported
+from holdfast.wire.exchange import CommitRequest
+
+
+class RemoteWorkspace(Comparing):
+    """A directory that is attached to a namespace of a server. Any number of threads may use it."""
+
+    _is_closed = False
+
+    # Capturing
+
+    def snapshot(
+        self,
+        label: str | None = None,
+        *,
+        reason: str | None = None,
+        actor: str | None = None,
+        task_id: str | None = None,
+        trace_id: str | None = None,
+        pin: bool = False,
+        expires_in: timedelta | None = None,
+        overwrite: bool = False,
+        progress: Progress = no_progress,
+    ) -> SnapshotInfo:
+        """Captures the directory as it is now on the server, with the namespace's other planes.
+
+        Raises `HeadMoved` if the server's files are not those that were last pushed or pulled;
+        with `overwrite` the directory wins, and what the server had is a snapshot first.
+        """
+        _check_actor(actor)
+        told = CommitRequest(
+            name="",
+            base=b"",
+            root=b"",
+            label=label,
+            reason=reason,
+            task_id=task_id,
+            trace_id=trace_id,
+            pin=pin,
+            expires_in_seconds=None if expires_in is None else _seconds(expires_in),
+        )
+        with self._exclusive():
+            self._finish(progress)
+            return self._capture(told, overwrite=overwrite, progress=progress)
+
+    def snapshot_if_changed(
+        self, label: str | None = None, *, reason: str | None = None, actor: str | None = None
+    ) -> SnapshotInfo | None:
+        """Captures the directory if it differs from what was last pushed or pulled."""
+        _check_actor(actor)
+        told = CommitRequest(name="", base=b"", root=b"", label=label, reason=reason)
+        with self._exclusive():
+            self._finish(no_progress)
+            self._look(no_progress)
+            if self._pair.here == self._pair.memo.now.files:
+                return None
+            return self._pair.send(told, overwrite=False, progress=no_progress)
+
+    def task(
+        self, name: str, *, rollback_on_failure: bool = False, actor: str | None = None
+    ) -> Tasks:
+        """Returns a task on this directory: a context, plain or asynchronous, or a decorator."""
+        _check_actor(actor)
+        ids = self._local.handle.context.ids
+        return Tasks(self, name, ids=ids, rollback_on_failure=rollback_on_failure)
+
+    # Going back, and forth
+
+    def restore(
+        self,
+        snapshot: SnapshotLike,
+        *,
+        paths: Sequence[PathLike] | None = None,
+        dry_run: bool = False,
+        force: bool = False,
+        drift: Drift = "capture",
+        limit: int | None = SHOWN,
+        reason: str | None = None,
+        actor: str | None = None,
+        progress: Progress = no_progress,
+    ) -> Restored:
+        """Brings a snapshot back, on the server and into the directory: all, or some paths.
+
+        What is there and in no snapshot becomes one first; with `drift="refuse"` it is an
+        error instead. What cannot be captured and would be lost is an error unless `force`.
+        """
+        _check_actor(actor)
+        if isinstance(paths, str):
+            raise InvalidValue("paths is a list of paths, not one: each letter would be a path")
+        with self._exclusive():
+            self._finish(progress)
+            target = self.namespace.get_snapshot(snapshot)
+            if dry_run:
+                near = fetch(self._pair, target, progress)
+                seen = preview(self._local.mover, near, paths=paths, limit=limit)
+                return replace(seen, target=target.id)
+            self._check_drift(drift)
+            texts = texts_of(paths)
+            follower = self._follower(force=force, progress=progress, target=target)
+            done, moved = self._pair.move(
+                lambda: self.namespace.restore(target, paths=texts, limit=limit, reason=reason),
+                back=self.namespace.undo,
+                follower=follower,
+                reason=f"before restoring {target.id}",
+            )
+            return self._told(done, moved, follower, limit=limit)
+
+    def undo(
+        self,
+        operation: SnapshotLike | None = None,
+        *,
+        force: bool = False,
+        progress: Progress = no_progress,
+    ) -> Restored:
+        """Takes the last change back; with an operation, what that one changed."""
+        with self._exclusive():
+            self._finish(progress)
+            follower = self._follower(force=force, progress=progress)
+            done, moved = self._pair.move(
+                lambda: self.namespace.undo(operation),
+                back=self.namespace.redo if operation is None else self.namespace.undo,
+                follower=follower,
+                reason="before undo",
+            )
+            return self._told(done, moved, follower)
+
+    def redo(self, *, force: bool = False, progress: Progress = no_progress) -> Restored:
+        """Takes the last undo back."""
+        with self._exclusive():
+            self._finish(progress)
+            follower = self._follower(force=force, progress=progress)
+            done, moved = self._pair.move(
+                self.namespace.redo,
+                back=self.namespace.undo,
+                follower=follower,
+                reason="before redo",
+                keeps_redo=True,
+            )
+            return self._told(done, moved, follower)
+
+    def pull(self, *, force: bool = False, progress: Progress = no_progress) -> SnapshotInfo | None:
+        """Makes the directory what the server shows now; returns the snapshot that it is then.
+
+        What is in the directory and nowhere else is put on the server's timeline first. None if
+        the server has nothing, and never had.
+        """
+        with self._exclusive():
+            pair = self._pair
+            standing = pair.server.standing()
+            if pair.memo.now.snapshot is None and standing.root == EMPTY_MAP.hex():
+                return None
+            pair.catch_up(self._follower(force=force, progress=progress), reason="before a pull")
+            return pair.memo.now.snapshot
+
+    def checkout(
+        self,
+        snapshot: SnapshotLike,
+        target: str | os.PathLike[str],
+        *,
+        progress: Progress = no_progress,
+    ) -> Restored:
+        """Puts a whole snapshot into another directory, which is new or empty."""
+        chosen = self.namespace.get_snapshot(snapshot)
+        with self._exclusive():
+            near = fetch(self._pair, chosen, progress)
+        place = Path(target).expanduser()
+        done = checkout(self._local.aside, near, place, progress=progress)
+        return replace(done, target=chosen.id)
+
+    def import_(
+        self,
+        source: str | os.PathLike[str],
+        *,
+        force: bool = False,
+        progress: Progress = no_progress,
+    ) -> Imported:
+        """Replaces what the server has, and the directory, by an exported file's content."""
+        with self._exclusive():
+            self._finish(progress)
+            follower = self._follower(force=force, progress=progress)
+            done, moved = self._pair.move(
+                lambda: self.namespace.import_(source),
+                back=self.namespace.undo,
+                follower=follower,
+                reason="before importing an archive",
+            )
+        return changed(
+            done,
+            safety_id=done.safety_id or moved.kept_id,
+            verified=done.verified and follower.is_verified,
+        )
+
+    # Opening and closing
+
+    def watch(self) -> None:
+        """Looks, from now on, only where something has happened; raises where that cannot be."""
+        self._local.watch()
+
+    def wait_for_changes(self, timeout_s: float) -> bool:
+        """Waits until something happens in a watched directory; says whether it did."""
+        return self._local.wait_for_changes(timeout_s)
+
+    def close(self) -> None:
+        """Keeps what is known for the next time, and lets go of the directory."""
+        if not self._is_closed:
+            self._is_closed = True
+            try:
+                # It is thrift: where the directory is gone, or in use, the next one sees to it.
+                with suppress(Unavailable, Busy), self._exclusive():
+                    self._local.forget_old(self._vault, self._pair.memo.now.files)
+                self._local.close()
+            finally:
+                self._vault.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # Inside
+
+    def _finish(self, progress: Progress) -> None:
+        """Brings to its end what was interrupted between the server and the directory."""
+        if self._pair.has_to_follow():
+            follower = self._follower(force=False, progress=progress)
+            self._pair.catch_up(follower, reason="found after an interrupted restore")
+
+    def _look(self, progress: Progress) -> None:
+        """Reads what has changed in the directory, and keeps it here."""
+        follower = Follower(self._local.directory, progress=progress)
+        self._local.mover.keep_drift("captured", follower)
+
+    def _capture(self, told: CommitRequest, *, overwrite: bool, progress: Progress) -> SnapshotInfo:
+        self._look(progress)
+        return self._pair.send(told, overwrite=overwrite, progress=progress)
+
+    def _follower(
+        self, *, force: bool, progress: Progress, target: SnapshotInfo | None = None
+    ) -> Follower:
+        protected = frozenset[bytes]() if target is None else failed_in(target)
+        return Follower(self._local.directory, force=force, protected=protected, progress=progress)
+
+    def _told(
+        self, done: Restored, moved: Moved, follower: Follower, *, limit: int | None = SHOWN
+    ) -> Restored:
+        """Returns what the server says, with what the directory made of it."""
+        others = [change for change in done.changes if change.plane is not Plane.FILES]
+        with self._local.compared(moved.before, moved.after) as (_, found):
+            files = collect_changes(
+                (change for change in found if change.key not in follower.spared), limit=limit
+            )
+        changes = Changes([*files, *others], files.truncated or done.changes.truncated)
+        return replace(
+            done,
+            changes=changes.first(limit),
+            safety_id=done.safety_id or moved.kept_id,
+            verified=done.verified and follower.is_verified,
+            kept=[to_text(path) for path in follower.kept],
+        )
+
+    def _check_drift(self, drift: Drift) -> None:
+        if drift not in ("capture", "refuse"):
+            message = f"drift is 'capture' or 'refuse', not {drift!r}"
+            raise InvalidValue(message)
+        if drift == "refuse":
+            with self._local.compared(self._pair.memo.now.files, None) as (_, found):
+                names = [change.name for change in collect_changes(found, limit=SHOWN)]
+            if names:
+                raise DriftFound(names, reason="changes are in no snapshot")
+
+
+def _check_actor(actor: str | None) -> None:
+    if actor is not None:
+        raise InvalidValue("on a server, whoever holds the key acts: leave actor out")
+
+
+def _seconds(term: timedelta) -> int:
+    return max(1, int(term.total_seconds())) if term > timedelta(0) else 0
