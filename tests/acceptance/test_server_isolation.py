@@ -7,6 +7,7 @@ else knows; no answer to anybody else may hold one of them.
 
 import re
 import threading
+from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -34,6 +35,12 @@ BODIES: dict[str, Any] = {
     "POST /v1/workspaces/{workspace_id}/keys": {"name": "another"},
     "POST /write": {"path": "theirs.txt", "content": "theirs"},
     "POST /delete": {"path": "nothing.txt"},
+    "POST /v1/files/mkdir": {"path": "theirs"},
+    "POST /v1/files/symlink": {"path": "their-link", "target": "theirs.txt"},
+    "POST /v1/files/chmod": {"path": "nothing.txt", "mode": 0o644},
+    "POST /v1/files/move": {"source": "nothing.txt", "target": "theirs"},
+    "POST /v1/files/delete": {"path": "nothing.txt"},
+    "POST /v1/files/write_many": {"files": [{"path": "theirs.txt", "content": "dGhlaXJz"}]},
     "PATCH /v1/snapshots/{snapshot_id}": {"label": "theirs"},
     "POST /v1/fork": {"name": "a-fork-of-theirs"},
     "POST /v1/merge": {"source": "nowhere"},
@@ -73,11 +80,17 @@ BODIES: dict[str, Any] = {
 QUERIES: dict[str, dict[str, Any]] = {
     "GET /v1/files": {"recursive": "true"},
     "GET /v1/files/content": {"path": "nothing.txt"},
+    "GET /v1/files/stat": {"path": "nothing.txt"},
+    "GET /v1/files/list": {"recursive": "true"},
+    "GET /v1/files/raw": {"path": "nothing.txt"},
+    "PUT /v1/files/raw": {"path": "theirs.txt"},
     "GET /v1/snapshots/{snapshot_id}/files/content": {"path": "nothing.txt"},
     "GET /v1/diff/text": {"path": "nothing.txt"},
     "GET /v1/store/value": {"namespace": "n", "key": "k"},
     "DELETE /v1/store/value": {"namespace": "n", "key": "k"},
     "GET /v1/store/keys": {"namespace": "n"},
+    "GET /v1/store/items": {"namespace": "n"},
+    "GET /v1/store/max_key": {"namespace": "n"},
     "GET /v1/sessions/{session_id}/diff": {"from": 0, "to": 1},
     "GET /v1/memories/search": {"query": "content", "threshold": 0},
     "GET /v1/memory/search": {"query": "content", "threshold": 0},
@@ -381,6 +394,7 @@ def without(answer: httpx.Response, *ids: dict[str, str]) -> tuple[int, str]:
     for each in ids:
         for name, value in each.items():
             text = text.replace(value, name)
+            text = text.replace(b64encode(value.encode()).decode(), name)
     return answer.status_code, text
 
 
@@ -503,7 +517,21 @@ def probes(ids: dict[str, str]) -> list[tuple[str, str, dict[str, Any]]]:
         ("GET", "/v1/diff", {"params": {"from": snapshot}}),
         ("GET", "/v1/diff", {"params": {"to": snapshot}}),
         ("GET", "/v1/diff/text", {"params": {"path": "a.txt", "from": snapshot}}),
+        ("GET", "/v1/diff/texts", {"params": {"to": snapshot}}),
         ("GET", "/v1/export", {"params": {"snapshot": snapshot}}),
+        ("GET", "/v1/files/stat", {"params": {"path": "a.txt", "at": snapshot}}),
+        ("GET", "/v1/files/list", {"params": {"at": snapshot}}),
+        ("GET", "/v1/files/list", {"params": {"starting_after": ids["path"]}}),
+        ("GET", "/v1/files/raw", {"params": {"path": ids["path"], "at": snapshot}}),
+        ("GET", "/v1/timeline/" + snapshot[:12], {}),
+        ("GET", "/v1/store/items", {"params": {"at": snapshot}}),
+        ("GET", "/v1/store/count", {"params": {"at": snapshot, "sizes": True}}),
+        ("GET", "/v1/store/namespaces", {"params": {"at": snapshot}}),
+        ("POST", "/v1/store/batch", {"params": {"at": snapshot}, "json": {}}),
+        ("GET", "/v1/sessions", {"params": {"at": snapshot}}),
+        ("GET", f"/v1/sessions/{session}", {"params": {"at": snapshot}}),
+        ("GET", f"/v1/sessions/{session}/state", {"params": {"at": snapshot}}),
+        ("GET", f"/v1/sessions/{session}/turns", {"params": {"at": snapshot}}),
         ("POST", "/v1/undo", {"json": {"operation": snapshot}}),
         ("POST", "/v1/fork", {"json": {"name": "f", "at": snapshot}}),
         ("POST", "/v1/merge", {"json": {"source": word}}),

@@ -166,12 +166,47 @@ def test_a_secret_is_shown_once_and_kept_nowhere(server: Server) -> None:
     assert not [path for path in files_below(server.data) if secret in path.read_bytes()]
 
 
-def test_what_does_not_make_anything_needs_no_name(agent: httpx.Client) -> None:
+def test_what_changes_nothing_is_answered_anew(agent: httpx.Client) -> None:
     name = new_name()
-    value = {"namespace": "n", "key": "k", "value": 1}
     for _ in range(2):
-        assert REPLAYED not in agent.put("/v1/store/value", json=value, headers=name).headers
         assert REPLAYED not in agent.get("/v1/timeline", headers=name).headers
+
+
+def test_a_put_that_is_repeated_makes_no_second_version(agent: httpx.Client) -> None:
+    session = agent.post("/v1/sessions", json={"agent_id": "a"}).json()["id"]
+    place, name = f"/v1/sessions/{session}/state", new_name()
+    answers = [agent.put(place, json={"state": {"n": 1}}, headers=name) for _ in range(2)]
+    assert [answer.is_success for answer in answers] == [True, True], answers[0].text
+    assert [REPLAYED in answer.headers for answer in answers] == [False, True]
+    assert answers[0].content == answers[1].content
+    assert agent.get(place).json()["version"] == 1
+
+
+def test_a_delete_that_is_repeated_is_no_404(agent: httpx.Client) -> None:
+    made = agent.post("/v1/schedules", json={"every_seconds": 3600}).json()
+    snapshot = agent.post("/v1/snapshots").json()["snapshot_id"]
+    for place, status in (
+        (f"/v1/schedules/{made['schedule_id']}", 204),
+        (f"/v1/snapshots/{snapshot}", 200),
+    ):
+        name = new_name()
+        answers = [agent.delete(place, headers=name) for _ in range(3)]
+        assert [answer.status_code for answer in answers] == [status] * 3
+        assert [REPLAYED in answer.headers for answer in answers] == [False, True, True]
+        assert len({answer.content for answer in answers}) == 1
+        assert agent.delete(place).status_code == 404
+        assert agent.delete(place, headers=new_name()).status_code == 404
+
+
+def test_an_upload_under_a_name_is_made_once(agent: httpx.Client) -> None:
+    place, name = "/v1/files/raw?path=file", new_name()
+    first = agent.put(place, content=b"once", headers=name)
+    agent.put(place, content=b"later")
+    again = agent.put(place, content=b"once", headers=name)
+    assert (again.content, again.headers[REPLAYED]) == (first.content, "true")
+    assert agent.get(place).content == b"later"
+    other = agent.put(place, content=b"other", headers=name)
+    assert other.json()["error"]["code"] == "idempotency_key_reused"
 
 
 def test_a_path_that_no_row_can_hold_is_no_failure_of_ours(agent: httpx.Client) -> None:

@@ -1,5 +1,6 @@
 """Replies: a request under a name is done by one, once, and answered the same for a day."""
 
+import json
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -55,6 +56,19 @@ def test_an_answer_is_given_again_for_a_day(replies: Replies, watch: Watch) -> N
     assert (again.status, again.media_type, again.body) == (201, "application/json", b"{}")
     watch.wait(SECOND)
     assert replies.claim(PLACE, ASKED).status is None
+
+
+def test_a_long_answer_takes_little_room_and_comes_back_as_it_was(
+    replies: Replies, tmp_path: Path
+) -> None:
+    body = json.dumps({"state": {str(n): "much of the same" for n in range(5000)}}).encode()
+    mine = replies.claim(PLACE, ASKED)
+    replies.keep(PLACE, mine, status=200, media_type="application/json", body=body)
+    assert replies.claim(PLACE, ASKED).body == body
+    with closing(SqliteCatalog(tmp_path)) as catalog, catalog.read() as transaction:
+        kept = transaction.find_reply(PLACE)
+    assert kept is not None
+    assert len(kept.body) < len(body) / 5
 
 
 def test_a_name_is_for_one_request(replies: Replies) -> None:

@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 import holdfast
-from holdfast.errors import InvalidValue
+from holdfast.errors import InvalidName, InvalidValue
 from holdfast.model_keys import KeyInfo, Scope
 from holdfast.server.app import Prefixed
 from holdfast.server.callers import Caller
@@ -20,6 +20,7 @@ from holdfast.server.config import Config, configure, to_environ
 from holdfast.server.credentials import FILE_NAME, make_credentials
 from holdfast.server.problems import RateLimited
 from holdfast.server.rates import UNLIMITED, Rates
+from holdfast.server.routes.namespaces import provide_name
 from holdfast.server.stopping import Stopping
 from holdfast.server.times import parse_instant, shown
 from holdfast.server.work.loops import Loops
@@ -48,6 +49,22 @@ def test_no_secret_is_told_to_a_worker(tmp_path):
     given = {"HOLDFAST_ADMIN_KEY": "secret-admin-key-1", "HOLDFAST_API_KEY": "secret-api-key-12"}
     told = to_environ(configure(given, data=str(tmp_path)))
     assert "-key-1" not in json.dumps(told)
+
+
+def test_an_empty_header_names_no_namespace():
+    assert provide_name("-", "alice") == provide_name("alice", "bob") == "alice"
+    assert provide_name("-", None) == "-"
+    with pytest.raises(InvalidName, match="empty"):
+        provide_name("-", "")
+
+
+def test_no_secret_is_shown_with_the_settings():
+    given = {
+        "HOLDFAST_ADMIN_KEY": "secret-admin-key-1",
+        "HOLDFAST_API_KEY": "secret-api-key-12",
+        "HOLDFAST_DATABASE_URL": "postgresql://me:secret@127.0.0.1/vault",
+    }
+    assert "secret" not in repr(configure(given, data="/srv"))
 
 
 @pytest.mark.parametrize(

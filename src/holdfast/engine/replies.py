@@ -9,15 +9,23 @@ had done by then is done: the answer is kept after the work, not with it.
 from datetime import datetime, timedelta
 from typing import Final
 
+import zstandard
 from msgspec.structs import replace
 
 from holdfast.engine.context import Context
-from holdfast.errors import RequestReused, RequestRunning
+from holdfast.errors import Damaged, RequestReused, RequestRunning
 from holdfast.model_replies import Reply, ReplyPlace
 
 KEPT: Final = timedelta(days=1)
 LEASE: Final = timedelta(seconds=60)
 """How long a request is somebody's to answer; it can be prolonged."""
+
+
+PACKED_BYTES: Final = 1024
+"""From here on answers are compressed: a state stands in the answer of its change twice."""
+
+MOST_BYTES: Final = 1 << 26
+_FRAME: Final = b"\x28\xb5\x2f\xfd"
 
 
 class Replies:
@@ -58,7 +66,7 @@ class Replies:
         self, place: ReplyPlace, mine: Reply, *, status: int, media_type: str, body: bytes
     ) -> None:
         """Keeps the answer of a request that was claimed, unless the claim is lost."""
-        done = replace(mine, status=status, media_type=media_type, body=body)
+        done = replace(mine, status=status, media_type=media_type, body=_packed(body))
         with self._context.catalog.write() as transaction:
             transaction.set_reply(place, done, seen=mine.leased_until)
 
@@ -83,4 +91,21 @@ def _known(found: Reply, fingerprint: bytes) -> Reply:
         raise RequestReused
     if found.status is None:
         raise RequestRunning
-    return found
+    return replace(found, body=_unpacked(found.body))
+
+
+def _packed(body: bytes) -> bytes:
+    """Returns an answer as it is kept: most are never asked for again, and take room for a day."""
+    if len(body) < PACKED_BYTES:
+        return body
+    return zstandard.ZstdCompressor(level=1).compress(body)
+
+
+def _unpacked(kept: bytes) -> bytes:
+    """Returns an answer that was kept: no JSON begins as a frame does."""
+    if not kept.startswith(_FRAME):
+        return kept
+    try:
+        return zstandard.ZstdDecompressor().decompress(kept, max_output_size=MOST_BYTES)
+    except zstandard.ZstdError as exc:
+        raise Damaged("an answer that was kept cannot be read") from exc

@@ -27,6 +27,8 @@ PUBLIC: Final = {"public": True}
 """`opt` of a route that needs no key."""
 
 NAMESPACE_HEADER: Final = "x-namespace"
+MINE: Final = "me"
+"""The workspace of the key, for clients that were not told which it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +135,9 @@ async def admin_only(connection: "ASGIConnection[Any, Any, Any, Any]", _: BaseRo
 async def own_workspace(
     connection: "ASGIConnection[Any, Any, Any, Any]", _: BaseRouteHandler
 ) -> None:
-    """Lets no key into a workspace that is not its own."""
+    """Lets no key into a workspace that is not its own, which is also called `me`."""
     named = connection.path_params.get("workspace_id")
-    if named is not None and named != provide_caller(connection.scope).vault.tenant_id:
+    if named not in (None, MINE, provide_caller(connection.scope).vault.tenant_id):
         raise UnknownWorkspace(str(named))
 
 
@@ -159,4 +161,12 @@ def _named(scope: Scope) -> str | None:
         return None
     if len(set(values)) > 1:
         raise InvalidName("namespace", "X-Namespace", reason="the header is there twice")
-    return values[0].decode("latin-1")
+    return name_in(values[0].decode("latin-1"))
+
+
+def name_in(header: str) -> str:
+    """Returns the name that a header holds: UTF-8, unless it was not meant so."""
+    try:
+        return header.encode("latin-1").decode("utf-8")
+    except UnicodeError:
+        return header

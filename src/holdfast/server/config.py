@@ -1,10 +1,10 @@
 """How a server is set up: flags first, then the environment, then what suits a laptop."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from holdfast import settings
 from holdfast.engine.limits import GIB, MIB
@@ -16,6 +16,8 @@ DEFAULT_HOST: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 7433
 LAST_PORT: Final = 65535
 
+DATA, ADMIN_KEY, API_KEY = "HOLDFAST_DATA", "HOLDFAST_ADMIN_KEY", "HOLDFAST_API_KEY"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
@@ -26,10 +28,11 @@ class Config:
     host: str = DEFAULT_HOST
     port: int = DEFAULT_PORT
     workers: int = 1
-    database_url: str | None = None
-    objects_url: str | None = None
-    admin_key: str | None = None
-    api_key: str | None = None
+    # What holds a secret is not shown: what is printed ends up in logs.
+    database_url: str | None = field(default=None, repr=False)
+    objects_url: str | None = field(default=None, repr=False)
+    admin_key: str | None = field(default=None, repr=False)
+    api_key: str | None = field(default=None, repr=False)
     """On the first start these become the tenant's keys."""
     default_namespace: str = "default"
     """Where sessions and memories live for clients that name no namespace."""
@@ -78,50 +81,28 @@ class Config:
 def configure(environ: Mapping[str, str], **flags: object) -> Config:
     """Returns the settings of a server; raises `InvalidValue` for what is none."""
     given = {name: value for name, value in flags.items() if value is not None}
-    data = str(given.pop("data", None) or environ.get("HOLDFAST_DATA") or "")
+    data = str(given.pop("data", None) or environ.get(DATA) or "")
     folder = settings.expand(data, environ) if data else settings.user_vault(environ)
-    values: dict[str, object] = {
-        "host": environ.get("HOLDFAST_HOST") or DEFAULT_HOST,
-        "port": _number(environ, "HOLDFAST_PORT", DEFAULT_PORT),
-        "workers": _number(environ, "HOLDFAST_WORKERS", 1),
-        "database_url": environ.get("HOLDFAST_DATABASE_URL") or None,
-        "objects_url": environ.get("HOLDFAST_OBJECTS_URL") or None,
-        "admin_key": environ.get("HOLDFAST_ADMIN_KEY") or None,
-        "api_key": environ.get("HOLDFAST_API_KEY") or None,
-        "default_namespace": environ.get("HOLDFAST_DEFAULT_NAMESPACE") or "default",
-        "prefix": environ.get("HOLDFAST_PREFIX") or "",
-        "max_snapshot_bytes": _number(environ, "HOLDFAST_MAX_SNAPSHOT_BYTES", GIB),
-        "max_upload_bytes": _number(environ, "HOLDFAST_MAX_UPLOAD_BYTES", 100 * MIB),
-        "session_ttl_seconds": _number(environ, "HOLDFAST_SESSION_TTL", 86_400) or None,
-        "validation_status": _number(environ, "HOLDFAST_VALIDATION_STATUS", 422),
-        "allow_private_webhooks": environ.get("HOLDFAST_ALLOW_PRIVATE_WEBHOOKS") == "1",
-        "retries_s": _seconds(environ, "HOLDFAST_WEBHOOK_RETRIES") or RETRIES_S,
-        "works": environ.get("HOLDFAST_WORKS") != "0",
-        **given,
+    values = {
+        each.field: each.read(each.name, environ[each.name])
+        for each in VARIABLES
+        if environ.get(each.name)
     }
-    config = Config(data=Path(folder), **values)  # pyright: ignore[reportArgumentType] - checked below
+    config = Config(data=Path(folder), **{**values, **given})  # pyright: ignore[reportArgumentType] - checked below
     return _checked(config)
 
 
 def to_environ(config: Config) -> dict[str, str]:
-    """Returns the variables that tell a worker process what its parent was told."""
+    """Returns the variables that tell a worker process what its parent was told.
+
+    But for the keys, which only the first start needs.
+    """
     told = {
-        "HOLDFAST_DATA": str(config.data.absolute()),
-        "HOLDFAST_HOST": config.host,
-        "HOLDFAST_PORT": str(config.port),
-        "HOLDFAST_WORKERS": str(config.workers),
-        "HOLDFAST_DATABASE_URL": config.database_url or "",
-        "HOLDFAST_OBJECTS_URL": config.objects_url or "",
-        "HOLDFAST_DEFAULT_NAMESPACE": config.default_namespace,
-        "HOLDFAST_PREFIX": config.prefix,
-        "HOLDFAST_MAX_SNAPSHOT_BYTES": str(config.max_snapshot_bytes),
-        "HOLDFAST_MAX_UPLOAD_BYTES": str(config.max_upload_bytes),
-        "HOLDFAST_SESSION_TTL": str(config.session_ttl_seconds or 0),
-        "HOLDFAST_VALIDATION_STATUS": str(config.validation_status),
-        "HOLDFAST_ALLOW_PRIVATE_WEBHOOKS": "1" if config.allow_private_webhooks else "",
-        "HOLDFAST_WEBHOOK_RETRIES": ",".join(str(seconds) for seconds in config.retries_s),
-        "HOLDFAST_WORKS": "1" if config.works else "0",
+        each.name: each.show(getattr(config, each.field))
+        for each in VARIABLES
+        if each.name not in (ADMIN_KEY, API_KEY)
     }
+    told[DATA] = str(config.data.absolute())
     return {name: value for name, value in told.items() if value}
 
 
@@ -146,20 +127,100 @@ def _checked(config: Config) -> Config:
     return config
 
 
-def _seconds(environ: Mapping[str, str], name: str) -> tuple[float, ...]:
+def _seconds(name: str, given: str) -> tuple[float, ...]:
     try:
-        return tuple(float(part) for part in environ.get(name, "").split(",") if part.strip())
+        return tuple(float(part) for part in given.split(",") if part.strip()) or RETRIES_S
     except ValueError as exc:
         message = f"{name} is numbers of seconds with commas between them"
         raise InvalidValue(message) from exc
 
 
-def _number(environ: Mapping[str, str], name: str, default: int) -> int:
-    given = environ.get(name)
-    if not given:
-        return default
+def _number(name: str, given: str) -> int:
     try:
         return int(given)
     except ValueError as exc:
         message = f"{name} is a number, not {given[:40]!r}"
         raise InvalidValue(message) from exc
+
+
+def _text(_name: str, given: str) -> str:
+    return given
+
+
+def _shown(value: object) -> str:
+    return "" if value is None else str(value)
+
+
+def _is_on(_name: str, given: str) -> bool:
+    return given == "1"
+
+
+def _is_not_off(_name: str, given: str) -> bool:
+    return given != "0"
+
+
+def _number_or_none(name: str, given: str) -> int | None:
+    return _number(name, given) or None
+
+
+def _shown_or_0(value: int | None) -> str:
+    return str(value or 0)
+
+
+def _shown_if_on(value: object) -> str:
+    return "1" if value else ""
+
+
+def _shown_switch(value: object) -> str:
+    return "1" if value else "0"
+
+
+def _shown_seconds(value: tuple[float, ...]) -> str:
+    return ",".join(str(seconds) for seconds in value)
+
+
+class Variable(NamedTuple):
+    """A variable of the environment, and the setting that it is."""
+
+    field: str
+    name: str
+    read: Callable[[str, str], object] = _text
+    """Returns the setting, of the variable's name and text."""
+    show: Callable[[Any], str] = _shown
+    """Returns the text that `read` makes the setting of; empty for what is usual."""
+
+
+VARIABLES: Final = (
+    Variable("host", "HOLDFAST_HOST"),
+    Variable("port", "HOLDFAST_PORT", _number),
+    Variable("workers", "HOLDFAST_WORKERS", _number),
+    Variable("database_url", "HOLDFAST_DATABASE_URL"),
+    Variable("objects_url", "HOLDFAST_OBJECTS_URL"),
+    Variable("admin_key", ADMIN_KEY),
+    Variable("api_key", API_KEY),
+    Variable("default_namespace", "HOLDFAST_DEFAULT_NAMESPACE"),
+    Variable("prefix", "HOLDFAST_PREFIX"),
+    Variable("max_snapshot_bytes", "HOLDFAST_MAX_SNAPSHOT_BYTES", _number),
+    Variable("max_upload_bytes", "HOLDFAST_MAX_UPLOAD_BYTES", _number),
+    Variable(
+        "session_ttl_seconds",
+        "HOLDFAST_SESSION_TTL",
+        _number_or_none,
+        _shown_or_0,
+    ),
+    Variable("validation_status", "HOLDFAST_VALIDATION_STATUS", _number),
+    Variable(
+        "allow_private_webhooks",
+        "HOLDFAST_ALLOW_PRIVATE_WEBHOOKS",
+        _is_on,
+        _shown_if_on,
+    ),
+    Variable(
+        "retries_s",
+        "HOLDFAST_WEBHOOK_RETRIES",
+        _seconds,
+        _shown_seconds,
+    ),
+    Variable("works", "HOLDFAST_WORKS", _is_not_off, _shown_switch),
+)
+"""All that the environment says to a server, but for where its data are."""

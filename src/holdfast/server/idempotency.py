@@ -1,4 +1,4 @@
-"""Idempotency-Key: a POST or PATCH that is repeated under the same name does nothing twice.
+"""Idempotency-Key: a change that is repeated under the same name does nothing twice.
 
 The answer of one that went well is kept for a day, and given again with the header
 `Idempotent-Replayed: true`. One that failed is not kept: it may be tried again. Of an answer that
@@ -29,10 +29,12 @@ SECRET: Final = {"secret": True}
 """`opt` of a route whose answer is shown once: it is not kept."""
 
 HEADER: Final = b"idempotency-key"
-METHODS: Final = frozenset({"POST", "PATCH"})
+METHODS: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+"""All that change something: a second PUT may be a second version, a second DELETE a 404."""
+
 MAX_NAME_CHARS: Final = 255
 MAX_BODY_BYTES: Final = 8 << 20
-MAX_ANSWER_BYTES: Final = 256 << 10
+MAX_ANSWER_BYTES: Final = 1 << 20
 MAX_PATH_CHARS: Final = 200
 """Longer ones are hashed: an index has no room for what an attacker may call a path."""
 
@@ -40,6 +42,7 @@ PATIENCE_S: Final = 10.0
 PAUSE_S: Final = 0.05
 RENEWS_S: Final = LEASE.total_seconds() / 3
 _SUCCESS: Final = range(200, 300)
+_NO_CONTENT: Final = 204
 _NOT_KEPT: Final = 409
 """What is kept in place of an answer that is not."""
 
@@ -175,8 +178,10 @@ def _again(body: bytes) -> Receive:
 
 
 async def _replay(reply: Reply, send: Send) -> None:
-    headers = [(b"content-type", reply.media_type.encode()), (b"idempotent-replayed", b"true")]
-    headers.append((b"content-length", str(len(reply.body)).encode()))
+    headers = [(b"idempotent-replayed", b"true")]
+    if reply.status != _NO_CONTENT:  # Which has neither a type nor a length.
+        headers.append((b"content-type", reply.media_type.encode()))
+        headers.append((b"content-length", str(len(reply.body)).encode()))
     await send({"type": "http.response.start", "status": reply.status or 200, "headers": headers})
     await send({"type": "http.response.body", "body": reply.body, "more_body": False})
 

@@ -13,7 +13,7 @@ from litestar import Litestar
 from litestar.handlers import HTTPRouteHandler
 from litestar.routes import HTTPRoute
 
-_REPEATABLE: Final = frozenset({"post", "patch"})
+_REPEATABLE: Final = frozenset({"post", "put", "patch", "delete"})
 
 _NAMESPACE: Final = {
     "name": "X-Namespace",

@@ -6,7 +6,8 @@ a list there, and only where a request did not fit. No traceback ever leaves the
 """
 
 import logging
-from typing import Any, ClassVar, Final, cast
+from collections.abc import Sized
+from typing import Any, Final, cast
 
 import msgspec
 from litestar import Request, Response
@@ -30,6 +31,7 @@ from holdfast.errors import (
     shorten,
 )
 from holdfast.wire.basics import Problem, ProblemAnswer
+from holdfast.wire.storevalues import to_json
 
 logger = logging.getLogger("holdfast.server")
 
@@ -65,8 +67,20 @@ _MEANT: Final[dict[type[HoldfastError], str]] = {
     HoldfastError: "the database did not do it; the server's log says why",
 }
 
+_PLAIN: Final = (str, bytes, list, tuple)
+LONGEST_VALUE: Final = 4096
+"""Characters, bytes or items of a value that an answer repeats: what the longest path has."""
+
 _NO_BODY: Final = "'data'"
 """What the framework says where a body is missing."""
+
+CODES_OF_FRAMEWORK: Final = {
+    404: "resource_not_found",
+    405: "method_not_allowed",
+    413: "payload_too_large",
+    500: "internal_error",
+}
+"""What is answered where no error of ours was raised."""
 
 _CODES_OF_SESSIONS: Final = {400: "invalid_request", 413: "payload_too_large"}
 """What clients of sessions know some answers by, whatever went wrong in detail."""
@@ -82,7 +96,7 @@ _TYPES: Final = {
 class Refused(HoldfastError):
     """What the server itself refuses, before an engine is asked."""
 
-    status: ClassVar[int] = 400
+    http_status = 400
 
 
 class Unauthorized(Refused):
@@ -90,7 +104,7 @@ class Unauthorized(Refused):
 
     code = "authentication_failed"
     hint = "Send a key that is valid: `Authorization: Bearer KEY` or `X-API-Key: KEY`."
-    status = 401
+    http_status = 401
 
 
 class Forbidden(Refused):
@@ -98,7 +112,7 @@ class Forbidden(Refused):
 
     code = "permission_denied"
     hint = "Use a key of the scope that this needs."
-    status = 403
+    http_status = 403
 
 
 class UnknownWorkspace(Refused):
@@ -106,7 +120,7 @@ class UnknownWorkspace(Refused):
 
     code = "workspace_not_found"
     hint = "GET /v1/me says which workspace a key belongs to."
-    status = 404
+    http_status = 404
 
     def __init__(self, workspace_id: str) -> None:
         super().__init__(f"there is no workspace {shorten(workspace_id)}")
@@ -116,7 +130,7 @@ class MissingNamespace(Refused):
     """A request of an unlocked key that does not say which namespace it means."""
 
     code = "missing_namespace"
-    hint = "Send the header X-Namespace, or use a key for one namespace."
+    hint = "Send the header X-Namespace (a client's namespace=), or use a key for one namespace."
 
     def __init__(self) -> None:
         super().__init__("the header X-Namespace is missing: it says which namespace is meant")
@@ -127,11 +141,22 @@ class Unfit(Refused):
 
     code = "invalid_request"
     hint = "Change the request: the message says what is wrong with it."
-    status = 422
+    http_status = 422
 
     def __init__(self, message: str, *, param: str | None = None) -> None:
         super().__init__(message)
         self.param = param
+
+
+class RangeUnfit(Refused):
+    """A part of a file is asked for that it does not have."""
+
+    code = "range_not_satisfiable"
+    hint = "Ask for all of it, or from an offset below its size."
+    http_status = 416
+
+    def __init__(self, size: int) -> None:
+        super().__init__(f"the file has {size} bytes: there is nothing at that offset")
 
 
 class ContentTooLarge(Refused):
@@ -139,7 +164,7 @@ class ContentTooLarge(Refused):
 
     code = "content_too_large"
     hint = "Remember the gist of it, or several memories."
-    status = 413
+    http_status = 413
 
     def __init__(self, most: int) -> None:
         super().__init__(f"a memory has {most} characters at the most")
@@ -150,7 +175,7 @@ class NotBuilt(Refused):
 
     code = "not_implemented"
     hint = "Leave it out, or use a server that does it."
-    status = 501
+    http_status = 501
 
 
 class RateLimited(Refused):
@@ -158,7 +183,7 @@ class RateLimited(Refused):
 
     code = "rate_limit_exceeded"
     hint = "Wait until the time that X-RateLimit-Reset names, then go on."
-    status = 429
+    http_status = 429
 
     def __init__(self, *, limit: int, retry_after: int) -> None:
         super().__init__(f"this key may make {limit} requests a minute")
@@ -173,23 +198,22 @@ def answer_known(request: "Request[Any, Any, Any]", error: HoldfastError) -> Res
         logger.error("%s: %s", error.code, error, exc_info=error)
     problem = _problem_of(error)
     if is_for_sessions(request.scope):
-        if not isinstance(error, Refused):
-            problem.code = _CODES_OF_SESSIONS.get(status, problem.code)
-        if status == Unfit.status:
+        if not isinstance(error, Refused) and status in _CODES_OF_SESSIONS:
+            problem.cause, problem.code = problem.code, _CODES_OF_SESSIONS[status]
+        if status == Unfit.http_status:
             status = request.app.state.config.validation_status
     return _answer(request, status, problem, param=getattr(error, "param", None))
 
 
 def answer_http(request: "Request[Any, Any, Any]", error: HTTPException) -> Response[bytes]:
     """Answers what the framework refuses: an unknown route, a body that does not fit."""
-    if isinstance(error, ValidationException) or error.status_code == Refused.status:
+    if isinstance(error, ValidationException) or error.status_code == Refused.http_status:
         return answer_known(request, Unfit(_sentence(error)))
     if isinstance(error, InternalServerException) and _GONE in error.detail:
         # Nobody reads this answer; it is a number in the log, and no fault of the server's.
         return answer_known(request, Unfit("the body ended before it was complete"))
-    codes = {404: "resource_not_found", 405: "method_not_allowed", 413: "payload_too_large"}
     problem = Problem(
-        code=codes.get(error.status_code, "invalid_request"),
+        code=CODES_OF_FRAMEWORK.get(error.status_code, "invalid_request"),
         message=error.detail or "the request was refused",
     )
     if error.status_code >= FAULT:
@@ -204,7 +228,7 @@ def answer_unknown(request: "Request[Any, Any, Any]", error: Exception) -> Respo
     """Answers a fault of ours: the log has it whole, the client an id to ask about."""
     logger.error("a request failed", exc_info=error)
     problem = Problem(
-        code="internal_error",
+        code=CODES_OF_FRAMEWORK[FAULT],
         message="the server failed; its log says why",
         suggestion="Retry; if it stays, give the request id to the server's operator.",
     )
@@ -214,7 +238,7 @@ def answer_unknown(request: "Request[Any, Any, Any]", error: Exception) -> Respo
 def status_of(error: HoldfastError) -> int:
     """Returns the status that an error is answered with."""
     if isinstance(error, Refused):
-        return error.status
+        return error.http_status or 400
     return next((status for kind, status in _STATUSES if isinstance(error, kind)), 500)
 
 
@@ -246,7 +270,23 @@ def _problem_of(error: HoldfastError) -> Problem:
         suggestion=error.hint or None,
         retry_after=getattr(error, "retry_after", None),
         conflicts=conflicts,
+        values=_values_of(error) or None,
     )
+
+
+def _values_of(error: HoldfastError) -> dict[str, Any]:
+    """Returns what an error carries, as far as it is plain: another program can read it, too."""
+    told: dict[str, object] = {
+        name: value for name, value in vars(error).items() if not name.startswith("_")
+    }
+    return {name: to_json(value) for name, value in told.items() if _is_told(value)}
+
+
+def _is_told(value: object) -> bool:
+    """Says whether a value is plain, and not so long that repeating it helps nobody."""
+    if isinstance(value, Sized):
+        return len(value) <= LONGEST_VALUE and isinstance(value, _PLAIN)
+    return isinstance(value, int)
 
 
 def _answer(
@@ -266,7 +306,7 @@ def _answer(
     response = Response(body, status_code=status, media_type="application/json")
     if problem.retry_after is not None:
         response.set_header("Retry-After", str(problem.retry_after))
-    if status == Unauthorized.status:
+    if status == Unauthorized.http_status:
         response.set_header("WWW-Authenticate", "Bearer")
     return response
 

@@ -12,15 +12,18 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, Final, cast
+from typing import Any, BinaryIO, Final, TypeVar, cast
 
 from anyio import to_thread
 from litestar import Request
 from litestar.exceptions import InternalServerException
 
 from holdfast.engine.files import FilesReader
+from holdfast.engine.sending import Sendable, find_sendable
 from holdfast.errors import StorageFull, TooLarge, Unavailable
 from holdfast.server.problems import Unfit
+
+T = TypeVar("T")
 
 SPOOLED_BYTES: Final = 1 << 20
 """Up to here an upload stays in memory."""
@@ -30,7 +33,7 @@ _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """A file that is about to be sent: how long it is, and its bytes."""
+    """A file that is about to be sent: how long it is as a whole, and the bytes to send."""
 
     size: int
     pieces: Iterator[bytes]
@@ -63,16 +66,16 @@ async def receive_to(request: "Request[Any, Any, Any]", target: Path, *, max_byt
             await to_thread.run_sync(file.write, piece)
 
 
-def exported(write: Callable[[Path], object]) -> BinaryIO:
-    """Returns what `write` writes to a file, which goes with whoever holds it open.
+def exported(write: Callable[[Path], T]) -> tuple[BinaryIO, T]:
+    """Returns what `write` writes to a file, which goes with whoever holds it open; and its answer.
 
     All of it is written before the first byte is answered: what fails is told as an error, not
     by an answer that ends too early.
     """
     with tempfile.TemporaryDirectory(prefix="holdfast-export-") as folder:
         target = Path(folder) / "export"
-        write(target)
-        return target.open("rb")
+        answer = write(target)
+        return target.open("rb"), answer
 
 
 async def pieces_of(file: BinaryIO) -> AsyncIterator[bytes]:
@@ -82,14 +85,18 @@ async def pieces_of(file: BinaryIO) -> AsyncIterator[bytes]:
             yield piece
 
 
-def open_file(files: FilesReader, path: str) -> Outgoing:
-    """Opens a file to be sent; raises if it cannot be, or its beginning cannot be read.
+def begun(file: Sendable, *, start: int = 0) -> Outgoing:
+    """Begins to send a file, from an offset on; raises if what is there cannot be read.
 
     Once an answer has begun, all that is left for what is damaged is to break it off.
     """
-    with files.still() as now:
-        size, pieces = now.stat(path).size_bytes, now.stream(path)
-    return Outgoing(size, chain([next(pieces, b"")], pieces))
+    pieces = file.pieces(start)
+    return Outgoing(file.size, chain([next(pieces, b"")], pieces))
+
+
+def open_file(files: FilesReader, path: str) -> Outgoing:
+    """Opens a file to be sent; raises if it cannot be, or its beginning cannot be read."""
+    return begun(find_sendable(files, path))
 
 
 async def send(outgoing: Outgoing, *, max_bytes: int) -> AsyncIterator[bytes]:

@@ -19,6 +19,10 @@ class Problem(msgspec.Struct, kw_only=True, omit_defaults=True):
     request_id: str | None = None
     retry_after: int | None = None
     conflicts: list[dict[str, Any]] | None = None
+    cause: str | None = None
+    """The code in detail, where `code` is one that a family of clients knows instead."""
+    values: dict[str, Any] | None = None
+    """What the sentence is about, by name: an id, a path, a number."""
 
 
 class ProblemAnswer(msgspec.Struct, kw_only=True, omit_defaults=True):

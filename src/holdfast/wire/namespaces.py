@@ -54,6 +54,20 @@ class RetentionBody(msgspec.Struct, kw_only=True):
     keep_weekly: int = 0
 
 
+class ForgetRequest(msgspec.Struct, kw_only=True):
+    """How snapshots are taken off the timeline; without `policy`, as the namespace's own says."""
+
+    dry_run: bool | None = None
+    policy: RetentionBody | None = None
+
+
+class ForgottenAnswer(msgspec.Struct, kw_only=True):
+    """Snapshots that were taken off the timeline, or after a dry run would be."""
+
+    snapshots: list[SnapshotAnswer]
+    dry_run: bool
+
+
 class QuotaRequest(msgspec.Struct, kw_only=True):
     """How many bytes there may be; null takes the limit away."""
 

@@ -21,6 +21,8 @@ class SessionRequest(msgspec.Struct, kw_only=True):
     ttl_seconds: int | None = None
     session_id: str | None = None
     """An id of your own; making it twice is a conflict."""
+    never_expires: bool | None = None
+    """Whether it stays until it is deleted; else it has the term that it says, or a usual one."""
 
 
 class SessionPatch(msgspec.Struct, kw_only=True):
@@ -48,6 +50,8 @@ class SessionAnswer(msgspec.Struct, kw_only=True):
     namespace: str
     new_session_id: str
     """Its id once more: what a fork made."""
+    forked_from: str | None
+    forked_version: int | None
 
 
 class SessionList(msgspec.Struct, kw_only=True):

@@ -1,10 +1,11 @@
 """Requests and answers about snapshots."""
 
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
 from holdfast.wire.basics import Instant
+from holdfast.wire.changes import ChangeAnswer
 
 MAX_LABEL_CHARS: Final = 128
 
@@ -19,6 +20,10 @@ class SnapshotRequest(msgspec.Struct, kw_only=True):
     pin: bool | None = None
     expected: str | None = None
     """The snapshot that the head has to show still."""
+    expires_in_seconds: int | None = None
+    """How long it is kept without a pin; else as long as retention says."""
+    task_id: str | None = None
+    trace_id: str | None = None
 
 
 class SnapshotAnswer(msgspec.Struct, kw_only=True):
@@ -41,6 +46,9 @@ class SnapshotAnswer(msgspec.Struct, kw_only=True):
     pinned: bool
     expires_at: Instant | None
     partial: bool
+    trace_id: str | None
+    detail: dict[str, Any]
+    """What else is kept with it: what of a directory it covers, what a restore was limited to."""
 
 
 class RestoreRequest(msgspec.Struct, kw_only=True):
@@ -52,6 +60,8 @@ class RestoreRequest(msgspec.Struct, kw_only=True):
     dry_run: bool | None = None
     reason: str | None = None
     expected: str | None = None
+    limit: int | None = None
+    """How many changes the answer lists at the most: 1,000 if it does not say, 0 for none."""
 
 
 class RestoreAnswer(msgspec.Struct, kw_only=True):
@@ -70,6 +80,14 @@ class RestoreAnswer(msgspec.Struct, kw_only=True):
     """The snapshot that keeps what was there before."""
     verified: bool
     dry_run: bool
+    changes: list[ChangeAnswer]
+    """What changed, as far as it is listed."""
+    root: str
+    """The hash over all that is there now."""
+    files: int | None
+    """How many files, links and empty directories were brought back; null if not all were."""
+    kept: list[str]
+    """Directories that had to stay, as something lies in them that is not captured."""
 
 
 class SnapshotList(msgspec.Struct, kw_only=True):

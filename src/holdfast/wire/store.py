@@ -52,6 +52,34 @@ class KeysAnswer(msgspec.Struct, kw_only=True):
     has_more: bool
 
 
+class ItemsAnswer(msgspec.Struct, kw_only=True):
+    """Values by namespace and key; with `has_more`, more follows the last of them."""
+
+    items: list[ValueAnswer]
+    has_more: bool
+
+
+class CountAnswer(msgspec.Struct, kw_only=True):
+    """How many values there are."""
+
+    count: int
+    size_bytes: int | None
+    """How much they take as msgpack, if that was asked for."""
+
+
+class MaxKeyAnswer(msgspec.Struct, kw_only=True):
+    """The greatest key of a namespace; null if it holds nothing."""
+
+    namespace: str
+    key: str | None
+
+
+class ClearedAnswer(msgspec.Struct, kw_only=True):
+    """That the store is empty."""
+
+    cleared: bool
+
+
 class StoreNamespacesAnswer(msgspec.Struct, kw_only=True):
     """The namespaces inside the store that hold something."""
 

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from holdfast.wire.changes import ChangeAnswer
 from holdfast.wire.snapshots import SnapshotAnswer
 
 
@@ -17,19 +18,6 @@ class TimelineAnswer(msgspec.Struct, kw_only=True):
     size_bytes: int
 
 
-class ChangeAnswer(msgspec.Struct, kw_only=True):
-    """One entry that differs between two moments."""
-
-    plane: str
-    name: str
-    change: str
-    """`added`, `removed` or `changed`."""
-    old_bytes: int | None
-    new_bytes: int | None
-    is_executable_config: bool
-    """Whether programs run what this file says, without being asked to."""
-
-
 class ChangesAnswer(msgspec.Struct, kw_only=True):
     """What leads from one moment to another."""
 
@@ -38,6 +26,22 @@ class ChangesAnswer(msgspec.Struct, kw_only=True):
     new: str | None
     changes: list[ChangeAnswer]
     truncated: bool
+    next_cursor: str | None
+    """Where it goes on: `cursor` of the next request; null if nothing follows."""
+
+
+class StatusAnswer(msgspec.Struct, kw_only=True):
+    """Where a namespace stands."""
+
+    namespace: str
+    exists: bool
+    """Whether anything was ever written to it; if not, it is empty."""
+    dirty: bool
+    """Whether there are changes that no snapshot holds yet."""
+    entries: int
+    size_bytes: int
+    position: str | None
+    """The snapshot that the head stands on; null if there is none, or it is gone."""
 
 
 class TextDiffAnswer(msgspec.Struct, kw_only=True):
@@ -45,6 +49,22 @@ class TextDiffAnswer(msgspec.Struct, kw_only=True):
 
     path: str
     diff: str
+
+
+class ChangeTextAnswer(msgspec.Struct, kw_only=True):
+    """One entry that differs, and how."""
+
+    change: ChangeAnswer
+    diff: str
+
+
+class TextDiffsAnswer(msgspec.Struct, kw_only=True):
+    """Unified diffs of all that leads from one moment to another."""
+
+    namespace: str
+    diffs: list[ChangeTextAnswer]
+    next_cursor: str | None
+    """Where it goes on: `cursor` of the next request; null if nothing follows."""
 
 
 class UndoRequest(msgspec.Struct, kw_only=True):
@@ -73,6 +93,8 @@ class MergeRequest(msgspec.Struct, kw_only=True):
 
     source: str
     prefer: str | None = None
+    limit: int | None = None
+    """How many changes the answer lists at the most: 1,000 if it does not say."""
 
 
 class MergeAnswer(msgspec.Struct, kw_only=True):

@@ -5,6 +5,7 @@ from typing import Any, Literal
 import msgspec
 
 from holdfast.wire.basics import Instant
+from holdfast.wire.memories import FoundAnswer
 
 Order = Literal["asc", "desc"]
 """Oldest first, or newest first."""
@@ -58,15 +59,8 @@ class ContextRequest(msgspec.Struct, kw_only=True):
     turn_order: Order | None = None
 
 
-class ContextMemory(msgspec.Struct, kw_only=True):
+class ContextMemory(FoundAnswer, kw_only=True):
     """A memory that has to do with the question."""
-
-    id: str
-    content: str
-    type: str
-    score: float
-    tags: list[str]
-    created_at: Instant
 
 
 class Message(msgspec.Struct, kw_only=True):

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from holdfast.wire.basics import Instant
 from holdfast.wire.snapshots import SnapshotAnswer
 
 
@@ -22,6 +23,8 @@ class FaultAnswer(msgspec.Struct, kw_only=True):
     what: str
     reason: str
     snapshots: list[str]
+    object_id: str | None
+    """The hash of the object that is damaged or missing, if it is one."""
 
 
 class VerifiedAnswer(msgspec.Struct, kw_only=True):
@@ -35,9 +38,23 @@ class VerifiedAnswer(msgspec.Struct, kw_only=True):
     faults: list[FaultAnswer]
 
 
+class ManifestAnswer(msgspec.Struct, kw_only=True):
+    """What an archive says of itself: where it comes from, and how much it holds."""
+
+    format: int
+    namespace: str
+    snapshot: str | None
+    label: str | None
+    created_at: Instant | None
+    root: str
+    entries: int
+    content_bytes: int
+
+
 class ImportedAnswer(msgspec.Struct, kw_only=True):
     """What an import did."""
 
     snapshot: SnapshotAnswer
     safety_snapshot_id: str | None
     verified: bool
+    manifest: ManifestAnswer

@@ -8,12 +8,15 @@ from holdfast.server.routes import (
     dashboard,
     entities,
     events,
+    exchange,
     execution,
     files,
     info,
     keys,
     memories,
     namespaces,
+    paths,
+    raw,
     schedules,
     sessions,
     snapshots,
@@ -31,6 +34,8 @@ NAMED: list[HTTPRouteHandler] = [
     *info.ROUTES,
     *keys.ROUTES,
     *files.ROUTES,
+    *paths.ROUTES,
+    *raw.ROUTES,
     *execution.ROUTES,
     *snapshots.ROUTES,
     *timeline.ROUTES,
@@ -38,6 +43,7 @@ NAMED: list[HTTPRouteHandler] = [
     *tasks.ROUTES,
     *schedules.ROUTES,
     *events.ROUTES,
+    *exchange.ROUTES,
     *webhooks.ROUTES,
     *audit.ROUTES,
     *upkeep.ROUTES,
@@ -47,7 +53,10 @@ NAMED: list[HTTPRouteHandler] = [
 WITH_VALUES: list[HTTPRouteHandler] = store.ROUTES
 """The same, with bodies that hold values."""
 
-WITH_TEXTS: list[HTTPRouteHandler] = files.ROUTES_WITH_TEXTS
+WITH_TEXTS: list[HTTPRouteHandler] = [
+    *files.ROUTES_WITH_TEXTS,
+    *paths.ROUTES_WITH_TEXTS,
+]
 """The same, with bodies that hold whole files."""
 
 DEFAULTED: list[HTTPRouteHandler] = [

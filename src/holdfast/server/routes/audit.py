@@ -1,15 +1,18 @@
 """The chain of traces, and how often agents go back."""
 
 from datetime import timedelta
-from typing import Final
+from typing import Annotated, Final
 
 from anyio import to_thread
+from litestar.di import Provide
 from litestar.handlers import HTTPRouteHandler
+from litestar.params import Parameter
 from litestar.response import Stream
 
-from holdfast.engine.health import Health
 from holdfast.engine.namespace import Namespace
+from holdfast.model_health import Health, Thresholds
 from holdfast.server.callers import Caller, admin_only, runtime_only
+from holdfast.server.paging import LAST_NUMBER
 from holdfast.server.problems import Unfit
 from holdfast.server.routing import get
 from holdfast.server.transfer import exported, pieces_of
@@ -22,6 +25,7 @@ from holdfast.wire.audit import (
 
 DAY_S: Final = 86_400
 LONGEST_S: Final = 366 * DAY_S
+USUAL: Final = Thresholds()
 _WORKSPACE: Final = "/v1/workspaces/{workspace_id:str}"
 _LINES: Final = "application/jsonl"
 
@@ -41,26 +45,48 @@ def verify(caller: Caller, workspace_id: str, anchor: str | None = None) -> Audi
 @get(f"{_WORKSPACE}/audit/export", guards=[admin_only], is_async=True, media_type=_LINES)
 async def export(caller: Caller, workspace_id: str) -> Stream:
     """Returns all traces as a file that is checked without this server."""
-    file = await to_thread.run_sync(exported, caller.vault.export_audit)
+    file, _ = await to_thread.run_sync(exported, caller.vault.export_audit)
     return Stream(pieces_of(file), media_type=_LINES)
 
 
-@get(f"{_WORKSPACE}/rollbacks", guards=[admin_only])
+def provide_limits(
+    elevated: float = USUAL.elevated,
+    warning: float = USUAL.warning,
+    critical: float = USUAL.critical,
+    loop: Annotated[int, Parameter(le=LAST_NUMBER)] = USUAL.loop,
+) -> Thresholds:
+    """Returns from which rate on each level begins, and how many rollbacks make a loop."""
+    return Thresholds(elevated=elevated, warning=warning, critical=critical, loop=loop)
+
+
+_LIMITS: Final = {"limits": Provide(provide_limits, sync_to_thread=False)}
+
+
+@get(f"{_WORKSPACE}/rollbacks", guards=[admin_only], dependencies=_LIMITS)
 def of_workspace(
-    caller: Caller, workspace_id: str, window_seconds: int = DAY_S, agent_id: str | None = None
+    caller: Caller,
+    workspace_id: str,
+    limits: Thresholds,
+    window_seconds: int = DAY_S,
+    agent_id: str | None = None,
 ) -> RollbackRateAnswer:
     """Returns how often sessions of all namespaces were rolled back lately."""
     window = _window(window_seconds)
-    return _rate(caller.vault.health(window=window, agent_id=agent_id), window_seconds)
+    found = caller.vault.health(window=window, agent_id=agent_id, thresholds=limits)
+    return _rate(found, window_seconds)
 
 
-@get("/v1/rollbacks", guards=[runtime_only])
+@get("/v1/rollbacks", guards=[runtime_only], dependencies=_LIMITS)
 def of_namespace(
-    agent: Namespace, window_seconds: int = DAY_S, agent_id: str | None = None
+    agent: Namespace,
+    limits: Thresholds,
+    window_seconds: int = DAY_S,
+    agent_id: str | None = None,
 ) -> RollbackRateAnswer:
     """Returns how often sessions were rolled back lately, and which turn in circles."""
     window = _window(window_seconds)
-    return _rate(agent.health(window=window, agent_id=agent_id), window_seconds)
+    found = agent.health(window=window, agent_id=agent_id, thresholds=limits)
+    return _rate(found, window_seconds)
 
 
 def _window(seconds: int) -> timedelta:

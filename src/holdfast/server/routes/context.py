@@ -8,9 +8,9 @@ from litestar.params import QueryParameter
 from holdfast.engine.namespace import Namespace
 from holdfast.server.callers import runtime_only
 from holdfast.server.problems import Unfit
+from holdfast.server.routes.memories import fields_of
 from holdfast.server.routes.turns import to_answer
 from holdfast.server.routing import get, post
-from holdfast.server.times import shown
 from holdfast.wire.turns import (
     ContextAnswer,
     ContextMemory,
@@ -20,7 +20,7 @@ from holdfast.wire.turns import (
     TurnAnswer,
 )
 
-USUAL, MOST_MEMORIES, MOST_TURNS = 5, 20, 50
+USUAL, MOST_MEMORIES, MOST_TURNS = 5, 200, 100
 _CONTEXT: Final = "/v1/sessions/{session_id:str}/context"
 
 
@@ -68,15 +68,7 @@ def _context(agent: Namespace, session_id: str, wanted: ContextRequest) -> Conte
         version=version,
         state=found.state,
         memories=[
-            ContextMemory(
-                id=each.memory.id,
-                content=each.memory.content,
-                type=each.memory.type,
-                score=each.score,
-                tags=list(each.memory.tags),
-                created_at=shown(each.memory.created_at),
-            )
-            for each in found.memories
+            ContextMemory(**fields_of(each.memory), score=each.score) for each in found.memories
         ],
         recent_turns=turns,
         turns=turns,

@@ -53,9 +53,8 @@ def list_(
         limit=page_size(limit, usual=LISTED, most=MOST_LISTED),
         cursor=cursor or None,
     )
-    shown = [
-        msgspec.convert(envelope(event, workspace_id=workspace_id), EventAnswer) for event in found
-    ]
+    mine = caller.vault.tenant_id
+    shown = [msgspec.convert(envelope(event, workspace_id=mine), EventAnswer) for event in found]
     return EventList(events=shown, next_cursor=next_cursor)
 
 

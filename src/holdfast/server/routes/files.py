@@ -14,10 +14,11 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.response import Stream
 
 from holdfast.engine.browsing import browse
-from holdfast.engine.files import EPOCH, FileInfo, FilesReader
+from holdfast.engine.files import EPOCH, FilesReader
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.paths import to_key
 from holdfast.errors import InvalidPath, NotAFile, TooLarge
+from holdfast.model_files import FileInfo
 from holdfast.server import transfer
 from holdfast.server.callers import runtime_only
 from holdfast.server.places import (

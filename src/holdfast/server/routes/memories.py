@@ -28,7 +28,7 @@ from holdfast.wire.memories import (
 )
 
 LISTED, MOST_LISTED = 20, 100
-FOUND, MOST_FOUND = 10, 50
+FOUND, MOST_FOUND = 10, 1000
 OBVIOUS: Final = 0.7
 MAX_CHARS: Final = 10_000
 _ONE: Final = ["/v1/memories/{memory_id:str}", "/v1/memory/{memory_id:str}"]
@@ -152,7 +152,7 @@ def forget(agent: Namespace, memory_id: str) -> None:
 
 def to_answer(memory: Memory) -> MemoryAnswer:
     """Returns a memory as it stands on the wire."""
-    return MemoryAnswer(**_fields(memory))
+    return MemoryAnswer(**fields_of(memory))
 
 
 def _added(agent: Namespace, data: MemoryRequest, session_id: str | None) -> MemoryAnswer:
@@ -200,7 +200,7 @@ def _found(agent: Namespace, wanted: SearchRequest) -> SearchAnswer:
         )
 
     found, has_more = paged(fetch, page_size(given, usual=FOUND, most=MOST_FOUND))
-    data = [FoundAnswer(**_fields(each.memory), score=each.score) for each in found]
+    data = [FoundAnswer(**fields_of(each.memory), score=each.score) for each in found]
     return SearchAnswer(data=data, query=wanted.query, has_more=has_more)
 
 
@@ -226,7 +226,8 @@ def _newest(
     return MemoryList(data=[to_answer(memory) for memory in found], has_more=has_more)
 
 
-def _fields(memory: Memory) -> dict[str, Any]:
+def fields_of(memory: Memory) -> dict[str, Any]:
+    """Returns what every answer says of a memory."""
     return {
         "id": memory.id,
         "session_id": memory.session_id or "",

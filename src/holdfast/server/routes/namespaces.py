@@ -11,9 +11,9 @@ from litestar.di import Provide
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import HeaderParameter
 
-from holdfast.engine.retention import Policy
-from holdfast.errors import NamespaceNotFound
-from holdfast.server.callers import Caller, admin_only
+from holdfast.errors import InvalidName, NamespaceNotFound
+from holdfast.model_upkeep import Policy
+from holdfast.server.callers import Caller, admin_only, name_in
 from holdfast.server.paging import page_size
 from holdfast.server.routes import entities, memories
 from holdfast.server.routes.snapshots import to_answer
@@ -25,6 +25,8 @@ from holdfast.wire.namespaces import (
     DeletedNamespaceAnswer,
     DeletedNamespaceList,
     DeletedSnapshotList,
+    ForgetRequest,
+    ForgottenAnswer,
     NamespaceAnswer,
     NamespaceList,
     QuotaAnswer,
@@ -46,7 +48,12 @@ def provide_name(
     name: str, named: Annotated[str | None, HeaderParameter(name="X-Namespace")] = None
 ) -> str:
     """Returns the namespace that a request is about."""
-    return named if name == _ELSEWHERE and named else name
+    if name != _ELSEWHERE or named is None:
+        return name
+    if not named:
+        # Not the one that really is called so: nobody means that who says nothing.
+        raise InvalidName("namespace", named, reason="the header X-Namespace is empty")
+    return name_in(named)
 
 
 _NAMED: Final = {"place": Provide(provide_name, sync_to_thread=False)}
@@ -114,6 +121,22 @@ def set_retention(
         keep_last=data.keep_last, keep_daily=data.keep_daily, keep_weekly=data.keep_weekly
     )
     return _retention(policy)
+
+
+@post(f"{_ONE}/forget", guards=[admin_only], dependencies=_NAMED)
+def forget(
+    caller: Caller, workspace_id: str, place: str, data: ForgetRequest | None = None
+) -> ForgottenAnswer:
+    """Takes expired snapshots, and those that the policy does not keep, off the timeline."""
+    wanted, agent = data or ForgetRequest(), caller.vault.namespace(place)
+    rules = wanted.policy
+    policy = rules and Policy(
+        keep_last=rules.keep_last, keep_daily=rules.keep_daily, keep_weekly=rules.keep_weekly
+    )
+    gone = agent.forget(policy=policy, dry_run=bool(wanted.dry_run))
+    return ForgottenAnswer(
+        snapshots=[to_answer(agent, each) for each in gone], dry_run=bool(wanted.dry_run)
+    )
 
 
 @get(f"{_ONE}/quota", guards=[admin_only], dependencies=_NAMED)
@@ -207,6 +230,7 @@ ROUTES: Final[list[HTTPRouteHandler]] = [
     recover,
     read_retention,
     set_retention,
+    forget,
     read_quota,
     set_quota,
     list_deleted_snapshots,

@@ -1,5 +1,6 @@
 """Sessions: made, found, forked, deleted."""
 
+from datetime import datetime
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -8,12 +9,14 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import QueryParameter
 
 from holdfast.engine.namespace import Namespace
+from holdfast.engine.sessions.byturn import version_after
 from holdfast.errors import SessionNotFound
 from holdfast.model_sessions import Lineage, SessionInfo
 from holdfast.server.callers import runtime_only
+from holdfast.server.moments import At, seen
 from holdfast.server.paging import page_size, paged
 from holdfast.server.problems import Unfit
-from holdfast.server.routes.state import version_after
+from holdfast.server.routes.state import REASON_HEADER
 from holdfast.server.routing import delete, get, patch, post
 from holdfast.server.times import parse_instant, shown, shown_or_none
 from holdfast.wire.sessions import (
@@ -35,13 +38,12 @@ def create(
     request: "Request[Any, Any, Any]", agent: Namespace, data: SessionRequest
 ) -> SessionAnswer:
     """Makes a session, with version 0 of its state."""
-    usual = request.app.state.config.session_ttl_seconds
     made = agent.sessions.create(
         data.agent_id,
         user_id=data.user_id,
         metadata=data.metadata,
         initial_state=data.initial_state,
-        ttl_seconds=usual if data.ttl_seconds is None else checked_ttl(data.ttl_seconds),
+        ttl_seconds=_term(data, request.app.state.config.session_ttl_seconds),
         session_id=data.session_id,
     )
     return to_answer(agent, made)
@@ -57,21 +59,27 @@ def list_(
     created_before: str | None = None,
     limit: int | None = None,
     starting_after: str | None = None,
+    at: At = None,
 ) -> SessionList:
     """Lists sessions, newest first; `starting_after` is the id of the last one seen."""
-    after = None if created_after is None else parse_instant("created_after", created_after)
-    before = None if created_before is None else parse_instant("created_before", created_before)
+    created: dict[str, datetime] = {
+        name: parse_instant(name, text)
+        for name, text in (("created_after", created_after), ("created_before", created_before))
+        if text is not None
+    }
+    if at is not None and created:
+        raise Unfit("at a snapshot, sessions are not found by when they were made", param="at")
     wanted = None if metadata is None else _object("metadata", metadata)
+    sessions = seen(agent, at).sessions
 
     def fetch(most: int) -> list[SessionInfo]:
-        return agent.sessions.list(
+        return sessions.list(
             agent_id=agent_id,
             user_id=user_id,
             metadata=wanted,
-            created_after=after,
-            created_before=before,
             starting_after=starting_after or None,
             limit=most,
+            **created,
         )
 
     size = page_size(limit, usual=LISTED, most=MOST_LISTED)
@@ -85,9 +93,9 @@ def list_(
 
 
 @get("/v1/sessions/{session_id:str}", guards=[runtime_only])
-def show(agent: Namespace, session_id: str) -> SessionAnswer:
+def show(agent: Namespace, session_id: str, at: At = None) -> SessionAnswer:
     """Returns a session with its state."""
-    return to_answer(agent, agent.sessions.get(session_id))
+    return to_answer(agent, seen(agent, at).sessions.get(session_id))
 
 
 @patch("/v1/sessions/{session_id:str}", guards=[runtime_only])
@@ -99,9 +107,11 @@ def update(agent: Namespace, session_id: str, data: SessionPatch) -> SessionAnsw
 
 
 @delete("/v1/sessions/{session_id:str}", status=204, guards=[runtime_only])
-def remove(agent: Namespace, session_id: str) -> None:
+def remove(
+    request: "Request[Any, Any, Any]", agent: Namespace, session_id: str, reason: str | None = None
+) -> None:
     """Takes a session away; a restore of a snapshot that holds it brings it back."""
-    agent.sessions.delete(session_id)
+    agent.sessions.delete(session_id, reason=reason or request.headers.get(REASON_HEADER))
 
 
 @post("/v1/sessions/{session_id:str}/fork", status=201, guards=[runtime_only])
@@ -111,7 +121,7 @@ def fork(agent: Namespace, session_id: str, data: ForkRequest | None = None) -> 
     if wanted.at_turn_id is not None:
         if version is not None:
             raise Unfit("send either version or at_turn_id", param="at_turn_id")
-        version = version_after(agent, session_id, wanted.at_turn_id)
+        version = version_after(agent.sessions, session_id, wanted.at_turn_id)
     made = agent.sessions.fork(
         session_id,
         version,
@@ -165,7 +175,18 @@ def to_answer(agent: Namespace, session: SessionInfo) -> SessionAnswer:
         version=session.version,
         namespace=agent.name,
         new_session_id=session.id,
+        forked_from=session.forked_from,
+        forked_version=session.forked_version,
     )
+
+
+def _term(data: SessionRequest, usual: int | None) -> int | None:
+    """Returns how long a new session lives: as it says, for ever, or as long as is usual."""
+    if data.never_expires:
+        if data.ttl_seconds is not None:
+            raise Unfit("send either ttl_seconds or never_expires", param="never_expires")
+        return None
+    return usual if data.ttl_seconds is None else checked_ttl(data.ttl_seconds)
 
 
 def checked_ttl(seconds: int) -> int:

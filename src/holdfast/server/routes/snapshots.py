@@ -1,21 +1,25 @@
 """Snapshots: take one, list them, bring one back, keep it, take it off the timeline."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 from itertools import islice
-from typing import Annotated, Final
+from typing import Annotated, Any, Final, cast
 
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import Parameter
 
 from holdfast.engine.namespace import Namespace
-from holdfast.engine.restore import Restored
-from holdfast.errors import Conflict, SnapshotNotFound
+from holdfast.engine.restore import SHOWN
+from holdfast.engine.storekeys import from_store_key
+from holdfast.errors import Conflict, InvalidValue, SnapshotNotFound
 from holdfast.model import Kind, Plane, SnapshotInfo
+from holdfast.model_changes import Change, Restored
 from holdfast.server.callers import runtime_only
 from holdfast.server.paging import LAST_NUMBER, page_size, paged
-from holdfast.server.places import read_path
+from holdfast.server.places import read_path, shown_name
 from holdfast.server.routing import delete, get, patch, post
 from holdfast.server.times import shown, shown_or_none
+from holdfast.wire.changes import ChangeAnswer
 from holdfast.wire.snapshots import (
     LabelRequest,
     RestoreAnswer,
@@ -28,6 +32,9 @@ from holdfast.wire.snapshots import (
 
 LISTED: Final = 200
 NEWEST: Final = "latest"
+MOST_CHANGES: Final = 100_000
+"""Changes that one answer lists: they are all in memory at once."""
+
 _PAGE: Final = 1000
 """How much of a timeline is looked at together."""
 
@@ -37,7 +44,13 @@ def take(agent: Namespace, data: SnapshotRequest | None = None) -> SnapshotAnswe
     """Captures everything as it is now, in one atomic step."""
     wanted = data or SnapshotRequest()
     snapshot = agent.snapshot(
-        wanted.label, reason=wanted.reason, pin=bool(wanted.pin), expected=wanted.expected
+        wanted.label,
+        reason=wanted.reason,
+        task_id=wanted.task_id,
+        trace_id=wanted.trace_id,
+        pin=bool(wanted.pin),
+        expires_in=_term(wanted.expires_in_seconds),
+        expected=wanted.expected,
     )
     return to_answer(agent, snapshot)
 
@@ -81,6 +94,7 @@ def restore(
         planes=wanted.planes,
         paths=None if wanted.paths is None else [read_path(path) for path in wanted.paths],
         dry_run=bool(wanted.dry_run),
+        limit=SHOWN if wanted.limit is None else min(wanted.limit, MOST_CHANGES),
         reason=wanted.reason,
         expected=wanted.expected,
     )
@@ -153,6 +167,8 @@ def to_answer(agent: Namespace, snapshot: SnapshotInfo) -> SnapshotAnswer:
         pinned=snapshot.pinned,
         expires_at=shown_or_none(snapshot.expires_at),
         partial=snapshot.is_partial,
+        trace_id=snapshot.trace_id,
+        detail=_legible(snapshot.detail),
     )
 
 
@@ -170,7 +186,46 @@ def to_restored(agent: Namespace, restored: Restored) -> RestoreAnswer:
         safety_snapshot_id=restored.safety_id,
         verified=restored.verified,
         dry_run=restored.dry_run,
+        changes=[to_change(change) for change in restored.changes],
+        root=restored.root.hex(),
+        files=restored.files,
+        kept=[shown_name(path) for path in restored.kept],
     )
+
+
+def to_change(change: Change) -> ChangeAnswer:
+    """Returns a change as it stands on the wire."""
+    place = from_store_key(change.key) if change.plane is Plane.STORE else (None, None)
+    return ChangeAnswer(
+        plane=change.plane.value,
+        name=shown_name(change.name),
+        change=change.change,
+        old_bytes=change.old_bytes,
+        new_bytes=change.new_bytes,
+        is_executable_config=change.is_executable_config,
+        namespace=place[0],
+        key=place[1],
+    )
+
+
+def _term(seconds: int | None) -> timedelta | None:
+    """Returns how long a snapshot shall be kept; whether that can be is the engine's to say."""
+    try:
+        return None if seconds is None else timedelta(seconds=seconds)
+    except OverflowError as exc:
+        raise InvalidValue("expires_in_seconds is longer than anything lasts") from exc
+
+
+def _legible(value: object) -> Any:  # noqa: ANN401 - any JSON
+    """Returns JSON with what is no UTF-8 in it replaced: names of files can be such."""
+    if isinstance(value, str):
+        return shown_name(value)
+    if isinstance(value, list):
+        return [_legible(part) for part in cast("list[object]", value)]
+    if isinstance(value, dict):
+        known = cast("dict[str, object]", value)
+        return {shown_name(name): _legible(part) for name, part in known.items()}
+    return value
 
 
 ROUTES: Final[list[HTTPRouteHandler]] = [

@@ -6,9 +6,10 @@ from litestar import Request
 from litestar.handlers import HTTPRouteHandler
 
 from holdfast.engine.namespace import Namespace
-from holdfast.errors import VersionNotFound
+from holdfast.engine.sessions.byturn import version_after, version_before
 from holdfast.model_sessions import State, Version
 from holdfast.server.callers import runtime_only
+from holdfast.server.moments import At, seen
 from holdfast.server.paging import LAST_NUMBER, page_size, paged
 from holdfast.server.problems import Unfit
 from holdfast.server.routes.traces import to_answer as to_trace
@@ -32,8 +33,14 @@ _STATE: Final = "/v1/sessions/{session_id:str}/state"
 
 
 @get(_STATE, guards=[runtime_only])
-def read(agent: Namespace, session_id: str, version: int | None = None) -> StateAnswer:
-    """Returns the state: the newest, or that of a version."""
+def read(
+    agent: Namespace, session_id: str, version: int | None = None, at: At = None
+) -> StateAnswer:
+    """Returns the state: the newest, that of a version, or the one at a snapshot."""
+    if version is None:
+        return to_answer(seen(agent, at).sessions.get_state(session_id))
+    if at is not None:
+        raise Unfit("a snapshot shows one version: send either version or at", param="at")
     return to_answer(agent.sessions.get_state(session_id, version=version))
 
 
@@ -139,12 +146,6 @@ def to_answer(state: State) -> StateAnswer:
     )
 
 
-def version_after(agent: Namespace, session_id: str, turn_id: str) -> int:
-    """Returns the version that the state had after a turn; raises `VersionNotFound`."""
-    turn = agent.sessions.get_turn(session_id, turn_id, include_state=True)
-    return _checked(agent, session_id, turn.version_after, turn.state_after)
-
-
 def to_version(version: Version) -> VersionAnswer:
     """Returns a version as it stands on the wire."""
     return VersionAnswer(
@@ -230,10 +231,11 @@ def _goal(agent: Namespace, session_id: str, data: RollbackRequest) -> int:
     if data.version is not None:
         return data.version
     if turn_id is not None:
-        return version_after(agent, session_id, turn_id)
+        return version_after(agent.sessions, session_id, turn_id)
     if data.count is not None:
         return -_counted("count", data.count)
-    return _version_before(agent, session_id, _counted("turn_count", data.turn_count or 0))
+    turns = _counted("turn_count", data.turn_count or 0)
+    return version_before(agent.sessions, session_id, turns)
 
 
 def _counted(name: str, given: int) -> int:
@@ -241,30 +243,6 @@ def _counted(name: str, given: int) -> int:
         message = f"{name} is 1 to {MOST_LISTED}"
         raise Unfit(message, param=name)
     return given
-
-
-def _version_before(agent: Namespace, session_id: str, turns: int) -> int:
-    """Returns the version that the state had before the last so many turns."""
-    last = agent.sessions.list_turns(session_id, limit=turns)
-    if len(last) < turns:
-        raise VersionNotFound(session_id, -turns)
-    turn = agent.sessions.get_turn(session_id, last[-1].id, include_state=True)
-    return _checked(agent, session_id, turn.version_before, turn.state_before)
-
-
-def _checked(
-    agent: Namespace, session_id: str, version: int | None, state: dict[str, Any] | None
-) -> int:
-    """Returns the version of a turn, if it is one of this session's.
-
-    A conversation that was forked begins with turns of another session, and their numbers are
-    that one's: what this one has under the same number is something else.
-    """
-    if version is None or state is None:
-        raise VersionNotFound(session_id, version or 0)
-    if agent.sessions.get_state(session_id, version=version).state != state:
-        raise VersionNotFound(session_id, version)
-    return version
 
 
 ROUTES: Final[list[HTTPRouteHandler]] = [

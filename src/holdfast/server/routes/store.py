@@ -2,32 +2,36 @@
 
 Namespaces inside the store and keys are any text, so they come as parameters and not as parts of
 a path. Values that were put in process and that JSON does not know come as an object with one
-name: `{"$bytes": "…base64…"}`, `{"$time": "…"}`; given back like that, they are stored as such.
+name: `{"$bytes": "…base64…"}`, `{"$time": "…"}`, `{"$msgpack": "…base64…"}`; given back like that,
+they are stored as such.
 """
 
-from base64 import b64decode, b64encode
-from collections.abc import Mapping
-from datetime import UTC, datetime
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from litestar.handlers import HTTPRouteHandler
 
 from holdfast.engine.namespace import Namespace
+from holdfast.engine.storereader import StoreReader, items_page, size_of
 from holdfast.errors import NotFound
 from holdfast.server.callers import runtime_only
+from holdfast.server.moments import At, seen
 from holdfast.server.paging import page_size, paged
 from holdfast.server.problems import Unfit
 from holdfast.server.routing import delete, get, post, put
-from holdfast.server.times import shown
 from holdfast.wire.store import (
     BatchAnswer,
     BatchRequest,
+    ClearedAnswer,
+    CountAnswer,
     DeletedValueAnswer,
+    ItemsAnswer,
     KeysAnswer,
+    MaxKeyAnswer,
     StoreNamespacesAnswer,
     ValueAnswer,
     ValueRequest,
 )
+from holdfast.wire.storevalues import from_json, to_json
 
 LISTED, MOST_LISTED = 1000, 10_000
 MOST_OF_BATCH: Final = 10_000
@@ -50,9 +54,9 @@ def set_(agent: Namespace, data: ValueRequest) -> ValueAnswer:
 
 
 @get(_VALUE, guards=[runtime_only])
-def read(agent: Namespace, namespace: str, key: str) -> ValueAnswer:
+def read(agent: Namespace, namespace: str, key: str, at: At = None) -> ValueAnswer:
     """Returns the value for a key."""
-    value = agent.store.get(namespace, key, _MISSING)
+    value = seen(agent, at).store.get(namespace, key, _MISSING)
     if value is _MISSING:
         raise ValueNotFound("there is no value for this key")
     return ValueAnswer(namespace=namespace, key=key, value=to_json(value))
@@ -71,41 +75,97 @@ def keys(
     prefix: str | None = None,
     limit: int | None = None,
     starting_after: str | None = None,
+    at: At = None,
 ) -> KeysAnswer:
     """Lists keys in order; `starting_after` is the last one seen."""
+    store = seen(agent, at).store
 
     def fetch(most: int) -> list[str]:
-        return agent.store.keys(namespace, prefix, after=starting_after, limit=most)
+        return store.keys(namespace, prefix, after=starting_after, limit=most)
 
     page, has_more = paged(fetch, page_size(limit, usual=LISTED, most=MOST_LISTED))
     return KeysAnswer(namespace=namespace, keys=page, has_more=has_more)
 
 
+@get("/v1/store/items", guards=[runtime_only])
+def items(
+    agent: Namespace,
+    namespace: str | None = None,
+    prefix: str | None = None,
+    limit: int | None = None,
+    starting_after: str | None = None,
+    starting_after_namespace: str | None = None,
+    at: At = None,
+) -> ItemsAnswer:
+    """Lists values in the order of their keys; without `namespace`, of all namespaces.
+
+    `starting_after` is the last key seen; without `namespace`, `starting_after_namespace` says
+    whose. A page ends at 8 MiB of values, too.
+    """
+    where = namespace if starting_after_namespace is None else starting_after_namespace
+    if starting_after is not None and where is None:
+        raise Unfit("say whose key that is", param="starting_after_namespace")
+    found, has_more = items_page(
+        seen(agent, at).store,
+        namespace,
+        prefix,
+        after=None if starting_after is None or where is None else (where, starting_after),
+        most=page_size(limit, usual=LISTED, most=MOST_LISTED),
+    )
+    answers = [ValueAnswer(namespace=n, key=k, value=to_json(value)) for n, k, value in found]
+    return ItemsAnswer(items=answers, has_more=has_more)
+
+
 @get("/v1/store/namespaces", guards=[runtime_only])
-def namespaces(agent: Namespace, prefix: str | None = None) -> StoreNamespacesAnswer:
+def namespaces(agent: Namespace, prefix: str | None = None, at: At = None) -> StoreNamespacesAnswer:
     """Lists the namespaces inside the store that hold something."""
-    return StoreNamespacesAnswer(namespaces=agent.store.namespaces(prefix))
+    return StoreNamespacesAnswer(namespaces=seen(agent, at).store.namespaces(prefix))
+
+
+@get("/v1/store/count", guards=[runtime_only])
+def count(agent: Namespace, sizes: bool = False, at: At = None) -> CountAnswer:
+    """Returns how many values there are; with `sizes`, how many bytes they take."""
+    store = seen(agent, at).store
+    return CountAnswer(count=len(store), size_bytes=size_of(store) if sizes else None)
+
+
+@get("/v1/store/max_key", guards=[runtime_only])
+def max_key(agent: Namespace, namespace: str, at: At = None) -> MaxKeyAnswer:
+    """Returns the greatest key of a namespace."""
+    return MaxKeyAnswer(namespace=namespace, key=seen(agent, at).store.max_key(namespace))
+
+
+@post("/v1/store/clear", guards=[runtime_only])
+def clear(agent: Namespace) -> ClearedAnswer:
+    """Deletes every key of every namespace inside the store; snapshots stay."""
+    agent.store.clear()
+    return ClearedAnswer(cleared=True)
 
 
 @post("/v1/store/batch", guards=[runtime_only])
-def batch(agent: Namespace, data: BatchRequest) -> BatchAnswer:
+def batch(agent: Namespace, data: BatchRequest, at: At = None) -> BatchAnswer:
     """Puts values, all or none of them; then deletes, all or none; then reads."""
     if sum(len(part or ()) for part in (data.set, data.get, data.delete)) > MOST_OF_BATCH:
         message = f"a batch has {MOST_OF_BATCH} parts at the most"
         raise Unfit(message)
+    if at is not None and (data.set or data.delete):
+        raise Unfit("a snapshot is read and never changed: leave out at, set or delete", param="at")
+    gone = 0
     if data.set:
-        agent.store.set_many((v.namespace, v.key, _read_value(v.value)) for v in data.set)
-    gone = agent.store.delete_many((each.namespace, each.key) for each in data.delete or ())
-    return BatchAnswer(set=len(data.set or ()), deleted=gone, values=_read_many(agent, data))
+        agent.store.set_many([(v.namespace, v.key, _read_value(v.value)) for v in data.set])
+    if data.delete:
+        gone = agent.store.delete_many([(each.namespace, each.key) for each in data.delete])
+    values = _read_many(seen(agent, at).store, data)
+    return BatchAnswer(set=len(data.set or ()), deleted=gone, values=values)
 
 
-def _read_many(agent: Namespace, data: BatchRequest) -> list[ValueAnswer | None]:
+def _read_many(store: StoreReader, data: BatchRequest) -> list[ValueAnswer | None]:
     wanted = [(each.namespace, each.key) for each in data.get or ()]
-    found = zip(wanted, agent.store.get_many(wanted), strict=True)
+    found = zip(wanted, store.get_many(wanted), strict=True)
     return [
         # A value may be null: then there is one.
         ValueAnswer(namespace=namespace, key=key, value=to_json(value))
-        if value is not None or agent.store.contains(namespace, key)
+        if value is not None or store.contains(namespace, key)
         else None
         for (namespace, key), value in found
     ]
@@ -116,57 +176,19 @@ def _read_value(value: object) -> Any:  # noqa: ANN401 - any value of the store
         return from_json(value)
     except RecursionError as exc:
         raise Unfit("the value is nested too deeply", param="value") from exc
-
-
-def to_json(value: object) -> Any:  # noqa: ANN401 - any JSON
-    """Returns a value of the store as JSON can hold it."""
-    match value:
-        case bytes():
-            return {"$bytes": b64encode(value).decode("ascii")}
-        case datetime():
-            return {"$time": shown(value)}
-        case list() | tuple():
-            return [to_json(part) for part in cast("list[object]", value)]
-        case Mapping():
-            known = cast("Mapping[object, object]", value)
-            return {_name(key): to_json(part) for key, part in known.items()}
-        case _:
-            return value
-
-
-def from_json(value: object) -> Any:  # noqa: ANN401 - any value of the store
-    """Returns the value that `to_json` has made this of."""
-    if isinstance(value, list):
-        return [from_json(part) for part in cast("list[object]", value)]
-    if not isinstance(value, dict):
-        return value
-    known = cast("dict[str, object]", value)
-    match list(known.items()):
-        case [("$bytes", str(text))]:
-            return _read_bytes(text)
-        case [("$time", str(text))]:
-            return _read_time(text)
-        case _:
-            return {key: from_json(part) for key, part in known.items()}
-
-
-def _read_bytes(text: str) -> bytes:
-    try:
-        return b64decode(text, validate=True)
     except ValueError as exc:
-        raise Unfit("what follows $bytes is not base64", param="value") from exc
+        raise Unfit("what follows $bytes, $time or $msgpack is none", param="value") from exc
 
 
-def _read_time(text: str) -> datetime:
-    try:
-        instant = datetime.fromisoformat(text)
-        return (instant if instant.tzinfo else instant.replace(tzinfo=UTC)).astimezone(UTC)
-    except (ValueError, OverflowError) as exc:
-        raise Unfit("what follows $time is not an instant", param="value") from exc
-
-
-def _name(key: object) -> str:
-    return key if isinstance(key, str) else str(key)
-
-
-ROUTES: Final[list[HTTPRouteHandler]] = [set_, read, remove, keys, namespaces, batch]
+ROUTES: Final[list[HTTPRouteHandler]] = [
+    set_,
+    read,
+    remove,
+    keys,
+    items,
+    namespaces,
+    count,
+    max_key,
+    clear,
+    batch,
+]

@@ -1,38 +1,44 @@
 """The timeline: look at it, compare moments, go back and forth, branch and join."""
 
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import Annotated, Final
 
 from litestar.handlers import HTTPRouteHandler
-from litestar.params import QueryParameter
+from litestar.params import Parameter, QueryParameter
 
-from holdfast.engine.diff import Change
 from holdfast.engine.namespace import Namespace
-from holdfast.model import SnapshotInfo
+from holdfast.errors import NamespaceNotFound, NotFound
+from holdfast.model import Plane, SnapshotInfo
+from holdfast.model_changes import Change
 from holdfast.server.callers import Caller, runtime_only
 from holdfast.server.paging import LAST_NUMBER, page_size, paged
-from holdfast.server.places import read_path, shown_path
+from holdfast.server.places import read_path, shown_name, shown_path
 from holdfast.server.problems import Unfit
 from holdfast.server.routes.files import to_content, to_listing
-from holdfast.server.routes.snapshots import get_snapshot, to_answer, to_restored
+from holdfast.server.routes.snapshots import MOST_CHANGES, to_answer, to_change, to_restored
 from holdfast.server.routing import get, post
 from holdfast.wire.files import ContentAnswer, ListAnswer
-from holdfast.wire.snapshots import RestoreAnswer
+from holdfast.wire.snapshots import RestoreAnswer, SnapshotAnswer
 from holdfast.wire.timeline import (
-    ChangeAnswer,
     ChangesAnswer,
+    ChangeTextAnswer,
     MergeAnswer,
     MergeRequest,
     NamespaceForkAnswer,
     NamespaceForkRequest,
+    StatusAnswer,
     TextDiffAnswer,
+    TextDiffsAnswer,
     TimelineAnswer,
     UndoRequest,
 )
 
 LISTED, MOST_LISTED = 50, 200
-CHANGES, MOST_CHANGES = 1000, 10_000
+CHANGES, MOST_LINES = 1000, 1_000_000
+TEXTS, MOST_TEXTS = 100, 1000
 
 Old = Annotated[str | None, QueryParameter(name="from", description="A snapshot, or the last.")]
+Lines = Annotated[int, Parameter(ge=0, le=MOST_LINES, description="How much is shown around it.")]
 New = Annotated[str | None, QueryParameter(name="to", description="A snapshot, or what is now.")]
 
 
@@ -53,6 +59,26 @@ def show(agent: Namespace, limit: int | None = None, before: int | None = None) 
     )
 
 
+@get("/v1/status", guards=[runtime_only])
+def status(agent: Namespace) -> StatusAnswer:
+    """Says where the namespace stands, without listing anything."""
+    held = agent.size()
+    return StatusAnswer(
+        namespace=agent.name,
+        exists=_exists(agent),
+        dirty=agent.is_dirty(),
+        entries=held.entries,
+        size_bytes=held.bytes,
+        position=_position(agent),
+    )
+
+
+@get("/v1/timeline/{snapshot_id:str}", guards=[runtime_only])
+def find(agent: Namespace, snapshot_id: str) -> SnapshotAnswer:
+    """Returns one snapshot, by whatever means it: its id, a unique beginning, `latest`, `@-2`."""
+    return to_answer(agent, agent.get_snapshot(snapshot_id))
+
+
 @get("/v1/diff", guards=[runtime_only])
 def diff(
     agent: Namespace,
@@ -61,15 +87,20 @@ def diff(
     plane: list[str] | None = None,
     path: list[str] | None = None,
     limit: int | None = None,
+    cursor: str | None = None,
 ) -> ChangesAnswer:
-    """Returns what leads from one moment to another; `plane` and `path` narrow it down."""
+    """Returns what leads from one moment to another; `plane` and `path` narrow it down.
+
+    `cursor` is the `next_cursor` of the answer before.
+    """
     first, last = _chosen(agent, old), _chosen(agent, new)
-    found = agent.diff(
+    found = agent.comparing.page(
         first,
         last,
         planes=plane,
         paths=None if path is None else [read_path(each) for each in path],
-        limit=page_size(limit, usual=CHANGES, most=MOST_CHANGES),
+        after=None if cursor is None else _read_cursor(cursor),
+        most=page_size(limit, usual=CHANGES, most=MOST_CHANGES),
     )
     return ChangesAnswer(
         namespace=agent.name,
@@ -77,15 +108,56 @@ def diff(
         new=None if last is None else last.id,
         changes=[to_change(change) for change in found],
         truncated=found.truncated,
+        next_cursor=_cursor(found.items[-1]) if found.truncated else None,
     )
 
 
 @get("/v1/diff/text", guards=[runtime_only])
-def text_diff(agent: Namespace, path: str, old: Old = None, new: New = None) -> TextDiffAnswer:
+def text_diff(
+    agent: Namespace,
+    path: str,
+    old: Old = None,
+    new: New = None,
+    context_lines: Lines = 3,
+) -> TextDiffAnswer:
     """Returns a unified diff of one file between two moments; empty if nothing differs."""
     bare = read_path(path)
-    text = agent.text_diff(bare, _chosen(agent, old), _chosen(agent, new))
-    return TextDiffAnswer(path=shown_path(bare), diff=text)
+    first, last = _chosen(agent, old), _chosen(agent, new)
+    text = agent.text_diff(bare, first, last, context_lines=context_lines)
+    return TextDiffAnswer(path=shown_path(bare), diff=shown_name(text))
+
+
+@get("/v1/diff/texts", guards=[runtime_only], is_slow=True)
+def text_diffs(
+    agent: Namespace,
+    old: Old = None,
+    new: New = None,
+    path: list[str] | None = None,
+    context_lines: Lines = 3,
+    limit: int | None = None,
+    cursor: str | None = None,
+) -> TextDiffsAnswer:
+    """Returns every change between two moments with its unified diff; `path` narrows it down.
+
+    A page ends at 1 MiB of text and after 5 seconds, too; `cursor` is the `next_cursor` of the
+    answer before.
+    """
+    found, has_more = agent.comparing.page_of_texts(
+        _chosen(agent, old),
+        _chosen(agent, new),
+        paths=None if path is None else [read_path(each) for each in path],
+        context_lines=context_lines,
+        after=None if cursor is None else _read_cursor(cursor),
+        most=page_size(limit, usual=TEXTS, most=MOST_TEXTS),
+    )
+    return TextDiffsAnswer(
+        namespace=agent.name,
+        diffs=[
+            ChangeTextAnswer(change=to_change(change), diff=shown_name(text))
+            for change, text in found
+        ],
+        next_cursor=_cursor(found[-1][0]) if has_more else None,
+    )
 
 
 @post("/v1/undo", guards=[runtime_only])
@@ -120,8 +192,9 @@ def merge(caller: Caller, agent: Namespace, data: MergeRequest) -> MergeAnswer:
     caller.check_namespace(data.source)
     if data.prefer not in (None, "ours", "theirs"):
         raise Unfit("prefer is 'ours', 'theirs' or left out", param="prefer")
+    most = page_size(data.limit, usual=CHANGES, most=MOST_CHANGES)  # Refused before it is done.
     merged = agent.merge(data.source, prefer=data.prefer)
-    changes = merged.changes.first(CHANGES)
+    changes = merged.changes.first(most)
     return MergeAnswer(
         snapshot=to_answer(agent, merged.snapshot),
         changes=[to_change(change) for change in changes],
@@ -134,38 +207,56 @@ def list_then(
     agent: Namespace, snapshot_id: str, path: str = "workspace/", recursive: bool = False
 ) -> ListAnswer:
     """Lists a directory as it was at a snapshot."""
-    then = agent.at(get_snapshot(agent, snapshot_id))
+    then = agent.at(snapshot_id)
     return to_listing(then.files, path, recursive=recursive)
 
 
 @get("/v1/snapshots/{snapshot_id:str}/files/content", guards=[runtime_only])
 def read_then(agent: Namespace, snapshot_id: str, path: str) -> ContentAnswer:
     """Returns a file's content as it was at a snapshot."""
-    then = agent.at(get_snapshot(agent, snapshot_id))
+    then = agent.at(snapshot_id)
     return to_content(then.files, read_path(path))
 
 
+def _exists(agent: Namespace) -> bool:
+    try:
+        agent.quota()
+    except NamespaceNotFound:
+        return False
+    return True
+
+
+def _position(agent: Namespace) -> str | None:
+    try:
+        return agent.get_snapshot("@").id
+    except NotFound:
+        return None
+
+
+def _cursor(change: Change) -> str:
+    """Returns where a list of changes goes on behind this one."""
+    return f"{change.plane.value}.{urlsafe_b64encode(change.key).decode('ascii')}"
+
+
+def _read_cursor(cursor: str) -> tuple[Plane, bytes]:
+    plane, _, key = cursor.partition(".")
+    try:
+        return Plane(plane), urlsafe_b64decode(key)
+    except ValueError as exc:
+        raise Unfit("cursor is the next_cursor of an answer", param="cursor") from exc
+
+
 def _chosen(agent: Namespace, snapshot_id: str | None) -> SnapshotInfo | None:
-    return None if snapshot_id is None else get_snapshot(agent, snapshot_id)
-
-
-def to_change(change: Change) -> ChangeAnswer:
-    """Returns a change as it stands on the wire."""
-    name = change.name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    return ChangeAnswer(
-        plane=change.plane.value,
-        name=name,
-        change=change.change,
-        old_bytes=change.old_bytes,
-        new_bytes=change.new_bytes,
-        is_executable_config=change.is_executable_config,
-    )
+    return None if snapshot_id is None else agent.get_snapshot(snapshot_id)
 
 
 ROUTES: Final[list[HTTPRouteHandler]] = [
     show,
+    status,
+    find,
     diff,
     text_diff,
+    text_diffs,
     undo,
     redo,
     fork,

@@ -1,14 +1,16 @@
-"""What happened, as agents see it: one trace for everything that was done, newest first."""
+"""What happened: one trace for everything that was done, newest first."""
 
 from typing import Any, Final, cast
 
+from litestar.di import Provide
 from litestar.handlers import HTTPRouteHandler
 
 from holdfast.engine.actions import ACTIONS, normalise
 from holdfast.engine.namespace import Namespace
+from holdfast.engine.traces import Traces
 from holdfast.errors import InvalidValue
 from holdfast.model_traces import TraceInfo
-from holdfast.server.callers import runtime_only
+from holdfast.server.callers import Caller, admin_only, runtime_only
 from holdfast.server.paging import page_size, paged
 from holdfast.server.problems import Unfit
 from holdfast.server.routing import get, post
@@ -17,11 +19,10 @@ from holdfast.wire.traces import TraceAnswer, TraceContext, TraceList, TraceRequ
 
 LISTED, MOST_LISTED = 20, 1000
 LISTED_OF_SESSION: Final = 50
+_WORKSPACE: Final = "/v1/workspaces/{workspace_id:str}"
 
 
-@get("/v1/traces", guards=[runtime_only])
-def list_(
-    agent: Namespace,
+def provide_filters(
     session_id: str | None = None,
     user_id: str | None = None,
     agent_id: str | None = None,
@@ -33,12 +34,11 @@ def list_(
     created_before: str | None = None,
     start_time: str | None = None,
     end_time: str | None = None,
-    limit: int | None = None,
     starting_after: str | None = None,
-) -> TraceList:
-    """Lists traces that match everything given, newest first."""
+) -> dict[str, Any]:
+    """Returns which traces are asked for."""
     after, before = created_after or start_time, created_before or end_time
-    filters: dict[str, Any] = {
+    return {
         "session_id": session_id,
         "user_id": user_id,
         "agent_id": agent_id,
@@ -50,7 +50,29 @@ def list_(
         "before": None if before is None else parse_instant("created_before", before),
         "starting_after": starting_after,
     }
-    return _listed(agent, page_size(limit, usual=LISTED, most=MOST_LISTED), filters)
+
+
+_FILTERS: Final = {"filters": Provide(provide_filters, sync_to_thread=False)}
+
+
+@get("/v1/traces", guards=[runtime_only], dependencies=_FILTERS)
+def list_(agent: Namespace, filters: dict[str, Any], limit: int | None = None) -> TraceList:
+    """Lists traces that match everything given, newest first."""
+    return _listed(agent.traces, page_size(limit, usual=LISTED, most=MOST_LISTED), filters)
+
+
+@get(f"{_WORKSPACE}/traces", guards=[admin_only], dependencies=_FILTERS)
+def of_workspace(
+    caller: Caller, workspace_id: str, filters: dict[str, Any], limit: int | None = None
+) -> TraceList:
+    """Lists traces of all namespaces, and of what happened to the workspace itself."""
+    return _listed(caller.vault.traces, page_size(limit, usual=LISTED, most=MOST_LISTED), filters)
+
+
+@get(f"{_WORKSPACE}/traces/{{trace_id:str}}", guards=[admin_only])
+def show_to_operator(caller: Caller, workspace_id: str, trace_id: str) -> TraceAnswer:
+    """Returns one trace of the workspace."""
+    return to_answer(caller.vault.traces.get(trace_id))
 
 
 @post("/v1/traces", status=201, guards=[runtime_only])
@@ -98,7 +120,8 @@ def of_session(
         "action": action,
         "starting_after": starting_after,
     }
-    return _listed(agent, page_size(limit, usual=LISTED_OF_SESSION, most=MOST_LISTED), filters)
+    size = page_size(limit, usual=LISTED_OF_SESSION, most=MOST_LISTED)
+    return _listed(agent.traces, size, filters)
 
 
 def to_answer(trace: TraceInfo) -> TraceAnswer:
@@ -128,14 +151,21 @@ def to_answer(trace: TraceInfo) -> TraceAnswer:
     )
 
 
-def _listed(agent: Namespace, size: int, filters: dict[str, Any]) -> TraceList:
+def _listed(traces: Traces, size: int, filters: dict[str, Any]) -> TraceList:
     cursor = filters["starting_after"] = filters["starting_after"] or None
 
     def fetch(most: int) -> list[TraceInfo]:
-        return agent.traces.list(limit=most, **filters)
+        return traces.list(limit=most, **filters)
 
     found, has_more = paged(fetch, size, cursor=cursor, unknown=InvalidValue)
     return TraceList(data=[to_answer(trace) for trace in found], has_more=has_more)
 
 
-ROUTES: Final[list[HTTPRouteHandler]] = [list_, add, show, of_session]
+ROUTES: Final[list[HTTPRouteHandler]] = [
+    list_,
+    add,
+    show,
+    of_session,
+    of_workspace,
+    show_to_operator,
+]

@@ -8,6 +8,7 @@ from holdfast.engine.namespace import Namespace
 from holdfast.errors import TurnNotFound
 from holdfast.model_sessions import Turn
 from holdfast.server.callers import runtime_only
+from holdfast.server.moments import At, seen
 from holdfast.server.paging import page_size, paged
 from holdfast.server.routing import get, post
 from holdfast.server.times import shown
@@ -41,16 +42,19 @@ def list_(
     starting_after: str | None = None,
     order: Order = "desc",
     include_state: bool = True,
+    at: At = None,
 ) -> TurnList:
-    """Lists turns, newest first, or with `order=asc` oldest first."""
+    """Lists turns, newest first, or with `order=asc` oldest first.
+
+    At a snapshot, they come without states.
+    """
+    sessions = seen(agent, at).sessions
+    # What a snapshot keeps of a conversation is what was said.
+    more = {"include_state": include_state} if at is None else {}
 
     def fetch(most: int) -> list[Turn]:
-        return agent.sessions.list_turns(
-            session_id,
-            limit=most,
-            starting_after=starting_after or None,
-            order=order,
-            include_state=include_state,
+        return sessions.list_turns(
+            session_id, limit=most, starting_after=starting_after or None, order=order, **more
         )
 
     size = page_size(limit, usual=LISTED, most=MOST_LISTED)
@@ -59,9 +63,9 @@ def list_(
 
 
 @get(f"{_TURNS}/{{turn_id:str}}", guards=[runtime_only])
-def show(agent: Namespace, session_id: str, turn_id: str) -> TurnAnswer:
+def show(agent: Namespace, session_id: str, turn_id: str, include_state: bool = True) -> TurnAnswer:
     """Returns one turn of the conversation as it stands."""
-    return to_answer(agent.sessions.get_turn(session_id, turn_id, include_state=True))
+    return to_answer(agent.sessions.get_turn(session_id, turn_id, include_state=include_state))
 
 
 def to_answer(turn: Turn) -> TurnAnswer:

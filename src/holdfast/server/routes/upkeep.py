@@ -1,28 +1,35 @@
 """Collecting and verifying, by operators; moving a namespace out and in, by its own keys."""
 
 import tempfile
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from anyio import to_thread
 from litestar import Request
+from litestar.datastructures import ResponseHeader
 from litestar.handlers import HTTPRouteHandler
 from litestar.response import Stream
 
+from holdfast.engine.archives.manifest import Manifest
 from holdfast.engine.namespace import Namespace
 from holdfast.server.callers import Caller, admin_only, runtime_only
-from holdfast.server.routes.snapshots import get_snapshot, to_answer
+from holdfast.server.places import shown_name
+from holdfast.server.routes.snapshots import to_answer
 from holdfast.server.routing import get, post
+from holdfast.server.times import shown_or_none
 from holdfast.server.transfer import exported, pieces_of, receive_to
 from holdfast.wire.upkeep import (
     CollectedAnswer,
     FaultAnswer,
     ImportedAnswer,
+    ManifestAnswer,
     VerifiedAnswer,
 )
 
 MOST_FAULTS: Final = 1000
+ENTRIES_HEADER: Final = "X-Entries"
 _WORKSPACE: Final = "/v1/workspaces/{workspace_id:str}"
 _TAR: Final = "application/x-tar"
 
@@ -52,17 +59,32 @@ def verify(caller: Caller, workspace_id: str) -> VerifiedAnswer:
         bytes=found.bytes,
         roots=found.roots,
         faults=[
-            FaultAnswer(what=fault.what, reason=fault.reason, snapshots=list(fault.snapshots))
+            FaultAnswer(
+                what=shown_name(fault.what),
+                reason=shown_name(fault.reason),
+                snapshots=list(fault.snapshots),
+                object_id=None if fault.object_id is None else fault.object_id.hex(),
+            )
             for fault in found.faults[:MOST_FAULTS]
         ],
     )
 
 
-@get("/v1/export", guards=[runtime_only], is_async=True, media_type=_TAR)
+@get(
+    "/v1/export",
+    guards=[runtime_only],
+    is_async=True,
+    media_type=_TAR,
+    response_headers=[
+        ResponseHeader(
+            name=ENTRIES_HEADER, documentation_only=True, description="How much is in it."
+        )
+    ],
+)
 async def export(agent: Namespace, snapshot: str | None = None) -> Stream:
     """Returns a snapshot, or what is there now, as a tar file."""
-    file = await to_thread.run_sync(_export, agent, snapshot)
-    return Stream(pieces_of(file), media_type=_TAR)
+    file, entries = await to_thread.run_sync(_export, agent, snapshot)
+    return Stream(pieces_of(file), media_type=_TAR, headers={ENTRIES_HEADER: str(entries)})
 
 
 @post(
@@ -84,12 +106,34 @@ async def import_(request: "Request[Any, Any, Any]", agent: Namespace) -> Import
         snapshot=to_answer(agent, done.snapshot),
         safety_snapshot_id=done.safety_id,
         verified=done.verified,
+        manifest=_manifest(done.manifest),
     )
 
 
-def _export(agent: Namespace, snapshot_id: str | None) -> BinaryIO:
-    chosen = None if snapshot_id is None else get_snapshot(agent, snapshot_id)
+def _export(agent: Namespace, snapshot_id: str | None) -> tuple[BinaryIO, int]:
+    chosen = None if snapshot_id is None else agent.get_snapshot(snapshot_id)
     return exported(partial(agent.export, snapshot=chosen))
+
+
+def _manifest(manifest: Manifest) -> ManifestAnswer:
+    return ManifestAnswer(
+        format=manifest.format,
+        namespace=manifest.namespace,
+        snapshot=manifest.snapshot,
+        label=manifest.label,
+        created_at=_instant(manifest.created_at),
+        root=manifest.root,
+        entries=manifest.entries,
+        content_bytes=manifest.content_bytes,
+    )
+
+
+def _instant(told: datetime | None) -> str | None:
+    """Returns an instant that an archive names, which may be one that no calendar has in UTC."""
+    try:
+        return shown_or_none(told)
+    except OverflowError:
+        return None
 
 
 ROUTES: Final[list[HTTPRouteHandler]] = [collect, verify, export, import_]

@@ -1,0 +1,124 @@
+"""The bytes of a file, whole however many they are; a broken download goes on where it ended.
+
+A download has an entity tag. With `Range` and that tag in `If-Range`, what is missing is sent; of
+a file that has changed meanwhile, all of it.
+"""
+
+import re
+from functools import partial
+from typing import Annotated, Any, Final
+
+from anyio import to_thread
+from litestar import Request
+from litestar.datastructures import ResponseHeader
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import HeaderParameter
+from litestar.response import Stream
+
+from holdfast.engine.listing import Listed
+from holdfast.engine.namespace import Namespace
+from holdfast.engine.paths import to_key
+from holdfast.engine.sending import Sendable, find_sendable
+from holdfast.server import transfer
+from holdfast.server.callers import runtime_only
+from holdfast.server.moments import At, seen
+from holdfast.server.places import read_path
+from holdfast.server.problems import RangeUnfit
+from holdfast.server.routes.paths import to_file
+from holdfast.server.routing import get, put
+from holdfast.server.times import parse_instant
+from holdfast.wire.files import FileAnswer
+
+_BYTES: Final = "application/octet-stream"
+_RANGE: Final = re.compile(r"bytes=(\d{1,18})-(\d{1,18})?", re.ASCII)
+
+RangeHeader = Annotated[
+    str | None,
+    HeaderParameter(name="Range", description="`bytes=N-` for what follows the first N bytes."),
+]
+IfRangeHeader = Annotated[
+    str | None,
+    HeaderParameter(name="If-Range", description="The ETag of what was received so far."),
+]
+
+
+@put(
+    "/v1/files/raw",
+    guards=[runtime_only],
+    is_async=True,
+    body=_BYTES,
+    request_max_body_size=None,  # The limit of uploads counts instead, while they are read.
+)
+async def upload(
+    request: "Request[Any, Any, Any]",
+    agent: Namespace,
+    path: str,
+    mode: int | None = None,
+    modified_at: str | None = None,
+) -> FileAnswer:
+    """Writes a file from the bytes of the body, which are stored as they come.
+
+    Without `mode`, a file that is there keeps its own.
+    """
+    place = read_path(path)
+    to_key(place)  # Before the body is read: a path that is none is refused at once.
+    instant = None if modified_at is None else parse_instant("modified_at", modified_at)
+    most = request.app.state.config.max_upload_bytes
+    async with transfer.received(request, max_bytes=most) as body:
+        write = partial(agent.files.write, place, body, mode=mode, modified_at=instant)
+        info = await to_thread.run_sync(write)
+    return to_file(Listed(info, None))
+
+
+@get(
+    "/v1/files/raw",
+    guards=[runtime_only],
+    is_async=True,
+    media_type=_BYTES,
+    response_headers=[
+        ResponseHeader(
+            name="ETag", documentation_only=True, description="Another one after a change."
+        )
+    ],
+)
+async def download(
+    agent: Namespace,
+    path: str,
+    at: At = None,
+    range_: RangeHeader = None,
+    if_range: IfRangeHeader = None,
+) -> Stream:
+    """Returns a file's bytes, all of them; with `Range`, 206 and a part of them."""
+    file = await to_thread.run_sync(_find, agent, read_path(path), at)
+    start, stop, tag = 0, file.size, f'"{file.tag}"'
+    if if_range is None or if_range == tag:
+        start, stop = _wanted(range_, file.size)
+    headers = {"ETag": tag, "Accept-Ranges": "bytes", "Content-Length": str(stop - start)}
+    is_part = (start, stop) != (0, file.size)
+    if is_part:
+        headers["Content-Range"] = f"bytes {start}-{stop - 1}/{file.size}"
+    outgoing = await to_thread.run_sync(partial(transfer.begun, file, start=start))
+    return Stream(
+        transfer.send(outgoing, max_bytes=stop - start),
+        media_type=_BYTES,
+        headers=headers,
+        status_code=206 if is_part else 200,
+    )
+
+
+def _find(agent: Namespace, path: str, at: str | None) -> Sendable:
+    return find_sendable(seen(agent, at).files, path)
+
+
+def _wanted(header: str | None, size: int) -> tuple[int, int]:
+    """Returns where the part begins and ends that is asked for; all of it, if none is."""
+    found = None if header is None else _RANGE.fullmatch(header.strip())
+    if found is None:
+        return 0, size  # A server may ignore what it does not know.
+    start, last = int(found[1]), int(found[2] or size - 1)
+    if start >= size or last < start:
+        raise RangeUnfit(size)
+    return start, min(last + 1, size)
+
+
+ROUTES: Final[list[HTTPRouteHandler]] = [upload, download]
