@@ -13,7 +13,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test check bench bench-peers format clean
+.PHONY: help run demo test check bench bench-peers docs format clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -49,6 +49,9 @@ bench-peers: ## Install what bench/bench_workspace.py compares with: restic, bor
 	    echo "Installing needs root: sudo make bench-peers" >&2; exit 1; }
 	apt-get update -qq
 	apt-get install -y $(PEERS)
+
+docs: $(VENV)/.ready-dev ## Build the documentation into build/site; every warning is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 format: $(VENV)/.ready-dev ## Format the code and apply safe fixes
 	$(PY) -m ruff check --fix-only .

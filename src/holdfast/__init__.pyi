@@ -3,25 +3,22 @@ from holdfast import errors as errors
 from holdfast.durable import DurableStore
 from holdfast.engine.archives.imported import Imported
 from holdfast.engine.attachments import Attachment
-from holdfast.engine.audit import AuditProblem, AuditReport, verify_audit_file
-from holdfast.engine.collect import Collected
+from holdfast.engine.audit import verify_audit_file
 from holdfast.engine.coverage import Coverage, Omission
-from holdfast.engine.diff import Change, Changes
 from holdfast.engine.embedding import Embedder
-from holdfast.engine.files import FileInfo
-from holdfast.engine.health import Health, Level, Loop, Thresholds
 from holdfast.engine.limits import Limits
-from holdfast.engine.merge import MergeResult
 from holdfast.engine.namespace import Moment, Namespace
-from holdfast.engine.restore import Restored
-from holdfast.engine.retention import Policy
 from holdfast.engine.sessions.door import Sessions
 from holdfast.engine.tasks import Task
 from holdfast.engine.vault import Holdfast, TenantVault
-from holdfast.engine.verify import Verified
 from holdfast.engine.workspace import Status, Workspace
 from holdfast.errors import HoldfastError
-from holdfast.model import Kind, Plane, SnapshotInfo
+from holdfast.mirror import AsyncRemoteWorkspace, RemoteWorkspace
+from holdfast.model import Kind, Plane, Size, SnapshotInfo
+from holdfast.model_changes import Change, Changes, MergeResult, Restored
+from holdfast.model_entities import Entity, Totals
+from holdfast.model_files import FileInfo
+from holdfast.model_health import Health, Level, Loop, Thresholds
 from holdfast.model_memories import FoundMemory, Memory
 from holdfast.model_sessions import (
     Lineage,
@@ -33,26 +30,50 @@ from holdfast.model_sessions import (
     Version,
     VersionKind,
 )
+from holdfast.model_tasks import Schedule, TaskRun
 from holdfast.model_traces import TraceInfo
+from holdfast.model_upkeep import AuditProblem, AuditReport, Collected, Policy, Verified
+from holdfast.sdk.admin import AdminClient, AsyncAdminClient
+from holdfast.sdk.client import AsyncClient, Client
+from holdfast.sdk.values import (
+    Delivery,
+    Event,
+    Key,
+    NamespaceInfo,
+    NewKey,
+    NewWebhook,
+    Quota,
+    Webhook,
+)
+from holdfast.signing import verify_webhook
 from holdfast.store import Snapshot, Store, dumps, loads
 from holdfast.wiring import open_vault as open  # noqa: A004 - holdfast.open reads like open
 
 __all__ = [
+    "AdminClient",
+    "AsyncAdminClient",
+    "AsyncClient",
+    "AsyncRemoteWorkspace",
     "Attachment",
     "AuditProblem",
     "AuditReport",
     "Change",
     "Changes",
+    "Client",
     "Collected",
     "Coverage",
+    "Delivery",
     "DurableStore",
     "Embedder",
+    "Entity",
+    "Event",
     "FileInfo",
     "FoundMemory",
     "Health",
     "Holdfast",
     "HoldfastError",
     "Imported",
+    "Key",
     "Kind",
     "Level",
     "Limits",
@@ -62,13 +83,20 @@ __all__ = [
     "MergeResult",
     "Moment",
     "Namespace",
+    "NamespaceInfo",
+    "NewKey",
+    "NewWebhook",
     "Omission",
     "Plane",
     "Policy",
+    "Quota",
+    "RemoteWorkspace",
     "Restored",
+    "Schedule",
     "SessionContext",
     "SessionInfo",
     "Sessions",
+    "Size",
     "Snapshot",
     "SnapshotInfo",
     "State",
@@ -76,16 +104,20 @@ __all__ = [
     "Status",
     "Store",
     "Task",
+    "TaskRun",
     "TenantVault",
     "Thresholds",
+    "Totals",
     "TraceInfo",
     "Turn",
     "Verified",
     "Version",
     "VersionKind",
+    "Webhook",
     "Workspace",
     "dumps",
     "loads",
     "open",
     "verify_audit_file",
+    "verify_webhook",
 ]

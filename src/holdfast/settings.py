@@ -1,8 +1,8 @@
 """What the environment says, and where the vault therefore is: the only reader of it.
 
-Five variables matter: `HOLDFAST_DATA` names the vault, `XDG_DATA_HOME` and `HOME` say where a
-user's own vault lies, `NO_COLOR` and `TERM=dumb` ask for plain text. Nothing else is looked at;
-`GIT_*` variables in particular mean nothing here.
+For vaults and commands, five variables matter: `HOLDFAST_DATA` names the vault, `XDG_DATA_HOME`
+and `HOME` say where a user's own vault lies, `NO_COLOR` and `TERM=dumb` ask for plain text. For
+clients of a server, those of `ClientSettings`. `GIT_*` variables in particular mean nothing here.
 
 Everything is a function of the mapping that is passed in, so that a process that stays can
 answer for callers with environments of their own. Imports next to nothing: whoever has to know
@@ -13,9 +13,13 @@ import os
 import stat
 import sys
 from collections.abc import Mapping
+from typing import NamedTuple
 
 LOCAL_NAME = ".holdfast"
 """The directory of a vault that lies inside what it captures."""
+
+DEFAULT_URL = "http://127.0.0.1:7433"
+"""Where a server is that was started without saying where."""
 
 CATALOG_NAME = "catalog.sqlite"
 """The file that makes a directory a vault."""
@@ -80,6 +84,29 @@ def holds_vault(location: str) -> bool:
 def is_url(location: str) -> bool:
     """Says whether a location is no directory, but the URL of a database."""
     return "://" in location
+
+
+def client_settings(environ: Mapping[str, str]) -> "ClientSettings":
+    """Returns what the environment says to a client of a server."""
+    return ClientSettings(
+        url=environ.get("HOLDFAST_URL") or DEFAULT_URL,
+        api_key=environ.get("HOLDFAST_API_KEY") or None,
+        admin_key=environ.get("HOLDFAST_ADMIN_KEY") or None,
+        namespace=environ.get("HOLDFAST_NAMESPACE") or None,
+    )
+
+
+class ClientSettings(NamedTuple):
+    """Where a client finds its server, and what it shows there."""
+
+    url: str
+    api_key: str | None
+    admin_key: str | None
+    namespace: str | None
+
+    def __repr__(self) -> str:
+        # Without the keys: what is printed ends up in logs.
+        return f"ClientSettings(url={self.url!r}, namespace={self.namespace!r})"
 
 
 def _is_own_vault(folder: str) -> bool:

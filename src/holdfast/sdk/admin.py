@@ -1,0 +1,243 @@
+"""The clients of operators: `AdminClient` and `AsyncAdminClient`.
+
+    admin = holdfast.AdminClient(api_key="…")
+    key = admin.create_key("alice's agent", namespace="alice")
+    admin.create_webhook("https://example.com/events", ["snapshot.created"], namespace="alice")
+
+An admin's key opens no agent's data; an agent's key opens none of this.
+"""
+
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Final
+
+from holdfast.model_entities import Totals
+from holdfast.model_health import Health, Thresholds
+from holdfast.model_upkeep import AuditReport, Collected, Verified
+from holdfast.sdk.agent import DAY, health_query
+from holdfast.sdk.calls import (
+    Async,
+    Call,
+    Download,
+    F,
+    Group,
+    Progress,
+    Sender,
+    Sync,
+    call,
+    download,
+    no_progress,
+)
+from holdfast.sdk.content import Target
+from holdfast.sdk.forms import Awaiting, Waiting
+from holdfast.sdk.groups.activity import WorkspaceTraces
+from holdfast.sdk.groups.events import Events
+from holdfast.sdk.groups.operators import Keys, Namespaces, Webhooks
+from holdfast.sdk.lines import RETRIES, TIMEOUT_S, line_for
+from holdfast.sdk.reading import as_it_is, reads, to_health, whole
+from holdfast.sdk.values import (
+    Key,
+    NewKey,
+    NewWebhook,
+    Quota,
+    Webhook,
+    read_collected,
+    read_report,
+    read_totals,
+    read_verified,
+)
+from holdfast.wire.audit import RollbackRateAnswer
+from holdfast.wire.info import Me
+from holdfast.wire.namespaces import QuotaRequest
+
+MINE: Final = "me"
+"""The workspace of the key itself."""
+
+_WORKSPACE: Final = "/v1/workspaces/{workspace_id}"
+
+
+class Operator(Group[F]):
+    """One workspace, as its operators see it; once for both clients."""
+
+    def __init__(self, sender: Sender, *, workspace_id: str) -> None:
+        super().__init__(sender)
+        self._workspace = {"workspace_id": workspace_id}
+        self.keys: Keys[F] = Keys(sender, workspace_id=workspace_id)
+        self.webhooks: Webhooks[F] = Webhooks(sender, workspace_id=workspace_id)
+        self.namespaces: Namespaces[F] = Namespaces(sender, workspace_id=workspace_id)
+        self.traces: WorkspaceTraces[F] = WorkspaceTraces(sender, workspace_id=workspace_id)
+        self.events: Events[F] = Events(sender, workspace_id=workspace_id)
+
+    # By the names of other clients
+
+    @call
+    def create_key(
+        self,
+        name: str,
+        *,
+        namespace: str | None = None,
+        admin: bool = False,
+        expires_in: timedelta | None = None,
+        rate_limit: int | None = None,
+    ) -> Call[NewKey]:
+        """Makes a key, as `keys.create` does."""
+        return Keys.create.describe(
+            self.keys,
+            name,
+            namespace=namespace,
+            admin=admin,
+            expires_in=expires_in,
+            rate_limit=rate_limit,
+        )
+
+    @call
+    def list_keys(self) -> Call[list[Key]]:
+        """Returns the keys that are not revoked, oldest first."""
+        return Keys.list.describe(self.keys)
+
+    @call
+    def revoke_key(self, key_id: str) -> Call[None]:
+        """Revokes a key: the next request with it is refused."""
+        return Keys.revoke.describe(self.keys, key_id)
+
+    @call
+    def create_webhook(
+        self,
+        url: str,
+        events: Iterable[str] = (),
+        *,
+        namespace: str | None = None,
+        description: str | None = None,
+    ) -> Call[NewWebhook]:
+        """Makes a webhook, as `webhooks.create` does."""
+        return Webhooks.create.describe(
+            self.webhooks, url, events, namespace=namespace, description=description
+        )
+
+    @call
+    def list_webhooks(self) -> Call[list[Webhook]]:
+        """Returns the webhooks, oldest first."""
+        return Webhooks.list.describe(self.webhooks)
+
+    @call
+    def delete_webhook(self, webhook_id: str) -> Call[None]:
+        """Takes a webhook away."""
+        return Webhooks.delete.describe(self.webhooks, webhook_id)
+
+    # Looking after
+
+    @call
+    def collect(self) -> Call[Collected]:
+        """Applies retention, and gives back the bytes that nothing needs any more."""
+        path = f"{_WORKSPACE}/collect"
+        return Call(
+            method="POST", path=path, place=self._workspace, read=read_collected, is_slow=True
+        )
+
+    @call
+    def verify(self) -> Call[Verified]:
+        """Hashes everything again, and names what is damaged."""
+        path = f"{_WORKSPACE}/verify"
+        return Call(
+            method="POST", path=path, place=self._workspace, read=read_verified, is_slow=True
+        )
+
+    @call
+    def verify_audit(self, *, anchor: str | None = None) -> Call[AuditReport]:
+        """Checks that no trace was edited, removed, inserted or moved since it was written.
+
+        `anchor` is that of an earlier report: the chain has to go through it.
+        """
+        return Call(
+            method="GET",
+            path=f"{_WORKSPACE}/audit/verify",
+            place=self._workspace,
+            query={"anchor": anchor},
+            read=read_report,
+            is_slow=True,
+        )
+
+    @download
+    def export_audit(self, target: Target, *, progress: Progress = no_progress) -> Download[int]:
+        """Writes all traces to a file that `holdfast.verify_audit_file` checks without a server."""
+        path = f"{_WORKSPACE}/audit/export"
+        ask = Call(method="GET", path=path, place=self._workspace, read=whole, is_slow=True)
+        return Download(ask, target, lambda size: size, progress)
+
+    @call
+    def health(
+        self,
+        *,
+        window: timedelta = DAY,
+        agent_id: str | None = None,
+        thresholds: Thresholds | None = None,
+    ) -> Call[Health]:
+        """Returns how often sessions of all namespaces were rolled back lately."""
+        return Call(
+            method="GET",
+            path=f"{_WORKSPACE}/rollbacks",
+            place=self._workspace,
+            query=health_query(window, agent_id, thresholds),
+            read=reads(RollbackRateAnswer, to_health),
+        )
+
+    @call
+    def totals(self) -> Call[Totals]:
+        """Returns how much there is in all namespaces together."""
+        return Call(method="GET", path="/v1/dashboard/stats", read=read_totals)
+
+    @call
+    def quota(self) -> Call[Quota]:
+        """Returns how many bytes the workspace may take, and takes."""
+        path, read = f"{_WORKSPACE}/quota", as_it_is(Quota)
+        return Call(method="GET", path=path, place=self._workspace, read=read)
+
+    @call
+    def set_quota(self, quota_bytes: int | None) -> Call[Quota]:
+        """Limits how many bytes the workspace may take; None takes the limit away."""
+        body, read = QuotaRequest(quota_bytes=quota_bytes), as_it_is(Quota)
+        path = f"{_WORKSPACE}/quota"
+        return Call(method="PUT", path=path, place=self._workspace, body=body, read=read)
+
+    @call
+    def me(self) -> Call[Me]:
+        """Returns whose key this is, and what it opens."""
+        return Call(method="GET", path="/v1/me", read=as_it_is(Me))
+
+
+class AdminClient(Operator[Sync], Waiting):
+    """One workspace on a server; its methods wait for the answer."""
+
+    def __init__(
+        self,
+        api_key: str | None = None,
+        *,
+        workspace_id: str | None = None,
+        url: str | None = None,
+        timeout_s: float = TIMEOUT_S,
+        retries: int = RETRIES,
+    ) -> None:
+        """Makes a client; without `workspace_id`, for the workspace that the key belongs to."""
+        from holdfast.sdk.sending import SyncSender  # noqa: PLC0415 - loads the HTTP library
+
+        line = line_for(api_key, url=url, timeout_s=timeout_s, retries=retries, is_admin=True)
+        super().__init__(SyncSender(line), workspace_id=workspace_id or MINE)
+
+
+class AsyncAdminClient(Operator[Async], Awaiting):
+    """One workspace on a server; its methods are coroutines."""
+
+    def __init__(
+        self,
+        api_key: str | None = None,
+        *,
+        workspace_id: str | None = None,
+        url: str | None = None,
+        timeout_s: float = TIMEOUT_S,
+        retries: int = RETRIES,
+    ) -> None:
+        """Makes a client; without `workspace_id`, for the workspace that the key belongs to."""
+        from holdfast.sdk.awaiting import AsyncSender  # noqa: PLC0415 - loads the HTTP library
+
+        line = line_for(api_key, url=url, timeout_s=timeout_s, retries=retries, is_admin=True)
+        super().__init__(AsyncSender(line), workspace_id=workspace_id or MINE)

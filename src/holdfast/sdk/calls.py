@@ -1,0 +1,313 @@
+"""Calls as data: what to send and how to read the answer, described once for both clients.
+
+    class Snapshots(Group[F]):
+        @call
+        def get(self, snapshot_id: str) -> Call[SnapshotInfo]: ...
+
+    client.snapshots.get("snap-…")             # SnapshotInfo
+    await async_client.snapshots.get("snap-…") # the same, awaited
+
+What is decorated only describes. Which kind of client a group belongs to is in its type
+(`Group[Sync]`, `Group[Async]`), so that type checkers know what a method returns, and at run
+time in its sender. Nothing here knows HTTP; `attempts.py` does.
+"""
+
+import functools
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Coroutine,
+    Generator,
+    Iterator,
+    Mapping,
+)
+from types import MethodType
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, overload
+
+import msgspec
+
+from holdfast.errors import Incompatible, InvalidValue
+from holdfast.sdk.content import Content, Target
+from holdfast.sdk.lines import Line
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+Query = Mapping[str, str | int | float | bool | list[str] | None]
+Steps = Generator["Call[Any]", Any, T]
+"""Several calls, one after the other: yields each and is sent its answer; returns the result."""
+
+Progress = Callable[[str, int, int], None]
+"""Told the stage, how much of it is done, and how much there is."""
+
+
+def no_progress(_stage: str, _done: int, _total: int, /) -> None:
+    """Tells nobody."""
+
+
+class Call(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
+    """One request, and how its answer is read."""
+
+    method: str
+    path: str
+    """With names in braces, which `place` has the values of."""
+    read: Callable[[bytes], T]
+    place: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
+    query: Query = msgspec.field(default_factory=dict[str, Any])
+    body: object = None
+    """What is sent as JSON."""
+    content: Content | None = None
+    """What is sent as it is, instead."""
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
+    is_slow: bool = False
+    """Whether an answer may take longer than people wait: no timeout cuts it off."""
+    patience_s: float | None = None
+    """How long a slow answer may be silent, where the server says something all the while."""
+    is_reading: bool = False
+    """Whether it changes nothing, though it is a POST: what is asked for fits into no query."""
+    is_resumable: bool = False
+    """Whether the rest of an answer can be asked for, once its beginning is there."""
+
+
+class Sync:
+    """The form of a client whose methods wait."""
+
+
+class Async:
+    """The form of a client whose methods are coroutines."""
+
+
+F = TypeVar("F", Sync, Async)
+
+
+class Page(msgspec.Struct, Generic[T], frozen=True):
+    """Part of a list, and where it goes on; None if nowhere."""
+
+    items: list[T]
+    cursor: str | None
+
+
+class Pages(msgspec.Struct, Generic[T], frozen=True):
+    """A list that comes in parts: how many in one, and the call for what follows a cursor."""
+
+    most: int
+    call: Callable[[str | None, int], Call[Page[T]]]
+    limit: int | None = None
+    """How many are wanted in all; None for as many as there are."""
+
+    def __post_init__(self) -> None:
+        if self.limit is not None and self.limit < 0:
+            raise InvalidValue("limit is a number from 0 on, or None for all")
+
+    def collect(self) -> Steps[list[T]]:
+        """Asks for one part after the other; returns all that is wanted."""
+        found: list[T] = []
+        cursor = None
+        while self.limit is None or len(found) < self.limit:
+            page: Page[T] = yield self.call(cursor, self.size(len(found)))
+            found += page.items
+            cursor = self.next_cursor(page, cursor)
+            if cursor is None:
+                break
+        return found if self.limit is None else found[: self.limit]
+
+    @staticmethod
+    def next_cursor(page: Page[T], cursor: str | None) -> str | None:
+        """Returns where a list goes on; raises `Incompatible` for one that goes in circles."""
+        if page.cursor is not None and page.cursor == cursor:
+            raise Incompatible("the server's list has no end: it goes on where it began")
+        return page.cursor
+
+    def size(self, seen: int) -> int:
+        """Returns how many to ask for next."""
+        return self.most if self.limit is None else min(self.most, max(1, self.limit - seen))
+
+
+class Download(msgspec.Struct, Generic[T], frozen=True):
+    """An answer that becomes a file, and what is said of it then."""
+
+    call: Call[bytes]
+    target: Target
+    result: Callable[[int], T]
+    """Told how many bytes there were."""
+    progress: Progress = no_progress
+
+
+class Feed(msgspec.Struct, Generic[T], frozen=True):
+    """Events that come for as long as somebody listens."""
+
+    call: Callable[[str | None], Call[bytes]]
+    """The call that goes on after an event that was seen."""
+    read: Callable[[bytes], T | None]
+    """None for what is nobody's business."""
+    seen: str | None = None
+
+
+class Sender(Protocol):
+    """What sends calls: waits for answers, or returns what can be awaited.
+
+    `send`, `run` and `save` return an answer or its coroutine, the others an iterator or an
+    asynchronous one.
+    """
+
+    line: Line
+
+    def speaking(self, line: Line) -> Any:  # noqa: ANN401 - one of the same kind
+        """Returns one that speaks otherwise, over the same connections."""
+        ...
+
+    def close(self) -> Any:  # noqa: ANN401 - None, or what can be awaited
+        """Lets go of the connections."""
+        ...
+
+    def send(self, call: Call[Any]) -> Any:  # noqa: ANN401 - an answer, or what can be awaited for it
+        """Sends one call."""
+        ...
+
+    def run(self, steps: Steps[Any]) -> Any:  # noqa: ANN401 - an answer, or what can be awaited for it
+        """Sends one call after the other."""
+        ...
+
+    def pages(self, pages: Pages[Any]) -> Any:  # noqa: ANN401 - an answer, or what can be awaited for it
+        """Sends calls for as long as somebody wants more."""
+        ...
+
+    def stream(self, call: Call[bytes]) -> Any:  # noqa: ANN401 - an answer, or what can be awaited for it
+        """Sends one call; the answer comes in pieces."""
+        ...
+
+    def save(self, download: Download[Any]) -> Any:  # noqa: ANN401 - an answer, or what can be awaited for it
+        """Sends one call; the answer becomes a file."""
+        ...
+
+    def listen(self, feed: Feed[Any]) -> Any:  # noqa: ANN401 - an answer, or what can be awaited for it
+        """Sends one call, and again when the connection breaks; what is told comes in pieces."""
+        ...
+
+
+class Group(Generic[F]):
+    """Methods that belong together, of one client."""
+
+    def __init__(self, sender: Sender) -> None:
+        self.sender = sender
+
+
+class _Described(Generic[P, T]):
+    """A method that describes, as one that does: `verb` says what its group's sender does."""
+
+    verb = "send"
+
+    def __init__(self, describe: Callable[Concatenate[Any, P], Any]) -> None:
+        self.__doc__, self.__wrapped__ = describe.__doc__, describe
+        self.describe = describe
+        """The description itself, for who makes steps of several."""
+        verb = self.verb
+
+        @functools.wraps(describe)
+        def method(group: Group[Any], *args: P.args, **kwargs: P.kwargs) -> Any:  # noqa: ANN401 - as above
+            return getattr(group.sender, verb)(describe(group, *args, **kwargs))
+
+        self._method = method
+
+    def _bind(self, group: object) -> Any:  # noqa: ANN401 - as above
+        """Returns the method of a group; of the class itself, the description."""
+        return self if group is None else MethodType(self._method, group)
+
+
+class _Answering(_Described[P, T]):
+    """A method that returns an answer, or a coroutine that does."""
+
+    @overload
+    def __get__(self, group: None, _: object) -> Self: ...
+    @overload
+    def __get__(self, group: Group[Sync], _: object) -> Callable[P, T]: ...
+    @overload
+    def __get__(self, group: Group[Async], _: object) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, group: object, _: object) -> Any:
+        return self._bind(group)
+
+
+class asked(_Described[[], T]):  # noqa: N801 - a decorator
+    """Makes an attribute of a generator that yields calls: its value, or what can be awaited."""
+
+    verb = "run"
+
+    def __init__(self, describe: Callable[[Any], Steps[T]]) -> None:
+        super().__init__(describe)
+
+    @overload
+    def __get__(self, group: None, _: object) -> Self: ...
+    @overload
+    def __get__(self, group: Group[Sync], _: object) -> T: ...
+    @overload
+    def __get__(self, group: Group[Async], _: object) -> Coroutine[Any, Any, T]: ...
+    def __get__(self, group: object, _: object) -> Any:
+        return self if group is None else self._bind(group)()
+
+
+class _Iterating(_Described[P, T]):
+    """A method that returns an iterator, plain or asynchronous."""
+
+    @overload
+    def __get__(self, group: None, _: object) -> Self: ...
+    @overload
+    def __get__(self, group: Group[Sync], _: object) -> Callable[P, Iterator[T]]: ...
+    @overload
+    def __get__(self, group: Group[Async], _: object) -> Callable[P, AsyncIterator[T]]: ...
+    def __get__(self, group: object, _: object) -> Any:
+        return self._bind(group)
+
+
+# Decorators; each says in its type what it makes a method of.
+
+
+class call(_Answering[P, T]):  # noqa: N801 - a decorator
+    """Makes a method of what describes one call."""
+
+    def __init__(self, describe: Callable[Concatenate[Any, P], Call[T]]) -> None:
+        super().__init__(describe)
+
+
+class flow(_Answering[P, T]):  # noqa: N801 - a decorator
+    """Makes a method of a generator that yields calls and returns what came of them."""
+
+    verb = "run"
+
+    def __init__(self, describe: Callable[Concatenate[Any, P], Steps[T]]) -> None:
+        super().__init__(describe)
+
+
+class download(_Answering[P, T]):  # noqa: N801 - a decorator
+    """Makes a method that writes an answer to a file."""
+
+    verb = "save"
+
+    def __init__(self, describe: Callable[Concatenate[Any, P], Download[T]]) -> None:
+        super().__init__(describe)
+
+
+class pages(_Iterating[P, T]):  # noqa: N801 - a decorator
+    """Makes an iterator of a list that comes in parts."""
+
+    verb = "pages"
+
+    def __init__(self, describe: Callable[Concatenate[Any, P], Pages[T]]) -> None:
+        super().__init__(describe)
+
+
+class stream(_Iterating[P, bytes]):  # noqa: N801 - a decorator
+    """Makes an iterator over the bytes of an answer."""
+
+    verb = "stream"
+
+    def __init__(self, describe: Callable[Concatenate[Any, P], Call[bytes]]) -> None:
+        super().__init__(describe)
+
+
+class listen(_Iterating[P, T]):  # noqa: N801 - a decorator
+    """Makes an iterator over what a server tells as it happens."""
+
+    verb = "listen"
+
+    def __init__(self, describe: Callable[Concatenate[Any, P], Feed[T]]) -> None:
+        super().__init__(describe)

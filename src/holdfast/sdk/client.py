@@ -1,0 +1,150 @@
+"""The clients that people hold in their hands: `Client` and `AsyncClient`.
+
+    with holdfast.Client(api_key="…", namespace="alice") as client:
+        client.files.write("notes.md", "first thoughts")
+        before = client.snapshot("before the risky step")
+
+What is not given is read from the environment: `HOLDFAST_URL`, `HOLDFAST_API_KEY`,
+`HOLDFAST_NAMESPACE`. A client keeps its connections, and any number of threads (of an
+asynchronous one: tasks of one event loop) may share it.
+"""
+
+import os
+from typing import TYPE_CHECKING
+
+from holdfast.sdk.agent import Agent, fork_call
+from holdfast.sdk.calls import Async, Sender, Sync
+from holdfast.sdk.forms import Awaiting, Waiting
+from holdfast.sdk.lines import RETRIES, TIMEOUT_S, line_for, naming
+from holdfast.sdk.reading import SnapshotLike
+from holdfast.sdk.tasks import AsyncCheckpointed, AsyncTasks, Checkpointed, SyncTasks
+
+if TYPE_CHECKING:
+    # Directories bring a whole engine along: it is loaded by `workspace`, and only there.
+    from holdfast.mirror import AsyncRemoteWorkspace, RemoteWorkspace
+
+
+class Client(Agent[Sync], Waiting):
+    """One namespace on a server; its methods wait for the answer."""
+
+    def __init__(
+        self,
+        api_key: str | None = None,
+        *,
+        namespace: str | None = None,
+        url: str | None = None,
+        timeout_s: float = TIMEOUT_S,
+        retries: int = RETRIES,
+    ) -> None:
+        """Makes a client; nothing is sent before the first call.
+
+        Without `namespace`, that of the key. `timeout_s` is how long is waited for each part of
+        an answer, `retries` how often a call is repeated where that is safe.
+        """
+        from holdfast.sdk.sending import SyncSender  # noqa: PLC0415 - loads the HTTP library
+
+        line = line_for(api_key, namespace=namespace, url=url, timeout_s=timeout_s, retries=retries)
+        self._begin(SyncSender(line))
+
+    def _begin(self, sender: Sender) -> None:
+        super().__init__(sender)
+        self.checkpointed = Checkpointed(self)
+        """Makes every call of a function a task: `@client.checkpointed`."""
+
+    def namespace(self, name: str) -> "Client":
+        """Returns a client for another namespace, over the same connections."""
+        other = Client.__new__(Client)
+        other._begin(self.sender.speaking(naming(self.sender.line, name)))  # noqa: SLF001 - of this class
+        return other
+
+    def fork(self, name: str, *, at: SnapshotLike | None = None) -> "Client":
+        """Makes a new namespace with the same content, as it is now or was at a snapshot."""
+        self.sender.send(fork_call(name, at))
+        return self.namespace(name)
+
+    def task(self, name: str, *, rollback_on_failure: bool = False) -> SyncTasks:
+        """Returns a task: a context, or a decorator of functions.
+
+        When it ends, well or not, a snapshot is taken. With `rollback_on_failure`, an exception
+        brings back what was there before it.
+        """
+        return SyncTasks(self, name, rollback_on_failure=rollback_on_failure)
+
+    def workspace(
+        self,
+        directory: str | os.PathLike[str],
+        *,
+        cache: str | os.PathLike[str] | None = None,
+        force: bool = False,
+    ) -> "RemoteWorkspace":
+        """Attaches a local directory to this namespace on the server.
+
+        What is known of it is kept in `cache`, by default below the user's own vault. Raises
+        `DirectoryRefused` for `/`, the home directory and network mounts, unless `force`.
+        """
+        from holdfast.mirror import open_workspace  # noqa: PLC0415 - loads a whole engine
+
+        return open_workspace(self, directory, cache=cache, force=force)
+
+
+class AsyncClient(Agent[Async], Awaiting):
+    """One namespace on a server; its methods are coroutines."""
+
+    def __init__(
+        self,
+        api_key: str | None = None,
+        *,
+        namespace: str | None = None,
+        url: str | None = None,
+        timeout_s: float = TIMEOUT_S,
+        retries: int = RETRIES,
+    ) -> None:
+        """Makes a client; nothing is sent before the first call.
+
+        Without `namespace`, that of the key. `timeout_s` is how long is waited for each part of
+        an answer, `retries` how often a call is repeated where that is safe.
+        """
+        from holdfast.sdk.awaiting import AsyncSender  # noqa: PLC0415 - loads the HTTP library
+
+        line = line_for(api_key, namespace=namespace, url=url, timeout_s=timeout_s, retries=retries)
+        self._begin(AsyncSender(line))
+
+    def _begin(self, sender: Sender) -> None:
+        super().__init__(sender)
+        self.checkpointed = AsyncCheckpointed(self)
+        """Makes every call of a coroutine function a task: `@client.checkpointed`."""
+
+    def namespace(self, name: str) -> "AsyncClient":
+        """Returns a client for another namespace, over the same connections."""
+        other = AsyncClient.__new__(AsyncClient)
+        other._begin(self.sender.speaking(naming(self.sender.line, name)))  # noqa: SLF001 - of this class
+        return other
+
+    async def fork(self, name: str, *, at: SnapshotLike | None = None) -> "AsyncClient":
+        """Makes a new namespace with the same content, as it is now or was at a snapshot."""
+        await self.sender.send(fork_call(name, at))
+        return self.namespace(name)
+
+    def task(self, name: str, *, rollback_on_failure: bool = False) -> AsyncTasks:
+        """Returns a task: an asynchronous context, or a decorator of coroutine functions.
+
+        When it ends, well or not, a snapshot is taken. With `rollback_on_failure`, an exception
+        brings back what was there before it.
+        """
+        return AsyncTasks(self, name, rollback_on_failure=rollback_on_failure)
+
+    def workspace(
+        self,
+        directory: str | os.PathLike[str],
+        *,
+        cache: str | os.PathLike[str] | None = None,
+        force: bool = False,
+    ) -> "AsyncRemoteWorkspace":
+        """Attaches a local directory to this namespace on the server.
+
+        What is known of it is kept in `cache`, by default below the user's own vault. Raises
+        `DirectoryRefused` for `/`, the home directory and network mounts, unless `force`.
+        """
+        from holdfast.mirror import open_async_workspace  # noqa: PLC0415 - loads a whole engine
+
+        return open_async_workspace(self, directory, cache=cache, force=force)

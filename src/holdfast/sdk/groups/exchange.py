@@ -1,0 +1,86 @@
+"""What `client.workspace` says to a server: entries and chunks of a directory, back and forth.
+
+These are the routes as they are; what to say in which order is `holdfast.mirror`'s.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from holdfast.model import SnapshotInfo
+from holdfast.sdk.calls import Call, F, Group, call, no_progress
+from holdfast.sdk.content import Content
+from holdfast.sdk.reading import as_it_is, reads, to_snapshot, whole
+from holdfast.wire.exchange import (
+    ChangesRequest,
+    ChangesTold,
+    CommitAnswer,
+    CommitRequest,
+    ContentRequest,
+    MissingAnswer,
+    MissingRequest,
+    ReceivedAnswer,
+    StandingAnswer,
+    decode,
+    encode,
+)
+
+T = TypeVar("T")
+
+_ROOT: Final = "/v1/exchange"
+
+
+@dataclass(frozen=True, slots=True)
+class Pushed:
+    """A snapshot that a server made of a directory."""
+
+    snapshot: SnapshotInfo
+    replaced: str | None
+    """The snapshot that shows what was there before; None if there was nothing."""
+
+
+class Exchange(Group[F]):
+    """Directories on their way to and from a namespace."""
+
+    @call
+    def standing(self) -> Call[StandingAnswer]:
+        """Returns where the namespace stands: its snapshot, and the root of its files."""
+        return Call(method="GET", path=f"{_ROOT}/head", read=as_it_is(StandingAnswer))
+
+    @call
+    def missing(self, names: bytes) -> Call[bytes]:
+        """Returns which objects would have to be sent; names stand back to back."""
+        body = encode(MissingRequest(ids=names))
+        return _post("missing", body, lambda data: decode(data, MissingAnswer).ids)
+
+    @call
+    def send(self, pack: bytes) -> Call[ReceivedAnswer]:
+        """Stores the objects of a pack."""
+        return _post("objects", pack, as_it_is(ReceivedAnswer))
+
+    @call
+    def commit(self, told: CommitRequest) -> Call[Pushed]:
+        """Makes a snapshot of a directory."""
+        return _post("commit", encode(told), reads(CommitAnswer, _to_pushed))
+
+    @call
+    def changes(self, old: str | None, new: str, *, after: bytes = b"") -> Call[ChangesTold]:
+        """Returns what leads from the files of one snapshot, or from none, to another's."""
+        body = encode(ChangesRequest(old=old, new=new, after=after))
+        return _post("changes", body, lambda data: decode(data, ChangesTold))
+
+    @call
+    def content(self, snapshot: str, wants: dict[bytes, list[bytes]]) -> Call[bytes]:
+        """Returns a pack of objects that files of a snapshot need: those asked for, or some."""
+        ids = [b"".join(names) for names in wants.values()]
+        body = encode(ContentRequest(snapshot=snapshot, paths=list(wants), ids=ids))
+        return _post("content", body, whole)
+
+
+def _post(name: str, body: bytes, read: Callable[[bytes], T]) -> Call[T]:
+    content = Content(body, progress=no_progress)
+    return Call(method="POST", path=f"{_ROOT}/{name}", read=read, content=content, is_slow=True)
+
+
+def _to_pushed(answer: CommitAnswer) -> Pushed:
+    return Pushed(to_snapshot(answer.snapshot), answer.replaced)

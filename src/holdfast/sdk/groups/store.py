@@ -1,0 +1,405 @@
+"""`client.store`: the names of `holdfast.Namespace.store`, which are those of the in-process store.
+
+Values are what msgpack makes of them, as in every other form of the store; on the wire they are
+JSON, which says the same (`wire.storevalues`).
+"""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.model import Kind, Plane, SnapshotInfo
+from holdfast.model_changes import Restored
+from holdfast.sdk.calls import (
+    Call,
+    F,
+    Group,
+    Page,
+    Pages,
+    Sender,
+    Steps,
+    asked,
+    call,
+    flow,
+    pages,
+)
+from holdfast.sdk.groups import timeline
+from holdfast.sdk.reading import SnapshotLike, id_of, nothing, reads
+from holdfast.store.core import encode
+from holdfast.wire.store import (
+    BatchAnswer,
+    BatchRequest,
+    CountAnswer,
+    DeletedValueAnswer,
+    ItemsAnswer,
+    KeyPlace,
+    KeysAnswer,
+    MaxKeyAnswer,
+    StoreNamespacesAnswer,
+    ValueAnswer,
+    ValueRequest,
+)
+from holdfast.wire.storevalues import from_json, to_json
+
+PAGE: Final = 1000
+BATCH: Final = 1000
+"""Values that go together in one request."""
+
+Pair = tuple[str, str]
+"""A namespace and a key of the store."""
+
+
+class StoreReader(Group[F]):
+    """The store at one moment: now, or as a snapshot shows it."""
+
+    def __init__(self, sender: Sender, *, at: str | None = None) -> None:
+        super().__init__(sender)
+        self._at = at
+
+    @flow
+    def get(
+        self,
+        namespace: str,
+        key: str,
+        default: Any = None,  # noqa: ANN401 - whatever the caller likes
+    ) -> Steps[Any]:
+        """Returns the value for a key, or the default."""
+        found = yield from self._read([(namespace, key)])
+        return default if found[0] is None else from_json(found[0].value)
+
+    @flow
+    def get_many(self, pairs: Iterable[Pair]) -> Steps[list[Any]]:
+        """Returns the values in the order asked for; None for what is missing."""
+        found = yield from self._read(list(pairs))
+        return [None if each is None else from_json(each.value) for each in found]
+
+    @flow
+    def contains(self, namespace: str, key: str) -> Steps[bool]:
+        """Says whether there is a value for a key."""
+        found = yield from self._read([(namespace, key)])
+        return found[0] is not None
+
+    @flow
+    def keys(
+        self,
+        namespace: str,
+        prefix: str | None = None,
+        *,
+        after: str | None = None,
+        limit: int | None = None,
+    ) -> Steps[list[str]]:
+        """Returns the keys of a namespace in order; with a prefix, those that begin with it.
+
+        At most `limit` of them, and only those that come `after` a key.
+        """
+        return (yield from self._keys(namespace, prefix, after, limit).collect())
+
+    @pages
+    def iter_keys(self, namespace: str, prefix: str | None = None) -> Pages[str]:
+        """Goes through the keys of a namespace in order."""
+        return self._keys(namespace, prefix, None, None)
+
+    @flow
+    def items(self, namespace: str | None = None, prefix: str | None = None) -> Steps[list[Any]]:
+        """Returns keys and values of a namespace in the order of the keys.
+
+        Without a namespace, all pairs of namespace and key with their values.
+        """
+        found = yield from self._items(namespace, prefix).collect()
+        if namespace is not None:
+            return [(key, value) for (_, key), value in found]
+        return found
+
+    @pages
+    def iter_items(
+        self, namespace: str | None = None, prefix: str | None = None
+    ) -> Pages[tuple[Pair, Any]]:
+        """Goes through pairs of namespace and key with their values, in order."""
+        return self._items(namespace, prefix)
+
+    @call
+    def max_key(self, namespace: str) -> Call[str | None]:
+        """Returns the greatest key of a namespace, or None."""
+        query = {"namespace": namespace, "at": self._at}
+        read = reads(MaxKeyAnswer, lambda answer: answer.key)
+        return Call(method="GET", path="/v1/store/max_key", query=query, read=read)
+
+    @call
+    def namespaces(self, prefix: str | None = None) -> Call[list[str]]:
+        """Returns the namespaces that hold something, in order."""
+        query = {"prefix": prefix, "at": self._at}
+        read = reads(StoreNamespacesAnswer, lambda answer: answer.namespaces)
+        return Call(method="GET", path="/v1/store/namespaces", query=query, read=read)
+
+    @call
+    def count(self) -> Call[int]:
+        """Returns how many values there are."""
+        return _count(self._at, sizes=False)
+
+    def _read(self, pairs: list[Pair]) -> Steps[list[ValueAnswer | None]]:
+        found: list[ValueAnswer | None] = []
+        for start in range(0, len(pairs), BATCH):
+            wanted = [KeyPlace(namespace=n, key=k) for n, k in pairs[start : start + BATCH]]
+            answer: BatchAnswer = yield Call(
+                method="POST",
+                path="/v1/store/batch",
+                query={"at": self._at},
+                body=BatchRequest(get=wanted),
+                read=_batch,
+                is_reading=True,
+            )
+            found += answer.values
+        return found
+
+    def _keys(
+        self, namespace: str, prefix: str | None, after: str | None, limit: int | None
+    ) -> Pages[str]:
+        def read(answer: KeysAnswer) -> Page[str]:
+            more = answer.has_more and answer.keys
+            return Page(answer.keys, answer.keys[-1] if more else None)
+
+        def ask(cursor: str | None, most: int) -> Call[Page[str]]:
+            query = {
+                "namespace": namespace,
+                "prefix": prefix,
+                "limit": most,
+                "starting_after": after if cursor is None else cursor,
+                "at": self._at,
+            }
+            path = "/v1/store/keys"
+            return Call(method="GET", path=path, query=query, read=reads(KeysAnswer, read))
+
+        return Pages(PAGE, ask, limit)
+
+    def _items(self, namespace: str | None, prefix: str | None) -> Pages[tuple[Pair, Any]]:
+        def read(answer: ItemsAnswer) -> Page[tuple[Pair, Any]]:
+            found = [((each.namespace, each.key), from_json(each.value)) for each in answer.items]
+            cursor = msgspec.json.encode(found[-1][0]).decode() if found else None
+            return Page(found, cursor if answer.has_more else None)
+
+        def ask(cursor: str | None, most: int) -> Call[Page[tuple[Pair, Any]]]:
+            last = None if cursor is None else msgspec.json.decode(cursor, type=Pair)
+            query = {
+                "namespace": namespace,
+                "prefix": prefix,
+                "limit": most,
+                "starting_after": None if last is None else last[1],
+                "starting_after_namespace": None if last is None else last[0],
+                "at": self._at,
+            }
+            path = "/v1/store/items"
+            return Call(method="GET", path=path, query=query, read=reads(ItemsAnswer, read))
+
+        return Pages(PAGE, ask)
+
+
+class StoreSnapshot(Group[F]):
+    """A snapshot of the namespace, as its store sees it; can be given wherever one is asked for.
+
+    What it holds is asked for when somebody looks: over an `AsyncClient`, `keys` and
+    `size_bytes` are awaited.
+    """
+
+    def __init__(self, sender: Sender, info: SnapshotInfo) -> None:
+        super().__init__(sender)
+        self.info = info
+        """The snapshot itself."""
+
+    @property
+    def id(self) -> str:
+        """The snapshot's id."""
+        return self.info.id
+
+    @property
+    def parent(self) -> str | None:
+        """The id of the snapshot before it, or None."""
+        return self.info.parent
+
+    @property
+    def snapshot_id(self) -> str:
+        """Its id once more, by the name that it has on the wire."""
+        return self.info.id
+
+    @property
+    def number(self) -> int:
+        """Its place on the timeline."""
+        return self.info.number
+
+    @property
+    def kind(self) -> Kind:
+        """Why it stands there."""
+        return self.info.kind
+
+    @property
+    def label(self) -> str | None:
+        """What it is called."""
+        return self.info.label
+
+    @property
+    def reason(self) -> str | None:
+        """Why it was taken."""
+        return self.info.reason
+
+    @property
+    def pinned(self) -> bool:
+        """Whether it is kept until it is unpinned."""
+        return self.info.pinned
+
+    @property
+    def created_at(self) -> datetime:
+        """When it was taken."""
+        return self.info.created_at
+
+    @property
+    def timestamp(self) -> float:
+        """When it was taken, in seconds since 1970."""
+        return self.info.created_at.timestamp()
+
+    @asked
+    def size_bytes(self) -> Steps[int]:
+        """How much the values take as msgpack; every entry is looked at."""
+        return (yield _count(self.id, sizes=True))
+
+    @asked
+    def keys(self) -> Steps[list[Pair]]:
+        """Every namespace with every key, in order."""
+        found: list[Pair] = []
+        then = StoreReader[Any](self.sender, at=self.id)
+        names: list[str] = yield StoreReader.namespaces.describe(then)
+        for name in names:
+            keys: Steps[list[str]] = StoreReader.keys.describe(then, name)
+            found += [(name, key) for key in (yield from keys)]
+        return found
+
+    @flow
+    def diff(self, base: SnapshotLike) -> Steps[dict[str, list[Pair]]]:
+        """Returns what leads from `base` to this one, at the cost of what differs."""
+        kinds = {"added": list[Pair](), "removed": list[Pair](), "changed": list[Pair]()}
+        answers, _ = yield from timeline.diff_steps(
+            id_of(base), self.id, planes=[Plane.STORE], paths=None, limit=None
+        )
+        for each in answers:
+            kinds[each.change].append((each.namespace or "", each.key or ""))
+        return kinds
+
+    @flow
+    def get(
+        self,
+        namespace: str,
+        key: str,
+        default: Any = None,  # noqa: ANN401 - whatever the caller likes
+    ) -> Steps[Any]:
+        """Returns the value that a key had, or the default."""
+        then = StoreReader[Any](self.sender, at=self.id)
+        value: Steps[Any] = StoreReader.get.describe(then, namespace, key, default)
+        return (yield from value)
+
+    @flow
+    def items(self, namespace: str | None = None, prefix: str | None = None) -> Steps[list[Any]]:
+        """Returns keys with their values; without a namespace, pairs with theirs."""
+        then = StoreReader[Any](self.sender, at=self.id)
+        found: Steps[list[Any]] = StoreReader.items.describe(then, namespace, prefix)
+        return (yield from found)
+
+
+class Store(StoreReader[F]):
+    """The store at the head of a namespace, to read and to change."""
+
+    @call
+    def set(self, namespace: str, key: str, value: Any) -> Call[None]:  # noqa: ANN401 - any value
+        """Puts a value under a key."""
+        body = _value(namespace, key, value)
+        return Call(method="PUT", path="/v1/store/value", body=body, read=nothing)
+
+    @call
+    def set_many(self, items: Iterable[tuple[str, str, Any]]) -> Call[None]:
+        """Puts many values, all or none of them."""
+        body = BatchRequest(set=[_value(*item) for item in items])
+        return Call(method="POST", path="/v1/store/batch", body=body, read=nothing)
+
+    @call
+    def delete(self, namespace: str, key: str) -> Call[bool]:
+        """Deletes a key; says whether it was there."""
+        return Call(
+            method="DELETE",
+            path="/v1/store/value",
+            query={"namespace": namespace, "key": key},
+            read=reads(DeletedValueAnswer, lambda answer: answer.deleted),
+        )
+
+    @call
+    def delete_many(self, pairs: Iterable[Pair]) -> Call[int]:
+        """Deletes many keys, all or none of them; returns how many were there."""
+        wanted = [KeyPlace(namespace=namespace, key=key) for namespace, key in pairs]
+        body, read = BatchRequest(delete=wanted), reads(BatchAnswer, lambda answer: answer.deleted)
+        return Call(method="POST", path="/v1/store/batch", body=body, read=read)
+
+    @call
+    def clear(self) -> Call[None]:
+        """Deletes every key of every namespace; snapshots stay."""
+        return Call(method="POST", path="/v1/store/clear", read=nothing)
+
+    @flow
+    def snapshot(
+        self,
+        label: str | None = None,
+        *,
+        reason: str | None = None,
+        task_id: str | None = None,
+        trace_id: str | None = None,
+        pin: bool = False,
+        expires_in: timedelta | None = None,
+        expected: SnapshotLike | None = None,
+    ) -> Steps[StoreSnapshot[F]]:
+        """Captures the whole namespace as it is now, in one atomic step.
+
+        With `expected`, only if the head still shows that snapshot; else raises `HeadMoved`.
+        """
+        info = yield timeline.snapshot_call(
+            label,
+            reason=reason,
+            pin=pin,
+            expires_in=expires_in,
+            expected=expected,
+            task_id=task_id,
+            trace_id=trace_id,
+        )
+        return StoreSnapshot[F](self.sender, info)
+
+    @flow
+    def restore(self, snapshot: "SnapshotLike | StoreSnapshot[F]") -> Steps[Restored]:
+        """Brings the store of a snapshot back, and leaves the other planes as they are.
+
+        What is there now is kept as a snapshot first.
+        """
+        wanted = snapshot.info if isinstance(snapshot, StoreSnapshot) else snapshot
+        return (yield from timeline.restore_steps(wanted, planes=[Plane.STORE]))
+
+    @flow
+    def history(self) -> Steps[list[StoreSnapshot[F]]]:
+        """Returns the snapshots of the namespace, oldest first."""
+        found = yield from timeline.timeline_pages(None, None).collect()
+        return [StoreSnapshot[F](self.sender, info) for info in reversed(found)]
+
+    def at(self, snapshot: SnapshotLike) -> StoreReader[F]:
+        """Returns the store as a snapshot shows it, to read."""
+        return StoreReader[F](self.sender, at=id_of(snapshot))
+
+
+_batch = msgspec.json.Decoder(BatchAnswer).decode
+
+
+def _value(namespace: str, key: str, value: object) -> ValueRequest:
+    # What msgpack makes of it, so that what comes back is what any other store would return.
+    plain = msgspec.msgpack.decode(encode(value))
+    return ValueRequest(namespace=namespace, key=key, value=to_json(plain))
+
+
+def _count(at: str | None, *, sizes: bool) -> Call[int]:
+    def read(answer: CountAnswer) -> int:
+        return (answer.size_bytes or 0) if sizes else answer.count
+
+    query = {"at": at, "sizes": sizes or None}
+    return Call(method="GET", path="/v1/store/count", query=query, read=reads(CountAnswer, read))

@@ -1,0 +1,100 @@
+"""How a server is spoken to: where it is, what is shown there, how long is waited."""
+
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec.structs import replace
+
+from holdfast.errors import InvalidValue, Unauthorized
+from holdfast.settings import client_settings, process_environ
+
+TIMEOUT_S: Final = 60.0
+LONGEST_TIMEOUT_S: Final = 86_400.0
+RETRIES: Final = 3
+NAMESPACE: Final = "X-Namespace"
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True):
+    """One way to one server."""
+
+    url: str
+    headers: dict[str, str]
+    timeout_s: float
+    retries: int
+
+    @property
+    def namespace(self) -> str | None:
+        """The namespace that requests name; None where the key says it."""
+        return self.headers.get(NAMESPACE)
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether the server has to show a certificate."""
+        return self.url.startswith("https://")
+
+    def __repr__(self) -> str:
+        # Without the key: what is printed ends up in logs.
+        return f"Line({self.url!r}, namespace={self.namespace!r})"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        # Structs tell every field to who prints tracebacks with what is in them.
+        return [("url", self.url), ("namespace", self.namespace)]
+
+
+def line_for(
+    api_key: str | None,
+    *,
+    namespace: str | None = None,
+    url: str | None,
+    timeout_s: float,
+    retries: int,
+    is_admin: bool = False,
+) -> Line:
+    """Returns the way to a server; what is not given, the environment says."""
+    found = client_settings(process_environ())
+    base = _checked_url((found.url if url is None else url).rstrip("/"))
+    if not 0 < timeout_s <= LONGEST_TIMEOUT_S or retries < 0:
+        message = f"timeout_s is above 0 and at most {LONGEST_TIMEOUT_S}, retries 0 or more"
+        raise InvalidValue(message)
+    key = (found.admin_key if is_admin else found.api_key) if api_key is None else api_key
+    if not key:
+        variable = "HOLDFAST_ADMIN_KEY" if is_admin else "HOLDFAST_API_KEY"
+        error = Unauthorized(f"a client needs an API key: pass api_key=, or set {variable}")
+        error.hint = "A server prints its keys on its first start."
+        raise error
+    if not key.isascii() or not key.isprintable():
+        raise InvalidValue("an API key is printable ASCII")
+    line = Line(
+        url=base,
+        headers={"Authorization": f"Bearer {key}"},
+        timeout_s=timeout_s,
+        retries=retries,
+    )
+    # What is given and empty is a mistake: it must not lead to the namespace of somebody else.
+    named = found.namespace if namespace is None and not is_admin else namespace
+    return line if named is None else naming(line, named)
+
+
+def _checked_url(url: str) -> str:
+    if not url.startswith(("http://", "https://")):
+        message = f"a server's URL begins with http:// or https://, not {url[:20]!r}"
+        raise InvalidValue(message)
+    try:
+        parts = urlsplit(url)
+        is_whole = bool(parts.hostname) and parts.port != 0 and url.isprintable()
+    except ValueError as exc:
+        raise InvalidValue("a server's URL is such as https://host:7433") from exc
+    if not is_whole or " " in url or parts.query or parts.fragment:
+        raise InvalidValue("a server's URL is such as https://host:7433, and nothing else")
+    if "@" in parts.netloc:
+        # It would be sent instead of the key, and stand in every message about the server.
+        raise InvalidValue("a server's URL has no password in it: pass api_key=")
+    return url
+
+
+def naming(line: Line, namespace: str) -> Line:
+    """Returns the same way, to another namespace."""
+    if not namespace.isprintable() or namespace != namespace.strip() or not namespace:
+        raise InvalidValue("the name of a namespace is printable text without spaces around it")
+    return replace(line, headers={**line.headers, NAMESPACE: namespace})

@@ -1,0 +1,256 @@
+"""What only a server tells: keys, webhooks, events, and how an import went.
+
+Decoded as they stand on the wire, with instants as `datetime`. A test compares their fields with
+the server's own.
+"""
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from holdfast.ids import NamespaceId, ObjectId, SnapshotId
+from holdfast.model import Size, SnapshotInfo
+from holdfast.model_entities import Totals
+from holdfast.model_upkeep import AuditProblem, AuditReport, Collected, Fault, Verified
+from holdfast.sdk.reading import instant, instant_or_none, reads, to_snapshot
+from holdfast.wire.audit import AuditAnswer
+from holdfast.wire.dashboard import StatsAnswer
+from holdfast.wire.upkeep import (
+    CollectedAnswer,
+    FaultAnswer,
+    ImportedAnswer,
+    ManifestAnswer,
+    VerifiedAnswer,
+)
+
+
+class Key(msgspec.Struct, frozen=True, kw_only=True):
+    """An API key, without its secret."""
+
+    key_id: str
+    name: str
+    prefix: str
+    """How the secret begins: enough to recognise it, and not to guess it."""
+    scope: str
+    """`workspace` or `admin`."""
+    namespace: str | None
+    """The only namespace that it reaches; None for all."""
+    created_at: datetime
+    expires_at: datetime | None
+    last_used_at: datetime | None
+    rate_limit: int | None
+    """Requests a minute; None for as many as come."""
+    requests: int
+
+
+class NewKey(Key, frozen=True, kw_only=True):
+    """A key that was just made, with its secret: this once."""
+
+    api_key: str
+
+    def __repr__(self) -> str:
+        # Without the secret: what is printed ends up in logs.
+        return f"NewKey({self.key_id!r}, name={self.name!r}, prefix={self.prefix!r})"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return [("key_id", self.key_id), ("name", self.name), ("prefix", self.prefix)]
+
+
+class Webhook(msgspec.Struct, frozen=True, kw_only=True):
+    """An address that is told of events, without its secret."""
+
+    webhook_id: str
+    url: str
+    events: list[str]
+    namespace: str | None
+    description: str | None
+    enabled: bool
+    disabled_reason: str | None
+    created_at: datetime
+    last_delivery_at: datetime | None
+    last_delivery_ok: bool | None
+    last_delivery_status: int | None
+
+
+class NewWebhook(Webhook, frozen=True, kw_only=True):
+    """A webhook with the secret that its deliveries are signed with: this once."""
+
+    signing_secret: str
+    standard_secret: str
+    """The same secret, as libraries for Standard Webhooks take it."""
+
+    def __repr__(self) -> str:
+        # Without the secrets: what is printed ends up in logs.
+        return f"NewWebhook({self.webhook_id!r}, url={self.url!r})"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return [("webhook_id", self.webhook_id), ("url", self.url)]
+
+
+class WebhookTest(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a test."""
+
+    ok: bool
+    event_id: str
+    status: int | None
+    error: str | None
+
+
+class Delivery(msgspec.Struct, frozen=True, kw_only=True):
+    """How one event is getting to an address."""
+
+    delivery_id: str
+    webhook_id: str
+    event_id: str
+    event_type: str
+    event_number: int
+    state: str
+    """`pending`, `delivered` or `failed`."""
+    attempts: int
+    created_at: datetime
+    next_at: datetime | None
+    finished_at: datetime | None
+    status: int | None
+    error: str | None
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that happened: the same object in feeds, streams and webhooks."""
+
+    id: str
+    event_id: str
+    type: str
+    api_version: str
+    workspace_id: str
+    namespace: str | None
+    created_at: datetime
+    data: dict[str, Any]
+
+
+class NamespaceInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A namespace, as operators see it."""
+
+    namespace: str
+    entries: int
+    size_bytes: int
+    dirty: bool
+    """Whether there are changes that no snapshot holds yet."""
+    quota_bytes: int | None
+    latest_snapshot_id: str | None
+
+
+class DeletedNamespace(msgspec.Struct, frozen=True, kw_only=True):
+    """A namespace that was deleted, and can be recovered."""
+
+    number: NamespaceId
+    name: str = msgspec.field(name="namespace")
+    deleted_at: datetime
+
+
+class Quota(msgspec.Struct, frozen=True, kw_only=True):
+    """How many bytes there may be, None for as many as fit, and how many there are."""
+
+    quota_bytes: int | None
+    used_bytes: int
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """What an archive says of itself."""
+
+    format: int
+    namespace: str
+    snapshot: str | None
+    """The snapshot that was exported; None if it was what the head then showed."""
+    label: str | None
+    created_at: datetime | None
+    root: str
+    entries: int
+    content_bytes: int
+
+    @property
+    def size(self) -> Size:
+        """How much the archive says to hold."""
+        return Size(self.entries, self.content_bytes)
+
+
+class Imported(msgspec.Struct, frozen=True, kw_only=True):
+    """What an import did."""
+
+    snapshot: SnapshotInfo
+    """The new snapshot on the timeline."""
+    safety_id: SnapshotId | None
+    """The snapshot that keeps what was there before; None if an older one does."""
+    manifest: Manifest
+    """What the archive says of itself: where it comes from, and how much it holds."""
+    verified: bool
+    """Whether the stored result was read back and has the root that the manifest names."""
+
+
+def _imported(answer: ImportedAnswer) -> Imported:
+    kept = answer.safety_snapshot_id
+    return Imported(
+        snapshot=to_snapshot(answer.snapshot),
+        safety_id=None if kept is None else SnapshotId(kept),
+        manifest=_manifest(answer.manifest),
+        verified=answer.verified,
+    )
+
+
+def _manifest(answer: ManifestAnswer) -> Manifest:
+    return Manifest(
+        format=answer.format,
+        namespace=answer.namespace,
+        snapshot=answer.snapshot,
+        label=answer.label,
+        created_at=instant_or_none(answer.created_at),
+        root=answer.root,
+        entries=answer.entries,
+        content_bytes=answer.content_bytes,
+    )
+
+
+def _totals(answer: StatsAnswer) -> Totals:
+    found = answer.stats
+    return Totals(
+        sessions=found.total_sessions,
+        turns=found.total_turns,
+        memories=found.total_memories,
+        entities=found.total_entities,
+        active_sessions=found.active_sessions_24h,
+        storage_bytes=found.storage_usage_bytes,
+        by_hour=tuple((instant(each.timestamp), each.count) for each in answer.recent_activity),
+    )
+
+
+def _collected(answer: CollectedAnswer) -> Collected:
+    return Collected(
+        answer.objects_deleted,
+        answer.packs_deleted,
+        answer.bytes_before,
+        answer.bytes_after,
+        tuple(answer.damaged),
+    )
+
+
+def _verified(answer: VerifiedAnswer) -> Verified:
+    faults = [_fault(each) for each in answer.faults]
+    return Verified(answer.packs, answer.objects, answer.bytes, answer.roots, faults)
+
+
+def _fault(answer: FaultAnswer) -> Fault:
+    name = answer.object_id
+    object_id = None if name is None else ObjectId(bytes.fromhex(name))
+    return Fault(answer.what, answer.reason, object_id, tuple(answer.snapshots))
+
+
+def _report(answer: AuditAnswer) -> AuditReport:
+    problems = [AuditProblem(each.number, each.reason) for each in answer.problems]
+    return AuditReport(answer.checked, answer.anchor, problems)
+
+
+read_imported = reads(ImportedAnswer, _imported)
+read_totals = reads(StatsAnswer, _totals)
+read_collected = reads(CollectedAnswer, _collected)
+read_verified = reads(VerifiedAnswer, _verified)
+read_report = reads(AuditAnswer, _report)

@@ -1,0 +1,1428 @@
+"""One suite, three doors: a namespace in this process, over HTTP, and over HTTP awaited.
+
+Every test is written for `holdfast.Namespace` and runs against a vault of its own, against a
+`Client` of a real server, and against an `AsyncClient` through an adapter that only awaits. So
+what a program sees when it moves from a laptop to a server is what is said here: the same names,
+the same answers, the same errors with the same values.
+
+`Door` says where the doors do differ, and why; nothing else may.
+"""
+
+import ast
+import asyncio
+import contextvars
+import io
+import os
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from inspect import isawaitable
+from itertools import count
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+import holdfast
+from holdfast import errors
+from holdfast.engine.namespace import Namespace
+from holdfast.model import Kind, Plane, SnapshotInfo
+from holdfast.model_changes import Restored
+from holdfast.model_health import Level
+from holdfast.model_sessions import VersionKind
+from holdfast.model_tasks import Cadence, TaskStatus
+from holdfast.sdk.agent import Moment
+from holdfast.sdk.calls import Group
+from holdfast.sdk.tasks import AsyncCheckpointed, AsyncTasks
+from holdfast.testing.servers import Server, running_server
+
+_NUMBERS = count(1)
+OFFLINE = "snap-0000000000000000000000000000"
+
+
+# The doors.
+
+
+class Loop:
+    """An event loop in a thread of its own, for tests that wait."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        # One for all: what is entered by one call is left by another.
+        self._context = contextvars.copy_context()
+        self._thread = threading.Thread(target=self._loop.run_forever)
+        self._thread.start()
+
+    def run(self, awaited: Any) -> Any:
+        done: Future[Any] = Future()
+
+        async def wait() -> None:
+            try:
+                done.set_result(await awaited)
+            except Exception as exc:  # noqa: BLE001 - it is the caller's
+                done.set_exception(exc)
+
+        self._loop.call_soon_threadsafe(
+            lambda: self._loop.create_task(wait(), context=self._context)
+        )
+        return done.result(30)
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+class Awaited:
+    """Something of an `AsyncClient`, every coroutine of which is awaited."""
+
+    def __init__(self, loop: Loop, target: Any) -> None:
+        self._loop, self._target = loop, target
+
+    def __getattr__(self, name: str) -> Any:
+        return self._plain(getattr(self._target, name))
+
+    def __enter__(self) -> Any:
+        return self._loop.run(self._target.__aenter__())
+
+    def __exit__(self, *told: object) -> Any:
+        return self._loop.run(self._target.__aexit__(*told))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(self._target, AsyncTasks | AsyncCheckpointed):
+            if args and callable(args[0]):
+                return self._decorated(*args)
+            return Awaited(self._loop, self._target(*args, **kwargs))._decorated
+        given = [arg._target if isinstance(arg, Awaited) else arg for arg in args]
+        return self._plain(self._target(*given, **kwargs))
+
+    def _decorated(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        async def run(*args: Any) -> Any:
+            return await asyncio.to_thread(function, *args)
+
+        run.__name__ = function.__name__
+        task = self._target(run)
+        return lambda *args: self._loop.run(task(*args))
+
+    def _plain(self, value: Any) -> Any:
+        if isawaitable(value):
+            return self._plain(self._loop.run(value))
+        if isinstance(value, AsyncIterator):
+            return self._iterated(value)
+        if isinstance(value, Group | Moment | AsyncTasks) or callable(value):
+            return Awaited(self._loop, value)
+        return [self._plain(each) for each in value] if isinstance(value, list) else value
+
+    def _iterated(self, values: AsyncIterator[Any]) -> Iterator[Any]:
+        async def following() -> list[Any]:
+            return [await anext(values)]
+
+        while True:
+            try:
+                yield from self._loop.run(following())
+            except StopAsyncIteration:
+                return
+
+
+@dataclass(frozen=True)
+class Door:
+    """A way into a namespace, and where it cannot but differ from the others."""
+
+    agent: Namespace
+    new_agent: Callable[[str], Namespace]
+    is_remote: bool
+
+    @property
+    def actor(self) -> str | None:
+        """Who is said to have done something: a server knows the key, a library nobody."""
+        return "key-" if self.is_remote else None
+
+    @property
+    def session_expires(self) -> bool:
+        """Whether a session that says nothing of it ends: on a server after a day."""
+        return self.is_remote
+
+    @property
+    def sees_entries(self) -> bool:
+        """Whether a change holds the entries themselves: those never leave a vault."""
+        return not self.is_remote
+
+    def exported(self, written: Path, *, entries: int) -> int:
+        """Returns what `export` returns: over a line, bytes are what is counted."""
+        return written.stat().st_size if self.is_remote else entries
+
+    def came_back(self, rolled_back: Any) -> SnapshotInfo:
+        """Returns what a task's way back left: a server keeps the snapshot, not the whole list."""
+        if self.is_remote:
+            return rolled_back
+        assert isinstance(rolled_back, Restored)
+        assert rolled_back.snapshot is not None
+        return rolled_back.snapshot
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with running_server(tmp_path_factory.mktemp("doors")) as started:
+        yield started
+
+
+@pytest.fixture(params=["embedded", "client", "async client"])
+def door(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Door]:
+    name = f"agent-{next(_NUMBERS)} ü"
+    if request.param == "embedded":
+        with holdfast.open(tmp_path / "vault") as vault:
+            yield Door(vault.namespace(name), vault.namespace, is_remote=False)
+        return
+    server: Server = request.getfixturevalue("server")
+    if request.param == "client":
+        with holdfast.Client(server.api_key, url=server.url, namespace=name) as client:
+            new = cast("Callable[[str], Namespace]", client.namespace)
+            yield Door(cast("Namespace", client), new, is_remote=True)
+        return
+    loop = Loop()
+    try:
+        adapter: Any = Awaited(
+            loop, holdfast.AsyncClient(server.api_key, url=server.url, namespace=name)
+        )
+        yield Door(adapter, adapter.namespace, is_remote=True)
+        adapter.close()
+    finally:
+        loop.close()
+
+
+@pytest.fixture
+def agent(door: Door) -> Namespace:
+    return door.agent
+
+
+def is_now(instant: datetime | None) -> bool:
+    assert instant is not None
+    assert instant.tzinfo is not None
+    return abs(datetime.now(UTC) - instant) < timedelta(minutes=2)
+
+
+# Files.
+
+
+def test_a_file_is_read_as_it_was_written(agent: Namespace) -> None:
+    at = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    written = agent.files.write("a/ü b.txt", "first\r\nthoughts", mode=0o640, modified_at=at)
+    assert (written.path, written.kind, written.size_bytes) == ("a/ü b.txt", "file", 15)
+    assert (written.mode, written.modified_at, written.name) == (0o640, at, "ü b.txt")
+    assert agent.files.read("a/ü b.txt") == b"first\r\nthoughts"
+    assert agent.files.read_text("a/ü b.txt") == "first\r\nthoughts"
+    assert agent.files.stat("a/ü b.txt") == written
+    assert agent.files.stat("a").kind == "directory"
+    agent.files.write("latin", "ü".encode("latin-1"))
+    assert agent.files.read_text("latin", encoding="latin-1") == "ü"
+    with pytest.raises(UnicodeDecodeError):
+        agent.files.read_text("latin")
+
+
+@pytest.mark.parametrize("wrap", [bytes, bytearray, memoryview, io.BytesIO])
+def test_a_file_is_written_from_whatever_holds_bytes(
+    agent: Namespace, wrap: Callable[[bytes], Any]
+) -> None:
+    data = os.urandom(1_500_000)
+    assert agent.files.write("big", wrap(data)).size_bytes == len(data)
+    pieces = list(agent.files.stream("big"))
+    assert b"".join(pieces) == data
+    assert len(pieces) > 1
+
+
+def test_an_open_file_is_written_from_where_it_stands(agent: Namespace) -> None:
+    source = io.BytesIO(b"skipped, kept")
+    source.seek(9)
+    agent.files.write(Path("from/here"), source)
+    assert agent.files.read("from/here") == b"kept"
+    agent.files.write("empty", b"")
+    assert agent.files.read("empty") == b""
+    assert b"".join(agent.files.stream("empty")) == b""
+
+
+def test_listings_are_in_the_order_of_bytes(agent: Namespace) -> None:
+    assert agent.files.list() == []
+    assert agent.files.write_many([("d/b", b"1"), ("d/a", "zwei"), ("d/Z/x", b""), ("e", b"")]) == 4
+    assert [each.path for each in agent.files.list()] == ["d", "e"]
+    assert [each.path for each in agent.files.list("d")] == ["d/Z", "d/a", "d/b"]
+    everything = [each.path for each in agent.files.list(recursive=True)]
+    assert everything == ["d/Z/x", "d/a", "d/b", "e"]
+    assert [each.path for each in agent.files.list("d", prefix="a")] == ["d/a"]
+    assert [each.path for each in agent.files.list("d", limit=2)] == ["d/Z", "d/a"]
+    assert agent.files.list(limit=0) == []
+    assert agent.files.exists("d/Z")
+    assert not agent.files.exists("d/z")
+
+
+def test_links_modes_directories_moves_and_deletions(agent: Namespace) -> None:
+    agent.files.write("a/one", "1")
+    link = agent.files.symlink("a/link", "../nowhere")
+    assert (link.kind, agent.files.readlink("a/link")) == ("link", "../nowhere")
+    assert agent.files.mkdir("made/deep", mode=0o700).mode == 0o700
+    assert agent.files.chmod("a/one", 0o755) is None
+    assert agent.files.stat("a/one").mode == 0o755
+    assert agent.files.move("a", "b/a") is None
+    assert [each.path for each in agent.files.list(recursive=True)] == [
+        "b/a/link",
+        "b/a/one",
+        "made/deep",
+    ]
+    agent.files.write("two", "2")
+    agent.files.move("two", "b/a/one", overwrite=True)
+    assert agent.files.read("b/a/one") == b"2"
+    assert agent.files.delete("b/a/one") == 1
+    assert agent.files.delete("b", recursive=True) == 1
+    assert not agent.files.exists("b")
+
+
+BAD_FILES: list[tuple[type[errors.HoldfastError], dict[str, Any], Callable[[Namespace], Any]]] = [
+    (errors.PathNotFound, {"path": b"no"}, lambda a: a.files.read("no")),
+    (errors.PathNotFound, {"path": b"no"}, lambda a: a.files.stat("no")),
+    (errors.PathNotFound, {"path": b"no"}, lambda a: list(a.files.stream("no"))),
+    (errors.PathNotFound, {"path": b"no"}, lambda a: a.files.readlink("no")),
+    (errors.PathNotFound, {"path": b"no"}, lambda a: a.files.list("no")),
+    (errors.PathNotFound, {"path": b"no"}, lambda a: a.files.delete("no")),
+    (errors.PathNotFound, {"path": b"no"}, lambda a: a.files.chmod("no", 0o600)),
+    (errors.PathNotFound, {"path": b"no"}, lambda a: a.files.move("no", "x")),
+    (errors.NotAFile, {"path": b"d", "found": "directory"}, lambda a: a.files.read("d")),
+    (errors.NotAFile, {"path": b"d", "found": "directory"}, lambda a: a.files.write("d", b"")),
+    (errors.NotAFile, {"path": b"d"}, lambda a: a.files.delete("d")),
+    (errors.NotAFile, {"path": b"f"}, lambda a: a.files.readlink("f")),
+    (
+        errors.NotADirectory,
+        {"path": b"f/x", "blocked_by": b"f"},
+        lambda a: a.files.write("f/x", b""),
+    ),
+    (errors.NotADirectory, {}, lambda a: a.files.mkdir("f/x")),
+    (errors.PathExists, {"path": b"g"}, lambda a: a.files.move("f", "g")),
+    (errors.InvalidPath, {}, lambda a: a.files.write("../out", b"")),
+    (errors.InvalidPath, {}, lambda a: a.files.write("a//b", b"")),
+    (errors.InvalidPath, {}, lambda a: a.files.read("nul\0")),
+    (errors.InvalidPath, {}, lambda a: a.files.symlink("", "x")),
+    (errors.InvalidPath, {}, lambda a: a.files.move("d", "d/inside")),
+    (errors.InvalidValue, {}, lambda a: a.files.write("m", b"", mode=0o1000000)),
+    (errors.InvalidValue, {}, lambda a: a.files.write("s", "\ud800")),
+    (errors.InvalidValue, {}, lambda a: a.files.list(limit=-1)),
+]
+
+
+@pytest.mark.parametrize("number", range(len(BAD_FILES)))
+def test_what_is_wrong_with_files_is_said_the_same_way(agent: Namespace, number: int) -> None:
+    kind, carried, do = BAD_FILES[number]
+    agent.files.write_many([("d/x", b""), ("f", b""), ("g", b"")])
+    before = agent.files.list(recursive=True)
+    assert_raises(agent, kind, do, **carried)
+    assert agent.files.list(recursive=True) == before
+
+
+def assert_raises(
+    agent: Namespace,
+    kind: type[errors.HoldfastError],
+    do: Callable[[Namespace], Any],
+    **carried: Any,
+) -> errors.HoldfastError:
+    with pytest.raises(errors.HoldfastError) as raised:
+        do(agent)
+    assert type(raised.value) is kind, repr(raised.value)
+    for name, value in carried.items():
+        assert getattr(raised.value, name) == value, name
+    assert raised.value.hint
+    assert str(raised.value)
+    return raised.value
+
+
+# The store.
+
+
+VALUES: dict[str, Any] = {
+    "none": None,
+    "truth": True,
+    "number": -(2**63),
+    "large": 2**64 - 1,
+    "fraction": 1.5,
+    "text": "ü\0\U0001f600",
+    "bytes": bytes(range(256)),
+    "list": [1, [2, {}], "x"],
+    "map": {"a": {"b": b"c"}, 3: "three"},
+    "instant": datetime(2026, 1, 1, 12, tzinfo=UTC),
+    "like a mark": {"$bytes": "AA==", "$date": 1},
+}
+
+
+def test_values_come_back_as_they_went(agent: Namespace) -> None:
+    for key, value in VALUES.items():
+        assert agent.store.set("v", key, value) is None
+    for key, value in VALUES.items():
+        found = agent.store.get("v", key)
+        assert (type(found), found) == (type(value), value), key
+    agent.store.set("v", "tuple", (1, 2))
+    assert agent.store.get("v", "tuple") == [1, 2]
+    assert agent.store.get("v", "missing") is None
+    assert agent.store.get("v", "missing", 7) == 7
+    assert agent.store.get("v", "none", 7) is None
+    assert agent.store.contains("v", "none")
+    assert not agent.store.contains("w", "none")
+
+
+def test_many_values_at_once(agent: Namespace) -> None:
+    agent.store.set_many([("n/1", f"k{i:04}", i) for i in range(1200)] + [("m", "", "no name")])
+    assert agent.store.get_many([("m", ""), ("no", "no"), ("n/1", "k1199")]) == [
+        "no name",
+        None,
+        1199,
+    ]
+    assert agent.store.get_many([]) == []
+    assert agent.store.keys("n/1")[:2] == ["k0000", "k0001"]
+    assert len(agent.store.keys("n/1")) == 1200
+    assert agent.store.keys("n/1", "k119", after="k1195", limit=3) == ["k1196", "k1197", "k1198"]
+    assert agent.store.keys("none") == []
+    assert agent.store.items("n/1", "k000")[:1] == [("k0000", 0)]
+    assert len(agent.store.items()) == 1201
+    assert agent.store.items(None, "k1199") == [(("n/1", "k1199"), 1199)]
+    assert agent.store.namespaces() == ["m", "n/1"]
+    assert agent.store.namespaces("n") == ["n/1"]
+    assert agent.store.count() == 1201
+    assert agent.store.max_key("n/1") == "k1199"
+    assert agent.store.max_key("none") is None
+    assert agent.store.delete("m", "") is True
+    assert agent.store.delete("m", "") is False
+    assert agent.store.delete_many([("n/1", "k0000"), ("n/1", "none")]) == 1
+    assert agent.store.clear() is None
+    assert agent.store.namespaces() == []
+
+
+def test_a_snapshot_of_the_store_knows_what_it_holds(agent: Namespace) -> None:
+    agent.files.write("kept", "as it is")
+    agent.store.set_many([("n", "stays", 1), ("n", "goes", 2), ("n", "changes", 3)])
+    base = agent.store.snapshot("base", reason="why", pin=True)
+    agent.store.delete("n", "goes")
+    agent.store.set("n", "changes", {"now": b"this"})
+    agent.store.set("o/p", "comes", None)
+    agent.files.write("kept", "changed")
+    later = agent.store.snapshot()
+    assert base.keys == [("n", "changes"), ("n", "goes"), ("n", "stays")]
+    assert (base.label, base.reason, base.pinned, base.size_bytes) == ("base", "why", True, 3)
+    assert later.diff(base) == {
+        "added": [("o/p", "comes")],
+        "removed": [("n", "goes")],
+        "changed": [("n", "changes")],
+    }
+    assert later.diff(base.id) == later.diff(base)
+    assert base.get("n", "goes") == 2
+    assert base.get("n", "none", "default") == "default"
+    assert later.items("o/p") == [("comes", None)]
+    assert [pair for pair, _ in base.items()] == base.keys
+    assert (later.parent, later.number, later.kind) == (base.id, 2, Kind.SNAPSHOT)
+    assert later.timestamp == later.created_at.timestamp()
+    assert is_now(later.created_at)
+    done = agent.store.restore(base)
+    assert (done.target, done.verified) == (base.id, True)
+    assert agent.store.get("n", "goes") == 2
+    assert agent.files.read("kept") == b"changed", "the other planes stay"
+    assert [each.id for each in agent.store.history()][:2] == [base.id, later.id]
+    assert agent.store.at(base).get("n", "changes") == 3
+    assert agent.restore(later).target == later.id
+
+
+BAD_STORE: list[tuple[type[errors.HoldfastError], Callable[[Namespace], Any]]] = [
+    (errors.Unencodable, lambda a: a.store.set("n", "k", object())),
+    (errors.Unencodable, lambda a: a.store.set_many([("n", "ok", 1), ("n", "k", {1, object()})])),
+    (errors.InvalidValue, lambda a: a.store.set("n" * 5000, "k", 1)),
+    (errors.InvalidValue, lambda a: a.store.set("n", "k" * 5000, 1)),
+    (errors.InvalidValue, lambda a: a.store.keys("n", limit=-1)),
+    (errors.SnapshotNotFound, lambda a: a.store.restore(OFFLINE)),
+    (errors.SnapshotNotFound, lambda a: a.store.at(OFFLINE).get("n", "k")),
+]
+
+
+@pytest.mark.parametrize("number", range(len(BAD_STORE)))
+def test_what_is_wrong_with_values_is_said_the_same_way(agent: Namespace, number: int) -> None:
+    kind, do = BAD_STORE[number]
+    agent.snapshot()
+    assert_raises(agent, kind, do)
+    assert agent.store.namespaces() == []
+
+
+# Snapshots and going back.
+
+
+def test_a_snapshot_says_what_it_is(door: Door) -> None:
+    agent = door.agent
+    agent.files.write("a", "12345")
+    agent.store.set("n", "k", 1)
+    taken = agent.snapshot("first", reason="why", pin=True, task_id="task-1", trace_id="trace-1")
+    assert (taken.label, taken.reason, taken.pinned) == ("first", "why", True)
+    assert (taken.task_id, taken.trace_id) == ("task-1", "trace-1")
+    assert (taken.number, taken.kind, taken.parent, taken.target) == (1, Kind.SNAPSHOT, None, None)
+    assert (taken.size.entries, taken.size.bytes, taken.size_bytes) == (2, 6, 6)
+    assert (taken.snapshot_id, taken.expires_at, taken.is_partial) == (taken.id, None, False)
+    assert is_now(taken.created_at)
+    assert (taken.actor is None) is (door.actor is None)
+    assert (taken.actor or "").startswith(door.actor or "")
+    soon = agent.snapshot(expires_in=timedelta(hours=1))
+    assert soon.expires_at is not None
+    assert timedelta(minutes=59) < soon.expires_at - soon.created_at <= timedelta(hours=1)
+    assert soon.root == taken.root
+    assert agent.get_snapshot(taken) == agent.get_snapshot(taken.id) == taken
+    assert agent.get_snapshot(taken.id[:12]) == taken
+    assert agent.get_snapshot("latest") == agent.get_snapshot("@") == soon
+    assert agent.get_snapshot("@-1") == taken
+    assert agent.timeline() == [soon, taken]
+    assert agent.timeline(limit=1) == [soon]
+    assert agent.timeline(before=2) == [taken]
+    assert agent.timeline(limit=0) == []
+
+
+def test_the_head_says_whether_a_snapshot_holds_it(agent: Namespace) -> None:
+    assert not agent.is_dirty()
+    agent.files.write("a", "1")
+    assert agent.is_dirty()
+    assert agent.find_held() is None
+    taken = agent.snapshot()
+    assert not agent.is_dirty()
+    assert agent.find_held() == taken
+    assert (agent.size().entries, agent.size().bytes) == (1, 1)
+
+
+def test_a_restore_brings_everything_back_and_loses_nothing(agent: Namespace) -> None:
+    agent.files.write("a", "old")
+    agent.store.set("n", "k", "old")
+    session = agent.sessions.create("helper", initial_state={"step": 1})
+    before = agent.snapshot("before")
+    agent.files.write("a", "newer")
+    agent.files.write(".git/hooks/pre-commit", "#!/bin/sh")
+    agent.store.delete("n", "k")
+    agent.sessions.update_state(session.id, {"step": 2})
+
+    told = agent.restore(before, dry_run=True)
+    assert (told.dry_run, told.snapshot, told.safety_id) == (True, None, None)
+    assert told.changes.of("removed") == [".git/hooks/pre-commit"]
+    assert told.changes.of("added", Plane.STORE) == ["n/k"]
+    assert agent.files.read("a") == b"newer"
+
+    done = agent.restore(before, reason="it went wrong")
+    assert (done.target, done.verified, done.dry_run) == (before.id, True, False)
+    assert done.snapshot is not None
+    assert (done.snapshot.kind, done.snapshot.target) == (Kind.RESTORE, before.id)
+    assert (done.snapshot.reason, done.root) == ("it went wrong", before.root)
+    assert (done.files, list(done.kept)) == (1, [])
+    assert [(each.plane, each.name, each.change) for each in done.changes] == [
+        (each.plane, each.name, each.change) for each in told.changes
+    ]
+    changed = next(each for each in done.changes if each.name == "a")
+    assert (changed.change, changed.old_bytes, changed.new_bytes) == ("changed", 5, 3)
+    hook = next(each for each in done.changes if each.name.startswith(".git"))
+    assert hook.is_executable_config
+    assert not changed.is_executable_config
+    assert agent.files.read("a") == b"old"
+    assert agent.store.get("n", "k") == "old"
+    assert agent.sessions.get_state(session.id).state == {"step": 1}
+
+    kept = agent.get_snapshot(done.safety_id or "")
+    assert kept.kind is Kind.SAFETY
+    assert agent.at(kept).files.read("a") == b"newer"
+    back = agent.undo()
+    assert (back.snapshot and back.snapshot.kind) is Kind.UNDO
+    assert agent.files.read("a") == b"newer"
+    assert agent.sessions.get_state(session.id).state == {"step": 2}
+    forth = agent.redo()
+    assert (forth.snapshot and forth.snapshot.kind) is Kind.REDO
+    assert agent.files.read("a") == b"old"
+
+
+def test_part_of_a_snapshot_can_be_brought_back(agent: Namespace) -> None:
+    agent.files.write_many([("notes/a", b"1"), ("notes/b", b"1"), ("other", b"1")])
+    agent.store.set("n", "k", 1)
+    before = agent.snapshot()
+    agent.files.write_many([("notes/a", b"2"), ("notes/b", b"2"), ("other", b"2")])
+    agent.store.set("n", "k", 2)
+    done = agent.restore(before, paths=["notes/"])
+    assert (done.changes.of("changed"), done.files) == (["notes/a", "notes/b"], None)
+    assert agent.files.read("other") == b"2"
+    agent.restore(before, planes=["store"])
+    assert (agent.store.get("n", "k"), agent.files.read("other")) == (1, b"2")
+    done = agent.restore(before, planes=[Plane.FILES], limit=0)
+    assert (len(done.changes), done.changes.truncated) == (0, True)
+    assert agent.files.read("other") == b"1"
+
+
+def test_an_operation_in_the_middle_can_be_undone(agent: Namespace) -> None:
+    agent.files.write("a", "1")
+    first = agent.snapshot()
+    agent.files.write("b", "1")
+    second = agent.snapshot()
+    agent.files.write("c", "1")
+    agent.snapshot()
+    undone = agent.undo(second)
+    assert undone.changes.of("removed") == ["b"]
+    assert [each.path for each in agent.files.list()] == ["a", "c"]
+    assert agent.get_snapshot(first.id) == first
+
+
+def test_the_past_can_be_read_where_it_is(agent: Namespace) -> None:
+    agent.files.write("d/a", "then")
+    agent.files.symlink("l", "d/a")
+    agent.store.set("n", "k", "then")
+    session = agent.sessions.create("helper", initial_state={"step": 1})
+    turn = agent.sessions.add_turn(session.id, "hi", "hello")
+    then = agent.at(agent.snapshot("then"))
+    agent.files.delete("d", recursive=True)
+    agent.files.delete("l")
+    agent.store.clear()
+    agent.sessions.update_state(session.id, {"step": 2})
+    agent.sessions.add_turn(session.id, "more", "talk")
+    assert then.snapshot.label == "then"
+    assert then.files.read("d/a") == b"then"
+    assert then.files.read_text("d/a") == "then"
+    assert b"".join(then.files.stream("d/a")) == b"then"
+    assert (then.files.exists("d"), then.files.exists("e")) == (True, False)
+    assert then.files.stat("d/a").size_bytes == 4
+    assert then.files.readlink("l") == "d/a"
+    assert [each.path for each in then.files.list(recursive=True)] == ["d/a", "l"]
+    assert then.store.get("n", "k") == "then"
+    assert then.store.get_many([("n", "k")]) == ["then"]
+    assert then.store.contains("n", "k")
+    assert then.store.keys("n") == ["k"]
+    assert then.store.items() == [(("n", "k"), "then")]
+    assert then.store.max_key("n") == "k"
+    assert then.store.namespaces() == ["n"]
+    assert then.store.count() == 1
+    assert then.sessions.get(session.id).state == {"step": 1}
+    assert then.sessions.get_state(session.id).state == {"step": 1}
+    assert [each.id for each in then.sessions.list()] == [session.id]
+    assert [each.id for each in then.sessions.list_turns(session.id)] == [turn.id]
+    assert agent.at("@").files.list(recursive=True) == then.files.list(recursive=True)
+
+
+def test_two_moments_are_compared(door: Door) -> None:
+    agent = door.agent
+    agent.files.write_many([("a.txt", b"one\ntwo\n"), ("bin", b"\0\1"), ("same", b"")])
+    agent.store.set("n", "k", 1)
+    old = agent.snapshot()
+    agent.files.write_many([("a.txt", b"one\n2\n"), ("bin", b"\0\2"), ("new", b"x")])
+    agent.store.set("n", "k", 2)
+    now = agent.diff()
+    assert [(each.plane, each.name, each.change) for each in now] == [
+        (Plane.FILES, "a.txt", "changed"),
+        (Plane.FILES, "bin", "changed"),
+        (Plane.FILES, "new", "added"),
+        (Plane.STORE, "n/k", "changed"),
+    ]
+    assert (now.items[0].key, now.items[2].old_bytes, now.items[2].new_bytes) == (b"a.txt", None, 1)
+    assert (now.items[0].old is not None) is door.sees_entries
+    new = agent.snapshot()
+    assert names(agent.diff(old, new)) == names(now)
+    assert names(agent.diff(old)) == names(now)
+    assert agent.diff(new, old).of("removed") == ["new"]
+    assert len(agent.diff(old, new, planes=["store"])) == 1
+    assert agent.diff(old, new, paths=["*.txt"]).of("changed") == ["a.txt"]
+    some = agent.diff(old, new, limit=2)
+    assert (len(some), some.truncated) == (2, True)
+    assert len(agent.diff()) == 0
+    text = agent.text_diff("a.txt", old, new)
+    assert text.splitlines()[-3:] == [" one", "-two", "+2"]
+    assert agent.text_diff("a.txt", old, new, context_lines=0).splitlines()[-2:] == ["-two", "+2"]
+    assert agent.text_diff("same", old) == agent.text_diff("never there") == ""
+    both = agent.text_diffs(old, new, paths=["a.txt", "new"])
+    assert [change.name for change, _ in both] == ["a.txt", "new"]
+    assert both[0][1] == text
+    assert [change.name for change, _ in agent.text_diffs(old, new)] == [
+        "a.txt",
+        "bin",
+        "new",
+        "n/k",
+    ]
+
+
+def names(changes: holdfast.Changes) -> list[tuple[str, str, str]]:
+    return [(each.plane, each.name, each.change) for each in changes]
+
+
+def test_snapshots_are_kept_called_and_taken_away(agent: Namespace) -> None:
+    agent.files.write("a", "1")
+    first, second = agent.snapshot("first"), agent.snapshot("second")
+    pinned = agent.pin(first)
+    assert (pinned.pinned, pinned.expires_at, pinned.id) == (True, None, first.id)
+    assert (agent.unpin("@-1").pinned, agent.get_snapshot(first).pinned) == (False, False)
+    assert agent.set_label(first.id, "called otherwise").label == "called otherwise"
+    assert agent.set_label(first, None).label is None
+    agent.files.write("a", "2")
+    agent.snapshot("third")
+    assert agent.delete_snapshot(second) is None
+    assert [each.number for each in agent.timeline()] == [3, 1]
+    assert_raises(
+        agent,
+        errors.SnapshotNotFound,
+        lambda a: a.restore(second),
+        snapshot_id=second.id,
+    )
+
+
+BAD_TIMELINE: list[tuple[type[errors.HoldfastError], Callable[[Namespace], Any]]] = [
+    (errors.SnapshotNotFound, lambda a: a.get_snapshot(OFFLINE)),
+    (errors.SnapshotNotFound, lambda a: a.get_snapshot("@-9")),
+    (errors.SnapshotNotFound, lambda a: a.get_snapshot("../../v1/me")),
+    (errors.SnapshotNotFound, lambda a: a.get_snapshot("")),
+    (errors.SnapshotNotFound, lambda a: a.restore(OFFLINE)),
+    (errors.SnapshotNotFound, lambda a: a.restore("no/../such")),
+    (errors.SnapshotNotFound, lambda a: a.at(OFFLINE).files.list()),
+    (errors.SnapshotNotFound, lambda a: a.at(OFFLINE).sessions.list()),
+    (errors.SnapshotNotFound, lambda a: a.diff(OFFLINE)),
+    (errors.SnapshotNotFound, lambda a: a.pin(OFFLINE)),
+    (errors.SnapshotNotFound, lambda a: a.unpin(OFFLINE)),
+    (errors.SnapshotNotFound, lambda a: a.set_label(OFFLINE, "x")),
+    (errors.SnapshotNotFound, lambda a: a.delete_snapshot(OFFLINE)),
+    (errors.SnapshotNotFound, lambda a: a.undo(OFFLINE)),
+    (errors.NothingToUndo, lambda a: a.redo()),
+    (errors.InvalidName, lambda a: a.snapshot("x" * 129)),
+    (errors.InvalidName, lambda a: a.snapshot("\0")),
+    (errors.InvalidName, lambda a: a.set_label("@", "x" * 129)),
+    (errors.InvalidValue, lambda a: a.snapshot(expires_in=timedelta(0))),
+    (errors.InvalidValue, lambda a: a.timeline(limit=-1)),
+    (errors.InvalidValue, lambda a: a.restore("@", planes=["files"], paths=["a"], limit=-1)),
+    (errors.InvalidValue, lambda a: a.diff(planes=["no such plane"])),
+    (errors.InvalidValue, lambda a: a.restore("@", planes=["no such plane"])),
+    (errors.InvalidPath, lambda a: a.restore("@", paths=["../x"])),
+    (errors.InvalidValue, lambda a: a.health(window=timedelta(0))),
+]
+
+
+@pytest.mark.parametrize("number", range(len(BAD_TIMELINE)))
+def test_what_is_wrong_with_snapshots_is_said_the_same_way(agent: Namespace, number: int) -> None:
+    kind, do = BAD_TIMELINE[number]
+    agent.files.write("a", "1")
+    agent.snapshot()
+    assert_raises(agent, kind, do)
+    assert len(agent.timeline()) == 1
+
+
+def test_who_expects_another_head_is_told_which_one_there_is(agent: Namespace) -> None:
+    agent.files.write("a", "1")
+    first = agent.snapshot()
+    agent.files.write("a", "2")
+    second = agent.snapshot(expected=first)
+    found = assert_raises(agent, errors.HeadMoved, lambda a: a.snapshot(expected=first))
+    assert isinstance(found, errors.HeadMoved)
+    assert (found.expected, found.actual) == (first.id, second.id)
+    assert_raises(agent, errors.HeadMoved, lambda a: a.restore(first, expected=first.id))
+    assert_raises(agent, errors.HeadMoved, lambda a: a.store.snapshot(expected=first))
+    assert agent.restore(first, expected=second).verified
+
+
+# Forks, archives.
+
+
+def test_a_fork_goes_its_own_way_and_can_be_merged(door: Door) -> None:
+    agent, name = door.agent, f"fork-{next(_NUMBERS)}"
+    agent.files.write_many([("ours", b"0"), ("theirs", b"0")])
+    base = agent.snapshot()
+    agent.files.write("late", "1")
+    fork = agent.fork(name, at=base)
+    assert fork.name == name
+    assert agent.name == door.agent.name
+    assert [each.path for each in fork.files.list()] == ["ours", "theirs"]
+    assert fork.timeline()[0].kind is Kind.FORK
+    fork.files.write("theirs", "1")
+    agent.files.write("ours", "1")
+    merged = agent.merge(fork)
+    assert (merged.snapshot.kind, merged.changes.of("changed")) == (Kind.MERGE, ["theirs"])
+    assert (agent.files.read("ours"), agent.files.read("theirs")) == (b"1", b"1")
+    fork.files.write("ours", "2")
+    agent.files.write("ours", "3")
+    found = assert_raises(agent, errors.MergeConflict, lambda a: a.merge(name))
+    assert isinstance(found, errors.MergeConflict)
+    assert [(str(plane), key) for plane, key in found.conflicts] == [("files", b"ours")]
+    agent.merge(door.new_agent(name), prefer="theirs")
+    assert agent.files.read("ours") == b"2"
+    taken = assert_raises(agent, errors.NamespaceExists, lambda a: a.fork(name), name=name)
+    assert name in str(taken)
+    assert_raises(agent, errors.NamespaceNotFound, lambda a: a.merge("nobody"), name="nobody")
+    assert_raises(agent, errors.InvalidName, lambda a: a.fork("x" * 200))
+    assert_raises(agent, errors.SnapshotNotFound, lambda a: a.fork("other", at=OFFLINE))
+
+
+def test_an_archive_carries_a_namespace_to_another(door: Door, tmp_path: Path) -> None:
+    agent, told = door.agent, list[tuple[str, int, int]]()
+    agent.files.write("a", os.urandom(300_000))
+    agent.store.set("n", "k", b"v")
+    session = agent.sessions.create("helper", initial_state={"step": 1})
+    taken = agent.snapshot("carried")
+    agent.files.write("a", "later")
+    size = agent.export(
+        tmp_path / "out.tar", snapshot=taken, progress=lambda *step: told.append(step)
+    )
+    assert size == door.exported(tmp_path / "out.tar", entries=3)
+    assert all(0 <= done <= total for _, done, total in told)
+    assert told
+    other = door.new_agent(f"other-{next(_NUMBERS)}")
+    other.files.write("there", "before")
+    told.clear()
+    done = other.import_(tmp_path / "out.tar", progress=lambda *step: told.append(step))
+    assert (done.verified, done.snapshot.kind, done.snapshot.root) == (
+        True,
+        Kind.IMPORT,
+        taken.root,
+    )
+    assert told
+    assert (done.manifest.label, done.manifest.entries) == ("carried", 3)
+    assert done.manifest.size == taken.size
+    assert done.manifest.created_at == taken.created_at
+    assert other.files.read("a") == agent.at(taken).files.read("a")
+    assert other.store.get("n", "k") == b"v"
+    assert other.sessions.get_state(session.id).state == {"step": 1}
+    assert done.safety_id is not None
+    other.undo()
+    assert other.files.read("there") == b"before"
+    (tmp_path / "bad.tar").write_bytes(b"no archive")
+    assert_raises(other, errors.UnsafeArchive, lambda a: a.import_(tmp_path / "bad.tar"))
+    assert_raises(other, errors.NotFound, lambda a: a.import_(tmp_path / "none.tar"))
+    assert_raises(agent, errors.NotFound, lambda a: a.export(tmp_path / "no" / "out.tar"))
+    assert_raises(agent, errors.InvalidValue, lambda a: a.export(tmp_path))
+    assert_raises(
+        agent,
+        errors.SnapshotNotFound,
+        lambda a: a.export(tmp_path / "none.tar", snapshot=OFFLINE),
+    )
+    assert not (tmp_path / "none.tar").exists()
+
+
+# Sessions.
+
+
+def test_a_session_says_what_it_is(door: Door) -> None:
+    sessions = door.agent.sessions
+    made = sessions.create(
+        "helper",
+        initial_state={"step": 1, "ü": [None, 1.5]},
+        user_id="ada",
+        metadata={"plan": "free"},
+        session_id="mine-1",
+    )
+    assert (made.id, made.agent_id, made.user_id) == ("mine-1", "helper", "ada")
+    assert (made.state, made.metadata) == ({"step": 1, "ü": [None, 1.5]}, {"plan": "free"})
+    assert (made.version, made.turn_count, made.memory_count) == (0, 0, 0)
+    assert (made.forked_from, made.forked_version) == (None, None)
+    assert is_now(made.created_at)
+    assert (made.expires_at is not None) is door.session_expires
+    assert sessions.get("mine-1") == made
+    changed = sessions.update("mine-1", metadata={"plan": "pro"}, ttl_seconds=3600)
+    assert (changed.metadata, changed.version) == ({"plan": "pro"}, 0)
+    assert changed.expires_at is not None
+    assert abs(changed.expires_at - datetime.now(UTC) - timedelta(hours=1)) < timedelta(minutes=2)
+    assert sessions.delete("mine-1", reason="done") is None
+    assert_raises(
+        door.agent,
+        errors.SessionNotFound,
+        lambda a: a.sessions.get("mine-1"),
+        session_id="mine-1",
+    )
+
+
+def test_sessions_are_listed_newest_first_by_what_is_known_of_them(agent: Namespace) -> None:
+    sessions = agent.sessions
+    made = [
+        sessions.create(f"agent-{n % 2}", user_id=f"user-{n}", metadata={"n": n}) for n in range(5)
+    ]
+    ids = [each.id for each in reversed(made)]
+    assert [each.id for each in sessions.list()] == ids
+    assert [each.id for each in sessions.list(limit=2)] == ids[:2]
+    assert [each.id for each in sessions.list(starting_after=ids[1], limit=None)] == ids[2:]
+    assert [each.id for each in sessions.list(agent_id="agent-1")] == [ids[1], ids[3]]
+    assert [each.id for each in sessions.list(user_id="user-4")] == ids[:1]
+    assert [each.id for each in sessions.list(metadata={"n": 0})] == ids[4:]
+    after = sessions.list(created_after=made[3].created_at)
+    assert ids[0] in [each.id for each in after]
+    assert made[0].id not in [each.id for each in after]
+    assert sessions.list(created_before=made[0].created_at - timedelta(days=1)) == []
+    assert sessions.list(limit=0) == []
+
+
+def test_every_change_of_a_state_is_a_version(door: Door) -> None:
+    sessions = door.agent.sessions
+    session = sessions.create("helper", initial_state={"step": 1})
+    one = sessions.update_state(session.id, {"place": "NYC"}, reasoning="told")
+    assert (one.session_id, one.version, one.state) == (session.id, 1, {"step": 1, "place": "NYC"})
+    assert one.trace_id is not None
+    assert one.created_at == session.created_at
+    two = sessions.replace_state(session.id, {"all": "new"}, reasoning="anew", expected_version=1)
+    assert (two.version, two.state) == (2, {"all": "new"})
+    back = sessions.rollback(session.id, 1, reason="wrong", expected_version=2)
+    assert (back.version, back.state) == (3, one.state)
+    assert sessions.rollback(session.id, -1).state == two.state
+    assert sessions.get_state(session.id).version == 4
+    assert sessions.get_state(session.id, version=0).state == {"step": 1}
+    assert sessions.get_state(session.id, version=-2).version == 2
+    history = sessions.history(session.id)
+    assert [each.number for each in history] == [0, 1, 2, 3, 4]
+    assert [each.kind for each in history] == [
+        VersionKind.CREATED,
+        VersionKind.UPDATED,
+        VersionKind.REPLACED,
+        VersionKind.ROLLBACK,
+        VersionKind.ROLLBACK,
+    ]
+    assert (history[1].reasoning, history[3].target, history[1].state) == ("told", 1, one.state)
+    assert (history[1].trace_id, history[1].turn_count) == (one.trace_id, 0)
+    assert (history[1].actor is None) is (door.actor is None)
+    some = sessions.history(session.id, since_version=1, limit=2, include_state=False)
+    assert [(each.number, each.state) for each in some] == [(2, None), (3, None)]
+    difference = sessions.diff(session.id, 0, 1)
+    assert difference.patch == [{"op": "add", "path": "/place", "value": "NYC"}]
+    assert "place" in difference.text
+
+
+def test_turns_are_what_was_said(agent: Namespace) -> None:
+    sessions = agent.sessions
+    session = sessions.create("helper", initial_state={"n": 0})
+    first = sessions.add_turn(
+        session.id, "Hello", {"type": "text", "content": "Hi"}, metadata={"m": 1}, reasoning="r"
+    )
+    assert (first.number, first.session_id, first.metadata, first.reasoning) == (
+        1,
+        session.id,
+        {"m": 1},
+        "r",
+    )
+    assert (first.input["content"], first.output["content"]) == ("Hello", "Hi")
+    assert (first.version_before, first.version_after) == (0, 0)
+    second = sessions.add_turn(
+        session.id, "Go", "Gone", state_before={"n": 0}, state_after={"n": 1}
+    )
+    assert (second.version_before, second.version_after) == (0, 1)
+    shown = sessions.get_turn(session.id, second.id, include_state=True)
+    assert (shown.state_before, shown.state_after) == ({"n": 0}, {"n": 1})
+    third = sessions.add_tool_call(
+        session.id, "weather", arguments={"city": "SF"}, output={"c": 17}, call_id="c-1"
+    )
+    assert (third.input["type"], third.output["type"]) == ("tool_call", "tool_response")
+    assert third.input["tool_metadata"]["arguments"] == {"city": "SF"}
+    assert third.output["output"] == {"c": 17}
+    listed = sessions.list_turns(session.id)
+    assert [each.id for each in listed] == [third.id, second.id, first.id]
+    oldest = sessions.list_turns(session.id, order="asc", limit=1, include_state=True)
+    assert (oldest[0].id, oldest[0].state_after) == (first.id, {"n": 0})
+    rest = sessions.list_turns(session.id, starting_after=third.id)
+    assert [each.id for each in rest] == [second.id, first.id]
+    sessions.rollback(session.id, 0, conversation=True)
+    assert sessions.list_turns(session.id) == []
+    assert_raises(
+        agent,
+        errors.TurnNotFound,
+        lambda a: a.sessions.get_turn(session.id, third.id),
+        turn_id=third.id,
+    )
+
+
+def test_a_fork_of_a_session_goes_on_from_a_version(agent: Namespace) -> None:
+    sessions = agent.sessions
+    session = sessions.create("helper", initial_state={"n": 0}, user_id="ada")
+    sessions.add_turn(session.id, "a", "b")
+    sessions.update_state(session.id, {"n": 1})
+    fork = sessions.fork(
+        session.id, 0, agent_id="other", include_turns=True, metadata={"try": 2}, ttl_seconds=99
+    )
+    assert (fork.state, fork.agent_id, fork.user_id) == ({"n": 0}, "other", "ada")
+    assert (fork.forked_from, fork.forked_version, fork.version) == (session.id, 0, 0)
+    assert fork.metadata == {"try": 2, "forked_from": session.id, "forked_version": 0}
+    again = sessions.fork(fork.id)
+    lineage = sessions.lineage(fork.id)
+    assert (lineage.session_id, lineage.forked_from, lineage.forked_version) == (
+        fork.id,
+        session.id,
+        0,
+    )
+    assert (lineage.ancestors, [each.session_id for each in lineage.forks]) == (
+        [session.id],
+        [again.id],
+    )
+    assert sessions.lineage(session.id).forks[0].forks[0].session_id == again.id
+
+
+def test_a_context_is_what_an_agent_needs_to_go_on(agent: Namespace) -> None:
+    session = agent.sessions.create("helper", initial_state={"n": 0})
+    made = agent.memory.add("prefers aisle seats", session_id=session.id, tags=["seat"])
+    turn = agent.sessions.add_turn(session.id, "a", "b")
+    context = agent.sessions.get_context(session.id, "aisle seats", memory_limit=2, turn_limit=1)
+    assert (context.state, [each.id for each in context.recent_turns]) == ({"n": 0}, [turn.id])
+    assert [each.memory for each in context.memories] == [made]
+    assert context.memories[0].score > 0
+    assert context.drift_warning is False
+    assert 0 < context.average_relevance <= 1
+    plain = agent.sessions.get_context(session.id)
+    assert len(plain.memories) == 1
+
+
+BAD_SESSIONS: list[tuple[type[errors.HoldfastError], dict[str, Any], Callable[[Namespace], Any]]]
+BAD_SESSIONS = [
+    (errors.SessionNotFound, {"session_id": "no"}, lambda a: a.sessions.get("no")),
+    (errors.SessionNotFound, {"session_id": ".."}, lambda a: a.sessions.get("..")),
+    (errors.SessionNotFound, {"session_id": ""}, lambda a: a.sessions.delete("")),
+    (errors.SessionNotFound, {}, lambda a: a.sessions.update("no", metadata={})),
+    (errors.SessionNotFound, {}, lambda a: a.sessions.delete("no")),
+    (errors.SessionNotFound, {}, lambda a: a.sessions.fork("no")),
+    (errors.SessionNotFound, {}, lambda a: a.sessions.lineage("no")),
+    (errors.SessionNotFound, {}, lambda a: a.sessions.get_state("no")),
+    (errors.SessionNotFound, {}, lambda a: a.sessions.update_state("no", {})),
+    (errors.SessionNotFound, {}, lambda a: a.sessions.replace_state("no", {})),
+    (errors.SessionNotFound, {}, lambda a: a.sessions.history("no")),
+    (errors.SessionNotFound, {}, lambda a: a.sessions.diff("no", 0, 1)),
+    (errors.SessionNotFound, {}, lambda a: a.sessions.rollback("no", 0)),
+    (errors.SessionNotFound, {}, lambda a: a.sessions.add_turn("no", "a", "b")),
+    (errors.SessionNotFound, {}, lambda a: a.sessions.add_tool_call("no", "a")),
+    (errors.SessionNotFound, {}, lambda a: a.sessions.list_turns("no")),
+    (errors.SessionNotFound, {}, lambda a: a.sessions.get_context("no")),
+    (errors.SessionExists, {"session_id": "s"}, lambda a: a.sessions.create("x", session_id="s")),
+    (
+        errors.VersionNotFound,
+        {"session_id": "s", "version": 9},
+        lambda a: a.sessions.rollback("s", 9),
+    ),
+    (errors.VersionNotFound, {"version": 9}, lambda a: a.sessions.get_state("s", version=9)),
+    (errors.VersionNotFound, {"version": 9}, lambda a: a.sessions.fork("s", 9)),
+    (errors.VersionNotFound, {}, lambda a: a.sessions.diff("s", 0, 9)),
+    (errors.TurnNotFound, {"turn_id": "t"}, lambda a: a.sessions.get_turn("s", "t")),
+    (
+        errors.StateMoved,
+        {"session_id": "s", "expected": 5, "actual": 0},
+        lambda a: a.sessions.update_state("s", {}, expected_version=5),
+    ),
+    (errors.StateMoved, {}, lambda a: a.sessions.replace_state("s", {}, expected_version=5)),
+    (errors.StateMoved, {}, lambda a: a.sessions.rollback("s", 0, expected_version=5)),
+    (errors.InvalidName, {}, lambda a: a.sessions.create("x", session_id="a/b")),
+    (errors.InvalidValue, {}, lambda a: a.sessions.create("x", ttl_seconds=0)),
+    (errors.InvalidValue, {}, lambda a: a.sessions.list_turns("s", order="sideways")),
+    (errors.InvalidValue, {}, lambda a: a.sessions.list(limit=-1)),
+]
+
+
+@pytest.mark.parametrize("number", range(len(BAD_SESSIONS)))
+def test_what_is_wrong_with_sessions_is_said_the_same_way(agent: Namespace, number: int) -> None:
+    kind, carried, do = BAD_SESSIONS[number]
+    agent.sessions.create("x", session_id="s")
+    assert_raises(agent, kind, do, **carried)
+    assert [(each.id, each.version) for each in agent.sessions.list()] == [("s", 0)]
+
+
+# Memories, entities, traces.
+
+
+def test_memories_are_added_found_changed_and_forgotten(agent: Namespace) -> None:
+    session = agent.sessions.create("helper", user_id="ada")
+    made = agent.memory.add(
+        "prefers aisle seats",
+        type="preference",
+        session_id=session.id,
+        tags=["seat", "flight"],
+        metadata={"source": "chat"},
+    )
+    assert (made.content, made.type, made.tags) == (
+        "prefers aisle seats",
+        "preference",
+        ("seat", "flight"),
+    )
+    assert (made.session_id, made.user_id, made.agent_id) == (session.id, "ada", "helper")
+    assert (made.metadata, made.version, made.is_searchable) == ({"source": "chat"}, 1, True)
+    assert is_now(made.created_at)
+    hidden = agent.memory.add("aisle of a church", embed=False, user_id="bob", agent_id="other")
+    assert (hidden.is_searchable, hidden.session_id, hidden.user_id) == (False, None, "bob")
+    assert agent.memory.get(made.id) == made
+    (found,) = agent.memory.search("aisle seats", limit=3)
+    assert found.memory == made
+    assert 0.7 <= found.score <= 1
+    assert agent.memory.search("quantum physics", threshold=0.9) == []
+    assert agent.memory.search("aisle seats", tags=["other"]) == []
+    assert agent.memory.search(
+        "aisle seats", types=["preference"], scope="session", session_id=session.id, user_id="ada"
+    ) == [found]
+    assert [each.id for each in agent.memory.list()] == [hidden.id, made.id]
+    assert [each.id for each in agent.memory.list(limit=1)] == [hidden.id]
+    assert [each.id for each in agent.memory.list(starting_after=hidden.id)] == [made.id]
+    assert agent.memory.list(types=["preference"], tags=["seat"]) == [made]
+    assert agent.memory.list(session_id=session.id, scope="session") == [made]
+    assert agent.memory.list(user_id="bob", agent_id="other") == [hidden]
+    changed = agent.memory.update(
+        made.id, content="prefers windows", type="general", tags=["x"], metadata={"more": 1}
+    )
+    assert (changed.content, changed.type, changed.tags) == ("prefers windows", "general", ("x",))
+    assert (changed.metadata, changed.version) == ({"source": "chat", "more": 1}, 2)
+    assert agent.memory.delete(made.id) is None
+    assert_raises(agent, errors.MemoryNotFound, lambda a: a.memory.get(made.id), memory_id=made.id)
+
+
+def test_entities_are_what_a_session_knows_of_things(agent: Namespace) -> None:
+    session = agent.sessions.create("helper")
+    made = agent.entities.create(
+        session.id, entity_type="order", entity_id="o-1", attributes={"total": 9}
+    )
+    assert (made.session_id, made.entity_type, made.entity_id) == (session.id, "order", "o-1")
+    assert (made.attributes, made.version) == ({"total": 9}, 1)
+    bare = agent.entities.create(session.id, entity_type="file", entity_id="o-1")
+    assert bare.attributes == {}
+    assert agent.entities.get(made.id) == made
+    assert agent.entities.list() == [bare, made]
+    assert agent.entities.list(session_id=session.id, entity_type="order", limit=5) == [made]
+    assert agent.entities.list(starting_after=bare.id) == [made]
+    changed = agent.entities.update(made.id, {"total": 10})
+    assert (changed.attributes, changed.version) == ({"total": 10}, 2)
+    assert_raises(
+        agent,
+        errors.EntityExists,
+        lambda a: a.entities.create(session.id, entity_type="order", entity_id="o-1"),
+        entity_type="order",
+        entity_id="o-1",
+    )
+    assert agent.entities.delete(made.id) is None
+    assert_raises(
+        agent, errors.EntityNotFound, lambda a: a.entities.get(made.id), entity_id=made.id
+    )
+
+
+def test_traces_tell_what_happened(door: Door) -> None:
+    agent = door.agent
+    session = agent.sessions.create("helper", user_id="ada")
+    mine = agent.traces.add(
+        "tool.called",
+        session_id=session.id,
+        user_id="ada",
+        agent_id="helper",
+        resource_type="tool",
+        resource_id="weather",
+        details={"city": "SF"},
+    )
+    assert (mine.action, mine.session_id, mine.details) == (
+        "tool.called",
+        session.id,
+        {"city": "SF"},
+    )
+    assert (mine.resource_type, mine.resource_id, mine.is_redacted) == ("tool", "weather", False)
+    assert (mine.namespace, mine.user_id, mine.agent_id) == (agent.name, "ada", "helper")
+    assert len(mine.hash) == 64
+    assert (mine.actor is None) is (door.actor is None)
+    assert agent.traces.get(mine.id) == mine
+    assert [each.action for each in agent.traces.list()] == ["tool.called", "session.created"]
+    assert agent.traces.list(limit=1) == [mine]
+    assert [each.action for each in agent.traces.list(starting_after=mine.id)] == [
+        "session.created"
+    ]
+    for given in (
+        {"action": "tool.called"},
+        {"resource_type": "tool", "resource_id": "weather"},
+        {"session_id": session.id, "user_id": "ada", "agent_id": "helper", "action": "tool.called"},
+        {"after": mine.created_at},
+    ):
+        assert agent.traces.list(**given)[0] == mine, given
+    assert agent.traces.list(before=mine.created_at - timedelta(days=1)) == []
+    assert agent.traces.list(actor="nobody") == []
+    assert_raises(agent, errors.TraceNotFound, lambda a: a.traces.get("no"), trace_id="no")
+    assert_raises(agent, errors.InvalidValue, lambda a: a.traces.list(limit=-1))
+
+
+LISTS: list[Callable[[Namespace, int], Any]] = [
+    lambda a, limit: a.timeline(limit=limit),
+    lambda a, limit: a.diff(limit=limit).items,
+    lambda a, limit: a.files.list(limit=limit),
+    lambda a, limit: a.store.keys("n", limit=limit),
+    lambda a, limit: a.sessions.list(limit=limit),
+    lambda a, limit: a.sessions.history("s0", limit=limit),
+    lambda a, limit: a.sessions.list_turns("s0", limit=limit),
+    lambda a, limit: a.sessions.get_context("s0", memory_limit=limit, turn_limit=0).memories,
+    lambda a, limit: a.sessions.get_context("s0", turn_limit=limit).recent_turns,
+    lambda a, limit: a.memory.list(limit=limit),
+    lambda a, limit: a.memory.search("memory", threshold=0.0, limit=limit),
+    lambda a, limit: a.entities.list(limit=limit),
+    lambda a, limit: a.tasks.list(limit=limit),
+]
+
+
+@pytest.mark.parametrize("number", range(len(LISTS)))
+def test_a_limit_is_any_number_from_none_on(agent: Namespace, number: int) -> None:
+    for n in range(3):
+        agent.sessions.create("x", session_id=f"s{n}")
+        agent.files.write(f"f{n}", "")
+        agent.store.set("n", f"k{n}", n)
+        agent.sessions.update_state("s0", {"n": n})
+        agent.sessions.add_turn("s0", "a", "b")
+        agent.memory.add(f"memory {n}", session_id="s0")
+        agent.entities.create("s0", entity_type="t", entity_id=f"i{n}")
+        agent.tasks.complete(agent.tasks.start(f"t{n}").id)
+    for n in range(3):
+        agent.files.write(f"f{n}", "changed")
+    ask = LISTS[number]
+    assert len(ask(agent, 0)) == 0
+    assert len(ask(agent, 2)) == 2
+    assert len(ask(agent, 3000)) >= 3
+    assert_raises(agent, errors.InvalidValue, lambda a: ask(a, -1))
+
+
+NO_JSON: list[Any] = [
+    float("nan"),
+    float("inf"),
+    b"bytes",
+    {1: "a key that is no text"},
+    {1, 2},
+    (1, 2),
+    object(),
+    2**70,
+    "\ud800",
+    datetime(2026, 1, 1, tzinfo=UTC),
+]
+HOLDERS: dict[str, Callable[[Namespace, Any], Any]] = {
+    "update_state": lambda a, v: a.sessions.update_state("s", {"v": v}).state["v"],
+    "replace_state": lambda a, v: a.sessions.replace_state("s", {"v": v}).state["v"],
+    "add_turn": lambda a, v: a.sessions.add_turn("s", {"v": v}, "b").input["v"],
+    "add_tool_call": lambda a, v: a.sessions.add_tool_call("s", "t", output=v).output["output"],
+    "update": lambda a, v: a.sessions.update("s", metadata={"v": v}).metadata["v"],
+    "memory": lambda a, v: a.memory.add("m", metadata={"v": v}).metadata["v"],
+    "entity": lambda a, v: a.entities.create(
+        "s", entity_type="t", entity_id="i", attributes={"v": v}
+    ).attributes["v"],
+    "trace": lambda a, v: a.traces.add("x.y", details={"v": v}).details["v"],
+}
+
+
+def outcome(do: Callable[[], Any]) -> str:
+    try:
+        return repr(do())
+    except errors.HoldfastError as exc:
+        return type(exc).__name__
+
+
+@pytest.mark.parametrize("holder", HOLDERS)
+def test_what_is_no_json_comes_to_the_same(door: Door, tmp_path: Path, holder: str) -> None:
+    with holdfast.open(tmp_path / "model") as vault:
+        model = vault.namespace("model")
+        for agent in (model, door.agent):
+            agent.sessions.create("x", session_id="s")
+        for value in NO_JSON:
+            wanted = outcome(lambda value=value: HOLDERS[holder](model, value))
+            found = outcome(lambda value=value: HOLDERS[holder](door.agent, value))
+            assert found == wanted, repr(value)
+
+
+def test_an_instant_without_a_zone_is_refused(agent: Namespace) -> None:
+    agent.sessions.create("helper")
+    nowhere = datetime(2026, 1, 1)  # noqa: DTZ001 - that is what is refused
+    for do in (
+        lambda a: a.files.write("a", b"", modified_at=nowhere),
+        lambda a: a.sessions.list(created_after=nowhere),
+        lambda a: a.traces.list(before=nowhere),
+    ):
+        assert_raises(agent, errors.InvalidValue, do)
+
+
+# Tasks, schedules, health.
+
+
+def test_a_task_outlives_the_call_that_began_it(door: Door) -> None:
+    agent = door.agent
+    agent.files.write("a", "before")
+    run = agent.tasks.start("tidy", rollback_on_failure=True, metadata={"n": 1})
+    assert (run.name, run.status, run.rolls_back) == ("tidy", TaskStatus.RUNNING, True)
+    assert run.metadata == '{"n":1}'
+    assert (run.after, run.restored, run.ended_at, run.reason) == (None, None, None, None)
+    assert is_now(run.started_at)
+    assert agent.at(run.before).files.read("a") == b"before"
+    agent.files.write("a", "after")
+    done = agent.tasks.complete(run.id, reason="all is tidy")
+    assert (done.status, done.reason) == (TaskStatus.COMPLETED, "all is tidy")
+    assert agent.get_snapshot(done.after or "").label == "tidy"
+    other = agent.tasks.start("wild")
+    agent.files.write("a", "wild")
+    failed = agent.tasks.fail(other.id, error="it broke", rollback=True)
+    assert (failed.status, failed.restored is not None) == (TaskStatus.FAILED, True)
+    assert agent.files.read("a") == b"after"
+    assert agent.tasks.get(other.id) == failed
+    assert agent.tasks.list() == [failed, done]
+    assert agent.tasks.list(status="completed", limit=5) == [done]
+    assert agent.tasks.list(starting_after=other.id) == [done]
+    assert agent.tasks.complete(run.id) == done, "said again, it is the same"
+    assert_raises(
+        agent,
+        errors.TaskEnded,
+        lambda a: a.tasks.fail(run.id),
+        task_id=run.id,
+        status="completed",
+    )
+    assert_raises(agent, errors.TaskNotFound, lambda a: a.tasks.get("no"), task_id="no")
+    assert_raises(agent, errors.InvalidValue, lambda a: a.tasks.list(status="no such"))
+
+
+def test_a_task_as_a_context(door: Door) -> None:
+    agent = door.agent
+    with agent.task("write it down") as task:
+        agent.files.write("a", "1")
+    assert (task.name, task.rolled_back) == ("write it down", None)
+    assert task.after is not None
+    assert (task.after.label, task.after.task_id) == ("write it down", task.id)
+    assert agent.at(task.before).files.list() == []
+    with (
+        pytest.raises(ZeroDivisionError),
+        agent.task("break it", rollback_on_failure=True) as broken,
+    ):
+        write_and_raise(agent, "2", ZeroDivisionError())
+    assert agent.files.read("a") == b"1"
+    back = door.came_back(broken.rolled_back)
+    assert (back.kind, back.target) == (Kind.RESTORE, broken.before.id)
+    assert broken.after is not None
+    assert agent.at(broken.after).files.read("a") == b"2", "the attempt is kept"
+    assert "ZeroDivisionError" in (broken.after.reason or "")
+    with pytest.raises(KeyError), agent.task("leave it"):
+        write_and_raise(agent, "3", KeyError())
+    assert agent.files.read("a") == b"3"
+
+
+def write_and_raise(agent: Namespace, text: str, error: Exception) -> None:
+    agent.files.write("a", text)
+    raise error
+
+
+def test_tasks_can_be_within_each_other(agent: Namespace) -> None:
+    tasks = agent.task("again")
+    with tasks as outer:
+        agent.files.write("a", "1")
+        with tasks as inner:
+            agent.files.write("b", "1")
+    assert outer.id != inner.id
+    assert outer.after is not None
+    assert inner.after is not None
+    assert inner.after.number < outer.after.number
+
+
+def test_a_task_may_end_in_another_context_than_it_began_in(agent: Namespace) -> None:
+    tasks = agent.task("elsewhere")
+    task = contextvars.copy_context().run(tasks.__enter__)
+    agent.files.write("a", "1")
+    tasks.__exit__(None, None, None)
+    assert task.after is not None
+    assert agent.at(task.after).files.exists("a")
+
+
+def test_a_task_around_a_function(agent: Namespace) -> None:
+    def work(amount: int) -> int:
+        agent.files.write("a", str(amount))
+        if amount < 0:
+            raise ValueError(amount)
+        return amount + 1
+
+    decorated = agent.task("work", rollback_on_failure=True)(work)
+    assert decorated(1) == 2
+    with pytest.raises(ValueError, match="-1"):
+        decorated(-1)
+    assert agent.files.read("a") == b"1"
+    assert [each.label for each in agent.timeline() if each.kind is Kind.SNAPSHOT][:3] == [
+        "work",
+        "work",
+        "before work",
+    ]
+
+
+def test_a_function_is_checkpointed_under_its_own_name_or_another(agent: Namespace) -> None:
+    def tidy(amount: int) -> int:
+        agent.files.write("a", str(amount))
+        if amount < 0:
+            raise ValueError(amount)
+        return amount + 1
+
+    assert agent.checkpointed(tidy)(1) == 2
+    assert agent.checkpointed("sweep", rollback_on_failure=True)(tidy)(2) == 3
+    with pytest.raises(ValueError, match="-1"):
+        agent.checkpointed(None, rollback_on_failure=True)(tidy)(-1)
+    assert agent.files.read("a") == b"2"
+    labels = [each.label for each in agent.list_snapshots()]
+    assert labels[:3] == ["tidy", "sweep", "tidy"]
+
+
+def test_snapshots_go_by_the_names_of_other_clients_too(agent: Namespace) -> None:
+    agent.files.write_many([("a", b"1"), ("b", b"2")])
+    first = agent.create_snapshot("first")
+    agent.files.delete("a")
+    assert agent.restore_snapshot(first.id) == 2
+    assert [each.id for each in agent.list_snapshots()] == [first.id]
+    assert agent.files.read("a") == b"1"
+
+
+def test_schedules_take_snapshots_by_themselves(agent: Namespace) -> None:
+    hourly = agent.schedules.create(every=timedelta(hours=1), label="hourly")
+    assert (hourly.cadence, hourly.amount, hourly.label) == (Cadence.EVERY, 3600, "hourly")
+    assert (hourly.enabled, hourly.only_if_changed) == (True, True)
+    assert (hourly.last_run_at, hourly.last_snapshot_id, hourly.last_error) == (None, None, None)
+    assert hourly.next_at - hourly.created_at == timedelta(hours=1)
+    often = agent.schedules.create(after_changes=50, only_if_changed=False)
+    assert (often.cadence, often.amount, often.only_if_changed) == (Cadence.CHANGES, 50, False)
+    quiet = agent.schedules.create(when_quiet=timedelta(minutes=5))
+    assert (quiet.cadence, quiet.amount) == (Cadence.QUIET, 300)
+    assert [each.id for each in agent.schedules.list()] == [hourly.id, often.id, quiet.id]
+    stopped = agent.schedules.update(often.id, enabled=False, label="fifty")
+    assert (stopped.enabled, stopped.label) == (False, "fifty")
+    assert agent.schedules.get(often.id).enabled is False
+    assert agent.schedules.delete(quiet.id) is None
+    assert_raises(
+        agent,
+        errors.ScheduleNotFound,
+        lambda a: a.schedules.get(quiet.id),
+        schedule_id=quiet.id,
+    )
+    assert_raises(agent, errors.InvalidValue, lambda a: a.schedules.create())
+    assert_raises(agent, errors.InvalidValue, lambda a: a.schedules.create(every=timedelta(0)))
+
+
+def test_health_and_totals_count_the_same(agent: Namespace) -> None:
+    sessions = [agent.sessions.create("helper") for _ in range(2)]
+    agent.sessions.add_turn(sessions[0].id, "a", "b")
+    agent.memory.add("remember", session_id=sessions[0].id)
+    agent.entities.create(sessions[0].id, entity_type="t", entity_id="i")
+    for _ in range(3):
+        agent.sessions.update_state(sessions[0].id, {"n": 1})
+        agent.sessions.rollback(sessions[0].id, 0)
+    health = agent.health()
+    assert (health.rollbacks, health.sessions, health.rate) == (3, 2, 1.5)
+    assert health.level is Level.CRITICAL
+    (loop,) = health.loops
+    assert (loop.session_id, loop.version, loop.rollbacks) == (sessions[0].id, 0, 3)
+    assert loop.namespace == agent.name
+    assert agent.health(window=timedelta(hours=2), agent_id="nobody").rollbacks == 0
+    mild = holdfast.Thresholds(elevated=1.0, warning=2.0, critical=3.0, loop=4)
+    assert agent.health(thresholds=mild).level is Level.ELEVATED
+    assert agent.health(thresholds=mild).loops == []
+    totals = agent.totals()
+    assert (totals.sessions, totals.turns, totals.memories, totals.entities) == (2, 1, 1, 1)
+    assert totals.active_sessions == 2
+    assert totals.storage_bytes > 0
+    assert sum(number for _, number in totals.by_hour) > 0
+
+
+# Nothing was left out.
+
+
+EMBEDDED_ONLY = {
+    "deleted_snapshots": "operators': admin.namespaces",
+    "forget": "operators': admin.namespaces",
+    "quota": "operators': admin.namespaces",
+    "recover_snapshot": "operators': admin.namespaces",
+    "retention": "operators': admin.namespaces",
+    "set_quota": "operators': admin.namespaces",
+    "set_retention": "operators': admin.namespaces",
+    "recover": "operators': admin.namespaces",
+    "comparing": "what the embedded door and the server compare with",
+    "still": "a reader's lock: a server takes it for each request",
+    "opened": "how the plane is read inside",
+    "codec": "of the in-process store",
+    "max_history": "of the in-process store",
+    "clear_history": "of the in-process store",
+}
+
+
+def test_this_suite_calls_every_public_method_of_a_namespace(tmp_path: Path) -> None:
+    called = {
+        node.attr
+        for node in ast.walk(ast.parse(Path(__file__).read_text("utf-8")))
+        if isinstance(node, ast.Attribute)
+    }
+    groups = ("files", "store", "sessions", "memory", "entities", "traces", "tasks", "schedules")
+    with holdfast.open(tmp_path / "vault") as vault:
+        agent = vault.namespace("a")
+        for subject in (agent, *(getattr(agent, group) for group in groups)):
+            public = {name for name in dir(type(subject)) if not name.startswith("_")}
+            assert public - called - EMBEDDED_ONLY.keys() == set(), type(subject).__name__

@@ -1,0 +1,234 @@
+"""`holdfast.verify_webhook` with deliveries that a real server made, and with what others make.
+
+One delivery, caught by a receiver on this machine, is shown to it in every shape in which a web
+framework may hand it over; then altered, delayed, and signed by somebody else.
+"""
+
+import base64
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import MappingProxyType
+from typing import Any
+
+import httpx2
+import pytest
+from standardwebhooks import Webhook
+
+import holdfast
+from holdfast import errors, signing
+from holdfast.testing.servers import Server, running_server
+
+PATIENCE_S = 20.0
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """What a receiver got, and the secret that its webhook was made with."""
+
+    body: bytes
+    headers: dict[str, str]
+    made: Any
+
+
+class Receiver(ThreadingHTTPServer):
+    """Says 200 to everything, and keeps it."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        self.got: list[tuple[bytes, dict[str, str]]] = []
+        self.came = threading.Event()
+        super().__init__(("127.0.0.1", 0), Handler)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/hook"
+
+    def next(self) -> tuple[bytes, dict[str, str]]:
+        assert self.came.wait(PATIENCE_S), "nothing was delivered"
+        self.came.clear()
+        return self.got[-1]
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Receiver
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.got.append((body, dict(self.headers.items())))
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+        self.server.came.set()
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's
+        """Says nothing."""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("webhooks")
+    with running_server(folder, environ={"HOLDFAST_ALLOW_PRIVATE_WEBHOOKS": "1"}) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def receiver() -> Iterator[Receiver]:
+    with Receiver() as listening:
+        thread = threading.Thread(target=listening.serve_forever, args=(0.05,))
+        thread.start()
+        yield listening
+        listening.shutdown()
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def delivery(server: Server, receiver: Receiver) -> Delivery:
+    with (
+        holdfast.AdminClient(server.admin_key, url=server.url) as admin,
+        holdfast.Client(server.api_key, url=server.url, namespace="alice ü") as client,
+    ):
+        made = admin.create_webhook(receiver.url, ["snapshot.created"], namespace="alice ü")
+        client.snapshot("after the tasks ü")
+        body, headers = receiver.next()
+        admin.delete_webhook(made.webhook_id)
+    return Delivery(body, headers, made)
+
+
+def test_a_delivery_is_what_it_says(delivery: Delivery) -> None:
+    event = holdfast.verify_webhook(delivery.body, delivery.headers, delivery.made.signing_secret)
+    assert (event["type"], event["namespace"]) == ("snapshot.created", "alice ü")
+    assert event["data"]["label"] == "after the tasks ü"
+    assert event == json.loads(delivery.body)
+
+
+def test_either_form_of_the_secret_will_do(delivery: Delivery) -> None:
+    made = delivery.made
+    assert made.signing_secret != made.standard_secret
+    for secret in (made.signing_secret, made.standard_secret):
+        assert holdfast.verify_webhook(delivery.body, delivery.headers, secret)["id"]
+
+
+SHAPES: dict[str, Callable[[dict[str, str]], Mapping[str, str]]] = {
+    "as it came": dict,
+    "lower case": lambda headers: {name.lower(): value for name, value in headers.items()},
+    "upper case": lambda headers: {name.upper(): value for name, value in headers.items()},
+    "frozen": MappingProxyType,
+    "of a library": httpx2.Headers,
+    "only one scheme": lambda headers: {
+        name: value for name, value in headers.items() if name == "X-Trove-Signature"
+    },
+    "only the other": lambda headers: {
+        name: value for name, value in headers.items() if name.lower().startswith("webhook-")
+    },
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("form", ["signing_secret", "standard_secret"])
+@pytest.mark.parametrize("text", [False, True], ids=["bytes", "text"])
+def test_headers_and_bodies_come_as_frameworks_hand_them_over(
+    delivery: Delivery, shape: str, form: str, text: bool
+) -> None:
+    headers = SHAPES[shape](delivery.headers)
+    body = delivery.body.decode() if text else delivery.body
+    secret = getattr(delivery.made, form)
+    assert holdfast.verify_webhook(body, headers, secret)["type"] == "snapshot.created"
+
+
+def changed(headers: dict[str, str], name: str, value: str) -> dict[str, str]:
+    assert name in {each.lower() for each in headers}
+    return {each: value if each.lower() == name else old for each, old in headers.items()}
+
+
+def refused(body: bytes | str, headers: Mapping[str, str], secret: str) -> None:
+    with pytest.raises(errors.InvalidSignature) as raised:
+        holdfast.verify_webhook(body, headers, secret)
+    assert secret not in str(raised.value)
+    assert "400" in raised.value.hint
+
+
+SCHEMES = ["only one scheme", "only the other"]
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_what_was_altered_is_refused(delivery: Delivery, scheme: str) -> None:
+    headers, secret = dict(SHAPES[scheme](delivery.headers)), delivery.made.signing_secret
+    again = json.dumps(json.loads(delivery.body), indent=1).encode()
+    for body in (
+        delivery.body.replace(b"created", b"deleted"),
+        delivery.body + b" ",
+        delivery.body[:-1],
+        again,
+        b"",
+        "\ud800",
+    ):
+        refused(body, headers, secret)
+    for name, value in headers.items():
+        damaged = value.replace("1", "2") if "1" in value else value + "1"
+        for other in (damaged, "", "v1,", "t=,v1=", "\udcff", "ü", value[: len(value) // 2]):
+            refused(delivery.body, headers | {name: other}, secret)
+        refused(delivery.body, {each: headers[each] for each in headers if each != name}, secret)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_another_secret_does_not_open_it(delivery: Delivery, scheme: str) -> None:
+    headers, secret = SHAPES[scheme](delivery.headers), delivery.made.signing_secret
+    other = signing.standard_secret("another")
+    for wrong in ("another", other, secret + "x", secret[:-1], secret.swapcase(), "whsec_%%%"):
+        refused(delivery.body, headers, wrong)
+
+
+def test_no_headers_are_no_signature(delivery: Delivery) -> None:
+    refused(delivery.body, {}, delivery.made.signing_secret)
+
+
+def test_an_empty_secret_opens_nothing(delivery: Delivery) -> None:
+    # Who forgot to set the variable is not at the mercy of whoever signs with nothing.
+    body = b'{"type": "snapshot.created"}'
+    forged = signing.sign("", body, event_id="evt", event_type="x", now=int(time.time()))
+    with pytest.raises(errors.InvalidValue):
+        holdfast.verify_webhook(body, forged, "")
+    assert delivery.made.signing_secret
+
+
+@pytest.mark.parametrize("age_s", [301, 3600, -301])
+def test_what_is_old_or_from_the_future_is_refused(delivery: Delivery, age_s: int) -> None:
+    secret = delivery.made.signing_secret
+    then = int(time.time()) - age_s
+    headers = signing.sign(secret, delivery.body, event_id="evt-1", event_type="x", now=then)
+    for scheme in SCHEMES:
+        refused(delivery.body, SHAPES[scheme](headers), secret)
+    found = holdfast.verify_webhook(delivery.body, headers, secret, tolerance_s=abs(age_s) + 60)
+    assert found["type"] == "snapshot.created"
+
+
+def test_what_is_signed_and_no_event_is_refused(delivery: Delivery) -> None:
+    secret = delivery.made.signing_secret
+    for body in (b"[]", b'"text"', b"not json", b"\xff", b"1", b""):
+        headers = signing.sign(secret, body, event_id="e", event_type="x", now=int(time.time()))
+        refused(body, headers, secret)
+
+
+def test_libraries_of_others_agree(delivery: Delivery) -> None:
+    made = delivery.made
+    lower = {name.lower(): value for name, value in delivery.headers.items()}
+    found = Webhook(made.standard_secret).verify(delivery.body, lower)
+    assert found == holdfast.verify_webhook(delivery.body, delivery.headers, made.standard_secret)
+    theirs = base64.b64decode(made.standard_secret.removeprefix("whsec_"))
+    assert theirs.decode() == made.signing_secret
+
+
+def test_after_a_rotation_the_new_secret_counts(server: Server, receiver: Receiver) -> None:
+    with holdfast.AdminClient(server.admin_key, url=server.url) as admin:
+        made = admin.webhooks.create(receiver.url, ["snapshot.created"], namespace="bob")
+        turned = admin.webhooks.rotate(made.webhook_id)
+        assert admin.webhooks.test(made.webhook_id).ok
+        body, headers = receiver.next()
+        assert holdfast.verify_webhook(body, headers, turned.signing_secret)
+        refused(body, headers, made.signing_secret)
+        admin.webhooks.delete(made.webhook_id)
