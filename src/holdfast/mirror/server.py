@@ -2,14 +2,15 @@
 
 Every question of an exchange can be repeated: asking what is missing changes nothing, objects
 that are sent twice are stored once, and a commit bears a name. So a connection that breaks in the
-middle is tried again here, a few times, with growing pauses.
+middle, or a server that is away for a moment, is tried again here, a few times, with growing
+pauses.
 """
 
 import time
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from holdfast.errors import Unreachable
+from holdfast.errors import Unavailable, Unreachable
 from holdfast.sdk.agent import Agent
 from holdfast.sdk.calls import Sync
 from holdfast.sdk.groups.exchange import Exchange, Pushed
@@ -19,6 +20,8 @@ T = TypeVar("T")
 
 ATTEMPTS: Final = 4
 FIRST_PAUSE_S: Final = 0.25
+PASSING: Final = (502, 503, 504)
+"""What is said of a server that is being started anew, by itself or by who stands before it."""
 
 
 class Server:
@@ -56,6 +59,8 @@ class Server:
         for attempt in range(ATTEMPTS - 1):
             try:
                 return ask()
-            except Unreachable:
+            except Unavailable as exc:
+                if not isinstance(exc, Unreachable) and exc.http_status not in PASSING:
+                    raise
                 self._sleep(FIRST_PAUSE_S * 2**attempt)
         return ask()

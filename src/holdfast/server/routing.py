@@ -3,14 +3,14 @@
 A route is a plain function: it runs in a thread, its docstring describes it, its annotations are
 its part of the OpenAPI document, and every problem that it can answer with is in there, too. A
 route that reads its body itself says of what type that is: `body="application/octet-stream"`. One
-that may take seconds says `is_slow=True`.
+that may take seconds says `is_slow=True`, one that takes much memory `is_heavy=True`.
 """
 
 from collections.abc import Callable, Sequence
 from functools import partial, wraps
 from typing import Any, Final
 
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
 from litestar import delete as _delete
 from litestar import get as _get
 from litestar import patch as _patch
@@ -47,6 +47,10 @@ _RESPONSES: Final = {
 }
 
 
+_HEAVY: Final = CapacityLimiter(4)
+"""So many heavy requests of a worker are worked on at once: each may take hundreds of megabytes."""
+
+
 def get(path: Paths, *, status: int = 200, **options: object) -> Declare:
     """Declares a route that reads."""
     return _declared(_get, path, status, options)
@@ -79,8 +83,9 @@ def _declared(
         summary, _, more = (function.__doc__ or "").partition("\n")
         topic = function.__module__.rpartition(".")[2]
         is_async = options.pop("is_async", False)
-        if options.pop("is_slow", False):
-            function, is_async = _apart(function), True
+        is_heavy = options.pop("is_heavy", False)
+        if options.pop("is_slow", False) or is_heavy:
+            function, is_async = _apart(function, _HEAVY if is_heavy else None), True
         threads = {} if is_async else {"sync_to_thread": options.pop("in_thread", True)}
         responses = {key: told for key, told in _RESPONSES.items() if key != status}
         opt = {**options.pop("opt", {})}
@@ -103,12 +108,12 @@ def _declared(
     return declare
 
 
-def _apart(function: Callable[..., Any]) -> Callable[..., Any]:
+def _apart(function: Callable[..., Any], limiter: CapacityLimiter | None) -> Callable[..., Any]:
     """Returns a route that runs in threads of its own kind: it keeps no quick one waiting."""
 
     @wraps(function)
     async def run(*arguments: Any, **named: Any) -> Any:  # noqa: ANN401 - any route
-        return await to_thread.run_sync(partial(function, *arguments, **named))
+        return await to_thread.run_sync(partial(function, *arguments, **named), limiter=limiter)
 
     return run
 
