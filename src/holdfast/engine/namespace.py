@@ -44,6 +44,7 @@ from holdfast.model_changes import Change, Changes, MergeResult, Restored
 from holdfast.model_entities import Totals
 from holdfast.model_health import Health, Thresholds
 from holdfast.model_upkeep import Policy
+from holdfast.running import checkpointed
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -131,12 +132,9 @@ class Namespace:
         self, given: Callable[..., Any] | str | None = None, /, *, rollback_on_failure: bool = False
     ) -> Any:
         """Makes every call of a function a task, called like the function if nothing else."""
-
-        def around(function: Callable[..., Any]) -> Callable[..., Any]:
-            name = given if isinstance(given, str) else getattr(function, "__name__", "task")
-            return self.task(name, rollback_on_failure=rollback_on_failure)(function)
-
-        return around(given) if callable(given) else around
+        return checkpointed(
+            given, lambda name: self.task(name, rollback_on_failure=rollback_on_failure)
+        )
 
     def find_held(self) -> SnapshotInfo | None:
         """Returns the snapshot that holds everything as it is now, or None if none does."""

@@ -13,11 +13,9 @@ namespace is what it was before the task by then, and the failed attempt is on t
 
 import functools
 import inspect
-import threading
 from collections.abc import Callable
-from contextvars import ContextVar
 from types import TracebackType
-from typing import Any, Final, Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 import msgspec
 
@@ -27,6 +25,7 @@ from holdfast.engine.snapshots import SnapshotLike
 from holdfast.ids import IdMaker
 from holdfast.model import SnapshotInfo
 from holdfast.model_changes import Restored
+from holdfast.running import Runs, check_function, told
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -85,53 +84,32 @@ class Tasks:
         check_text("label", name[:MAX_LABEL_CHARS], max_chars=MAX_LABEL_CHARS)
         self._place, self._name, self._ids = place, name[:MAX_LABEL_CHARS], ids
         self._rolls_back, self._actor = rollback_on_failure, actor
-        self._open: list[Task] = []
-        self._guard = threading.Lock()
+        self._runs = Runs[Task]()
 
     def __enter__(self) -> Task:
-        return self._entered(self._begin())
+        return self._runs.enter(self._begin())
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
-        task = self._left()
+        task = self._runs.leave()
         # Else the process is asked to end: what there is stays as it is, and nothing is lost.
         if kind is None or issubclass(kind, Exception):
             self._end(task, error)
 
     async def __aenter__(self) -> Task:
-        return self._entered(await _in_thread(self._begin))
+        return self._runs.enter(await _in_thread(self._begin))
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
-        task = self._left()
+        task = self._runs.leave()
         if kind is None or issubclass(kind, Exception) or _is_cancelled(kind):
             await _in_thread(self._end, task, error)
 
-    def _entered(self, task: Task) -> Task:
-        with self._guard:
-            self._open.append(task)
-        _running.set((*_running.get(), (self, task)))
-        return task
-
-    def _left(self) -> Task:
-        """Returns the task that ends: of those of this context the last, else the last of all.
-
-        One object may be entered by several threads and coroutines at once, and within itself. A
-        generator may be entered in one context and go on in another.
-        """
-        with self._guard:
-            mine = [task for owner, task in _running.get() if owner is self and task in self._open]
-            task = (mine or self._open)[-1]
-            self._open.remove(task)
-        _running.set(tuple(entry for entry in _running.get() if entry[1] is not task))
-        return task
-
     def __call__(self, function: F) -> F:
         """Makes every call of a function a task of its own."""
-        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-            raise TypeError("a generator has not run when it is returned: use `with` inside it")
+        check_function(function)
         if inspect.iscoroutinefunction(function):
 
             @functools.wraps(function)
@@ -159,7 +137,9 @@ class Tasks:
         return Task(self._name, task_id, before)
 
     def _end(self, task: Task, error: BaseException | None) -> None:
-        reason = "the task was completed" if error is None else f"the task failed: {_told(error)}"
+        reason = "the task was completed"
+        if error is not None:
+            reason = f"the task failed: {told(error, max_chars=MAX_TEXT_CHARS)}"
         task.after = self._place.snapshot(
             task.name, reason=reason[:MAX_TEXT_CHARS], actor=self._actor, task_id=task.id
         )
@@ -168,23 +148,10 @@ class Tasks:
             task.rolled_back = self._place.restore(task.before, reason=reason, actor=self._actor)
 
 
-_running: Final[ContextVar[tuple[tuple[Tasks, Task], ...]]] = ContextVar("running", default=())
-"""The tasks that this thread or coroutine is in, outermost first."""
-
-
 def _is_cancelled(kind: type[BaseException]) -> bool:
     import asyncio  # noqa: PLC0415 - see `_in_thread`
 
     return issubclass(kind, asyncio.CancelledError)
-
-
-def _told(error: BaseException) -> str:
-    """Returns an exception as text that any row can hold; it may be an attacker's to word."""
-    try:
-        text = repr(error)
-    except Exception:  # noqa: BLE001 - whatever it is, the task goes on to its end
-        text = type(error).__name__
-    return "".join(c if c.isprintable() else "�" for c in text[:MAX_TEXT_CHARS])
 
 
 async def _in_thread(function: Callable[..., T], *arguments: Any) -> T:

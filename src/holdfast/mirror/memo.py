@@ -15,6 +15,7 @@ import msgspec
 from holdfast.errors import Unavailable
 from holdfast.ids import ObjectId
 from holdfast.model import EMPTY_MAP, SnapshotInfo
+from holdfast.workspace.journal import sync_folder
 
 
 class Memo(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,17 +63,9 @@ class MemoFile:
                     os.fsync(file.fileno())
             temporary.rename(self._path)
             if durably:
-                _sync_folder(self._path.parent)
+                sync_folder(self._path.parent)
         except OSError as exc:
             with suppress(OSError):
                 temporary.unlink()
             message = f"{self._path} cannot be written: {exc.strerror}"
             raise Unavailable(message) from exc
-
-
-def _sync_folder(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

@@ -87,6 +87,11 @@ class Page(msgspec.Struct, Generic[T], frozen=True):
     cursor: str | None
 
 
+def page_of(items: list[T], *, has_more: bool, cursor: Callable[[T], str]) -> Page[T]:
+    """Returns part of a list; the last item says where it goes on, if it does."""
+    return Page(items, cursor(items[-1]) if has_more and items else None)
+
+
 class Pages(msgspec.Struct, Generic[T], frozen=True):
     """A list that comes in parts: how many in one, and the call for what follows a cursor."""
 

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, TypeVar
 
 import httpx2
 
@@ -94,7 +94,8 @@ class SyncSender:
         count, reception = 0, Reception(download.call, self.line)
         with targets.opened(download.target) as file:
             for piece in self._received(reception):
-                count += _write(file, piece)
+                file.write(piece)
+                count += len(piece)
                 download.progress("receiving", count, reception.size or count)
         return download.result(count)
 
@@ -119,10 +120,7 @@ class SyncSender:
         """Returns an answer whose body is still to come; raises what went wrong."""
         response = self._exchange(call, streams=True)
         if not response.is_success:
-            try:
-                response.read()
-            finally:
-                response.close()
+            response.close()
             raise refusal_of(response)
         return response
 
@@ -145,8 +143,3 @@ class SyncSender:
                     step = steps.send(response)
             except StopIteration as done:
                 return done.value
-
-
-def _write(file: BinaryIO, piece: bytes) -> int:
-    file.write(piece)
-    return len(piece)

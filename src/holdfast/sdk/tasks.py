@@ -12,9 +12,7 @@ program that dies in the middle leaves a task that runs, and nothing is lost.
 
 import functools
 import inspect
-import threading
 from collections.abc import Awaitable, Callable, Coroutine
-from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, Final, Generic, ParamSpec, TypeVar, overload
 
@@ -22,6 +20,7 @@ import msgspec
 
 from holdfast.model import SnapshotInfo
 from holdfast.model_tasks import TaskRun
+from holdfast.running import Runs, check_function, checkpointed, told
 from holdfast.sdk.agent import Agent
 from holdfast.sdk.calls import Async, F, Steps, Sync
 from holdfast.sdk.groups.activity import TaskRuns
@@ -53,8 +52,7 @@ class _Tasks(Generic[F]):
     def __init__(self, agent: Agent[F], name: str, *, rollback_on_failure: bool) -> None:
         self._agent, self._name = agent, name[:MAX_NAME_CHARS]
         self._rolls_back = rollback_on_failure
-        self._open: list[Task] = []
-        self._guard = threading.Lock()
+        self._runs = Runs[Task]()
 
     def _begin(self) -> Steps[Task]:
         start = TaskRuns.start.describe(
@@ -68,47 +66,30 @@ class _Tasks(Generic[F]):
         if error is None:
             run: TaskRun = yield TaskRuns.complete.describe(tasks, task.id)
         else:
-            run = yield TaskRuns.fail.describe(tasks, task.id, error=_told(error))
+            run = yield TaskRuns.fail.describe(
+                tasks, task.id, error=told(error, max_chars=MAX_REASON_CHARS)
+            )
         task.after = None if run.after is None else (yield find_call(run.after))
         task.rolled_back = None if run.restored is None else (yield find_call(run.restored))
-
-    def _entered(self, task: Task) -> Task:
-        with self._guard:
-            self._open.append(task)
-        _running.set((*_running.get(), (self, task)))
-        return task
-
-    def _left(self) -> Task:
-        """Returns the task that ends: of those of this context the last, else the last of all.
-
-        One object may be entered by several threads and coroutines at once, and within itself. A
-        generator may be entered in one context and go on in another.
-        """
-        with self._guard:
-            mine = [task for owner, task in _running.get() if owner is self and task in self._open]
-            task = (mine or self._open)[-1]
-            self._open.remove(task)
-        _running.set(tuple(each for each in _running.get() if each[1] is not task))
-        return task
 
 
 class SyncTasks(_Tasks[Sync]):
     """A task as a context, or around every call of a function."""
 
     def __enter__(self) -> Task:
-        return self._entered(self._agent.sender.run(self._begin()))
+        return self._runs.enter(self._agent.sender.run(self._begin()))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
-        task = self._left()
+        task = self._runs.leave()
         # Else the process is asked to end: the task stays as it is, and nothing is lost.
         if kind is None or issubclass(kind, Exception):
             self._agent.sender.run(self._end(task, error))
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Makes every call of a function a task of its own."""
-        _check_function(function)
+        check_function(function)
         if inspect.iscoroutinefunction(function):
             raise TypeError("a coroutine needs the task of an AsyncClient")
 
@@ -124,12 +105,12 @@ class AsyncTasks(_Tasks[Async]):
     """A task as an asynchronous context, or around every call of a coroutine function."""
 
     async def __aenter__(self) -> Task:
-        return self._entered(await self._agent.sender.run(self._begin()))
+        return self._runs.enter(await self._agent.sender.run(self._begin()))
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
-        task = self._left()
+        task = self._runs.leave()
         import asyncio  # noqa: PLC0415 - 30 ms that only asynchronous programs pay, which did so before
 
         if kind is None or issubclass(kind, Exception | asyncio.CancelledError):
@@ -138,7 +119,7 @@ class AsyncTasks(_Tasks[Async]):
 
     def __call__(self, function: Callable[P, Awaitable[R]]) -> Callable[P, Coroutine[Any, Any, R]]:
         """Makes every call of a coroutine function a task of its own."""
-        _check_function(function)
+        check_function(function)
         if not inspect.iscoroutinefunction(function):
             raise TypeError("a plain function needs the task of a Client")
 
@@ -166,13 +147,10 @@ class Checkpointed:
         self, given: Callable[..., Any] | str | None = None, /, *, rollback_on_failure: bool = False
     ) -> Any:
         """Makes every call of a function a task, called like the function if nothing else."""
-
-        def around(function: Callable[..., Any]) -> Callable[..., Any]:
-            name = given if isinstance(given, str) else _name_of(function)
-            tasks = SyncTasks(self._client, name, rollback_on_failure=rollback_on_failure)
-            return tasks(function)
-
-        return around(given) if callable(given) else around
+        return checkpointed(
+            given,
+            lambda name: SyncTasks(self._client, name, rollback_on_failure=rollback_on_failure),
+        )
 
 
 class AsyncCheckpointed:
@@ -193,32 +171,7 @@ class AsyncCheckpointed:
         self, given: Callable[..., Any] | str | None = None, /, *, rollback_on_failure: bool = False
     ) -> Any:
         """Makes every call of a coroutine function a task."""
-
-        def around(function: Callable[..., Any]) -> Callable[..., Any]:
-            name = given if isinstance(given, str) else _name_of(function)
-            tasks = AsyncTasks(self._client, name, rollback_on_failure=rollback_on_failure)
-            return tasks(function)
-
-        return around(given) if callable(given) else around
-
-
-_running: Final[ContextVar[tuple[tuple[object, Task], ...]]] = ContextVar("running", default=())
-"""The tasks that this thread or coroutine is in, outermost first."""
-
-
-def _check_function(function: Callable[..., Any]) -> None:
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise TypeError("a generator has not run when it is returned: use `with` inside it")
-
-
-def _name_of(function: Callable[..., Any]) -> str:
-    return str(getattr(function, "__name__", "task"))
-
-
-def _told(error: BaseException) -> str:
-    """Returns an exception as text that any row can hold; it may be an attacker's to word."""
-    try:
-        text = repr(error)
-    except Exception:  # noqa: BLE001 - whatever it is, the task goes on to its end
-        text = type(error).__name__
-    return "".join(c if c.isprintable() else "\ufffd" for c in text[:MAX_REASON_CHARS])
+        return checkpointed(
+            given,
+            lambda name: AsyncTasks(self._client, name, rollback_on_failure=rollback_on_failure),
+        )

@@ -108,10 +108,11 @@ class Journal:
         finally:
             os.close(fd)
         if is_new:
-            _sync_folder(self._path.parent)
+            sync_folder(self._path.parent)
 
 
-def _sync_folder(path: Path) -> None:
+def sync_folder(path: Path) -> None:
+    """Puts on the disk what a directory says of its files: their names."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)

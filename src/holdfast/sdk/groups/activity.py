@@ -6,7 +6,20 @@ from typing import Any, Final
 
 from holdfast.model_tasks import Schedule, TaskRun
 from holdfast.model_traces import TraceInfo
-from holdfast.sdk.calls import Call, F, Group, Page, Pages, Query, Sender, Steps, call, flow, pages
+from holdfast.sdk.calls import (
+    Call,
+    F,
+    Group,
+    Page,
+    Pages,
+    Query,
+    Sender,
+    Steps,
+    call,
+    flow,
+    page_of,
+    pages,
+)
 from holdfast.sdk.reading import nothing, reads, sent, to_schedule, to_task, to_trace
 from holdfast.wire.tasks import (
     ScheduleAnswer,
@@ -87,7 +100,7 @@ class TracesReader(Group[F]):
     def _traces(self, filters: Query, limit: int | None, after: str | None) -> Pages[TraceInfo]:
         def read(answer: TraceList) -> Page[TraceInfo]:
             found = [to_trace(each) for each in answer.data]
-            return Page(found, found[-1].id if answer.has_more and found else None)
+            return page_of(found, has_more=answer.has_more, cursor=lambda last: last.id)
 
         def ask(cursor: str | None, most: int) -> Call[Page[TraceInfo]]:
             return Call(
@@ -249,7 +262,7 @@ def _end(how: str, task_id: str, body: object) -> Call[TaskRun]:
 def _tasks(status: str | None, limit: int | None, after: str | None) -> Pages[TaskRun]:
     def read(answer: TaskList) -> Page[TaskRun]:
         found = [to_task(each) for each in answer.tasks]
-        return Page(found, found[-1].id if answer.has_more and found else None)
+        return page_of(found, has_more=answer.has_more, cursor=lambda last: last.id)
 
     def ask(cursor: str | None, most: int) -> Call[Page[TaskRun]]:
         query = {

@@ -23,6 +23,7 @@ from holdfast.sdk.calls import (
     download,
     flow,
     no_progress,
+    page_of,
     pages,
     stream,
 )
@@ -283,7 +284,7 @@ def _write_batch(batch: list[WriteManyItem]) -> Call[int]:
 
 def _page(answer: FilesAnswer) -> Page[FileInfo]:
     found = [to_file(each) for each in answer.files]
-    return Page(found, found[-1].path if answer.has_more and found else None)
+    return page_of(found, has_more=answer.has_more, cursor=lambda last: last.path)
 
 
 def _place(path: PathLike) -> str:

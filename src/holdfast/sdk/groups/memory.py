@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from holdfast.model_entities import Entity
 from holdfast.model_memories import FoundMemory, Memory
-from holdfast.sdk.calls import Call, F, Group, Page, Pages, Steps, call, flow, pages
+from holdfast.sdk.calls import Call, F, Group, Page, Pages, Steps, call, flow, page_of, pages
 from holdfast.sdk.reading import (
     nothing,
     reads,
@@ -279,7 +279,7 @@ def _memories(query: dict[str, Any], limit: int | None, after: str | None) -> Pa
 
 def _page(answer: MemoryList) -> Page[Memory]:
     found = [to_memory(each) for each in answer.data]
-    return Page(found, found[-1].id if answer.has_more and found else None)
+    return page_of(found, has_more=answer.has_more, cursor=lambda last: last.id)
 
 
 def _entities(
@@ -287,7 +287,7 @@ def _entities(
 ) -> Pages[Entity]:
     def read(answer: EntityList) -> Page[Entity]:
         found = [to_entity(each) for each in answer.data]
-        return Page(found, found[-1].id if answer.has_more and found else None)
+        return page_of(found, has_more=answer.has_more, cursor=lambda last: last.id)
 
     def ask(cursor: str | None, most: int) -> Call[Page[Entity]]:
         query = {

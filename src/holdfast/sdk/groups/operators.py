@@ -14,7 +14,19 @@ from holdfast.model import SnapshotInfo
 from holdfast.model_entities import Entity
 from holdfast.model_memories import Memory
 from holdfast.model_upkeep import Policy
-from holdfast.sdk.calls import Call, F, Group, Page, Pages, Sender, Steps, call, flow, pages
+from holdfast.sdk.calls import (
+    Call,
+    F,
+    Group,
+    Page,
+    Pages,
+    Sender,
+    Steps,
+    call,
+    flow,
+    page_of,
+    pages,
+)
 from holdfast.sdk.reading import (
     as_it_is,
     nothing,
@@ -220,9 +232,11 @@ class Webhooks(OperatorGroup[F]):
 
     def _deliveries(self, webhook_id: str, limit: int | None) -> Pages[Delivery]:
         def read(answer: _DeliveryList) -> Page[Delivery]:
-            found = answer.deliveries
-            more = answer.has_more and found
-            return Page(found, str(found[-1].event_number) if more else None)
+            return page_of(
+                answer.deliveries,
+                has_more=answer.has_more,
+                cursor=lambda last: str(last.event_number),
+            )
 
         def ask(cursor: str | None, most: int) -> Call[Page[Delivery]]:
             return Call(
@@ -340,8 +354,7 @@ class Namespaces(OperatorGroup[F]):
 
     def _names(self) -> Pages[str]:
         def read(answer: NamespaceList) -> Page[str]:
-            more = answer.has_more and answer.namespaces
-            return Page(answer.namespaces, answer.namespaces[-1] if more else None)
+            return page_of(answer.namespaces, has_more=answer.has_more, cursor=str)
 
         def ask(cursor: str | None, most: int) -> Call[Page[str]]:
             return Call(

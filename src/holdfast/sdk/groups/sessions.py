@@ -14,7 +14,20 @@ from holdfast.model_sessions import (
     Turn,
     Version,
 )
-from holdfast.sdk.calls import Call, F, Group, Page, Pages, Query, Sender, Steps, call, flow, pages
+from holdfast.sdk.calls import (
+    Call,
+    F,
+    Group,
+    Page,
+    Pages,
+    Query,
+    Sender,
+    Steps,
+    call,
+    flow,
+    page_of,
+    pages,
+)
 from holdfast.sdk.reading import nothing, reads, sent
 from holdfast.sdk.reading_sessions import (
     to_context,
@@ -437,17 +450,17 @@ def _versions(
 
 def _to_sessions(answer: SessionList) -> Page[SessionInfo]:
     found = [to_session(each) for each in answer.data]
-    return Page(found, found[-1].id if answer.has_more and found else None)
+    return page_of(found, has_more=answer.has_more, cursor=lambda last: last.id)
 
 
 def _to_turns(answer: TurnList) -> Page[Turn]:
     found = [to_turn(each) for each in answer.data]
-    return Page(found, found[-1].id if answer.has_more and found else None)
+    return page_of(found, has_more=answer.has_more, cursor=lambda last: last.id)
 
 
 def _to_versions(answer: VersionList) -> Page[Version]:
     found = [to_version(each) for each in answer.data]
-    return Page(found, str(found[-1].number) if answer.has_more and found else None)
+    return page_of(found, has_more=answer.has_more, cursor=lambda last: str(last.number))
 
 
 _page_of_sessions = reads(SessionList, _to_sessions)

@@ -23,6 +23,7 @@ from holdfast.sdk.calls import (
     asked,
     call,
     flow,
+    page_of,
     pages,
 )
 from holdfast.sdk.groups import timeline
@@ -157,8 +158,7 @@ class StoreReader(Group[F]):
         self, namespace: str, prefix: str | None, after: str | None, limit: int | None
     ) -> Pages[str]:
         def read(answer: KeysAnswer) -> Page[str]:
-            more = answer.has_more and answer.keys
-            return Page(answer.keys, answer.keys[-1] if more else None)
+            return page_of(answer.keys, has_more=answer.has_more, cursor=str)
 
         def ask(cursor: str | None, most: int) -> Call[Page[str]]:
             query = {

@@ -8,7 +8,7 @@ from typing import Any, Final
 from holdfast.errors import InvalidName, InvalidValue
 from holdfast.model import Plane, SnapshotInfo
 from holdfast.model_changes import Restored
-from holdfast.sdk.calls import Call, F, Group, Page, Pages, Steps, call, flow, pages
+from holdfast.sdk.calls import Call, F, Group, Page, Pages, Steps, call, flow, page_of, pages
 from holdfast.sdk.reading import (
     SnapshotLike,
     as_it_is,
@@ -293,4 +293,4 @@ def _listed(
 
 def _page(answer: TimelineAnswer | SnapshotList) -> Page[SnapshotInfo]:
     found = [to_snapshot(each) for each in answer.snapshots]
-    return Page(found, str(found[-1].number) if answer.has_more and found else None)
+    return page_of(found, has_more=answer.has_more, cursor=lambda last: str(last.number))

@@ -1,0 +1,76 @@
+"""Pieces of work that are under way, whichever door they go through.
+
+One object may stand for many runs: it is entered by several threads and coroutines at once, and
+within itself. Which of its runs ends is decided here, for the embedded door and for clients alike,
+and so is what can be decorated, and what is said of an exception. Imports nothing of ours.
+"""
+
+import inspect
+import threading
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any, Final, Generic, TypeVar
+
+R = TypeVar("R")
+
+Around = Callable[[Callable[..., Any]], Callable[..., Any]]
+"""Makes a function of a function."""
+
+
+class Runs(Generic[R]):
+    """The runs of one task."""
+
+    def __init__(self) -> None:
+        self._open: list[R] = []
+        self._guard = threading.Lock()
+
+    def enter(self, run: R) -> R:
+        """Notes a run that begins here."""
+        with self._guard:
+            self._open.append(run)
+        _running.set((*_running.get(), (self, run)))
+        return run
+
+    def leave(self) -> R:
+        """Returns the run that ends: of those of this context the last, else the last of all.
+
+        A generator may be entered in one context and go on in another.
+        """
+        with self._guard:
+            mine = [run for owner, run in _running.get() if owner is self and run in self._open]
+            run = (mine or self._open)[-1]
+            self._open.remove(run)
+        _running.set(tuple(entry for entry in _running.get() if entry[1] is not run))
+        return run
+
+
+_running: Final[ContextVar[tuple[tuple[Runs[Any], Any], ...]]] = ContextVar("running", default=())
+"""The runs that this thread or coroutine is in, outermost first."""
+
+
+def check_function(function: Callable[..., Any]) -> None:
+    """Raises `TypeError` for what has not run when it returns."""
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise TypeError("a generator has not run when it is returned: use `with` inside it")
+
+
+def checkpointed(given: Callable[..., Any] | str | None, task: Callable[[str], Around]) -> Any:  # noqa: ANN401 - a function, or what makes one of it
+    """Returns a function as a task, or for a name what makes one of a function.
+
+    Without a name it is called like the function.
+    """
+
+    def around(function: Callable[..., Any]) -> Callable[..., Any]:
+        name = given if isinstance(given, str) else str(getattr(function, "__name__", "task"))
+        return task(name)(function)
+
+    return around(given) if callable(given) else around
+
+
+def told(error: BaseException, *, max_chars: int) -> str:
+    """Returns an exception as text that any row can hold; it may be an attacker's to word."""
+    try:
+        text = repr(error)
+    except Exception:  # noqa: BLE001 - whatever it is, the task goes on to its end
+        text = type(error).__name__
+    return "".join(c if c.isprintable() else "\ufffd" for c in text[:max_chars])
