@@ -370,6 +370,18 @@ def test_a_worker_that_dies_is_replaced(tmp_path: Path):
         assert ask(server, "/v1/me").status_code == 200
 
 
+def test_a_worker_that_dies_while_it_is_asked_is_replaced_at_once(tmp_path: Path):
+    with running_server(tmp_path, "--workers", "2") as server:
+        wait_until(lambda: len(workers_of(server)) == 2, "two workers")
+        gone = workers_of(server)[0]
+        os.kill(gone, signal.SIGSTOP)
+        time.sleep(1.5)  # by now it has been asked whether it lives, and cannot answer
+        os.kill(gone, signal.SIGKILL)
+        wait_until(
+            lambda: gone not in workers_of(server) and len(workers_of(server)) == 2, "another one"
+        )
+
+
 # What it says while it runs.
 
 

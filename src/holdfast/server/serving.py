@@ -82,6 +82,14 @@ def _run(config: Config, listening: socket.socket) -> None:
 class _Workers(Multiprocess):
     """Keeps worker processes alive; when they are to stop, nobody is let in any more."""
 
+    def keep_subprocess_alive(self) -> None:
+        """Replaces the workers that died."""
+        for worker in self.processes:
+            # The worker's end of the pipe is held here, too. Until it is closed, a worker that dies
+            # while it is asked whether it lives leaves no end of file, and `WORKER_S` are waited.
+            worker.child_conn.close()
+        super().keep_subprocess_alive()
+
     def terminate_all(self) -> None:
         """Asks all workers to stop."""
         # Ours is one more way in: a connection that the kernel took would wait for nobody.
