@@ -62,7 +62,7 @@ clean: ## Remove .venv, caches and build results
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Stamps: a set-up that failed half-way leaves none, and a changed pyproject.toml outdates them.
-BUILT_FROM := pyproject.toml hatch_build.py src/holdfast/workspace/_statcheck.c \
+BUILT_FROM := pyproject.toml hatch_build.py $(wildcard src/holdfast/workspace/*.c) \
     src/holdfast/store/_core.c $(wildcard src/holdfast/store/headers/*.h)
 
 $(VENV)/.ready: $(BUILT_FROM)

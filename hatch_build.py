@@ -1,4 +1,4 @@
-"""Compiles the two C sources of the package where a compiler is at hand.
+"""Compiles the C sources of the package where a compiler is at hand.
 
 What is compiled lies beside its source, in a wheel as in an editable install. Nothing depends on
 it: without a compiler, or if compiling fails, one line says so and Python does the same work.
@@ -46,7 +46,7 @@ class CustomBuildHook(BuildHookInterface[Any]):
         if self.target_name != "wheel":
             return
         built = dict[Part, Path]()
-        for part in (STAT_CHECK, STORE_CORE):
+        for part in (STAT_CHECK, CREATING, STORE_CORE):
             try:
                 built[part] = compile_part(Path(self.root), part)
             except (CannotCompile, OSError) as problem:
@@ -59,7 +59,7 @@ class CustomBuildHook(BuildHookInterface[Any]):
         if STORE_CORE in built:
             build_data["infer_tag"] = True
         else:
-            # Of a platform but of no interpreter: the stat check does not know Python.
+            # Of a platform but of no interpreter: the other parts do not know Python.
             platform = self.build_config.builder.get_best_matching_tag().split("-")[-1]
             build_data["tag"] = f"py3-none-{platform}"
 
@@ -102,13 +102,13 @@ def find_compiler() -> list[str]:
     raise CannotCompile(f"there is no {chosen or 'C compiler'}")
 
 
-def stat_check_name() -> str:
-    """Returns what `holdfast.workspace.statcheck.library_name` returns; a test compares them."""
+def library_name(part: str) -> str:
+    """Returns what `holdfast.workspace.library.library_name` returns; a test compares them."""
     if os.name != "posix":
         raise CannotCompile("this is not a POSIX system")
     machine = os.uname()
     bits = 64 if sys.maxsize > 2**32 else 32
-    return f"_statcheck-{machine.sysname.lower()}-{machine.machine}-{bits}.so"
+    return f"_{part}-{machine.sysname.lower()}-{machine.machine}-{bits}.so"
 
 
 def store_core_name() -> str:
@@ -130,9 +130,16 @@ def store_core_flags() -> tuple[str, ...]:
 STAT_CHECK = Part(
     source="src/holdfast/workspace/_statcheck.c",
     headers=None,
-    target=stat_check_name,
+    target=lambda: library_name("statcheck"),
     flags=lambda: ("-pthread",),
     fallback="The stat check stays in Python",
+)
+CREATING = Part(
+    source="src/holdfast/workspace/_creating.c",
+    headers=None,
+    target=lambda: library_name("creating"),
+    flags=lambda: (),
+    fallback="Files are created from Python",
 )
 STORE_CORE = Part(
     source="src/holdfast/store/_core.c",

@@ -23,6 +23,7 @@ from holdfast.engine.coverage import Coverage, coverage_of
 from holdfast.engine.workspace import Workspace
 from holdfast.model import SnapshotInfo
 from holdfast.model_changes import Changes
+from holdfast.workspace import writing
 
 IS_ROOT = os.geteuid() == 0
 SECOND = 1_000_000_000
@@ -730,6 +731,32 @@ def test_a_checkout_is_the_tree(project: Project) -> None:
     assert differing(look(project.folder / "copy"), look(project.tree)) == {}
     with pytest.raises(errors.PathExists):
         project.workspace.checkout(snapshot, project.folder / "copy")
+
+
+@pytest.mark.parametrize("is_compiled", [True, False])
+def test_a_checkout_of_many_files_is_the_tree(
+    project: Project, is_compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not is_compiled:
+        monkeypatch.setattr(writing, "load_creator", lambda: None)
+    populate(project)
+    far_ns = 20_000_000_000 * 10**9 + 7  # in the year 2603, in which 64 bits of nanoseconds end
+    for number in range(700):
+        path = project.tree / f"many/{number % 90}/{number}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"%d" % number * (number % 50) + bytes(number % 7 * 8 << 10))
+        path.chmod(0o600 + number % 0o77)
+        os.utime(path, ns=(0, far_ns if number == 1 else number * 10**9 + number))
+    snapshot = project.workspace.snapshot()
+    done = project.workspace.checkout(snapshot, project.folder / "copy")
+    assert done.verified
+    assert differing(look(project.folder / "copy"), look(project.tree)) == {}
+    # In the place where they were: all of them are new there, too.
+    want = look(project.tree)
+    shutil.rmtree(project.tree / "many")
+    restored = project.workspace.restore(snapshot)
+    assert restored.verified
+    assert differing(look(project.tree), want) == {}
 
 
 def test_equal_directories_have_equal_roots(project: Project, tmp_path: Path) -> None:

@@ -203,7 +203,7 @@ def interfering(
     `but` are calls that do not count: between a last look and the call itself nobody can look.
     """
     proxy = Interfering(act, at=at, but=but)
-    names = ("descent", "writing", "scan", "reading", "statcheck")
+    names = ("descent", "writing", "placing", "scan", "reading", "statcheck")
     modules = [sys.modules[f"holdfast.workspace.{name}"] for name in names]
     modules.append(sys.modules["holdfast.engine.follower"])
     try:

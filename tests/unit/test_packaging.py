@@ -14,7 +14,7 @@ import pytest
 from hatchling.builders.wheel import WheelBuilder
 
 import holdfast
-from holdfast.workspace.statcheck import library_name
+from holdfast.workspace.library import library_name
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
@@ -63,7 +63,9 @@ def test_the_wheel_holds_every_file_of_the_package(wheel: zipfile.ZipFile) -> No
     }
     # Compiled for this machine, if it can be; never what another machine left in the tree.
     if COMPILER:
-        wanted |= {f"holdfast/workspace/{library_name()}", f"holdfast/store/{CORE_NAME}"}
+        parts = ("statcheck", "creating")
+        wanted |= {f"holdfast/workspace/{library_name(part)}" for part in parts}
+        wanted.add(f"holdfast/store/{CORE_NAME}")
     shipped = {name for name in wheel.namelist() if name.startswith("holdfast/")}
     assert shipped == wanted
     assert "holdfast/py.typed" in shipped
@@ -95,8 +97,9 @@ def test_without_a_compiler_the_wheel_is_pure(
         assert [name for name in archive.namelist() if name.endswith(".so")] == []
     said = "".join(capsys.readouterr())
     assert "The stat check stays in Python" in said
+    assert "Files are created from Python" in said
     assert "The core of the store stays in Python" in said
-    assert said.count("\n") == 2
+    assert said.count("\n") == 3
 
 
 def test_the_wheel_carries_its_licence_and_version(wheel: zipfile.ZipFile) -> None:

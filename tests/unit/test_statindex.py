@@ -11,7 +11,8 @@ from time import time_ns
 
 import pytest
 
-from holdfast.workspace import statcheck
+from holdfast.workspace import library, statcheck
+from holdfast.workspace.library import library_name
 from holdfast.workspace.statformat import HEAD_BYTES, MAGIC
 from holdfast.workspace.statindex import (
     UNSURE,
@@ -483,22 +484,22 @@ def test_any_number_of_differences_is_named_whoever_finds_them(
 @needs_library
 def test_the_library_was_built_from_the_source_that_is_here() -> None:
     folder = Path(statcheck.__file__).parent
-    library = ctypes.CDLL(str(folder / statcheck.library_name()))
+    built = ctypes.CDLL(str(folder / library_name("statcheck")))
     digest = sha256((folder / "_statcheck.c").read_bytes()).hexdigest()
-    built_from = (ctypes.c_char * 65).in_dll(library, "holdfast_statcheck_source").value.decode()
+    built_from = (ctypes.c_char * 65).in_dll(built, "holdfast_statcheck_source").value.decode()
     assert built_from == digest, "stale: `pip install --editable .` builds it again"
 
 
 def test_python_takes_over_where_no_library_fits(
     tree: Path, root_fd: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(statcheck, "__file__", str(tmp_path / "statcheck.py"))
+    monkeypatch.setattr(library, "__file__", str(tmp_path / "library.py"))
     monkeypatch.setattr(statcheck, "load_library", statcheck.load_library.__wrapped__)
     index = look_at(tree)
     (tree / "src/one").chmod(0o600)
     for content in (None, b"not a library"):
         if content is not None:
-            (tmp_path / statcheck.library_name()).write_bytes(content)
+            (tmp_path / library_name("statcheck")).write_bytes(content)
         assert index.check(root_fd) == Checked([], [(b"src", b"one")])
         with pytest.raises(RuntimeError, match="there is no _statcheck"):
             index.check(root_fd, use_c=True)

@@ -4,7 +4,7 @@ import json
 import os
 import stat
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -362,8 +362,9 @@ def test_a_journal_that_cannot_be_read_means_look_again_and_touch_nobodys_files(
 class Bytes:
     """Contents that are in the entries themselves."""
 
-    def load(self, entries: Sequence[Entry]) -> list[bytes | None]:
-        return [entry.data if isinstance(entry, Inline) else b"" for entry in entries]
+    def load(self, batches: Sequence[Sequence[Entry]]) -> Generator[list[bytes | None]]:
+        for entries in batches:
+            yield [entry.data if isinstance(entry, Inline) else b"" for entry in entries]
 
     def stream(self, entry: Entry) -> Iterator[bytes]:
         assert isinstance(entry, Inline)

@@ -3,22 +3,20 @@
 import os
 from pathlib import Path
 
-from holdfast.engine.capture import Capture, Known
 from holdfast.engine.collect import Progress
 from holdfast.engine.diff import collect_changes, iter_changes
 from holdfast.engine.handle import Handle, looking_at
 from holdfast.engine.paths import check_key
+from holdfast.engine.readback import is_as_written
 from holdfast.engine.restore import SHOWN
-from holdfast.engine.retrieval import MapGoal, Retrieval, Weighing, check_entry
+from holdfast.engine.retrieval import MapGoal, Retrieval, check_entry
 from holdfast.engine.stage import StagedObjects
 from holdfast.entries import decode_entry
 from holdfast.errors import Damaged, PathExists, Unavailable
 from holdfast.model import Plane, Root, SnapshotInfo
 from holdfast.model_changes import Restored
-from holdfast.tree import build, iterate
+from holdfast.tree import iterate
 from holdfast.workspace.descent import open_target
-from holdfast.workspace.ignoring import Rules
-from holdfast.workspace.scan import Scanner
 from holdfast.workspace.statindex import StatIndex
 from holdfast.workspace.steps import Drifted, Step
 from holdfast.workspace.writing import Writer
@@ -43,16 +41,19 @@ def checkout(
                 Step(check_key(key), None, check_entry(decode_entry(data)))
                 for key, data in iterate(source, files)
             ]
+            contents = Retrieval(source)
             writer = Writer(
                 fd,
                 StatIndex.empty(),
-                Retrieval(source),
+                contents,
                 litter=LITTER,
                 goal=MapGoal(source, files),
                 checks=False,
+                proves=True,
                 progress=lambda done, total: progress("writing", done, total),
             )
             writer.carry_out(steps)
+            is_proven = is_as_written(fd, contents, steps, proven=writer.proven, progress=progress)
             only_files = Root().replacing(files=files)
             changes = collect_changes(iter_changes(source, Root(), only_files), limit=SHOWN)
         return Restored(
@@ -61,7 +62,7 @@ def checkout(
             safety_id=None,
             root=snapshot.root,
             changes=changes,
-            verified=_measure(handle, fd, progress) == files,
+            verified=is_proven,
         )
     except Drifted as exc:
         message = f"the snapshot contradicts itself, or {target} is changed by somebody else"
@@ -85,14 +86,3 @@ def _open_empty(target: Path) -> int:
             os.close(fd)
             raise PathExists(os.fsencode(target))
     return fd
-
-
-def _measure(handle: Handle, fd: int, progress: Progress) -> bytes:
-    """Returns the root of what is in a directory, reading all of it."""
-    known = Known.of(None)
-    scan = Scanner(fd, known.index, Rules()).scan()
-    limits = handle.context.limits
-    capture = Capture(fd, known, Weighing(None), limits, progress, reads_twice=False)
-    captured = capture.take(scan, rules=b"")
-    items = sorted((key, data) for key, data in captured.changes.items() if data is not None)
-    return build(items).root

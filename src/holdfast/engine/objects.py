@@ -44,6 +44,11 @@ class Objects:
         """Returns the same objects, looked up in this transaction."""
         return Objects(self._context, self._tenant_id, transaction)
 
+    @property
+    def is_bound(self) -> bool:
+        """Says whether they belong to a transaction, and so to its thread."""
+        return self._transaction is not None
+
     def unbound(self) -> "Objects":
         """Returns the same objects, looked up as they are when they are asked for."""
         return Objects(self._context, self._tenant_id)

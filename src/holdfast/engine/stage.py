@@ -268,6 +268,11 @@ class StagedObjects:
         self._fresh = fresh
         self._objects = objects
 
+    @property
+    def is_bound(self) -> bool:
+        """Says whether they belong to a transaction, and so to its thread."""
+        return self._objects.is_bound
+
     def unbound(self) -> "StagedObjects":
         """Returns the same objects, without the transaction that they were looked up in."""
         return StagedObjects(self._fresh, self._objects.unbound())

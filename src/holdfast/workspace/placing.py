@@ -1,15 +1,65 @@
 """What stands at a place in a folder: is it what is known, whose is it, how would it be made."""
 
 import os
-from collections.abc import Generator
+import stat
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Final
 
-from holdfast.workspace.statindex import UNSURE, Row
-from holdfast.workspace.steps import State
+from holdfast.workspace.statindex import UNSURE, Row, StatIndex
+from holdfast.workspace.steps import Drifted, State, split_key
 
 _LEAST_NS: Final = -(2**63)
 _MOST_NS: Final = 2**63 - 1
+
+
+class Expected:
+    """What is known of a directory, to be compared before something of it is replaced."""
+
+    def __init__(self, index: StatIndex, *, checks: bool, written: Mapping[bytes, State]) -> None:
+        """Without `checks`, whatever is there may go; `written` is what another writer put."""
+        self._index = index
+        self._checks = checks
+        self._written = written
+        self._folder: bytes | None = None
+        self._rows: dict[bytes, Row] = {}
+
+    def check(self, key: bytes, fd: int) -> Row | None:
+        """Returns the row of what is at a path; raises `Drifted` if it is something else."""
+        folder, name = split_key(key)
+        known = self._row(folder, name)
+        try:
+            state = os.stat(name, dir_fd=fd, follow_symlinks=False)
+        except FileNotFoundError:
+            if known is not None and self._checks:
+                raise Drifted(key) from None
+            return None
+        if not self._checks:
+            return None
+        if known is None or not is_known(known, state):
+            raise Drifted(key)
+        return known
+
+    def check_open(self, key: bytes, file: int, row: Row) -> None:
+        """Raises `Drifted` if an open file is not the one that a row knows."""
+        state = os.fstat(file)
+        if not stat.S_ISREG(state.st_mode) or not is_known(row, state):
+            raise Drifted(key)
+
+    def is_theirs(self, key: bytes, fd: int) -> bool:
+        """Says whether somebody has changed what another writer put there."""
+        if key not in self._written:
+            return False
+        with suppress(FileNotFoundError):
+            return state_of(split_key(key)[1], fd) != self._written[key]
+        return False
+
+    def _row(self, folder: bytes, name: bytes) -> Row | None:
+        if self._folder != folder:
+            known = self._index.find(folder)
+            self._folder = folder
+            self._rows = {row.name: row for row in known.rows} if known else {}
+        return self._rows.get(name)
 
 
 @contextmanager

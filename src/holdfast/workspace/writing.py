@@ -19,22 +19,36 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from typing import Final, TypeVar
 
 from holdfast.entries import Blob, Directory, Entry, Inline, Link, twin_of
+from holdfast.workspace.creating import (
+    BROKEN,
+    LEFT,
+    MADE,
+    WORTH_IT,
+    Creator,
+    NewFile,
+    is_near,
+    load_creator,
+    open_together,
+)
+from holdfast.workspace.creating import State as FileState
 from holdfast.workspace.descent import Descent, open_folder
-from holdfast.workspace.placing import is_known, removing, state_of, umask
+from holdfast.workspace.placing import Expected, removing, umask
 from holdfast.workspace.pouring import has_hole, write_at, write_sparse
 from holdfast.workspace.statindex import Row, StatIndex
 from holdfast.workspace.steps import (
     Contents,
     Drifted,
     Goal,
+    Loaded,
     State,
     Step,
     above,
+    batches_of,
     has_same_content,
     is_file,
     split_key,
@@ -42,9 +56,6 @@ from holdfast.workspace.steps import (
 
 FOLDER_MODE: Final = 0o755
 """Of a folder that has no entry of its own."""
-
-BATCH: Final = 256
-"""Files whose content is fetched together."""
 
 PERMISSIONS: Final = 0o1777
 REWRITE_BYTES: Final = 64 << 10
@@ -56,6 +67,7 @@ PATCH_BYTES: Final = 4 << 20
 second, ten chunks of it a few milliseconds."""
 
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_TOO_MANY_OPEN: Final = frozenset({errno.EMFILE, errno.ENFILE})
 _NOT_EMPTY: Final = frozenset({errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY})
 
 
@@ -74,26 +86,30 @@ class Writer:
         litter: bytes,
         goal: Goal,
         checks: bool = True,
+        proves: bool = False,
         written: Mapping[bytes, State] | None = None,
         progress: Callable[[int, int], None] = lambda _done, _total: None,
     ) -> None:
-        """`written` is what another writer put, on the way back: what is that no more is left."""
+        """Is told what to expect.
+
+        `proves` asks for new files to be read back at once, where that costs little. `written` is
+        what another writer put, on the way back: what is that no more is left.
+        """
         self._root_fd = root_fd
         self._descent = Descent(root_fd)
-        self._index = index
         self._contents = contents
         self._litter = litter
         self._goal = goal
-        self._checks = checks
+        self._expected = Expected(index, checks=checks, written=written or {})
+        self._proves = proves
+        self.proven: dict[bytes, FileState] = {}
+        """Files that were read back and are what they shall be, as they were then."""
         self._progress = progress
         self._is_way_back = written is not None
-        self._before = written or {}
         self.written: dict[bytes, State] = {}
         """What was put, as it was a moment later."""
         self._umask = umask()
         self._made = 0
-        self._known_folder: bytes | None = None
-        self._known_rows: dict[bytes, Row] = {}
         self._opened: dict[bytes, int] = {}
         self.done: list[Step] = []
         self.touched: set[bytes] = set()
@@ -119,8 +135,8 @@ class Writer:
         for step in steps:
             folder, name = split_key(step.key)
             fd = self._folder(folder)
-            self._expect(step.key, fd)
-            if self._is_theirs(step.key, fd):
+            self._expected.check(step.key, fd)
+            if self._expected.is_theirs(step.key, fd):
                 continue
             self.done.append(step)
             # On the way back it may not be there yet, or be a folder still.
@@ -179,26 +195,71 @@ class Writer:
         twins = [s for s in steps if twin_of(s.new) not in (b"", s.key)]
         plain = [s for s in steps if twin_of(s.new) in (b"", s.key)]
         total, done = len(steps), 0
-        for at in range(0, len(plain), BATCH):
-            batch = plain[at : at + BATCH]
-            files = [s.new for s in batch if isinstance(s.new, Inline | Blob)]
-            loaded = iter(self._contents.load(files))
-            for step in batch:
-                data = next(loaded) if isinstance(step.new, Inline | Blob) else None
-                self._put_one(step, data)
-                done += 1
-            self._progress(done, total)
+        batches = list(batches_of(plain))
+        files = [[s.new for s in batch if isinstance(s.new, Inline | Blob)] for batch in batches]
+        with closing(self._contents.load(files)) as loading:
+            for batch, loaded in zip(batches, loading, strict=True):
+                data = iter(loaded)
+                self._put_batch(
+                    [(s, next(data) if isinstance(s.new, Inline | Blob) else None) for s in batch]
+                )
+                done += len(batch)
+                self._progress(done, total)
         leaders = {s.key: s.new for s in plain}
         for step in twins:
             self._put_twin(step, leaders)
         self._progress(total, total)
 
+    def _put_batch(self, batch: Sequence[Loaded]) -> None:
+        left, chosen, files = list[Loaded](), list[Step](), list[NewFile]()
+        for step, data in batch:
+            entry = step.new if step.old is None else None
+            if data is None or not isinstance(entry, Inline | Blob) or not is_near(entry.mtime_ns):
+                left.append((step, data))
+                continue
+            mode = entry.mode & PERMISSIONS
+            files.append(NewFile(*split_key(step.key), data, mode, entry.mtime_ns))
+            chosen.append(step)
+        create = load_creator() if len(files) >= WORTH_IT else None
+        if create is None or not self._create_many(create, chosen, files, left):
+            left = [*batch]
+        for step, data in left:
+            self._put_one(step, data)
+
+    def _create_many(
+        self, create: Creator, steps: list[Step], files: list[NewFile], left: list[Loaded]
+    ) -> bool:
+        """Puts files where nothing is, all with one call; says whether it could.
+
+        What it could not do with some of them is left to be done one by one.
+        """
+        try:
+            with open_together(files, self._folder) as fds:
+                made = create(files, fds, umask=self._umask, reads_back=self._proves)
+        except OSError as exc:
+            if exc.errno not in _TOO_MANY_OPEN:
+                raise
+            return False
+        for at, (step, file, outcome) in enumerate(zip(steps, files, made.outcomes, strict=True)):
+            if outcome == LEFT:
+                left.append((step, file.data))
+                continue
+            self.done.append(step)
+            if outcome != BROKEN:
+                self._note(step)
+            # One of several names gets its others later, which moves its time of change.
+            if outcome == MADE and self._proves and not twin_of(step.new):
+                self.proven[step.key] = made.states[at]
+        if made.problem:
+            raise OSError(made.problem, os.strerror(made.problem))
+        return True
+
     def _put_one(self, step: Step, data: bytes | None) -> None:
         fd = self._folder(above(step.key))
         if step.old is None and self._create(fd, step, data):
             return
-        row = self._expect(step.key, fd)
-        if self._is_theirs(step.key, fd):
+        row = self._expected.check(step.key, fd)
+        if self._expected.is_theirs(step.key, fd):
             return
         if isinstance(step.new, Link):
             self._put_link(fd, step, step.new)
@@ -241,14 +302,20 @@ class Writer:
             if data is not None and not has_hole(data):
                 write_at(file, data, 0)
             else:
-                parts = self._contents.stream(entry) if data is None else iter((data,))
-                write_sparse(file, parts, entry.size)
+                self._pour(file, entry, data)
             mode = entry.mode & PERMISSIONS
             if created_as & ~self._umask != mode:
                 os.fchmod(file, mode)
             os.utime(file, ns=(entry.mtime_ns, entry.mtime_ns))
         finally:
             os.close(file)
+
+    def _pour(self, file: int, entry: Inline | Blob, data: bytes | None) -> None:
+        if data is not None:
+            write_sparse(file, iter((data,)), entry.size)
+            return
+        with closing(self._contents.stream(entry)) as parts:
+            write_sparse(file, parts, entry.size)
 
     def _note(self, step: Step) -> None:
         if isinstance(step.new, Inline | Blob | Link):
@@ -279,7 +346,7 @@ class Writer:
             # Gone, a folder or a link since it was looked at.
             raise Drifted(step.key) from exc
         try:
-            self._expect_open(step.key, file, row)
+            self._expected.check_open(step.key, file, row)
             self.done.append(step)
             for at, part in patches:
                 write_at(file, part, at)
@@ -329,8 +396,8 @@ class Writer:
     def _replace(self, fd: int, temporary: bytes, step: Step) -> None:
         """Puts what was written in its place, if what is there is still what is known."""
         # Again: writing a large file takes long enough for somebody to change the old one.
-        self._expect(step.key, fd)
-        is_theirs = self._is_theirs(step.key, fd)
+        self._expected.check(step.key, fd)
+        is_theirs = self._expected.is_theirs(step.key, fd)
         if not is_theirs:
             try:
                 os.rename(temporary, split_key(step.key)[1], src_dir_fd=fd, dst_dir_fd=fd)
@@ -354,7 +421,7 @@ class Writer:
         folder, name = split_key(step.key)
         first_folder, first_name = split_key(first)
         fd = self._folder(folder)
-        self._expect(step.key, fd)
+        self._expected.check(step.key, fd)
         self.done.append(step)
         temporary = self._temporary()
         with Descent(self._root_fd) as beside:
@@ -429,39 +496,3 @@ class Writer:
     def _temporary(self) -> bytes:
         self._made += 1
         return self._litter + b"-%d.tmp" % self._made
-
-    def _expect(self, key: bytes, fd: int) -> Row | None:
-        """Returns the row of what is at a path; raises `Drifted` if it is something else."""
-        folder, name = split_key(key)
-        known = self._row(folder, name)
-        try:
-            state = os.stat(name, dir_fd=fd, follow_symlinks=False)
-        except FileNotFoundError:
-            if known is not None and self._checks:
-                raise Drifted(key) from None
-            return None
-        if not self._checks:
-            return None
-        if known is None or not is_known(known, state):
-            raise Drifted(key)
-        return known
-
-    def _expect_open(self, key: bytes, file: int, row: Row) -> None:
-        state = os.fstat(file)
-        if not stat.S_ISREG(state.st_mode) or not is_known(row, state):
-            raise Drifted(key)
-
-    def _is_theirs(self, key: bytes, fd: int) -> bool:
-        """Says whether somebody has changed what another writer put there."""
-        if key not in self._before:
-            return False
-        with suppress(FileNotFoundError):
-            return state_of(split_key(key)[1], fd) != self._before[key]
-        return False
-
-    def _row(self, folder: bytes, name: bytes) -> Row | None:
-        if self._known_folder != folder:
-            known = self._index.find(folder)
-            self._known_folder = folder
-            self._known_rows = {row.name: row for row in known.rows} if known else {}
-        return self._known_rows.get(name)
