@@ -431,6 +431,8 @@ class Writer:
 def work_until_killed(root: Path, seed: str) -> None:
     stage.PACK_TARGET_BYTES = 128 << 10  # pyright: ignore[reportConstantRedefinition] - packs spill
     writing.PATCH_BYTES = 128 << 10  # pyright: ignore[reportConstantRedefinition] - as a large file
+    # Every other one creates its few files as many are created: with one call, in C.
+    writing.WORTH_IT = 1 + int(seed) % 2 * 100  # pyright: ignore[reportConstantRedefinition]
     (root / "tree").mkdir(exist_ok=True)
     with open_vault(root) as vault:
         Victim(vault, vault.workspace(root / "tree"), Random(int(seed))).run()
