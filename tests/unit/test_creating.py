@@ -25,7 +25,7 @@ from holdfast.workspace.creating import (
     NewFile,
     load_creator,
     open_together,
-    state_of,
+    stamp_of,
 )
 from holdfast.workspace.library import library_name
 from holdfast.workspace.placing import umask
@@ -76,13 +76,13 @@ def test_files_have_the_content_mode_and_time_that_was_asked_for(folders: Path) 
     ]
     done = create(folders, *files)
     assert (list(done.outcomes), done.problem) == ([MADE] * len(files), 0)
-    for file, known in zip(files, done.states, strict=True):
+    for file, known in zip(files, done.stamps, strict=True):
         path = os.fsencode(folders) + b"/" + file.folder + b"/" + file.name
         state = os.stat(path)
         assert Path(os.fsdecode(path)).read_bytes() == file.data
         assert stat.S_IMODE(state.st_mode) == file.mode
         assert state.st_mtime_ns == file.mtime_ns
-        assert state_of(state) == known
+        assert stamp_of(state) == known
 
 
 @needs_library
@@ -135,7 +135,7 @@ def test_a_file_that_is_not_what_was_written_is_not_made(folders: Path) -> None:
     finally:
         os.umask(previous)
     assert list(done.outcomes) == [DIFFERS]
-    assert (list(unread.outcomes), unread.states) == ([MADE], [])
+    assert (list(unread.outcomes), unread.stamps) == ([MADE], [])
 
 
 @needs_library

@@ -122,6 +122,11 @@ def stream(source: ChunkSource, entry: Inline | Blob) -> Iterator[bytes]:
     for chunk in _chunks(source, content_refs(source, entry)):
         size += len(chunk)
         yield chunk
+    check_size(entry, size)
+
+
+def check_size(entry: Inline | Blob, size: int) -> None:
+    """Raises `Damaged` if the content of an entry came back with another size."""
     if size != entry.size:
         message = f"content of {entry.size} bytes came back as {size}"
         raise Damaged(message)

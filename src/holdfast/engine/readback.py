@@ -11,12 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from io import FileIO
 
 from holdfast.engine.collect import Progress
+from holdfast.engine.files import USUAL_DIRECTORY_MODE
 from holdfast.engine.retrieval import Retrieval
 from holdfast.entries import Blob, Directory, Entry, Inline, Link, twin_of
-from holdfast.workspace.creating import State, state_of
+from holdfast.workspace.creating import Stamp, stamp_of
 from holdfast.workspace.descent import Descent
 from holdfast.workspace.steps import Step, split_key
-from holdfast.workspace.writing import FOLDER_MODE, PERMISSIONS
+from holdfast.workspace.writing import PERMISSIONS
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -26,7 +27,7 @@ def is_as_written(
     contents: Retrieval,
     steps: Sequence[Step],
     *,
-    proven: Mapping[bytes, State],
+    proven: Mapping[bytes, Stamp],
     progress: Progress,
 ) -> bool:
     """Says whether a directory is what these steps, all of them, made of an empty one.
@@ -51,7 +52,7 @@ def is_as_written(
 class _Reader:
     """Compares folder by folder, and remembers which names are one file."""
 
-    def __init__(self, contents: Retrieval, proven: Mapping[bytes, State]) -> None:
+    def __init__(self, contents: Retrieval, proven: Mapping[bytes, Stamp]) -> None:
         self._contents = contents
         self._proven = proven
         self._numbers: dict[bytes, int] = {}
@@ -69,7 +70,10 @@ class _Reader:
     def _is(self, fd: int, name: bytes, key: bytes, entry: Entry) -> bool:
         state = os.stat(name, dir_fd=fd, follow_symlinks=False)
         if isinstance(entry, Directory):
-            return stat.S_ISDIR(state.st_mode) and _mode(state) == entry.mode & PERMISSIONS
+            return (
+                stat.S_ISDIR(state.st_mode)
+                and stat.S_IMODE(state.st_mode) == entry.mode & PERMISSIONS
+            )
         if isinstance(entry, Link):
             return (
                 stat.S_ISLNK(state.st_mode)
@@ -79,7 +83,7 @@ class _Reader:
         if not isinstance(entry, Inline | Blob) or not self._is_one_of(state, key, entry):
             return False
         if known := self._proven.get(key):
-            return state_of(state) == known
+            return stamp_of(state) == known
         return self._is_file(fd, name, entry)
 
     def _is_one_of(self, state: os.stat_result, key: bytes, entry: Entry) -> bool:
@@ -96,7 +100,7 @@ class _Reader:
             return (
                 stat.S_ISREG(state.st_mode)
                 and state.st_size == entry.size
-                and _mode(state) == entry.mode & PERMISSIONS
+                and stat.S_IMODE(state.st_mode) == entry.mode & PERMISSIONS
                 and state.st_mtime_ns == entry.mtime_ns
                 and self._contents.is_content(file, entry)
             )
@@ -113,11 +117,7 @@ def _by_folder(steps: Iterable[Step]) -> Mapping[bytes, dict[bytes, Entry]]:
             folders.setdefault(key, {})
         while (place := split_key(key))[0] not in folders:
             folders[place[0]] = {place[1]: entry}
-            key, entry = place[0], Directory(FOLDER_MODE)
+            key, entry = place[0], Directory(USUAL_DIRECTORY_MODE)
         # A folder that has an entry of its own comes before what is in it.
         folders[place[0]].setdefault(place[1], entry)
     return folders
-
-
-def _mode(state: os.stat_result) -> int:
-    return stat.S_IMODE(state.st_mode)

@@ -171,9 +171,7 @@ def _zeros() -> ObjectId:
 
 def _whole(blob: Blob, chunks: Sequence[bytes]) -> bytes:
     data = b"".join(chunks)
-    if len(data) != blob.size:
-        message = f"content of {blob.size} bytes came back as {len(data)}"
-        raise Damaged(message)
+    content.check_size(blob, len(data))
     return data
 
 

@@ -41,8 +41,8 @@
 /* As in creating.py. */
 enum { MADE = 0, LEFT = 1, DIFFERS = 2, BROKEN = 3 };
 
-/* As STATE in creating.py: what tells whether a file is still the one that was read back. */
-struct state {
+/* As STAMP in creating.py: what tells whether a file is still the one that was read back. */
+struct stamp {
     int64_t dev, ino, ctime_s, ctime_ns;
 };
 
@@ -82,7 +82,7 @@ static int fill(int fd, const struct file *file, uint32_t withheld)
 }
 
 /* Says whether what is there now is what was to be made. */
-static int is_made(const struct file *file, struct state *state)
+static int is_made(const struct file *file, struct stamp *stamp)
 {
     unsigned char found[PIECE];
     struct stat status;
@@ -103,7 +103,7 @@ static int is_made(const struct file *file, struct state *state)
         at += got > 0 ? (uint64_t)got : 0;
     }
     if (same)
-        *state = (struct state){ (int64_t)status.st_dev, (int64_t)status.st_ino,
+        *stamp = (struct stamp){ (int64_t)status.st_dev, (int64_t)status.st_ino,
                                  CTIME(&status).tv_sec, CTIME(&status).tv_nsec };
     close(fd);
     return same;
@@ -127,7 +127,7 @@ static int create(const struct file *file, uint32_t withheld, unsigned char *out
 }
 
 /* Makes `count` files. For each, the outcome is one of those above: made (and read back, if there
- * are states to be noted), left alone (the caller tries, and sees why), made and not what was
+ * are stamps to be noted), left alone (the caller tries, and sees why), made and not what was
  * written, or made and not filled. `withheld` are the bits that the process gives no new file.
  * Returns 0, or the number of the error; files after that one are left.
  *
@@ -136,7 +136,7 @@ static int create(const struct file *file, uint32_t withheld, unsigned char *out
 int holdfast_create_2(uint64_t count, const int32_t *folders, const char *const *names,
                       const unsigned char *const *contents, const uint64_t *sizes,
                       const uint32_t *modes, const int64_t *mtimes_ns, uint32_t withheld,
-                      struct state *states, unsigned char *outcomes)
+                      struct stamp *stamps, unsigned char *outcomes)
 {
     memset(outcomes, LEFT, count);
     for (uint64_t i = 0; i < count; i++) {
@@ -152,7 +152,7 @@ int holdfast_create_2(uint64_t count, const int32_t *folders, const char *const 
         int problem = create(&file, withheld, &outcomes[i]);
         if (problem != 0)
             return problem;
-        if (outcomes[i] == DIFFERS && (states == NULL || is_made(&file, &states[i])))
+        if (outcomes[i] == DIFFERS && (stamps == NULL || is_made(&file, &stamps[i])))
             outcomes[i] = MADE;
     }
     return 0;

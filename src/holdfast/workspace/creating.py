@@ -29,10 +29,10 @@ WORTH_IT: Final = 32
 """Fewer files are there before ctypes is imported (4 ms)."""
 
 
-State = tuple[int, int, int]
+Stamp = tuple[int, int, int]
 """Device, inode and time of change of a file that was read back: whoever touches it moves that."""
 
-_STATE: Final = Struct("=qqqq")
+_STAMP: Final = Struct("=qqqq")
 
 
 class NewFile(NamedTuple):
@@ -49,7 +49,7 @@ class Created(NamedTuple):
     """What became of each file."""
 
     outcomes: bytes
-    states: Sequence[State]
+    stamps: Sequence[Stamp]
     """Of those that were read back; zeros for others. Empty if that was not asked for."""
     problem: int
     """The number of the error that kept one from being filled, or zero; those after it are left."""
@@ -102,8 +102,6 @@ def load_creator() -> Creator | None:
     def create(
         files: Sequence[NewFile], fds: Mapping[bytes, int], *, umask: int, reads_back: bool
     ) -> Created:
-        if not files:
-            return Created(b"", [], 0)
         # Addresses are taken of objects that this function holds until the call is over.
         folders, names, contents, modes, mtimes = zip(*files, strict=True)
         texts = ctypes.c_char_p * len(files)
@@ -115,24 +113,24 @@ def load_creator() -> Creator | None:
         )
         folder_at, size_at, mode_at, mtime_at = (each.buffer_info()[0] for each in numbers)
         outcomes = bytearray(len(files))
-        states = bytearray(_STATE.size * len(files) if reads_back else 0)
+        stamps = bytearray(_STAMP.size * len(files) if reads_back else 0)
         problem = function(
             *(len(files), folder_at, texts(*names), texts(*contents), size_at, mode_at, mtime_at),
             umask,
-            ctypes.addressof(ctypes.c_char.from_buffer(states)) if reads_back else None,
+            ctypes.addressof(ctypes.c_char.from_buffer(stamps)) if reads_back else None,
             ctypes.addressof(ctypes.c_char.from_buffer(outcomes)),
         )
         found = [
             (device, inode, seconds * 10**9 + rest)
-            for device, inode, seconds, rest in _STATE.iter_unpack(states)
+            for device, inode, seconds, rest in _STAMP.iter_unpack(stamps)
         ]
         return Created(bytes(outcomes), found, problem)
 
     return create
 
 
-def state_of(found: os.stat_result) -> State:
-    """Returns what a state of a file is compared with."""
+def stamp_of(found: os.stat_result) -> Stamp:
+    """Returns what tells whether a file is still the one that was read back."""
     return _signed(found.st_dev), _signed(found.st_ino), found.st_ctime_ns
 
 

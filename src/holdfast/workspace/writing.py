@@ -31,11 +31,11 @@ from holdfast.workspace.creating import (
     WORTH_IT,
     Creator,
     NewFile,
+    Stamp,
     is_near,
     load_creator,
     open_together,
 )
-from holdfast.workspace.creating import State as FileState
 from holdfast.workspace.descent import Descent, open_folder
 from holdfast.workspace.placing import Expected, removing, umask
 from holdfast.workspace.pouring import has_hole, write_at, write_sparse
@@ -102,7 +102,7 @@ class Writer:
         self._goal = goal
         self._expected = Expected(index, checks=checks, written=written or {})
         self._proves = proves
-        self.proven: dict[bytes, FileState] = {}
+        self.proven: dict[bytes, Stamp] = {}
         """Files that were read back and are what they shall be, as they were then."""
         self._progress = progress
         self._is_way_back = written is not None
@@ -221,25 +221,22 @@ class Writer:
             files.append(NewFile(*split_key(step.key), data, mode, entry.mtime_ns))
             chosen.append(step)
         create = load_creator() if len(files) >= WORTH_IT else None
-        if create is None or not self._create_many(create, chosen, files, left):
-            left = [*batch]
+        left = batch if create is None else left + self._create_many(create, chosen, files)
         for step, data in left:
             self._put_one(step, data)
 
     def _create_many(
-        self, create: Creator, steps: list[Step], files: list[NewFile], left: list[Loaded]
-    ) -> bool:
-        """Puts files where nothing is, all with one call; says whether it could.
-
-        What it could not do with some of them is left to be done one by one.
-        """
+        self, create: Creator, steps: list[Step], files: list[NewFile]
+    ) -> list[Loaded]:
+        """Puts files where nothing is, all with one call; returns what is left to be put."""
+        left = list[Loaded]()
         try:
             with open_together(files, self._folder) as fds:
                 made = create(files, fds, umask=self._umask, reads_back=self._proves)
         except OSError as exc:
             if exc.errno not in _TOO_MANY_OPEN:
                 raise
-            return False
+            return [(step, file.data) for step, file in zip(steps, files, strict=True)]
         for at, (step, file, outcome) in enumerate(zip(steps, files, made.outcomes, strict=True)):
             if outcome == LEFT:
                 left.append((step, file.data))
@@ -249,10 +246,10 @@ class Writer:
                 self._note(step)
             # One of several names gets its others later, which moves its time of change.
             if outcome == MADE and self._proves and not twin_of(step.new):
-                self.proven[step.key] = made.states[at]
+                self.proven[step.key] = made.stamps[at]
         if made.problem:
             raise OSError(made.problem, os.strerror(made.problem))
-        return True
+        return left
 
     def _put_one(self, step: Step, data: bytes | None) -> None:
         fd = self._folder(above(step.key))
