@@ -77,8 +77,40 @@ def expand(path: str, environ: Mapping[str, str]) -> str:
 
 
 def holds_vault(location: str) -> bool:
-    """Says whether there is a vault at a location; a database is asked when it is opened."""
-    return is_url(location) or os.path.exists(os.path.join(location, CATALOG_NAME))
+    """Says whether there is a vault at a location, or what is left of one.
+
+    A database is asked when it is opened.
+    """
+    return (
+        is_url(location)
+        or os.path.exists(os.path.join(location, CATALOG_NAME))
+        or has_lost_catalog(location)
+    )
+
+
+def has_lost_catalog(location: str) -> bool:
+    """Says whether a directory was a vault, and its catalog is gone or empty.
+
+    Whoever writes to a catalog has its lock first, and packs are there for what it names.
+    """
+    try:
+        if os.stat(os.path.join(location, CATALOG_NAME)).st_size:
+            return False
+    except FileNotFoundError:
+        pass
+    except OSError:
+        return False  # It is there, and we may not look at it.
+    return os.path.exists(os.path.join(location, "locks", "write")) or _has_packs(location)
+
+
+def _has_packs(location: str) -> bool:
+    packs = os.path.join(location, "packs")
+    try:
+        shards = os.listdir(packs)
+        found = (os.listdir(os.path.join(packs, shard)) for shard in shards if len(shard) == 2)  # noqa: PLR2004 - the end of a pack's name
+        return any(name.endswith(".pack") for names in found for name in names)
+    except OSError:
+        return False
 
 
 def is_url(location: str) -> bool:

@@ -10,8 +10,9 @@ from holdfast.engine.context import Clock, Context, system_clock
 from holdfast.engine.embedding import Embedder, EmbedFunction
 from holdfast.engine.limits import Limits
 from holdfast.engine.vault import Holdfast
-from holdfast.errors import Incompatible, InvalidValue, Unavailable
+from holdfast.errors import CatalogLost, Incompatible, InvalidValue, Unavailable
 from holdfast.ids import IdMaker
+from holdfast.settings import has_lost_catalog
 
 POSTGRES_SCHEMES = ("postgresql://", "postgres://")
 
@@ -33,6 +34,10 @@ def open_vault(
     """
     text = os.fspath(location)
     folder = None if text.startswith(POSTGRES_SCHEMES) else _to_folder(text)
+    if folder is not None and has_lost_catalog(str(folder)):
+        # Before anything is made there: a lost catalog is not a new vault.
+        what = f"the vault in {folder}"
+        raise CatalogLost(what)
     packs = _to_folder(objects) if objects is not None else _packs_in(folder)
     blobs = DiskBlobStore(packs)
     catalog = _open_postgres(text, ids) if folder is None else SqliteCatalog(folder, ids=ids)

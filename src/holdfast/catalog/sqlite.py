@@ -34,7 +34,7 @@ from holdfast.catalog.sqlite_driver import (
     translated,
 )
 from holdfast.catalog.transaction import SqlTransaction
-from holdfast.errors import Busy, Damaged, Incompatible, Unavailable
+from holdfast.errors import Busy, CatalogLost, Damaged, Incompatible, Unavailable
 from holdfast.ids import IdMaker
 
 _PAGES_PER_TURN: Final = 1000
@@ -167,7 +167,7 @@ class SqliteCatalog:
         is_new = not connection.execute(query).fetchone()[0]
         if is_new:
             if self._locks.was_ever_taken(_WRITE):
-                raise Damaged("the catalog is empty, and it was not: its file was lost")
+                raise CatalogLost(f"the vault in {self._folder}")
             # Before anything is written: after that, it says how pages are given back.
             connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
         if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":

@@ -15,6 +15,7 @@ from typing import Final
 import holdfast
 from holdfast.cli import words
 from holdfast.cli.console import Console
+from holdfast.cli.exits import hint_of
 from holdfast.errors import HoldfastError
 from holdfast.settings import holds_vault, is_url
 
@@ -53,7 +54,7 @@ def run_checks(console: Console) -> Iterator[Check]:
         try:
             vault = console.open_vault(location)
         except HoldfastError as error:
-            yield Check("catalog", FAIL, str(error), error.hint)
+            yield Check("catalog", FAIL, str(error), hint_of(error))
         else:
             yield Check("catalog", OK, "opens")
     if vault is not None:
@@ -127,7 +128,7 @@ def _workspace(console: Console, location: str) -> Iterator[Check]:
             return
         status = workspace.status()
     except HoldfastError as error:
-        yield Check("directory", FAIL, str(error), error.hint)
+        yield Check("directory", FAIL, str(error), hint_of(error))
         return
     yield Check("directory", OK, f"{workspace.path}, namespace {workspace.namespace.name}")
     if status.recovered:

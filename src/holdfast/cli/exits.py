@@ -53,10 +53,14 @@ HINTS: Final = {
     "quota_exceeded": "`holdfast forget`, then `holdfast gc` make room.",
     "storage_full": "Free disk space; `holdfast forget`, then `holdfast gc` make some.",
     "damaged": "`holdfast verify` names all that is damaged; keep the vault as it is.",
+    "catalog_lost": "Keep the packs, and bring back a copy of the vault: what a snapshot is, the "
+    "catalog alone knows.",
     "object_damaged": "`holdfast verify` names all that is damaged; keep the vault as it is.",
     "object_missing": "`holdfast verify` names all that is damaged; keep the vault as it is.",
     "pack_damaged": "`holdfast verify` names all that is damaged; keep the vault as it is.",
     "pack_missing": "`holdfast verify` names all that is damaged; keep the vault as it is.",
+    "catalog_replaced": "Nothing of this was kept; try again: `holdfast log` shows what the vault "
+    "holds now.",
     "unavailable": "`holdfast doctor` says what does not answer.",
     "unsafe_archive": "Import only what `holdfast export` has made; nothing of this was used.",
 }
@@ -112,11 +116,16 @@ def report(error: Exception, console: Console) -> int:
     return exit_code_of(error)
 
 
+def hint_of(error: HoldfastError) -> str:
+    """Returns what to try next on a command line."""
+    return HINTS.get(error.code, error.hint)
+
+
 def _code_and_hint(error: Exception) -> tuple[str, str]:
     if isinstance(error, Refused):
         return error.code, error.hint
     if isinstance(error, HoldfastError):
-        return error.code, HINTS.get(error.code, error.hint)
+        return error.code, hint_of(error)
     if isinstance(error, OSError):
         return "system", "The operating system said so; `holdfast doctor` may know why."
     return "unexpected", "This is a fault of holdfast: please report it with what -v shows."

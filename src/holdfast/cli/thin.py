@@ -49,6 +49,7 @@ LONGEST_ADDRESS = 100
 LONGEST_MESSAGE = 1 << 30
 
 _KIND, _DIRECTORY = 0o170000, 0o040000  # S_IFMT and S_IFDIR, without the module that has them
+_OF_A_VAULT = ("catalog.sqlite", "locks/write")
 _FAILED = 1
 _USUAL_WIDTH = 80
 
@@ -116,7 +117,7 @@ def find_location(environ: dict[str, str], directory: str, named: str | None) ->
         return os.path.normpath(os.path.join(directory, os.path.expanduser(given)))
     for folder in upwards(directory):
         local = os.path.join(folder, ".holdfast")
-        if is_ours(local) and os.path.exists(os.path.join(local, "catalog.sqlite")):
+        if is_ours(local) and any(os.path.exists(f"{local}/{name}") for name in _OF_A_VAULT):
             return local
     named = environ.get("XDG_DATA_HOME", "")
     if named.startswith("/"):

@@ -32,7 +32,7 @@ from holdfast.engine.verify import rebuild_index, verify
 from holdfast.engine.webhooks import Webhooks
 from holdfast.engine.workspace import Workspace
 from holdfast.errors import (
-    Damaged,
+    CatalogLost,
     HoldfastError,
     InvalidValue,
     NamespaceExists,
@@ -361,5 +361,5 @@ def _get_tenant(context: Context, name: str) -> Tenant:
     with context.catalog.write() as transaction:
         if has_packs and not transaction.iter_tenants():
             # To go on would be to collect them: a lost catalog is not a new vault.
-            raise Damaged("the catalog is empty and packs are there: it is lost, or not theirs")
+            raise CatalogLost("these packs")
         return transaction.add_tenant(name, public_id=context.ids.tenant(), now=context.clock())

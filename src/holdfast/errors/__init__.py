@@ -51,11 +51,14 @@
     │   ├── TooLarge
     │   └── RateLimited         a key that made more requests than it may
     ├── Damaged             stored bytes break a promise: stop, keep the evidence
+    │   ├── CatalogLost         its file is gone, and packs are there
     │   ├── ObjectDamaged
     │   ├── ObjectMissing
     │   ├── PackDamaged
     │   └── PackMissing
     ├── Unavailable         a dependency is down: retry with backoff
+    │   ├── CatalogReplaced     other files lie where the catalog was opened
+    │   ├── StorageReadOnly     the disk takes no writes
     │   ├── Unreachable         a server does not answer
     │   └── ServerFault         a server failed
     └── Incompatible        this program and this vault do not fit: upgrade
@@ -84,6 +87,7 @@ from holdfast.errors.conflicts import (
     TaskEnded,
 )
 from holdfast.errors.damage import (
+    CatalogLost,
     ObjectDamaged,
     ObjectMissing,
     PackDamaged,
@@ -142,9 +146,12 @@ from holdfast.errors.refused import (
     Unauthorized,
     Unreachable,
 )
+from holdfast.errors.unavailable import CatalogReplaced, StorageReadOnly
 
 __all__ = [
     "Busy",
+    "CatalogLost",
+    "CatalogReplaced",
     "Conflict",
     "ContentMissing",
     "Damaged",
@@ -192,6 +199,7 @@ __all__ = [
     "SnapshotNotFound",
     "StateMoved",
     "StorageFull",
+    "StorageReadOnly",
     "TaskEnded",
     "TaskNotFound",
     "TooLarge",

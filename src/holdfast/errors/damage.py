@@ -3,6 +3,20 @@
 from holdfast.errors.families import Damaged
 
 
+class CatalogLost(Damaged):
+    """The catalog's file is gone, or empty, and what it knew about is still there."""
+
+    code = "catalog_lost"
+    hint = (
+        "Bring back a copy of the vault: what a snapshot is, the catalog alone knows. "
+        "Keep the packs; see 'Check and repair'."
+    )
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"the catalog of {what} is lost: what it named is still there")
+        self.what = what
+
+
 class ObjectDamaged(Damaged):
     """The bytes found do not hash to the object's name."""
 

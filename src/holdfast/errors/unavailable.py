@@ -1,0 +1,21 @@
+"""What cannot be used as it stands now, although nothing in it is damaged."""
+
+from holdfast.errors.families import Unavailable
+
+
+class CatalogReplaced(Unavailable):
+    """The catalog's files are no longer those that this process has open."""
+
+    code = "catalog_replaced"
+    hint = "Nothing of this was kept. Open the vault again, and look at what it holds now."
+
+    def __init__(self, path: str, *, how: str) -> None:
+        super().__init__(f"{path} {how} while this process had it open")
+        self.path = path
+
+
+class StorageReadOnly(Unavailable):
+    """The disk takes no writes: what is there can be read, and nothing can be added."""
+
+    code = "storage_read_only"
+    hint = "Reading works. To write, mount the disk writable, or copy the vault to one that is."
