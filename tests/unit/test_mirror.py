@@ -233,7 +233,7 @@ def test_a_server_is_sent_only_what_was_offered(here: holdfast.Holdfast) -> None
     agent = here.namespace("agent")
     agent.files.write("large", LARGE)
     files = handle_of(agent).objects.get_root(agent.snapshot().root).plane(Plane.FILES)
-    source = StagedObjects({}, handle_of(agent).objects)
+    source = StagedObjects(handle_of(agent).objects)
     told = CommitRequest(name="", base=b"", root=b"")
     with pytest.raises(errors.Unavailable):
         Push(cast("Server", Curious()), source, no_progress).push(EMPTY_MAP, files, told)

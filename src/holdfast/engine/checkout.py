@@ -34,7 +34,7 @@ def checkout(
     fd = _open_empty(target)
     try:
         with looking_at(handle, snapshot):
-            source = StagedObjects({}, handle.objects)
+            source = StagedObjects(handle.objects)
             root = source.get_root(snapshot.root)
             files = root.plane(Plane.FILES)
             steps = [

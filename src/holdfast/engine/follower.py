@@ -64,14 +64,17 @@ class Follower:
         back: SnapshotId | None = None,
         including: frozenset[bytes] = frozenset(),
         litter: re.Pattern[bytes] | None = None,
+        only_names: bool = False,
         progress: Progress = no_progress,
     ) -> None:
         """Is made with what is special about the operation.
 
         `force` allows to overwrite what no snapshot can hold; `protected` paths are left alone;
         `back` is where a crash shall lead to, if that is not where the head stands; `including`
-        paths are shown although the rules leave them out; `litter` is removed on the way.
+        paths are shown although the rules leave them out; `litter` is removed on the way;
+        `only_names`: nobody will read the content of what is shown.
         """
+        self._only_names = only_names
         self._including = including
         self._remnants = litter
         self._directory = directory
@@ -209,7 +212,7 @@ class Follower:
 
     def _look(self, stage: Stage) -> Captured:
         return self._directory.look(
-            Weighing(stage),
+            Weighing() if self._only_names else stage,
             including=self._including,
             litter=self._remnants,
             progress=self.progress,

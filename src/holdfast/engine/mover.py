@@ -41,13 +41,13 @@ class Mover:
         """Returns the namespace with the directory for its head."""
         return replace(self.handle, attached=follower)
 
-    def seen(self) -> Namespace:
+    def seen(self, *, only_names: bool = False) -> Namespace:
         """Returns the namespace, whose head is the directory as it is now."""
-        return Namespace(self.attached(Follower(self.directory)))
+        return Namespace(self.attached(Follower(self.directory, only_names=only_names)))
 
     def source(self) -> StagedObjects:
         """Returns the objects of the vault."""
-        return StagedObjects({}, self.handle.objects)
+        return StagedObjects(self.handle.objects)
 
     def files_of(self, snapshot: SnapshotInfo) -> ObjectId:
         """Returns the files map of a snapshot."""

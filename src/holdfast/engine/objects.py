@@ -73,7 +73,7 @@ class Objects:
     def get_many(self, object_ids: Sequence[ObjectId]) -> dict[ObjectId, bytes]:
         """Returns the bytes of each object; raises for one that is missing or damaged."""
         found = {
-            located.placement.object_id: self._read(located) for located in self._locate(object_ids)
+            located.placement.object_id: self.read(located) for located in self._locate(object_ids)
         }
         for object_id in object_ids:
             if object_id not in found:
@@ -100,7 +100,8 @@ class Objects:
         with self._context.catalog.read() as transaction:
             return transaction.locate(self._tenant_id, object_ids).values()
 
-    def _read(self, located: Located) -> bytes:
+    def read(self, located: Located) -> bytes:
+        """Returns the bytes of an object whose place is known."""
         try:
             return self._cut(located)
         except PackMissing:

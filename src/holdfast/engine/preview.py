@@ -25,13 +25,14 @@ def preview(
 ) -> Restored:
     """Returns what a restore would answer."""
     directory = mover.directory
-    follower = Follower(directory, protected=failed_in(target))
+    follower = Follower(directory, protected=failed_in(target), only_names=True)
     seen = _dry_run(mover, follower, target, paths)
     files = [change for change in seen.changes if change.plane is Plane.FILES]
     steps = [Step(change.key, change.old, change.new) for change in files]
     in_the_way = frozenset(follower.find_obstacles(steps))
     if in_the_way:
-        seen = _dry_run(mover, Follower(directory, including=in_the_way), target, paths)
+        including = Follower(directory, including=in_the_way, only_names=True)
+        seen = _dry_run(mover, including, target, paths)
     if paths is None or path_filter(paths)(IGNORE_FILE):
         rules = Rules(MapGoal(mover.source(), mover.files_of(target)).read(IGNORE_FILE))
     else:

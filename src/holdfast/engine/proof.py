@@ -56,7 +56,7 @@ def prove(
     holds it yet.
     """
     before, rules = directory.known, directory.rules()
-    sink = Weighing(None) if stage is None or rules.digest == before.rules else stage
+    sink = Weighing() if stage is None or rules.digest == before.rules else stage
     only = {path for folder in touched for path in (folder, parent_of(folder))}
     hidden = frozenset(key for key in written if rules.excludes_within(key))
     seeing = directory.rules(hidden) if hidden else rules

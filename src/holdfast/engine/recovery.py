@@ -99,7 +99,7 @@ def _look_again(mover: Mover, record: Record) -> str | None:
         return None
     directory.forget_index()
     good, is_undone = _good(mover, record)
-    showing = Follower(directory, litter=litter_pattern(record))
+    showing = Follower(directory, litter=litter_pattern(record), only_names=True)
     changes = Namespace(mover.attached(showing)).diff(good, planes=[Plane.FILES])
     lost = [
         change.key

@@ -117,7 +117,8 @@ def restore(
 def folded_head(handle: Handle) -> Generator[tuple[Transaction, Folded]]:
     """Opens the head with what is pending folded in, to look at; nothing is stored."""
     context = handle.context
-    with Stage(context, handle.tenant_id) as stage, context.catalog.read() as transaction:
+    stage = Stage(context, handle.tenant_id, only_shown=True)
+    with stage, context.catalog.read() as transaction:
         head = handle.head_or_empty(transaction)
         folded = fold(transaction, handle, head, stage)
         yield transaction, folded if handle.attached is None else _shown(handle.attached, folded)

@@ -12,7 +12,7 @@ from typing import BinaryIO, Final, TypeVar
 from holdfast.ahead import ahead
 from holdfast.engine import content
 from holdfast.engine.paths import MAX_PATH_BYTES
-from holdfast.engine.stage import Stage, StagedObjects
+from holdfast.engine.stage import StagedObjects
 from holdfast.entries import Blob, Directory, Entry, Inline, Link, decode_entry, unpack_refs
 from holdfast.errors import Damaged
 from holdfast.ids import ObjectId, object_id_of
@@ -25,9 +25,6 @@ LOADED_BYTES: Final = 256 << 10
 
 STREAMED_BYTES: Final = 4 << 20
 """So much of a large file is read while as much of it is written."""
-
-KEPT_BYTES: Final = 64 << 20
-"""Of what is only looked at, so much is kept for whoever wants to see it as text."""
 
 T = TypeVar("T")
 
@@ -146,17 +143,10 @@ def check_entry(entry: Entry) -> Entry:
 
 
 class Weighing:
-    """A sink that computes names and stores nothing; a stage, if given, gets some to show."""
+    """A sink that computes names, and keeps nothing."""
 
-    def __init__(self, stage: Stage | None) -> None:
-        self._stage = stage
-        self._left = KEPT_BYTES
-
-    def add(self, data: bytes, kind: ObjectKind) -> ObjectId:
+    def add(self, data: bytes, kind: ObjectKind) -> ObjectId:  # noqa: ARG002 - the sink's form
         """Returns the name of an object."""
-        if self._stage is not None and len(data) <= self._left:
-            self._left -= len(data)
-            return self._stage.add(data, kind)
         return object_id_of(data)
 
     def spill(self) -> None:

@@ -15,22 +15,26 @@ collector knows what an interrupted writer leaves behind), put, and only then na
 A batch is used once. Without `keep`, the packs it announced are withdrawn again.
 
 A batch that outgrows memory spills: full packs are compressed and written by threads of their
-own while the caller reads on. What they did is known when `seal` returns, or raises.
+own while the caller reads on. What they did is known when `seal` returns, or raises. A batch
+that is `only_shown`, and never stored, spills what the vault lacks to a file without a name.
+Wherever its objects went, `source` reads them.
 """
 
+import os
 import threading
-from collections import deque
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from types import TracebackType
-from typing import Final, Self
+from collections import ChainMap, deque
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType, TracebackType
+from typing import IO, Final, Self, cast
 
 import msgspec
 
 from holdfast.blobs.port import BlobStore
-from holdfast.catalog.port import Catalog, Transaction
+from holdfast.catalog.port import Catalog, Located, Transaction
 from holdfast.engine.context import Context
 from holdfast.engine.limits import check_free, check_room, check_tenant
 from holdfast.engine.objects import Objects
+from holdfast.errors import StorageFull
 from holdfast.ids import ObjectId, PackId, PackName, TenantId, object_id_of
 from holdfast.model import Placement, Root
 from holdfast.packs import PACK_TARGET_BYTES, ObjectKind, Pack, PackBuilder
@@ -58,15 +62,20 @@ class _Announced(msgspec.Struct, frozen=True):
 class Stage:
     """One batch of new objects of one tenant."""
 
-    def __init__(self, context: Context, tenant_id: TenantId) -> None:
+    def __init__(self, context: Context, tenant_id: TenantId, *, only_shown: bool = False) -> None:
         self._context = context
         self._tenant_id = tenant_id
+        self._scratch = Scratch() if only_shown else None
+        self._held: dict[ObjectId, tuple[bytes, ObjectKind]] = {}
+        """What is in memory, to be read."""
         self._fresh: dict[ObjectId, tuple[bytes, ObjectKind]] = {}
+        """What of that is neither in a pack nor known to be in the vault yet."""
         self._fresh_bytes = 0
         self._settled: set[ObjectId] = set()
         self._reused: list[ObjectId] = []
         self._joined: tuple[int, int | None] | None = None
         self._announced: list[_Announced] = []
+        self._placed: dict[ObjectId, Located] = {}
         self._inline: list[Pack] = []
         self._spilling: deque[Spill] = deque()
 
@@ -78,6 +87,8 @@ class Stage:
     ) -> None:
         while self._spilling:
             self._spilling.popleft().end()
+        if self._scratch is not None:
+            self._scratch.close()
         # A process that dies cannot tidy up, and a test that plays dead must not either.
         if kind is None or issubclass(kind, Exception):
             self._withdraw()
@@ -98,11 +109,19 @@ class Stage:
         self._reused += object_ids
 
     def spill(self) -> None:
-        """Moves what is held in memory to the blob store once that would fill a pack."""
-        if self._fresh_bytes >= PACK_TARGET_BYTES:
-            if len(self._spilling) == SPILLERS:
-                self._spilling.popleft().join()
-            self._spilling.append(Spill(self._take_missing(), self._announce))
+        """Moves what is held in memory elsewhere once that would fill a pack."""
+        if self._fresh_bytes < PACK_TARGET_BYTES:
+            return
+        if len(self._spilling) == SPILLERS:
+            self._join()
+        taken = self._fresh
+        missing = self._take_missing()
+        self._let_go(taken.keys() - missing.keys())
+        if self._scratch is not None:
+            self._scratch.put(missing)
+            self._let_go(missing)
+        else:
+            self._spilling.append(Spill(missing, self._announce))
 
     @property
     def is_empty(self) -> bool:
@@ -121,7 +140,18 @@ class Stage:
 
     def source(self, objects: Objects) -> "StagedObjects":
         """Returns objects to read that include this batch before it is stored."""
-        return StagedObjects(self._fresh, objects)
+        return StagedObjects(objects, held=self._held, stage=self)
+
+    def read(self, object_ids: Iterable[ObjectId]) -> dict[ObjectId, bytes]:
+        """Returns those objects of the batch that are no longer in memory."""
+        gone = [i for i in object_ids if i in self._settled]
+        if not gone:
+            return {}
+        found = {} if self._scratch is None else self._scratch.read(gone)
+        objects = Objects(self._context, self._tenant_id)
+        found |= {i: objects.read(self._placed[i]) for i in gone if i in self._placed}
+        # Asked anew: they may have come into the vault after a caller's transaction began.
+        return found | objects.get_many([i for i in gone if i not in found])
 
     def seal(self, transaction: Transaction | None = None) -> None:
         """Puts on disk all that must be there before `record`.
@@ -130,7 +160,7 @@ class Stage:
         could announce a pack meanwhile.
         """
         while self._spilling:
-            self._spilling.popleft().join()
+            self._join()
         missing = self._take_missing(transaction)
         for pack in _packs(missing):
             if transaction is not None or len(pack.data) <= self._context.limits.inline_bytes:
@@ -166,8 +196,18 @@ class Stage:
 
     def _add(self, object_id: ObjectId, data: bytes, kind: ObjectKind) -> None:
         if object_id not in self._fresh and object_id not in self._settled:
-            self._fresh[object_id] = (data, kind)
+            self._held[object_id] = self._fresh[object_id] = (data, kind)
             self._fresh_bytes += len(data)
+
+    def _join(self) -> None:
+        """Waits for the oldest packs under way; what is in them leaves the memory."""
+        spill = self._spilling.popleft()
+        spill.join()
+        self._let_go(spill.objects)
+
+    def _let_go(self, object_ids: Iterable[ObjectId]) -> None:
+        for object_id in object_ids:
+            self._held.pop(object_id, None)
 
     def _take_missing(
         self, transaction: Transaction | None = None
@@ -176,7 +216,7 @@ class Stage:
         if not fresh:
             return fresh
         if transaction is not None:
-            known = self._join(transaction, fresh)
+            known = self._join_tenant(transaction, fresh)
         else:
             with self._context.catalog.ask() as reading:
                 known = reading.existing(self._tenant_id, list(fresh))
@@ -184,7 +224,9 @@ class Stage:
         self._settled |= fresh.keys()
         return {key: value for key, value in fresh.items() if key not in known}
 
-    def _join(self, transaction: Transaction, fresh: Iterable[ObjectId]) -> Container[ObjectId]:
+    def _join_tenant(
+        self, transaction: Transaction, fresh: Iterable[ObjectId]
+    ) -> Container[ObjectId]:
         """Returns which objects are there; those that need it are left to be touched.
 
         In the transaction that will name them, one that has the epoch's stamp is safe.
@@ -207,6 +249,8 @@ class Stage:
             )
         self._announced.append(_Announced(pack_id, name, pack.placements))
         context.blobs.put(name, pack.data)
+        for place in pack.placements:
+            self._placed[place.object_id] = Located(place, pack_id, name, None)
 
     def _withdraw(self) -> None:
         announced, self._announced = self._announced, []
@@ -238,7 +282,7 @@ class Spill:
         objects: dict[ObjectId, tuple[bytes, ObjectKind]],
         announce: Callable[[Pack], None],
     ) -> None:
-        self._objects, self._announce = objects, announce
+        self.objects, self._announce = objects, announce
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="holdfast-spill")
         self._thread.start()
@@ -255,18 +299,62 @@ class Spill:
 
     def _run(self) -> None:
         try:
-            for pack in _packs(self._objects):
+            for pack in _packs(self.objects):
                 self._announce(pack)
         except BaseException as exc:  # noqa: BLE001 - a test's power cut too: the caller raises it
             self._failure = exc
 
 
+class Scratch:
+    """A file without a name, for objects that are only looked at and are too many for memory."""
+
+    def __init__(self) -> None:
+        self._file: IO[bytes] | None = None
+        self._places: dict[ObjectId, tuple[int, int]] = {}
+
+    def put(self, objects: Mapping[ObjectId, tuple[bytes, ObjectKind]]) -> None:
+        """Takes objects in; raises `StorageFull` if they do not fit."""
+        import tempfile  # noqa: PLC0415 - takes long to load, and is needed by few
+
+        try:
+            if self._file is None:
+                self._file = tempfile.TemporaryFile(prefix="holdfast-")  # noqa: SIM115 - `close` does
+            at = self._file.seek(0, os.SEEK_END)
+            for object_id, (data, _) in objects.items():
+                self._file.write(data)
+                self._places[object_id] = (at, len(data))
+                at += len(data)
+            self._file.flush()
+        except OSError as exc:
+            message = f"no room for what is compared in {tempfile.gettempdir()}: {exc.strerror}"
+            raise StorageFull(message) from exc
+
+    def read(self, object_ids: Iterable[ObjectId]) -> dict[ObjectId, bytes]:
+        """Returns those of these objects that are in it."""
+        if self._file is None:
+            return {}
+        fd, places = self._file.fileno(), self._places
+        return {i: os.pread(fd, places[i][1], places[i][0]) for i in object_ids if i in places}
+
+    def close(self) -> None:
+        """Lets the file go."""
+        if self._file is not None:
+            self._file.close()
+
+
 class StagedObjects:
     """Objects to read: those of a batch that is not stored yet, then those of the vault."""
 
-    def __init__(self, fresh: dict[ObjectId, tuple[bytes, ObjectKind]], objects: Objects) -> None:
-        self._fresh = fresh
+    def __init__(
+        self,
+        objects: Objects,
+        *,
+        held: Mapping[ObjectId, tuple[bytes, ObjectKind]] = MappingProxyType({}),
+        stage: Stage | None = None,
+    ) -> None:
         self._objects = objects
+        self._held = held
+        self._stage = stage
 
     @property
     def is_bound(self) -> bool:
@@ -275,29 +363,41 @@ class StagedObjects:
 
     def unbound(self) -> "StagedObjects":
         """Returns the same objects, without the transaction that they were looked up in."""
-        return StagedObjects(self._fresh, self._objects.unbound())
+        return StagedObjects(self._objects.unbound(), held=self._held, stage=self._stage)
 
     def with_nodes(self, nodes: dict[ObjectId, bytes]) -> "StagedObjects":
         """Returns the same objects, and these nodes."""
         more = {object_id: (data, ObjectKind.NODE) for object_id, data in nodes.items()}
-        return StagedObjects(self._fresh | more, self._objects)
+        # Looked up in both, not copied: the batch goes on.
+        both = ChainMap(more, cast("dict[ObjectId, tuple[bytes, ObjectKind]]", self._held))
+        return StagedObjects(self._objects, held=both, stage=self._stage)
 
     def get_nodes(self, ids: Sequence[ObjectId], /) -> list[Node]:
         """Returns map nodes in the order asked for."""
-        stored = [i for i in ids if i not in self._fresh]
+        mine = self._mine(ids)
+        if not mine:
+            return self._objects.get_nodes(ids)
+        stored = [i for i in ids if i not in mine]
         nodes = dict(zip(stored, self._objects.get_nodes(stored), strict=True)) if stored else {}
-        return [nodes[i] if i in nodes else decode_node(self._fresh[i][0]) for i in ids]
+        return [nodes[i] if i in nodes else decode_node(mine[i]) for i in ids]
 
     def get_root(self, root_id: ObjectId) -> Root:
         """Returns the roots of all planes that one root names."""
-        if root_id in self._fresh:
-            return Root.decode(self._fresh[root_id][0])
-        return self._objects.get_root(root_id)
+        mine = self._mine([root_id])
+        return Root.decode(mine[root_id]) if mine else self._objects.get_root(root_id)
 
     def get_many(self, object_ids: Sequence[ObjectId]) -> dict[ObjectId, bytes]:
         """Returns the bytes of each object."""
-        found = {i: self._fresh[i][0] for i in object_ids if i in self._fresh}
-        return found | self._objects.get_many([i for i in object_ids if i not in found])
+        mine = self._mine(object_ids)
+        return mine | self._objects.get_many([i for i in object_ids if i not in mine])
+
+    def _mine(self, object_ids: Sequence[ObjectId]) -> dict[ObjectId, bytes]:
+        """Returns those that are of the batch, wherever they went."""
+        held = self._held
+        found = {i: held[i][0] for i in object_ids if i in held}
+        if self._stage is None or len(found) == len(object_ids):
+            return found
+        return found | self._stage.read(i for i in object_ids if i not in found)
 
 
 def _packs(objects: dict[ObjectId, tuple[bytes, ObjectKind]]) -> Iterator[Pack]:

@@ -141,7 +141,7 @@ class Workspace:
         """Returns how the directory stands against the timeline; stores nothing."""
         with self._exclusive(), folded_head(self._plain) as (_, folded):
             position = folded.head.position
-            follower = Follower(self._directory)
+            follower = Follower(self._directory, only_names=True)
             root, _ = follower.show(folded.stage, folded.source, folded.root)
             base = folded.source.get_root(folded.head.root)
             changes = collect_changes(iter_changes(folded.source, base, root), limit=limit)
@@ -168,7 +168,8 @@ class Workspace:
     ) -> Changes:
         """Returns what leads from one snapshot to another, or to the directory as it is now."""
         with self._exclusive():
-            return self._shown(new).diff(old, new, paths=paths, limit=limit)
+            shown = self._shown(new, only_names=True)
+            return shown.diff(old, new, paths=paths, limit=limit)
 
     def text_diff(
         self,
@@ -336,11 +337,11 @@ class Workspace:
             message = f"drift is 'capture' or 'refuse', not {drift!r}"
             raise InvalidValue(message)
         if drift == "refuse":
-            found = self._shown(None).diff(limit=SHOWN)
+            found = self._shown(None, only_names=True).diff(limit=SHOWN)
             if found:
                 names = [change.name for change in found]
                 raise DriftFound(names, reason="changes are in no snapshot")
 
-    def _shown(self, new: SnapshotLike | None) -> Namespace:
+    def _shown(self, new: SnapshotLike | None, *, only_names: bool = False) -> Namespace:
         """Returns the namespace with the directory for its head, where the head is looked at."""
-        return self.namespace if new is not None else self._mover.seen()
+        return self.namespace if new is not None else self._mover.seen(only_names=only_names)

@@ -53,7 +53,7 @@ def missing(handle: Handle, object_ids: Sequence[ObjectId], *, is_shared: bool) 
     """Returns which of these objects would have to be sent, in the order asked for."""
     with handle.context.catalog.read() as transaction:
         head = handle.head_or_empty(transaction)
-        source = StagedObjects({}, handle.objects_in(transaction))
+        source = StagedObjects(handle.objects_in(transaction))
         reach = Reach(
             handle,
             transaction,
