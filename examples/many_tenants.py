@@ -32,7 +32,7 @@ class Server:
 def own_server() -> Generator[Server]:
     """Runs a server for as long as the example lasts."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "holdfast.cli.main", "serve", "--json", "--port", "0"]
+        command = [sys.executable, "-m", "holdfast", "serve", "--json", "--port", "0"]
         environ = {**os.environ, "HOLDFAST_DATA": folder}
         # What it writes to its log is of no interest here.
         log = subprocess.DEVNULL

@@ -42,7 +42,7 @@ class Server:
 def own_server() -> Generator[Server]:
     """Runs a server for as long as the example lasts."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "holdfast.cli.main", "serve", "--json", "--port", "0"]
+        command = [sys.executable, "-m", "holdfast", "serve", "--json", "--port", "0"]
         # Webhooks to this very machine are refused unless one says that they are meant.
         environ = {**os.environ, "HOLDFAST_DATA": folder, "HOLDFAST_ALLOW_PRIVATE_WEBHOOKS": "1"}
         # What it writes to its log is of no interest here.

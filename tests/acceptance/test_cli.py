@@ -6,16 +6,13 @@ import os
 import pty
 import re
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-SCRIPT = Path(sys.executable).with_name("holdfast")
-# Before the environment has been installed anew there is the module that the script calls.
-COMMAND = [str(SCRIPT)] if SCRIPT.exists() else [sys.executable, "-m", "holdfast.cli.main"]
+from holdfast.testing.servers import COMMAND
 
 _DROP_FROM_BOUNDING_SET = 24
 _READS_EVERYTHING = (1, 2)  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH

@@ -10,7 +10,6 @@ import signal
 import socket
 import stat
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -21,7 +20,7 @@ from typing import Any
 import httpx
 import pytest
 
-from holdfast.testing.servers import ADMIN_KEY, API_KEY, Server, running_server
+from holdfast.testing.servers import ADMIN_KEY, API_KEY, COMMAND, Server, running_server
 
 MIB = 1 << 20
 PATIENCE_S = 20.0
@@ -58,7 +57,7 @@ def run_serve(*arguments: str, environ: dict[str, str] | None = None) -> "subpro
     """Starts `holdfast serve` with an environment in which nothing of ours is set."""
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("HOLDFAST_")}
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", "holdfast.cli.main", "serve", *arguments],
+        [*COMMAND, "serve", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

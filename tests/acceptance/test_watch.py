@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli import thin
+from holdfast.testing.servers import COMMAND
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs inotify")
-
-HOLDFAST = [sys.executable, "-P", "-m", "holdfast.cli.main"]
 
 
 class Shell:
@@ -30,7 +29,7 @@ class Shell:
 
     def run(self, *words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [*HOLDFAST, *words],
+            [*COMMAND, *words],
             cwd=cwd or self.directory,
             env=self.environ,
             capture_output=True,
@@ -46,7 +45,7 @@ class Shell:
     def watch(self, *options: str) -> subprocess.Popen[str]:
         """Starts watching, and returns when it does."""
         process = subprocess.Popen(
-            [*HOLDFAST, "watch", *options],
+            [*COMMAND, "watch", *options],
             cwd=self.directory,
             env=self.environ,
             stdout=subprocess.PIPE,
@@ -77,9 +76,9 @@ def line(process: subprocess.Popen[str]) -> str:
 def is_answered_by_another_process(shell: Shell, *words: str, cwd: Path | None = None) -> bool:
     """Says whether a command was done without loading the command line's own machinery."""
     done = subprocess.run(
-        [sys.executable, "-P", "-X", "importtime", "-m", "holdfast.cli.main", *words],
+        [*COMMAND, *words],
         cwd=cwd or shell.directory,
-        env=shell.environ,
+        env={**shell.environ, "PYTHONPROFILEIMPORTTIME": "1"},
         capture_output=True,
         text=True,
         check=False,

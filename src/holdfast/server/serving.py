@@ -10,8 +10,9 @@ import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Callable
-from types import FrameType
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from types import FrameType, ModuleType
 from typing import Final
 
 import uvicorn
@@ -74,9 +75,27 @@ def _run(config: Config, listening: socket.socket) -> None:
         timeout_worker_healthcheck=WORKER_S,
     )
     if config.workers > 1:
-        _Workers(settings, [listening]).run()
+        # Until a worker knows our path, its first imports would be of whatever lies where we run.
+        os.environ["PYTHONSAFEPATH"] = "1"
+        with _without_main():
+            _Workers(settings, [listening]).run()
     else:
         uvicorn.Server(settings).run(sockets=[listening])
+
+
+@contextmanager
+def _without_main() -> Generator[None]:
+    """Lets workers begin without the script that started this process.
+
+    Python would run it again in each of them, under another name: a script that does not ask for
+    its name would serve once more, and one that an upgrade has taken away could not be run.
+    """
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
 
 
 class _Workers(Multiprocess):

@@ -3,6 +3,7 @@
     with running_server(tmp_path) as server:
         client = TroveClient(api_key=server.api_key, base_url=server.url, namespace="alice")
 
+It is started by the command that users type, as it lies in this environment, or by `command`.
 What a server writes to its log is in `server.log`; one that dies, or does not come up in time,
 raises with the end of it. `kill` is a power cut's nearest relative, `stop` is Ctrl-C's.
 """
@@ -13,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +24,14 @@ from urllib.request import urlopen
 
 ADMIN_KEY: Final = "holdfast-admin-0123456789abcdefghijklmnopqrstuvwxyz"
 API_KEY: Final = "holdfast-sk-0123456789abcdefghijklmnopqrstuvwxyz"
+
+_SCRIPT: Final = Path(sys.executable).with_name("holdfast")
+
+COMMAND: Final = (
+    # Where nothing was installed there is the module that the script calls.
+    (str(_SCRIPT),) if _SCRIPT.exists() else (sys.executable, "-P", "-m", "holdfast.cli.main")
+)
+"""What people start: `holdfast`, as it was installed into this environment."""
 
 _COMES_UP_S: Final = 30.0
 _STOPS_S: Final = 40.0
@@ -39,6 +48,9 @@ class Server:
     log: Path
     environ: Mapping[str, str] = field(default_factory=dict[str, str])
     arguments: tuple[str, ...] = ()
+    command: Sequence[str] = COMMAND
+    directory: Path | None = None
+    """Where it is started; where the test runs unless said otherwise."""
     admin_key: str = ADMIN_KEY
     api_key: str = API_KEY
     url: str = ""
@@ -48,8 +60,7 @@ class Server:
 
     def start(self) -> "Server":
         """Starts the process, and returns once it answers; a second start keeps the port."""
-        command = [sys.executable, "-P", "-m", "holdfast.cli.main", "serve", "--json"]
-        command += ["--data", str(self.data), "--port", str(self.port), *self.arguments]
+        options = ["--json", "--data", str(self.data), "--port", str(self.port)]
         environ = {
             **os.environ,
             "HOLDFAST_ADMIN_KEY": self.admin_key,
@@ -59,7 +70,12 @@ class Server:
         }
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=log, env=environ, start_new_session=True
+                [*self.command, "serve", *options, *self.arguments],
+                stdout=subprocess.PIPE,
+                stderr=log,
+                cwd=self.directory,
+                env=environ,
+                start_new_session=True,
             )
         self._read_address()
         self._wait_for_health()
@@ -136,12 +152,16 @@ class Server:
 
 @contextmanager
 def running_server(
-    folder: Path, *arguments: str, environ: Mapping[str, str] | None = None
+    folder: Path,
+    *arguments: str,
+    environ: Mapping[str, str] | None = None,
+    command: Sequence[str] = COMMAND,
+    directory: Path | None = None,
 ) -> Generator[Server]:
     """Runs a server over a vault in `folder` for as long as the block lasts.
 
     `arguments` are more of `holdfast serve`; `environ` adds variables, such as
-    HOLDFAST_DATABASE_URL.
+    HOLDFAST_DATABASE_URL. It is started by `command` in `directory`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     server = Server(
@@ -149,6 +169,8 @@ def running_server(
         log=folder / "server.log",
         arguments=arguments,
         environ=dict(environ or {}),
+        command=command,
+        directory=directory,
     )
     try:
         yield server.start()
