@@ -2,14 +2,17 @@
 
 One object may stand for many runs: it is entered by several threads and coroutines at once, and
 within itself. Which of its runs ends is decided here, for the embedded door and for clients alike,
-and so is what can be decorated, and what is said of an exception. Imports nothing of ours.
+and so is what can be decorated, which exception is a failure, and what is said of it. Imports
+nothing of ours.
 """
 
 import inspect
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar, cast
 
 R = TypeVar("R")
 
@@ -65,6 +68,48 @@ def checkpointed(given: Callable[..., Any] | str | None, task: Callable[[str], A
         return task(name)(function)
 
     return around(given) if callable(given) else around
+
+
+def sees(error: BaseException | None) -> bool:
+    """Says whether a task that is left like this has an end: well, or by what people know.
+
+    Anything else is as if the process had died: nobody is left who could do something about it.
+    """
+    if isinstance(error, BaseExceptionGroup):
+        return all(map(sees, cast("BaseExceptionGroup[BaseException]", error).exceptions))
+    return error is None or isinstance(error, Exception) or asks_to_end(error)
+
+
+def asks_to_end(error: BaseException) -> bool:
+    """Says whether somebody wants the work to stop, for a reason that is not the work's own."""
+    if isinstance(error, KeyboardInterrupt | SystemExit | GeneratorExit):
+        return True
+    # Without importing it: it takes 30 ms, and where nobody has, nobody can be cancelled.
+    cancelled = getattr(sys.modules.get("asyncio"), "CancelledError", None)
+    return cancelled is not None and isinstance(error, cancelled)
+
+
+def failure_in(error: BaseException | None) -> BaseException | None:
+    """Returns what made a task fail; None if it went well, which `sys.exit(0)` says, too."""
+    if isinstance(error, SystemExit) and (error.code is None or error.code == 0):
+        return None
+    return error
+
+
+@contextmanager
+def ending(error: BaseException | None) -> Generator[None]:
+    """Stands around what is done at the end of a task that is left with this.
+
+    Who wants the program to end gets that, and its exit code, also if there is something to say
+    about the task: it is said along with it.
+    """
+    try:
+        yield
+    except Exception as exc:
+        failure = failure_in(error)
+        if not isinstance(failure, KeyboardInterrupt | SystemExit):
+            raise
+        failure.add_note(f"{type(exc).__name__}: {exc}")
 
 
 def told(error: BaseException, *, max_chars: int) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Generator, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -144,6 +145,55 @@ def test_a_failure_is_taken_back_once_and_its_attempt_is_kept(
         assert [s.kind for s in agent.timeline()].count(Kind.RESTORE) == 1
         assert agent.files.read("notes.txt") == OLD
         assert agent.at(failed.after).files.read("notes.txt") == NEW
+
+
+class SecondInterrupt(Fuse):
+    """Once it is armed, lets `steps` steps pass and interrupts the next one; life goes on."""
+
+    is_armed = False
+
+    def step(self, name: str, /) -> None:
+        if self.is_armed and not self.blown and self._counts(name):
+            if self._left == 0:
+                self.died_at = name
+                raise KeyboardInterrupt(name)
+            self._left -= 1
+
+
+def test_who_is_interrupted_twice_has_all_of_the_old_or_all_of_the_new(
+    context: Context, counts: Counts
+) -> None:
+    for steps in count():
+        fuse = SecondInterrupt(steps, counts=counts)
+        catalog, blobs = FusedCatalog(context.catalog, fuse), FusedBlobStore(context.blobs, fuse)
+        agent = Holdfast(replace(context, catalog=catalog, blobs=blobs)).namespace(f"agent {steps}")
+        agent.files.write("notes.txt", OLD)
+        agent.sessions.create("agent", session_id="s", initial_state={"v": "old"})
+        known = agent.snapshot("known")
+        with pytest.raises(KeyboardInterrupt):
+            interrupt(agent, fuse)
+        fuse.is_armed = False
+        state = agent.sessions.get("s").state["v"]
+        found = agent.files.read("notes.txt"), state
+        assert found == ((NEW, "new") if fuse.blown and found[0] == NEW else (OLD, "old"))
+        if found[0] == OLD:
+            assert "tidy up" in labels(agent), "the attempt is kept before it is taken back"
+        # The process goes on, and whoever means it goes back now.
+        agent.restore(known)
+        assert agent.files.read("notes.txt") == OLD
+        agent.files.write("after.txt", b"the vault is in order")
+        if not fuse.blown:
+            assert steps > 1
+            return
+
+
+def interrupt(agent: Namespace, fuse: SecondInterrupt) -> None:
+    """Is interrupted in the middle of a task; the way back may be interrupted again."""
+    with agent.task("tidy up", rollback_on_failure=True):
+        agent.files.write("notes.txt", NEW)
+        agent.sessions.update_state("s", {"v": "new"})
+        fuse.is_armed = True
+        raise KeyboardInterrupt
 
 
 # Schedules

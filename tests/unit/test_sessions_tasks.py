@@ -15,6 +15,7 @@ from holdfast.engine.tasks import Task, Tasks
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import InvalidName
 from holdfast.model import Kind
+from holdfast.testing.faults import PowerCut
 
 
 @pytest.fixture
@@ -241,12 +242,80 @@ def test_a_failure_that_goes_through_takes_all_back(agent: Namespace) -> None:
         assert task.rolled_back.target == task.before.id
 
 
-def test_who_is_asked_to_end_leaves_everything_as_it_is(agent: Namespace) -> None:
+ENDS = [KeyboardInterrupt(), SystemExit(3), SystemExit("no"), asyncio.CancelledError()]
+
+
+@pytest.mark.parametrize("error", ENDS, ids=repr)
+def test_who_is_asked_to_end_is_rolled_back_too(agent: Namespace, error: BaseException) -> None:
     tasks = agent.task("tidy", rollback_on_failure=True)
-    task = fail(tasks, lambda: change(agent), KeyboardInterrupt())
+    task = fail(tasks, lambda: change(agent), error)
+    assert seen(agent) == BEFORE
+    assert task.after is not None
+    assert agent.at(task.after).files.read_text("a") == "after", "the attempt is kept"
+    assert type(error).__name__ in (task.after.reason or "")
+
+
+def test_a_group_that_holds_an_interrupt_is_a_failure_like_any_other(agent: Namespace) -> None:
+    error = BaseExceptionGroup("several", [KeyboardInterrupt(), Failure("no")])
+    fail(agent.task("tidy", rollback_on_failure=True), lambda: change(agent), error)
+    assert seen(agent) == BEFORE
+
+
+def test_when_the_power_goes_nothing_is_done_any_more(agent: Namespace) -> None:
+    for error in (PowerCut(), BaseExceptionGroup("several", [PowerCut(), Failure("no")])):
+        task = fail(agent.task("tidy", rollback_on_failure=True), lambda: change(agent), error)
+        assert seen(agent) == AFTER
+        assert task.after is None
+        agent.restore(task.before)
+
+
+@pytest.mark.parametrize("code", [None, 0])
+def test_who_exits_because_all_is_done_has_not_failed(agent: Namespace, code: int | None) -> None:
+    task = fail(
+        agent.task("tidy", rollback_on_failure=True), lambda: change(agent), SystemExit(code)
+    )
     assert seen(agent) == AFTER
-    assert task.after is None
-    assert agent.is_dirty()
+    assert task.after is not None
+    assert task.after.reason == "the task was completed"
+
+
+def test_a_generator_that_is_closed_in_the_middle_is_rolled_back(agent: Namespace) -> None:
+    def work() -> Iterator[None]:
+        with agent.task("tidy", rollback_on_failure=True):
+            change(agent)
+            yield
+            change(agent, "never")
+
+    for _ in work():
+        break
+    assert seen(agent) == BEFORE
+
+
+def test_an_interrupt_stays_one_if_the_task_cannot_be_ended(vault: Holdfast) -> None:
+    agent = vault.namespace("gone")
+    agent.files.write("a", "before")
+    error = KeyboardInterrupt()
+    fail(agent.task("tidy", rollback_on_failure=True), vault.close, error)
+    assert error.__notes__, "what went wrong is said along with it"
+
+
+def test_a_decorated_function_that_is_interrupted_is_rolled_back(agent: Namespace) -> None:
+    @agent.checkpointed(None, rollback_on_failure=True)
+    def work() -> None:
+        change(agent)
+        raise KeyboardInterrupt
+
+    @agent.task("awaited", rollback_on_failure=True)
+    async def awaited() -> None:
+        change(agent)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert seen(agent) == BEFORE
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(awaited())
+    assert seen(agent) == BEFORE
 
 
 def test_a_task_that_cannot_begin_does_not_run(agent: Namespace) -> None:

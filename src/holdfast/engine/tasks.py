@@ -9,6 +9,8 @@
 What was there before is kept if no snapshot holds it yet, and what is there afterwards is kept
 whether the task went well or not. On failure the exception goes on; asked to roll back, the
 namespace is what it was before the task by then, and the failed attempt is on the timeline.
+Ctrl-C, `sys.exit` with anything but 0, a cancelled coroutine and a generator that is closed in
+the middle are failures like any other.
 """
 
 import functools
@@ -25,7 +27,7 @@ from holdfast.engine.snapshots import SnapshotLike
 from holdfast.ids import IdMaker
 from holdfast.model import SnapshotInfo
 from holdfast.model_changes import Restored
-from holdfast.running import Runs, check_function, told
+from holdfast.running import Runs, check_function, ending, failure_in, sees, told
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -90,22 +92,23 @@ class Tasks:
         return self._runs.enter(self._begin())
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+        self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None
     ) -> None:
         task = self._runs.leave()
-        # Else the process is asked to end: what there is stays as it is, and nothing is lost.
-        if kind is None or issubclass(kind, Exception):
-            self._end(task, error)
+        if sees(error):
+            with ending(error):
+                self._end(task, failure_in(error))
 
     async def __aenter__(self) -> Task:
         return self._runs.enter(await _in_thread(self._begin))
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+        self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None
     ) -> None:
         task = self._runs.leave()
-        if kind is None or issubclass(kind, Exception) or _is_cancelled(kind):
-            await _in_thread(self._end, task, error)
+        if sees(error):
+            with ending(error):
+                await _in_thread(self._end, task, failure_in(error))
 
     def __call__(self, function: F) -> F:
         """Makes every call of a function a task of its own."""
@@ -146,12 +149,6 @@ class Tasks:
         if error is not None and self._rolls_back:
             reason = f"task {task.id} failed"
             task.rolled_back = self._place.restore(task.before, reason=reason, actor=self._actor)
-
-
-def _is_cancelled(kind: type[BaseException]) -> bool:
-    import asyncio  # noqa: PLC0415 - see `_in_thread`
-
-    return issubclass(kind, asyncio.CancelledError)
 
 
 async def _in_thread(function: Callable[..., T], *arguments: Any) -> T:

@@ -20,7 +20,7 @@ import msgspec
 
 from holdfast.model import SnapshotInfo
 from holdfast.model_tasks import TaskRun
-from holdfast.running import Runs, check_function, checkpointed, told
+from holdfast.running import Runs, check_function, checkpointed, ending, failure_in, sees, told
 from holdfast.sdk.agent import Agent
 from holdfast.sdk.calls import Async, F, Steps, Sync
 from holdfast.sdk.groups.activity import TaskRuns
@@ -80,12 +80,12 @@ class SyncTasks(_Tasks[Sync]):
         return self._runs.enter(self._agent.sender.run(self._begin()))
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+        self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None
     ) -> None:
         task = self._runs.leave()
-        # Else the process is asked to end: the task stays as it is, and nothing is lost.
-        if kind is None or issubclass(kind, Exception):
-            self._agent.sender.run(self._end(task, error))
+        if sees(error):
+            with ending(error):
+                self._agent.sender.run(self._end(task, failure_in(error)))
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Makes every call of a function a task of its own."""
@@ -108,14 +108,15 @@ class AsyncTasks(_Tasks[Async]):
         return self._runs.enter(await self._agent.sender.run(self._begin()))
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+        self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None
     ) -> None:
         task = self._runs.leave()
         import asyncio  # noqa: PLC0415 - 30 ms that only asynchronous programs pay, which did so before
 
-        if kind is None or issubclass(kind, Exception | asyncio.CancelledError):
-            # Whoever cancels the work does not cancel what has to be said of it.
-            await asyncio.shield(self._agent.sender.run(self._end(task, error)))
+        if sees(error):
+            with ending(error):
+                # Whoever cancels the work does not cancel what has to be said of it.
+                await asyncio.shield(self._agent.sender.run(self._end(task, failure_in(error))))
 
     def __call__(self, function: Callable[P, Awaitable[R]]) -> Callable[P, Coroutine[Any, Any, R]]:
         """Makes every call of a coroutine function a task of its own."""
