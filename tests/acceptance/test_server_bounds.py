@@ -125,3 +125,40 @@ def test_uses_of_a_key_are_written_down_before_a_server_stops(tmp_path) -> None:
         with httpx.Client(base_url=server.url, headers=headers) as admin:
             keys = admin.get(f"/v1/workspaces/{server.workspace_id}/keys").json()["keys"]
     assert max(key["requests"] for key in keys) >= 5
+
+
+def test_texts_that_are_slow_to_compare_keep_nobody_else_waiting(
+    agent: httpx.Client,
+) -> None:
+    # Half of the lines are the same: `difflib` took a minute for each.
+    old, new = (
+        "".join("same\n" if n % 2 else f"{side}{n}\n" for n in range(16_000)) for side in "ab"
+    )
+    # No order at all: whatever compares them has to give up.
+    mixed = "".join(f"{n * n % 101}\n" for n in range(100_000))
+    for text in (old, new):
+        agent.post("/write", json={"path": "half.txt", "content": text})
+        agent.post("/write", json={"path": "none.txt", "content": mixed})
+        agent.post("/v1/snapshots", json={})
+        mixed = mixed[::-1].strip() + "\n"
+    took = dict[str, list[float]]()
+
+    def compare(path: str) -> None:
+        begun = time.monotonic()
+        answer = agent.get("/v1/diff/text", params={"path": path, "from": "@-1", "to": "latest"})
+        assert answer.status_code == 200
+        assert answer.json()["diff"].startswith("Too different") is (path == "none.txt")
+        took.setdefault(path, []).append(time.monotonic() - begun)
+
+    threads = [threading.Thread(target=compare, args=(f"{n}.txt",)) for n in ["half", "none"] * 4]
+    for thread in threads:
+        thread.start()
+    worst = 0.0
+    while any(thread.is_alive() for thread in threads):
+        begun = time.monotonic()
+        assert agent.post("/read", json={"path": "missing.txt"}).status_code == 404
+        worst = max(worst, time.monotonic() - begun)
+    for thread in threads:
+        thread.join()
+    assert {path: len(times) for path, times in took.items()} == {"half.txt": 4, "none.txt": 4}
+    assert worst < 2

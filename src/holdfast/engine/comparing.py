@@ -4,27 +4,29 @@ A moment is a snapshot, or what is there now: then what is pending is folded in 
 and nothing is stored.
 """
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from itertools import dropwhile
 from typing import Final
 
+from holdfast import tree
 from holdfast.engine import restore, snapshots
-from holdfast.engine.diff import collect_changes, iter_changes, text_diff
+from holdfast.engine.diff import collect_changes, iter_changes, text_diff, to_change
 from holdfast.engine.handle import Handle
-from holdfast.engine.paths import PathLike
+from holdfast.engine.paths import PathLike, to_key
 from holdfast.engine.snapshots import SnapshotLike
 from holdfast.engine.stage import StagedObjects
 from holdfast.errors import InvalidValue, shorten
 from holdfast.model import Plane, Root
 from holdfast.model_changes import Change, Changes
+from holdfast.tree import Edit
 
 PAGE_CHARS: Final = 1 << 20
 """Once the texts of a page have so many characters, it ends."""
 
-PAGE_TIME: Final = timedelta(seconds=5)
-"""And once it took that long: measured, two files of 1 KB can take a quarter of a second."""
+PAGE_TIME: Final = timedelta(seconds=0.5)
+"""And once it took that long: with the last text, which has a bound of its own, two seconds."""
 
 Place = tuple[Plane, bytes]
 """Where a change is: changes come in the order of planes and keys."""
@@ -87,6 +89,25 @@ class Comparing:
         with opened as (_, found):
             return collect_changes(found, limit=most)
 
+    def text(
+        self,
+        path: PathLike,
+        old: SnapshotLike | None,
+        new: SnapshotLike | None,
+        *,
+        context_lines: int,
+        is_over: Callable[[], bool] = lambda: False,
+    ) -> str:
+        """Returns the unified diff of one file; empty if nothing differs."""
+        key = to_key(path)
+        with self.roots(old, new) as (source, before, after):
+            there = tree.get(source, before.plane(Plane.FILES), key)
+            here = tree.get(source, after.plane(Plane.FILES), key)
+            change = None if there == here else to_change(Plane.FILES, Edit(key, there, here))
+            if change is None:
+                return ""
+            return text_diff(source, change, context_lines=context_lines, is_over=is_over)
+
     def page_of_texts(
         self,
         old: SnapshotLike | None,
@@ -96,8 +117,12 @@ class Comparing:
         context_lines: int,
         after: Place | None,
         most: int,
+        is_over: Callable[[], bool] = lambda: False,
     ) -> tuple[list[tuple[Change, str]], bool]:
-        """Returns a part of the changes with their unified diffs, and whether more follows."""
+        """Returns a part of the changes with their unified diffs, and whether more follows.
+
+        It ends early if the one who asked is gone (`is_over`).
+        """
         page: list[tuple[Change, str]] = []
         clock = self._handle.context.clock
         stop = clock() + PAGE_TIME
@@ -106,8 +131,11 @@ class Comparing:
             for change in found:
                 if len(page) >= most or size >= PAGE_CHARS or (page and clock() >= stop):
                     return page, True
-                page.append((change, text_diff(source, change, context_lines=context_lines)))
-                size += len(page[-1][1])
+                if is_over():
+                    break
+                text = text_diff(source, change, context_lines=context_lines, is_over=is_over)
+                page.append((change, text))
+                size += len(text)
         return page, False
 
 

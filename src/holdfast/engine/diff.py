@@ -1,12 +1,11 @@
 """What differs between two moments, over all planes, in time that follows what differs.
 
 Maps are compared by skipping what they share. Text diffs are made on demand, for one path at a
-time and with a bound on size: file content is an attacker's to choose.
+time and with a bound on size, work and time: file content is an attacker's to choose.
 """
 
-import difflib
-from collections import Counter
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Final
 
@@ -16,6 +15,7 @@ from holdfast.catalog.rows import from_us
 from holdfast.engine import content
 from holdfast.engine.files import kind_of
 from holdfast.engine.limits import check_limit
+from holdfast.engine.linediff import Budget, unified
 from holdfast.engine.paths import to_text
 from holdfast.engine.sessions import state as states
 from holdfast.engine.sessions.state import StateSource
@@ -26,11 +26,12 @@ from holdfast.model_changes import Change, Changes
 from holdfast.tree import Edit, NodeSource, diff
 
 MAX_TEXT_BYTES: Final = 1 << 20
-"""Files above this are compared by size alone: a text diff takes more than linear time."""
+"""Files above this are compared by size alone."""
 
+TEXT_S: Final = 1.5
+"""How long lines are compared, where a busy machine makes the bounded work take longer."""
 
-MAX_PAIRS: Final = 250_000
-"""Pairs of equal lines in a text diff: measured, 250 k take 0.9 s and 630 k already 4 s."""
+TOO_DIFFERENT: Final = "Too different to compare line by line"
 
 NO_METADATA: Final = "{}"
 
@@ -77,30 +78,39 @@ def to_change(plane: Plane, edit: Edit) -> Change | None:
     )
 
 
-def text_diff(source: StateSource, change: Change, *, context_lines: int = 3) -> str:
-    """Returns a unified diff of one change, or a line that says why there is none."""
+def text_diff(
+    source: StateSource,
+    change: Change,
+    *,
+    context_lines: int = 3,
+    is_over: Callable[[], bool] = lambda: False,
+) -> str:
+    """Returns a unified diff of one change, or a line that says why there is none.
+
+    Texts that take too much work to compare, or whose reader is gone (`is_over`), get a line that
+    says so and a coarse diff: what was not compared is replaced as a whole.
+    """
     old, new = _text(source, change, change.old), _text(source, change, change.new)
     if old is None or new is None:
         return f"Binary or large: {change.old_bytes} -> {change.new_bytes} bytes\n"
-    before, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
-    if _pairs(before, after) > MAX_PAIRS:
-        return f"Too repetitive to compare: {change.old_bytes} -> {change.new_bytes} bytes\n"
-    lines = difflib.unified_diff(
-        before,
-        after,
-        f"a/{change.name}",
-        f"b/{change.name}",
-        n=context_lines,
+    stop = time.monotonic() + TEXT_S
+    budget = Budget(is_over=lambda: time.monotonic() > stop or is_over())
+    names = f"a/{change.name}", f"b/{change.name}"
+    lines = unified(
+        _lines(old), _lines(new), names=names, context_lines=context_lines, budget=budget
     )
-    return "".join(
+    text = "".join(
         line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
     )
+    if budget.is_spent:
+        return f"{TOO_DIFFERENT}: {change.old_bytes} -> {change.new_bytes} bytes\n{text}"
+    return text
 
 
-def _pairs(old: list[str], new: list[str]) -> int:
-    """Returns how many pairs of equal lines there are: what the time of a diff follows."""
-    counts = Counter(new)
-    return sum(count * counts[line] for line, count in Counter(old).items())
+def _lines(text: str) -> list[str]:
+    """Returns the lines of a text as other programs count them: only a line feed ends one."""
+    *whole, rest = text.split("\n")
+    return [f"{line}\n" for line in whole] + ([rest] if rest else [])
 
 
 def _text(source: StateSource, change: Change, entry: Entry | None) -> str | None:

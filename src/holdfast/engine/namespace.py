@@ -16,7 +16,7 @@ from holdfast.engine.archives.imported import Imported
 from holdfast.engine.chain import append
 from holdfast.engine.collect import Progress, no_progress
 from holdfast.engine.comparing import Comparing, to_planes
-from holdfast.engine.diff import collect_changes, iter_changes, text_diff
+from holdfast.engine.diff import collect_changes, text_diff
 from holdfast.engine.editing import Files
 from holdfast.engine.entities import Entities
 from holdfast.engine.files import FilesReader
@@ -25,7 +25,7 @@ from holdfast.engine.handle import Handle, check_name
 from holdfast.engine.memory import Memories
 from holdfast.engine.merge import Prefer
 from holdfast.engine.opening import opened_at, opened_head
-from holdfast.engine.paths import PathLike, to_key
+from holdfast.engine.paths import PathLike
 from holdfast.engine.restore import SHOWN
 from holdfast.engine.schedules import Schedules
 from holdfast.engine.sessions.door import Sessions
@@ -237,12 +237,7 @@ class Namespace:
         context_lines: int = 3,
     ) -> str:
         """Returns a unified diff of one file between two moments; empty if nothing differs."""
-        key = to_key(path)
-        with self.comparing.roots(old, new) as (source, before, after):
-            for change in iter_changes(source, before, after, planes=[Plane.FILES]):
-                if change.key == key:
-                    return text_diff(source, change, context_lines=context_lines)
-        return ""
+        return self.comparing.text(path, old, new, context_lines=context_lines)
 
     def text_diffs(
         self,

@@ -93,6 +93,7 @@ def make_app(config: Config, vault: Holdfast) -> ASGIApp:
                 "ping": vault.tenants,
                 "streams": Streams(stopping),
                 "sender": sender,
+                "is_stopping": stopping.is_set,
             }
         ),
         lifespan=[

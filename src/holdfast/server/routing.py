@@ -3,7 +3,8 @@
 A route is a plain function: it runs in a thread, its docstring describes it, its annotations are
 its part of the OpenAPI document, and every problem that it can answer with is in there, too. A
 route that reads its body itself says of what type that is: `body="application/octet-stream"`. One
-that may take seconds says `is_slow=True`, one that takes much memory `is_heavy=True`.
+that may take seconds says `is_slow=True`, one that takes much memory `is_heavy=True`, one that
+computes for up to two seconds `is_costly=True`.
 """
 
 from collections.abc import Callable, Sequence
@@ -50,6 +51,9 @@ _RESPONSES: Final = {
 _HEAVY: Final = CapacityLimiter(4)
 """So many heavy requests of a worker are worked on at once: each may take hundreds of megabytes."""
 
+_COSTLY: Final = CapacityLimiter(2)
+"""So many requests that compute are: they take the interpreter from everybody else."""
+
 
 def get(path: Paths, *, status: int = 200, **options: object) -> Declare:
     """Declares a route that reads."""
@@ -83,9 +87,10 @@ def _declared(
         summary, _, more = (function.__doc__ or "").partition("\n")
         topic = function.__module__.rpartition(".")[2]
         is_async = options.pop("is_async", False)
-        is_heavy = options.pop("is_heavy", False)
-        if options.pop("is_slow", False) or is_heavy:
-            function, is_async = _apart(function, _HEAVY if is_heavy else None), True
+        limiters = {"is_slow": None, "is_heavy": _HEAVY, "is_costly": _COSTLY}
+        for kind, limiter in limiters.items():
+            if options.pop(kind, False):
+                function, is_async = _apart(function, limiter), True
         threads = {} if is_async else {"sync_to_thread": options.pop("in_thread", True)}
         responses = {key: told for key, told in _RESPONSES.items() if key != status}
         opt = {**options.pop("opt", {})}

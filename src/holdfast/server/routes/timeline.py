@@ -11,6 +11,7 @@ from holdfast.errors import NamespaceNotFound, NotFound
 from holdfast.model import Plane, SnapshotInfo
 from holdfast.model_changes import Change
 from holdfast.server.callers import Caller, runtime_only
+from holdfast.server.leaving import UNTIL_GONE, IsGone
 from holdfast.server.paging import LAST_NUMBER, page_size, paged
 from holdfast.server.places import read_path, shown_name, shown_path
 from holdfast.server.problems import Unfit
@@ -112,24 +113,29 @@ def diff(
     )
 
 
-@get("/v1/diff/text", guards=[runtime_only])
+@get("/v1/diff/text", guards=[runtime_only], dependencies=UNTIL_GONE, is_costly=True)
 def text_diff(
     agent: Namespace,
+    is_gone: IsGone,
     path: str,
     old: Old = None,
     new: New = None,
     context_lines: Lines = 3,
 ) -> TextDiffAnswer:
-    """Returns a unified diff of one file between two moments; empty if nothing differs."""
+    """Returns a unified diff of one file between two moments; empty if nothing differs.
+
+    Texts that would take more than two seconds to compare get a coarse one, which says so.
+    """
     bare = read_path(path)
     first, last = _chosen(agent, old), _chosen(agent, new)
-    text = agent.text_diff(bare, first, last, context_lines=context_lines)
+    text = agent.comparing.text(bare, first, last, context_lines=context_lines, is_over=is_gone)
     return TextDiffAnswer(path=shown_path(bare), diff=shown_name(text))
 
 
-@get("/v1/diff/texts", guards=[runtime_only], is_slow=True)
+@get("/v1/diff/texts", guards=[runtime_only], dependencies=UNTIL_GONE, is_costly=True)
 def text_diffs(
     agent: Namespace,
+    is_gone: IsGone,
     old: Old = None,
     new: New = None,
     path: list[str] | None = None,
@@ -139,7 +145,7 @@ def text_diffs(
 ) -> TextDiffsAnswer:
     """Returns every change between two moments with its unified diff; `path` narrows it down.
 
-    A page ends at 1 MiB of text and after 5 seconds, too; `cursor` is the `next_cursor` of the
+    A page ends at 1 MiB of text and after 2 seconds, too; `cursor` is the `next_cursor` of the
     answer before.
     """
     found, has_more = agent.comparing.page_of_texts(
@@ -149,6 +155,7 @@ def text_diffs(
         context_lines=context_lines,
         after=None if cursor is None else _read_cursor(cursor),
         most=page_size(limit, usual=TEXTS, most=MOST_TEXTS),
+        is_over=is_gone,
     )
     return TextDiffsAnswer(
         namespace=agent.name,
