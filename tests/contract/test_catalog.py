@@ -1169,11 +1169,12 @@ def test_relocating_names_objects_wherever_they_were(catalog: Catalog, tenant: T
         target = begin(transaction, tenant, "pack-target")
         placements = [placement_of(data, at=50) for data in (b"a", b"lost")]
         transaction.relocate_objects(tenant, target, placements, epoch=3)
+        transaction.relocate_objects(tenant, target, placements[1:], epoch=5)
         found = transaction.locate(tenant, [placement.object_id for placement in placements])
     assert [located.placement for located in found.values()] == placements
     assert {located.pack_id for located in found.values()} == {target}
     assert objects_of(catalog, tenant)[object_id_of(b"a")].touched == 4
-    assert objects_of(catalog, tenant)[object_id_of(b"lost")].touched == 3
+    assert objects_of(catalog, tenant)[object_id_of(b"lost")].touched == 5
 
 
 # Who is alive, and locks

@@ -318,7 +318,7 @@ class Transaction(
         *,
         epoch: int,
     ) -> None:
-        """Names objects in a pack, wherever they were before."""
+        """Names objects in a pack, wherever they were before, and stamps them."""
         ...
 
     def page_objects(self, tenant_id: TenantId, *, after: bytes, most: int) -> list[ObjectRow]: ...

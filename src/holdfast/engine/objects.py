@@ -115,7 +115,7 @@ class Objects:
             # One that is damaged in the cache may since have been repaired on the disk.
             with suppress(Damaged):
                 return cut(cached, located.placement, pack=located.pack)
-        block = self._block(located)
+        block = fetch_block(self._context, located)
         data = cut(block, located.placement, pack=located.pack)
         self._context.blocks.put(key, block, size=len(block))
         return data
@@ -128,12 +128,14 @@ class Objects:
             raise PackMissing(located.pack)
         return again
 
-    def _block(self, located: Located) -> bytes:
-        placement, stored = located.placement, located.block
-        if stored is None:
-            if placement.block_offset < 0 or placement.block_size < 0:
-                raise PackDamaged(located.pack, reason="the index points outside of it")
-            stored = self._context.blobs.get(
-                located.pack, start=placement.block_offset, length=placement.block_size
-            )
-        return read_block(stored, pack=located.pack)
+
+def fetch_block(context: Context, located: Located) -> bytes:
+    """Returns the plain block that an object lies in, from where it is stored."""
+    placement, stored = located.placement, located.block
+    if stored is None:
+        if placement.block_offset < 0 or placement.block_size < 0:
+            raise PackDamaged(located.pack, reason="the index points outside of it")
+        stored = context.blobs.get(
+            located.pack, start=placement.block_offset, length=placement.block_size
+        )
+    return read_block(stored, pack=located.pack)

@@ -23,7 +23,7 @@ Wherever its objects went, `source` reads them.
 import os
 import threading
 from collections import ChainMap, deque
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType, TracebackType
 from typing import IO, Final, Self, cast
 
@@ -34,6 +34,7 @@ from holdfast.catalog.port import Catalog, Located, Transaction
 from holdfast.engine.context import Context
 from holdfast.engine.limits import check_free, check_room, check_tenant
 from holdfast.engine.objects import Objects
+from holdfast.engine.trust import find_unsound
 from holdfast.errors import StorageFull
 from holdfast.ids import ObjectId, PackId, PackName, TenantId, object_id_of
 from holdfast.model import Placement, Root
@@ -42,6 +43,10 @@ from holdfast.tree import Node, decode_node
 
 SPILLERS: Final = 2
 """Threads that compress and write packs, and packs in their hands: 64 MB of plain bytes more."""
+
+
+Fresh = dict[ObjectId, tuple[bytes, ObjectKind]]
+"""Objects that are in memory, by their names."""
 
 
 class Withdrawn(Exception):
@@ -66,13 +71,14 @@ class Stage:
         self._context = context
         self._tenant_id = tenant_id
         self._scratch = Scratch() if only_shown else None
-        self._held: dict[ObjectId, tuple[bytes, ObjectKind]] = {}
+        self._held: Fresh = {}
         """What is in memory, to be read."""
-        self._fresh: dict[ObjectId, tuple[bytes, ObjectKind]] = {}
+        self._fresh: Fresh = {}
         """What of that is neither in a pack nor known to be in the vault yet."""
         self._fresh_bytes = 0
         self._settled: set[ObjectId] = set()
         self._reused: list[ObjectId] = []
+        self._renewed: set[ObjectId] = set()
         self._joined: tuple[int, int | None] | None = None
         self._announced: list[_Announced] = []
         self._placed: dict[ObjectId, Located] = {}
@@ -184,11 +190,11 @@ class Stage:
             check_tenant(transaction, tenant_id, needed_bytes=size, quota=quota)
             name, now = self._context.new_pack_name(), self._context.clock()
             pack_id = transaction.add_inline_pack(tenant_id, name, inline.data, now=now)
-            transaction.add_objects(tenant_id, pack_id, inline.placements, epoch=epoch)
+            self._name(transaction, pack_id, inline.placements, epoch)
         for pack in self._announced:
             if not transaction.finish_pack(pack.pack_id):
                 raise Withdrawn("a pack was collected before it was named")
-            transaction.add_objects(tenant_id, pack.pack_id, pack.placements, epoch=epoch)
+            self._name(transaction, pack.pack_id, pack.placements, epoch)
 
     def keep(self) -> None:
         """Says that the transaction of `record` has committed."""
@@ -209,9 +215,7 @@ class Stage:
         for object_id in object_ids:
             self._held.pop(object_id, None)
 
-    def _take_missing(
-        self, transaction: Transaction | None = None
-    ) -> dict[ObjectId, tuple[bytes, ObjectKind]]:
+    def _take_missing(self, transaction: Transaction | None = None) -> Fresh:
         fresh, self._fresh, self._fresh_bytes = self._fresh, {}, 0
         if not fresh:
             return fresh
@@ -220,20 +224,54 @@ class Stage:
         else:
             with self._context.catalog.ask() as reading:
                 known = reading.existing(self._tenant_id, list(fresh))
+                known -= self._find_unsound(reading, fresh, known)
             self._reused += known
         self._settled |= fresh.keys()
         return {key: value for key, value in fresh.items() if key not in known}
 
-    def _join_tenant(
-        self, transaction: Transaction, fresh: Iterable[ObjectId]
-    ) -> Container[ObjectId]:
+    def _join_tenant(self, transaction: Transaction, fresh: Fresh) -> set[ObjectId]:
         """Returns which objects are there; those that need it are left to be touched.
 
         In the transaction that will name them, one that has the epoch's stamp is safe.
         """
         self._joined, stamps = transaction.join_with(self._tenant_id, list(fresh))
-        self._reused += [name for name, stamp in stamps.items() if stamp < self._joined[0]]
-        return stamps
+        known = stamps.keys() - self._find_unsound(transaction, fresh, stamps.keys())
+        self._reused += [name for name in known if stamps[name] < self._joined[0]]
+        return known
+
+    def _find_unsound(
+        self, transaction: Transaction, fresh: Fresh, known: Collection[ObjectId]
+    ) -> set[ObjectId]:
+        """Returns which objects have to be stored anew although they have a name."""
+        if not known:
+            return set()
+        held = {object_id: fresh[object_id][0] for object_id in known}
+        unsound = find_unsound(self._context, transaction, self._tenant_id, held)
+        if unsound:
+            import logging  # noqa: PLC0415 - needed by few, and no small thing to load
+
+            logging.getLogger(__name__).warning(
+                "stage.stored_anew objects=%d: their copies are damaged, `holdfast verify` says "
+                "which",
+                len(unsound),
+            )
+        self._renewed |= unsound
+        return unsound
+
+    def _name(
+        self,
+        transaction: Transaction,
+        pack_id: PackId,
+        placements: Sequence[Placement],
+        epoch: int,
+    ) -> None:
+        """Says where objects are; a copy that went bad is no longer looked for where it was."""
+        renewed = [place for place in placements if place.object_id in self._renewed]
+        others = placements
+        if renewed:
+            transaction.relocate_objects(self._tenant_id, pack_id, renewed, epoch=epoch)
+            others = [place for place in placements if place.object_id not in self._renewed]
+        transaction.add_objects(self._tenant_id, pack_id, others, epoch=epoch)
 
     def _announce(self, pack: Pack) -> None:
         context = self._context
@@ -279,7 +317,7 @@ class Spill:
 
     def __init__(
         self,
-        objects: dict[ObjectId, tuple[bytes, ObjectKind]],
+        objects: Fresh,
         announce: Callable[[Pack], None],
     ) -> None:
         self.objects, self._announce = objects, announce
@@ -400,7 +438,7 @@ class StagedObjects:
         return found | self._stage.read(i for i in object_ids if i not in found)
 
 
-def _packs(objects: dict[ObjectId, tuple[bytes, ObjectKind]]) -> Iterator[Pack]:
+def _packs(objects: Fresh) -> Iterator[Pack]:
     if not objects:
         return  # a builder takes 13 µs to make
     builder = PackBuilder()

@@ -260,7 +260,9 @@ INSERT INTO objects (tenant_id, id, pack_id, block_offset, block_size, place, si
 VALUES (:tenant_id, :id, :pack_id, :block_offset, :block_size, :place, :size, :touched)
 ON CONFLICT (tenant_id, id) DO UPDATE
 SET pack_id = excluded.pack_id, block_offset = excluded.block_offset,
-    block_size = excluded.block_size, place = excluded.place, size = excluded.size
+    block_size = excluded.block_size, place = excluded.place, size = excluded.size,
+    touched = CASE WHEN objects.touched < excluded.touched
+                   THEN excluded.touched ELSE objects.touched END
 
 -- name: page_objects
 SELECT id, pack_id, size, touched FROM objects

@@ -1,0 +1,120 @@
+"""Damage does not spread: what is acknowledged after it can be had back, byte for byte.
+
+One bit is flipped in each pack in turn, each pack is removed in turn, of a vault with two
+directories and ten snapshots. A snapshot whose bytes were in hand is restorable, whatever copy of
+them went bad before.
+"""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+import holdfast
+from holdfast import Holdfast, Limits
+
+LIMITS = Limits(inline_bytes=2048, free_floor_bytes=0)
+
+
+def noise(size: int, seed: int) -> bytes:
+    return Random(seed).randbytes(size)
+
+
+def open_vault(place: Path) -> Holdfast:
+    return holdfast.open(place / "vault", limits=LIMITS)
+
+
+def packs_of(place: Path) -> list[Path]:
+    return sorted((place / "vault" / "packs").rglob("*.pack"))
+
+
+def flip(path: Path, at: int | None = None) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2 if at is None else at] ^= 1
+    path.write_bytes(data)
+
+
+def remove(path: Path) -> None:
+    path.unlink()
+
+
+def cut_short(path: Path) -> None:
+    os.truncate(path, path.stat().st_size - 1)
+
+
+DAMAGES: list[Callable[[Path], None]] = [flip, remove, cut_short]
+
+
+def files_in(folder: Path) -> dict[str, bytes]:
+    found = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in found}
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two directories that share some bytes, and ten snapshots of them."""
+    place = tmp_path_factory.mktemp("original")
+    with open_vault(place) as hf:
+        for name in ("one", "two"):
+            (place / name / "src").mkdir(parents=True)
+            (place / name / "same.bin").write_bytes(noise(9000, 1))
+            for number in range(60):
+                (place / name / "src" / f"{name}{number}").write_bytes(noise(300, number))
+        for number in range(5):
+            for name in ("one", "two"):
+                (place / name / "grows.bin").write_bytes(noise(5000, 100 + number + len(name)))
+                (place / name / f"{name}-{number}.txt").write_bytes(noise(3000, 200 + number))
+                hf.workspace(place / name).snapshot(f"{name} {number}")
+    assert len(packs_of(place)) >= 5
+    return place
+
+
+@pytest.fixture
+def place(original: Path) -> Iterator[Path]:
+    """The same at the same place, to be damaged; what was attached stays attached."""
+    kept = original.with_name(f"{original.name}-kept")
+    shutil.copytree(original, kept, symlinks=True)
+    yield original
+    shutil.rmtree(original)
+    kept.rename(original)
+
+
+def damages(place: Path) -> Iterator[Callable[[], None]]:
+    """Yields ways to damage the vault: each kind for each pack, one at a time."""
+    sound = place.with_name(f"{place.name}-sound")
+    shutil.copytree(place, sound, symlinks=True)
+    for at in range(len(packs_of(place))):
+        for damage in DAMAGES:
+            yield lambda damage=damage, at=at: damage(packs_of(place)[at])
+            shutil.rmtree(place)
+            shutil.copytree(sound, place, symlinks=True)
+    shutil.rmtree(sound)
+
+
+def test_bytes_that_were_in_hand_come_back_whatever_copy_of_them_went_bad(place: Path) -> None:
+    for damage in damages(place):
+        damage()
+        third = place / "third"
+        shutil.copytree(place / "one", third)
+        wanted = files_in(third)
+        with open_vault(place) as hf:
+            taken = hf.workspace(third).snapshot("the bytes are in hand")
+        shutil.rmtree(third)
+        third.mkdir()
+        with open_vault(place) as hf:
+            done = hf.workspace(third).restore(taken)
+            assert done.verified
+        assert files_in(third) == wanted
+
+
+def test_a_write_is_not_left_out_for_a_copy_that_went_bad(place: Path) -> None:
+    for damage in damages(place):
+        damage()
+        data = noise(9000, 1)
+        with open_vault(place) as hf:
+            hf.namespace("plain").files.write("same.bin", data)
+        with open_vault(place) as hf:
+            assert hf.namespace("plain").files.read("same.bin") == data
