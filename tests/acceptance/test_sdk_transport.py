@@ -14,8 +14,11 @@ import re
 import socket
 import struct
 import threading
+import time
+import traceback
 import warnings
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from inspect import isawaitable
@@ -28,8 +31,9 @@ import pytest
 
 import holdfast
 from holdfast import errors
-from holdfast.sdk.attempts import FIRST_PAUSE_S, LONGEST_PAUSE_S
 from holdfast.sdk.awaiting import AsyncSender
+from holdfast.sdk.groups.exchange import Exchange
+from holdfast.sdk.patience import AWAY_S, FIRST_PAUSE_S, LONGEST_PAUSE_S, STRANGE_S
 from holdfast.sdk.sending import SyncSender
 from holdfast.testing.servers import Server, running_server
 
@@ -55,10 +59,10 @@ class Caller:
     bodies: list[bytes] = field(default_factory=list[bytes])
     pauses: list[float] = field(default_factory=list[float])
 
-    def ask(self, do: Callable[[Any], Any], *answers: Answer, retries: int = 3) -> Any:
+    def ask(self, do: Callable[[Any], Any], *answers: Answer, **options: Any) -> Any:
         """Makes one call; the answers come one after the other, the last again and again."""
         self.left = list(answers)
-        return self._plainly(do, retries) if self.kind == "plain" else self._awaited(do, retries)
+        return self._plainly(do, options) if self.kind == "plain" else self._awaited(do, options)
 
     def next_answer(self, request: httpx2.Request) -> Answer:
         self.requests.append(request)
@@ -67,20 +71,20 @@ class Caller:
     def header(self, name: str) -> list[str | None]:
         return [each.headers.get(name) for each in self.requests]
 
-    def _plainly(self, do: Callable[[Any], Any], retries: int) -> Any:
-        client = holdfast.Client(KEY, url=URL, namespace="alice", retries=retries)
+    def _plainly(self, do: Callable[[Any], Any], options: dict[str, Any]) -> Any:
+        client = holdfast.Client(KEY, url=URL, namespace="alice", **options)
         http = httpx2.Client(transport=Waiting(self), follow_redirects=False)
         client._begin(SyncSender(client.sender.line, http=http, sleep=self.pauses.append))
         with client:
             found = do(client)
             return list(found) if isinstance(found, Iterator) else found
 
-    def _awaited(self, do: Callable[[Any], Any], retries: int) -> Any:
+    def _awaited(self, do: Callable[[Any], Any], options: dict[str, Any]) -> Any:
         async def sleep(seconds: float) -> None:
             self.pauses.append(seconds)
 
         async def ask() -> Any:
-            client = holdfast.AsyncClient(KEY, url=URL, namespace="alice", retries=retries)
+            client = holdfast.AsyncClient(KEY, url=URL, namespace="alice", **options)
             http = httpx2.AsyncClient(transport=Awaiting(self), follow_redirects=False)
             client._begin(AsyncSender(client.sender.line, http=http, sleep=sleep))
             async with client:
@@ -176,6 +180,55 @@ def test_pauses_grow_and_are_never_the_same_for_everybody(caller: Caller) -> Non
         longest = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2**number)
         assert longest / 2 <= pause <= longest
     assert len(set(caller.pauses)) > 1
+
+
+def test_a_server_that_never_answered_is_given_up_soon(caller: Caller) -> None:
+    with pytest.raises(errors.Unreachable):
+        caller.ask(lambda c: c.store.count(), httpx2.ConnectError("refused"))
+    assert sum(caller.pauses) == pytest.approx(STRANGE_S, abs=0.5)
+
+
+@pytest.mark.parametrize("failure", PASSING, ids=repr)
+def test_a_server_that_has_answered_may_be_away_for_a_minute(
+    caller: Caller, failure: Answer
+) -> None:
+    # A refusal is an answer, too: whoever gives it is there.
+    answers = (failure,) if isinstance(failure, httpx2.Response) else (said(503), failure)
+    with pytest.raises((errors.Unavailable, errors.RateLimited)):
+        caller.ask(lambda c: c.store.count(), *answers)
+    assert sum(caller.pauses) == pytest.approx(AWAY_S, abs=2)
+    assert max(caller.pauses) <= LONGEST_PAUSE_S
+    assert len(caller.requests) == len(caller.pauses) + 1
+
+
+@pytest.mark.parametrize("first", [(), (said(503),)])
+def test_a_client_is_as_patient_as_it_is_told_to_be(caller: Caller, first: tuple[Any, ...]) -> None:
+    with pytest.raises(errors.Unreachable):
+        caller.ask(lambda c: c.store.count(), *first, httpx2.ConnectError("refused"), patience_s=20)
+    assert sum(caller.pauses) == pytest.approx(20, abs=1)
+
+
+def test_of_a_number_and_a_time_the_first_that_is_reached_counts(caller: Caller) -> None:
+    refused = httpx2.ConnectError("refused")
+    with pytest.raises(errors.Unreachable):
+        caller.ask(lambda c: c.store.count(), refused, retries=2, patience_s=600)
+    assert len(caller.pauses) == 2
+    with pytest.raises(errors.Unreachable):
+        caller.ask(lambda c: c.store.count(), refused, retries=50, patience_s=3)
+    assert sum(caller.pauses[2:]) == pytest.approx(3, abs=0.5)
+
+
+def test_no_patience_means_one_attempt(caller: Caller) -> None:
+    with pytest.raises(errors.Unreachable):
+        caller.ask(lambda c: c.store.count(), httpx2.ConnectError("refused"), patience_s=0)
+    assert (len(caller.requests), caller.pauses) == (1, [])
+
+
+def test_what_a_directory_sends_may_be_sent_again(caller: Caller) -> None:
+    done = said(200, b'{"objects": 1}')
+    failures = (said(503), httpx2.ReadError("reset"), said(502, "<html>"))
+    caller.ask(lambda c: Exchange(c.sender).send(b"a pack"), *failures, done)
+    assert caller.bodies == [b"a pack"] * 4
 
 
 def test_no_retries_means_one_attempt(caller: Caller) -> None:
@@ -456,6 +509,9 @@ def test_what_is_not_given_is_read_from_the_environment(
         {"url": "127.0.0.1:7433"},
         {"timeout_s": 0},
         {"retries": -1},
+        {"patience_s": -1},
+        {"patience_s": float("nan")},
+        {"patience_s": float("inf")},
         {"api_key": "two\nlines"},
         {"api_key": "ü"},
         {"namespace": " "},
@@ -618,6 +674,87 @@ def test_a_server_that_is_gone_is_said_to_be(server: Server) -> None:
     assert "holdfast serve" in raised.value.hint
     assert len(pauses) == 2
     client.close()
+
+
+def test_who_cannot_be_reached_is_named_without_what_the_http_library_went_through(
+    server: Server,
+) -> None:
+    with proxy_to(server) as proxy:
+        pass
+    client, _ = client_of(server, proxy)
+    with pytest.raises(errors.Unreachable) as raised:
+        client.snapshot()
+    shown = traceback.format_exception(raised.value)
+    assert "httpx" not in "".join(shown)
+    assert len("".join(shown).splitlines()) < 30
+    client.close()
+
+
+class Counted:
+    """Pauses as they are, and when there were more than it takes to think a server gone."""
+
+    def __init__(self, *, enough: int) -> None:
+        self._left = enough
+        self.is_enough = threading.Event()
+
+    def sleep(self, seconds: float) -> None:
+        self._count()
+        time.sleep(seconds)
+
+    async def asleep(self, seconds: float) -> None:
+        self._count()
+        await asyncio.sleep(seconds)
+
+    def _count(self) -> None:
+        self._left -= 1
+        if self._left <= 0:
+            self.is_enough.set()
+
+
+def test_clients_as_they_are_made_outlive_a_restart(tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "a.txt").write_text("a")
+    known, stopped = threading.Event(), threading.Event()
+    waiting, awaiting = Counted(enough=16), Counted(enough=4)
+
+    async def go_on(server: Server) -> int:
+        client = holdfast.AsyncClient(server.api_key, url=server.url, namespace="awaited")
+        client._begin(AsyncSender(client.sender.line, sleep=awaiting.asleep))
+        async with client:
+            await client.store.set("n", "before", 1)
+            known.set()
+            await asyncio.to_thread(stopped.wait)
+            await client.store.set("n", "after", 2)
+            return await client.store.count()
+
+    with running_server(tmp_path / "server") as server, ThreadPoolExecutor() as pool:
+        client = holdfast.Client(server.api_key, url=server.url, namespace="plain")
+        client._begin(SyncSender(client.sender.line, sleep=waiting.sleep))
+        mirrored = client.namespace("mirrored")
+        workspace = mirrored.workspace(tmp_path / "project", cache=tmp_path / "cache")
+        client.store.set("n", "before", 1)
+        awaited = pool.submit(asyncio.run, go_on(server))
+        assert known.wait(PATIENCE_S)
+        assert server.stop() == 0
+        stopped.set()
+        calls = [
+            pool.submit(client.store.set, "n", "after", 2),
+            pool.submit(client.files.write, "file", b"x" * 100_000),
+            pool.submit(client.sessions.create, "agent"),
+            pool.submit(workspace.snapshot, "while it was away"),
+        ]
+        for each in (waiting, awaiting):
+            assert each.is_enough.wait(PATIENCE_S)
+        server.start()
+        for call in calls:
+            call.result(AWAY_S)
+        assert awaited.result(AWAY_S) == 2
+        assert client.store.count() == 2
+        assert client.files.read("file") == b"x" * 100_000
+        assert len(client.sessions.list()) == 1
+        assert mirrored.files.read_text("a.txt") == "a"
+        workspace.close()
+        client.close()
 
 
 def test_who_does_not_answer_in_time_is_not_waited_for(server: Server) -> None:

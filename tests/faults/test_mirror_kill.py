@@ -171,7 +171,7 @@ def test_a_server_that_is_killed_keeps_what_it_answered_for(
 
     proxy.harm, proxy.at = harm, 3 * PACK_BYTES + PACK_BYTES // 2
     with (
-        holdfast.Client(server.api_key, namespace="agent", url=proxy.url) as client,
+        holdfast.Client(server.api_key, namespace="agent", url=proxy.url, retries=1) as client,
         client.workspace(tree, cache=tree.with_name("cache")) as workspace,
     ):
         with pytest.raises(errors.Unreachable):

@@ -265,25 +265,3 @@ def test_a_note_is_on_the_disk_with_its_name(
     assert synced == [(False, False), (True, True)]
     MemoFile(tmp_path).note(Memo(), durably=False)
     assert len(synced) == 2
-
-
-@pytest.mark.parametrize(
-    ("status", "attempts"), [(None, 4), (502, 4), (503, 4), (504, 4), (500, 1)]
-)
-def test_a_server_that_is_away_for_a_moment_is_waited_for(
-    status: int | None, attempts: int
-) -> None:
-    asked, pauses = list[int](), list[float]()
-
-    def away() -> Any:
-        asked.append(1)
-        error = errors.Unreachable("gone") if status is None else errors.ServerFault("away")
-        error.http_status = status
-        raise error
-
-    with holdfast.Client("key", url="http://127.0.0.1:9", namespace="a") as client:
-        server = Server(client, sleep=pauses.append)
-        with pytest.raises(errors.Unavailable):
-            server._patiently(away)
-    assert (len(asked), len(pauses)) == (attempts, attempts - 1)
-    assert pauses == sorted(pauses)

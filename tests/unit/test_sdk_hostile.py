@@ -19,8 +19,8 @@ from msgspec.structs import fields
 
 import holdfast
 from holdfast import errors
-from holdfast.sdk.attempts import LONGEST_PAUSE_S, longer_pause
 from holdfast.sdk.awaiting import AsyncSender, Connections
+from holdfast.sdk.patience import LONGEST_PAUSE_S, longer_pause
 from holdfast.sdk.sending import SyncSender
 from holdfast.sdk.values import Key, NewKey, NewWebhook, Webhook
 from holdfast.settings import client_settings

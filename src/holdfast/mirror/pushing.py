@@ -26,7 +26,7 @@ from holdfast.mirror.server import Server
 from holdfast.packs import ObjectKind, PackBuilder
 from holdfast.sdk.groups.exchange import Pushed
 from holdfast.tree import Edit, diff
-from holdfast.wire.exchange import CommitRequest, ListedEdits
+from holdfast.wire.exchange import CommitRequest, ListedEdits, ReceivedAnswer
 
 ALONG_BYTES: Final = 256 << 10
 """Chunks up to here go along with the commit: asking about them would take longer."""
@@ -95,7 +95,7 @@ class Push:
         if not offered.keys() >= {*missing}:
             raise Unavailable("the server asks for what was not offered to it")
         total = sum(offered[object_id] for object_id in missing)
-        done, under_way = 0, deque[tuple[Future[None], int]]()
+        done, under_way = 0, deque[tuple[Future[ReceivedAnswer], int]]()
         with ThreadPoolExecutor(SENDERS, thread_name_prefix="holdfast-push") as pool:
             for group in [*_groups(missing, offered), None]:
                 if group is not None:

@@ -33,7 +33,7 @@ from holdfast.sdk.forms import Awaiting, Waiting
 from holdfast.sdk.groups.activity import WorkspaceTraces
 from holdfast.sdk.groups.events import Events
 from holdfast.sdk.groups.operators import Keys, Namespaces, Webhooks
-from holdfast.sdk.lines import RETRIES, TIMEOUT_S, line_for
+from holdfast.sdk.lines import TIMEOUT_S, line_for
 from holdfast.sdk.reading import as_it_is, reads, to_health, whole
 from holdfast.sdk.values import (
     Key,
@@ -215,12 +215,20 @@ class AdminClient(Operator[Sync], Waiting):
         workspace_id: str | None = None,
         url: str | None = None,
         timeout_s: float = TIMEOUT_S,
-        retries: int = RETRIES,
+        retries: int | None = None,
+        patience_s: float | None = None,
     ) -> None:
         """Makes a client; without `workspace_id`, for the workspace that the key belongs to."""
         from holdfast.sdk.sending import SyncSender  # noqa: PLC0415 - loads the HTTP library
 
-        line = line_for(api_key, url=url, timeout_s=timeout_s, retries=retries, is_admin=True)
+        line = line_for(
+            api_key,
+            url=url,
+            timeout_s=timeout_s,
+            retries=retries,
+            patience_s=patience_s,
+            is_admin=True,
+        )
         super().__init__(SyncSender(line), workspace_id=workspace_id or MINE)
 
 
@@ -234,10 +242,18 @@ class AsyncAdminClient(Operator[Async], Awaiting):
         workspace_id: str | None = None,
         url: str | None = None,
         timeout_s: float = TIMEOUT_S,
-        retries: int = RETRIES,
+        retries: int | None = None,
+        patience_s: float | None = None,
     ) -> None:
         """Makes a client; without `workspace_id`, for the workspace that the key belongs to."""
         from holdfast.sdk.awaiting import AsyncSender  # noqa: PLC0415 - loads the HTTP library
 
-        line = line_for(api_key, url=url, timeout_s=timeout_s, retries=retries, is_admin=True)
+        line = line_for(
+            api_key,
+            url=url,
+            timeout_s=timeout_s,
+            retries=retries,
+            patience_s=patience_s,
+            is_admin=True,
+        )
         super().__init__(AsyncSender(line), workspace_id=workspace_id or MINE)

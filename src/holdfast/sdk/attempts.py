@@ -7,7 +7,6 @@ What may be repeated: whatever changes nothing, whatever bears an Idempotency-Ke
 server answers a name that it knows without doing anything twice, and anything that never left.
 """
 
-import random
 import uuid
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from typing import Any, Final, NamedTuple, TypeVar, cast
@@ -30,6 +29,7 @@ from holdfast.jsontext import to_json
 from holdfast.sdk.calls import Call
 from holdfast.sdk.content import Content
 from holdfast.sdk.lines import Line
+from holdfast.sdk.patience import Patience
 from holdfast.sdk.problems import UNREADABLE, error_of
 
 T = TypeVar("T")
@@ -46,10 +46,6 @@ ANYBODYS: Final = frozenset({"input", "output"})
 
 BUSY: Final = 429
 AGAIN: Final = frozenset({BUSY, 502, 503, 504})
-FIRST_PAUSE_S: Final = 0.25
-LONGEST_PAUSE_S: Final = 8.0
-LONGEST_ASKED_S: Final = 60.0
-"""Who is told to come back later than that is told so, and not kept waiting."""
 
 _NO_SUCH: Final[dict[str, Callable[[str], NotFound]]] = {
     "snapshot_id": errors.SnapshotNotFound,
@@ -88,31 +84,26 @@ def conversation(
     body = None if call.body is None else _encoded(call.body)
     name = _name_for(call, body)
     _check_characters(call)
-    for attempt in range(line.retries + 1):
+    patience = Patience(line)
+    while True:
         if http.is_closed:
             raise _closed()
-        is_last = attempt == line.retries
-        pause = longer_pause(attempt) * random.uniform(0.5, 1)  # noqa: S311 - no secret
+        patience.begin()
         try:
             response = yield _request(http, line, call, name=name, body=body, body_of=body_of)
         except httpx2.RequestError as exc:
-            if is_last or not _may_repeat(call, name, exc):
-                raise _unreachable(line, exc) from exc
+            pause_s = patience.pause() if _may_repeat(call, name, exc) else None
+            if pause_s is None:
+                # What the HTTP library went through says nothing more, on sixty lines.
+                raise _unreachable(line, exc) from None
         else:
-            if response.is_success:
+            line.answered.set()
+            if response.is_success or not _is_passing(call, name, response):
                 return response
-            asked = _asked_pause(response)
-            if is_last or not _is_passing(call, name, response) or (asked or 0) > LONGEST_ASKED_S:
+            pause_s = patience.pause(asked_s=_asked_pause(response))
+            if pause_s is None:
                 return response
-            pause = pause if asked is None else asked
-        yield Pause(pause)
-    raise AssertionError("the last attempt returns or raises")
-
-
-def longer_pause(failures: int) -> float:
-    """Returns how long to wait after so many failures in a row."""
-    # Doubled a few times it is the longest already; doubled a thousand times it is no number.
-    return min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** min(failures, 10))
+        yield Pause(pause_s)
 
 
 def answer_of(call: Call[T], response: httpx2.Response) -> T:
@@ -250,7 +241,8 @@ def _may_repeat(call: Call[Any], name: str | None, error: httpx2.RequestError) -
 def _is_harmless(call: Call[Any]) -> bool:
     """Says whether doing it twice is as doing it once: it reads, or puts the same file again."""
     is_reading = call.is_reading or call.method == "GET"
-    return is_reading or (call.method == "PUT" and call.content is not None)
+    is_same_file = call.method == "PUT" and call.content is not None
+    return is_reading or is_same_file or call.is_harmless
 
 
 def _is_passing(call: Call[Any], name: str | None, response: httpx2.Response) -> bool:

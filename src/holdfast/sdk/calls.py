@@ -65,6 +65,8 @@ class Call(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     """How long a slow answer may be silent, where the server says something all the while."""
     is_reading: bool = False
     """Whether it changes nothing, though it is a POST: what is asked for fits into no query."""
+    is_harmless: bool = False
+    """Whether doing it twice is as doing it once, though it changes something."""
     is_resumable: bool = False
     """Whether the rest of an answer can be asked for, once its beginning is there."""
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from holdfast.sdk.agent import Agent, fork_call
 from holdfast.sdk.calls import Async, Sender, Sync
 from holdfast.sdk.forms import Awaiting, Waiting
-from holdfast.sdk.lines import RETRIES, TIMEOUT_S, line_for, naming
+from holdfast.sdk.lines import TIMEOUT_S, line_for, naming
 from holdfast.sdk.reading import SnapshotLike
 from holdfast.sdk.tasks import AsyncCheckpointed, AsyncTasks, Checkpointed, SyncTasks
 
@@ -34,16 +34,25 @@ class Client(Agent[Sync], Waiting):
         namespace: str | None = None,
         url: str | None = None,
         timeout_s: float = TIMEOUT_S,
-        retries: int = RETRIES,
+        retries: int | None = None,
+        patience_s: float | None = None,
     ) -> None:
         """Makes a client; nothing is sent before the first call.
 
         Without `namespace`, that of the key. `timeout_s` is how long is waited for each part of
-        an answer, `retries` how often a call is repeated where that is safe.
+        an answer. Where that is safe a call is repeated, so that a client outlives a restart of
+        its server: `retries` says how often at the most, `patience_s` for how long.
         """
         from holdfast.sdk.sending import SyncSender  # noqa: PLC0415 - loads the HTTP library
 
-        line = line_for(api_key, namespace=namespace, url=url, timeout_s=timeout_s, retries=retries)
+        line = line_for(
+            api_key,
+            namespace=namespace,
+            url=url,
+            timeout_s=timeout_s,
+            retries=retries,
+            patience_s=patience_s,
+        )
         self._begin(SyncSender(line))
 
     def _begin(self, sender: Sender) -> None:
@@ -97,16 +106,25 @@ class AsyncClient(Agent[Async], Awaiting):
         namespace: str | None = None,
         url: str | None = None,
         timeout_s: float = TIMEOUT_S,
-        retries: int = RETRIES,
+        retries: int | None = None,
+        patience_s: float | None = None,
     ) -> None:
         """Makes a client; nothing is sent before the first call.
 
         Without `namespace`, that of the key. `timeout_s` is how long is waited for each part of
-        an answer, `retries` how often a call is repeated where that is safe.
+        an answer. Where that is safe a call is repeated, so that a client outlives a restart of
+        its server: `retries` says how often at the most, `patience_s` for how long.
         """
         from holdfast.sdk.awaiting import AsyncSender  # noqa: PLC0415 - loads the HTTP library
 
-        line = line_for(api_key, namespace=namespace, url=url, timeout_s=timeout_s, retries=retries)
+        line = line_for(
+            api_key,
+            namespace=namespace,
+            url=url,
+            timeout_s=timeout_s,
+            retries=retries,
+            patience_s=patience_s,
+        )
         self._begin(AsyncSender(line))
 
     def _begin(self, sender: Sender) -> None:

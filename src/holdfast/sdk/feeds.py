@@ -6,9 +6,9 @@ from typing import Final, Generic, TypeVar
 import httpx2
 
 from holdfast.errors import Incompatible, Unreachable
-from holdfast.sdk.attempts import longer_pause
 from holdfast.sdk.calls import Call, Feed
 from holdfast.sdk.lines import Line
+from holdfast.sdk.patience import longer_pause
 from holdfast.sdk.problems import UNREADABLE
 
 T = TypeVar("T")
@@ -68,6 +68,6 @@ class Told(Generic[T]):
 
 def waits_for(failures: int, line: Line, error: httpx2.RequestError) -> None:
     """Raises `Unreachable` once a server was away too often in a row."""
-    if failures > line.retries:
+    if failures > line.most_breaks:
         message = f"{line.url}: {error or type(error).__name__}"
-        raise Unreachable(message) from error
+        raise Unreachable(message) from None

@@ -1,5 +1,6 @@
 """How a server is spoken to: where it is, what is shown there, how long is waited."""
 
+from threading import Event
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -11,7 +12,7 @@ from holdfast.settings import client_settings, process_environ
 
 TIMEOUT_S: Final = 60.0
 LONGEST_TIMEOUT_S: Final = 86_400.0
-RETRIES: Final = 3
+BREAKS: Final = 3
 NAMESPACE: Final = "X-Namespace"
 
 
@@ -21,7 +22,17 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     url: str
     headers: dict[str, str]
     timeout_s: float
-    retries: int
+    retries: int | None = None
+    """How often a call is repeated; None for as often as there is patience."""
+    patience_s: float | None = None
+    """For how long; None for what `patience.py` says."""
+    answered: Event = msgspec.field(default_factory=Event)
+    """Whether the server ever answered, to whichever namespace was spoken."""
+
+    @property
+    def most_breaks(self) -> int:
+        """How often in a row an answer may break off before anything of it came."""
+        return BREAKS if self.retries is None else self.retries
 
     @property
     def namespace(self) -> str | None:
@@ -47,15 +58,19 @@ def line_for(
     *,
     namespace: str | None = None,
     url: str | None,
-    timeout_s: float,
-    retries: int,
+    timeout_s: float = TIMEOUT_S,
+    retries: int | None = None,
+    patience_s: float | None = None,
     is_admin: bool = False,
 ) -> Line:
     """Returns the way to a server; what is not given, the environment says."""
     found = client_settings(process_environ())
     base = _checked_url((found.url if url is None else url).rstrip("/"))
-    if not 0 < timeout_s <= LONGEST_TIMEOUT_S or retries < 0:
+    if not 0 < timeout_s <= LONGEST_TIMEOUT_S or (retries or 0) < 0:
         message = f"timeout_s is above 0 and at most {LONGEST_TIMEOUT_S}, retries 0 or more"
+        raise InvalidValue(message)
+    if not 0 <= (patience_s or 0) <= LONGEST_TIMEOUT_S:
+        message = f"patience_s is 0 or more and at most {LONGEST_TIMEOUT_S}"
         raise InvalidValue(message)
     key = (found.admin_key if is_admin else found.api_key) if api_key is None else api_key
     if not key:
@@ -70,6 +85,7 @@ def line_for(
         headers={"Authorization": f"Bearer {key}"},
         timeout_s=timeout_s,
         retries=retries,
+        patience_s=patience_s,
     )
     # What is given and empty is a mistake: it must not lead to the namespace of somebody else.
     named = found.namespace if namespace is None and not is_admin else namespace

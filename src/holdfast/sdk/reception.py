@@ -14,9 +14,9 @@ import httpx2
 from msgspec.structs import replace
 
 from holdfast.errors import Conflict, Unreachable
-from holdfast.sdk.attempts import longer_pause
 from holdfast.sdk.calls import Call
 from holdfast.sdk.lines import Line
+from holdfast.sdk.patience import longer_pause
 
 _SIZE: Final = re.compile("[0-9]{1,18}")
 
@@ -57,9 +57,11 @@ class Reception:
     def after(self, error: httpx2.RequestError) -> float:
         """Returns how long to wait before asking for the rest; raises if there is no point."""
         self._failures += 1
-        if self._tag is None or not self._call.is_resumable or self._failures > self._line.retries:
-            message = f"{self._line.url}: the connection broke after {self._received} bytes"
-            raise Unreachable(message) from error
+        is_pointless = self._tag is None or not self._call.is_resumable
+        if is_pointless or self._failures > self._line.most_breaks:
+            broke = f"the connection broke after {self._received} bytes"
+            message = f"{self._line.url}: {broke}: {error or type(error).__name__}"
+            raise Unreachable(message) from None
         return longer_pause(self._failures)
 
     def rest(self) -> Call[bytes]:
