@@ -6,14 +6,23 @@ the rules are the same as before. What is left out is named in the coverage of e
 """
 
 import hashlib
-from collections.abc import Callable
-from typing import Final
+import re
+from collections.abc import Callable, Iterator
+from itertools import groupby
+from typing import Final, NamedTuple
 
-from holdfast.errors import InvalidValue
+from holdfast.errors import InvalidValue, shorten
+from holdfast.workspace.patterns import BadPattern, to_regex
 
 IGNORE_FILE: Final = b".holdfastignore"
-MAX_RULES_BYTES: Final = 1 << 20
+MAX_RULES_BYTES: Final = 1 << 18
 """A larger file is no list of rules: it is refused rather than half read."""
+
+MAX_PATTERNS: Final = 1000
+"""Every path that is new is held against every pattern."""
+
+_TRAILING: Final = re.compile(r"(?<!\\)[ ]+\Z")
+"""Blanks at the end of a line mean nothing, unless a backslash says that they do."""
 
 
 class Rules:
@@ -59,13 +68,43 @@ class Rules:
         )
 
 
-def _compile(text: bytes) -> Callable[[str], bool]:
-    # Few directories have the file, and the import takes 30 ms.
-    from pathspec import GitIgnoreSpec  # noqa: PLC0415 - see above
+class _Line(NamedTuple):
+    """A pattern as it stands in the file."""
 
-    lines = text.decode("utf-8", "surrogateescape").splitlines()
-    try:
-        return GitIgnoreSpec.from_lines(lines).match_file
-    except ValueError as exc:
-        message = f".holdfastignore has a pattern that cannot be read: {exc}"
-        raise InvalidValue(message) from exc
+    number: int
+    is_negated: bool
+    regex: str
+
+
+def _compile(text: bytes) -> Callable[[str], bool]:
+    """Returns a test for paths: the last line that matches one says whether it is left out."""
+    lines = list(_lines(text))
+    if len(lines) > MAX_PATTERNS:
+        message = f".holdfastignore has {len(lines)} patterns: {MAX_PATTERNS} at the most"
+        raise InvalidValue(message)
+    # Neighbours that say the same are one expression: most files are one in all.
+    groups = [
+        (is_negated, re.compile("|".join(line.regex for line in group), re.DOTALL).fullmatch)
+        for is_negated, group in groupby(lines, key=lambda line: line.is_negated)
+    ][::-1]
+
+    def excludes(path: str) -> bool:
+        for is_negated, matches in groups:
+            if matches(path):
+                return not is_negated
+        return False
+
+    return excludes
+
+
+def _lines(text: bytes) -> Iterator[_Line]:
+    for number, raw in enumerate(text.decode("utf-8", "surrogateescape").split("\n"), start=1):
+        line = _TRAILING.sub("", raw.removesuffix("\r"))
+        if not line or line.startswith("#"):
+            continue
+        pattern = line.removeprefix("!")
+        try:
+            yield _Line(number, pattern != line, to_regex(pattern))
+        except BadPattern as exc:
+            message = f".holdfastignore, line {number}: {shorten(pattern)} cannot be read: {exc}"
+            raise InvalidValue(message) from exc

@@ -1,0 +1,101 @@
+"""Patterns that leave files out, or choose them: git's meaning, and no name that takes long."""
+
+import random
+import re
+import shutil
+import subprocess
+import time
+from itertools import product
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.engine.restore import path_filter
+from holdfast.errors import InvalidValue
+from holdfast.workspace.ignoring import Rules
+
+NAMES = ("a", "b", "ab", "a.b", ".x", "b c", "[a]", "A", "a]", "!a", "#a", "a ", "*", "foo")
+PIECES = (
+    *("a", "b", "foo", ".", "*", "**", "?", "/", "/**/", "**/", "/**", "//", "!", "#", " ", "\\a"),
+    *("[ab]", "[!a]", "[^b]", "[a-c]", "[[:alpha:]]", "[]a]", "[z-a]", "[\\]]", "[b-]", "\\*"),
+)
+PATHS = [*NAMES, *(f"{one}/{two}" for one, two in product(NAMES, NAMES)), *("a/b/a", "foo/a/b/ab")]
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if shutil.which("git") is None:
+        pytest.skip("git is not installed: nobody to compare with")
+    folder = tmp_path_factory.mktemp("repository")
+    subprocess.run(["git", "init", "-q", folder], check=True)
+    return folder
+
+
+def test_rules_leave_out_what_git_ignores(repository: Path) -> None:
+    rng = random.Random(20)
+    for _ in range(120):
+        lines = ["".join(rng.choices(PIECES, k=rng.randrange(1, 6))) for _ in range(3)]
+        # `a**/b` leaves `ab` out in git: stars that are no name of their own cross no slash here.
+        text = "\n".join(line for line in lines if "**" not in line.strip("/*"))
+        (repository / ".gitignore").write_text(text)
+        asked = subprocess.run(
+            ["git", "-C", repository, "check-ignore", "-z", "--stdin", "--no-index"],
+            input="\0".join(PATHS).encode(),
+            capture_output=True,
+            check=False,
+        )
+        ignored = set(asked.stdout.decode().split("\0"))
+        rules = Rules(text.encode())
+        for path in PATHS:
+            assert rules.excludes_within(path.encode()) is (path in ignored), (text, path)
+
+
+@given(st.text(st.sampled_from("ab*?[]!^-/\\ #"), max_size=20), st.sampled_from(PATHS))
+def test_any_text_is_rules_or_refused_with_its_line(text: str, path: str) -> None:
+    try:
+        rules = Rules(b"fine\n" + text.encode())
+    except InvalidValue:
+        with pytest.raises(InvalidValue, match="line 2"):
+            Rules(b"fine\n" + text.encode())
+    else:
+        assert rules.excludes_within(path.encode()) in (True, False)
+
+
+def hostile(rng: random.Random) -> tuple[str, str]:
+    """Returns a pattern, and a name that makes backtracking expressions take for ever."""
+    unit = rng.choice(["a", "ab", "a/", "?", "[ab]", "a*", "**/a/"])
+    star = rng.choice(["*", "**", "*a*", "**/", "*[ab]", "/**/", "*?"])
+    pattern = (star + unit) * rng.randrange(5, 60) + rng.choice(["", "b", "/", "c*", "/**"])
+    name = rng.choice(["a", "ab", "a/", "aa/b"]) * rng.randrange(20, 120)
+    return pattern[:999], name.strip("/")
+
+
+def test_no_pattern_takes_long_on_any_name() -> None:
+    rng, begun = random.Random(4), time.process_time()
+    for _ in range(1000):
+        pattern, name = hostile(rng)
+        path = name.encode()
+        Rules(pattern.encode()).excludes(path, is_folder=False)
+        path_filter([re.sub("//+", "/", pattern[:250]).strip("/")])(path)
+    # A millisecond for each, compiled; one of them took ten minutes before.
+    assert time.process_time() - begun < 20
+
+
+def test_rules_have_bounds() -> None:
+    Rules(b"*.o\n" * 1000)
+    with pytest.raises(InvalidValue, match="1001 patterns"):
+        Rules(b"*.o\n" * 1001)
+    with pytest.raises(InvalidValue, match="line 2"):
+        Rules(b"fine\n" + b"x" * 1001)
+
+
+def test_a_selection_takes_any_number_of_names_and_a_bounded_number_of_patterns() -> None:
+    selects = path_filter([f"folder/{number}" for number in range(50_000)])
+    assert selects(b"folder/49999/below")
+    assert not selects(b"folder/50000")
+    with pytest.raises(InvalidValue, match="too many"):
+        path_filter([f"{number}*" for number in range(1001)])
+    with pytest.raises(InvalidValue, match="too many"):
+        path_filter([f"*{number}/" + "x/" * 1900 for number in range(18)])
