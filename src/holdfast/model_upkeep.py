@@ -43,11 +43,14 @@ class Collected(msgspec.Struct, frozen=True):
     packs_deleted: int
     bytes_before: int
     bytes_after: int
+    """What packs take, those that are in use and those that are retired."""
     damaged: tuple[str, ...] = ()
+    bytes_retired: int = 0
+    """How much of that nothing needs any more: it is given back when its period ends."""
 
     @property
     def bytes_freed(self) -> int:
-        """How much smaller the vault's packs are."""
+        """How much less room the vault's packs take."""
         return self.bytes_before - self.bytes_after
 
 

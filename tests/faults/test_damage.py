@@ -374,7 +374,7 @@ def test_collect_deletes_neither_evidence_nor_what_is_good(vault: Vault) -> None
         lost = lost_in(vault, hf)
         faults = {fault.what for fault in hf.verify().faults}
         with suppress(Damaged, VaultTooNew):
-            hf.collect()
+            hf.collect(now=True)
         assert lost_in(vault, hf) == lost
         assert {fault.what for fault in hf.verify().faults} >= faults
     assert {path: path.read_bytes() for path in (vault.root / "packs").rglob("*.pack")} == before
@@ -392,7 +392,7 @@ def test_collect_copies_nothing_out_of_what_is_damaged(
     with vault.open() as hf:
         lost = lost_in(vault, hf)
         try:
-            done = hf.collect()
+            done = hf.collect(now=True)
         except (Damaged, VaultTooNew):
             pass
         else:
@@ -427,11 +427,11 @@ def test_the_index_is_rebuilt_from_the_packs(vault: Vault) -> None:
     with vault.open() as hf:
         assert not hf.verify().ok
         with pytest.raises(Damaged):
-            hf.collect()
+            hf.collect(now=True)
         hf.rebuild_index()
         assert hf.verify().ok
         assert lost_in(vault, hf) == set()
-        hf.collect()
+        hf.collect(now=True)
         assert hf.verify().ok
         assert lost_in(vault, hf) == set()
 
@@ -477,7 +477,7 @@ def test_a_damaged_catalog_is_named_and_never_taken_for_an_empty_vault(
         with pytest.raises(Damaged):
             lost_in(vault, hf)
         with suppress(Damaged):
-            hf.collect()
+            hf.collect(now=True)
         assert sorted((vault.root / "packs").rglob("*.pack")) == packs
 
 
@@ -509,4 +509,4 @@ def test_bits_that_flip_in_the_catalog_never_make_wrong_bytes(vault: Vault) -> N
                     assert hf.namespace("alice").files.read(name) == wanted
             hf.verify()
             with suppress(HoldfastError):
-                hf.collect()
+                hf.collect(now=True)

@@ -341,7 +341,7 @@ def make_garbage(vault: Holdfast) -> None:
 
 
 def collect(vault: Holdfast) -> None:
-    done = vault.collect()
+    done = vault.collect(now=True)
     assert done.damaged == ()
 
 
@@ -446,7 +446,7 @@ def test_the_garbage_to_collect_is_of_every_kind(sqlite_place: SqlitePlace) -> N
         make_garbage(Holdfast(context))
     before = packs()
     with opened(sqlite_place, now=NOW + timedelta(days=1)) as context:
-        done = Holdfast(context).collect()
+        done = Holdfast(context).collect(now=True)
     after = packs()
     gone = {name: before[name] for name in before.keys() - after.keys()}
     made = {name: after[name] for name in after.keys() - before.keys()}
@@ -521,7 +521,7 @@ def check_tidy(place: Place, now: datetime, kept: Observed, fuse: Fuse) -> None:
     """Collects, and checks that nothing of the dead is left and nothing else is gone."""
     with opened(place, seed=5, now=now) as context:
         vault = Holdfast(context)
-        vault.collect()
+        vault.collect(now=True)
         assert find_litter(context) == set(), fuse
         with context.catalog.read() as transaction:
             named = transaction.pack_names()
@@ -594,7 +594,7 @@ class VisitedCatalog(FusedCatalog):
 
 
 def collect_too(vault: Holdfast) -> None:
-    vault.collect()
+    vault.collect(now=True)
 
 
 def replace_what_is_pending(vault: Holdfast) -> None:
@@ -604,7 +604,7 @@ def replace_what_is_pending(vault: Holdfast) -> None:
         for path in ("data/pending.bin", "data/unsaved.bin"):
             if namespace.files.exists(path):
                 namespace.files.delete(path)
-    vault.collect()
+    vault.collect(now=True)
 
 
 def change_everything(vault: Holdfast) -> None:
@@ -618,7 +618,7 @@ def change_everything(vault: Holdfast) -> None:
         namespace.files.write("draft.txt", "by somebody else")
         namespace.snapshot()
         namespace.forget(policy=Policy(keep_last=1))
-    vault.collect()
+    vault.collect(now=True)
 
 
 def thin_out(vault: Holdfast) -> None:
@@ -627,7 +627,7 @@ def thin_out(vault: Holdfast) -> None:
     for snapshot in alice.timeline():
         alice.unpin(snapshot)
     alice.forget(policy=Policy(keep_last=1))
-    vault.collect()
+    vault.collect(now=True)
 
 
 def change_bob(vault: Holdfast) -> None:
@@ -638,7 +638,7 @@ def change_bob(vault: Holdfast) -> None:
     bob.files.write("bob.txt", "something else")
     bob.snapshot()
     bob.forget(policy=Policy(keep_last=1))
-    vault.collect()
+    vault.collect(now=True)
 
 
 VISITS: dict[Callable[[Holdfast], None], tuple[str, ...]] = {
@@ -695,7 +695,7 @@ def test_somebody_else_at_any_step_takes_nothing_that_is_needed(
         with opened(place, seed=4) as context:
             vault = Holdfast(context)
             assert vault.verify().faults == [], steps
-            vault.collect()
+            vault.collect(now=True)
             assert vault.verify().faults == [], steps
             assert find_litter(context) == set(), steps
 

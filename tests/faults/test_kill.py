@@ -84,7 +84,7 @@ def check(root: Path, said: list[dict[str, Any]], fresh: dict[str, str], at: str
         assert found in expected, at
         for snapshot_id, holds in fresh.items():
             assert name_of(read(alice.at(snapshot_id))) == holds, at
-        vault.collect()
+        vault.collect(now=True)
         assert find_litter(context) == set(), at
         assert name_of(read(alice)) == found, at
         assert vault.verify().faults == [], at
@@ -177,7 +177,7 @@ class Victim:
         self._go(self._alice.redo)
 
     def _collect(self) -> None:
-        self._do(self._model, self._vault.collect)
+        self._do(self._model, lambda: self._vault.collect(now=True))
 
     def _go(self, step: Callable[[], object]) -> None:
         say(before=name_of(self._model), after=None)

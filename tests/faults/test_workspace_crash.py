@@ -482,7 +482,7 @@ def check_recovered(place: Place, old: Picture, new: Picture, fuse: Fuse) -> Non
     if fuse.steps % 8:
         return
     with opened(place, seed=5) as it:
-        it.vault.collect()
+        it.vault.collect(now=True)
         assert find_litter(it.context) == set(), fuse
         assert it.vault.verify().faults == [], fuse
 
@@ -884,7 +884,7 @@ def test_a_crash_at_any_step_of_a_snapshot_loses_nothing(
             assert held.items() <= found.items(), fuse
             if not fuse.blown:
                 assert found[taken.id] == tree, fuse
-            it.vault.collect()
+            it.vault.collect(now=True)
             assert find_litter(it.context) == set(), fuse
             again = it.work.snapshot("after all")
             assert shown(it.context, again) == tree, fuse

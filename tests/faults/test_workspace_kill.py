@@ -83,7 +83,7 @@ class Soak:
             assert vault.verify().faults == [], at
             self._check_snapshots(work, random, at)
             tree = name_of(work.path)
-            vault.collect()
+            vault.collect(now=True)
             assert vault.verify().faults == [], at
             self._check_snapshots(work, random, at)
             assert name_of(work.path) == tree, at

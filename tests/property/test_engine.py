@@ -524,7 +524,7 @@ class VaultMachine(RuleBasedStateMachine):
                 for world in self.worlds.values()
             ):
                 self.collect()
-            assert self.vault.collect().objects_deleted == 0
+            assert self.vault.collect(now=True).objects_deleted == 0
             self.everything_reads_back()
 
     # Inside
@@ -1027,7 +1027,7 @@ class VaultMachine(RuleBasedStateMachine):
         for name, world in self.worlds.items():
             gone = world.to_forget(world.policy, self.now, self.limits.grace)
             self.purge(name, gone)
-        collected = self.vault.collect()
+        collected = self.vault.collect(now=True)
         assert not collected.damaged
         assert collected.bytes_after == self.vault.stored_bytes() <= collected.bytes_before
         self.everything_reads_back()

@@ -359,7 +359,7 @@ class SessionsMachine(RuleBasedStateMachine):
 
     @rule()
     def collect(self) -> None:
-        self.vault.collect()
+        self.vault.collect(now=True)
 
     # What has to be true
 

@@ -631,7 +631,7 @@ def test_a_file_that_holds_the_bytes_of_a_node_does_not_hide_what_the_node_leads
         # In whichever order they are looked at: both roots need all that each of them needs.
         for roots in ([copied.root, taken.root], [taken.root, copied.root]):
             assert mark(objects, roots, []) >= needed
-        vault.collect()
+        vault.collect(now=True)
         assert [alice.files.read(f"{n}") for n in range(9)] == [
             noise[n : n + 300] for n in range(9)
         ]
@@ -673,7 +673,7 @@ def test_no_snapshot_names_what_was_overwritten_and_collected_meanwhile(
         def interfere() -> None:
             other.namespace(changed).files.write(f"of the {changed}", noise[3000:3300])
             if is_collected:
-                other.collect()
+                other.collect(now=True)
 
         ids.meanwhile = interfere
         match operation:
@@ -693,7 +693,7 @@ def test_no_snapshot_names_what_was_overwritten_and_collected_meanwhile(
             for taken in namespace.timeline():
                 for info in namespace.at(taken).files.list(recursive=True):
                     assert len(namespace.at(taken).files.read(info.path)) == 300
-        vault.collect()
+        vault.collect(now=True)
         assert vault.verify().ok
 
 

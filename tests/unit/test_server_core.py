@@ -37,7 +37,11 @@ def test_flags_come_before_the_environment_and_that_before_what_suits_a_laptop(t
 
 def test_a_worker_is_told_what_its_parent_was_told(tmp_path):
     config = configure(
-        {"HOLDFAST_WEBHOOK_RETRIES": "0.5,2", "HOLDFAST_SESSION_TTL": "0"},
+        {
+            "HOLDFAST_WEBHOOK_RETRIES": "0.5,2",
+            "HOLDFAST_SESSION_TTL": "0",
+            "HOLDFAST_KEEP_DELETED": "0",
+        },
         data=str(tmp_path),
         port=1234,
         workers=3,
@@ -80,6 +84,9 @@ def test_no_secret_is_shown_with_the_settings():
         ("HOLDFAST_DATABASE_URL", "holdfast_1"),
         ("HOLDFAST_MAX_UPLOAD_BYTES", "-1"),
         ("HOLDFAST_SESSION_TTL", "-1"),
+        ("HOLDFAST_KEEP_DELETED", "-1"),
+        ("HOLDFAST_KEEP_DELETED", "9" * 30),
+        ("HOLDFAST_KEEP_DELETED", "7d"),
     ],
 )
 def test_a_variable_that_makes_no_sense_is_refused(name, value, tmp_path):

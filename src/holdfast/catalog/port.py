@@ -22,7 +22,7 @@ Methods are plain data in, plain data out. No SQL, no decisions: those are the e
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Protocol
 
 import msgspec
@@ -33,6 +33,7 @@ from holdfast.catalog.port_keys import KeyRows
 from holdfast.catalog.port_memories import MemoryRows
 from holdfast.catalog.port_received import ReceivedRows
 from holdfast.catalog.port_replies import ReplyRows
+from holdfast.catalog.port_retired import RetiredRows
 from holdfast.catalog.port_sessions import SessionRows
 from holdfast.catalog.port_tasks import TaskRows
 from holdfast.catalog.port_traces import TraceRows
@@ -95,6 +96,7 @@ class Transaction(
     EntityRows,
     ReplyRows,
     ReceivedRows,
+    RetiredRows,
     Protocol,
 ):
     """One transaction: a view of the rows, and in a write transaction the way to change them."""
@@ -261,7 +263,10 @@ class Transaction(
         self, tenant_id: TenantId, name: PackName, data: bytes, *, now: datetime
     ) -> PackId: ...
     def get_pack_data(self, pack_id: PackId) -> bytes | None: ...
-    def delete_pack(self, pack_id: PackId) -> None: ...
+    def delete_pack(self, pack_id: PackId) -> None:
+        """Removes a pack's row, and its bytes if they lie inside; others are to be retired."""
+        ...
+
     def iter_packs(self, tenant_id: TenantId) -> list[PackRow]: ...
     def pack_names(self) -> set[str]:
         """Returns what may be in the blob store: all packs of all tenants, announced ones too."""
@@ -332,6 +337,14 @@ class Catalog(Protocol):
         """This opener's name, known to be alive until `close`, or until the process dies.
 
         To be asked for each time: after a lost connection it is another one.
+        """
+        ...
+
+    @property
+    def keep_deleted(self) -> timedelta:
+        """How long bytes outlive their rows here, where the limits say nothing else.
+
+        As long as an older copy of the rows may ordinarily be brought back.
         """
         ...
 

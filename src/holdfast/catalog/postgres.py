@@ -10,7 +10,7 @@ which PostgreSQL lets go of when their holder's connection ends. Commits rely on
 import threading
 from collections.abc import Generator
 from contextlib import ExitStack, closing, contextmanager, suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final, LiteralString, cast
 
 import psycopg
@@ -50,6 +50,9 @@ _SESSION: Final = (
 
 class PostgresCatalog:
     """A catalog in the database that `url` names."""
+
+    keep_deleted = timedelta(days=7)
+    """As far back as a server's log is commonly kept for a recovery to a point in time."""
 
     def __init__(
         self,

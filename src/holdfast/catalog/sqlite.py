@@ -11,7 +11,7 @@ import os
 import sqlite3
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Final
@@ -52,6 +52,9 @@ _MODULES: Final = ("fts5", "fts5vocab", "json_each")
 
 class SqliteCatalog:
     """A catalog in the directory `folder`, as `catalog.sqlite` with its locks beside it."""
+
+    keep_deleted = timedelta(days=1)
+    """Copied by a nightly backup, and put back by hand."""
 
     def __init__(self, folder: Path, *, ids: IdMaker | None = None, step: Step = no_step) -> None:
         if sqlite3.sqlite_version_info < _OLDEST:

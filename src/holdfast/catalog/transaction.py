@@ -18,6 +18,7 @@ from holdfast.catalog.memories import MemoryQueries
 from holdfast.catalog.port import Located, LogPosition, ObjectRow, PackRow, PendingRow
 from holdfast.catalog.received import ReceivedQueries
 from holdfast.catalog.replies import ReplyQueries
+from holdfast.catalog.retired import RetiredQueries
 from holdfast.catalog.rows import to_us
 from holdfast.catalog.sessions import SessionQueries
 from holdfast.catalog.tasks import TaskQueries
@@ -59,6 +60,7 @@ class SqlTransaction(
     EntityQueries,
     ReplyQueries,
     ReceivedQueries,
+    RetiredQueries,
 ):
     """The rows of a catalog within one transaction."""
 

@@ -51,7 +51,7 @@ HINTS: Final = {
     "path_exists": "Name a directory that is new or empty.",
     "drift_found": "`holdfast snapshot` keeps them; --force gives them up.",
     "quota_exceeded": "`holdfast forget`, then `holdfast gc` make room.",
-    "storage_full": "Free disk space; `holdfast forget`, then `holdfast gc` make some.",
+    "storage_full": "Free disk space; `holdfast forget`, then `holdfast gc --now` make some.",
     "damaged": "`holdfast verify` names all that is damaged; keep the vault as it is.",
     "catalog_lost": "Keep the packs, and bring back a copy of the vault: what a snapshot is, the "
     "catalog alone knows.",

@@ -5,14 +5,18 @@ catalog's promises 3): it moves the epoch on, then looks at what is needed, then
 objects that are neither needed nor stamped with the new epoch. A writer that reuses an object
 stamps it in the transaction that names it, so it is either seen as needed or out of reach.
 
-1. Litter of dead writers goes: first the announcement, then the bytes.
-2. Sessions and conversations that nothing needs go (`sessions/purging.py`).
-3. Objects that nothing needs go from the index.
-4. Packs that are mostly dead, and packs inside the catalog, are copied together into new ones,
+1. The bytes of packs go that have been retired for long enough (`retiring.py`).
+2. Packs whose writers died before they could name them are withdrawn.
+3. Sessions and conversations that nothing needs go (`sessions/purging.py`).
+4. Objects that nothing needs go from the index.
+5. Packs that are mostly dead, and packs inside the catalog, are copied together into new ones,
    one at a time: the extra room needed is that of one pack.
-5. Bytes in the blob store that no row names go.
+6. Bytes in the blob store that no row names are retired.
 
-Killed at any point, it leaves a vault that is whole; the next run removes what is left over.
+No bytes go in the run that finds them needless: a pack's row becomes one of `retired`, in the
+same transaction. So a catalog that is set back finds all that it names, for as long as the
+limits say. Killed at any point, a run leaves a vault that is whole; the next one removes what is
+left over.
 """
 
 from collections import defaultdict
@@ -28,6 +32,7 @@ from holdfast.engine.context import Context
 from holdfast.engine.limits import check_room
 from holdfast.engine.marking import mark, pending_entries, root_ids
 from holdfast.engine.objects import Objects
+from holdfast.engine.retiring import clear, retire_unnamed, retired, retired_bytes
 from holdfast.engine.sessions.purging import purge
 from holdfast.errors import (
     Damaged,
@@ -78,23 +83,36 @@ def no_progress(_stage: str, _done: int, _total: int, /) -> None:
 
 
 def collect(
-    context: Context, tenant_id: TenantId, *, progress: Progress = no_progress
+    context: Context,
+    tenant_id: TenantId,
+    *,
+    now: bool = False,
+    progress: Progress = no_progress,
 ) -> Collected:
-    """Collects one tenant's garbage; raises `Busy` if another collection of it runs."""
+    """Collects one tenant's garbage; raises `Busy` if another collection of it runs.
+
+    With `now`, the bytes of everything that the tenant has retired go at once: no older catalog
+    can be brought back after that. `Busy` then also means that a backup is being made.
+    """
     with context.catalog.lock(lock_name(tenant_id)):
         with context.catalog.read() as transaction:
-            before = transaction.stored_bytes(tenant_id)
+            before = transaction.stored_bytes(tenant_id) + retired_bytes(transaction, tenant_id)
+        # First: on a full disk, this makes the room that the rest needs.
+        clear(context, tenant_id, now=now)
         cleared = _clear_litter(context, tenant_id)
         # First: the states of their versions are what objects are kept for.
         purge(context, tenant_id)
         packs, live, deleted = _sweep(context, tenant_id, progress)
         packer = _Packer(context, tenant_id, live)
         packer.run(packs, progress)
-        _clear_unnamed(context)
+        retire_unnamed(context)
+        clear(context, tenant_id, now=now)
         with context.catalog.read() as transaction:
-            after = transaction.stored_bytes(tenant_id)
+            waiting = retired_bytes(transaction, tenant_id)
+            after = transaction.stored_bytes(tenant_id) + waiting
     context.catalog.reclaim()
-    return Collected(deleted, cleared + packer.removed, before, after, tuple(packer.damaged))
+    removed, damaged = cleared + packer.removed, tuple(packer.damaged)
+    return Collected(deleted, removed, before, after, damaged, waiting)
 
 
 def lock_name(tenant_id: TenantId) -> str:
@@ -110,12 +128,24 @@ def _clear_litter(context: Context, tenant_id: TenantId) -> int:
     for pack in packs:
         if pack.is_stored or (pack.writer and context.catalog.is_alive(pack.writer)):
             continue
+        # One that is whole may be named by a catalog of a later moment: if this one was set back,
+        # the writer only looks as if it had died before it was done. A torn one was never named.
+        is_whole = _is_whole(context, pack)
         with context.catalog.write() as transaction:
             is_ours = transaction.withdraw_pack(pack.id)
-        if is_ours:
+            if is_ours and is_whole:
+                transaction.retire([retired(pack, tenant_id, now=context.clock())])
+        if is_ours and not is_whole:
             context.blobs.delete(pack.name)
-            cleared += 1
+        cleared += is_ours
     return cleared
+
+
+def _is_whole(context: Context, pack: PackRow) -> bool:
+    try:
+        return context.blobs.size(pack.name) == pack.size_bytes
+    except PackMissing:
+        return False
 
 
 def _sweep(
@@ -163,18 +193,6 @@ def _check_index(packs: Sequence[PackRow], live: Live, missing: set[ObjectId]) -
         raise ObjectMissing(object_id)
     for pack_id in live.keys() - {pack.id for pack in packs}:
         raise ObjectMissing(next(iter(live[pack_id])))
-
-
-def _clear_unnamed(context: Context) -> None:
-    """Deletes bytes that no row names: what a kill between row and bytes has left."""
-    found = [name for name, _ in context.blobs.iter_names()]
-    # Looked up after the listing: a pack is announced before its bytes are put.
-    with context.catalog.read() as transaction:
-        named = transaction.pack_names()
-    for name in found:
-        # A directory may hold the packs of other vaults too: theirs are not ours to judge.
-        if name not in named and context.owns_pack(name):
-            context.blobs.delete(name)
 
 
 class _Packer:
@@ -258,10 +276,7 @@ class _Packer:
             if not transaction.finish_pack(pack_id):
                 return
         self._move(sources, pack_id, new.placements)
-        with context.catalog.write() as transaction:
-            for pack, _ in sources:
-                transaction.delete_pack(pack.id)
-        self._forget([pack for pack, _ in sources])
+        self._drop([pack for pack, _ in sources])
 
     def _move(
         self,
@@ -280,16 +295,14 @@ class _Packer:
                     )
 
     def _remove(self, pack: PackRow) -> None:
-        """Deletes a pack that holds nothing live: the row first, then the bytes."""
+        """Drops a pack that holds nothing live."""
         with self._sparing(pack):
             held = list[Placement]()
             # One that cannot be read may go: all that is needed is said to be elsewhere.
             with suppress(PackDamaged, PackMissing):
                 held = self._index(pack)
             self._check_copies(pack, held)
-            with self._context.catalog.write() as transaction:
-                transaction.delete_pack(pack.id)
-            self._forget([pack])
+            self._drop([pack])
 
     @contextmanager
     def _sparing(self, pack: PackRow) -> Generator[None]:
@@ -299,11 +312,15 @@ class _Packer:
         except (Damaged, VaultTooNew):
             self.damaged.append(pack.name)
 
-    def _forget(self, packs: Sequence[PackRow]) -> None:
-        for pack in packs:
-            if not pack.is_inline:
-                self._context.blobs.delete(pack.name)
-            self.removed += 1
+    def _drop(self, packs: Sequence[PackRow]) -> None:
+        """Takes packs out of use; bytes that lie inside the catalog are gone with that."""
+        now = self._context.clock()
+        outside = [retired(pack, self._tenant_id, now=now) for pack in packs if not pack.is_inline]
+        with self._context.catalog.write() as transaction:
+            for pack in packs:
+                transaction.delete_pack(pack.id)
+            transaction.retire(outside)
+        self.removed += len(packs)
 
     def _objects(self, pack: PackRow) -> Iterator[tuple[ObjectId, bytes, ObjectKind]]:
         """Yields the live objects of a pack, each proven by its hash."""

@@ -6,7 +6,7 @@ clock of its own. It is synchronous and safe to use from many threads.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -94,6 +94,12 @@ class Context:
             embedder=embedder,
             announces=announces,
         )
+
+    @property
+    def keep_deleted(self) -> timedelta:
+        """How long bytes outlive the rows that named them."""
+        said = self.limits.keep_deleted
+        return self.catalog.keep_deleted if said is None else said
 
     def new_pack_name(self) -> PackName:
         """Returns a name for a pack that says which vault it belongs to."""

@@ -50,6 +50,9 @@ class Limits:
     retention: timedelta = timedelta(days=30)
     grace: timedelta = timedelta(days=7)
     """How long a deleted snapshot or namespace can be brought back."""
+    keep_deleted: timedelta | None = None
+    """How long bytes stay that no row needs any more: so old may a catalog be that is brought
+    back. None: a day with SQLite, a week with PostgreSQL."""
     node_cache_bytes: int = 64 * MIB
     block_cache_bytes: int = 16 * MIB
 

@@ -25,6 +25,7 @@ from holdfast.engine.namespace import Namespace
 from holdfast.engine.outbox import RETRIES_S, Outbox
 from holdfast.engine.replies import Replies
 from holdfast.engine.retention import forget
+from holdfast.engine.retiring import retired_bytes
 from holdfast.engine.schedules import run_due
 from holdfast.engine.totals import total_of
 from holdfast.engine.traces import Traces
@@ -173,10 +174,15 @@ class TenantVault:
         purge_events(self._context, self._tenant.id)
         return gone
 
-    def collect(self, *, progress: Progress = no_progress) -> Collected:
-        """Gives back the bytes that nothing needs any more."""
+    def collect(self, *, now: bool = False, progress: Progress = no_progress) -> Collected:
+        """Gives back the bytes that nothing needs any more, and has not for `keep_deleted`.
+
+        With `now`, they go at once. That gives up the way back to an older catalog: a backup
+        that is made by hand at this moment, or a database that is set back to an earlier one,
+        may lack packs. Raises `Busy` if somebody needs them just then.
+        """
         self.forget()
-        return collect(self._context, self._tenant.id, progress=progress)
+        return collect(self._context, self._tenant.id, now=now, progress=progress)
 
     def verify(self, *, progress: Progress = no_progress) -> Verified:
         """Re-hashes everything and names what is damaged."""
@@ -245,9 +251,14 @@ class TenantVault:
             return transaction.get_tenant_quota(self._tenant.id)
 
     def stored_bytes(self) -> int:
-        """Returns how many bytes the tenant's packs take."""
+        """Returns how many bytes the tenant's packs take that are in use."""
         with self._context.catalog.read() as transaction:
             return transaction.stored_bytes(self._tenant.id)
+
+    def retired_bytes(self) -> int:
+        """Returns how many bytes wait to be given back: no quota counts them."""
+        with self._context.catalog.read() as transaction:
+            return retired_bytes(transaction, self._tenant.id)
 
     def _open_workspace(self, attachment: Attachment) -> Workspace:
         if not attachment.path.is_dir():

@@ -46,8 +46,9 @@ ASIDE: Final = "aside"
 
 def open_cache(location: str | os.PathLike[str]) -> Holdfast:
     """Opens the vault that keeps what is known on this machine."""
-    # Nothing expires by itself: what is old is not what is needless. And what goes, goes at once.
-    limits = Limits(retention=timedelta(days=36_500), grace=timedelta(0))
+    # Nothing expires by itself: what is old is not what is needless. And what goes, goes at once:
+    # what a cache lacks, the server has.
+    limits = Limits(retention=timedelta(days=36_500), grace=timedelta(0), keep_deleted=timedelta(0))
     return open_vault(location, limits=limits)
 
 

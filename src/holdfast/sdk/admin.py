@@ -127,11 +127,18 @@ class Operator(Group[F]):
     # Looking after
 
     @call
-    def collect(self) -> Call[Collected]:
-        """Applies retention, and gives back the bytes that nothing needs any more."""
-        path = f"{_WORKSPACE}/collect"
+    def collect(self, *, now: bool = False) -> Call[Collected]:
+        """Applies retention, and gives back the bytes that nothing needs any more.
+
+        With `now` also those that are kept in case the database is set back.
+        """
         return Call(
-            method="POST", path=path, place=self._workspace, read=read_collected, is_slow=True
+            method="POST",
+            path=f"{_WORKSPACE}/collect",
+            place=self._workspace,
+            query={"now": "true"} if now else {},
+            read=read_collected,
+            is_slow=True,
         )
 
     @call

@@ -230,6 +230,7 @@ def _collected(answer: CollectedAnswer) -> Collected:
         answer.bytes_before,
         answer.bytes_after,
         tuple(answer.damaged),
+        answer.bytes_retired,
     )
 
 

@@ -5,6 +5,7 @@ import sys
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from datetime import timedelta
 from typing import Any, Final
 
 from litestar import Litestar, Router
@@ -60,11 +61,14 @@ def create() -> ASGIApp:
 
 def open_vault(config: Config) -> Holdfast:
     """Opens the vault of a server."""
+    kept = config.keep_deleted_seconds
     return wiring.open_vault(
         config.location,
         objects=config.objects,
         limits=Limits(
-            snapshot_bytes=config.max_snapshot_bytes or None, answer_bytes=config.max_state_bytes
+            snapshot_bytes=config.max_snapshot_bytes or None,
+            answer_bytes=config.max_state_bytes,
+            keep_deleted=None if kept is None else timedelta(seconds=kept),
         ),
         announces=True,
     )

@@ -15,6 +15,7 @@ from holdfast.wiring import POSTGRES_SCHEMES
 DEFAULT_HOST: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 7433
 LAST_PORT: Final = 65535
+CENTURY_S: Final = 36_525 * 86_400
 
 DATA, ADMIN_KEY, API_KEY = "HOLDFAST_DATA", "HOLDFAST_ADMIN_KEY", "HOLDFAST_API_KEY"
 
@@ -47,6 +48,8 @@ class Config:
     """The largest JSON body with state or values, and the most of them that an answer holds."""
     session_ttl_seconds: int | None = 86_400
     """How long a session lives that does not say; None for ever."""
+    keep_deleted_seconds: int | None = None
+    """How long bytes outlive the rows that named them; None for what suits the database."""
     validation_status: int = 422
     """What a session's route answers for a body that does not fit; some expect 400."""
     allow_private_webhooks: bool = False
@@ -116,6 +119,9 @@ def _checked(config: Config) -> Config:
         raise InvalidValue("a limit is 0 or more bytes")
     if config.session_ttl_seconds is not None and config.session_ttl_seconds < 0:
         raise InvalidValue("HOLDFAST_SESSION_TTL is 0 or more seconds")
+    if not 0 <= (config.keep_deleted_seconds or 0) <= CENTURY_S:
+        message = f"HOLDFAST_KEEP_DELETED is 0 to {CENTURY_S} seconds"
+        raise InvalidValue(message)
     if not all(0 <= seconds < math.inf for seconds in config.retries_s):
         raise InvalidValue("HOLDFAST_WEBHOOK_RETRIES are numbers of seconds")
     if config.workers < 1:
@@ -208,6 +214,7 @@ VARIABLES: Final = (
         _number_or_none,
         _shown_or_0,
     ),
+    Variable("keep_deleted_seconds", "HOLDFAST_KEEP_DELETED", _number),
     Variable("validation_status", "HOLDFAST_VALIDATION_STATUS", _number),
     Variable(
         "allow_private_webhooks",

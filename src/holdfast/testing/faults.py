@@ -23,6 +23,7 @@ import sys
 import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from itertools import count
 from types import TracebackType
 from typing import Any, Final, Self, cast
@@ -179,6 +180,11 @@ class FusedCatalog:
         """Returns this opener's name."""
         self._fuse.step("catalog.writer")
         return self._inner.writer
+
+    @property
+    def keep_deleted(self) -> timedelta:
+        """Returns how long bytes outlive their rows."""
+        return self._inner.keep_deleted
 
     @contextmanager
     def read(self) -> Generator[Transaction]:
@@ -405,10 +411,14 @@ def contents(context: Context, head: Head, *, at: SnapshotInfo | None = None) ->
 
 
 def find_litter(context: Context) -> set[str]:
-    """Returns what no living vault needs: blobs without a name, packs of writers that died."""
+    """Returns what no living vault needs: blobs without a name, packs of writers that died.
+
+    What is retired has a row that says so: it is waited for.
+    """
     found = {name for name, _ in context.blobs.iter_names()}
     with context.catalog.read() as transaction:
         named = transaction.pack_names()
+        named |= {pack.name for pack in transaction.iter_retired()}
         packs = [
             pack
             for tenant in transaction.iter_tenants()

@@ -14,6 +14,8 @@ class CollectedAnswer(msgspec.Struct, kw_only=True):
     bytes_before: int
     bytes_after: int
     bytes_freed: int
+    bytes_retired: int
+    """What nothing needs any more, and is given back when its period ends."""
     damaged: list[str]
 
 

@@ -37,6 +37,7 @@ class _Usage:
     pack_bytes: int
     catalog_bytes: int
     stored_bytes: int
+    retired_bytes: int
     snapshots: "Sequence[holdfast.SnapshotInfo]"
     largest: "Sequence[holdfast.FileInfo]"
 
@@ -61,13 +62,15 @@ def run(arguments: Namespace, console: Console) -> int:
         raise usage("-n is 0 or more")
     workspace = get_workspace(console)
     location = console.location()
+    vault = console.open_vault(location)
     pack_files, pack_bytes = _packs(location)
     found = _Usage(
         vault=location,
         pack_files=pack_files,
         pack_bytes=pack_bytes,
         catalog_bytes=_catalog(location),
-        stored_bytes=console.open_vault(location).stored_bytes(),
+        stored_bytes=vault.stored_bytes(),
+        retired_bytes=vault.retired_bytes(),
         snapshots=workspace.namespace.timeline(limit=arguments.number),
         largest=_largest(workspace, most=arguments.number),
     )
@@ -112,6 +115,8 @@ def _catalog(location: str) -> int:
 def _lines(console: Console, found: _Usage) -> Iterator[str]:
     yield console.paint(f"vault {shown(found.vault)}", "bold")
     yield f"  {words.size(found.pack_bytes):>9}  {words.number(found.pack_files, 'pack file')}"
+    if found.retired_bytes:
+        yield f"  {words.size(found.retired_bytes):>9}  of that is retired: `holdfast gc` frees it"
     yield f"  {words.size(found.catalog_bytes):>9}  catalog"
     yield console.paint("snapshots (each as if it were alone)", "bold")
     for snapshot in found.snapshots:
@@ -130,6 +135,7 @@ def _document(found: _Usage) -> dict[str, object]:
         "pack_bytes": found.pack_bytes,
         "catalog_bytes": found.catalog_bytes,
         "stored_bytes": found.stored_bytes,
+        "retired_bytes": found.retired_bytes,
         "snapshots": [snapshot_view(snapshot) for snapshot in found.snapshots],
         "largest_files": [
             {**path_view(file.path), "bytes": file.size_bytes} for file in found.largest

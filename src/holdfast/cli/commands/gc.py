@@ -13,6 +13,11 @@ EXAMPLES = """\
 examples:
   holdfast forget --keep-last 20
   holdfast gc                      the bytes of what was forgotten
+  holdfast gc --now                the disk is full: all of it, and at once
+
+Bytes that nothing needs any more stay for a day: a copy of the catalog that is brought back may
+still name them. --now gives them back at once, and with them the way back to any older copy of
+the catalog. What is on a timeline is never touched.
 """
 
 
@@ -23,20 +28,30 @@ def configure(parser: ArgumentParser) -> None:
         "that nothing needs any more. Exits with 5 if a pack could not be read."
     )
     parser.epilog = EXAMPLES
+    parser.add_argument(
+        "--now",
+        action="store_true",
+        help="give back at once what is kept for an older catalog that is brought back: "
+        "after this there is no way back to one",
+    )
 
 
 def run(arguments: Namespace, console: Console) -> int:
     """Does it; returns the exit code."""
-    del arguments
     vault = get_vault(console)
     with console.progress() as progress:
-        collected = vault.collect(progress=progress)
+        collected = vault.collect(now=arguments.now, progress=progress)
     console.answer(document=lambda: _document(collected), lines=list)
     console.say(
         f"Freed {words.size(max(0, collected.bytes_freed))} in "
         f"{words.number(collected.objects_deleted, 'object')}; "
-        f"{words.size(collected.bytes_after)} are in use."
+        f"{words.size(collected.bytes_after - collected.bytes_retired)} are in use."
     )
+    if collected.bytes_retired:
+        console.say(
+            f"{words.size(collected.bytes_retired)} more are kept for a while, in case an older "
+            "copy of the catalog is brought back; --now gives them up."
+        )
     for pack in collected.damaged:
         console.complain(f"holdfast: {shown(pack)} could not be read and was left alone")
     return DAMAGED if collected.damaged else DONE
@@ -49,5 +64,6 @@ def _document(collected: "holdfast.Collected") -> dict[str, object]:
         "bytes_before": collected.bytes_before,
         "bytes_after": collected.bytes_after,
         "bytes_freed": collected.bytes_freed,
+        "bytes_retired": collected.bytes_retired,
         "damaged": list(collected.damaged),
     }

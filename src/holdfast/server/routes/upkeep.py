@@ -35,15 +35,19 @@ _TAR: Final = "application/x-tar"
 
 
 @post(f"{_WORKSPACE}/collect", guards=[admin_only], is_slow=True)
-def collect(caller: Caller, workspace_id: str) -> CollectedAnswer:
-    """Applies retention, and gives back the bytes that nothing needs any more."""
-    done = caller.vault.collect()
+def collect(caller: Caller, workspace_id: str, now: bool = False) -> CollectedAnswer:
+    """Applies retention, and gives back the bytes that nothing needs any more.
+
+    They are kept for a while, in case the database is set back; with `now` they go at once.
+    """
+    done = caller.vault.collect(now=now)
     return CollectedAnswer(
         objects_deleted=done.objects_deleted,
         packs_deleted=done.packs_deleted,
         bytes_before=done.bytes_before,
         bytes_after=done.bytes_after,
         bytes_freed=done.bytes_freed,
+        bytes_retired=done.bytes_retired,
         damaged=list(done.damaged),
     )
 

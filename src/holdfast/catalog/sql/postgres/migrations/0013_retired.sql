@@ -1,0 +1,10 @@
+-- Packs that nothing here needs any more, and whose bytes are still there: an older catalog that
+-- is brought back may name them. They go when their period ends.
+
+CREATE TABLE retired (
+    name TEXT PRIMARY KEY,
+    -- NULL for what was found under no name: nobody can say whose it was.
+    tenant_id BIGINT,
+    size_bytes BIGINT NOT NULL,
+    retired_at BIGINT NOT NULL
+);

@@ -1,0 +1,113 @@
+"""Bytes outlive the rows that named them, for a while.
+
+A catalog may be set back: by a backup, a recovery to a point in time, a failover to a replica
+that lagged. It then names packs that the newer one had already let go of. So a pack whose row
+goes is *retired*: a row says since when, and only after the period (`Limits.keep_deleted`) do
+its bytes go. Blobs that no row names, such as those that a newer catalog had named, are retired
+by the collection that finds them.
+
+Bytes go here and nowhere else, never those that a row of a pack names, and never while a
+backup is being made.
+"""
+
+from contextlib import suppress
+from datetime import datetime
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from holdfast.catalog.port import PackRow, Transaction
+from holdfast.catalog.port_retired import RetiredPack
+from holdfast.engine.context import Context
+from holdfast.errors import Busy
+from holdfast.ids import PackName, TenantId
+
+LOCK: Final = "retired"
+"""Held by whoever deletes the bytes of retired packs, and by whoever needs them to stay."""
+
+BATCH: Final = 100
+"""Packs whose bytes go before their rows do: so much is done again after a crash."""
+
+
+def retired(pack: PackRow, tenant_id: TenantId, *, now: datetime) -> RetiredPack:
+    """Returns the row that takes the place of a pack's."""
+    return RetiredPack(pack.name, tenant_id, pack.size_bytes, now)
+
+
+def retired_bytes(transaction: Transaction, tenant_id: TenantId) -> int:
+    """Returns how many bytes of a tenant wait for the end of their period."""
+    return sum(pack.size_bytes for pack in _own(transaction, tenant_id))
+
+
+def retire_unnamed(context: Context) -> None:
+    """Retires blobs that no row names: a kill has left them, or a catalog that was set back."""
+    found = dict(context.blobs.iter_names())
+    # Looked up after the listing: a pack is announced before its bytes are put.
+    with context.catalog.read() as transaction:
+        known = transaction.pack_names() | {pack.name for pack in transaction.iter_retired()}
+    now = context.clock()
+    unnamed = [
+        RetiredPack(PackName(name), None, size, now)
+        for name, size in found.items()
+        # A directory may hold the packs of other vaults too: theirs are not ours to judge.
+        if name not in known and context.owns_pack(name)
+    ]
+    if unnamed:
+        with context.catalog.write() as transaction:
+            transaction.retire(unnamed)
+
+
+def clear(context: Context, tenant_id: TenantId, *, now: bool = False) -> None:
+    """Deletes the bytes of packs that have been retired for long enough.
+
+    With `now` those of all that a tenant has retired, too. Left for another time while somebody
+    else does so, or a backup is being made; with `now` that is `Busy`.
+    """
+    find_due = partial(_find_due, context, tenant_id if now else None)
+    # Most of the time there is nothing to do, and a lock is a connection to the database.
+    if not find_due():
+        return
+    with suppress(*() if now else (Busy,)), context.catalog.lock(LOCK):
+        due = find_due()
+        for at in range(0, len(due), BATCH):
+            _delete(context, due[at : at + BATCH])
+
+
+def _find_due(context: Context, hurried: TenantId | None) -> list[RetiredPack]:
+    """Returns the retired packs whose time is over, and all of a tenant that cannot wait."""
+    instant = context.clock()
+    with context.catalog.read() as transaction:
+        packs = transaction.iter_retired()
+        own = set[RetiredPack]() if hurried is None else {*_own(transaction, hurried)}
+    # Retired by a clock that was ahead: their time begins now, or it might never end.
+    ahead = [
+        msgspec.structs.replace(p, retired_at=instant) for p in packs if p.retired_at > instant
+    ]
+    if ahead:
+        with context.catalog.write() as transaction:
+            transaction.retire(ahead)
+    keep = context.keep_deleted
+    return [pack for pack in packs if instant - pack.retired_at >= keep or pack in own]
+
+
+def _own(transaction: Transaction, tenant_id: TenantId) -> list[RetiredPack]:
+    """Returns a tenant's retired packs, and nobody's where there is no other tenant."""
+    packs = transaction.iter_retired()
+    own = [pack for pack in packs if pack.tenant_id == tenant_id]
+    nobodys = [pack for pack in packs if pack.tenant_id is None]
+    if nobodys and len(transaction.iter_tenants()) == 1:
+        return own + nobodys
+    return own
+
+
+def _delete(context: Context, due: list[RetiredPack]) -> None:
+    """Deletes bytes, then rows: on a full disk, the first makes room for the second."""
+    with context.catalog.read() as transaction:
+        named = transaction.pack_names()
+    for pack in due:
+        # A row that names it again comes first: then it was brought back, and is not retired.
+        if pack.name not in named:
+            context.blobs.delete(pack.name)
+    with context.catalog.write() as transaction:
+        transaction.forget_retired(pack.name for pack in due)
