@@ -812,7 +812,7 @@ def test_a_snapshot_is_kept_for_thirty_days(home: Home, vault: Holdfast, alice: 
     assert (unpinned.pinned, unpinned.expires_at) == (False, home.now + timedelta(days=30))
     assert alice.pin(new).expires_at is None
     home.wait(days=365)
-    assert [s.label for s in alice.timeline()] == ["new"]
+    assert [s.label for s in alice.timeline()] == ["newer", "new"], "it stands on the first"
     assert alice.files.read_text("file") == "2"
 
 
@@ -852,6 +852,7 @@ def test_what_a_policy_keeps_stays_beyond_the_thirty_days(
     alice.restore(alice.timeline()[-1])
     assert alice.files.read_text("file") == "4"
     own = alice.snapshot("its own term counts first", expires_in=timedelta(hours=1))
+    alice.snapshot("what it stands on")
     home.wait(hours=2)
     with pytest.raises(errors.SnapshotExpired):
         alice.at(own)

@@ -361,9 +361,18 @@ class World:
         default = None if self.policy.is_set else row.snapshot.created_at + timedelta(days=30)
         return row.own_expiry or default
 
-    def is_expired(self, row: Row, now: datetime) -> bool:
+    def is_over(self, row: Row, now: datetime) -> bool:
         expiry = self.expiry(row)
         return expiry is not None and expiry <= now
+
+    def is_expired(self, row: Row, now: datetime) -> bool:
+        """What the head stands on does not expire."""
+        return row.id != self.position and self.is_over(row, now)
+
+    def dated(self, row: Row, now: datetime) -> SnapshotInfo:
+        """A snapshot as it is shown: an end that has passed is none."""
+        expiry = None if self.is_over(row, now) else self.expiry(row)
+        return replace(row.snapshot, expires_at=expiry)
 
     def needed(self) -> set[str | None]:
         """What the head stands on, one step back from it, and what redo would go to."""
@@ -833,8 +842,8 @@ class VaultMachine(RuleBasedStateMachine):
             with pytest.raises(NothingToUndo):
                 namespace.undo(row.id)
             return
-        if parent is None or not self.is_usable(world, parent):
-            with pytest.raises(SnapshotNotFound if parent is None else self.refusal(parent)):
+        if parent is None or parent.deleted_at is not None:
+            with pytest.raises(SnapshotNotFound):
                 namespace.undo(row.id)
             return
         after = merged(row.state, before, parent.state, None)
@@ -1085,8 +1094,7 @@ class VaultMachine(RuleBasedStateMachine):
         namespace, world = self.vault.namespace(name), self.worlds[name]
         usable = [row for row in world.rows.values() if self.is_usable(world, row)]
         usable.sort(key=lambda row: -row.snapshot.number)
-        dated = [replace(row.snapshot, expires_at=world.expiry(row)) for row in usable]
-        assert namespace.timeline() == dated
+        assert namespace.timeline() == [world.dated(row, self.now) for row in usable]
         assert namespace.size() == world.state.size()
         base = world.rows.get(world.position or "")
         if base is not None and base.state.key() != world.state.key():

@@ -25,7 +25,7 @@ from holdfast.engine import marking
 from holdfast.engine.actions import told_by
 from holdfast.engine.attached import Moving
 from holdfast.engine.chain import append, new_id
-from holdfast.engine.handle import Handle, check_text, dated, expiry_of
+from holdfast.engine.handle import Handle, check_text, dated, term_of
 from holdfast.engine.sessions.following import Told, follow
 from holdfast.engine.sessions.overlays import settle_session
 from holdfast.engine.stage import Stage, StagedObjects, Withdrawn
@@ -430,8 +430,8 @@ def _is_held(handle: Handle, transaction: Transaction, head: Head) -> bool:
     if snapshot.root != head.root or snapshot.deleted_at is not None:
         return False
     context = handle.context
-    expiry = expiry_of(context, head, snapshot)
-    return expiry is None or expiry > context.clock() + context.limits.grace
+    term = term_of(context, head, snapshot)
+    return term is None or term > context.clock() + context.limits.grace
 
 
 def _check_expected(head: Head, expected: SnapshotId | None) -> None:

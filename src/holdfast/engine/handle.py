@@ -126,8 +126,8 @@ def looking_at(handle: Handle, snapshot: SnapshotInfo) -> Generator[None]:
         raise
 
 
-def expiry_of(context: Context, head: Head, snapshot: SnapshotInfo) -> datetime | None:
-    """Returns when a snapshot's time is over; None if age does not decide.
+def term_of(context: Context, head: Head, snapshot: SnapshotInfo) -> datetime | None:
+    """Returns until when a snapshot is kept for its own sake; None if age does not decide.
 
     A pin keeps it, then its own term counts, then the namespace's policy, then the default.
     """
@@ -140,15 +140,28 @@ def expiry_of(context: Context, head: Head, snapshot: SnapshotInfo) -> datetime 
     return snapshot.created_at + context.limits.retention
 
 
+def is_over(context: Context, head: Head, snapshot: SnapshotInfo) -> bool:
+    """Says whether a snapshot's term is over: it goes as soon as nothing stands on it."""
+    term = term_of(context, head, snapshot)
+    return term is not None and term <= context.clock()
+
+
 def is_expired(context: Context, head: Head, snapshot: SnapshotInfo) -> bool:
-    """Says whether a snapshot's time is over."""
-    expiry = expiry_of(context, head, snapshot)
-    return expiry is not None and expiry <= context.clock()
+    """Says whether a snapshot's time is over.
+
+    Never that of the one that the head stands on: it is what there is, however old it may be.
+    """
+    return snapshot.id != head.position and is_over(context, head, snapshot)
 
 
 def dated(context: Context, head: Head, snapshot: SnapshotInfo) -> SnapshotInfo:
-    """Returns a snapshot as users see it, with the instant at which its time is over."""
-    return replace(snapshot, expires_at=expiry_of(context, head, snapshot))
+    """Returns a snapshot as users see it, with the instant at which its time is over.
+
+    There is none for one whose term is over, and that stays since the head stands on it.
+    """
+    term = term_of(context, head, snapshot)
+    stays = snapshot.id == head.position and term is not None and term <= context.clock()
+    return replace(snapshot, expires_at=None if stays else term)
 
 
 def check_name(kind: str, name: str) -> str:

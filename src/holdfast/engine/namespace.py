@@ -4,7 +4,6 @@ A thin face: each method is one use case, in the module of its name.
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from datetime import timedelta
 from os import PathLike as OsPathLike
 from typing import Any, TypeVar, overload
@@ -37,7 +36,7 @@ from holdfast.engine.taskruns import TaskRuns
 from holdfast.engine.tasks import Tasks
 from holdfast.engine.totals import NOTHING, total_of
 from holdfast.engine.traces import Traces
-from holdfast.errors import InvalidValue, SnapshotExpired, SnapshotNotFound
+from holdfast.errors import InvalidValue
 from holdfast.ids import SnapshotId
 from holdfast.model import Kind, Plane, Size, SnapshotInfo
 from holdfast.model_changes import Change, Changes, MergeResult, Restored
@@ -137,12 +136,11 @@ class Namespace:
         )
 
     def find_held(self) -> SnapshotInfo | None:
-        """Returns the snapshot that holds everything as it is now, or None if none does."""
-        if self.is_dirty():
-            return None
-        with suppress(SnapshotNotFound, SnapshotExpired):
-            return self.get_snapshot("@")
-        return None
+        """Returns the snapshot that holds everything as it is now, or None if none does.
+
+        None also for one whose term is over: it stays only while the namespace stands on it.
+        """
+        return snapshots.find_held(self._handle)
 
     def timeline(
         self, *, limit: int | None = None, before: int | None = None

@@ -3,7 +3,8 @@
 A snapshot expires 30 days after it was taken unless it says otherwise. A namespace may have a
 policy, which takes the place of those 30 days: what the policy keeps stays, and the rest goes
 when the policy is applied. Never gone are pinned snapshots, what the head stands on, and what
-one undo or any redo would go to. Deleted snapshots stay recoverable for the grace period.
+one undo or any redo would go to; what the head stands on does not even expire. Deleted snapshots
+stay recoverable for the grace period.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -3,7 +3,8 @@
 After so much time, after so many writes, or when nothing was written for a while. A schedule and
 the snapshot that it asks for change in one transaction: of several workers that find it due, one
 takes the snapshot, and a crash leaves both or neither. What was missed while nobody worked is
-made up for once. One that fails says why, and keeps no other from its turn.
+made up for once. One that fails says why, and keeps no other from its turn. Where nothing has
+changed, the snapshot that is there already is kept for longer instead.
 """
 
 from datetime import datetime, timedelta
@@ -13,10 +14,11 @@ from msgspec.structs import replace
 
 from holdfast.catalog.port import Transaction
 from holdfast.engine import snapshots
+from holdfast.engine.actions import told_of_snapshot
 from holdfast.engine.advance import MAX_LABEL_CHARS, Note
 from holdfast.engine.chain import append
 from holdfast.engine.context import Context
-from holdfast.engine.handle import Handle, check_text
+from holdfast.engine.handle import Handle, check_text, term_of
 from holdfast.errors import (
     Conflict,
     HoldfastError,
@@ -26,7 +28,7 @@ from holdfast.errors import (
     Unavailable,
 )
 from holdfast.ids import SnapshotId
-from holdfast.model import Head
+from holdfast.model import Head, SnapshotInfo
 from holdfast.model_tasks import Cadence, DueSchedule, Schedule
 from holdfast.model_traces import Trace
 
@@ -43,6 +45,9 @@ LOOKS: Final = timedelta(seconds=5)
 
 PAUSE: Final = timedelta(minutes=1)
 """How long one that failed rests at least: it is likely to fail again."""
+
+EXTENDS: Final = timedelta(days=1)
+"""How much longer a snapshot is to be kept, at least, for its term to begin anew."""
 
 MAX_ERROR_CHARS: Final = 500
 
@@ -162,7 +167,13 @@ def _look(context: Context, due: DueSchedule) -> bool:
         if head is None or head.deleted_at is not None:
             return False
         is_dirty = transaction.count_pending(head.namespace_id) > 0
+        held = _held(transaction, head)
+    if schedule.cadence is Cadence.EVERY and held is None and head.position is not None:
+        # What held it was deleted: it is wanted again.
+        is_dirty = True
     is_due, after = _judge(schedule, head, now, is_dirty=is_dirty)
+    if not is_due and held is not None and _may_extend(context, schedule, head, held):
+        return _extend(handle, schedule, after, head)
     if not is_due:
         return _put_off(context, schedule, after)
     try:
@@ -196,6 +207,49 @@ def _judge(
             return is_dirty and now - seen_at >= timedelta(seconds=schedule.amount), after
 
 
+def _held(transaction: Transaction, head: Head) -> SnapshotInfo | None:
+    """Returns the snapshot that the head stands on; None if there is none, or it was deleted."""
+    position = head.position
+    found = None if position is None else transaction.find_snapshot(head.namespace_id, position)
+    return None if found is None or found.deleted_at is not None else found
+
+
+def _may_extend(context: Context, schedule: Schedule, head: Head, held: SnapshotInfo) -> bool:
+    """Says whether a snapshot that holds what has not changed is to be kept for longer.
+
+    A schedule that comes every so often promises a snapshot of what is there. If nothing has
+    changed the one before is it: its term begins anew, as that of a new one would.
+    """
+    term, full = term_of(context, head, held), context.limits.retention
+    if schedule.cadence is not Cadence.EVERY or term is None:
+        return False
+    # Not at every look: each time is told, and some come every ten seconds.
+    return context.clock() + full - term >= min(EXTENDS, full / 4)
+
+
+def _extend(handle: Handle, old: Schedule, new: Schedule, judged: Head) -> bool:
+    """Gives what the head stands on a full term from now; takes no snapshot."""
+    context, now = handle.context, handle.context.clock()
+    with context.catalog.write() as transaction:
+        head = handle.find_and_lock(transaction)
+        held = None if head is None else _held(transaction, head)
+        if head is None or held is None or _moment(head) != _moment(judged) or held.pinned:
+            return False
+        done = replace(new, last_run_at=now, last_snapshot_id=held.id, last_error=None)
+        if transaction.advance_schedule(done, seen=old.next_at):
+            until = now + context.limits.retention
+            transaction.set_pinned(head.namespace_id, held.id, pinned=False, expires_at=until)
+            told = told_of_snapshot(
+                "snapshot.extended", held.id, expires_at=until.isoformat(), reason=_reason(old)
+            )
+            append(transaction, context, head, replace(told, actor=old.id))
+    return False
+
+
+def _moment(head: Head) -> tuple[int, int]:
+    return head.namespace_id, head.generation
+
+
 def _put_off(context: Context, old: Schedule, new: Schedule) -> bool:
     with context.catalog.write() as transaction:
         transaction.advance_schedule(new, seen=old.next_at)
@@ -206,7 +260,7 @@ def _take(handle: Handle, old: Schedule, new: Schedule, judged: Head) -> bool:
     now = handle.context.clock()
 
     def mark(transaction: Transaction, head: Head, snapshot_id: SnapshotId) -> None:
-        if (head.namespace_id, head.generation) != (judged.namespace_id, judged.generation):
+        if _moment(head) != _moment(judged):
             # Another snapshot was faster: there may be nothing left to do. The next look tells.
             raise _Missed("the timeline has moved")
         done = replace(

@@ -11,7 +11,7 @@ from holdfast.catalog.port import Transaction
 from holdfast.engine.actions import told_of_namespace, told_of_snapshot
 from holdfast.engine.advance import MAX_LABEL_CHARS, Folded, Mark, Move, Note, advance, nothing_more
 from holdfast.engine.chain import append
-from holdfast.engine.handle import Handle, check_text, dated, is_expired
+from holdfast.engine.handle import Handle, check_text, dated, is_expired, is_over
 from holdfast.engine.limits import Limits, check_limit
 from holdfast.engine.lineage import Stored, previous
 from holdfast.errors import Conflict, SnapshotNotFound, TooLarge
@@ -115,6 +115,23 @@ def find(handle: Handle, name: str) -> SnapshotInfo:
         if found is None:
             raise SnapshotNotFound(name)
         return handle.get_snapshot(transaction, head, found.id)
+
+
+def find_held(handle: Handle) -> SnapshotInfo | None:
+    """Returns the snapshot that holds everything as it is, and goes on to; None if none does."""
+    with handle.context.catalog.read() as transaction:
+        head = handle.find_head(transaction)
+        return None if head is None else held_by(transaction, handle, head)
+
+
+def held_by(transaction: Transaction, handle: Handle, head: Head) -> SnapshotInfo | None:
+    """Returns the snapshot that holds all that a head shows, and is kept for its own sake."""
+    if head.position is None or transaction.count_pending(head.namespace_id) > 0:
+        return None
+    found = transaction.find_snapshot(head.namespace_id, head.position)
+    if found is None or found.deleted_at is not None or is_over(handle.context, head, found):
+        return None
+    return dated(handle.context, head, found)
 
 
 def timeline(

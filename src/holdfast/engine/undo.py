@@ -13,7 +13,7 @@ from holdfast.engine.handle import Handle
 from holdfast.engine.lineage import Stored, before
 from holdfast.engine.merge import merge_roots
 from holdfast.engine.restore import SHOWN, check_present, prove
-from holdfast.errors import NothingToUndo
+from holdfast.errors import NothingToUndo, SnapshotNotFound
 from holdfast.ids import ObjectId, SnapshotId
 from holdfast.model import Kind, SnapshotInfo
 from holdfast.model_changes import Changes, Restored
@@ -80,7 +80,10 @@ def revert(handle: Handle, operation: SnapshotInfo, *, note: Note | None = None)
     def plan(transaction: Transaction, folded: Folded) -> Move:
         if operation.parent is None:
             raise NothingToUndo(f"nothing came before {operation.id}")
-        earlier = handle.get_snapshot(transaction, folded.head, operation.parent)
+        # Whatever its age: what is still on the timeline can be gone back to.
+        earlier = transaction.find_snapshot(folded.head.namespace_id, operation.parent)
+        if earlier is None or earlier.deleted_at is not None:
+            raise SnapshotNotFound(operation.parent)
         merged = merge_roots(
             folded,
             base=operation.root,

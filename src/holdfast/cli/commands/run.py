@@ -112,8 +112,8 @@ def _keep_before(
     workspace: "holdfast.Workspace", console: Console, label: str, task_id: str
 ) -> "holdfast.SnapshotInfo":
     """Returns the snapshot that holds the directory as it is; takes it if there is none."""
-    if not workspace.is_dirty() and workspace.namespace.timeline(limit=1):
-        return workspace.namespace.get_snapshot("@")
+    if (held := workspace.find_held()) is not None:
+        return held
     with console.progress() as progress:
         return workspace.snapshot(
             f"before {label}"[:MAX_LABEL_CHARS],
