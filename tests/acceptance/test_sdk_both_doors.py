@@ -140,11 +140,6 @@ class Door:
         return "key-" if self.is_remote else None
 
     @property
-    def session_expires(self) -> bool:
-        """Whether a session that says nothing of it ends: on a server after a day."""
-        return self.is_remote
-
-    @property
     def sees_entries(self) -> bool:
         """Whether a change holds the entries themselves: those never leave a vault."""
         return not self.is_remote
@@ -805,7 +800,7 @@ def test_a_session_says_what_it_is(door: Door) -> None:
     assert (made.version, made.turn_count, made.memory_count) == (0, 0, 0)
     assert (made.forked_from, made.forked_version) == (None, None)
     assert is_now(made.created_at)
-    assert (made.expires_at is not None) is door.session_expires
+    assert made.expires_at is None, "it stays until somebody ends it"
     assert sessions.get("mine-1") == made
     changed = sessions.update("mine-1", metadata={"plan": "pro"}, ttl_seconds=3600)
     assert (changed.metadata, changed.version) == ({"plan": "pro"}, 0)
@@ -818,6 +813,44 @@ def test_a_session_says_what_it_is(door: Door) -> None:
         lambda a: a.sessions.get("mine-1"),
         session_id="mine-1",
     )
+
+
+def test_a_restore_brings_back_the_sessions_of_a_snapshot_and_no_others(agent: Namespace) -> None:
+    short = agent.sessions.create("helper", initial_state={"n": 1}, ttl_seconds=1)
+    kept = agent.sessions.create("helper")
+    then = agent.snapshot("both")
+    late = agent.sessions.create("helper")
+    turn = agent.sessions.add_turn(late.id, "i", "o")
+    wait_until_gone(agent, short.id)
+    agent.restore(then)
+    back = agent.sessions.get(short.id)
+    assert back.state == {"n": 1}
+    assert back.expires_at is not None
+    assert {each.id for each in agent.sessions.list()} >= {kept.id}
+    for do in (
+        lambda a: a.sessions.get(late.id),
+        lambda a: a.sessions.get_state(late.id),
+        lambda a: a.sessions.get_state(late.id, version=0),
+        lambda a: a.sessions.history(late.id),
+        lambda a: a.sessions.list_turns(late.id),
+        lambda a: a.sessions.get_turn(late.id, turn.id),
+        lambda a: a.sessions.update_state(late.id, {"n": 2}),
+        lambda a: a.sessions.add_turn(late.id, "i", "o"),
+    ):
+        assert_raises(agent, errors.SessionNotFound, do)
+    agent.undo()
+    assert agent.sessions.get(late.id).turn_count == 1
+
+
+def wait_until_gone(agent: Namespace, session_id: str) -> None:
+    """Asks for a session until its second is over."""
+    end = datetime.now(UTC) + timedelta(minutes=1)
+    while datetime.now(UTC) < end:
+        try:
+            agent.sessions.get(session_id)
+        except errors.SessionNotFound:
+            return
+    raise AssertionError
 
 
 def test_sessions_are_listed_newest_first_by_what_is_known_of_them(agent: Namespace) -> None:

@@ -347,8 +347,9 @@ SCENARIOS = {
     ),
     "metadata": Scenario(lambda ns: ns.sessions.update("chat", metadata={"m": 2}, ttl_seconds=9)),
     "delete": Scenario(lambda ns: ns.sessions.delete("chat", reason="done")),
-    "back by a change": Scenario(
-        lambda ns: ns.sessions.update_state("young", {"back": True}), go_back
+    "made again": Scenario(
+        lambda ns: ns.sessions.create("other", session_id="young", initial_state={"back": True}),
+        go_back,
     ),
 }
 

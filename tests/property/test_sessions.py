@@ -119,7 +119,7 @@ class World:
         return {name: model.now for name, model in self.sessions.items() if model.is_present}
 
     def living(self) -> list[str]:
-        return [name for name, model in self.sessions.items() if not model.is_deleted]
+        return [name for name, model in self.sessions.items() if model.is_present]
 
     def become(self, plane: dict[str, Moment]) -> None:
         """Moves to another plane, as restore, undo and redo do: by versions."""
@@ -373,9 +373,17 @@ class SessionsMachine(RuleBasedStateMachine):
         found = {info.id: info for info in sessions.list(limit=MOST_SESSIONS + 1)}
         assert found.keys() == world.plane().keys()
         for name, model in world.sessions.items():
-            if model.is_deleted:
+            if not model.is_present:
+                for ask in (
+                    sessions.get,
+                    sessions.get_state,
+                    sessions.history,
+                    sessions.list_turns,
+                ):
+                    with pytest.raises(SessionNotFound):
+                        ask(name)
                 continue
-            info = found.get(name) or sessions.get(name)
+            info = found[name]
             assert exact(info.state) == exact(model.now.state)
             assert exact(info.metadata) == exact(model.now.metadata)
             assert info.version == len(model.versions) - 1

@@ -99,6 +99,7 @@ NOT_GIVEN: dict[str, dict[str, str]] = {
         ["count", "reasoning", "target_turn_id", "turn_count", "turn_id"], VENDORS
     ),
     "SearchRequest": dict.fromkeys(["top_k", "type"], VENDORS),
+    "SessionRequest": {"never_expires": "said where no ttl_seconds is given"},
     "StateRequest": dict.fromkeys(["reason", "updates"], VENDORS),
 }
 """Fields of bodies that no method fills in."""
@@ -329,7 +330,6 @@ GIVEN: Json = {
     "name": "name",
     "names": bytes(32),
     "namespace": "n",
-    "never_expires": True,
     "new": SNAPSHOT,
     "number": 1,
     "old": SNAPSHOT,

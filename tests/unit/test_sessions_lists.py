@@ -266,19 +266,6 @@ def test_a_fork_has_a_term_of_its_own(sessions: Sessions, clock: Clock) -> None:
         sessions.get("s")
 
 
-def test_what_is_past_its_time_does_not_come_back_by_a_restore(
-    agent: Namespace, clock: Clock
-) -> None:
-    agent.sessions.create("agent", session_id="s", ttl_seconds=60)
-    snapshot = agent.snapshot()
-    agent.sessions.update_state("s", {"v": 1})
-    clock.wait(61)
-    agent.restore(snapshot)
-    with pytest.raises(SessionNotFound):
-        agent.sessions.get("s")
-    assert agent.sessions.list() == []
-
-
 def test_an_id_of_ones_own_is_used_once(sessions: Sessions, clock: Clock) -> None:
     """A snapshot may hold the session that had it, and a restore bring that one back."""
     sessions.create("agent", session_id="expired", ttl_seconds=60)

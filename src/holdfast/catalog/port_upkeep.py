@@ -21,6 +21,10 @@ class UpkeepRows(Protocol):
         """Returns the sessions of live namespaces that were deleted or past their time by then."""
         ...
 
+    def lapsed_sessions(self, namespace_id: NamespaceId, *, now: datetime) -> list[str]:
+        """Returns the ids of sessions that are there, and whose time is over."""
+        ...
+
     def purge_session(self, namespace_id: NamespaceId, session_id: str) -> None:
         """Removes a session with its history."""
         ...

@@ -26,6 +26,10 @@ class UpkeepQueries:
         found = self._db.all("ended_sessions", tenant_id=tenant_id, before=to_us(before))
         return [(NamespaceId(row[0]), row[1]) for row in found]
 
+    def lapsed_sessions(self, namespace_id: NamespaceId, *, now: datetime) -> list[str]:
+        found = self._db.all("lapsed_sessions", namespace_id=namespace_id, now=to_us(now))
+        return [row[0] for row in found]
+
     def purge_session(self, namespace_id: NamespaceId, session_id: str) -> None:
         for query in ("purge_versions_of", "purge_session"):
             self._db.run(query, namespace_id=namespace_id, session_id=session_id)

@@ -30,6 +30,7 @@ from holdfast.engine.handle import Handle, looking_at
 from holdfast.engine.limits import check_limit
 from holdfast.engine.objects import Objects
 from holdfast.engine.paths import PathLike, to_bytes, to_folder, to_text
+from holdfast.engine.sessions.reviving import revive
 from holdfast.engine.settle import is_directory, keep_emptied, settle
 from holdfast.engine.stage import Stage
 from holdfast.entries import Blob
@@ -79,13 +80,15 @@ def restore(
     check_limit(limit)
     check_selection(planes, paths)
     chosen = tuple(Plane) if planes is None else tuple(planes)
+    chosen = chosen if paths is None else (Plane.FILES,)
     selects = None if paths is None else path_filter(paths)
     shown: list[_Aim] = []
 
     def plan(transaction: Transaction, folded: Folded) -> Move:
         # As many are looked at as are listed by default, also when fewer are asked for.
         most = None if limit is None else max(limit, SHOWN)
-        aim = _aim(folded, target, chosen, selects, most)
+        goal = goal_of(handle, transaction, folded, target, planes=chosen)
+        aim = _aim(folded, goal, chosen, selects, most)
         check_present(handle, transaction, folded, aim.changes)
         shown[:] = [replace(aim, changes=aim.changes.first(limit))]
         marks = replacing(
@@ -202,6 +205,33 @@ def check_selection(planes: Sequence[Plane] | None, paths: Sequence[PathLike] | 
         raise InvalidValue("paths select files: leave planes out, or name files alone")
     if (planes is not None and not planes) or (paths is not None and not paths):
         raise InvalidValue("nothing is selected: name at least one plane or path")
+
+
+def goal_of(
+    handle: Handle,
+    transaction: Transaction,
+    folded: Folded,
+    target: SnapshotInfo,
+    *,
+    planes: Sequence[Plane] = tuple(Plane),
+) -> SnapshotInfo:
+    """Returns a snapshot as it comes back: with a root in which its sessions are alive."""
+    if Plane.SESSIONS not in planes:
+        return target
+    goal = folded.source.get_root(target.root)
+    revived = revive(
+        transaction,
+        handle,
+        folded.stage,
+        folded.source,
+        head=folded.head,
+        shown=folded.root,
+        goal=goal,
+        then=target.created_at,
+    )
+    if revived is goal:
+        return target
+    return replace(target, root=folded.stage.add(revived.encode(), ObjectKind.NODE))
 
 
 def _aim(

@@ -12,7 +12,7 @@ from holdfast.engine.diff import collect_changes, iter_changes
 from holdfast.engine.handle import Handle
 from holdfast.engine.lineage import Stored, before
 from holdfast.engine.merge import merge_roots
-from holdfast.engine.restore import SHOWN, check_present, prove
+from holdfast.engine.restore import SHOWN, check_present, goal_of, prove
 from holdfast.errors import NothingToUndo, SnapshotNotFound
 from holdfast.ids import ObjectId, SnapshotId
 from holdfast.model import Kind, SnapshotInfo
@@ -33,9 +33,10 @@ def undo(handle: Handle, *, note: Note | None = None, origin: SnapshotId | None 
         target = next(before(head, folded.root_id, stored, origin=origin), None)
         if target is None:
             raise NothingToUndo("no earlier state is on the timeline")
-        shown[:] = [_changes(folded, target.root)]
+        goal = goal_of(handle, transaction, folded, target)
+        shown[:] = [_changes(folded, goal.root)]
         check_present(handle, transaction, folded, shown[0])
-        marks = _marks(handle, transaction, folded, kind=Kind.UNDO, target=target, note=note)
+        marks = _marks(handle, transaction, folded, kind=Kind.UNDO, target=goal, note=note)
         # After an undo of what was pending, the way forward leads to its safety snapshot.
         forward = (marks[0].id,) if folded.is_dirty else (*head.redo, head.position)
         return Move(
@@ -60,10 +61,12 @@ def redo(handle: Handle, *, note: Note | None = None) -> Restored:
         target = transaction.find_snapshot(head.namespace_id, head.redo[-1])
         if target is None:
             raise NothingToUndo("what was undone is no longer on the timeline")
-        shown[:] = [_changes(folded, target.root)]
+        goal = goal_of(handle, transaction, folded, target)
+        shown[:] = [_changes(folded, goal.root)]
         check_present(handle, transaction, folded, shown[0])
+        marks = _marks(handle, transaction, folded, kind=Kind.REDO, target=goal, note=note)
         return Move(
-            marks=_marks(handle, transaction, folded, kind=Kind.REDO, target=target, note=note),
+            marks=marks,
             position=target.id,
             redo=head.redo[:-1],
             needs=[target.id],

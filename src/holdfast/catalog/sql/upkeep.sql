@@ -6,6 +6,11 @@ WHERE n.tenant_id = :tenant_id AND n.deleted_at IS NULL
   AND (s.deleted_at <= :before OR s.expires_at <= :before)
 ORDER BY s.namespace_id, s.id
 
+-- name: lapsed_sessions
+SELECT id FROM sessions
+WHERE namespace_id = :namespace_id AND is_present = 1 AND expires_at <= :now
+ORDER BY id
+
 -- name: purge_versions_of
 DELETE FROM versions WHERE namespace_id = :namespace_id AND session_id = :session_id
 

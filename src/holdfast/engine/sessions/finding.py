@@ -17,13 +17,13 @@ Found = tuple[SessionRow, VersionRow]
 def find_row(
     transaction: Transaction, handle: Handle, session_id: str, *, now: datetime
 ) -> Found | None:
-    """Returns a session with its newest version; None if it is gone or past its time."""
+    """Returns a session with its newest version; None if it is not there, or past its time."""
     return alive(transaction.find_session(handle.tenant_id, handle.name, session_id), now=now)
 
 
 def alive(found: Found | None, *, now: datetime) -> Found | None:
-    """Returns what was found, unless it is gone or past its time."""
-    if found is None or found[0].deleted_at is not None:
+    """Returns what was found, unless it was deleted, set aside, or is past its time."""
+    if found is None or found[0].deleted_at is not None or not found[0].is_present:
         return None
     expires_at = found[0].expires_at
     return None if expires_at is not None and expires_at <= now else found

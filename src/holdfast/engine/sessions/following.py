@@ -2,8 +2,8 @@
 
 Restore, undo, merge and import move the root of a namespace. In the same transaction each session
 that differs gets a new version with the state and the conversation that came back: its history
-only grows. A session that the new root does not hold is set aside: it is no longer listed, keeps
-all of its history, and is back with its next change, or with an undo.
+only grows. A session that the new root does not hold is set aside: nobody finds it any more, by
+its id or in a list, until an undo brings it back with all of its history.
 """
 
 from dataclasses import dataclass

@@ -51,6 +51,7 @@ def create(
     def compute(draft: Draft) -> Found:
         if session_id is not None and draft.transaction.is_lagging(draft.head.namespace_id):
             catch_up(draft.transaction, handle, draft.head, now=draft.now)
+        number = 0 if session_id is None else _number_of(draft, session_id)
         session = SessionRow(
             namespace_id=draft.head.namespace_id,
             id=chosen,
@@ -60,11 +61,11 @@ def create(
             created_at=draft.now,
             updated_at=draft.now,
             expires_at=_expiry(draft.now, ttl_seconds),
-            version=0,
+            version=number,
             branch="",
             turns=0,
         )
-        details = {"agent_id": agent_id, "user_id": user_id, "version": 0}
+        details = {"agent_id": agent_id, "user_id": user_id, "version": number}
         trace_id = draft.note(session, "session.created", details)
         return add(
             draft,
@@ -90,7 +91,7 @@ def add(
     """Writes a new session with its first version; somebody may have chosen its id."""
     stored = parts if isinstance(parts, StoredState) else draft.store(parts)
     version = VersionRow(
-        number=0,
+        number=session.version,
         kind=kind,
         state=stored.entry,
         bytes=stored.bytes,
@@ -101,13 +102,28 @@ def add(
         trace_id=trace_id,
     )
     if is_chosen:
-        if not draft.transaction.add_session(session):
+        if session.version:
+            draft.transaction.set_session(session)
+        elif not draft.transaction.add_session(session):
             raise SessionExists(session.id)
         draft.transaction.add_version(session.namespace_id, session.id, version)
     else:
         draft.made = version
     draft.put(session, version, old=None)
     return session, version
+
+
+def _number_of(draft: Draft, session_id: str) -> int:
+    """Returns the number of the first version of a session with this id; raises `SessionExists`.
+
+    Where one of that id was set aside, the history goes on: an undo brings the other one back.
+    """
+    known = draft.transaction.find_session(draft.handle.tenant_id, draft.handle.name, session_id)
+    if known is None:
+        return 0
+    if known[0].is_present or known[0].deleted_at is not None:
+        raise SessionExists(session_id)
+    return known[0].version + 1
 
 
 def fork(
@@ -288,7 +304,7 @@ def _lineage(transaction: Transaction, handle: Handle, session: SessionRow, dept
     below = list[Lineage]()
     for name in transaction.forks_of(session.namespace_id, session.id):
         found = transaction.find_session(handle.tenant_id, handle.name, name)
-        if found is not None and depth < MAX_DEPTH:
+        if found is not None and found[0].is_present and depth < MAX_DEPTH:
             below.append(_lineage(transaction, handle, found[0], depth + 1))
     return Lineage(session.id, session.forked_from, session.forked_version, ancestors, below)
 

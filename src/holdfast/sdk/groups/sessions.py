@@ -187,12 +187,11 @@ class Sessions(SessionsReader[F]):
         initial_state: dict[str, Any] | None = None,
         metadata: dict[str, Any] | None = None,
         ttl_seconds: int | None = None,
-        never_expires: bool = False,
     ) -> Call[SessionInfo]:
         """Makes a session, with version 0 of its state.
 
-        A `session_id` of your own makes creating it twice an error. Without `ttl_seconds`, a
-        session lasts as long as the server says, or with `never_expires` until it is deleted.
+        A `session_id` of your own makes creating it twice an error. With `ttl_seconds` it is gone
+        after that time, at most 30 days; without, it stays until somebody ends it.
         """
         body = SessionRequest(
             agent_id=agent_id,
@@ -201,7 +200,8 @@ class Sessions(SessionsReader[F]):
             initial_state=initial_state,
             metadata=metadata,
             ttl_seconds=ttl_seconds,
-            never_expires=never_expires or None,
+            # Said, since other clients of this route mean a day if they say nothing.
+            never_expires=True if ttl_seconds is None else None,
         )
         return Call(method="POST", path="/v1/sessions", body=body, read=_session)
 
