@@ -8,6 +8,7 @@ them went bad before.
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
@@ -15,6 +16,7 @@ import pytest
 
 import holdfast
 from holdfast import Holdfast, Limits
+from holdfast.errors import Damaged
 
 LIMITS = Limits(inline_bytes=2048, free_floor_bytes=0)
 
@@ -118,3 +120,57 @@ def test_a_write_is_not_left_out_for_a_copy_that_went_bad(place: Path) -> None:
             hf.namespace("plain").files.write("same.bin", data)
         with open_vault(place) as hf:
             assert hf.namespace("plain").files.read("same.bin") == data
+
+
+def test_a_snapshot_taken_once_damage_is_known_comes_back(place: Path) -> None:
+    for damage in damages(place):
+        damage()
+        with open_vault(place) as hf:
+            assert not hf.verify().ok
+            taken = {name: hf.workspace(place / name).snapshot("known") for name in ("one", "two")}
+        for name, snapshot in taken.items():
+            wanted = files_in(place / name)
+            shutil.rmtree(place / name)
+            (place / name).mkdir()
+            with open_vault(place) as hf:
+                assert hf.workspace(place / name).restore(snapshot).verified
+            assert files_in(place / name) == wanted
+
+
+@pytest.mark.parametrize("damage", [remove, cut_short])
+def test_a_pack_that_is_lost_is_known_without_a_word(
+    place: Path, damage: Callable[[Path], None]
+) -> None:
+    """Nothing has changed and nobody looked: the snapshot does, and the next one need not."""
+    for pack in packs_of(place):
+        damage(pack)
+    wanted = files_in(place / "one")
+    with open_vault(place) as hf:
+        hf.workspace(place / "one").snapshot("goes on")
+    shutil.rmtree(place / "one")
+    (place / "one").mkdir()
+    with open_vault(place) as hf:
+        assert hf.workspace(place / "one").undo().verified
+    assert files_in(place / "one") == wanted
+
+
+def test_undo_goes_on_where_only_the_head_was_lost(place: Path) -> None:
+    for damage in damages(place):
+        damage()
+        wanted = files_in(place / "one")
+        with open_vault(place) as hf:
+            one = hf.workspace(place / "one")
+            (place / "one" / "later.txt").write_bytes(noise(3000, 900))
+            one.snapshot("what is there, and more")
+        with open_vault(place) as hf, suppress(Damaged):
+            hf.workspace(place / "one").undo()
+            # Where it can be had, it is what was there.
+            assert files_in(place / "one") == wanted
+        with open_vault(place) as hf:
+            # In any case the next snapshot holds what is there.
+            one = hf.workspace(place / "one")
+            now, taken = files_in(place / "one"), one.snapshot("after it")
+            shutil.rmtree(place / "one")
+            (place / "one").mkdir()
+            assert one.restore(taken).verified
+        assert files_in(place / "one") == now

@@ -32,6 +32,7 @@ from holdfast.engine.stage import Stage, StagedObjects, Withdrawn
 from holdfast.entries import decode_entry
 from holdfast.errors import (
     Busy,
+    Damaged,
     HeadMoved,
     InvalidValue,
     ObjectMissing,
@@ -124,9 +125,16 @@ class Move:
 
 Plan = Callable[[Transaction, Folded], Move]
 
+StandIn = Callable[[Transaction, StagedObjects, Head], Root]
+"""Returns a root in place of the head's, where that cannot be read."""
+
 
 def advance(
-    handle: Handle, plan: Plan, *, expected: SnapshotId | None = None
+    handle: Handle,
+    plan: Plan,
+    *,
+    expected: SnapshotId | None = None,
+    stand_in: StandIn | None = None,
 ) -> list[SnapshotInfo]:
     """Carries a plan out and returns the snapshots it appended.
 
@@ -137,7 +145,7 @@ def advance(
         if attempt:
             time.sleep(0.002 * attempt)
         try:
-            done = _try(handle, plan, expected)
+            done = _try(handle, plan, expected, stand_in)
         except (Withdrawn, Busy, ObjectMissing, PackMissing):
             # The collector was faster: what we saw a moment ago has moved, or is gone. Real
             # damage is still there when the plan is made under the lock, and raised then.
@@ -145,15 +153,28 @@ def advance(
         if done is not None:
             return done
     try:
-        return _under_lock(handle, plan, expected)
+        return _under_lock(handle, plan, expected, stand_in)
     except Withdrawn as exc:
         raise Busy(str(exc)) from exc
 
 
-def fold(transaction: Transaction, handle: Handle, head: Head, stage: Stage) -> Folded:
+def fold(
+    transaction: Transaction,
+    handle: Handle,
+    head: Head,
+    stage: Stage,
+    *,
+    stand_in: StandIn | None = None,
+) -> Folded:
     """Folds what is pending into the maps; new nodes go to the stage."""
     source = stage.source(handle.objects.bound(transaction))
-    root = source.get_root(head.root)
+    try:
+        root, base = source.get_root(head.root), head.root
+    except Damaged:
+        if stand_in is None:
+            raise
+        root = stand_in(transaction, source, head)
+        base = stage.add(root.encode(), ObjectKind.NODE)
     pending = transaction.all_pending(head.namespace_id)
     changed: dict[str, bytes] = {}
     for plane in Plane:
@@ -169,7 +190,7 @@ def fold(transaction: Transaction, handle: Handle, head: Head, stage: Stage) -> 
         stage.add_nodes(applied.nodes)
         changed[plane.value] = applied.root
     root = root.replacing(**changed)
-    root_id = stage.add(root.encode(), ObjectKind.NODE) if changed else head.root
+    root_id = stage.add(root.encode(), ObjectKind.NODE) if changed else base
     # The head's size counts what is pending, so it is the size of what was just folded.
     entries = [entry for _, _, entry in pending if entry is not None]
     return Folded(head, root_id, root, head.size, bool(pending), source, stage, entries)
@@ -237,13 +258,15 @@ def size_of(edits: Sequence[Edit]) -> Size:
     return Size(entries, total)
 
 
-def _try(handle: Handle, plan: Plan, expected: SnapshotId | None) -> list[SnapshotInfo] | None:
+def _try(
+    handle: Handle, plan: Plan, expected: SnapshotId | None, stand_in: StandIn | None
+) -> list[SnapshotInfo] | None:
     context = handle.context
     with Stage(context, handle.tenant_id) as stage:
         with context.catalog.read() as transaction:
             head = handle.get_head(transaction)
             _check_expected(head, expected)
-            folded = fold(transaction, handle, head, stage)
+            folded = fold(transaction, handle, head, stage, stand_in=stand_in)
             move = plan(transaction, folded)
         if not move.marks and move.also is nothing_more:
             return []
@@ -280,12 +303,14 @@ def _hold_on(transaction: Transaction, handle: Handle, folded: Folded) -> None:
     folded.stage.reuse(needed)
 
 
-def _under_lock(handle: Handle, plan: Plan, expected: SnapshotId | None) -> list[SnapshotInfo]:
+def _under_lock(
+    handle: Handle, plan: Plan, expected: SnapshotId | None, stand_in: StandIn | None
+) -> list[SnapshotInfo]:
     context = handle.context
     with Stage(context, handle.tenant_id) as stage, context.catalog.write() as transaction:
         head = handle.lock(transaction)
         _check_expected(head, expected)
-        folded = fold(transaction, handle, head, stage)
+        folded = fold(transaction, handle, head, stage, stand_in=stand_in)
         move = plan(transaction, folded)
         stage.seal(transaction)
         move = _follow(handle, folded.source, folded, move, transaction)

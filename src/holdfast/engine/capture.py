@@ -11,7 +11,7 @@ runs beside it in threads of its own (`stage.py`).
 import os
 import stat
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from io import FileIO
 from typing import Final, NamedTuple
@@ -59,6 +59,8 @@ class _Meta(msgspec.Struct, array_like=True, frozen=True):
     root: bytes
     rules: bytes
     omitted: dict[bytes, list[tuple[bytes, str, str]]]
+    lost: list[str] = []
+    former: bytes = b""
 
 
 class Known(msgspec.Struct, frozen=True):
@@ -69,6 +71,11 @@ class Known(msgspec.Struct, frozen=True):
     rules: bytes
     """Stands for the rules by which it was scanned."""
     omitted: Omissions
+    lost: tuple[str, ...] = ()
+    """Packs that were lost when all was read: what lay in them was stored anew, as far as it was
+    here."""
+    former: bytes = b""
+    """The map that the index stood for before it was forgotten."""
 
     @classmethod
     def of(cls, index: StatIndex | None) -> "Known":
@@ -82,7 +89,18 @@ class Known(msgspec.Struct, frozen=True):
         omitted = {
             path: [Omitted(*omission) for omission in found] for path, found in meta.omitted.items()
         }
-        return cls(index, ObjectId(meta.root), meta.rules, omitted)
+        return cls(index, ObjectId(meta.root), meta.rules, omitted, tuple(meta.lost), meta.former)
+
+    def forgotten(self, lost: Sequence[str] | None = None) -> "Known":
+        """Returns what makes the next look read every byte, as if nothing were known.
+
+        `lost` are packs that are lost, where somebody looked.
+        """
+        kept = self.lost if lost is None else tuple(lost)
+        former = self.former if self.root == EMPTY_MAP else self.root
+        meta = msgspec.msgpack.encode((EMPTY_MAP, b"", {}, kept, former))
+        index = StatIndex.empty().replacing({}, meta=meta)
+        return Known(index, EMPTY_MAP, b"", {}, kept, former)
 
     def replacing(
         self,
@@ -96,8 +114,9 @@ class Known(msgspec.Struct, frozen=True):
         if not folders and (root, rules, omitted) == (self.root, self.rules, self.omitted):
             return self
         plain = {path: [tuple(o) for o in found] for path, found in omitted.items() if found}
-        meta = msgspec.msgpack.encode((root, rules, plain))
-        return Known(self.index.replacing(folders, meta=meta), root, rules, omitted)
+        meta = msgspec.msgpack.encode((root, rules, plain, self.lost, b""))
+        index = self.index.replacing(folders, meta=meta)
+        return Known(index, root, rules, omitted, self.lost)
 
 
 class Captured(msgspec.Struct, frozen=True):
@@ -109,6 +128,11 @@ class Captured(msgspec.Struct, frozen=True):
     omitted: Omissions
     rules: bytes
     coverage: Coverage
+
+    @property
+    def is_whole(self) -> bool:
+        """Says whether everything was read: the changes are all that the directory holds."""
+        return self.known.index.find(b"") is None
 
     def settle(self, root: ObjectId) -> Known:
         """Returns what is known once a map with that root holds these changes."""

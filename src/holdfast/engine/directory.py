@@ -7,9 +7,12 @@ is `follower.py`. All of it happens under the directory's lock (`attachments.py`
 
 import os
 import re
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
+
+import msgspec
 
 from holdfast.engine.capture import Capture, Captured, Known
 from holdfast.engine.collect import Progress, no_progress
@@ -17,9 +20,10 @@ from holdfast.engine.content import Sink
 from holdfast.engine.context import Context
 from holdfast.engine.coverage import Coverage
 from holdfast.engine.limits import check_free
-from holdfast.errors import InvalidValue, Unavailable
+from holdfast.engine.stage import StagedObjects
+from holdfast.errors import Damaged, InvalidValue, Unavailable
 from holdfast.ids import ObjectId
-from holdfast.tree import NodeSource, diff
+from holdfast.tree import Edit, NodeSource, apply, build, diff
 from holdfast.workspace.descent import open_root
 from holdfast.workspace.ignoring import IGNORE_FILE, MAX_RULES_BYTES, Rules
 from holdfast.workspace.journal import Journal
@@ -94,7 +98,12 @@ class Directory:
 
     def forget_index(self) -> None:
         """Makes the next look read every byte again."""
-        self.known, self._hints = Known.of(None), None
+        self.known, self._hints = self.known.forgotten(), None
+
+    def distrust(self, lost: Sequence[str]) -> None:
+        """Makes the next look read every byte if packs are lost that were not when it last did."""
+        if not {*lost} <= {*self.known.lost}:
+            self.known, self._hints = self.known.forgotten(lost), None
 
     def save(self) -> None:
         """Keeps what is known for the next process, if that can be."""
@@ -205,6 +214,33 @@ class Directory:
             self._root_fd = None
 
 
+class Filled(msgspec.Struct, frozen=True):
+    """A files map that holds a directory: its root, its new nodes, and what that changes."""
+
+    root: ObjectId
+    nodes: dict[ObjectId, bytes]
+    edits: Sequence[Edit] | None
+    """None if what was there before cannot be read."""
+
+
+def fill(source: StagedObjects, captured: Captured, current: ObjectId) -> Filled:
+    """Returns the map that holds a directory, given the one that is there.
+
+    Where everything was read it is made from nothing: then all of its nodes are in hand, whatever
+    became of those that are stored.
+    """
+    if not captured.is_whole:
+        applied = apply(source, current, combine(source, captured, current))
+        return Filled(applied.root, applied.nodes, applied.edits)
+    held = {key: entry for key, entry in captured.changes.items() if entry is not None}
+    built = build(sorted(held.items()))
+    try:
+        edits = [*diff(source.with_nodes(built.nodes), current, built.root)]
+    except Damaged:
+        edits = None
+    return Filled(built.root, built.nodes, edits)
+
+
 def combine(source: NodeSource, captured: Captured, current: ObjectId) -> dict[bytes, bytes | None]:
     """Returns what makes a map hold the directory.
 
@@ -215,6 +251,12 @@ def combine(source: NodeSource, captured: Captured, current: ObjectId) -> dict[b
         return dict(captured.changes)
     back = {edit.key: edit.new for edit in diff(source, current, captured.known.root)}
     return back | dict(captured.changes)
+
+
+def forget(state: Path) -> None:
+    """Makes the next look at a directory read every byte, given where what is known is kept."""
+    index = state / "index"
+    Known.of(StatIndex.load(index)).forgotten().index.save(index)
 
 
 def _read_rules(fd: int, state: os.stat_result) -> bytes:

@@ -26,7 +26,7 @@ from holdfast.engine.advance import size_of
 from holdfast.engine.attached import Became, Moving
 from holdfast.engine.capture import Captured
 from holdfast.engine.collect import Progress, no_progress
-from holdfast.engine.directory import Directory, combine
+from holdfast.engine.directory import Directory, fill
 from holdfast.engine.paths import check_key, to_text
 from holdfast.engine.proof import Proof, prove
 from holdfast.engine.retrieval import MapGoal, Retrieval, Weighing, check_entry
@@ -34,16 +34,15 @@ from holdfast.engine.stage import Stage, StagedObjects
 from holdfast.entries import Directory as Folder
 from holdfast.entries import Entry, decode_entry
 from holdfast.errors import (
+    Damaged,
     DriftFound,
     HoldfastError,
-    ObjectMissing,
-    PackMissing,
     StorageFull,
     Unavailable,
 )
 from holdfast.ids import ObjectId, SnapshotId
 from holdfast.model import Plane, Root, Size
-from holdfast.tree import NodeSource, apply, diff
+from holdfast.tree import NodeSource, diff
 from holdfast.workspace.descent import Descent
 from holdfast.workspace.ignoring import IGNORE_FILE, Rules
 from holdfast.workspace.journal import litter_of
@@ -100,14 +99,13 @@ class Follower:
         files = root.plane(Plane.FILES)
         captured = self._look(stage)
         try:
-            applied = apply(source, files, combine(source, captured, files))
-        except (ObjectMissing, PackMissing):
-            # What the index stands for was forgotten and collected: all of it is read anew.
+            filled = fill(source, captured, files)
+        except Damaged:
+            # What the index stands for was collected, or went bad: all of it is read anew.
             self._directory.forget_index()
-            captured = self._look(stage)
-            applied = apply(source, files, combine(source, captured, files))
-        stage.add_nodes(applied.nodes)
-        return root.replacing(files=applied.root), size_of(applied.edits)
+            filled = fill(source, self._look(stage), files)
+        stage.add_nodes(filled.nodes)
+        return root.replacing(files=filled.root), size_of(filled.edits or [])
 
     def follow(
         self, stage: Stage, source: StagedObjects, root: Root, goal: Root, *, move: Moving

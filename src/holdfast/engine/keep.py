@@ -7,24 +7,39 @@ own before the directory's state takes its place.
 """
 
 import re
+from contextlib import suppress
 from typing import Final
 
 from holdfast.catalog.port import Transaction
-from holdfast.engine.advance import Folded, Mark, Move, Note, advance, safety, size_of
+from holdfast.engine.advance import (
+    Folded,
+    Mark,
+    Move,
+    Note,
+    advance,
+    nothing_more,
+    safety,
+    size_of,
+)
 from holdfast.engine.capture import Captured
 from holdfast.engine.collect import Progress
-from holdfast.engine.directory import Directory, combine
+from holdfast.engine.directory import Directory, Filled, fill
 from holdfast.engine.handle import Handle
 from holdfast.engine.limits import check_quota
-from holdfast.engine.stage import Stage, Withdrawn
-from holdfast.errors import Busy, ObjectMissing, PackMissing
-from holdfast.ids import ObjectId
-from holdfast.model import Head, Kind, Plane, Size, SnapshotInfo
+from holdfast.engine.stage import Stage, StagedObjects, Withdrawn
+from holdfast.engine.trust import find_lost_packs
+from holdfast.errors import Busy, Damaged
+from holdfast.ids import ObjectId, object_id_of
+from holdfast.model import EMPTY_MAP, Head, Kind, Plane, Root, Size, SnapshotInfo
 from holdfast.packs import ObjectKind
-from holdfast.tree import apply
+from holdfast.tree import Edit, build, iterate
 
 ATTEMPTS: Final = 3
 """Times the directory is read, should the collector take something that was to be used again."""
+
+
+STANDING_IN: Final = 100
+"""Snapshots that are looked at to find out what a root that is lost has named."""
 
 
 class _Overtaken(Busy):
@@ -48,6 +63,8 @@ def keep(
     `keeps_redo` leaves the way forward open: the snapshot is taken on the way to a redo.
     """
     handle.ensure()
+    # Files that are believed unread lie in packs: those have to be there.
+    directory.distrust(find_lost_packs(handle.context, handle.tenant_id))
     attempts_left = ATTEMPTS
     while True:
         attempts_left -= 1
@@ -56,14 +73,15 @@ def keep(
             taking = _Taking(handle, captured, stage, note, kind)
             taking.only_if_changed, taking.keeps_redo = only_if_changed, keeps_redo
             try:
-                done = advance(handle, taking.plan)
+                stand_in = taking.stand_in if captured.is_whole else None
+                done = advance(handle, taking.plan, stand_in=stand_in)
             except _Overtaken:
                 if not attempts_left:
                     raise
                 continue
-            except (ObjectMissing, PackMissing):
-                # What the index stands for was forgotten and collected: read all of it anew.
-                if not attempts_left or captured.known.index.find(b"") is None:
+            except Damaged:
+                # What the index stands for was collected, or went bad: read all of it anew.
+                if not attempts_left or captured.is_whole:
                     raise
                 directory.forget_index()
                 continue
@@ -88,6 +106,7 @@ class _Taking:
         self._kind = kind
         self._is_sealed = stage.has_spilled
         self._id = handle.context.ids.snapshot()
+        self._lost: dict[str, object] = {}
         self.root = ObjectId(b"")
         if self._is_sealed:
             stage.seal()
@@ -97,20 +116,23 @@ class _Taking:
         head, before = folded.head, folded.root.plane(Plane.FILES)
         if not self._is_sealed:
             self._stage.pour_into(folded.stage)
-        applied = apply(folded.source, before, combine(folded.source, self._captured, before))
-        folded.stage.add_nodes(applied.nodes)
-        self.root = applied.root
-        if self.only_if_changed and not applied.edits:
-            return Move(position=head.position, redo=head.redo)
-        more = size_of(applied.edits)
+        filled = fill(folded.source, self._captured, before)
+        folded.stage.add_nodes(filled.nodes)
+        self.root, is_edited = filled.root, filled.root != before
+        if self.only_if_changed and not is_edited:
+            # Where all was read, what went bad of it is stored anew all the same.
+            is_whole = self._captured.is_whole
+            also = self._record if is_whole else nothing_more
+            return Move(position=head.position, redo=head.redo, also=also)
+        more = _growth(folded, filled, self._captured)
         check_quota(head, Size(0, more.bytes))
         marks: list[Mark] = []
-        if applied.edits and folded.is_dirty and before != self._captured.known.root:
+        if is_edited and folded.is_dirty and before != self._captured.known.root:
             kept = safety(self._handle, transaction, folded, reason="before the directory's files")
             marks += [kept] if kept is not None else []
-        root = folded.root.replacing(files=applied.root)
+        root = folded.root.replacing(files=filled.root)
         root_id = folded.root_id
-        if applied.edits:
+        if is_edited:
             root_id = folded.stage.add(root.encode(), ObjectKind.NODE)
         marks.append(
             Mark(
@@ -120,19 +142,39 @@ class _Taking:
                 size=folded.size + more,
                 parent=marks[0].id if marks else head.position,
                 note=self._note,
-                detail=self._captured.coverage.to_detail(),
+                detail=self._captured.coverage.to_detail() | self._lost,
             )
         )
-        is_changed = bool(applied.edits) or folded.is_dirty
+        is_changed = is_edited or folded.is_dirty
         redo = () if is_changed and not self.keeps_redo else head.redo
         return Move(
             marks=marks,
             position=self._id,
             redo=redo,
             # A file that is written meanwhile is kept first, and not left on top.
-            exact=bool(applied.edits),
+            exact=is_edited,
             also=self._record,
         )
+
+    def stand_in(self, transaction: Transaction, source: StagedObjects, head: Head) -> Root:
+        """Returns a root in place of the head's, which cannot be read.
+
+        Its name proves which planes it named: those of the directory, as it is or was when it was
+        last read, and those of another snapshot. If none does, the other planes are those of the
+        newest snapshot that can be read, and the new snapshot says so.
+        """
+        held = {key: entry for key, entry in self._captured.changes.items() if entry is not None}
+        files = {build(sorted(held.items())).root, self._captured.known.former or EMPTY_MAP}
+        others = [Root()]
+        for snapshot in transaction.timeline(head.namespace_id, before=None, most=STANDING_IN):
+            with suppress(Damaged):
+                others.insert(-1, source.get_root(snapshot.root))
+        for other in others:
+            for candidate in (other.replacing(files=root) for root in files):
+                if object_id_of(candidate.encode()) == head.root:
+                    return candidate
+        self._lost = {"lost": [Plane.STORE.value, Plane.SESSIONS.value]}
+        return others[0].replacing(files=EMPTY_MAP)
 
     def _record(self, transaction: Transaction, _head: Head) -> None:
         if not self._is_sealed:
@@ -142,3 +184,14 @@ class _Taking:
         except Withdrawn as exc:
             # Not passed on as it is: making the plan again would not read anything again.
             raise _Overtaken(str(exc)) from exc
+
+
+def _growth(folded: Folded, filled: Filled, captured: Captured) -> Size:
+    """Returns by how much the namespace grows; what was there may no longer be readable."""
+    if filled.edits is not None:
+        return size_of(filled.edits)
+    entries = [entry for entry in captured.changes.values() if entry is not None]
+    for plane in (Plane.STORE, Plane.SESSIONS):
+        entries += [entry for _, entry in iterate(folded.source, folded.root.plane(plane))]
+    total = size_of([Edit(b"", None, entry) for entry in entries])
+    return Size(total.entries - folded.size.entries, total.bytes - folded.size.bytes)

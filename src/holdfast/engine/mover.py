@@ -18,7 +18,7 @@ from holdfast.engine.keep import keep
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.paths import to_bytes, to_text
 from holdfast.engine.stage import StagedObjects
-from holdfast.errors import DriftFound, HoldfastError
+from holdfast.errors import Damaged, DriftFound, HoldfastError
 from holdfast.ids import ObjectId, SnapshotId
 from holdfast.model import Kind, Plane, SnapshotInfo
 from holdfast.model_changes import Restored
@@ -72,7 +72,14 @@ class Mover:
         """Keeps what is there, then lets the timeline and the directory move together."""
         kept = self.keep_drift(reason, follower, keeps_redo=keeps_redo)
         try:
-            done = self.act(lambda handle: act(handle, None), follower)
+            try:
+                done = self.act(lambda handle: act(handle, None), follower)
+            except Damaged:
+                # What is in the directory may be what went bad: read anew, it is stored anew.
+                self.directory.forget_index()
+                again = self.keep_drift(reason, follower, keeps_redo=keeps_redo)
+                kept = again or kept
+                done = self.act(lambda handle: act(handle, None), follower)
         except DriftFound as exc:
             origin = self.namespace.get_snapshot("@").id
             # What the rules leave out is in no snapshot: it becomes one before it is replaced.

@@ -16,6 +16,7 @@ from holdfast.engine.audit import export_audit, verify_audit
 from holdfast.engine.chain import append
 from holdfast.engine.collect import Progress, collect, no_progress
 from holdfast.engine.context import Context
+from holdfast.engine.directory import forget as forget_index
 from holdfast.engine.entities import purge_entities
 from holdfast.engine.events import Events, purge_events
 from holdfast.engine.handle import Handle, check_name
@@ -185,8 +186,14 @@ class TenantVault:
         return collect(self._context, self._tenant.id, now=now, progress=progress)
 
     def verify(self, *, progress: Progress = no_progress) -> Verified:
-        """Re-hashes everything and names what is damaged."""
-        return verify(self._context, self._tenant.id, progress=progress)
+        """Re-hashes everything and names what is damaged.
+
+        Attached directories are read anew at their next snapshot if something is.
+        """
+        found = verify(self._context, self._tenant.id, progress=progress)
+        if not found.ok:
+            self._distrust()
+        return found
 
     def verify_audit(
         self, *, anchor: str | None = None, progress: Progress = no_progress
@@ -259,6 +266,13 @@ class TenantVault:
         """Returns how many bytes wait to be given back: no quota counts them."""
         with self._context.catalog.read() as transaction:
             return retired_bytes(transaction, self._tenant.id)
+
+    def _distrust(self) -> None:
+        """Lets no attached directory rely on what is stored."""
+        for attachment in self.workspaces():
+            # On a disk that cannot be written to, no snapshot can be taken either.
+            with suppress(OSError, Unavailable), attachment.locked():
+                forget_index(attachment.state)
 
     def _open_workspace(self, attachment: Attachment) -> Workspace:
         if not attachment.path.is_dir():

@@ -43,7 +43,7 @@ from holdfast.engine.recovery import recover
 from holdfast.engine.restore import SHOWN, folded_head
 from holdfast.engine.snapshots import SnapshotLike
 from holdfast.engine.tasks import Tasks
-from holdfast.errors import DriftFound, InvalidValue
+from holdfast.errors import Damaged, DriftFound, InvalidValue
 from holdfast.model import SnapshotInfo
 from holdfast.model_changes import Change, Changes, Restored
 
@@ -329,6 +329,10 @@ class Workspace:
             self._recovered = recover(self._mover) or self._recovered
             try:
                 yield
+            except Damaged:
+                # Whatever it was, the next snapshot shall not rely on it.
+                self._directory.forget_index()
+                raise
             finally:
                 self._directory.settle()
 
