@@ -32,7 +32,15 @@ from holdfast.model_sessions import (
 )
 from holdfast.model_tasks import Schedule, TaskRun
 from holdfast.model_traces import TraceInfo
-from holdfast.model_upkeep import AuditProblem, AuditReport, Collected, Policy, Verified
+from holdfast.model_upkeep import (
+    AuditProblem,
+    AuditReport,
+    Collected,
+    Lost,
+    Policy,
+    Repaired,
+    Verified,
+)
 from holdfast.sdk.admin import AdminClient, AsyncAdminClient
 from holdfast.sdk.client import AsyncClient, Client
 from holdfast.sdk.values import (
@@ -79,6 +87,7 @@ __all__ = [
     "Limits",
     "Lineage",
     "Loop",
+    "Lost",
     "Memory",
     "MergeResult",
     "Moment",
@@ -91,6 +100,7 @@ __all__ = [
     "Policy",
     "Quota",
     "RemoteWorkspace",
+    "Repaired",
     "Restored",
     "Schedule",
     "SessionContext",

@@ -80,6 +80,35 @@ class Verified(msgspec.Struct, frozen=True):
         return not self.faults
 
 
+class Lost(msgspec.Struct, frozen=True):
+    """Something that is needed and nowhere to be had."""
+
+    what: str
+    """The plane and path that lacks it, a part of a map, or all of a snapshot."""
+    object_id: ObjectId | None
+    snapshots: tuple[str, ...]
+    """Every snapshot that lacks it, and `head of <namespace>`."""
+
+
+class Repaired(msgspec.Struct, frozen=True):
+    """What a repair did, and what it could not do."""
+
+    rebuilt: int
+    """Objects that were stored anew, from wherever their bytes were to be had."""
+    found: int
+    """Objects that were there, and the index said elsewhere."""
+    replaced: tuple[str, ...] = ()
+    """Damaged packs that nothing needs any more: all that is needed of them lies elsewhere."""
+    lost: list[Lost] = msgspec.field(default_factory=list[Lost])
+    damaged: tuple[str, ...] = ()
+    """Packs that stay as they are, since they may still be put back from a copy."""
+
+    @property
+    def ok(self) -> bool:
+        """Says whether all is whole."""
+        return not self.lost and not self.damaged
+
+
 class AuditProblem(msgspec.Struct, frozen=True):
     """A place where the chain is not as it was written."""
 

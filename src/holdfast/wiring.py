@@ -1,11 +1,14 @@
 """Puts an engine together: the only place that knows which adapters there are."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from holdfast.blobs.disk import DiskBlobStore
+from holdfast.blobs.scattered import iter_scattered
 from holdfast.catalog.port import Catalog
 from holdfast.catalog.sqlite import SqliteCatalog
+from holdfast.catalog.sqlite_packs import iter_inline_packs
 from holdfast.engine.context import Clock, Context, system_clock
 from holdfast.engine.embedding import Embedder, EmbedFunction
 from holdfast.engine.limits import Limits
@@ -52,8 +55,15 @@ def open_vault(
         folders=(packs,) if folder is None else (folder, packs),
         embedder=embed if isinstance(embed, Embedder) or embed is None else Embedder(embed),
         announces=announces,
+        salvage=find_packs,
     )
     return Holdfast(context)
+
+
+def find_packs(place: Path) -> Iterator[tuple[str, bytes]]:
+    """Yields every pack in a place, however deep, and those inside catalogs that lie there."""
+    yield from iter_scattered(place)
+    yield from iter_inline_packs(place)
 
 
 def _to_folder(location: str | os.PathLike[str]) -> Path:

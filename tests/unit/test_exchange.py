@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import msgspec
@@ -128,6 +129,21 @@ def test_objects_are_there_once_they_were_received(
     assert exchange.receive(packed(PART)) == 1
     exchange.commit(commit(ONE))
     assert vault.namespace("agent").files.read("big") == PART
+
+
+def test_objects_in_a_pack_that_is_lost_are_asked_for_again(
+    vault: holdfast.Holdfast, exchange: Exchange, tmp_path: Path
+) -> None:
+    parts = [Random(number).randbytes(200_000) for number in range(3)]
+    names = b"".join(map(object_id_of, parts))
+    exchange.receive(packed(*parts))
+    [pack] = (tmp_path / "vault" / "packs").rglob("*.pack")
+    pack.unlink()
+    assert exchange.missing(names) == names
+    exchange.receive(packed(*parts))
+    assert exchange.missing(names) == b""
+    exchange.commit(commit({b"large": blob(*parts)}))
+    assert vault.namespace("agent").files.read("large") == b"".join(parts)
 
 
 def test_a_commit_that_is_repeated_is_done_once(

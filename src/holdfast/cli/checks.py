@@ -15,7 +15,7 @@ from typing import Final
 import holdfast
 from holdfast.cli import words
 from holdfast.cli.console import Console
-from holdfast.cli.exits import hint_of
+from holdfast.cli.exits import DAMAGE_HINT, hint_of
 from holdfast.errors import HoldfastError
 from holdfast.settings import holds_vault, is_url
 
@@ -58,6 +58,7 @@ def run_checks(console: Console) -> Iterator[Check]:
         else:
             yield Check("catalog", OK, "opens")
     if vault is not None:
+        yield _packs(vault)
         yield _attached(vault)
         yield from _workspace(console, location)
     yield _compiled_check()
@@ -107,6 +108,17 @@ def _free_space(location: str) -> Check:
     if free < holdfast.Limits().free_floor_bytes:
         return Check("space", FAIL, f"{message}: nothing more is written", hint)
     return Check("space", WARN, message, hint)
+
+
+def _packs(vault: "holdfast.Holdfast") -> Check:
+    try:
+        lost = vault.lost_packs()
+    except HoldfastError as error:
+        return Check("packs", FAIL, str(error), hint_of(error))
+    if lost:
+        named = f"{words.number(len(lost), 'pack')} not there, or too short: {lost[0]}"
+        return Check("packs", FAIL, named, DAMAGE_HINT)
+    return Check("packs", OK, "all are there (`holdfast verify` looks into them)")
 
 
 def _attached(vault: "holdfast.Holdfast") -> Check:

@@ -41,6 +41,11 @@ EXIT_CODES: Final[dict[type[HoldfastError], int]] = {
     Incompatible: FAILED,
 }
 
+DAMAGE_HINT: Final = (
+    "`holdfast verify` names all that is damaged; `holdfast repair` rebuilds what can be rebuilt, "
+    "and says which snapshots lack the rest."
+)
+
 HINTS: Final = {
     "snapshot_not_found": "`holdfast log` lists the snapshots.",
     "snapshot_expired": "`holdfast log` lists those that are left; `holdfast pin` keeps one.",
@@ -52,13 +57,13 @@ HINTS: Final = {
     "drift_found": "`holdfast snapshot` keeps them; --force gives them up.",
     "quota_exceeded": "`holdfast forget`, then `holdfast gc` make room.",
     "storage_full": "Free disk space; `holdfast forget`, then `holdfast gc --now` make some.",
-    "damaged": "`holdfast verify` names all that is damaged; keep the vault as it is.",
+    "damaged": DAMAGE_HINT,
     "catalog_lost": "Keep the packs, and bring back a copy of the vault: what a snapshot is, the "
     "catalog alone knows.",
-    "object_damaged": "`holdfast verify` names all that is damaged; keep the vault as it is.",
-    "object_missing": "`holdfast verify` names all that is damaged; keep the vault as it is.",
-    "pack_damaged": "`holdfast verify` names all that is damaged; keep the vault as it is.",
-    "pack_missing": "`holdfast verify` names all that is damaged; keep the vault as it is.",
+    "object_damaged": DAMAGE_HINT,
+    "object_missing": DAMAGE_HINT,
+    "pack_damaged": DAMAGE_HINT,
+    "pack_missing": DAMAGE_HINT,
     "catalog_replaced": "Nothing of this was kept; try again: `holdfast log` shows what the vault "
     "holds now.",
     "unavailable": "`holdfast doctor` says what does not answer.",

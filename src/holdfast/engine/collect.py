@@ -101,8 +101,12 @@ def collect(
         clear(context, tenant_id, now=now)
         cleared = _clear_litter(context, tenant_id)
         # First: the states of their versions are what objects are kept for.
-        purge(context, tenant_id)
-        packs, live, deleted = _sweep(context, tenant_id, progress)
+        try:
+            purge(context, tenant_id)
+            packs, live, deleted = _sweep(context, tenant_id, progress)
+        except Damaged as exc:
+            # What cannot be read may need anything: nothing is given up while that is so.
+            return Collected(0, cleared, before, before, (str(exc),))
         packer = _Packer(context, tenant_id, live)
         packer.run(packs, progress)
         retire_unnamed(context)

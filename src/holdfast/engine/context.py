@@ -4,7 +4,7 @@ Passed in, never looked up: the engine reads no environment, no home directory a
 clock of its own. It is synchronous and safe to use from many threads.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -26,6 +26,15 @@ ROOT_CACHE_BYTES: Final = 1 << 18
 
 STATE_CACHE_BYTES: Final = 32 << 20
 """The states of sessions that are being used: read from its map, one of 1 MB takes 5 ms."""
+
+
+Salvage = Callable[[Path], Iterable[tuple[str, bytes]]]
+"""Yields the packs that lie in a place, with what they are called there."""
+
+
+def no_packs(_place: Path, /) -> Iterable[tuple[str, bytes]]:
+    """Finds none."""
+    return ()
 
 
 def system_clock() -> datetime:
@@ -59,6 +68,8 @@ class Context:
     """Who acts, where a call does not say: behind a server, the key that the call came with."""
     announces: bool = False
     """Whether what is done is told as events, too: there is nobody to hear them in process."""
+    salvage: Salvage = no_packs
+    """Finds packs in another place: a copy of a vault, or what is left of one."""
     crowded: dict[TenantId, int] = field(default_factory=dict[TenantId, int])
     """How many writes of a tenant shall wait for their turn in its traces from the start: another
     process was faster a moment ago."""
@@ -76,6 +87,7 @@ class Context:
         folders: tuple[Path, ...] = (),
         embedder: Embedder | None = None,
         announces: bool = False,
+        salvage: Salvage = no_packs,
     ) -> "Context":
         """Returns a context with empty caches of the size that the limits say."""
         limits = limits or Limits()
@@ -93,6 +105,7 @@ class Context:
             folders=folders,
             embedder=embedder,
             announces=announces,
+            salvage=salvage,
         )
 
     @property

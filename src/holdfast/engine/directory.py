@@ -93,7 +93,7 @@ class Directory:
             message = f"the directory {self.path} is not there: {exc.strerror}"
             raise Unavailable(message) from exc
         if (here.st_dev, here.st_ino) != (there.st_dev, there.st_ino):
-            self._let_go()
+            self.let_go()
             self._hints = None
 
     def forget_index(self) -> None:
@@ -142,7 +142,7 @@ class Directory:
         if self._watcher is not None:
             self._watcher.close()
             self._watcher = None
-        self._let_go()
+        self.let_go()
 
     def look(
         self,
@@ -208,7 +208,8 @@ class Directory:
         self._hints = None if fresh is None or self._hints is None else self._hints | fresh
         return self._hints
 
-    def _let_go(self) -> None:
+    def let_go(self) -> None:
+        """Closes the directory; what was learned of it since the last `save` is forgotten."""
         if self._root_fd is not None:
             os.close(self._root_fd)
             self._root_fd = None

@@ -105,6 +105,11 @@ class Stage:
         self._add(object_id, data, kind)
         return object_id
 
+    def renew(self, object_id: ObjectId, data: bytes, kind: ObjectKind) -> None:
+        """Takes an object in that is to be stored anew, whatever is there of it."""
+        self._renewed.add(object_id)
+        self._add(object_id, data, kind)
+
     def add_nodes(self, nodes: dict[ObjectId, bytes]) -> None:
         """Takes new map nodes in."""
         for object_id, data in nodes.items():
@@ -243,9 +248,10 @@ class Stage:
         self, transaction: Transaction, fresh: Fresh, known: Collection[ObjectId]
     ) -> set[ObjectId]:
         """Returns which objects have to be stored anew although they have a name."""
-        if not known:
-            return set()
-        held = {object_id: fresh[object_id][0] for object_id in known}
+        renewed = self._renewed.intersection(known)
+        held = {object_id: fresh[object_id][0] for object_id in known if object_id not in renewed}
+        if not held:
+            return renewed
         unsound = find_unsound(self._context, transaction, self._tenant_id, held)
         if unsound:
             import logging  # noqa: PLC0415 - needed by few, and no small thing to load
@@ -256,7 +262,7 @@ class Stage:
                 len(unsound),
             )
         self._renewed |= unsound
-        return unsound
+        return renewed | unsound
 
     def _name(
         self,

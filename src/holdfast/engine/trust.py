@@ -59,7 +59,23 @@ def _differing(
 def find_lost_packs(context: Context, tenant_id: TenantId) -> list[str]:
     """Returns the packs that are not in the blob store, or too short: a look at each file."""
     with context.catalog.ask() as transaction:
-        packs = transaction.iter_packs(tenant_id)
+        return _find_lost(context, transaction, tenant_id)
+
+
+def find_in_lost_packs(
+    context: Context, transaction: Transaction, tenant_id: TenantId, object_ids: Sequence[ObjectId]
+) -> set[ObjectId]:
+    """Returns which of these objects lie in packs that are lost."""
+    lost = {*_find_lost(context, transaction, tenant_id)} if object_ids else ()
+    found: set[ObjectId] = set()
+    for at in range(0, len(object_ids) if lost else 0, BATCH):
+        located = transaction.locate(tenant_id, object_ids[at : at + BATCH])
+        found.update(object_id for object_id, place in located.items() if place.pack in lost)
+    return found
+
+
+def _find_lost(context: Context, transaction: Transaction, tenant_id: TenantId) -> list[str]:
+    packs = transaction.iter_packs(tenant_id)
     files = (pack for pack in packs if pack.is_stored and not pack.is_inline)
     return [pack.name for pack in files if not _is_there(context, pack)]
 

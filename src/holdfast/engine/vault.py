@@ -24,12 +24,14 @@ from holdfast.engine.keys import Keys, find_bearer, record_uses
 from holdfast.engine.memory import purge_memories
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.outbox import RETRIES_S, Outbox
+from holdfast.engine.repair import repair
 from holdfast.engine.replies import Replies
 from holdfast.engine.retention import forget
 from holdfast.engine.retiring import retired_bytes
 from holdfast.engine.schedules import run_due
 from holdfast.engine.totals import total_of
 from holdfast.engine.traces import Traces
+from holdfast.engine.trust import find_lost_packs
 from holdfast.engine.verify import rebuild_index, verify
 from holdfast.engine.webhooks import Webhooks
 from holdfast.engine.workspace import Workspace
@@ -47,7 +49,7 @@ from holdfast.model_entities import Totals
 from holdfast.model_health import Health, Thresholds
 from holdfast.model_keys import KeyInfo, KeyUse
 from holdfast.model_traces import Trace
-from holdfast.model_upkeep import AuditReport, Collected, DeletedNamespace, Verified
+from holdfast.model_upkeep import AuditReport, Collected, DeletedNamespace, Repaired, Verified
 from holdfast.workspace.guard import check_directory, find_home
 
 DEFAULT_TENANT = "default"
@@ -194,6 +196,27 @@ class TenantVault:
         if not found.ok:
             self._distrust()
         return found
+
+    def lost_packs(self) -> list[str]:
+        """Returns the packs that are not there, or too short: a look at each file, not into it."""
+        return find_lost_packs(self._context, self._tenant.id)
+
+    def repair(
+        self,
+        *,
+        places: Sequence[str | os.PathLike[str]] = (),
+        progress: Progress = no_progress,
+    ) -> Repaired:
+        """Rebuilds what can be rebuilt of what is damaged, and names what is lost.
+
+        From other packs, from the attached directories, and from `places`: other vaults, copies
+        of this one, or whatever packs somebody saved.
+        """
+        chosen = [Path(place).expanduser() for place in places]
+        done = repair(self._context, self._tenant.id, places=chosen, progress=progress)
+        if not done.ok:
+            self._distrust()
+        return done
 
     def verify_audit(
         self, *, anchor: str | None = None, progress: Progress = no_progress

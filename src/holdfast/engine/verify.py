@@ -40,9 +40,9 @@ def verify(context: Context, tenant_id: TenantId, *, progress: Progress = no_pro
                 packs = [pack for pack in transaction.iter_packs(tenant_id) if pack.is_stored]
                 for at, pack in enumerate(packs):
                     progress("packs", at, len(packs))
-                    data = _read(context, transaction, pack, faults)
+                    data = read_pack(context, transaction, pack, faults)
                     if data is not None:
-                        proven[pack.id] = _check(pack, data, faults)
+                        proven[pack.id] = check_bytes(pack, data, faults)
                         total += len(data)
                 roots = _Walk(context, transaction, tenant_id, faults, proven).run(progress)
         except Damaged as exc:
@@ -78,7 +78,7 @@ def _reindex(
     pack: PackRow,
     faults: list[Fault],
 ) -> int:
-    data = _read(context, transaction, pack, faults)
+    data = read_pack(context, transaction, pack, faults)
     if data is None:
         return 0
     try:
@@ -91,9 +91,10 @@ def _reindex(
     return len(placements)
 
 
-def _read(
+def read_pack(
     context: Context, transaction: Transaction, pack: PackRow, faults: list[Fault]
 ) -> bytes | None:
+    """Returns the bytes of a pack; None, with a fault, if they are not to be had."""
     try:
         if not pack.is_inline:
             return context.blobs.get(pack.name)
@@ -106,7 +107,7 @@ def _read(
     return data
 
 
-def _check(pack: PackRow, data: bytes, faults: list[Fault]) -> set[Placement]:
+def check_bytes(pack: PackRow, data: bytes, faults: list[Fault]) -> set[Placement]:
     """Re-hashes a pack; returns where its sound objects are: none, if it cannot say."""
     if len(data) != pack.size_bytes:
         reason = f"it has {len(data)} bytes, not {pack.size_bytes}"

@@ -61,7 +61,7 @@ class Damaged(HoldfastError):
     """Stored bytes break a promise: stop, keep the evidence."""
 
     code = "damaged"
-    hint = "Run `verify` to see all that is damaged, and restore the vault from a copy."
+    hint = "Run `verify` to see all that is damaged, and `repair` to rebuild what can be rebuilt."
 
 
 class Unavailable(HoldfastError):

@@ -34,6 +34,7 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
         "forget": "take old snapshots off the timeline",
         "gc": "give back the bytes that nothing needs any more",
         "verify": "hash everything again and name what is damaged",
+        "repair": "rebuild what is damaged, and name what is lost",
         "du": "show what takes the space",
         "doctor": "check that everything is in order",
         "workspaces": "list the attached directories",

@@ -6,7 +6,7 @@ import holdfast
 from holdfast.cli import words
 from holdfast.cli.attached import get_vault
 from holdfast.cli.console import Console
-from holdfast.cli.exits import DAMAGED, DONE
+from holdfast.cli.exits import DAMAGE_HINT, DAMAGED, DONE
 from holdfast.cli.shown import shown
 
 EXAMPLES = """\
@@ -53,7 +53,11 @@ def run(arguments: Namespace, console: Console) -> int:
             "copy of the catalog is brought back; --now gives them up."
         )
     for pack in collected.damaged:
-        console.complain(f"holdfast: {shown(pack)} could not be read and was left alone")
+        console.complain(
+            f"holdfast: {shown(pack)}: it could not be read, and what it may need was left alone"
+        )
+    if collected.damaged:
+        console.complain(f"  {DAMAGE_HINT}")
     return DAMAGED if collected.damaged else DONE
 
 

@@ -47,6 +47,8 @@ def _lines(console: Console, verified: "holdfast.Verified") -> Iterator[str]:
     for fault in verified.faults:
         needed = f" (needed by {', '.join(fault.snapshots)})" if fault.snapshots else ""
         yield f"  {shown(fault.what)}: {shown(fault.reason)}{shown(needed)}"
+    if not console.is_quiet:
+        yield "`holdfast repair` rebuilds what can be rebuilt."
 
 
 def _document(verified: "holdfast.Verified") -> dict[str, object]:

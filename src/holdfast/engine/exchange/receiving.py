@@ -14,6 +14,7 @@ from holdfast.engine.exchange.reach import Reach
 from holdfast.engine.handle import Handle
 from holdfast.engine.pending import ATTEMPTS
 from holdfast.engine.stage import Stage, StagedObjects, Withdrawn
+from holdfast.engine.trust import find_in_lost_packs
 from holdfast.errors import Busy, Damaged, InvalidValue, TooLarge, VaultTooNew
 from holdfast.ids import OBJECT_ID_BYTES, ObjectId
 from holdfast.model import Plane
@@ -63,7 +64,10 @@ def missing(handle: Handle, object_ids: Sequence[ObjectId], *, is_shared: bool) 
             is_shared=is_shared,
         )
         found = reach.find(dict.fromkeys(object_ids))
-    return [object_id for object_id in dict.fromkeys(object_ids) if object_id not in found]
+        lost = find_in_lost_packs(handle.context, transaction, handle.tenant_id, list(found))
+    # The sender has the bytes in hand: what is known to be lost is asked for again.
+    there = found.keys() - lost
+    return [object_id for object_id in dict.fromkeys(object_ids) if object_id not in there]
 
 
 def receive(handle: Handle, data: bytes) -> list[ObjectId]:

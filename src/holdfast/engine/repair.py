@@ -1,0 +1,273 @@
+"""Rebuilds what can be rebuilt of damaged packs, and names what cannot.
+
+1. Every pack is read and hashed again (`inventory.py`).
+2. What the index looks for in the wrong place, and another pack holds, is pointed to.
+3. What is nowhere in the packs that are named is looked for elsewhere: in packs that no row names
+   any more, in the attached directories, in copies of the vault. It is taken if it hashes to its
+   name, and from nobody else; it is stored as new objects are: bytes first, name last.
+4. What is found may lead to more that is lost: 3 is done again until nothing more is found.
+5. A damaged pack that nothing needs any more is taken out of the catalog, once what is sound of it
+   lies elsewhere too. Its file stays where it is, until a collection retires it. One that still
+   lacks something stays named, so that it can be put back from a copy.
+
+Each step is whole by itself: killed at any point, the next run goes on from there.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+from holdfast.catalog.port import PackRow
+from holdfast.engine.attachments import Attachments
+from holdfast.engine.capture import Captured
+from holdfast.engine.collect import Progress, lock_name, no_progress
+from holdfast.engine.context import Context
+from holdfast.engine.directory import Directory
+from holdfast.engine.inventory import Inventory
+from holdfast.engine.objects import Objects
+from holdfast.engine.stage import Stage
+from holdfast.engine.verify import read_pack
+from holdfast.errors import Damaged, HoldfastError, VaultTooNew
+from holdfast.ids import ObjectId, PackId, TenantId, object_id_of
+from holdfast.model import EMPTY_MAP, Root
+from holdfast.model_upkeep import Lost, Repaired
+from holdfast.packs import BLOCK_TARGET_BYTES, ObjectKind, cut, parse_index, read_block
+from holdfast.tree import build
+
+Found = tuple[ObjectId, bytes, ObjectKind]
+
+Take = Callable[[ObjectId, bytes, ObjectKind], None]
+"""Takes an object whose bytes were found, and which is wanted."""
+
+
+class _NotStored(Exception):
+    """What was found could not be stored; nobody shall take it for a fault of where it was."""
+
+
+def repair(
+    context: Context,
+    tenant_id: TenantId,
+    *,
+    places: Sequence[Path] = (),
+    progress: Progress = no_progress,
+) -> Repaired:
+    """Repairs what one tenant has; raises `Busy` while a collection moves things about.
+
+    `places` hold copies of the vault, or what is left of them.
+    """
+    with context.catalog.lock(lock_name(tenant_id)):
+        return _Repair(context, tenant_id, places, progress).run()
+
+
+class _Repair:
+    """One run."""
+
+    def __init__(
+        self, context: Context, tenant_id: TenantId, places: Sequence[Path], progress: Progress
+    ) -> None:
+        self._context = context
+        self._tenant_id = tenant_id
+        self._places = places
+        self._progress = progress
+        with context.catalog.write() as transaction:
+            # What is used again from now on bears its stamp.
+            self._epoch = transaction.advance_epoch(tenant_id)
+        self._inventory = Inventory(context, tenant_id, progress)
+        self._rebuilt = 0
+
+    def run(self) -> Repaired:
+        """Does all of it."""
+        inventory = self._inventory
+        found = self._point([*inventory.unsound])
+        lost = inventory.find_lost(self._progress)
+        while lost:
+            before = len(inventory.sound)
+            wanted = inventory.unsound.keys() | {each.object_id for each in lost if each.object_id}
+            found += self._point(wanted)
+            self._fetch(wanted - inventory.sound.keys())
+            lost = inventory.find_lost(self._progress)
+            if len(inventory.sound) == before:
+                break
+        replaced = [pack_id for pack_id in sorted(inventory.faulty) if self._replace(pack_id, lost)]
+        left = inventory.faulty - {*replaced}
+        return Repaired(
+            self._rebuilt,
+            found,
+            tuple(inventory.packs[pack_id].name for pack_id in replaced),
+            lost,
+            tuple(inventory.packs[pack_id].name for pack_id in sorted(left)),
+        )
+
+    def _point(self, wanted: Iterable[ObjectId]) -> int:
+        """Points the index to where packs hold what it looks for elsewhere."""
+        inventory = self._inventory
+        there = [i for i in wanted if i in inventory.copies and i not in inventory.sound]
+        if there:
+            with self._context.catalog.write() as transaction:
+                epoch = transaction.join_epoch(self._tenant_id)
+                for object_id in there:
+                    pack_id, place = inventory.copies[object_id]
+                    transaction.relocate_objects(self._tenant_id, pack_id, [place], epoch=epoch)
+        for object_id in there:
+            inventory.learn([object_id], inventory.copies[object_id][0])
+        return len(there)
+
+    def _fetch(self, wanted: set[ObjectId]) -> None:
+        """Stores anew what is to be had elsewhere."""
+        for packs in (self._unnamed, self._foreign):
+            if wanted:
+                self._rebuilt += self._store(partial(_sift, packs(), wanted), wanted)
+        if wanted:
+            self._rebuilt += self._store(partial(self._search_directories, wanted), wanted)
+
+    def _store(self, search: Callable[[Take], None], wanted: set[ObjectId]) -> int:
+        """Stores what a search finds, which is no longer wanted then; returns how much it is."""
+        stored: set[ObjectId] = set()
+        with Stage(self._context, self._tenant_id) as stage:
+
+            def take(object_id: ObjectId, data: bytes, kind: ObjectKind) -> None:
+                stored.add(object_id)
+                try:
+                    stage.renew(object_id, data, kind)
+                    stage.spill()
+                except HoldfastError as exc:
+                    raise _NotStored from exc
+
+            try:
+                search(take)
+            except _NotStored as exc:
+                raise exc.__cause__ or exc from None
+            stage.seal()
+            if stored:
+                with self._context.catalog.write() as transaction:
+                    stage.record(transaction)
+            stage.keep()
+        self._inventory.learn(stored)
+        wanted -= stored
+        return len(stored)
+
+    def _unnamed(self) -> Iterator[tuple[str, bytes]]:
+        """Yields packs that no row names: retired ones, and those whose row is lost."""
+        context = self._context
+        with context.catalog.read() as transaction:
+            named = transaction.pack_names()
+        for name, _ in [*context.blobs.iter_names()]:
+            if name not in named and context.owns_pack(name):
+                with suppress(Damaged):
+                    yield name, context.blobs.get(name)
+
+    def _foreign(self) -> Iterator[tuple[str, bytes]]:
+        for place in self._places:
+            yield from self._context.salvage(place)
+
+    def _search_directories(self, wanted: set[ObjectId], take: Take) -> None:
+        """Takes what still lies in attached directories: chunks, nodes and roots."""
+        for attachment in Attachments(self._context, self._tenant_id).list():
+            directory = Directory(self._context, attachment.path, attachment.state)
+            try:
+                # One that is gone, or cannot be read, has nothing to give; the others may.
+                with suppress(HoldfastError, OSError), attachment.locked():
+                    directory.refresh()
+                    former = ObjectId(directory.known.root)
+                    directory.forget_index()
+                    captured = directory.look(_Sieve(wanted, take), progress=self._progress)
+                    self._take_maps(captured, former, wanted, take)
+            finally:
+                directory.let_go()
+
+    def _take_maps(
+        self, captured: Captured, former: ObjectId, wanted: set[ObjectId], take: Take
+    ) -> None:
+        held = {key: entry for key, entry in captured.changes.items() if entry is not None}
+        built = build(sorted(held.items()))
+        objects = Objects(self._context.without_caches(), self._tenant_id)
+        planes = {(EMPTY_MAP, EMPTY_MAP)}
+        for root_id in self._inventory.readable_roots():
+            with suppress(Damaged, VaultTooNew):
+                root = objects.get_root(root_id)
+                planes.add((ObjectId(root.store), ObjectId(root.sessions)))
+        roots = [
+            Root(files=files, store=store, sessions=sessions).encode()
+            for files in (built.root, former, EMPTY_MAP)
+            for store, sessions in planes
+        ]
+        for data in (*built.nodes.values(), *roots):
+            if object_id_of(data) in wanted:
+                take(object_id_of(data), data, ObjectKind.NODE)
+
+    def _replace(self, pack_id: PackId, lost: Sequence[Lost]) -> bool:
+        """Takes a damaged pack out of the catalog, if nothing needs it any more; says whether."""
+        inventory, context, tenant_id = self._inventory, self._context, self._tenant_id
+        unsound = [i for i, held_by in inventory.unsound.items() if held_by == pack_id]
+        if unsound and lost:
+            # What is lost may need them: nobody can say.
+            return False
+        held = {i for i, held_by in inventory.sound.items() if held_by == pack_id}
+        data = self._bytes_of(inventory.packs[pack_id])
+        if held:
+            packs = [(inventory.packs[pack_id].name, data)]
+            self._store(partial(_sift, packs, held), held)
+        if held:
+            return False
+        with context.catalog.write() as transaction:
+            transaction.join_epoch(tenant_id)
+            # What was used again since we looked is spared, and then so is the pack.
+            gone = transaction.delete_objects(tenant_id, unsound, before=self._epoch)
+            left = transaction.locate(tenant_id, unsound) if gone < len(unsound) else {}
+            is_free = all(found.pack_id != pack_id for found in left.values())
+            if is_free:
+                transaction.delete_pack(pack_id)
+        return is_free
+
+    def _bytes_of(self, pack: PackRow) -> bytes:
+        with self._context.catalog.read() as transaction:
+            return read_pack(self._context, transaction, pack, []) or b""
+
+
+class _Sieve:
+    """Takes content in, and lets through what is wanted of it."""
+
+    def __init__(self, wanted: set[ObjectId], take: Take) -> None:
+        self._wanted, self._take = wanted, take
+
+    def add(self, data: bytes, kind: ObjectKind) -> ObjectId:
+        """Takes an object in, and returns its name."""
+        object_id = object_id_of(data)
+        if object_id in self._wanted:
+            self._take(object_id, data, kind)
+        return object_id
+
+    def spill(self) -> None:
+        """Has nothing to spill."""
+
+
+def _sift(packs: Iterable[tuple[str, bytes]], wanted: set[ObjectId], take: Take) -> None:
+    """Takes what is wanted out of packs: each object once, and proven by its hash."""
+    left = set(wanted)
+    for name, data in packs:
+        for object_id, found, kind in _objects_in(name, data, left):
+            left.discard(object_id)
+            take(object_id, found, kind)
+
+
+def _objects_in(name: str, data: bytes, wanted: set[ObjectId]) -> Iterator[Found]:
+    try:
+        held = parse_index(data, pack=name)
+    except (Damaged, VaultTooNew):
+        return
+    block_at, block = -1, b""
+    for place in held:
+        if place.object_id not in wanted:
+            continue
+        try:
+            if place.block_offset != block_at:
+                stored = data[place.block_offset : place.block_offset + place.block_size]
+                block_at, block = -1, read_block(stored, pack=name)
+                block_at = place.block_offset
+            found = cut(block, place, pack=name)
+        except Damaged:
+            continue
+        # Small blocks are those of nodes, and stay small: nodes are read at random.
+        is_node = len(block) <= BLOCK_TARGET_BYTES[ObjectKind.NODE]
+        yield place.object_id, found, ObjectKind.NODE if is_node else ObjectKind.CHUNK
