@@ -100,22 +100,24 @@ def collect(
         # First: on a full disk, this makes the room that the rest needs.
         clear(context, tenant_id, now=now)
         cleared = _clear_litter(context, tenant_id)
-        # First: the states of their versions are what objects are kept for.
+        packer = _Packer(context, tenant_id)
+        deleted, hidden = 0, ()
         try:
+            # First: the states of their versions are what objects are kept for.
             purge(context, tenant_id)
             packs, live, deleted = _sweep(context, tenant_id, progress)
         except Damaged as exc:
             # What cannot be read may need anything: nothing is given up while that is so.
-            return Collected(0, cleared, before, before, (str(exc),))
-        packer = _Packer(context, tenant_id, live)
-        packer.run(packs, progress)
-        retire_unnamed(context)
+            hidden = (str(exc),)
+        else:
+            packer.run(packs, live, progress)
+            retire_unnamed(context)
         clear(context, tenant_id, now=now)
         with context.catalog.read() as transaction:
             waiting = retired_bytes(transaction, tenant_id)
             after = transaction.stored_bytes(tenant_id) + waiting
     context.catalog.reclaim()
-    removed, damaged = cleared + packer.removed, tuple(packer.damaged)
+    removed, damaged = cleared + packer.removed, (*hidden, *packer.damaged)
     return Collected(deleted, removed, before, after, damaged, waiting)
 
 
@@ -202,15 +204,16 @@ def _check_index(packs: Sequence[PackRow], live: Live, missing: set[ObjectId]) -
 class _Packer:
     """Removes dead packs and copies what lives out of packs that are not worth keeping."""
 
-    def __init__(self, context: Context, tenant_id: TenantId, live: Live) -> None:
+    def __init__(self, context: Context, tenant_id: TenantId) -> None:
         self._context = context
         self._tenant_id = tenant_id
-        self._live = live
+        self._live: Live = {}
         self.removed = 0
         self.damaged: list[str] = []
 
-    def run(self, packs: Sequence[PackRow], progress: Progress) -> None:
+    def run(self, packs: Sequence[PackRow], live: Live, progress: Progress) -> None:
         """Goes through the packs, oldest first."""
+        self._live = live
         is_crowded = sum(pack.is_inline for pack in packs) >= INLINE_PACKS
         group: list[PackRow] = []
         for at, pack in enumerate(packs):

@@ -6,9 +6,9 @@
    any more, in the attached directories, in copies of the vault. It is taken if it hashes to its
    name, and from nobody else; it is stored as new objects are: bytes first, name last.
 4. What is found may lead to more that is lost: 3 is done again until nothing more is found.
-5. A damaged pack that nothing needs any more is taken out of the catalog, once what is sound of it
-   lies elsewhere too. Its file stays where it is, until a collection retires it. One that still
-   lacks something stays named, so that it can be put back from a copy.
+5. A damaged pack that nothing needs any more is retired, once what is sound of it lies elsewhere
+   too: its bytes stay for a while. One that still lacks something stays named, so that it can be
+   put back from a copy.
 
 Each step is whole by itself: killed at any point, the next run goes on from there.
 """
@@ -26,6 +26,7 @@ from holdfast.engine.context import Context
 from holdfast.engine.directory import Directory
 from holdfast.engine.inventory import Inventory
 from holdfast.engine.objects import Objects
+from holdfast.engine.retiring import retired
 from holdfast.engine.stage import Stage
 from holdfast.engine.verify import read_pack
 from holdfast.errors import Damaged, HoldfastError, VaultTooNew
@@ -204,12 +205,14 @@ class _Repair:
             # What is lost may need them: nobody can say.
             return False
         held = {i for i, held_by in inventory.sound.items() if held_by == pack_id}
-        data = self._bytes_of(inventory.packs[pack_id])
-        if held:
-            packs = [(inventory.packs[pack_id].name, data)]
-            self._store(partial(_sift, packs, held), held)
+        pack = inventory.packs[pack_id]
+        data = self._bytes_of(pack)
+        self._store(partial(_sift, [(pack.name, data)], held), held)
         if held:
             return False
+        if pack.is_inline and data:
+            # With its row would go its bytes, which are evidence.
+            context.blobs.put(pack.name, data)
         with context.catalog.write() as transaction:
             transaction.join_epoch(tenant_id)
             # What was used again since we looked is spared, and then so is the pack.
@@ -218,6 +221,7 @@ class _Repair:
             is_free = all(found.pack_id != pack_id for found in left.values())
             if is_free:
                 transaction.delete_pack(pack_id)
+                transaction.retire([retired(pack, tenant_id, now=context.clock())])
         return is_free
 
     def _bytes_of(self, pack: PackRow) -> bytes:

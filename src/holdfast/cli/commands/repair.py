@@ -25,7 +25,7 @@ def configure(parser: ArgumentParser) -> None:
     """Adds what the command understands."""
     parser.description = (
         "Rebuilds what is damaged or lost from wherever its bytes are still to be had, and names "
-        "what is nowhere, with the snapshots that lack it. Deletes no file of the vault. Exits "
+        "what is nowhere, with the snapshots that lack it. Deletes no bytes of the vault. Exits "
         "with 0 if all is whole, with 5 if something stays lost."
     )
     parser.epilog = EXAMPLES
