@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psycopg
 import pytest
 
 from holdfast.testing.servers import ADMIN_KEY, API_KEY, COMMAND, Server, running_server
@@ -500,3 +501,34 @@ def upload(http: httpx.Client, size_mib: int) -> "blake2b":
     answer = http.put("/files/large.bin", content=pieces(), headers=length)
     assert answer.json()["size_bytes"] == size_mib * MIB
     return sent
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_server_stops_in_time_whatever_still_runs(
+    tmp_path: Path, postgres_url: str, workers: str
+) -> None:
+    environ = {"HOLDFAST_DATABASE_URL": postgres_url, "HOLDFAST_STOP_SECONDS": "1"}
+    with running_server(tmp_path, "--workers", workers, environ=environ) as server:
+        with client(server) as agent:
+            agent.post("/v1/snapshots", json={"label": "there"})
+        with psycopg.connect(postgres_url) as holder:
+            # Somebody holds what the request needs, and never lets go.
+            holder.execute("LOCK TABLE holdfast.snapshots IN ACCESS EXCLUSIVE MODE")
+            with closing(socket.create_connection(("127.0.0.1", server.port))) as asking:
+                head = f"Host: x\r\nAuthorization: Bearer {API_KEY}\r\nX-Namespace: alice\r\n\r\n"
+                asking.sendall(f"GET /v1/timeline HTTP/1.1\r\n{head}".encode())
+                _wait_for_blocked(postgres_url)
+                begun = time.monotonic()
+                assert server.stop() == 0
+                assert time.monotonic() - begun < PATIENCE_S
+
+
+def _wait_for_blocked(url: str) -> None:
+    asked = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+    deadline = time.monotonic() + PATIENCE_S
+    with psycopg.connect(url, autocommit=True) as looking:
+        while time.monotonic() < deadline:
+            if looking.execute(asked).fetchone() != (0,):
+                return
+            time.sleep(0.02)
+    pytest.fail("nothing waits for the lock")

@@ -76,7 +76,7 @@ def open_vault(config: Config) -> Holdfast:
 
 def make_app(config: Config, vault: Holdfast) -> ASGIApp:
     """Returns the application over a vault, which it closes when it is shut down."""
-    rates, stopping = Rates(), Stopping()
+    rates, stopping = Rates(), Stopping(grace_s=config.grace_s)
     sender = Sender(allow_private=config.allow_private_webhooks)
     jobs = _jobs(config, vault, rates, sender, stopping)
     app = Litestar(

@@ -16,6 +16,7 @@ DEFAULT_HOST: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 7433
 LAST_PORT: Final = 65535
 CENTURY_S: Final = 36_525 * 86_400
+LONGEST_GRACE_S: Final = 3600
 
 DATA, ADMIN_KEY, API_KEY = "HOLDFAST_DATA", "HOLDFAST_ADMIN_KEY", "HOLDFAST_API_KEY"
 
@@ -55,6 +56,8 @@ class Config:
     allow_private_webhooks: bool = False
     retries_s: tuple[float, ...] = RETRIES_S
     """Seconds between attempts to deliver a webhook."""
+    grace_s: int = 30
+    """Seconds that requests have to finish when the server is to stop."""
     works: bool = True
     """Whether this server also delivers webhooks, keeps schedules and collects."""
 
@@ -117,11 +120,15 @@ def _checked(config: Config) -> Config:
         raise InvalidValue("HOLDFAST_DATABASE_URL begins with postgresql://")
     if min(config.max_upload_bytes, config.max_snapshot_bytes) < 0:
         raise InvalidValue("a limit is 0 or more bytes")
-    if config.session_ttl_seconds is not None and config.session_ttl_seconds < 0:
-        raise InvalidValue("HOLDFAST_SESSION_TTL is 0 or more seconds")
-    if not 0 <= (config.keep_deleted_seconds or 0) <= CENTURY_S:
-        message = f"HOLDFAST_KEEP_DELETED is 0 to {CENTURY_S} seconds"
-        raise InvalidValue(message)
+    for name, seconds, most in (
+        ("HOLDFAST_SESSION_TTL", config.session_ttl_seconds, math.inf),
+        ("HOLDFAST_KEEP_DELETED", config.keep_deleted_seconds, CENTURY_S),
+        ("HOLDFAST_STOP_SECONDS", config.grace_s, LONGEST_GRACE_S),
+    ):
+        if not 0 <= (seconds or 0) <= most:
+            bound = "or more" if most == math.inf else f"to {most}"
+            message = f"{name} is 0 {bound} seconds"
+            raise InvalidValue(message)
     if not all(0 <= seconds < math.inf for seconds in config.retries_s):
         raise InvalidValue("HOLDFAST_WEBHOOK_RETRIES are numbers of seconds")
     if config.workers < 1:
@@ -228,6 +235,7 @@ VARIABLES: Final = (
         _seconds,
         _shown_seconds,
     ),
+    Variable("grace_s", "HOLDFAST_STOP_SECONDS", _number),
     Variable("works", "HOLDFAST_WORKS", _is_not_off, _shown_switch),
 )
 """All that the environment says to a server, but for where its data are."""

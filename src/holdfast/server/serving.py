@@ -21,10 +21,8 @@ from uvicorn.supervisors import Multiprocess
 from holdfast.errors import Unavailable
 from holdfast.server.app import open_vault
 from holdfast.server.config import Config, to_environ
+from holdfast.server.connections import Connection
 from holdfast.server.credentials import Started, make_credentials
-
-GRACE_S: Final = 30
-"""How long requests that are under way have to finish."""
 
 KEEP_ALIVE_S: Final = 75
 """Longer than clients keep idle connections: theirs is the side that should close."""
@@ -69,7 +67,8 @@ def _run(config: Config, listening: socket.socket) -> None:
         log_config=None,
         access_log=False,
         server_header=False,
-        timeout_graceful_shutdown=GRACE_S,
+        http=Connection,
+        timeout_graceful_shutdown=config.grace_s,
         timeout_keep_alive=KEEP_ALIVE_S,
         backlog=BACKLOG,
         timeout_worker_healthcheck=WORKER_S,

@@ -1,23 +1,34 @@
 """Tells what would otherwise go on for ever that the server is about to stop.
 
 The server waits for requests that are under way, and only then tells the application that it is
-over. A live stream never ends by itself: it asks here. Background work asks here, too.
+over. A live stream never ends by itself: it asks here. Background work asks here, too. A thread
+that asks nobody, and is not done when its time is up, goes down with the process: what it had not
+committed never happened.
 """
 
 import asyncio
+import logging
+import os
 import signal
 import threading
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from types import FrameType
+from typing import Final
 
 from litestar import Litestar
+
+logger = logging.getLogger("holdfast.server")
+
+_CLOSING_S: Final = 3.0
+"""What closing takes, once the time of the requests is up."""
 
 
 class Stopping:
     """A flag that is raised once, from any thread, and can be waited for."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, grace_s: float = 30) -> None:
+        self._grace_s = grace_s
         self._flag = threading.Event()
         self._woken = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -52,6 +63,8 @@ class Stopping:
                 kept[number] = before = signal.getsignal(number)
 
                 def stop(got: int, frame: FrameType | None, before: object = before) -> None:
+                    if not self.is_set():
+                        self._end_in_time()
                     self.set()
                     if callable(before):
                         before(got, frame)
@@ -63,3 +76,12 @@ class Stopping:
             self.set()
             for number, before in kept.items():
                 signal.signal(number, before)  # pyright: ignore[reportArgumentType] - what was there
+
+    def _end_in_time(self) -> None:
+        def end() -> None:
+            logger.warning("stopping: something is still running, and is given up")
+            os._exit(0)
+
+        watching = threading.Timer(self._grace_s + _CLOSING_S, end)
+        watching.daemon = True
+        watching.start()

@@ -1,0 +1,188 @@
+"""What a connection may take before its request is answered: bytes, headers, time, and a place.
+
+Whoever can reach the port needs no key to hold a connection, so none is held for long. The head of
+a request is bounded in bytes and has a deadline, which drops of it do not put off. A body has to
+come at a rate that a bad line still has. An answer that nobody reads is given up. Where there are
+as many connections as the process can have, the one that has been without a request for the
+longest makes room.
+
+uvicorn parses, and has a deadline for idle connections; the rest is here. What the application
+does about the size of a body is not.
+"""
+
+import asyncio
+import http
+import resource
+from typing import Any, ClassVar, Final, cast
+
+import msgspec
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from holdfast.wire.basics import Problem, ProblemAnswer
+
+MAX_HEAD_BYTES: Final = 64 << 10
+MAX_URL_BYTES: Final = 16 << 10
+MAX_HEADERS: Final = 200
+
+HEAD_S: Final = 20.0
+"""From the first byte to the end of the head, and before the first byte."""
+
+BODY_S: Final = 30.0
+BODY_BYTES: Final = 8 << 10
+"""What a body has to bring in each such time: 270 bytes a second, a tenth of a bad mobile line."""
+
+ANSWER_S: Final = 60.0
+"""How long nothing of an answer may be taken."""
+
+RESERVED_FILES: Final = 256
+"""What else a server opens: databases, packs, locks, the other side of webhooks."""
+
+MOST_FILES: Final = 1 << 16
+
+_CODES: Final = {
+    http.HTTPStatus.BAD_REQUEST: "bad_request",
+    http.HTTPStatus.REQUEST_TIMEOUT: "request_timeout",
+    http.HTTPStatus.REQUEST_URI_TOO_LONG: "uri_too_long",
+    http.HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE: "headers_too_large",
+}
+
+
+def allow_connections() -> int:
+    """Lets the process open as many files as it may; returns how many connections that makes."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    return max(most - RESERVED_FILES, most // 2)
+
+
+class Connection(HttpToolsProtocol):
+    """One connection of a client."""
+
+    _idle: ClassVar[dict["Connection", None]] = {}
+    """Those of this process without a request, beginning with who has been so for the longest."""
+    _most: ClassVar[int] = 0
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:  # noqa: ANN401 - uvicorn's own
+        super().__init__(*arguments, **named)
+        self._timer: asyncio.TimerHandle | None = None
+        self._unread: asyncio.TimerHandle | None = None
+        self._is_in_head, self._head_bytes, self._body_bytes = True, 0, 0
+        self._refused: http.HTTPStatus | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] - as uvicorn has it
+        """Takes a connection, and gives another one up where there are too many."""
+        super().connection_made(transport)
+        self._set_timer(HEAD_S)
+        Connection._idle[self] = None
+        Connection._most = Connection._most or allow_connections()
+        if len(self.connections) > Connection._most:
+            next(iter(Connection._idle)).transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forgets the connection."""
+        self._set_timer(None)
+        Connection._idle.pop(self, None)
+        self.resume_writing()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Takes what has come; refuses a head that is too large."""
+        was_in_head = self._is_in_head
+        self._body_bytes += len(data)
+        super().data_received(data)
+        if not self._is_in_head or self.transport.is_closing():
+            return
+        # What came with the end of a body is mostly that body.
+        self._head_bytes += len(data) if was_in_head else 0
+        if self._timer is None:
+            self._set_timer(HEAD_S)
+        if self._head_bytes > MAX_HEAD_BYTES:
+            self._refuse(http.HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+
+    def on_headers_complete(self) -> None:
+        """Begins a request, unless its head is too large."""
+        size = sum(len(name) + len(value) for name, value in self.headers)
+        if len(self.url) > MAX_URL_BYTES:
+            self._refused = http.HTTPStatus.REQUEST_URI_TOO_LONG
+        elif size > MAX_HEAD_BYTES or len(self.headers) > MAX_HEADERS:
+            self._refused = http.HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
+        if self._refused is not None:
+            raise _Refused
+        Connection._idle.pop(self, None)
+        self._is_in_head, self._head_bytes, self._body_bytes = False, 0, 0
+        self._set_timer(BODY_S)
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """Ends a body: what is awaited now is our own answer."""
+        self._is_in_head = True
+        self._set_timer(None)
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """Ends an answer: uvicorn waits for the next request, for a while."""
+        if not self.transport.is_closing():
+            Connection._idle[self] = None
+        super().on_response_complete()
+
+    def pause_writing(self) -> None:
+        """Waits for the client to take what it was sent."""
+        super().pause_writing()
+        self._unread = self.loop.call_later(ANSWER_S, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Goes on: the client has taken some of it."""
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+        super().resume_writing()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answers a request that cannot be read, and says why."""
+        status = self._refused or http.HTTPStatus.BAD_REQUEST
+        text = msg if self._refused is None else f"{status.phrase}: the request is refused."
+        problem = Problem(code=_CODES[status], message=text)
+        body = msgspec.json.encode(ProblemAnswer(detail=text, error=problem))
+        head = (
+            f"HTTP/1.1 {status.value} {status.phrase}\r\ncontent-type: application/json\r\n"
+            f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
+        )
+        self.transport.write(head.encode("ascii") + body)
+        self.transport.close()
+
+    def _set_timer(self, seconds: float | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None if seconds is None else self.loop.call_later(seconds, self._look)
+
+    def _look(self) -> None:
+        """Ends a connection that brought too little, and looks again later at any other."""
+        is_ours = self.flow.read_paused  # Nobody reads here: it is not the client who is slow.
+        is_slow = self._is_in_head or self._is_idle() or self._body_bytes < BODY_BYTES
+        if is_slow and not is_ours:
+            self._refuse(http.HTTPStatus.REQUEST_TIMEOUT)
+            return
+        self._body_bytes = 0
+        self._set_timer(BODY_S)
+
+    def _is_idle(self) -> bool:
+        """Says whether no request is under way whose answer is not complete."""
+        cycle = cast("RequestResponseCycle | None", self.cycle)
+        return cycle is None or cycle.response_complete
+
+    def _refuse(self, status: http.HTTPStatus) -> None:
+        """Ends the connection, with an answer if that is the one that is waited for."""
+        self._refused = status
+        if self._is_in_head:
+            is_awaited = self._is_idle() and self._head_bytes > 0
+        else:
+            is_awaited = not self.cycle.response_started
+        if is_awaited:
+            self.send_400_response(status.phrase)
+        else:
+            self.transport.abort()
+
+
+class _Refused(Exception):
+    """Ends the parsing of a request; the parser tells whoever called it."""

@@ -1,0 +1,198 @@
+"""Connections that bring too much, too little, or nothing are ended; the others are served."""
+
+import asyncio
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import uvicorn
+
+from holdfast.server import connections
+from holdfast.server.connections import Connection
+
+PATIENCE_S = 20.0
+
+
+async def echo(scope: Any, receive: Any, send: Any) -> None:
+    """Answers with how many bytes the body had; `/early` does before it has come."""
+    size, more = 0, scope["path"] != "/early"
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return
+        size, more = size + len(message["body"]), message["more_body"]
+    headers = [(b"content-length", b"%d" % len(str(size)))]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    if scope["path"] == "/endless":
+        await asyncio.sleep(PATIENCE_S)
+    await send({"type": "http.response.body", "body": str(size).encode()})
+
+
+@pytest.fixture
+def address(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, int]]:
+    for name in ("HEAD_S", "BODY_S"):
+        monkeypatch.setattr(connections, name, 0.5)
+    listening = socket.create_server(("127.0.0.1", 0))
+    config = uvicorn.Config(echo, http=Connection, lifespan="off", log_config=None)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread.start()
+    yield listening.getsockname()
+    server.should_exit = server.force_exit = True
+    thread.join(PATIENCE_S)
+    assert not thread.is_alive()
+
+
+def talk(address: tuple[str, int], *pieces: bytes) -> bytes:
+    """Sends pieces, and returns what comes until the other side ends the connection."""
+    with socket.create_connection(address, timeout=PATIENCE_S) as connection:
+        try:
+            for piece in pieces:
+                connection.sendall(piece)
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # It was refused meanwhile: the answer is there to be read, or was lost.
+        return read_all(connection)
+
+
+def read_all(connection: socket.socket) -> bytes:
+    answer = bytearray()
+    try:
+        while piece := connection.recv(1 << 16):
+            answer += piece
+    except ConnectionResetError:
+        pass
+    return bytes(answer)
+
+
+def get(path: str = "/", *, more: str = "") -> bytes:
+    return f"GET {path} HTTP/1.1\r\nHost: x\r\n{more}\r\n".encode()
+
+
+def is_served(address: tuple[str, int]) -> bool:
+    return b"200 OK" in talk(address, get(more="Connection: close\r\n"))
+
+
+def test_an_ordinary_request_is_answered_and_the_connection_kept(address: tuple[str, int]) -> None:
+    with socket.create_connection(address, timeout=PATIENCE_S) as connection:
+        for _ in range(3):
+            connection.sendall(get(more=f"X-Large: {'x' * 20_000}\r\n"))
+            assert b"200 OK" in connection.recv(1 << 16)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "status"),
+    [
+        ([b"GET / HTTP/1.1\r\nX-A: ", *[b"a" * 65_536] * 8], b"431"),
+        ([get(more="".join(f"X-{n}: 1\r\n" for n in range(300)))], b"431"),
+        ([get(more=f"X-A: {'a' * 40_000}\r\nX-B: {'b' * 40_000}\r\n")], b"431"),
+        ([get("/" + "a" * 20_000)], b"414"),
+        ([b"GET /", *[b"a" * 65_536] * 8], b"431"),
+        ([b"no http at all\r\n\r\n"], b"400"),
+    ],
+    ids=["line", "number", "block", "url", "endless url", "nonsense"],
+)
+def test_a_head_that_is_too_large_is_refused(
+    address: tuple[str, int], pieces: list[bytes], status: bytes
+) -> None:
+    answer = talk(address, *pieces)
+    assert answer == b"" or answer.startswith(b"HTTP/1.1 " + status)
+    assert b'"error"' in answer or answer == b""
+    assert is_served(address)
+
+
+def test_an_endless_head_behind_a_request_that_is_under_way_is_refused(
+    address: tuple[str, int],
+) -> None:
+    begun = time.monotonic()
+    answer = talk(address, get("/endless"), b"GET / HTTP/1.1\r\nX-A: ", *[b"a" * 65_536] * 8)
+    assert answer == b"" or b"200 OK" in answer
+    assert time.monotonic() - begun < PATIENCE_S
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [b"", b"\r\n", b"GET / HT", b"GET / HTTP/1.1\r\nHost: x\r\n", get() + b"GET /"],
+    ids=["silent", "blank", "line", "header", "second"],
+)
+def test_a_head_that_does_not_end_is_not_waited_for(address: tuple[str, int], begun: bytes) -> None:
+    # Drops do not put the deadline off.
+    started = time.monotonic()
+    with socket.create_connection(address, timeout=PATIENCE_S) as connection:
+        connection.sendall(begun)
+        connection.settimeout(0.05)
+        while time.monotonic() - started < PATIENCE_S:
+            try:
+                if begun:
+                    connection.sendall(b"\r\n" if begun == b"\r\n" else b"x")
+                if connection.recv(1 << 16) == b"":
+                    break
+            except TimeoutError:
+                continue
+            except OSError:
+                break
+    assert time.monotonic() - started < PATIENCE_S
+
+
+@pytest.mark.parametrize("path", ["/", "/early"])
+def test_a_body_that_drips_is_not_waited_for(address: tuple[str, int], path: str) -> None:
+    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n".encode()
+    started = time.monotonic()
+    with socket.create_connection(address, timeout=PATIENCE_S) as connection:
+        connection.sendall(head)
+        connection.settimeout(0.05)
+        answer = b""
+        while time.monotonic() - started < PATIENCE_S:
+            try:
+                connection.sendall(b"x")
+                piece = connection.recv(1 << 16)
+                answer += piece
+                if not piece:
+                    break
+            except TimeoutError:
+                continue
+            except OSError:
+                break
+    assert time.monotonic() - started < PATIENCE_S
+    assert (b"408" in answer) is (path == "/")
+
+
+def test_a_body_that_comes_slowly_but_steadily_is_taken(address: tuple[str, int]) -> None:
+    size = connections.BODY_BYTES * 8
+    head = f"POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {size}\r\n\r\n"
+    with socket.create_connection(address, timeout=PATIENCE_S) as connection:
+        connection.sendall(head.encode())
+        for _ in range(8):
+            threading.Event().wait(0.15)
+            connection.sendall(b"x" * connections.BODY_BYTES)
+        assert read_all(connection).endswith(str(size).encode())
+
+
+def test_when_there_are_too_many_connections_the_idlest_makes_room(
+    address: tuple[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "HEAD_S", PATIENCE_S)
+    monkeypatch.setattr(Connection, "_most", 20)
+    held = [socket.create_connection(address, timeout=PATIENCE_S) for _ in range(60)]
+    try:
+        assert is_served(address)
+        assert read_all(held[0]) == b""
+    finally:
+        for connection in held:
+            connection.close()
+
+
+def test_an_answer_that_nobody_takes_is_given_up(
+    address: tuple[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "ANSWER_S", 0.2)
+    with socket.create_connection(address, timeout=PATIENCE_S) as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        try:
+            for _ in range(200_000):
+                connection.sendall(get())
+        except OSError:
+            return
+        pytest.fail("the connection outlived 200,000 answers that nobody took")
