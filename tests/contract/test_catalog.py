@@ -1206,6 +1206,25 @@ def test_a_killed_writer_is_dead_and_leaves_nothing_behind(place: Place, catalog
     assert [path.name for path in Path(place.where).rglob(name)] == []
 
 
+def test_reclaiming_clears_up_after_killed_writers_and_nobody_else(
+    place: Place, catalog: Catalog
+) -> None:
+    processes = [place.start("say(catalog.writer); input()") for _ in range(3)]
+    names = [process.stdout.readline().strip() for process in processes if process.stdout]
+    killed, living = processes[:2], names[2]
+    for process in killed:
+        process.kill()
+        process.wait()
+    mine = catalog.writer
+    catalog.reclaim()
+    left = {path.name for path in Path(place.where).rglob("writer-*")}
+    assert left <= {living, mine}
+    assert catalog.is_alive(living)
+    assert catalog.is_alive(mine)
+    processes[2].kill()
+    processes[2].wait()
+
+
 def test_a_lock_excludes_other_threads_and_openers(
     place: Place, catalog: Catalog, threads: ThreadPoolExecutor
 ) -> None:

@@ -15,6 +15,7 @@ from threading import Barrier, Event
 import psycopg
 import pytest
 
+from holdfast.catalog.filelocks import FileLocks
 from holdfast.catalog.port import Catalog
 from holdfast.catalog.postgres import PostgresCatalog
 from holdfast.catalog.sqlite import SqliteCatalog
@@ -552,3 +553,31 @@ def test_no_lock_outlives_its_catalog(url: str, catalog: PostgresCatalog) -> Non
     with psycopg.connect(url) as connection:
         query = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"
         assert connection.execute(query).fetchone() == (0,)
+
+
+# Locks whose files are cleared up
+
+
+class Raced(FileLocks):
+    """Finds the first file that it opens removed before it can lock it."""
+
+    is_raced = False
+
+    def _open(self, name: str) -> int:
+        fd = super()._open(name)
+        if not self.is_raced:
+            self.is_raced = True
+            # Nobody holds it yet: to who clears up, its holder is dead.
+            FileLocks(Path(self._folder)).clear("writer-")
+        return fd
+
+
+def test_a_writer_whose_file_is_cleared_away_before_it_is_locked_takes_another_name(
+    tmp_path: Path,
+) -> None:
+    locks, names = Raced(tmp_path), iter(["writer-a", "writer-b"])
+    assert locks.hold(lambda: next(names)) == "writer-b"
+    assert FileLocks(tmp_path).is_held("writer-b")
+    assert os.listdir(tmp_path) == ["writer-b"]
+    locks.release()
+    assert os.listdir(tmp_path) == []

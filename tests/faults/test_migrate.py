@@ -231,6 +231,48 @@ def test_a_catalog_that_is_newer_than_we_are_is_left_alone(place: Place) -> None
     assert place.contents() == before
 
 
+@pytest.mark.parametrize(
+    "harm",
+    [
+        "UPDATE migrations SET name = '0005_other' WHERE number = 5",
+        "DELETE FROM migrations WHERE number = 5",
+    ],
+)
+def test_a_catalog_that_no_version_of_ours_has_made_is_left_alone(place: Place, harm: str) -> None:
+    place.open().close()
+    place.run(harm)
+    before = place.contents()
+    with pytest.raises(Damaged):
+        place.open()
+    assert place.contents() == before
+
+
+def test_who_has_a_catalog_open_that_a_newer_version_changes_writes_no_more(place: Place) -> None:
+    with closing(place.open()) as catalog:
+        with catalog.write() as transaction:
+            tenant = transaction.add_tenant("default", public_id="ws-a", now=NOW)
+        place.run(f"INSERT INTO migrations VALUES ({NEWEST + 1}, 'from the future', 0)")
+        for _ in range(2):
+            with pytest.raises(VaultTooNew) as raised, catalog.write() as transaction:
+                transaction.add_tenant("another", public_id="ws-b", now=NOW)
+            assert (raised.value.found, raised.value.known) == (NEWEST + 1, NEWEST)
+        with catalog.read() as transaction:
+            assert transaction.find_tenant("default") == tenant
+            assert transaction.find_tenant("another") is None
+
+
+def test_a_newer_version_waits_until_nobody_writes(postgres: PostgresServer) -> None:
+    place = PostgresPlace(postgres)
+    # As opening does before it changes tables; SQLite has one writer at a time anyway.
+    lock = "LOCK TABLE migrations IN ACCESS EXCLUSIVE MODE NOWAIT"
+    with closing(place.open()) as catalog:
+        with catalog.write() as transaction:
+            transaction.add_tenant("default", public_id="ws-a", now=NOW)
+            with pytest.raises(psycopg.errors.LockNotAvailable):
+                place.run(lock)
+        place.run(lock)
+
+
 def test_the_tables_of_others_in_the_same_database_are_left_alone(
     postgres: PostgresServer,
 ) -> None:

@@ -19,7 +19,7 @@ from holdfast.catalog.queries import (
     missing_migrations,
     split_statements,
 )
-from holdfast.errors import VaultTooNew
+from holdfast.errors import Damaged, VaultTooNew
 from holdfast.testing.postgres import PostgresServer
 
 SQL = resources.files("holdfast.catalog") / "sql"
@@ -143,11 +143,26 @@ def test_both_dialects_have_the_same_migrations_and_tables() -> None:
 
 
 def test_an_opener_that_knows_too_little_says_so() -> None:
-    newest = len(load_migrations("sqlite"))
-    assert missing_migrations("sqlite", applied=newest) == ()
-    assert missing_migrations("sqlite", applied=0) == load_migrations("sqlite")
-    with pytest.raises(VaultTooNew, match=f"has format {newest + 1}"):
-        missing_migrations("sqlite", applied=newest + 1)
+    migrations = load_migrations("sqlite")
+    known = [(each.number, each.name) for each in migrations]
+    assert missing_migrations("sqlite", applied=known) == ()
+    assert missing_migrations("sqlite", applied=known[:5]) == migrations[5:]
+    assert missing_migrations("sqlite", applied=[]) == migrations
+    newer = len(known) + 1
+    with pytest.raises(VaultTooNew, match=f"has format {newer}"):
+        missing_migrations("sqlite", applied=[*known, (newer, "from the future")])
+
+
+def test_an_opener_takes_no_steps_for_its_own_that_are_not() -> None:
+    known = [(each.number, each.name) for each in load_migrations("sqlite")]
+    for applied in (
+        [*known[:3], (4, "0004_other")],
+        [*known[:2], *known[3:]],
+        known[1:],
+        [(0, "0000_before"), *known],
+    ):
+        with pytest.raises(Damaged):
+            missing_migrations("sqlite", applied=applied)
 
 
 # Queries

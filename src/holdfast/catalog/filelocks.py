@@ -72,7 +72,7 @@ class FileLocks:
             while self._held is None:
                 name = make_name()
                 fd = self._open(name)
-                if _try(fd):
+                if _try(fd) and self._is_at(name, fd):
                     self._held = (name, fd)
                 else:
                     self.free(fd)
@@ -94,6 +94,14 @@ class FileLocks:
             if is_free:
                 self._remove(name)
             return not is_free
+
+    def clear(self, prefix: str) -> None:
+        """Removes the files of holders that died, of all whose names begin so."""
+        with _translated():
+            names = [found.name for found in Path(self._folder).iterdir()]
+        for name in names:
+            if name.startswith(prefix) and _SAFE.fullmatch(name):
+                self.is_held(name)
 
     def was_ever_taken(self, name: str) -> bool:
         """Says whether anybody has held this lock since the folder was made."""
@@ -132,6 +140,19 @@ class FileLocks:
                 # another program.
                 fcntl.flock(fd, fcntl.LOCK_UN)
                 os.close(fd)
+
+    def _is_at(self, name: str, fd: int) -> bool:
+        """Says whether a file is still the one of a name.
+
+        Who clears up may have found it before it was locked, and removed it.
+        """
+        try:
+            found, mine = Path(self._path(name)).lstat(), os.fstat(fd)
+        except FileNotFoundError:
+            return False
+        except OSError as exc:
+            raise _error(exc) from exc
+        return (found.st_dev, found.st_ino) == (mine.st_dev, mine.st_ino)
 
     def _remove(self, name: str) -> None:
         with _translated():

@@ -19,9 +19,20 @@ from psycopg_pool import ConnectionPool
 
 from holdfast.catalog.driver import Guard
 from holdfast.catalog.forking import tell_of_forks
-from holdfast.catalog.postgres_driver import PostgresDriver, to_error, translated
+from holdfast.catalog.postgres_driver import (
+    CHECK_FORMAT,
+    PostgresDriver,
+    to_error,
+    translated,
+)
 from holdfast.catalog.postgres_talk import Connection, Talk
-from holdfast.catalog.queries import Step, load_queries, missing_migrations, no_step
+from holdfast.catalog.queries import (
+    Step,
+    load_migrations,
+    load_queries,
+    missing_migrations,
+    no_step,
+)
 from holdfast.catalog.rows import to_us
 from holdfast.catalog.transaction import SqlTransaction
 from holdfast.errors import Busy, Unavailable
@@ -101,7 +112,8 @@ class PostgresCatalog:
     @contextmanager
     def write(self) -> Generator[SqlTransaction]:
         """Opens a transaction that happens wholly or not at all."""
-        with self._transaction("BEGIN ISOLATION LEVEL READ COMMITTED") as transaction:
+        begin = "BEGIN ISOLATION LEVEL READ COMMITTED"
+        with self._transaction(begin, check=CHECK_FORMAT) as transaction:
             yield transaction
 
     def is_alive(self, writer: str) -> bool:
@@ -166,11 +178,16 @@ class PostgresCatalog:
         self._guard.release()
 
     @contextmanager
-    def _transaction(self, begin: LiteralString | None) -> Generator[SqlTransaction]:
+    def _transaction(
+        self, begin: LiteralString | None, *, check: LiteralString | None = None
+    ) -> Generator[SqlTransaction]:
         guard = Guard(to_error)
         with translated():
             talk = Talk(self._get_pool(), begin)
         try:
+            if check is not None:
+                with guard:
+                    talk.say(check, {"known": len(load_migrations("postgres"))})
             yield SqlTransaction(PostgresDriver(talk, self._queries, guard))
             with guard:
                 talk.commit()
@@ -217,7 +234,13 @@ class PostgresCatalog:
     def _migrate(self, step: Step) -> None:
         with psycopg.connect(self._conninfo) as connection:
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (_OPEN_LOCK,))
-            for migration in missing_migrations("postgres", applied=_applied(connection)):
+            applied = _applied(connection)
+            missing = missing_migrations("postgres", applied=applied)
+            if applied and missing:
+                # Whoever writes has looked at them: those that do are waited for, and who comes
+                # next sees what we are about to add.
+                connection.execute("LOCK TABLE migrations IN ACCESS EXCLUSIVE MODE")
+            for migration in missing:
                 for statement in migration.statements:
                     step(statement)
                     # From our own files; LiteralString cannot say so.
@@ -248,12 +271,11 @@ def _conninfo(url: str) -> str:
     return make_conninfo("", **{**_DEFAULTS, **given, "options": options})
 
 
-def _applied(connection: Connection) -> int:
+def _applied(connection: Connection) -> list[tuple[int, str]]:
     found = connection.execute("SELECT to_regclass('migrations') IS NOT NULL").fetchone()
     if found is None or not found[0]:
-        return 0
-    row = connection.execute("SELECT COALESCE(MAX(number), 0) FROM migrations").fetchone()
-    return 0 if row is None else row[0]
+        return []
+    return [(row[0], row[1]) for row in connection.execute("SELECT number, name FROM migrations")]
 
 
 def _lock_key(name: str) -> int:

@@ -1,5 +1,6 @@
 """The driver that runs named queries in a talk with PostgreSQL, and what its errors mean."""
 
+import re
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -20,6 +21,7 @@ from holdfast.errors import (
     InvalidValue,
     StorageFull,
     Unavailable,
+    VaultTooNew,
 )
 
 _BATCH: Final = 10_000
@@ -125,11 +127,22 @@ def to_error(exc: BaseException) -> HoldfastError | None:
     if is_refused or isinstance(exc, ValueError):
         # By the driver, before the server saw it.
         return InvalidValue(f"the catalog cannot hold this value: {exc}")
+    if isinstance(exc, pg.InvalidTextRepresentation) and (found := _NEWER.search(str(exc))):
+        return VaultTooNew("the catalog", found=int(found[1]), known=int(found[2]))
     for kind, error in _ERRORS:
         if isinstance(exc, kind):
             return error(f"the database answered: {exc}")
     return None
 
+
+CHECK_FORMAT: Final = """
+SELECT ('format ' || MAX(number) || ' above ' || %(known)s::INTEGER)::INTEGER
+FROM migrations HAVING MAX(number) > %(known)s
+"""
+"""Said first by who writes: fails if a newer version has changed the tables since they were
+opened. Its answer is not waited for, so the number comes with what PostgreSQL complains of."""
+
+_NEWER: Final = re.compile(r"format (\d+) above (\d+)")
 
 _ERRORS: Final[Sequence[tuple[type[Exception], type[HoldfastError]]]] = (
     (pg.DiskFull, StorageFull),

@@ -7,14 +7,14 @@ them in one transaction.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from holdfast.errors import VaultTooNew
+from holdfast.errors import Damaged, VaultTooNew, shorten
 
 _SQL: Final = Path(__file__).with_name("sql")
 """Beside this file; `importlib.resources` would find it too, and takes 20 ms to load."""
@@ -58,12 +58,27 @@ def load_migrations(dialect: str) -> tuple[Migration, ...]:
     )
 
 
-def missing_migrations(dialect: str, *, applied: int) -> tuple[Migration, ...]:
-    """Returns what an opener has yet to apply; raises `VaultTooNew` if it knows too little."""
+def missing_migrations(
+    dialect: str, *, applied: Sequence[tuple[int, str]]
+) -> tuple[Migration, ...]:
+    """Returns what an opener has yet to apply, given the numbers and names of what was.
+
+    Raises `VaultTooNew` if it knows too little, and `Damaged` for what no version has applied.
+    """
     migrations = load_migrations(dialect)
-    if applied > len(migrations):
-        raise VaultTooNew("the catalog", found=applied, known=len(migrations))
-    return migrations[applied:]
+    check_format(dialect, found=max((number for number, _ in applied), default=0))
+    for (number, name), known in zip(sorted(applied), migrations, strict=False):
+        if (number, name) != (known.number, known.name):
+            message = f"the catalog says {number}, {shorten(name)}, where {known.name} was applied"
+            raise Damaged(message)
+    return migrations[len(applied) :]
+
+
+def check_format(dialect: str, *, found: int) -> None:
+    """Raises `VaultTooNew` if the newest migration that was applied is none of ours."""
+    known = len(load_migrations(dialect))
+    if found > known:
+        raise VaultTooNew("the catalog", found=found, known=known)
 
 
 def split_statements(text: str) -> tuple[str, ...]:

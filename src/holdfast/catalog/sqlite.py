@@ -21,6 +21,7 @@ from holdfast.catalog.filelocks import FileLocks
 from holdfast.catalog.queries import (
     Migration,
     Step,
+    check_format,
     load_queries,
     missing_migrations,
     no_step,
@@ -114,7 +115,8 @@ class SqliteCatalog:
         return stat.f_bavail * stat.f_frsize
 
     def reclaim(self) -> None:
-        """Gives the pages of deleted rows back to the file system."""
+        """Gives the pages of deleted rows back to the file system; clears up after the dead."""
+        self._locks.clear("writer-")
         before, left = None, self._free_some_pages()
         while left and left != before:
             before, left = left, self._free_some_pages()
@@ -155,7 +157,7 @@ class SqliteCatalog:
             self._connections.use(writing=True) as connection,
             translated(),
         ):
-            applied = self._count_applied(connection)
+            applied = self._applied(connection)
             if missing := missing_migrations("sqlite", applied=applied):
                 _check_modules(connection)
                 connection.execute("BEGIN IMMEDIATE")
@@ -164,8 +166,8 @@ class SqliteCatalog:
                 finally:
                     connection.rollback()
 
-    def _count_applied(self, connection: sqlite3.Connection) -> int:
-        """Returns the number of migrations that a sound file has, 0 if it is new."""
+    def _applied(self, connection: sqlite3.Connection) -> list[tuple[int, str]]:
+        """Returns the migrations that a sound file has, none if it is new."""
         query = "SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = 'migrations'"
         is_new = not connection.execute(query).fetchone()[0]
         if is_new:
@@ -176,9 +178,9 @@ class SqliteCatalog:
         if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
             connection.execute("PRAGMA journal_mode=WAL")
         if is_new:
-            return 0
+            return []
         self._check_whole(connection)
-        return connection.execute("SELECT COALESCE(MAX(number), 0) FROM migrations").fetchone()[0]
+        return connection.execute("SELECT number, name FROM migrations").fetchall()
 
     def _check_whole(self, connection: sqlite3.Connection) -> None:
         """Raises `Damaged` if the file was cut inside its last page, where SQLite sees zeros."""
@@ -211,11 +213,15 @@ class _Transaction:
         try:
             with self._guard:
                 connection.execute(self._begin)
+            self._check(connection)
             is_begun = True
         finally:
             if not is_begun:
                 self._connections.put_back(connection, writing=self._writing)
         return SqlTransaction(SqliteDriver(connection, self._queries, self._guard))
+
+    def _check(self, connection: sqlite3.Connection) -> None:
+        """Raises if this transaction must not be, now that it sees what it will see."""
 
     def __exit__(
         self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None
@@ -270,6 +276,13 @@ class _WriteTransaction(_Transaction):
             if not is_begun:
                 self._locks.free(self._turn)
         return transaction
+
+    def _check(self, connection: sqlite3.Connection) -> None:
+        # A newer version may have changed the tables since we opened them: it would not know
+        # what we write as we do. 2 µs, of the milliseconds that a commit takes.
+        with self._guard:
+            (found,) = connection.execute("SELECT MAX(number) FROM migrations").fetchone()
+        check_format("sqlite", found=found or 0)
 
     def __exit__(
         self,
