@@ -25,6 +25,14 @@ def to_json(value: object, *, place: str = "") -> bytes:
         raise Unencodable(f"the value at {where} cannot be kept as JSON: {reason}") from exc
 
 
+def to_text(value: object) -> str:
+    """Returns what `str` makes of a value; raises `Unencodable` for one that has no such text."""
+    try:
+        return str(value)
+    except (RecursionError, ValueError) as exc:
+        raise Unencodable(f"the value cannot be kept as text: {exc}") from exc
+
+
 def _is_same(given: object, back: object) -> bool:
     if isinstance(given, dict) and isinstance(back, dict):
         one, other = cast("dict[object, object]", given), cast("dict[object, object]", back)

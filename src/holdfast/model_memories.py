@@ -92,3 +92,5 @@ class MemoryFilter(msgspec.Struct, frozen=True, kw_only=True):
     agent_id: str | None = None
     types: tuple[str, ...] | None = None
     tags: tuple[str, ...] | None = None
+    is_searchable: bool = False
+    """Whether those that `search` may not find are left out; it never asks for them itself."""

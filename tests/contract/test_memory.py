@@ -506,8 +506,8 @@ def test_a_context_gets_the_best_whatever_their_score(ns: holdfast.Namespace) ->
         ns.memory.add(text, session_id=session.id)
     chosen = seen_by(session.id, "ann")
     found = relevant(ns._handle, chosen, query="blue whale sky", most=5)
-    assert contents(found.memories) == ["blue sky", "blue sea"]
-    mean = sum(each.score for each in found.memories) / 2
+    assert contents(found.memories) == ["blue sky", "blue sea", "green grass"]
+    mean = sum(each.score for each in found.memories) / 3
     assert found.average_relevance == pytest.approx(mean)
     assert not found.drift_warning
     assert relevant(

@@ -150,7 +150,8 @@ def test_every_change_of_a_timeline_leaves_one_trace(place: Place, agent: Namesp
     taken = agent.traces.list(resource_type="snapshot", resource_id=first.id)[-1]
     assert (taken.actor, taken.details) == ("me", {"label": "first", "reason": "why not"})
     (restored,) = agent.traces.list(action="snapshot.restored")
-    assert restored.details == {"target": first.id, "safety": done.safety_id}
+    why = f"restore {first.id}"
+    assert restored.details == {"target": first.id, "safety": done.safety_id, "reason": why}
     assert restored.actor == "you"
     assert vault.verify_audit().is_sound
 

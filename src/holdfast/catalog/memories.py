@@ -85,6 +85,7 @@ class MemoryQueries:
             namespace_id=namespace_id,
             before=_LATEST if before is None else before,
             most=most,
+            searchable=int(chosen.is_searchable),
             **_from_filter(chosen),
         )
         return [_to_memory(row) for row in found]

@@ -114,6 +114,9 @@ def _spellings() -> dict[str, str]:
 
 _SPELLINGS: Final = _spellings()
 
+ROLLBACKS: Final = frozenset({Kind.RESTORE, Kind.UNDO, Kind.REDO})
+"""What brings an earlier state back."""
+
 _TOLD: Final = ("label", "reason", "target", "task_id", "trace_id")
 _TOLD_OF_DETAIL: Final = ("planes", "forked_from", "merged", "imported_from")
 """What a trace repeats of a snapshot, where there is something. Not its coverage: that is long."""
@@ -134,6 +137,8 @@ def told_by(done: Sequence[SnapshotInfo]) -> Trace:
         name: value for name in _TOLD if (value := getattr(last, name)) is not None
     }
     details |= {name: last.detail[name] for name in _TOLD_OF_DETAIL if name in last.detail}
+    if last.kind in ROLLBACKS:
+        details.setdefault("reason", named(last))
     if last.kind is Kind.SAFETY:
         details["safety"] = last.id
     elif len(done) > 1:
@@ -145,6 +150,11 @@ def told_by(done: Sequence[SnapshotInfo]) -> Trace:
         actor=last.actor,
         details=details,
     )
+
+
+def named(done: SnapshotInfo) -> str:
+    """Returns what was done, where nobody said why."""
+    return f"{done.kind} {done.target or done.id}"
 
 
 def told_of_snapshot(action: str, snapshot_id: str, **details: object) -> Trace:

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from holdfast.catalog.port import Transaction
 from holdfast.engine import marking
-from holdfast.engine.actions import told_by
+from holdfast.engine.actions import named, told_by
 from holdfast.engine.attached import Moving
 from holdfast.engine.chain import append, new_id
 from holdfast.engine.handle import Handle, check_text, dated, term_of
@@ -412,7 +412,7 @@ def _follow_sessions(
         new,
         namespace_id=folded.head.namespace_id,
         now=last.created_at,
-        told=Told(f"{last.kind} {last.target or last.id}", last.actor, trace_id),
+        told=Told(named(last), last.actor, trace_id),
     )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.catalog.port import Transaction
 from holdfast.engine.embedding import Embedder, compare
@@ -66,17 +67,35 @@ def relevant(
     most: int,
     drift_floor: float = DRIFT_FLOOR,
 ) -> Relevant:
-    """Returns what belongs to a context: the best for a question, the newest without one."""
+    """Returns what belongs to a context: the best for a question, the newest without one.
+
+    As many as there are, up to `most`: how well each fits is in its score.
+    """
     is_asked = query is not None and bool(words_asked(query[:MAX_QUERY_CHARS]))
     if query is None or not is_asked:
         newest = newest_of(handle, chosen, most=most)
         found = [FoundMemory(memory, 0.0) for memory in newest]
         return Relevant(tuple(found), average_relevance=0.0, drift_warning=False)
-    found = search(handle, query, chosen, threshold=0.0, most=most)
-    average = sum(each.score for each in found) / len(found) if found else 0.0
-    is_little = most > 0 and average < drift_floor
-    drifts = is_little and bool(found or newest_of(handle, chosen, most=1))
-    return Relevant(tuple(found), average_relevance=average, drift_warning=drifts)
+    fitting = search(handle, query, chosen, threshold=0.0, most=most)
+    found = _filled(handle, fitting, replace(chosen, is_searchable=True), most=most)
+    # What fills up says nothing of the question: one memory that answers it is no drift.
+    drifts = bool(found) and _mean(fitting) < drift_floor
+    return Relevant(tuple(found), average_relevance=_mean(found), drift_warning=drifts)
+
+
+def _filled(
+    handle: Handle, fitting: Sequence[FoundMemory], chosen: MemoryFilter, *, most: int
+) -> list[FoundMemory]:
+    """Returns as many as were asked for: behind those that fit, the newest of the others."""
+    found = {each.memory.id: each for each in fitting}
+    if len(found) < most:
+        for memory in newest_of(handle, chosen, most=most):
+            found.setdefault(memory.id, FoundMemory(memory, 0.0))
+    return list(found.values())[:most]
+
+
+def _mean(found: Sequence[FoundMemory]) -> float:
+    return sum(each.score for each in found) / len(found) if found else 0.0
 
 
 def newest_of(

@@ -4,7 +4,7 @@
     ├── Invalid             the request itself is wrong: change it
     │   ├── InvalidPath         a path that could leave the namespace, or that no file system holds
     │   ├── InvalidName         a namespace, tenant or label that cannot be used
-    │   ├── InvalidValue        an argument out of its range
+    │   ├── InvalidValue        an argument out of its range (also a `ValueError`)
     │   │   └── Unencodable         a value that cannot be stored (also a `TypeError`)
     │   ├── NotAFile            a directory or link stands where a file was asked for
     │   ├── NotADirectory       a file stands where a directory is needed

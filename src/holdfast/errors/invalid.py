@@ -25,7 +25,7 @@ class InvalidName(Invalid):
         self.kind, self.name, self.reason = kind, name, reason
 
 
-class InvalidValue(Invalid):
+class InvalidValue(Invalid, ValueError):
     """An argument out of its range."""
 
     code = "invalid_value"
@@ -33,7 +33,7 @@ class InvalidValue(Invalid):
 
 
 class Unencodable(InvalidValue, TypeError):
-    """A value that cannot be stored as it is."""
+    """A value that cannot be stored as it is: of a wrong type, too deep, or too large."""
 
     code = "unencodable"
     hint = "Store plain data; the message names the place, the reference has the types."

@@ -12,6 +12,9 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
+import msgspec
+from msgspec import Raw
+
 from holdfast.engine.handle import Handle
 from holdfast.engine.limits import MOST, check_answer, check_limit
 from holdfast.engine.recall import relevant, seen_by
@@ -19,9 +22,10 @@ from holdfast.engine.sessions import lifecycle, versioning
 from holdfast.engine.sessions import state as states
 from holdfast.engine.sessions.finding import Found, get_version
 from holdfast.engine.sessions.showing import to_info, to_state
-from holdfast.engine.sessions.turns import TurnData, find_visible, page, to_turn
+from holdfast.engine.sessions.turns import NOT_KEPT, TurnData, find_visible, page, to_turn
 from holdfast.errors import TurnNotFound, VersionNotFound
 from holdfast.ids import NamespaceId
+from holdfast.jsontext import to_text
 from holdfast.model_sessions import (
     Lineage,
     SessionContext,
@@ -269,7 +273,7 @@ class Sessions:
         """Adds an exchange to the conversation.
 
         It makes a version only if `state_after` is given and differs from the state now, and from
-        `state_before` if that is given.
+        `state_before` if that is given. The turn keeps both as they are given.
         """
         row, _ = versioning.add_turn(
             self._handle,
@@ -282,7 +286,9 @@ class Sessions:
             state_after=state_after,
             actor=actor,
         )
-        return to_turn(row, session_id)
+        # Whoever says what the states were wants to see that they are kept.
+        is_told = state_before is not None or state_after is not None
+        return self._shown(session_id, [row], include_state=is_told)[0]
 
     def add_tool_call(
         self,
@@ -300,7 +306,7 @@ class Sessions:
         return self.add_turn(
             session_id,
             {"type": "tool_call", "content": name, "tool_metadata": about},
-            {"type": "tool_response", "content": str(output), "output": output},
+            {"type": "tool_response", "content": to_text(output), "output": output},
             reasoning=reasoning,
             actor=actor,
         )
@@ -405,7 +411,11 @@ class Sessions:
         with self._handle.context.catalog.read() as transaction:
             objects = self._handle.objects_in(transaction)
 
-            def find_state(data: TurnData, number: int) -> dict[str, Any] | None:
+            def find_state(data: TurnData, number: int, given: Raw) -> dict[str, Any] | None:
+                if given != NOT_KEPT:
+                    sizes.append(len(given))
+                    check_answer(self._handle.context.limits, sizes)
+                    return msgspec.json.decode(given)
                 place = (data.namespace_id, data.session_id, number)
                 if place not in known:
                     found = transaction.find_version(

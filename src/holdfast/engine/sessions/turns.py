@@ -22,6 +22,10 @@ from holdfast.model_sessions import BranchRow, SessionRow, Turn, TurnRow
 PAGE: Final = 100
 
 
+NOT_KEPT: Final = msgspec.Raw()
+"""Stands for a state that a turn was not given, or that a version holds."""
+
+
 class TurnData(msgspec.Struct, omit_defaults=True):
     """What the row of a turn holds, as JSON."""
 
@@ -34,12 +38,15 @@ class TurnData(msgspec.Struct, omit_defaults=True):
     before: int
     after: int
     reasoning: str | None = None
+    given_before: msgspec.Raw = NOT_KEPT
+    """What the state was before it, as whoever added it said, where no version has it."""
+    given_after: msgspec.Raw = NOT_KEPT
 
 
 State = dict[str, Any]
 
 
-def _no_state(_data: TurnData, _version: int, /) -> State | None:
+def _no_state(_data: TurnData, _version: int, _given: msgspec.Raw, /) -> State | None:
     """Returns None: who did not ask for states gets none."""
 
 
@@ -173,7 +180,7 @@ def to_turn(
     row: TurnRow,
     session_id: str,
     *,
-    find_state: Callable[[TurnData, int], State | None] = _no_state,
+    find_state: Callable[[TurnData, int, msgspec.Raw], State | None] = _no_state,
 ) -> Turn:
     """Returns a turn as users see it; with `find_state`, with the states before and after it."""
     data = msgspec.json.decode(row.data, type=TurnData)
@@ -188,8 +195,8 @@ def to_turn(
         created_at=row.created_at,
         version_before=data.before,
         version_after=data.after,
-        state_before=find_state(data, data.before),
-        state_after=find_state(data, data.after),
+        state_before=find_state(data, data.before, data.given_before),
+        state_after=find_state(data, data.after, data.given_after),
     )
 
 

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from msgspec import Raw
+
 from holdfast.catalog.port import Transaction
 from holdfast.engine.handle import Handle, check_text
 from holdfast.engine.limits import check_answer
@@ -10,7 +12,7 @@ from holdfast.engine.sessions.finding import Found, check_number, get_version
 from holdfast.engine.sessions.lifecycle import check_texts, get, read
 from holdfast.engine.sessions.patching import Patch, make_patch, to_text
 from holdfast.engine.sessions.state import StoredState, canonical, to_parts
-from holdfast.engine.sessions.turns import TurnData, append, to_message, to_object
+from holdfast.engine.sessions.turns import NOT_KEPT, TurnData, append, to_message, to_object
 from holdfast.engine.sessions.writing import Draft, change, get_wanted
 from holdfast.errors import InvalidValue, VersionNotFound
 from holdfast.model_sessions import SessionRow, TurnRow, Version, VersionKind, VersionRow
@@ -61,7 +63,8 @@ def rollback(
 
     def compute(draft: Draft, session: SessionRow, _: VersionRow) -> Found:
         target = get_wanted(draft, session, version)
-        details = {"from_version": session.version, "to_version": target.number, "reason": reason}
+        why = reason or f"rollback to version {target.number}"
+        details = {"from_version": session.version, "to_version": target.number, "reason": why}
         return draft.add_version(
             session,
             kind=VersionKind.ROLLBACK,
@@ -69,7 +72,7 @@ def rollback(
             branch=target.branch if conversation else None,
             turns=target.turns if conversation else None,
             target=target.number,
-            reasoning=reason or f"rollback to version {target.number}",
+            reasoning=why,
             trace_id=draft.note(session, "state.rolled_back", details),
         )
 
@@ -97,13 +100,12 @@ def add_turn(
     added = list[TurnRow]()
 
     def compute(draft: Draft, session: SessionRow, version: VersionRow) -> Found:
-        is_new = after is not None and not (
-            before is not None and canonical(before) == canonical(after)
-        )
         current: states.Parts = {}
-        if is_new and after is not None:
+        if before is not None or after is not None:
             current = states.recall_parts(handle, draft.source, version.state)
-            is_new = canonical(current) != canonical(after)
+        given_before = _if_other(before, than=current)
+        given_after = _if_other(after, than=current)
+        is_new = given_after is not None and _if_other(after, than=before) is not None
         data = TurnData(
             *sides,
             about,
@@ -112,6 +114,9 @@ def add_turn(
             before=session.version,
             after=session.version + int(is_new),
             reasoning=reasoning,
+            given_before=given_before or NOT_KEPT,
+            # One that is new is kept as the state of a version.
+            given_after=NOT_KEPT if is_new or given_after is None else given_after,
         )
         turn = append(draft, session, data)
         added[:] = [turn]
@@ -133,6 +138,13 @@ def add_turn(
     return added[0], found
 
 
+def _if_other(given: states.Parts | None, *, than: states.Parts | None) -> Raw | None:
+    """Returns the text of a state that was given, unless it is the same as another."""
+    if given is None or (than is not None and canonical(given) == canonical(than)):
+        return None
+    return Raw(states.joined(given))
+
+
 def history(
     handle: Handle, session_id: str, *, since: int, limit: int, include_state: bool
 ) -> list[Version]:
@@ -146,7 +158,7 @@ def history(
     )
     if include_state:
         check_answer(handle.context.limits, (row.bytes for row in rows or []))
-    return [to_version(handle, row, include_state=include_state) for row in rows or []]
+    return [to_version(handle, session, row, include_state=include_state) for row in rows or []]
 
 
 def compare(handle: Handle, session_id: str, old: int, new: int) -> tuple[Patch, str]:
@@ -164,7 +176,9 @@ def compare(handle: Handle, session_id: str, old: int, new: int) -> tuple[Patch,
     return patch, to_text(one, patch)
 
 
-def to_version(handle: Handle, row: VersionRow, *, include_state: bool) -> Version:
+def to_version(
+    handle: Handle, session: SessionRow, row: VersionRow, *, include_state: bool
+) -> Version:
     """Returns a version as users see it."""
     return Version(
         number=row.number,
@@ -173,10 +187,19 @@ def to_version(handle: Handle, row: VersionRow, *, include_state: bool) -> Versi
         created_at=row.created_at,
         turn_count=row.turns,
         target=row.target,
-        reasoning=row.reasoning,
+        reasoning=row.reasoning or (None if row.number else _why_begun(session, row)),
         actor=row.actor,
         trace_id=row.trace_id,
     )
+
+
+def _why_begun(session: SessionRow, first: VersionRow) -> str:
+    """Returns why there is a first version: nobody is asked when it is made."""
+    if first.kind is VersionKind.CREATED:
+        return "initial state"
+    if session.forked_from is None:
+        return "came with the namespace, which was forked or imported"
+    return f"forked from {session.forked_from} at version {session.forked_version}"
 
 
 def _check_texts(reasoning: str | None, actor: str | None) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
-from holdfast.jsontext import to_json
+from holdfast.jsontext import to_json, to_text
 from holdfast.model_sessions import (
     Lineage,
     SessionContext,
@@ -369,7 +369,7 @@ class Sessions(SessionsReader[F]):
         about = {"name": name, "arguments": arguments or {}, "id": call_id}
         body = TurnRequest(
             input={"type": "tool_call", "content": name, "tool_metadata": about},
-            output={"type": "tool_response", "content": str(output), "output": output},
+            output={"type": "tool_response", "content": to_text(output), "output": output},
             reasoning=reasoning,
         )
         return _of("POST", _TURNS, session_id, _turn, body=body)

@@ -35,6 +35,7 @@ SELECT m.number, m.namespace_id, m.id, m.session_id, m.user_id, m.agent_id, m.ty
        CASE WHEN m.embedding IS NULL THEN NULL ELSE CAST('' AS BYTEA) END
 FROM memories m
 WHERE m.namespace_id = :namespace_id AND m.number < :before AND m.deleted_at IS NULL
+  AND m.is_searchable >= :searchable
   AND (:scope = 'all'
        OR (:scope IN ('visible', 'session') AND m.session_id = CAST(:session_id AS TEXT))
        OR (:scope IN ('visible', 'user') AND m.user_id = CAST(:owner_id AS TEXT))
