@@ -158,6 +158,7 @@ RowState = Inline | Submap | Overlay | Packed
 """What the state of a session is in a row."""
 
 INLINE_TAG: Final = 0
+DIRECTORY_TAG: Final = 3
 OVERLAY_TAG: Final = 8
 PACKED_TAG: Final = 9
 """What `tag_of` says of some entries."""

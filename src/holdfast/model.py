@@ -164,6 +164,8 @@ class SnapshotInfo:
     expires_at: datetime | None = None
     deleted_at: datetime | None = None
     detail: dict[str, Any] = field(default_factory=dict[str, Any])
+    namespace: str | None = field(default=None, compare=False)
+    """The name of its namespace, where somebody has asked for it by that."""
 
     @property
     def snapshot_id(self) -> SnapshotId:

@@ -17,7 +17,12 @@ class FileInfo(msgspec.Struct, frozen=True):
     size_bytes: int
     mode: int
     modified_at: datetime | None
-    """None for a directory: it has no content that could change."""
+    """Of a directory, where it is listed or asked for: that of the newest thing in it."""
+
+    @property
+    def is_dir(self) -> bool:
+        """Whether it is a directory."""
+        return self.kind == "directory"
 
     @property
     def name(self) -> str:

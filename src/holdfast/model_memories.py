@@ -31,12 +31,55 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime
     updated_at: datetime
 
+    @property
+    def vector_available(self) -> bool:
+        """Whether `search` may find it, by the name that this has on the wire."""
+        return self.is_searchable
+
+    @property
+    def embedding_id(self) -> str | None:
+        """The name of its embedding on the wire; None if it has none."""
+        return f"emb_{self.id.removeprefix('mem_')}" if self.has_embedding else None
+
 
 class FoundMemory(msgspec.Struct, frozen=True):
-    """A memory with its relevance: 0 is none, from 0.7 on it is an obvious match."""
+    """A memory with its relevance: 0 is none, from 0.7 on it is an obvious match.
+
+    What is known of the memory can be asked of this as well.
+    """
 
     memory: Memory
     score: float
+
+    @property
+    def id(self) -> str:
+        """The memory's id."""
+        return self.memory.id
+
+    @property
+    def content(self) -> str:
+        """What was remembered."""
+        return self.memory.content
+
+    @property
+    def type(self) -> str:
+        """What kind of memory it is."""
+        return self.memory.type
+
+    @property
+    def session_id(self) -> str | None:
+        """The session that it belongs to."""
+        return self.memory.session_id
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """The memory's tags."""
+        return self.memory.tags
+
+    @property
+    def created_at(self) -> datetime:
+        """When it was remembered."""
+        return self.memory.created_at
 
 
 class Relevant(msgspec.Struct, frozen=True):

@@ -122,6 +122,11 @@ class SessionInfo:
     forked_from: str | None = None
     forked_version: int | None = None
 
+    @property
+    def ttl_expires_at(self) -> datetime | None:
+        """When its time is over, by the name that it has on the wire."""
+        return self.expires_at
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
@@ -153,14 +158,28 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     trace_id: str | None = None
 
 
+class Message(dict[str, Any]):
+    """One side of a turn: a dict whose type and content can be asked for by name, too."""
+
+    @property
+    def type(self) -> str:
+        """What it is: `text`, for one."""
+        return self["type"]
+
+    @property
+    def content(self) -> str:
+        """What was said."""
+        return self["content"]
+
+
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
     """One exchange of a conversation."""
 
     id: str
     session_id: str
     number: int
-    input: dict[str, Any]
-    output: dict[str, Any]
+    input: Message
+    output: Message
     created_at: datetime
     metadata: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
     reasoning: str | None = None
@@ -169,7 +188,12 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     """The versions of the state before and after it; the same if it changed nothing."""
     state_before: dict[str, Any] | None = None
     state_after: dict[str, Any] | None = None
-    """Those states, where they were asked for."""
+    """The states that it was given; else those of the versions, where they were asked for."""
+
+    @property
+    def turn_number(self) -> int:
+        """Its number once more, by the name that it has on the wire."""
+        return self.number
 
 
 class StateDiff(msgspec.Struct, frozen=True):

@@ -357,7 +357,7 @@ def test_the_history_is_told_oldest_first_with_reasons_and_traces(rest: Rest, se
     assert found["current_version"] == 3
     assert [each["version"] for each in found["data"]] == [0, 1, 2, 3]
     assert [each["state"]["n"] for each in found["data"]] == [0, 1, 2, 3]
-    assert [each["reasoning"] for each in found["data"]] == [None, "r1", "r2", "r3"]
+    assert [each["reasoning"] for each in found["data"]] == ["initial state", "r1", "r2", "r3"]
     assert all({"created_at", "updated_by", "trace_id"} <= each.keys() for each in found["data"])
     later = rest.ok("GET", at(session, "/state/history?since_version=1&limit=1"))
     assert ([each["version"] for each in later["data"]], later["has_more"]) == ([2], True)

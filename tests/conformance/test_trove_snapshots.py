@@ -1,6 +1,7 @@
 """The sharp points of snapshots over HTTP: what is listed, brought back, refused, and by whom."""
 
 import asyncio
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -72,13 +73,27 @@ def test_a_label_can_be_changed_and_taken_away(wire: httpx.Client) -> None:
 def test_what_holds_more_than_a_snapshot_may_is_not_taken(
     trove: TroveClient, wire: httpx.Client
 ) -> None:
-    trove.upload("large", bytes(LARGEST + 1))
+    trove.upload("large", os.urandom(LARGEST + 1))
     with pytest.raises(TroveError) as told:
         trove.create_snapshot()
     assert told.value.status_code == 413
     assert get(wire, "/v1/snapshots", all=True)["snapshots"] == []
-    trove.upload("large", bytes(LARGEST))
+    trove.upload("large", os.urandom(LARGEST))
     assert trove.create_snapshot().size_bytes == LARGEST
+
+
+def test_what_counts_is_what_it_takes_compressed(trove: TroveClient) -> None:
+    trove.upload("blank", bytes(LARGEST * 4))
+    for number in range(8):
+        trove.upload(f"words/{number}", f"the same words, {number} times\n".encode() * 50_000)
+    held = LARGEST * 4 + 8 * 50_000 * len("the same words, 0 times\n")
+    assert trove.create_snapshot().size_bytes == held, "before compression"
+    trove.upload("noise/1", os.urandom(LARGEST * 3 // 4))
+    assert trove.create_snapshot().size_bytes == held + LARGEST * 3 // 4
+    trove.upload("noise/2", os.urandom(LARGEST // 2))
+    with pytest.raises(TroveError, match="compressed") as told:
+        trove.create_snapshot()
+    assert told.value.status_code == 413
 
 
 def test_a_restore_leaves_exactly_what_was_there(trove: TroveClient) -> None:
@@ -93,11 +108,11 @@ def test_a_restore_leaves_exactly_what_was_there(trove: TroveClient) -> None:
     trove.clear_init()
     trove.delete("emptied")
     trove.write("new/x", "")
-    assert trove.restore_snapshot(taken.snapshot_id) == 3
+    assert trove.restore_snapshot(taken.snapshot_id) == 2, "an empty directory is no file"
     assert sorted(entry.path for entry in trove.list_dir(recursive=True)) == before
     assert (trove.read_text("a/b"), trove.get_init()) == ("old", "true")
     # Also where nothing has changed since: all of it is there again.
-    assert trove.restore_snapshot(taken.snapshot_id) == 3
+    assert trove.restore_snapshot(taken.snapshot_id) == 2, "an empty directory is no file"
 
 
 def test_what_a_restore_replaced_can_be_had_again(trove: TroveClient, wire: httpx.Client) -> None:

@@ -280,6 +280,44 @@ def test_a_webhook_gets_what_it_asked_for_and_no_more(place: Place, agent: Names
     }
 
 
+def test_every_way_back_is_heard_by_who_asks_for_restores(place: Place, agent: Namespace) -> None:
+    asks = {
+        "restores": ["snapshot.restored"],
+        "by another name": ["snapshot.restore"],
+        "undos": ["snapshot.undone"],
+        "restores and undos": ["snapshot.restored", "snapshot.undone"],
+        "all": ["*"],
+        "snapshots": ["snapshot.*"],
+        "new ones": ["snapshot.created"],
+    }
+    agent.files.write("a", "1")
+    first = agent.snapshot("first")
+    agent.files.write("a", "2")
+    hooks = {place.hooks.create(URL, events=kinds).id: who for who, kinds in asks.items()}
+    agent.restore(first)
+    agent.undo()
+    agent.redo()
+    heard: dict[str, list[str]] = {who: [] for who in asks}
+    for parcel in place.claim():
+        body = msgspec.json.decode(parcel.body)
+        if body["type"].startswith("snapshot."):
+            assert parcel.delivery.event_type == body["type"]
+            assert body["data"]["snapshot_id"].startswith("snap-")
+            kind = f"{body['type'].partition('.')[2]} {body['data']['kind']}"
+            heard[hooks[parcel.webhook.id]].append(kind)
+    restores = ["restored restore", "restored undo", "restored redo"]
+    as_they_are = ["restored restore", "undone undo", "redone redo"]
+    assert heard == {
+        "restores": restores,
+        "by another name": restores,
+        "undos": ["undone undo"],
+        "restores and undos": ["restored restore", "undone undo", "restored redo"],
+        "all": as_they_are,
+        "snapshots": as_they_are,
+        "new ones": [],
+    }
+
+
 def test_each_event_becomes_one_delivery_however_many_look(place: Place, agent: Namespace) -> None:
     hooks = [place.hooks.create(URL, events=["file.*"]) for _ in range(3)]
     agent.files.write_many((f"{number}.txt", "x") for number in range(120))

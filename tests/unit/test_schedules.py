@@ -220,7 +220,7 @@ def test_one_that_fails_says_why_and_keeps_no_other_from_its_turn(
     vault: Holdfast, agent: Namespace, watch: Watch
 ) -> None:
     schedule = agent.schedules.create(after_changes=1)
-    agent.store.set("n", "much", "x" * 200)
+    agent.store.set("n", "much", "".join(map(chr, range(33, 233))))
     other = vault.namespace("bob")
     other.schedules.create(every=MINUTE)
     write(other)
@@ -228,7 +228,7 @@ def test_one_that_fails_says_why_and_keeps_no_other_from_its_turn(
     assert vault.run_schedules() == 1
     failed = agent.schedules.get(schedule.id)
     assert failed.last_error is not None
-    assert failed.last_error.startswith("too_large: a snapshot may hold 100 bytes")
+    assert failed.last_error.startswith("too_large: a snapshot may take 100 bytes")
     assert failed.next_at == watch.now + PAUSE
     agent.store.delete("n", "much")
     write(agent)

@@ -25,6 +25,15 @@ class UpkeepRows(Protocol):
         """Returns the ids of sessions that are there, and whose time is over."""
         ...
 
+    def sessions_to_end(
+        self, tenant_id: TenantId | None, *, now: datetime, most: int
+    ) -> list[tuple[TenantId, str, str]]:
+        """Returns sessions that are present though their time is over, of one tenant or of all.
+
+        Each with its tenant and its namespace's name; those that were over first come first.
+        """
+        ...
+
     def purge_session(self, namespace_id: NamespaceId, session_id: str) -> None:
         """Removes a session with its history."""
         ...

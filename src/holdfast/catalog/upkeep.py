@@ -30,6 +30,12 @@ class UpkeepQueries:
         found = self._db.all("lapsed_sessions", namespace_id=namespace_id, now=to_us(now))
         return [row[0] for row in found]
 
+    def sessions_to_end(
+        self, tenant_id: TenantId | None, *, now: datetime, most: int
+    ) -> list[tuple[TenantId, str, str]]:
+        found = self._db.all("sessions_to_end", tenant_id=tenant_id, now=to_us(now), most=most)
+        return [(TenantId(row[0]), row[1], row[2]) for row in found]
+
     def purge_session(self, namespace_id: NamespaceId, session_id: str) -> None:
         for query in ("purge_versions_of", "purge_session"):
             self._db.run(query, namespace_id=namespace_id, session_id=session_id)

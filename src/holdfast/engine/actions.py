@@ -157,9 +157,18 @@ def named(done: SnapshotInfo) -> str:
     return f"{done.kind} {done.target or done.id}"
 
 
-def told_of_snapshot(action: str, snapshot_id: str, **details: object) -> Trace:
+def told_of_snapshot(action: str, snapshot: SnapshotInfo, **more: object) -> Trace:
     """Returns the trace of what was done to one snapshot."""
-    return Trace(action=action, resource_type="snapshot", resource_id=snapshot_id, details=details)
+    details = {"label": snapshot.label, **more}
+    return Trace(action=action, resource_type="snapshot", resource_id=snapshot.id, details=details)
+
+
+def told_of_snapshots(action: str, namespace: str, snapshots: Sequence[SnapshotInfo]) -> Trace:
+    """Returns the trace of what was done to some snapshots of a namespace at once."""
+    ids = [snapshot.id for snapshot in snapshots]
+    labels = {snapshot.id: snapshot.label for snapshot in snapshots if snapshot.label is not None}
+    more = {"labels": labels} if labels else {}
+    return told_of_namespace(action, namespace, snapshots=ids, **more)
 
 
 def told_of_namespace(action: str, name: str, **details: object) -> Trace:

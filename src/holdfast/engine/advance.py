@@ -16,6 +16,7 @@ a few such rounds it is made inside the write transaction, where nobody can be f
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, Final
@@ -42,7 +43,7 @@ from holdfast.errors import (
 from holdfast.ids import NamespaceId, ObjectId, SnapshotId, TraceId
 from holdfast.model import EMPTY_ROOT, Head, Kind, Plane, Root, Size, SnapshotInfo
 from holdfast.packs import ObjectKind
-from holdfast.tree import Edit, apply, count
+from holdfast.tree import Edit, apply
 
 ROUNDS: Final = 4
 """Optimistic attempts before the plan is made under the lock."""
@@ -231,6 +232,12 @@ def replacing(
     The last one shows the new state. Before it stands, where needed, the one that keeps the
     old state; `reason` is what that one says.
     """
+    if handle.context.announces and target is not None:
+        # Counted now, beside all writers, and remembered for when it is told while they wait; of a
+        # part, what is new is counted then.
+        files = folded.source.get_root(root).plane(Plane.FILES)
+        with suppress(ObjectMissing):
+            handle.objects_in(transaction).count_files(files)
     kept = safety(handle, transaction, folded, reason=reason)
     mark = Mark(
         id=handle.context.ids.snapshot(),
@@ -392,7 +399,7 @@ def _told(transaction: Transaction, handle: Handle, last: SnapshotInfo) -> dict[
     told: dict[str, Any] = {"kind": last.kind.value, "size_bytes": last.size.bytes}
     if last.target is not None:
         source = handle.objects_in(transaction)
-        told["files_restored"] = count(source, source.get_root(last.root).plane(Plane.FILES))
+        told["files_restored"] = source.count_files(source.get_root(last.root).plane(Plane.FILES))
     return told
 
 

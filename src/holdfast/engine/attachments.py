@@ -18,8 +18,9 @@ from pathlib import Path
 import msgspec
 
 from holdfast.engine.context import Context
-from holdfast.engine.handle import MAX_NAME_CHARS, check_name
+from holdfast.engine.handle import MAX_NAME_CHARS, PATH_CHARS, check_namespace
 from holdfast.errors import InvalidValue, NamespaceExists, Unavailable
+from holdfast.ids import TenantId
 
 _NAME = "attachment.json"
 
@@ -52,7 +53,8 @@ class Attachment(msgspec.Struct, frozen=True):
 class Attachments:
     """The directories that are attached to namespaces of one tenant."""
 
-    def __init__(self, context: Context, tenant_id: int) -> None:
+    def __init__(self, context: Context, tenant_id: TenantId) -> None:
+        self._context, self._tenant_id = context, tenant_id
         self._folder = context.state
         # For vaults in databases, this machine has one place for all of them.
         self._begin = f"{context.vault}-{tenant_id}-"
@@ -97,13 +99,14 @@ class Attachments:
     def _choose(self, real: Path, namespace: str | None) -> str:
         taken = {a.namespace: a for a in self.list()}
         if namespace is not None:
-            owner = taken.get(check_name("namespace", namespace))
+            owner = taken.get(check_namespace(self._context, self._tenant_id, namespace))
             # One whose directory is gone was moved: the name goes with it.
             if owner is not None and owner.path.is_dir():
                 raise NamespaceExists(namespace)
             return namespace
         text = os.fsencode(real.name).decode("utf-8", "replace")
-        base = "".join(c if c.isprintable() else "_" for c in text).strip()[: MAX_NAME_CHARS - 7]
+        usable = (c if c.isprintable() and c not in PATH_CHARS else "_" for c in text)
+        base = "".join(usable).strip()[: MAX_NAME_CHARS - 7]
         base = base if base not in ("", ".", "..") else "workspace"
         # The same name in two places: the second carries a piece of its path's hash.
         return base if base not in taken else f"{base}-{_digest(real)[:6]}"

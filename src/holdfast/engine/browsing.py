@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from holdfast.engine.files import FilesReader, by_path, check_folder, children_of, info_of
+from holdfast.engine.files import FilesReader, Times, by_path, check_folder, children_of, info_of
 from holdfast.engine.paths import PathLike, to_folder
 from holdfast.engine.view import View
 from holdfast.entries import Directory, Entry
@@ -39,12 +39,19 @@ def browse(files: FilesReader, folder: PathLike, *, most: int, levels: int = 1) 
     return browsing.listing
 
 
+def count_files(files: FilesReader) -> int:
+    """Returns how many files and links there are: what a listing of everything would show."""
+    with files.opened() as view:
+        return view.count_files()
+
+
 class _Browsing:
     """A listing on its way."""
 
     def __init__(self, view: View, most: int, levels: int) -> None:
         self.listing = Listing([])
         self._view, self._most, self._levels = view, most, levels
+        self._times = Times(view)
 
     def enter(self, folder: bytes, level: int) -> bool:
         """Lists what lies in a directory; False once there is no more room."""
@@ -65,7 +72,7 @@ class _Browsing:
         if len(self.listing.entries) == self._most:
             self.listing.truncated = True
             return False
-        self.listing.entries.append(info_of(path, entry))
+        self.listing.entries.append(self._times.dated(path, info_of(path, entry)))
         return True
 
     def _children(self, folder: bytes) -> tuple[list[Child], list[Child]]:

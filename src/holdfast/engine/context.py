@@ -24,6 +24,9 @@ Clock = Callable[[], datetime]
 ROOT_CACHE_BYTES: Final = 1 << 18
 """Some hundred roots: those of heads, which every read of theirs begins with."""
 
+COUNT_CACHE_BYTES: Final = 2 << 20
+"""Counts of some ten thousand nodes, which are about a million entries."""
+
 STATE_CACHE_BYTES: Final = 32 << 20
 """The states of sessions that are being used: read from its map, one of 1 MB takes 5 ms."""
 
@@ -54,6 +57,8 @@ class Context:
     nodes: ByteCache[tuple[TenantId, ObjectId], Node]
     blocks: ByteCache[tuple[str, int], bytes]
     roots: ByteCache[tuple[TenantId, ObjectId], Root]
+    directories: ByteCache[tuple[TenantId, ObjectId], int]
+    """How many of the entries below a node are directories."""
     states: ByteCache[tuple[TenantId, bytes], Any]
     """The states of sessions, by their entries: `KnownState`, whose module needs this one."""
     vault: str = ""
@@ -100,6 +105,7 @@ class Context:
             nodes=ByteCache(limits.node_cache_bytes),
             blocks=ByteCache(limits.block_cache_bytes),
             roots=ByteCache(ROOT_CACHE_BYTES),
+            directories=ByteCache(COUNT_CACHE_BYTES),
             states=ByteCache(STATE_CACHE_BYTES),
             state=state,
             folders=folders,
@@ -125,4 +131,4 @@ class Context:
     def without_caches(self) -> "Context":
         """Returns the same parts with caches that keep nothing: every read goes to the disk."""
         none = ByteCache[Any, Any](0)
-        return replace(self, nodes=none, blocks=none, roots=none, states=none)
+        return replace(self, nodes=none, blocks=none, roots=none, directories=none, states=none)

@@ -103,7 +103,7 @@ class Files(FilesReader):
         _check_mode(mode)
         entry = Directory(mode)
         self._draft(lambda draft: draft.put(key, entry))
-        return info_of(key, entry)
+        return self.stat(path)
 
     def symlink(self, path: PathLike, target: PathLike) -> FileInfo:
         """Makes a link. Its target is data: it may lead anywhere, and is never followed."""

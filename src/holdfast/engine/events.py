@@ -202,8 +202,15 @@ def events_of(
     kind = _RENAMED.get(trace.action, trace.action)
     for name, key in _MANY.items():
         if name in trace.details:
-            return [Event(kind, {**data, key: each}) for each in trace.details[name]]
+            return [Event(kind, {**data, **_one(trace, key, each)}) for each in trace.details[name]]
     return [Event(kind, data)]
+
+
+def _one(trace: Trace, key: str, each: str) -> dict[str, Any]:
+    """Returns what an event says of one of the things that something was done to."""
+    if key != _IDS["snapshot"]:
+        return {key: each}
+    return {key: each, "label": _short(trace.details.get("labels", {}).get(each))}
 
 
 def _of_own(trace: Trace, trace_id: str) -> dict[str, Any]:

@@ -8,10 +8,13 @@ import re
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from heapq import heappop, heappush
 from itertools import islice
 from operator import itemgetter
 from typing import Final
+
+import msgspec
 
 from holdfast.engine import content
 from holdfast.engine.limits import check_limit
@@ -24,6 +27,9 @@ from holdfast.tree import prefix_stop
 
 USUAL_DIRECTORY_MODE: Final = 0o755
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+MOST_LOOKED_AT: Final = 10_000
+"""Entries that a listing looks at to say how old directories are: some 20 ms."""
+
 _BEFORE_SLASH: Final = re.compile(rb"[\x00-.]")
 
 Opened = Callable[[], AbstractContextManager[View]]
@@ -64,9 +70,9 @@ class FilesReader:
         key = to_key(path)
         with self.opened() as view:
             info = _find_info(view, key)
-        if info is None:
-            raise PathNotFound(key)
-        return info
+            if info is None:
+                raise PathNotFound(key)
+            return Times(view).dated(key, info)
 
     def exists(self, path: PathLike) -> bool:
         """Says whether there is a file, link or directory at a path."""
@@ -103,10 +109,12 @@ class FilesReader:
         with self.opened() as view:
             check_folder(view, folder)
             inside = folder + b"/" if folder else b""
+            times = Times(view)
             if recursive:
-                return list(islice(_walk(view, inside, beginning), limit))
-            found = by_path(children_of(view, inside, beginning))
-            return [info_of(child, entry) for child, entry in islice(found, limit)]
+                found = ((k, decode_entry(v)) for k, v in view.under(inside + beginning))
+            else:
+                found = by_path(children_of(view, inside, beginning))
+            return [times.dated(k, info_of(k, entry)) for k, entry in islice(found, limit)]
 
 
 def listed_place(path: PathLike, prefix: PathLike) -> tuple[bytes, bytes]:
@@ -165,6 +173,44 @@ def info_of(key: bytes, entry: Entry) -> FileInfo:
             return FileInfo(path, kind, entry.size, 0, None)
 
 
+class Times:
+    """When directories were last modified: each is as new as the newest of what lies in it.
+
+    An empty one, of which nothing more is known, is as old as the namespace. No more than
+    `MOST_LOOKED_AT` entries are looked at for one listing: of a very large directory those that
+    come first count.
+    """
+
+    def __init__(self, view: View) -> None:
+        self._view, self._left = view, MOST_LOOKED_AT
+        self._newest = dict[bytes, int]()
+        """By directory: of what was looked at, which is done once for those below, too."""
+
+    def dated(self, key: bytes, info: FileInfo) -> FileInfo:
+        """Returns what is known about a path, with a time also if it is a directory."""
+        if info.kind != "directory":
+            return info
+        if key not in self._newest:
+            self._look(key)
+        newest = self._newest.get(key)
+        at = self._begun if newest is None else _instant(newest)
+        return msgspec.structs.replace(info, modified_at=at)
+
+    def _look(self, folder: bytes) -> None:
+        for key, data in islice(self._view.under(folder + b"/"), self._left):
+            self._left -= 1
+            entry = decode_entry(data)
+            if not isinstance(entry, Inline | Blob | Link):
+                continue
+            above = key
+            while len(above := above[: above.rfind(b"/")]) >= len(folder):
+                self._newest[above] = max(entry.mtime_ns, self._newest.get(above, entry.mtime_ns))
+
+    @cached_property
+    def _begun(self) -> datetime:
+        return self._view.begun() or EPOCH
+
+
 def _find_info(view: View, key: bytes) -> FileInfo | None:
     entry = find_entry(view, key)
     if entry is not None:
@@ -183,11 +229,6 @@ def check_folder(view: View, folder: bytes) -> None:
         raise PathNotFound(folder)
     if info.kind != "directory":
         raise NotADirectory(folder, blocked_by=folder)
-
-
-def _walk(view: View, folder: bytes, beginning: bytes) -> Iterator[FileInfo]:
-    for key, data in view.under(folder + beginning):
-        yield info_of(key, decode_entry(data))
 
 
 def children_of(

@@ -4,6 +4,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Final
 
 from holdfast.catalog.port import Transaction
 from holdfast.engine.attached import Attached
@@ -21,6 +22,8 @@ from holdfast.ids import NamespaceId, SnapshotId, TenantId
 from holdfast.model import EMPTY_ROOT, Head, Size, SnapshotInfo
 
 MAX_NAME_CHARS = 128
+PATH_CHARS: Final = frozenset("/\\")
+"""What no name of a new namespace holds: somebody may make a directory of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +164,7 @@ def dated(context: Context, head: Head, snapshot: SnapshotInfo) -> SnapshotInfo:
     """
     term = term_of(context, head, snapshot)
     stays = snapshot.id == head.position and term is not None and term <= context.clock()
-    return replace(snapshot, expires_at=None if stays else term)
+    return replace(snapshot, expires_at=None if stays else term, namespace=head.name)
 
 
 def check_name(kind: str, name: str) -> str:
@@ -179,6 +182,21 @@ def check_name(kind: str, name: str) -> str:
         reason = "it means a directory elsewhere"
     if reason:
         raise InvalidName(kind, name, reason=reason)
+    return name
+
+
+def check_namespace(context: Context, tenant_id: TenantId, name: str) -> str:
+    """Returns the name of a namespace if it can be used; raises `InvalidName` otherwise.
+
+    One that reads like a path is refused, but for those that are there: they were made when such
+    names were allowed, and what is in them stays within reach.
+    """
+    check_name("namespace", name)
+    if not PATH_CHARS.isdisjoint(name):
+        with context.catalog.read() as transaction:
+            is_there = transaction.find_head(tenant_id, name) is not None
+        if not is_there:
+            raise InvalidName("namespace", name, reason="it holds a slash, and reads like a path")
     return name
 
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from holdfast.catalog.port import Transaction
 from holdfast.engine.chain import append
 from holdfast.engine.context import Context
-from holdfast.engine.handle import check_name, check_text
+from holdfast.engine.handle import check_namespace, check_text
 from holdfast.errors import InvalidValue, KeyNotFound
 from holdfast.ids import TenantId
 from holdfast.model import Tenant
@@ -56,7 +56,7 @@ class Keys:
         With a `namespace` it reaches that one alone. A `secret` of your own is taken as it is.
         """
         if namespace is not None:
-            check_name("namespace", namespace)
+            check_namespace(self._context, self._tenant_id, namespace)
             if scope is Scope.ADMIN:
                 raise InvalidValue("an admin key is not for one namespace")
         if expires_in is not None and not timedelta(0) < expires_in <= LONGEST:

@@ -31,7 +31,7 @@ class Limits:
     turn_bytes: int = 16 * MIB
     """A turn, as JSON: it is a row of the catalog."""
     snapshot_bytes: int | None = None
-    """The content of a snapshot; a namespace with more takes none. None: as much as fits."""
+    """What a snapshot takes, compressed; a namespace with more gets none. None: as much as fits."""
     answer_bytes: int | None = None
     """The states or values that one list may hold, as JSON. None: whatever is asked for."""
     workspace_files: int = 2_000_000

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from holdfast.engine.files import (
     FilesReader,
+    Times,
     by_path,
     check_folder,
     children_of,
@@ -60,11 +61,11 @@ def list_page(
         inside = folder + b"/" if folder else b""
         read = _walk if recursive else _children
         found = read(view, inside, beginning, behind)
-        items: list[Listed] = []
+        items, times = list[Listed](), Times(view)
         for key, entry in found:
             if len(items) >= most and _is_text(items[-1]):
                 return Page(items, has_more=True)
-            items.append(_listed(key, entry))
+            items.append(_listed(times, key, entry))
     return Page(items, has_more=False)
 
 
@@ -92,9 +93,9 @@ def _children(
     return (each for each in found if behind is None or each[0] > behind)
 
 
-def _listed(key: bytes, entry: Entry) -> Listed:
+def _listed(times: Times, key: bytes, entry: Entry) -> Listed:
     target = to_text(entry.target) if isinstance(entry, Link) else None
-    return Listed(info_of(key, entry), target)
+    return Listed(times.dated(key, info_of(key, entry)), target)
 
 
 def _is_text(listed: Listed) -> bool:

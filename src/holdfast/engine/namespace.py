@@ -12,6 +12,7 @@ from holdfast.engine import health, merge, restore, retention, snapshots, undo
 from holdfast.engine.actions import told_of_namespace
 from holdfast.engine.advance import Note
 from holdfast.engine.archives.imported import Imported
+from holdfast.engine.browsing import count_files
 from holdfast.engine.chain import append
 from holdfast.engine.collect import Progress, no_progress
 from holdfast.engine.comparing import Comparing, to_planes
@@ -20,7 +21,7 @@ from holdfast.engine.editing import Files
 from holdfast.engine.entities import Entities
 from holdfast.engine.files import FilesReader
 from holdfast.engine.fork import fork
-from holdfast.engine.handle import Handle, check_name
+from holdfast.engine.handle import Handle, check_namespace
 from holdfast.engine.memory import Memories
 from holdfast.engine.merge import Prefer
 from holdfast.engine.opening import opened_at, opened_head
@@ -339,7 +340,7 @@ class Namespace:
 
     def restore_snapshot(self, snapshot: SnapshotLike) -> int:
         """Brings a whole snapshot back, as `restore` does; returns how many files it has."""
-        return self.restore(snapshot).files or 0
+        return count_files(self.at(self.restore(snapshot).snapshot or snapshot).files)
 
     # Looking after
 
@@ -403,5 +404,5 @@ class Namespace:
     # Inside
 
     def _sibling(self, name: str) -> Handle:
-        check_name("namespace", name)
-        return Handle(self._handle.context, self._handle.tenant_id, name)
+        context, tenant_id = self._handle.context, self._handle.tenant_id
+        return Handle(context, tenant_id, check_namespace(context, tenant_id, name))

@@ -12,13 +12,19 @@ from typing import Final
 from holdfast.catalog.port import Located, Transaction
 from holdfast.engine.context import Context
 from holdfast.engine.limits import Limits
+from holdfast.entries import DIRECTORY_TAG, tag_of
 from holdfast.errors import Damaged, ObjectMissing, PackDamaged, PackMissing
 from holdfast.ids import ObjectId, TenantId
-from holdfast.model import EMPTY_ROOT, Root
+from holdfast.model import EMPTY_MAP, EMPTY_ROOT, Root
 from holdfast.packs import cut, read_block
-from holdfast.tree import Node, decode_node
+from holdfast.tree import Node, count, decode_node
 
 _EMPTY: Final = Root()
+_NODES: Final = 256
+"""Nodes that are looked at together."""
+
+_COUNT_BYTES: Final = 200
+"""What a count takes in memory, with its key."""
 
 
 class Objects:
@@ -93,6 +99,35 @@ class Objects:
                 # Decoded, a node takes about three times its encoded bytes.
                 cache.put((tenant_id, object_id), node, size=3 * len(data))
         return [node for i in ids if (node := nodes[i]) is not None]
+
+    def count_files(self, root: ObjectId) -> int:
+        """Returns how many files and links a files map holds, which is what listings show of it.
+
+        How many entries there are the tree knows; which of them are directories is looked at
+        once for each node, since none ever changes. Where one cannot be read directories count,
+        too: a number keeps nobody from going back, and whoever reads the node is told.
+        """
+        if root == EMPTY_MAP:
+            return 0
+        total = count(self, root)
+        with suppress(Damaged):
+            total -= self._count_directories([root])
+        return total
+
+    def _count_directories(self, ids: Sequence[ObjectId]) -> int:
+        cache, tenant_id = self._context.directories, self._tenant_id
+        known = {i: cache.find((tenant_id, i)) for i in ids}
+        missing = [i for i, found in known.items() if found is None]
+        for at in range(0, len(missing), _NODES):
+            batch = missing[at : at + _NODES]
+            for node_id, node in zip(batch, self.get_nodes(batch), strict=True):
+                if node.level:
+                    found = self._count_directories([ObjectId(value) for value in node.values])
+                else:
+                    found = sum(tag_of(value) == DIRECTORY_TAG for value in node.values)
+                cache.put((tenant_id, node_id), found, size=_COUNT_BYTES)
+                known[node_id] = found
+        return sum(known[i] or 0 for i in ids)
 
     def _locate(self, object_ids: Sequence[ObjectId]) -> Iterable[Located]:
         if self._transaction is not None:

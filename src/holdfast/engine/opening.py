@@ -2,6 +2,7 @@
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from datetime import datetime
 from functools import partial
 from types import TracebackType
 
@@ -23,7 +24,12 @@ def opened_at(handle: Handle, snapshot: SnapshotInfo, plane: Plane) -> Opened:
     def opened() -> Generator[View]:
         with looking_at(handle, snapshot), handle.context.catalog.read() as transaction:
             objects = handle.objects_in(transaction)
-            yield View(objects, objects.get_root(snapshot.root).plane(plane))
+
+            def begun() -> datetime | None:
+                head = transaction.find_head_by_id(snapshot.namespace_id)
+                return None if head is None else head.created_at
+
+            yield View(objects, objects.get_root(snapshot.root).plane(plane), begun=begun)
 
     return opened
 

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from holdfast.catalog.port import Transaction
 from holdfast.engine.chain import append
 from holdfast.engine.context import Context
-from holdfast.engine.webhooks import Outcome, Parcel, body_of, told_of, wants
+from holdfast.engine.webhooks import Outcome, Parcel, body_of, told_as, told_of
 from holdfast.model_webhooks import Delivery, DeliveryState, Webhook
 
 RETRIES_S: Final = (5, 15, 60, 300, 900, 3600, 7200, 14_400, 28_800, 28_800)
@@ -142,6 +142,7 @@ class Outbox:
             if not transaction.move_webhook(webhook.id, old=webhook.cursor, new=end):
                 return  # Another worker was faster.
             now = self._context.clock()
+            wanted = [(event, told_as(webhook, event)) for event in page]
             transaction.add_deliveries(
                 [
                     Delivery(
@@ -150,13 +151,13 @@ class Outbox:
                         tenant_id=webhook.tenant_id,
                         event_number=event.number,
                         event_id=event.id,
-                        event_type=event.type,
+                        event_type=kind,
                         created_at=now,
                         next_at=now,
                         claimed_until=now,
                     )
-                    for event in page
-                    if wants(webhook, event)
+                    for event, kind in wanted
+                    if kind is not None
                 ]
             )
 
@@ -176,7 +177,8 @@ class Outbox:
             now = self._context.clock()
             transaction.set_delivery(_finished(delivery, lost, DeliveryState.FAILED, now))
             return None
-        body = body_of(event, workspace_id=workspace_id)
+        told = replace(event, type=delivery.event_type)
+        body = body_of(told, workspace_id=workspace_id)
         return Parcel(delivery=delivery, webhook=webhook, body=body)
 
     def _tried(self, delivery: Delivery, outcome: Outcome, now: datetime) -> Delivery:

@@ -12,7 +12,7 @@ from datetime import datetime
 
 import msgspec
 
-from holdfast.engine.actions import told_of_namespace
+from holdfast.engine.actions import told_of_namespace, told_of_snapshots
 from holdfast.engine.chain import append
 from holdfast.engine.handle import Handle, is_expired
 from holdfast.engine.lineage import Timeline, before
@@ -59,8 +59,7 @@ def forget(
             for snapshot in gone:
                 transaction.purge_snapshot(now.namespace_id, snapshot.id)
             if gone:
-                ids = [snapshot.id for snapshot in gone]
-                told = told_of_namespace("snapshot.forgotten", now.name, snapshots=ids)
+                told = told_of_snapshots("snapshot.forgotten", now.name, gone)
                 append(transaction, context, now, told)
     return gone
 

@@ -240,7 +240,7 @@ def _extend(handle: Handle, old: Schedule, new: Schedule, judged: Head) -> bool:
             until = now + context.limits.retention
             transaction.set_pinned(head.namespace_id, held.id, pinned=False, expires_at=until)
             told = told_of_snapshot(
-                "snapshot.extended", held.id, expires_at=until.isoformat(), reason=_reason(old)
+                "snapshot.extended", held, expires_at=until.isoformat(), reason=_reason(old)
             )
             append(transaction, context, head, replace(told, actor=old.id))
     return False

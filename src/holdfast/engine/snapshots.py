@@ -8,15 +8,16 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 
 from holdfast.catalog.port import Transaction
-from holdfast.engine.actions import told_of_namespace, told_of_snapshot
+from holdfast.engine.actions import told_of_snapshot, told_of_snapshots
 from holdfast.engine.advance import MAX_LABEL_CHARS, Folded, Mark, Move, Note, advance, nothing_more
 from holdfast.engine.chain import append
 from holdfast.engine.handle import Handle, check_text, dated, is_expired, is_over
-from holdfast.engine.limits import Limits, check_limit
+from holdfast.engine.limits import check_limit
 from holdfast.engine.lineage import Stored, previous
-from holdfast.errors import Conflict, SnapshotNotFound, TooLarge
+from holdfast.engine.weighing import check_size
+from holdfast.errors import Conflict, SnapshotNotFound
 from holdfast.ids import SnapshotId
-from holdfast.model import Head, Kind, Size, SnapshotInfo
+from holdfast.model import Head, Kind, SnapshotInfo
 
 SnapshotLike = SnapshotInfo | str
 """A snapshot, its id, a unique beginning of the id, `latest`, `@` or `@-n`."""
@@ -37,9 +38,9 @@ def take(
     """
     snapshot_id = handle.context.ids.snapshot()
 
-    def plan(_transaction: Transaction, folded: Folded) -> Move:
+    def plan(transaction: Transaction, folded: Folded) -> Move:
         head = folded.head
-        check_size(handle.context.limits, folded.size)
+        check_size(handle, transaction, folded.source, folded.root_id, size=folded.size)
         mark = Mark(
             id=snapshot_id,
             kind=Kind.SNAPSHOT,
@@ -60,14 +61,6 @@ def take(
     if creates:
         handle.ensure()
     return advance(handle, plan, expected=expected)[0]
-
-
-def check_size(limits: Limits, size: Size) -> None:
-    """Raises `TooLarge` for more than a snapshot may hold."""
-    most = limits.snapshot_bytes
-    if most is not None and size.bytes > most:
-        message = f"a snapshot may hold {most} bytes; this one would hold {size.bytes}"
-        raise TooLarge(message)
 
 
 def resolve(handle: Handle, snapshot: SnapshotLike) -> SnapshotInfo:
@@ -152,12 +145,12 @@ def pin(handle: Handle, snapshot_id: SnapshotId, *, pinned: bool) -> SnapshotInf
     with context.catalog.write() as transaction:
         # Locked, as `forget` does: a snapshot is pinned, or it is gone, and never both.
         head = handle.lock(transaction)
-        handle.get_snapshot(transaction, head, snapshot_id)
+        snapshot = handle.get_snapshot(transaction, head, snapshot_id)
         is_open = pinned or head.retention is not None
         expires_at = None if is_open else context.clock() + context.limits.retention
         transaction.set_pinned(head.namespace_id, snapshot_id, pinned=pinned, expires_at=expires_at)
         action = "snapshot.pinned" if pinned else "snapshot.unpinned"
-        append(transaction, context, head, told_of_snapshot(action, snapshot_id))
+        append(transaction, context, head, told_of_snapshot(action, snapshot))
         return handle.get_snapshot(transaction, head, snapshot_id)
 
 
@@ -168,18 +161,19 @@ def set_label(handle: Handle, snapshot_id: SnapshotId, label: str | None) -> Sna
         head = handle.get_head(transaction)
         handle.get_snapshot(transaction, head, snapshot_id)
         transaction.set_label(head.namespace_id, snapshot_id, label)
-        told = told_of_snapshot("snapshot.labelled", snapshot_id, label=label)
+        changed = handle.get_snapshot(transaction, head, snapshot_id)
+        told = told_of_snapshot("snapshot.labelled", changed)
         append(transaction, handle.context, head, told)
-        return handle.get_snapshot(transaction, head, snapshot_id)
+        return changed
 
 
 def delete(handle: Handle, snapshot_id: SnapshotId) -> None:
     """Takes a snapshot off the timeline; it can be recovered until the grace period ends."""
     with handle.context.catalog.write() as transaction:
         head = handle.get_head(transaction)
-        handle.get_snapshot(transaction, head, snapshot_id)
+        snapshot = handle.get_snapshot(transaction, head, snapshot_id)
         transaction.delete_snapshot(head.namespace_id, snapshot_id, now=handle.context.clock())
-        told = told_of_snapshot("snapshot.deleted", snapshot_id)
+        told = told_of_snapshot("snapshot.deleted", snapshot)
         append(transaction, handle.context, head, told)
 
 
@@ -193,14 +187,14 @@ def delete_all(handle: Handle) -> None:
         head = handle.find_and_lock(transaction)
         if head is None:
             return
-        now, gone = handle.context.clock(), list[str]()
+        now, gone = handle.context.clock(), list[SnapshotInfo]()
         for snapshot in transaction.timeline(head.namespace_id, before=None, most=2**31):
             if snapshot.deleted_at or snapshot.pinned or snapshot.id == head.position:
                 continue
             transaction.delete_snapshot(head.namespace_id, snapshot.id, now=now)
-            gone.append(snapshot.id)
+            gone.append(snapshot)
         if gone:
-            told = told_of_namespace("snapshot.deleted", head.name, snapshots=gone)
+            told = told_of_snapshots("snapshot.deleted", head.name, gone)
             append(transaction, handle.context, head, told)
 
 
@@ -225,7 +219,7 @@ def recover(handle: Handle, snapshot_id: SnapshotId) -> SnapshotInfo:
         if not transaction.recover_snapshot(head.namespace_id, snapshot_id):
             raise SnapshotNotFound(snapshot_id)
         found = handle.get_snapshot(transaction, head, snapshot_id)
-        told = told_of_snapshot("snapshot.recovered", snapshot_id)
+        told = told_of_snapshot("snapshot.recovered", found)
         append(transaction, handle.context, head, told)
         return found
 

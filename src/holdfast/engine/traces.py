@@ -18,6 +18,7 @@ from holdfast.engine.chain import REDACTED, append, redacted
 from holdfast.engine.context import Context
 from holdfast.engine.handle import Handle, check_text
 from holdfast.engine.limits import check_free, check_limit
+from holdfast.engine.sessions.lapsing import notice_lapsed
 from holdfast.errors import Damaged, InvalidValue, TooLarge, TraceNotFound
 from holdfast.ids import NamespaceId, TenantId
 from holdfast.jsontext import to_json
@@ -73,6 +74,7 @@ class Traces:
             resource_type=resource_type,
             resource_id=resource_id,
         )
+        notice_lapsed(self._context, self._tenant_id)
         with self._context.catalog.read() as transaction:
             if self._handle is not None:
                 head = self._handle.find_head(transaction)

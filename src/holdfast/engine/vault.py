@@ -19,7 +19,7 @@ from holdfast.engine.context import Context
 from holdfast.engine.directory import forget as forget_index
 from holdfast.engine.entities import purge_entities
 from holdfast.engine.events import Events, purge_events
-from holdfast.engine.handle import Handle, check_name
+from holdfast.engine.handle import Handle, check_name, check_namespace
 from holdfast.engine.keys import Keys, find_bearer, record_uses
 from holdfast.engine.memory import purge_memories
 from holdfast.engine.namespace import Namespace
@@ -29,6 +29,7 @@ from holdfast.engine.replies import Replies
 from holdfast.engine.retention import forget
 from holdfast.engine.retiring import retired_bytes
 from holdfast.engine.schedules import run_due
+from holdfast.engine.sessions.lapsing import end_lapsed
 from holdfast.engine.totals import total_of
 from holdfast.engine.traces import Traces
 from holdfast.engine.trust import find_lost_packs
@@ -147,7 +148,9 @@ class TenantVault:
         Of several with this name the last deleted one, or that with the `number` that
         `deleted_namespaces` tells. `as_name` gives it another name, where its own is taken.
         """
-        handle = self._handle(as_name or name)
+        # Its own name it keeps, also if nobody could choose that any more.
+        own = Handle(self._context, self._tenant.id, check_name("namespace", name))
+        handle = self._handle(as_name) if as_name else own
         chosen = [d for d in self.deleted_namespaces() if d.name == name]
         chosen = [d for d in chosen if number in (None, d.number)]
         if not chosen:
@@ -304,7 +307,8 @@ class TenantVault:
         return Workspace(self._handle(attachment.namespace), attachment)
 
     def _handle(self, name: str) -> Handle:
-        return Handle(self._context, self._tenant.id, check_name("namespace", name))
+        name = check_namespace(self._context, self._tenant.id, name)
+        return Handle(self._context, self._tenant.id, name)
 
     def _purge(self, head: Head) -> None:
         with self._context.catalog.write() as transaction:
@@ -352,6 +356,10 @@ class Holdfast(TenantVault):
     def outbox(self, *, retries_s: Sequence[float] = RETRIES_S) -> Outbox:
         """Returns what is on its way to webhooks, of all tenants."""
         return Outbox(self._context, retries_s=retries_s)
+
+    def end_lapsed_sessions(self) -> int:
+        """Ends sessions whose time is over, some at a time; returns how many."""
+        return end_lapsed(self._context)
 
     def run_schedules(self) -> int:
         """Takes the snapshots that schedules ask for by now; returns how many."""

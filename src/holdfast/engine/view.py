@@ -4,12 +4,14 @@ Everything that reads a namespace reads it through this: the head (base root and
 of one transaction) and any snapshot (a root alone) look the same from outside.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Final
 
 from holdfast.catalog.port import Transaction
 from holdfast.engine.handle import Handle
 from holdfast.engine.objects import Objects
+from holdfast.entries import DIRECTORY_TAG, tag_of
 from holdfast.ids import NamespaceId, ObjectId
 from holdfast.model import EMPTY_MAP, Head, Plane
 from holdfast.tree import count, get, get_many, iterate, last_below, prefix_stop
@@ -30,7 +32,9 @@ class View:
         transaction: Transaction | None = None,
         head: Head | None = None,
         plane: Plane = Plane.FILES,
+        begun: Callable[[], datetime | None] = lambda: None,
     ) -> None:
+        self._begun = begun
         self._objects = objects
         self._root = root
         self._transaction = transaction
@@ -45,6 +49,10 @@ class View:
         bound = objects.bound(transaction)
         root = bound.get_root(head.root).plane(plane)
         return View(bound, root, transaction=transaction, head=head, plane=plane)
+
+    def begun(self) -> datetime | None:
+        """Returns when the namespace was made: nothing in it is older than that here."""
+        return self._begun()
 
     @property
     def objects(self) -> Objects:
@@ -111,6 +119,13 @@ class View:
         live = sum(entry is not None for entry in pending.values())
         return count(self._objects, root) + live - len(stored)
 
+    def count_files(self) -> int:
+        """Returns the number of files and links: of entries that are no directories."""
+        root, pending = self._base(), dict(self._iter_pending(b"", None))
+        stored = get_many(self._objects, root, list(pending))
+        more = sum(_is_file(entry) for entry in pending.values() if entry is not None)
+        return self._objects.count_files(root) + more - sum(map(_is_file, stored.values()))
+
     def _base(self) -> ObjectId:
         """Returns the root of the map below the pending rows."""
         return self._root
@@ -151,6 +166,10 @@ class View:
             stop, most = rows[-1][0], min(most * 8, LAST_PAGE)
 
 
+def _is_file(entry: bytes) -> bool:
+    return tag_of(entry) != DIRECTORY_TAG
+
+
 class HeadView(View):
     """A plane as a head shows it that is read when it is first needed.
 
@@ -163,6 +182,11 @@ class HeadView(View):
         self._reading = transaction
         self._handle = handle
         self._is_read = False
+
+    def begun(self) -> datetime | None:
+        """Returns when the namespace was made."""
+        head = self._handle.find_head(self._reading)
+        return None if head is None else head.created_at
 
     def get(self, key: bytes) -> bytes | None:
         """Returns the entry for a key, or None."""

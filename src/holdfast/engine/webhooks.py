@@ -15,13 +15,14 @@ from msgspec.structs import replace
 
 from holdfast.catalog.port import Transaction
 from holdfast.catalog.rows import to_us
+from holdfast.engine.actions import MARKED, ROLLBACKS
 from holdfast.engine.chain import append
 from holdfast.engine.context import Context
 from holdfast.engine.envelopes import envelope
 from holdfast.engine.events import type_of
-from holdfast.engine.handle import check_name, check_text
+from holdfast.engine.handle import check_namespace, check_text
 from holdfast.errors import InvalidValue, WebhookNotFound
-from holdfast.model import Tenant
+from holdfast.model import Kind, Tenant
 from holdfast.model_events import EventRow
 from holdfast.model_traces import Trace
 from holdfast.model_webhooks import Delivery, DeliveryState, Webhook
@@ -35,6 +36,8 @@ MAX_EVENTS: Final = 100
 MAX_TYPE_CHARS: Final = 128
 MAX_DESCRIPTION_CHARS: Final = 512
 
+_RESTORED: Final = MARKED[Kind.RESTORE]
+_ROLLBACKS: Final = frozenset(MARKED[kind] for kind in ROLLBACKS)
 _TEST: Final = '{"message":"This is a test: whoever reads it can be told of events."}'
 
 
@@ -70,13 +73,15 @@ class Webhooks:
     ) -> Webhook:
         """Makes a webhook that is told of what happens from now on; it knows its secret."""
         context = self._context
+        if namespace is not None:
+            check_namespace(context, self._tenant.id, namespace)
         with context.catalog.write() as transaction:
             webhook = Webhook(
                 id=context.ids.webhook(),
                 tenant_id=self._tenant.id,
                 url=check_url(url),
                 events=_checked(events),
-                namespace=None if namespace is None else check_name("namespace", namespace),
+                namespace=namespace,
                 description=check_text("description", description, max_chars=MAX_DESCRIPTION_CHARS),
                 secret=context.ids.secret("whsec"),
                 created_at=context.clock(),
@@ -223,12 +228,19 @@ class Webhooks:
         append(transaction, self._context, self._tenant.id, told_of(action, webhook))
 
 
-def wants(webhook: Webhook, event: EventRow) -> bool:
-    """Says whether a webhook is told of an event."""
+def told_as(webhook: Webhook, event: EventRow) -> str | None:
+    """Returns the type under which a webhook is told of an event; None if it is not.
+
+    An undo and a redo are restores for who asks for those alone: whatever brings an earlier state
+    back is heard under that one name.
+    """
     if webhook.namespace is not None and event.namespace != webhook.namespace:
-        return False
-    group = f"{event.type.partition('.')[0]}.*"
-    return any(kind in (ALL, group) or type_of(kind) == event.type for kind in webhook.events)
+        return None
+    wanted = {ALL, f"{event.type.partition('.')[0]}.*", event.type}
+    kinds = {type_of(kind) for kind in webhook.events}
+    if not wanted.isdisjoint(kinds):
+        return event.type
+    return _RESTORED if event.type in _ROLLBACKS and _RESTORED in kinds else None
 
 
 def body_of(event: EventRow, *, workspace_id: str) -> bytes:

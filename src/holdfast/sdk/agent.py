@@ -43,6 +43,7 @@ from holdfast.sdk.groups.timeline import (
     label_steps,
     pin_steps,
     read_restored,
+    restore_snapshot_steps,
     restore_steps,
     sent_paths,
     snapshot_call,
@@ -326,8 +327,7 @@ class Agent(Group[F]):
     @flow
     def restore_snapshot(self, snapshot: SnapshotLike) -> Steps[int]:
         """Brings a whole snapshot back, as `restore` does; returns how many files it has."""
-        done = yield from restore_steps(snapshot)
-        return done.files or 0
+        return (yield from restore_snapshot_steps(snapshot))
 
     # Looking after
 

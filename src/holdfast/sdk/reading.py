@@ -121,6 +121,7 @@ def to_snapshot(answer: SnapshotAnswer) -> SnapshotInfo:
         pinned=answer.pinned,
         expires_at=instant_or_none(answer.expires_at),
         detail=answer.detail,
+        namespace=answer.namespace,
     )
 
 

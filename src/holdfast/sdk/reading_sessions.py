@@ -2,6 +2,7 @@
 
 from holdfast.model_sessions import (
     Lineage,
+    Message,
     SessionContext,
     SessionInfo,
     State,
@@ -74,8 +75,8 @@ def to_turn(answer: TurnAnswer) -> Turn:
         id=answer.id,
         session_id=answer.session_id,
         number=answer.turn_number,
-        input=answer.input,
-        output=answer.output,
+        input=Message(answer.input),
+        output=Message(answer.output),
         created_at=instant(answer.created_at),
         metadata=answer.metadata or {},
         reasoning=answer.reasoning,

@@ -32,7 +32,7 @@ from holdfast.server.problems import answer_http, answer_known, answer_unknown
 from holdfast.server.rates import Rates
 from holdfast.server.stopping import Stopping
 from holdfast.server.streams import Streams
-from holdfast.server.work import delivery, schedules, upkeep, uses
+from holdfast.server.work import delivery, schedules, sessions, upkeep, uses
 from holdfast.server.work.loops import Job, Loops
 from holdfast.settings import process_environ
 
@@ -137,6 +137,7 @@ def _jobs(
     jobs = {"uses": uses.make_job(vault, rates)}
     if config.works:
         jobs["schedules"] = schedules.make_job(vault)
+        jobs["sessions"] = sessions.make_job(vault)
         jobs["upkeep"] = upkeep.make_job(vault)
         outbox = vault.outbox(retries_s=config.retries_s)
         jobs["delivery"] = delivery.make_job(outbox, sender, is_stopping=stopping.is_set)

@@ -70,7 +70,7 @@ class RestoreAnswer(msgspec.Struct, kw_only=True):
     snapshot_id: str
     """What was brought back."""
     files_restored: int
-    """Files that were put in place: of a whole snapshot all, else those that changed."""
+    """How many files and links a listing shows now; of a part, those that were put in place."""
     changed: dict[str, int]
     """How many entries of each plane changed; at least so many, if `truncated`."""
     truncated: bool

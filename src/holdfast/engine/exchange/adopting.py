@@ -29,7 +29,7 @@ from holdfast.engine.exchange.reach import Reach, Survey
 from holdfast.engine.exchange.receiving import unpack
 from holdfast.engine.handle import Handle, dated
 from holdfast.engine.limits import check_quota
-from holdfast.engine.snapshots import check_size
+from holdfast.engine.weighing import check_size
 from holdfast.entries import Blob, decode_entry
 from holdfast.errors import HeadMoved, InvalidValue, TooLarge
 from holdfast.ids import ObjectId, SnapshotId
@@ -285,7 +285,7 @@ class _Committing:
             note=told.note,
             detail={**told.detail, COMMIT_KEY: told.name},
         )
-        check_size(self._handle.context.limits, mark.size)
+        check_size(self._handle, transaction, folded.source, root_id, size=mark.size)
         marks.append(mark)
         if told.aside and root_id != folded.root_id:
             marks.append(self._back(folded, mark))

@@ -11,6 +11,7 @@ from holdfast.catalog.port import Transaction
 from holdfast.engine.handle import Handle, check_text
 from holdfast.engine.sessions.finding import Found, check_number, find_row
 from holdfast.engine.sessions.following import catch_up
+from holdfast.engine.sessions.lapsing import notice_lapsed
 from holdfast.engine.sessions.state import Parts, StoredState, to_parts
 from holdfast.engine.sessions.turns import to_object
 from holdfast.engine.sessions.writing import Draft, change, get_locked, get_wanted, write
@@ -240,6 +241,7 @@ def get(handle: Handle, session_id: str) -> Found:
     if found is None:
         found = read(handle, lambda t, _: find_row(t, handle, session_id, now=now))
     if found is None:
+        notice_lapsed(handle.context, handle.tenant_id)
         raise SessionNotFound(session_id)
     return found
 
@@ -261,6 +263,7 @@ def iterate(
         cursor = _cursor(handle, starting_after)
         before = cursor if before is None else min(before, cursor)
     context = handle.context
+    notice_lapsed(context, handle.tenant_id)
     with context.catalog.read() as transaction:
         head = handle.find_head(transaction)
         is_lagging = head is not None and transaction.is_lagging(head.namespace_id)

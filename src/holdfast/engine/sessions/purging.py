@@ -5,7 +5,7 @@ as long as a snapshot on any timeline holds it. Turns stay while anything shows 
 a version of one, a branch that goes on from them, or what a snapshot or head holds, be it in
 another namespace. Memories are not part of a session and stay.
 
-1. A session past its time leaves the plane, as if somebody had deleted it.
+1. A session past its time leaves the plane, if none was faster: see `lapsing.py`.
 2. Rows of sessions that no plane holds go, a namespace at a time.
 3. Branches that nothing needs go, with their turns.
 
@@ -17,23 +17,19 @@ is as spare as before, and the next collection takes it.
 from collections.abc import Sequence
 from datetime import datetime
 from itertools import groupby
-from typing import Any, Final
-
-from msgspec.structs import replace
+from typing import Final
 
 from holdfast.catalog.port import Transaction
 from holdfast.engine.actions import told_of_namespace
 from holdfast.engine.chain import append
 from holdfast.engine.context import Context
-from holdfast.engine.handle import Handle
 from holdfast.engine.marking import root_ids
 from holdfast.engine.objects import Objects
 from holdfast.engine.sessions.following import session_of
-from holdfast.engine.sessions.writing import Draft, write
-from holdfast.errors import NamespaceNotFound
+from holdfast.engine.sessions.lapsing import MOST, end_lapsed
 from holdfast.ids import NamespaceId, ObjectId, TenantId
-from holdfast.model import EMPTY_MAP, Head, Plane
-from holdfast.model_sessions import BranchRow, SessionRow
+from holdfast.model import EMPTY_MAP, Plane
+from holdfast.model_sessions import BranchRow
 
 BATCH: Final = 1000
 """Branches deleted in one transaction: a writer never waits long for its turn."""
@@ -47,12 +43,8 @@ Ended = tuple[NamespaceId, str]
 def purge(context: Context, tenant_id: TenantId) -> None:
     """Deletes what outlived the grace period and is held by nothing."""
     before, held = context.clock() - context.limits.grace, Held(context, tenant_id)
-    with context.catalog.read() as transaction:
-        heads = {head.namespace_id: head for head in transaction.iter_heads(tenant_id)}
-        ended = transaction.ended_sessions(tenant_id, before=before)
-    for namespace_id, group in groupby(ended, key=lambda each: each[0]):
-        ids = [session_id for _, session_id in group]
-        _expire(context, heads[namespace_id], ids, before=before)
+    while end_lapsed(context, tenant_id) == MOST:
+        pass
     with context.catalog.read() as transaction:
         ended = transaction.ended_sessions(tenant_id, before=before)
         if ended:
@@ -105,45 +97,6 @@ class Held:
         self.sessions.add(key)
         if entry.turns:
             self.branches[entry.branch] = max(entry.turns, self.branches.get(entry.branch, 0))
-
-
-def _expire(context: Context, head: Head, ids: Sequence[str], *, before: datetime) -> None:
-    """Takes sessions past their time out of the plane."""
-    handle = Handle(context, head.tenant_id, head.name)
-
-    def compute(draft: Draft) -> None:
-        if draft.head.namespace_id != head.namespace_id:
-            return
-        for session_id in ids:
-            found = draft.transaction.find_session(handle.tenant_id, handle.name, session_id)
-            if found is None or not found[0].is_present or not _is_over(found[0], before):
-                continue
-            session, version = found
-            gone = replace(session, is_present=False, deleted_at=session.expires_at)
-            draft.transaction.set_session(gone)
-            draft.remove(session, version)
-            draft.note(gone, "session.expired", _last_words(session))
-
-    with context.catalog.read() as transaction:
-        found = [transaction.find_session(handle.tenant_id, handle.name, each) for each in ids]
-    if any(each is not None and each[0].is_present for each in found):
-        try:
-            write(handle, compute, about=(ids[0], None))
-        except NamespaceNotFound:
-            return  # Deleted since we looked: it goes as a whole.
-
-
-def _is_over(session: SessionRow, before: datetime) -> bool:
-    return session.expires_at is not None and session.expires_at <= before
-
-
-def _last_words(session: SessionRow) -> dict[str, Any]:
-    expired_at = session.expires_at
-    return {
-        "expired_at": None if expired_at is None else expired_at.isoformat(),
-        "last_activity": session.updated_at.isoformat(),
-        "turn_count": session.turns,
-    }
 
 
 def _purge_sessions(

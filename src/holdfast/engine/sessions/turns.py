@@ -17,7 +17,7 @@ from holdfast.engine.sessions.writing import Draft
 from holdfast.errors import Damaged, InvalidValue, TurnNotFound
 from holdfast.ids import TenantId
 from holdfast.jsontext import to_json
-from holdfast.model_sessions import BranchRow, SessionRow, Turn, TurnRow
+from holdfast.model_sessions import BranchRow, Message, SessionRow, Turn, TurnRow
 
 PAGE: Final = 100
 
@@ -188,8 +188,8 @@ def to_turn(
         id=row.id,
         session_id=session_id,
         number=row.number,
-        input=msgspec.json.decode(data.input),
-        output=msgspec.json.decode(data.output),
+        input=Message(msgspec.json.decode(data.input)),
+        output=Message(msgspec.json.decode(data.output)),
         metadata=msgspec.json.decode(data.metadata),
         reasoning=data.reasoning,
         created_at=row.created_at,

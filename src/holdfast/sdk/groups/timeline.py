@@ -193,6 +193,21 @@ def restore_steps(
     )
 
 
+def restore_snapshot_steps(snapshot: SnapshotLike) -> Steps[int]:
+    """Describes bringing a whole snapshot back; the answer is how many files there are then."""
+    place = {"snapshot_id": (yield from whole_id(snapshot))}
+    read = reads(RestoreAnswer, lambda answer: answer.files_restored)
+    return (
+        yield Call(
+            method="POST",
+            path=f"{_ONE}/restore",
+            place=place,
+            body=RestoreRequest(limit=0),
+            read=read,
+        )
+    )
+
+
 def delete_steps(snapshot: SnapshotLike) -> Steps[None]:
     """Describes taking a snapshot off the timeline."""
     place = {"snapshot_id": (yield from whole_id(snapshot))}

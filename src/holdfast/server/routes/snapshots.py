@@ -8,9 +8,11 @@ from typing import Annotated, Any, Final, cast
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import Parameter
 
+from holdfast.engine.browsing import count_files
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.restore import SHOWN
 from holdfast.engine.storekeys import from_store_key
+from holdfast.entries import Directory
 from holdfast.errors import Conflict, InvalidValue, SnapshotNotFound
 from holdfast.model import Kind, Plane, SnapshotInfo
 from holdfast.model_changes import Change, Restored
@@ -98,7 +100,8 @@ def restore(
         reason=wanted.reason,
         expected=wanted.expected,
     )
-    return to_restored(agent, restored)
+    is_part = wanted.paths is not None or restored.files is None
+    return to_restored(agent, restored, is_part=is_part)
 
 
 @patch("/v1/snapshots/{snapshot_id:str}", guards=[runtime_only])
@@ -172,14 +175,19 @@ def to_answer(agent: Namespace, snapshot: SnapshotInfo) -> SnapshotAnswer:
     )
 
 
-def to_restored(agent: Namespace, restored: Restored) -> RestoreAnswer:
-    """Returns what a restore did, as it stands on the wire."""
+def to_restored(agent: Namespace, restored: Restored, *, is_part: bool = False) -> RestoreAnswer:
+    """Returns what a restore, an undo or a redo did, as it stands on the wire."""
+    if is_part:
+        files = _put_back(restored)
+    else:
+        shows = restored.snapshot or agent.get_snapshot(restored.target)
+        files = count_files(agent.at(shows).files)
     changed = {
         plane.value: sum(change.plane is plane for change in restored.changes) for plane in Plane
     }
     return RestoreAnswer(
         snapshot_id=restored.target,
-        files_restored=changed[Plane.FILES.value] if restored.files is None else restored.files,
+        files_restored=files,
         changed=changed,
         truncated=restored.changes.truncated,
         snapshot=None if restored.snapshot is None else to_answer(agent, restored.snapshot),
@@ -190,6 +198,14 @@ def to_restored(agent: Namespace, restored: Restored) -> RestoreAnswer:
         root=restored.root.hex(),
         files=restored.files,
         kept=[shown_name(path) for path in restored.kept],
+    )
+
+
+def _put_back(restored: Restored) -> int:
+    """Returns how many files a restore of a part has put in place, of those that are listed."""
+    return sum(
+        change.plane is Plane.FILES and not isinstance(change.new, Directory | None)
+        for change in restored.changes
     )
 
 

@@ -145,6 +145,10 @@ CREATE INDEX sessions_by_age ON sessions (namespace_id, created_at, id);
 CREATE INDEX sessions_by_origin ON sessions (namespace_id, forked_from)
 WHERE forked_from IS NOT NULL;
 
+-- Those that will end: what a server asks for every second.
+CREATE INDEX sessions_by_end ON sessions (expires_at)
+WHERE expires_at IS NOT NULL AND is_present = 1 AND deleted_at IS NULL;
+
 CREATE TABLE versions (
     namespace_id INTEGER NOT NULL,
     session_id TEXT NOT NULL,

@@ -1,0 +1,91 @@
+"""Sessions whose time is over end: they leave the plane, and a trace says so.
+
+A session is out of reach from the moment at which its time is over, whoever asks. That it ended is
+told once: under the lock of its namespace, by whoever is first. A server looks every second for
+what is due; without one, the next who looks for a session, or at traces, does it. Its memories
+stay, and so do its history and conversation until collection: see `purging.py`.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import datetime
+from functools import partial
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from holdfast.engine.context import Context
+from holdfast.engine.handle import Handle
+from holdfast.engine.sessions.writing import Draft, write
+from holdfast.engine.upkeep import do_all
+from holdfast.errors import Busy, LimitExceeded, NamespaceNotFound, Unavailable
+from holdfast.ids import TenantId
+from holdfast.model_sessions import SessionRow
+
+MOST: Final = 100
+"""Sessions that end in one go: a writer never waits long for its turn."""
+
+
+def end_lapsed(context: Context, tenant_id: TenantId | None = None) -> int:
+    """Ends some of the sessions whose time is over, of a tenant or of all; returns how many.
+
+    What fails in one namespace is raised once all have had their turn.
+    """
+    now, groups, ended = context.clock(), dict[tuple[TenantId, str], list[str]](), list[int]()
+    with context.catalog.read() as transaction:
+        found = transaction.sessions_to_end(tenant_id, now=now, most=MOST)
+    for tenant, name, session_id in found:
+        groups.setdefault((tenant, name), []).append(session_id)
+
+    def end(place: tuple[TenantId, str]) -> None:
+        ended.append(_end(Handle(context, *place), groups[place], now=now))
+
+    failed = do_all([partial(end, place) for place in groups])
+    if failed is not None:
+        raise failed
+    return sum(ended)
+
+
+def notice_lapsed(context: Context, tenant_id: TenantId) -> None:
+    """Ends what is due for somebody who wants to look, and who is not kept from that.
+
+    Where it cannot be written now, it is told at another time.
+    """
+    with suppress(Busy, LimitExceeded, Unavailable):
+        while end_lapsed(context, tenant_id) == MOST:
+            pass
+
+
+def _end(handle: Handle, ids: Sequence[str], *, now: datetime) -> int:
+    def compute(draft: Draft) -> int:
+        for session_id in ids:
+            found = draft.transaction.find_session(handle.tenant_id, handle.name, session_id)
+            # Another may have been faster, or have given it a new term.
+            if found is None or not found[0].is_present or not _is_over(found[0], now):
+                continue
+            session, version = found
+            gone = replace(session, is_present=False, deleted_at=session.expires_at)
+            draft.transaction.set_session(gone)
+            draft.remove(session, version)
+            draft.note(gone, "session.expired", _last_words(session))
+        return len(draft.traces)
+
+    try:
+        return write(handle, compute, about=(ids[0], None))
+    except NamespaceNotFound:
+        return 0  # Deleted since we looked: it goes as a whole.
+
+
+def _is_over(session: SessionRow, now: datetime) -> bool:
+    return session.expires_at is not None and session.expires_at <= now
+
+
+def _last_words(session: SessionRow) -> dict[str, Any]:
+    if session.expires_at is None:
+        return {}
+    return {
+        "expired_at": session.expires_at.isoformat(),
+        "ttl_seconds": int((session.expires_at - session.created_at).total_seconds()),
+        "last_activity": session.updated_at.isoformat(),
+        "turn_count": session.turns,
+    }

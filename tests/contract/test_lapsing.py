@@ -1,0 +1,157 @@
+"""Sessions whose time is over, on both catalogs: it is told, once, and soon."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+import holdfast
+from holdfast.engine.namespace import Namespace
+from holdfast.engine.sessions import lapsing
+from holdfast.errors import SessionNotFound
+
+START = datetime(2025, 3, 1, 12, 30, tzinfo=UTC)
+
+
+class Clock:
+    """A clock that goes on when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = START
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+Open = Callable[[], holdfast.Holdfast]
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def opener(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iterator[Open]:
+    opened: list[holdfast.Holdfast] = []
+    where = tmp_path / "vault" if request.param == "sqlite" else None
+    url = None if where else request.getfixturevalue("postgres_url")
+
+    def open_it() -> holdfast.Holdfast:
+        opened.append(holdfast.open(where or url, objects=tmp_path / "packs", clock=clock))
+        return opened[-1]
+
+    yield open_it
+    for vault in opened:
+        vault.close()
+
+
+@pytest.fixture
+def agent(opener: Open) -> Namespace:
+    return opener().namespace("alice")
+
+
+def told(agent: Namespace) -> list[str | None]:
+    return [trace.session_id for trace in agent.traces.list(action="session.expired", limit=500)]
+
+
+def test_whoever_looks_next_leaves_the_trace_of_a_session_that_lapsed(
+    agent: Namespace, clock: Clock
+) -> None:
+    looks: list[Callable[[], object]] = [
+        agent.sessions.list,
+        agent.traces.list,
+        lambda: agent.sessions.get("gone-2"),
+        lambda: agent.sessions.get_state("gone-3"),
+    ]
+    for number, look in enumerate(looks):
+        agent.sessions.create("bot", session_id=f"gone-{number}", ttl_seconds=60)
+        agent.sessions.create("bot", session_id=f"stays-{number}", ttl_seconds=3600)
+        clock.now += timedelta(seconds=60)
+        try:
+            look()
+        except SessionNotFound:
+            assert number >= 2
+        with agent._handle.context.catalog.read() as transaction:
+            assert transaction.sessions_to_end(None, now=clock.now, most=9) == []
+    assert told(agent) == [f"gone-{number}" for number in (3, 2, 1, 0)]
+    assert [each.id for each in agent.sessions.list()] == [f"stays-{n}" for n in (3, 2, 1, 0)]
+
+
+def test_the_trace_says_when_it_was_over_and_what_there_was(agent: Namespace, clock: Clock) -> None:
+    session = agent.sessions.create("bot", user_id="ann", ttl_seconds=60)
+    agent.memory.add("kept", session_id=session.id)
+    agent.sessions.add_turn(session.id, "i", "o")
+    clock.now += timedelta(hours=1)
+    (trace,) = agent.traces.list(action="session.expired")
+    assert (trace.session_id, trace.agent_id, trace.user_id) == (session.id, "bot", "ann")
+    assert trace.details == {
+        "expired_at": (START + timedelta(seconds=60)).isoformat(),
+        "ttl_seconds": 60,
+        "last_activity": START.isoformat(),
+        "turn_count": 1,
+    }
+    assert len(agent.memory.list()) == 1
+
+
+def test_a_new_term_and_an_end_of_ones_own_are_no_lapse(agent: Namespace, clock: Clock) -> None:
+    for name in ("longer", "deleted"):
+        agent.sessions.create("bot", session_id=name, ttl_seconds=60)
+    agent.sessions.update("longer", ttl_seconds=120)
+    agent.sessions.delete("deleted")
+    clock.now += timedelta(seconds=61)
+    assert told(agent) == []
+    assert agent.sessions.get("longer").id == "longer"
+    clock.now += timedelta(seconds=60)
+    assert told(agent) == ["longer"]
+
+
+def test_many_who_look_at_once_tell_each_lapse_once(opener: Open, clock: Clock) -> None:
+    vaults = [opener() for _ in range(3)]
+    agents = [vaults[0].namespace(name) for name in ("alice", "bob")]
+    for agent in agents:
+        for number in range(20):
+            agent.sessions.create("bot", session_id=f"s-{number}", ttl_seconds=60)
+    clock.now += timedelta(seconds=60)
+    with ThreadPoolExecutor(6) as pool:
+        looking = [pool.submit(vaults[n % 3].end_lapsed_sessions) for n in range(6)]
+        assert sum(look.result() for look in looking) == 40
+    for agent in agents:
+        assert sorted(map(str, told(agent))) == sorted(f"s-{number}" for number in range(20))
+    assert vaults[0].verify_audit().is_sound
+
+
+def test_a_crowd_is_ended_some_at_a_time(
+    opener: Open, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lapsing, "MOST", 3)
+    vault = opener()
+    agent = vault.namespace("alice")
+    for number in range(7):
+        agent.sessions.create("bot", session_id=f"s-{number}", ttl_seconds=60)
+    clock.now += timedelta(seconds=60)
+    assert [vault.end_lapsed_sessions() for _ in range(4)] == [3, 3, 1, 0]
+    assert len(told(agent)) == 7
+
+
+def test_a_session_that_comes_back_and_lapses_again_is_told_again(
+    agent: Namespace, clock: Clock
+) -> None:
+    agent.sessions.create("bot", session_id="s", ttl_seconds=60)
+    before = agent.snapshot()
+    agent.sessions.delete("s")
+    agent.restore(before)
+    clock.now += timedelta(days=2)
+    assert told(agent) == ["s"]
+    agent.snapshot("without it")
+    assert agent.at(agent.timeline()[0]).sessions.list() == []
+
+
+def test_another_tenant_hears_nothing(opener: Open, clock: Clock) -> None:
+    vault = opener()
+    mine, theirs = vault.namespace("n"), vault.tenant("other").namespace("n")
+    theirs.sessions.create("bot", session_id="s", ttl_seconds=60)
+    clock.now += timedelta(seconds=60)
+    assert (told(mine), told(theirs)) == ([], ["s"])
