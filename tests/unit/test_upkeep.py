@@ -16,6 +16,7 @@ from holdfast.engine.vault import Holdfast
 from holdfast.errors import Busy, Damaged
 from holdfast.model_replies import ReplyPlace
 from holdfast.server.work.upkeep import COLLECTS, EVERY, FIRST_S, Caretaker
+from holdfast.testing.faults import Fuse, FusedCatalog
 
 DAY = timedelta(days=1)
 SECOND = timedelta(seconds=1)
@@ -152,3 +153,33 @@ def test_a_caretaker_that_finds_another_at_work_comes_back(
     caretaker.look_after()
     with context.catalog.lock(LOCK):
         assert caretaker.look_after() >= 1
+
+
+# What a collection costs
+
+
+class Commits(Fuse):
+    """Counts what has been committed."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+        self.count = 0
+
+    def step(self, name: str, /) -> None:
+        self.count += name == "commit"
+
+
+def test_a_collection_does_not_commit_for_every_snapshot_that_there_is(tmp_path: Path) -> None:
+    commits, contents = Commits(), dict[str, str]()
+    with closing(SqliteCatalog(tmp_path)) as catalog:
+        context = Context.of(catalog, MemoryBlobStore())
+        agent = Holdfast(context).namespace("alice")
+        for number in range(100):
+            agent.files.write("file", f"{number} " * 200)
+            contents[agent.snapshot().id] = f"{number} " * 200
+        counted = Context.of(FusedCatalog(catalog, commits), context.blobs)
+        assert Holdfast(counted).collect().packs_deleted >= 100
+        assert commits.count < 20
+        for snapshot, text in contents.items():
+            assert agent.at(snapshot).files.read_text("file") == text
+        assert Holdfast(context).verify().ok

@@ -24,6 +24,8 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
+from itertools import groupby
+from operator import itemgetter
 from typing import Final
 
 from holdfast.catalog.port import ObjectRow, PackRow, pages
@@ -215,7 +217,7 @@ class _Packer:
         """Goes through the packs, oldest first."""
         self._live = live
         is_crowded = sum(pack.is_inline for pack in packs) >= INLINE_PACKS
-        group: list[PackRow] = []
+        group, size_bytes = list[PackRow](), 0
         for at, pack in enumerate(packs):
             progress("repack", at, len(packs))
             if not self._live.get(pack.id):
@@ -224,9 +226,10 @@ class _Packer:
                 not pack.is_inline and self._is_wasteful(pack)
             ):
                 group.append(pack)
-            if sum(item.size_bytes for item in group) >= PACK_TARGET_BYTES:
+                size_bytes += pack.size_bytes
+            if size_bytes >= PACK_TARGET_BYTES:
                 self._copy(group)
-                group = []
+                group, size_bytes = [], 0
         self._copy(group)
 
     def _is_wasteful(self, pack: PackRow) -> bool:
@@ -293,12 +296,13 @@ class _Packer:
     ) -> None:
         """Points the index at the copies, some at a time: either place holds every object."""
         places = {place.object_id: place for place in placements}
-        for pack, held in sources:
-            moved = [places[object_id] for object_id in held]
-            for at in range(0, len(moved), BATCH):
-                with self._context.catalog.write() as transaction:
+        moves = [(pack.id, places[object_id]) for pack, held in sources for object_id in held]
+        for at in range(0, len(moves), BATCH):
+            # Of all packs together: a snapshot of little makes one, and each commit is a sync.
+            with self._context.catalog.write() as transaction:
+                for source, moved in groupby(moves[at : at + BATCH], key=itemgetter(0)):
                     transaction.move_objects(
-                        self._tenant_id, moved[at : at + BATCH], source=pack.id, target=target
+                        self._tenant_id, [place for _, place in moved], source=source, target=target
                     )
 
     def _remove(self, pack: PackRow) -> None:
