@@ -4,10 +4,15 @@ People have lost hundreds of gigabytes to tools that took the home directory for
 hours to tools that walked a network mount on every turn. So `/`, the home directory and what
 holds it, and network mounts are refused unless somebody insists. Inside a directory, other
 local file systems are captured; network and pseudo file systems are skipped, with the reason.
+
+Vaults that lie inside are left out, whatever their folder is called: a vault keeps itself. Taken
+for files, one would be rolled back with what is around it, under the feet of those who use it.
 """
 
 import os
 import pwd
+import re
+import stat
 from pathlib import Path
 from typing import Final
 
@@ -32,6 +37,13 @@ _REMOTE_FUSE: Final = (
     "mount-s3",
 )
 
+A_VAULT: Final = "a vault, which keeps itself"
+A_PACK: Final = "a pack of a vault"
+"""Why these are left out of a snapshot."""
+
+_PACK: Final = re.compile(rb"(?:.*/)?([0-9a-z]{2})/pack-[0-9a-z]+-[0-9a-z]*\1\.pack", re.DOTALL)
+"""A pack in its shard: a vault in a database has a folder of them, and nothing else."""
+
 
 def check_directory(path: Path, *, home: Path | None, vault: Path | None) -> None:
     """Raises `DirectoryRefused` for a directory that should not be captured."""
@@ -46,6 +58,8 @@ def check_directory(path: Path, *, home: Path | None, vault: Path | None) -> Non
             raise DirectoryRefused(str(path), reason="the home directory lies in it")
     if vault is not None and real.is_relative_to(os.path.realpath(vault)):
         raise DirectoryRefused(str(path), reason="it lies in the vault itself")
+    if any(is_vault(os.fsencode(each)) for each in (real, *real.parents)):
+        raise DirectoryRefused(str(path), reason="it is a vault, or lies in one")
     kind = _kinds().get(os.stat(real).st_dev)
     if kind is not None and _is_network(kind):
         raise DirectoryRefused(str(path), reason=f"it is on a network mount ({kind})")
@@ -75,6 +89,46 @@ def describe_mount(device: int) -> str | None:
     if _is_network(kind):
         return f"a network mount ({kind})"
     return f"a file system without files of its own ({kind})" if kind in _PSEUDO else None
+
+
+def is_vault(path: bytes, folder_fd: int | None = None) -> bool:
+    """Says whether a folder is a vault, or what is left of one: by its locks, and what they lock.
+
+    One call of the system for a folder that is none.
+    """
+    if not stat.S_ISREG(_mode_of(path + b"/locks/open", folder_fd)):
+        return False
+    return stat.S_ISREG(_mode_of(path + b"/catalog.sqlite", folder_fd)) or stat.S_ISDIR(
+        _mode_of(path + b"/packs", folder_fd)
+    )
+
+
+def is_pack(path: bytes) -> bool:
+    """Says whether a path is that of a pack, by its name alone."""
+    return path.endswith(b".pack") and _PACK.fullmatch(path) is not None
+
+
+class Vaults:
+    """The vaults that lie in a directory now; each folder is looked at once."""
+
+    def __init__(self, root_fd: int) -> None:
+        self._root_fd = root_fd
+        self._known = {b"": False}
+
+    def hold(self, path: bytes) -> bool:
+        """Says whether a folder is a vault, or lies in one."""
+        found = self._known.get(path)
+        if found is None:
+            found = self.hold(path.rpartition(b"/")[0]) or is_vault(path, self._root_fd)
+            self._known[path] = found
+        return found
+
+
+def _mode_of(path: bytes, folder_fd: int | None) -> int:
+    try:
+        return os.stat(path, dir_fd=folder_fd, follow_symlinks=False).st_mode
+    except OSError:
+        return 0
 
 
 def _is_network(kind: str) -> bool:

@@ -24,6 +24,9 @@ MAX_PATTERNS: Final = 1000
 _TRAILING: Final = re.compile(r"(?<!\\)[ ]+\Z")
 """Blanks at the end of a line mean nothing, unless a backslash says that they do."""
 
+_KNOWN_APART: Final = b"vaults"
+"""What is left out without a rule. It counts as one: when this changes, all is listed anew."""
+
 
 class Rules:
     """What is left out of captures."""
@@ -35,7 +38,7 @@ class Rules:
         apart: frozenset[tuple[int, int]] = frozenset(),
         including: frozenset[bytes] = frozenset(),
     ) -> None:
-        parts = [text, *sorted(including)] if text else []
+        parts = [_KNOWN_APART, *([text, *sorted(including)] if text else [])]
         self.digest: Final = hashlib.blake2b(b"\0".join(parts), digest_size=16).digest()
         self.apart: Final = apart
         """Folders by (device, inode) that are never captured: the vault's own."""

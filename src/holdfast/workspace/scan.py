@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from holdfast.errors import Unavailable
 from holdfast.workspace.descent import Descent
-from holdfast.workspace.guard import describe_mount
+from holdfast.workspace.guard import A_PACK, A_VAULT, describe_mount, is_pack, is_vault
 from holdfast.workspace.ignoring import Rules
 from holdfast.workspace.statindex import UNSURE, Folder, Row, StatIndex, settled
 from holdfast.workspace.steps import above
@@ -190,7 +190,7 @@ class Scanner:
             draft = Draft(path, state, listed_at_ns=listed_at_ns)
             with os.scandir(fd) as entries:
                 for entry in entries:
-                    self._take(draft, os.fsencode(entry.name), entry, state.st_dev)
+                    self._take(draft, os.fsencode(entry.name), entry, (fd, state.st_dev))
         except (FileNotFoundError, NotADirectoryError):
             if not path:
                 raise Unavailable("the directory is not there any more") from None
@@ -200,6 +200,10 @@ class Scanner:
             draft = self._unlistable(descent, path, exc.strerror or str(exc))
             if draft is None:
                 return
+        is_new_vault = path and b"locks" in draft.folders and is_vault(path, self._root_fd)
+        # It has become one since it was listed: the folder above has to say so.
+        if is_new_vault and self._look_again(above(path)):
+            return
         self._relisted.add(path)
         self._drafts[path] = draft
         self._compare(draft, everything=everything)
@@ -211,23 +215,32 @@ class Scanner:
         must not be missing from what is found.
         """
         parent = above(path)
-        tries = self._tries[parent] = self._tries.get(parent, 0) + 1
         if (
             parent not in self._drafts
             or path.rpartition(b"/")[2] not in self._drafts[parent].folders
         ):
             self._gone.add(path)
-        elif tries <= LOOKS:
-            self._relisted.discard(parent)
-            self._gone.discard(parent)
-            self._todo.append(parent)
-        else:
+        elif not self._look_again(parent):
             self._gone.add(path)
             name = path.rpartition(b"/")[2]
             reason = "it was something else each time it was looked at"
             self._drafts[parent].omitted.append(Omitted(name, "failed", reason))
 
-    def _take(self, draft: Draft, name: bytes, entry: "os.DirEntry[str]", device: int) -> None:
+    def _look_again(self, path: bytes) -> bool:
+        """Lists a folder once more; says whether that is worth another try."""
+        tries = self._tries[path] = self._tries.get(path, 0) + 1
+        if tries > LOOKS:
+            return False
+        self._relisted.discard(path)
+        self._gone.discard(path)
+        self._todo.append(path)
+        return True
+
+    def _take(
+        self, draft: Draft, name: bytes, entry: "os.DirEntry[str]", folder: tuple[int, int]
+    ) -> None:
+        """Takes something in from a folder, of which the descriptor and the device are known."""
+        fd, device = folder
         try:
             state = entry.stat(follow_symlinks=False)
         except FileNotFoundError:
@@ -238,6 +251,10 @@ class Scanner:
             _remove_litter(name, draft, self._root_fd)
         elif (state.st_dev, state.st_ino) in self._rules.apart:
             draft.omitted.append(Omitted(name, "excluded", "the vault's own folder"))
+        elif is_folder and is_vault(name, fd):
+            draft.omitted.append(Omitted(name, "excluded", A_VAULT))
+        elif is_pack(key):
+            draft.omitted.append(Omitted(name, "excluded", A_PACK))
         elif self._rules.excludes(key, is_folder=is_folder):
             draft.omitted.append(Omitted(name, "excluded", ".holdfastignore"))
         elif len(key) > MAX_PATH_BYTES:

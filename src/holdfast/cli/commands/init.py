@@ -8,6 +8,7 @@ import holdfast
 from holdfast.cli import words
 from holdfast.cli.console import Console
 from holdfast.cli.exits import DONE, PARTIAL, usage
+from holdfast.cli.nesting import remarks
 from holdfast.cli.shown import shown
 from holdfast.cli.views import coverage_view, find_coverage, path_view, snapshot_view
 from holdfast.settings import LOCAL_NAME
@@ -60,6 +61,8 @@ def run(arguments: Namespace, console: Console) -> int:
     )
     first = _first_snapshot(console, workspace)
     coverage = None if first is None else find_coverage(first)
+    for remark in remarks(console, location, directory, coverage):
+        console.note(remark)
     console.answer(
         document=lambda: {
             **path_view(str(workspace.path)),
