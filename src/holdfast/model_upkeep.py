@@ -36,6 +36,24 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return bool(self.keep_last or self.keep_daily or self.keep_weekly)
 
 
+class Loss(msgspec.Struct, frozen=True):
+    """Changes that were acknowledged, and that the catalog no longer holds."""
+
+    missing: int
+    """How many, as the catalog counts them: taking a snapshot is one or a few."""
+    last_at: datetime | None
+    """When the last of them was acknowledged; None if that is not known."""
+
+    def __str__(self) -> str:
+        when = "" if self.last_at is None else f", the last of {self.last_at:%Y-%m-%d %H:%M:%S} UTC"
+        number = (
+            "1 acknowledged change is"
+            if self.missing == 1
+            else (f"{self.missing:,} acknowledged changes are")
+        )
+        return f"{number} missing from its end{when}: its log was damaged or cut"
+
+
 class Collected(msgspec.Struct, frozen=True):
     """What a collection did. Packs that could not be read were left alone, and are named."""
 

@@ -1,5 +1,6 @@
 """Puts an engine together: the only place that knows which adapters there are."""
 
+import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,13 @@ from holdfast.engine.context import Clock, Context, system_clock
 from holdfast.engine.embedding import Embedder, EmbedFunction
 from holdfast.engine.limits import Limits
 from holdfast.engine.vault import Holdfast
-from holdfast.errors import CatalogLost, Incompatible, InvalidValue, Unavailable
+from holdfast.errors import (
+    CatalogLost,
+    Incompatible,
+    InvalidValue,
+    StorageReadOnly,
+    Unavailable,
+)
 from holdfast.ids import IdMaker
 from holdfast.settings import has_lost_catalog
 
@@ -78,7 +85,8 @@ def _to_folder(location: str | os.PathLike[str]) -> Path:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as exc:
         message = f"the directory {folder} cannot be made: {exc.strerror}"
-        raise Unavailable(message) from exc
+        kind = StorageReadOnly if exc.errno == errno.EROFS else Unavailable
+        raise kind(message) from exc
     return folder
 
 

@@ -186,7 +186,7 @@ def test_a_vault_that_fills_its_disk_makes_room_by_deleting(small_disk: Path) ->
         assert observe(context) == old
         for number in range(written):
             alice.files.delete(f"{number}.bin")
-        assert vault.collect(now=True).bytes_freed > 5_000 * KIB
+        assert vault.collect(now=True).bytes_freed > 4_500 * KIB
         alice.files.write("one more", noise(300 * KIB, 200))
         assert vault.verify().ok
         assert find_litter(context) == set()

@@ -27,7 +27,13 @@ from pathlib import Path
 from typing import Final
 
 from holdfast.blobs.port import check_name, is_blob_name, length_of_range
-from holdfast.errors import PackDamaged, PackMissing, StorageFull, Unavailable
+from holdfast.errors import (
+    PackDamaged,
+    PackMissing,
+    StorageFull,
+    StorageReadOnly,
+    Unavailable,
+)
 
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -49,7 +55,7 @@ class DiskBlobStore:
             # Also when it was there: another process may have made it a moment ago and not
             # yet synced it. A parent that we may not read is the operator's own making.
             with contextlib.suppress(PermissionError):
-                _sync_directory(os.path.dirname(self._root))
+                _sync_directory(os.path.dirname(self._root), is_for_readers=True)
 
     def put(self, name: str, data: bytes, /) -> None:
         """Stores the bytes under the name, in the four steps above."""
@@ -154,6 +160,8 @@ def _translated(what: str) -> Generator[None, None, None]:
         message = f"{what}: {exc.strerror or exc}"
         if exc.errno in _NO_ROOM:
             raise StorageFull(message) from exc
+        if exc.errno == errno.EROFS:
+            raise StorageReadOnly(message) from exc
         raise Unavailable(message) from exc
 
 
@@ -182,11 +190,15 @@ def _read(descriptor: int, *, start: int, length: int) -> bytes:
     return b"".join(parts)
 
 
-def _sync_directory(path: str) -> None:
-    """Makes the names in a directory durable."""
+def _sync_directory(path: str, *, is_for_readers: bool = False) -> None:
+    """Makes the names in a directory durable; who only reads may have none to make so."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
+    except OSError as exc:
+        # A disk that turned read-only says so here, and has nothing to write.
+        if not (is_for_readers and exc.errno == errno.EROFS):
+            raise
     finally:
         os.close(descriptor)
 

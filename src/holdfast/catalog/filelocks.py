@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Final
 
 from holdfast.catalog.forking import tell_of_forks
-from holdfast.errors import HoldfastError, StorageFull, Unavailable
+from holdfast.errors import HoldfastError, StorageFull, StorageReadOnly, Unavailable
 
 _SAFE: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 _FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -57,7 +57,12 @@ class FileLocks:
     @contextmanager
     def trying(self, name: str) -> Generator[bool]:
         """Holds a lock if it is free, and says whether it is held."""
-        fd = self._open(name)
+        try:
+            fd = self._open(name)
+        except StorageReadOnly:
+            # Nobody can change what lies there, so nobody has to be kept from it.
+            yield True
+            return
         try:
             yield _try(fd)
         finally:
@@ -203,6 +208,10 @@ def _make_folder(folder: Path) -> None:
         fd = os.open(folder.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(fd)
+        except OSError as exc:
+            # A disk that turned read-only says so here, and has nothing to write.
+            if exc.errno != errno.EROFS:
+                raise
         finally:
             os.close(fd)
 
@@ -220,4 +229,5 @@ def _translated() -> Generator[None]:
 
 def _error(exc: OSError) -> HoldfastError:
     kind = StorageFull if exc.errno in _NO_ROOM else Unavailable
+    kind = StorageReadOnly if exc.errno == errno.EROFS else kind
     return kind(f"the catalog's locks: {exc.strerror or exc}")

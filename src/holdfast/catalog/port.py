@@ -42,6 +42,7 @@ from holdfast.catalog.port_webhooks import WebhookRows
 from holdfast.errors import Damaged
 from holdfast.ids import NamespaceId, ObjectId, PackId, PackName, SnapshotId, TenantId
 from holdfast.model import Head, Placement, Plane, Size, SnapshotInfo, Tenant
+from holdfast.model_upkeep import Loss
 
 
 class Located(msgspec.Struct, frozen=True):
@@ -362,6 +363,25 @@ class Catalog(Protocol):
     def free_bytes(self) -> int | None: ...
     def reclaim(self) -> None:
         """Gives back what deleted rows and dead writers left, where that needs asking."""
+        ...
+
+    def make_room(self) -> None:
+        """Gives up what is kept aside for collecting on a full disk, if there is no other room."""
+        ...
+
+    def check_current(self) -> None:
+        """Raises `CatalogReplaced` if other files lie where this process has the catalog open.
+
+        A write does so by itself, before it is acknowledged.
+        """
+        ...
+
+    def find_loss(self) -> Loss | None:
+        """Returns what was acknowledged and is found missing, until somebody accepts it."""
+        ...
+
+    def accept_loss(self) -> None:
+        """Takes note that somebody knows what is missing."""
         ...
 
     def close(self) -> None: ...

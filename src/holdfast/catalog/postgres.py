@@ -37,6 +37,7 @@ from holdfast.catalog.rows import to_us
 from holdfast.catalog.transaction import SqlTransaction
 from holdfast.errors import Busy, Unavailable
 from holdfast.ids import IdMaker, object_id_of
+from holdfast.model_upkeep import Loss
 
 _OPEN_LOCK: Final = 743300001
 """Taken while tables are made, so that two first openers do not both make them."""
@@ -153,6 +154,23 @@ class PostgresCatalog:
 
     def reclaim(self) -> None:
         """Leaves it to autovacuum, which does this by itself."""
+        self._check_open()
+
+    def make_room(self) -> None:
+        """Leaves it to whoever looks after the database's disk."""
+        self._check_open()
+
+    def check_current(self) -> None:
+        """Does nothing: there are no files that could be replaced."""
+        self._check_open()
+
+    def find_loss(self) -> Loss | None:
+        """Returns None: a server that finds its log cut does not start."""
+        self._check_open()
+        return None
+
+    def accept_loss(self) -> None:
+        """Does nothing: there is never a loss to accept."""
         self._check_open()
 
     def close(self) -> None:

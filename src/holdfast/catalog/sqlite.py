@@ -10,7 +10,7 @@ writes each: the longest wait was 0.5 s with the queue and 2.9 s without (p99 0.
 import os
 import sqlite3
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
@@ -29,14 +29,27 @@ from holdfast.catalog.queries import (
 from holdfast.catalog.rows import to_us
 from holdfast.catalog.sqlite_driver import (
     BUSY_TIMEOUT_S,
+    Connection,
     SqliteConnections,
     SqliteDriver,
     to_error,
     translated,
 )
+from holdfast.catalog.sqlite_reading import RESERVE_BYTES, Reserve, connections_without_writing
 from holdfast.catalog.transaction import SqlTransaction
-from holdfast.errors import Busy, CatalogLost, Damaged, Incompatible, Unavailable
+from holdfast.catalog.watermark import Watermark
+from holdfast.errors import (
+    Busy,
+    CatalogLost,
+    CatalogReplaced,
+    Damaged,
+    Incompatible,
+    StorageFull,
+    StorageReadOnly,
+    Unavailable,
+)
 from holdfast.ids import IdMaker
+from holdfast.model_upkeep import Loss
 
 _PAGES_PER_TURN: Final = 1000
 """Pages freed before others may write: 4 MB, 30 ms. All in one turn would also need as much
@@ -44,6 +57,7 @@ room again for the log."""
 
 _WRITE: Final = "write"
 _OPEN: Final = "open"
+_APPLIED: Final = "SELECT number, name FROM migrations"
 _OLDEST: Final = (3, 37)
 """The first SQLite with STRICT tables."""
 
@@ -67,9 +81,18 @@ class SqliteCatalog:
         self._queries = load_queries("sqlite")
         self._locks = FileLocks(folder / "locks")
         self._connections = SqliteConnections(self._path)
+        self._watermark = Watermark(self._path)
+        self._reserve = Reserve(folder)
+        self._cleanup = ExitStack()
+        self._loss: Loss | None = None
         with ExitStack() as on_failure:
             on_failure.callback(self.close)
-            self._migrate(step)
+            try:
+                self._migrate(step)
+            except (StorageReadOnly, StorageFull) as exc:
+                self._read_only(exc)
+            else:
+                self._reserve.keep(free_bytes=self.free_bytes())
             on_failure.pop_all()
 
     @property
@@ -88,7 +111,7 @@ class SqliteCatalog:
 
     def write(self) -> "_Transaction":
         """Opens a transaction that happens wholly or not at all."""
-        return _WriteTransaction(self._connections, self._queries, self._locks)
+        return _WriteTransaction(self._connections, self._queries, self._locks, self._watermark)
 
     def is_alive(self, writer: str) -> bool:
         """Says whether the process behind a writer's name still runs."""
@@ -114,6 +137,37 @@ class SqliteCatalog:
             raise Unavailable(message) from exc
         return stat.f_bavail * stat.f_frsize
 
+    def check_current(self) -> None:
+        """Raises `CatalogReplaced` if other files lie where this process has the catalog open."""
+        with self._connections.use(writing=False) as connection:
+            self._connections.check_files(connection)
+
+    def find_loss(self) -> Loss | None:
+        """Returns what was acknowledged and is missing, until `accept_loss`."""
+        return self._watermark.find_loss() or self._loss
+
+    def accept_loss(self) -> None:
+        """Takes note that somebody knows what is missing."""
+        self._connections.check_writable()
+        try:
+            self._watermark.accept_loss()
+        except OSError as exc:
+            message = f"the note of what the catalog lost: {exc.strerror or exc}"
+            raise Unavailable(message) from exc
+        self._loss = None
+
+    def make_room(self) -> None:
+        """Gives up what is kept aside for this moment, if there is no other room."""
+        free = self.free_bytes()
+        if free is not None and free >= RESERVE_BYTES:
+            return
+        self._reserve.give_up()
+        if self._connections.is_for_want_of_room:
+            whole = SqliteConnections(self._path)
+            before, self._connections = self._connections, whole
+            before.close()
+            self._migrate(no_step)
+
     def reclaim(self) -> None:
         """Gives the pages of deleted rows back to the file system; clears up after the dead."""
         self._locks.clear("writer-")
@@ -128,11 +182,14 @@ class SqliteCatalog:
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             finally:
                 connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_S * 1000:.0f}")
+        self._reserve.keep(free_bytes=self.free_bytes())
 
     def close(self) -> None:
         """Closes every connection and lets go of the writer's name."""
         self._connections.close()
         self._locks.release()
+        self._watermark.close()
+        self._cleanup.close()
 
     @contextmanager
     def _writing(self) -> Generator[sqlite3.Connection]:
@@ -165,6 +222,36 @@ class SqliteCatalog:
                     _apply(connection, missing, step)
                 finally:
                     connection.rollback()
+            self._connections.pin(connection)
+            self._look_for_loss(connection)
+
+    def _look_for_loss(self, connection: sqlite3.Connection) -> None:
+        """Compares how far the catalog has come with what was acknowledged."""
+        count = connection.execute("PRAGMA user_version").fetchone()[0]
+        self._loss = self._watermark.check(count)
+        if self._loss is not None:
+            with suppress(OSError):  # Then it is found again at the next opening.
+                self._watermark.keep_loss(self._loss, count)
+            import logging  # noqa: PLC0415 - takes longer to load than a look at a catalog
+
+            logging.getLogger(__name__).warning("catalog.loss_found %s: %s", self._path, self._loss)
+
+    def _read_only(self, why: StorageReadOnly | StorageFull) -> None:
+        """Opens the catalog all the same, for those who read."""
+        if not self._path.exists():
+            raise why
+        with ExitStack() as turn:
+            if isinstance(why, StorageFull):
+                turn.enter_context(self._locks.waiting(_WRITE))
+            self._connections = connections_without_writing(self._path, why, cleanup=self._cleanup)
+        with self._connections.use(writing=False) as connection, translated():
+            applied = connection.execute(_APPLIED).fetchall()
+            self._loss = self._watermark.check(
+                connection.execute("PRAGMA user_version").fetchone()[0]
+            )
+        if missing_migrations("sqlite", applied=applied):
+            message = f"{why}: the catalog is of an older version, and has to be migrated first"
+            raise type(why)(message)
 
     def _applied(self, connection: sqlite3.Connection) -> list[tuple[int, str]]:
         """Returns the migrations that a sound file has, none if it is new."""
@@ -180,7 +267,7 @@ class SqliteCatalog:
         if is_new:
             return []
         self._check_whole(connection)
-        return connection.execute("SELECT number, name FROM migrations").fetchall()
+        return connection.execute(_APPLIED).fetchall()
 
     def _check_whole(self, connection: sqlite3.Connection) -> None:
         """Raises `Damaged` if the file was cut inside its last page, where SQLite sees zeros."""
@@ -229,14 +316,17 @@ class _Transaction:
         connection = self._connection
         try:
             if kind is None:
-                with self._guard:
-                    connection.execute("COMMIT")
+                self._commit(connection)
         finally:
             self._guard.end()
             try:
                 connection.rollback()
             finally:
                 self._connections.put_back(connection, writing=self._writing)
+
+    def _commit(self, connection: Connection) -> None:
+        with self._guard:
+            connection.execute("COMMIT")
 
 
 class _Question(_Transaction):
@@ -260,17 +350,24 @@ class _WriteTransaction(_Transaction):
     _begin = "BEGIN IMMEDIATE"
 
     def __init__(
-        self, connections: SqliteConnections, queries: Mapping[str, str], locks: FileLocks
+        self,
+        connections: SqliteConnections,
+        queries: Mapping[str, str],
+        locks: FileLocks,
+        watermark: Watermark,
     ) -> None:
         super().__init__(connections, queries)
         self._locks = locks
+        self._watermark = watermark
 
     def __enter__(self) -> SqlTransaction:
         self._connections.check_usable()
+        self._connections.check_writable()
         self._turn = self._locks.wait(_WRITE)
         is_begun = False
         try:
             transaction = super().__enter__()
+            self._changes = self._connection.total_changes
             is_begun = True
         finally:
             if not is_begun:
@@ -294,6 +391,27 @@ class _WriteTransaction(_Transaction):
             super().__exit__(kind, error, traceback)
         finally:
             self._locks.free(self._turn)
+
+    def _commit(self, connection: Connection) -> None:
+        """Commits, counts it, and says so nowhere if the files are not the catalog's any more."""
+        is_changed, count = connection.total_changes != self._changes, 0
+        with self._guard:
+            if is_changed:
+                count = connection.execute("PRAGMA user_version").fetchone()[0]
+                if self._watermark.is_behind(count):
+                    raise CatalogReplaced("the catalog", how="was set back")
+                count += 1
+                connection.execute(f"PRAGMA user_version={_signed(count)}")
+            connection.execute("COMMIT")
+        # After it: what happens to the files later has happened to what was acknowledged.
+        self._connections.check_files(connection)
+        if is_changed:
+            self._watermark.write(count)
+
+
+def _signed(count: int) -> int:
+    """Returns a count as SQLite keeps it: in 32 bits, the first of them a sign."""
+    return (count + (1 << 31)) % (1 << 32) - (1 << 31)
 
 
 def _check_modules(connection: sqlite3.Connection) -> None:

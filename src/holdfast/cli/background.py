@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from argparse import Namespace
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -60,8 +61,9 @@ def start(
     return DONE
 
 
-def stop(folder: str, directory: str, console: Console) -> int:
-    """Asks the process that watches to end, and waits until it has."""
+def stop(folder: str, here: str, console: Console) -> int:
+    """Asks the process to end that watches a directory, or the nearest above, and waits for it."""
+    directory = _watched(folder, here)
     connection = thin.connect(folder, directory)
     try:
         if connection is None:
@@ -77,7 +79,7 @@ def stop(folder: str, directory: str, console: Console) -> int:
             f"nobody watches {directory}",
             code="not_watched",
             exit_code=NOT_FOUND,
-            hint="`holdfast watch` does.",
+            hint="`holdfast watch` does. One whose vault was replaced or removed ends by itself.",
         ) from exc
     finally:
         if connection is not None:
@@ -91,5 +93,16 @@ def stop(folder: str, directory: str, console: Console) -> int:
 
 def _await_lock(path: Path) -> None:
     """Waits until nobody holds a lock: its holder saves what it knows before it lets go."""
-    with path.open("rb") as lock:
+    # Not there: the vault was removed or replaced, and there is nothing to be saved to.
+    with suppress(FileNotFoundError), path.open("rb") as lock:
         fcntl.flock(lock, fcntl.LOCK_SH)
+
+
+def _watched(folder: str, here: str) -> str:
+    """Returns the nearest directory from here upwards that somebody watches; here, if none."""
+    try:
+        names = frozenset(os.listdir(folder))
+    except OSError:
+        return here
+    around = thin.upwards(here)
+    return next((each for each in around if f"{thin.name_of(each)}.sock" in names), here)

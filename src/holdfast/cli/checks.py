@@ -14,6 +14,7 @@ from typing import Final
 
 import holdfast
 from holdfast.cli import words
+from holdfast.cli.attached import LOSS_HINT
 from holdfast.cli.console import Console
 from holdfast.cli.exits import DAMAGE_HINT, hint_of
 from holdfast.errors import HoldfastError
@@ -56,7 +57,7 @@ def run_checks(console: Console) -> Iterator[Check]:
         except HoldfastError as error:
             yield Check("catalog", FAIL, str(error), hint_of(error))
         else:
-            yield Check("catalog", OK, "opens")
+            yield _catalog(vault)
     if vault is not None:
         yield _packs(vault)
         yield _attached(vault)
@@ -81,6 +82,10 @@ def _vault_directory(location: str) -> Iterator[Check]:
         hint = "`holdfast init` makes one."
         yield Check("vault", WARN, f"there is none at {location} yet", hint)
         return
+    if is_read_only(location):
+        hint = "Reading works. To write, mount the disk writable, or copy the vault to one that is."
+        yield Check("vault", FAIL, f"{location} lies on a disk that is read-only", hint)
+        return
     if not os.access(location, os.R_OK | os.W_OK | os.X_OK):
         hint = "Give yourself the right to read and write it, or use another with --data."
         yield Check("vault", FAIL, f"{location} cannot be written", hint)
@@ -90,6 +95,14 @@ def _vault_directory(location: str) -> Iterator[Check]:
     if mode & 0o077:
         message = f"others may look into {location} (mode {mode:o})"
         yield Check("privacy", WARN, message, f"chmod 700 {location}")
+
+
+def is_read_only(location: str) -> bool:
+    """Says whether the disk that a vault lies on takes no writes."""
+    try:
+        return bool(os.statvfs(location).f_flag & os.ST_RDONLY)
+    except OSError:
+        return False
 
 
 def _free_space(location: str) -> Check:
@@ -102,7 +115,7 @@ def _free_space(location: str) -> Check:
         return Check("space", WARN, f"unknown: {error.strerror}")
     free = found.f_bavail * found.f_frsize
     message = f"{words.size(free)} free"
-    hint = "Free disk space; `holdfast forget` and `holdfast gc` make some."
+    hint = "Free disk space; `holdfast forget` and `holdfast gc --now` make some."
     if free >= LITTLE_SPACE_BYTES:
         return Check("space", OK, message)
     if free < holdfast.Limits().free_floor_bytes:
@@ -119,6 +132,13 @@ def _packs(vault: "holdfast.Holdfast") -> Check:
         named = f"{words.number(len(lost), 'pack')} not there, or too short: {lost[0]}"
         return Check("packs", FAIL, named, DAMAGE_HINT)
     return Check("packs", OK, "all are there (`holdfast verify` looks into them)")
+
+
+def _catalog(vault: "holdfast.Holdfast") -> Check:
+    loss = vault.find_loss()
+    if loss is None:
+        return Check("catalog", OK, "opens")
+    return Check("catalog", FAIL, str(loss), LOSS_HINT)
 
 
 def _attached(vault: "holdfast.Holdfast") -> Check:

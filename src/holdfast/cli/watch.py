@@ -28,7 +28,7 @@ from holdfast.cli.keeping import Keeper
 from holdfast.cli.resident import Door, HeldVaults, answer_with
 from holdfast.cli.shown import shown
 from holdfast.cli.views import snapshot_view
-from holdfast.errors import Busy, HoldfastError, Unavailable
+from holdfast.errors import Busy, CatalogReplaced, HoldfastError, Unavailable
 from holdfast.workspace.watching import Watcher
 
 QUIET_S: Final = 2.0
@@ -37,7 +37,8 @@ CHECK_S: Final = 600.0
 """How often everything is checked, hints or none."""
 
 POLL_S: Final = 30.0
-"""How often everything is checked where there are no hints at all."""
+"""How often everything is checked where there are no hints at all, and whether the vault is
+still there."""
 
 PAUSE_S: Final = 0.1
 """While a directory is busy it is listened to ten times a second, not at every event."""
@@ -76,6 +77,9 @@ def run(arguments: Namespace, console: Console) -> int:
     """Does it; returns the exit code."""
     location = console.location()
     folder = thin.run_folder(location)
+    if folder is not None and arguments.stop:
+        # Without the vault: it may be what is no longer there.
+        return stop(folder, console.cwd, console)
     directory = str(get_workspace(console).path)
     if folder is None:
         raise Refused(
@@ -84,8 +88,6 @@ def run(arguments: Namespace, console: Console) -> int:
             exit_code=NOT_FOUND,
             hint="Name another vault with --data.",
         )
-    if arguments.stop:
-        return stop(folder, directory, console)
     if arguments.background:
         return start(folder, directory, location, arguments, console)
     try:
@@ -142,7 +144,8 @@ class _Watch:
                 while self._step(signals):
                     pass
             finally:
-                self._close()
+                with suppress(HoldfastError, OSError):  # What is known is lost: it is read anew.
+                    self._close()
 
     def _step(self, signals: int) -> bool:
         """Waits for the next thing and does it; returns False if it is the end."""
@@ -153,7 +156,7 @@ class _Watch:
             if self._takes_snapshots:
                 self._keeper.suspect()
         ready = self._wait(signals)
-        if signals in ready:
+        if signals in ready or not self._is_current():
             return False
         if self._door.fileno() in ready and not self._door.serve(self._answer):
             return False
@@ -165,13 +168,29 @@ class _Watch:
         self._keeper.run_due()
         return True
 
+    def _is_current(self) -> bool:
+        """Says whether the vault is still the one that was opened: else there is no more to do.
+
+        Whoever asks for something gets no answer, and does it without us.
+        """
+        try:
+            self._vaults.open(self._vaults.location).check_current()
+        except CatalogReplaced as exc:
+            if exc.may_return:
+                return True
+            self._console.complain(f"holdfast: {shown(str(exc))}: nobody watches any more")
+            return False
+        except HoldfastError:
+            return True  # If it matters, `_keep` meets it again.
+        return True
+
     def _wait(self, signals: int) -> set[int]:
         """Returns the descriptors that have something to say, or none when something is due."""
         now = time.monotonic()
         poll = select.poll()
         poll.register(signals, select.POLLIN)
         poll.register(self._door.fileno(), select.POLLIN)
-        due = [self._check_at - now]
+        due = [self._check_at - now, POLL_S]
         if self._activity is not None and now >= self._listen_at:
             poll.register(self._activity.fileno(), select.POLLIN)
         elif self._activity is not None:

@@ -6,6 +6,7 @@ the lock that lets one process at a time look at it or change it. A directory th
 another one here: attach it again, by the name of its namespace.
 """
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -14,15 +15,29 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
 from holdfast.engine.context import Context
 from holdfast.engine.handle import MAX_NAME_CHARS, PATH_CHARS, check_namespace
-from holdfast.errors import InvalidValue, NamespaceExists, Unavailable
+from holdfast.errors import (
+    HoldfastError,
+    InvalidValue,
+    NamespaceExists,
+    StorageFull,
+    StorageReadOnly,
+    Unavailable,
+)
 from holdfast.ids import TenantId
 
 _NAME = "attachment.json"
+
+_KINDS: Final[dict[int, type[HoldfastError]]] = {
+    errno.EROFS: StorageReadOnly,
+    errno.ENOSPC: StorageFull,
+    errno.EDQUOT: StorageFull,
+}
 
 
 class Attachment(msgspec.Struct, frozen=True):
@@ -37,12 +52,15 @@ class Attachment(msgspec.Struct, frozen=True):
     @contextmanager
     def locked(self) -> Generator[None]:
         """Holds the directory's lock, waiting until it is free. It ends with its holder."""
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        flags = os.O_CLOEXEC | os.O_NOFOLLOW
         try:
-            fd = os.open(self.state / "lock", flags, 0o600)
+            fd = os.open(self.state / "lock", flags | os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as exc:
-            message = f"the lock of {self.path} cannot be opened: {exc.strerror}"
-            raise Unavailable(message) from exc
+            if exc.errno != errno.EROFS or not (self.state / "lock").exists():
+                message = f"the lock of {self.path} cannot be opened: {exc.strerror}"
+                raise _KINDS.get(exc.errno or 0, Unavailable)(message) from exc
+            # Who reads from a disk that takes no writes can still keep to the order.
+            fd = os.open(self.state / "lock", flags | os.O_RDONLY)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)
             yield
@@ -91,9 +109,14 @@ class Attachments:
             return found
         name = self._choose(real, namespace)
         state = self._state(real)
-        state.mkdir(parents=True, exist_ok=True, mode=0o700)
         attachment = Attachment(real, name, self._clock(), state)
-        _write(attachment)
+        try:
+            state.mkdir(parents=True, exist_ok=True, mode=0o700)
+            _write(attachment)
+        except OSError as exc:
+            message = f"{real} cannot be attached: {exc.strerror or exc}"
+            kind = _KINDS.get(exc.errno or 0, Unavailable)
+            raise kind(message) from exc
         return attachment
 
     def _choose(self, real: Path, namespace: str | None) -> str:

@@ -5,6 +5,7 @@ Known are the states of its files when they were last read, and the map that hol
 is `follower.py`. All of it happens under the directory's lock (`attachments.py`).
 """
 
+import errno
 import os
 import re
 from collections.abc import Sequence
@@ -33,6 +34,10 @@ from holdfast.workspace.statindex import StatIndex, remove_temporaries
 
 _LEAST_SHARE: Final = 4
 """Content that will not fit even at a quarter of its size is refused before it is read."""
+
+
+_TAKES_NO_WRITES: Final = frozenset({errno.EROFS, errno.ENOSPC, errno.EDQUOT})
+"""Whoever writes is told of these, and whoever reads need not be."""
 
 
 class Watching(Protocol):
@@ -110,13 +115,14 @@ class Directory:
         if self.known is not self._saved:
             try:
                 self.known.index.save(self._index_path)
-            except OSError:
-                import logging  # noqa: PLC0415 - takes longer to load than a look at a directory
-
+            except OSError as exc:
                 # The work itself is done; without the index the next look takes longer.
-                logging.getLogger(__name__).warning(
-                    "workspace.index_not_saved path=%s", self._index_path, exc_info=True
-                )
+                if exc.errno not in _TAKES_NO_WRITES:
+                    import logging  # noqa: PLC0415 - takes longer to load than a look at a directory
+
+                    logging.getLogger(__name__).warning(
+                        "workspace.index_not_saved path=%s", self._index_path, exc_info=True
+                    )
             self._saved, self._stamp = self.known, _stamp(self._index_path)
 
     def watch(self) -> None:
@@ -150,20 +156,22 @@ class Directory:
         *,
         including: frozenset[bytes] = frozenset(),
         litter: re.Pattern[bytes] | None = None,
+        stores: bool = False,
         progress: Progress = no_progress,
     ) -> Captured:
         """Returns the directory as it is now; its new content goes to the sink.
 
-        `including` names paths that are captured although the rules leave them out; names like
+        With `stores` that needs room, which is looked for before anything is read. `including`
+        names paths that are captured although the rules leave them out; names like
         `litter` are what an interrupted restore has left, and are removed.
         """
         rules = self.rules(including)
         scan = self._scan(rules, litter)
-        needed = sum(d.rows[name].size for d in scan.drafts.values() for name in d.wanted)
         context = self.context
-        check_free(
-            needed // _LEAST_SHARE, limits=context.limits, places=(context.catalog, context.blobs)
-        )
+        if stores:
+            needed = sum(d.rows[name].size for d in scan.drafts.values() for name in d.wanted)
+            places = (context.catalog, context.blobs)
+            check_free(needed // _LEAST_SHARE, limits=context.limits, places=places)
         capture = Capture(self.root_fd, self.known, sink, self.context.limits, progress)
         captured = capture.take(scan, rules=rules.digest)
         self.coverage = captured.coverage

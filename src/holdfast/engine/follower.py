@@ -27,7 +27,7 @@ from holdfast.engine.attached import Became, Moving
 from holdfast.engine.capture import Captured
 from holdfast.engine.collect import Progress, no_progress
 from holdfast.engine.directory import Directory, fill
-from holdfast.engine.paths import check_key, to_text
+from holdfast.engine.paths import ancestors, check_key, to_text
 from holdfast.engine.proof import Proof, prove
 from holdfast.engine.retrieval import MapGoal, Retrieval, Weighing, check_entry
 from holdfast.engine.stage import Stage, StagedObjects
@@ -38,16 +38,18 @@ from holdfast.errors import (
     DriftFound,
     HoldfastError,
     StorageFull,
+    StorageReadOnly,
     Unavailable,
 )
 from holdfast.ids import ObjectId, SnapshotId
 from holdfast.model import Plane, Root, Size
 from holdfast.tree import NodeSource, diff
 from holdfast.workspace.descent import Descent
+from holdfast.workspace.guard import Vaults, is_pack
 from holdfast.workspace.ignoring import IGNORE_FILE, Rules
 from holdfast.workspace.journal import litter_of
 from holdfast.workspace.statindex import StatIndex
-from holdfast.workspace.steps import Drifted, State, Step
+from holdfast.workspace.steps import Drifted, State, Step, above
 from holdfast.workspace.writing import Writer
 
 
@@ -83,6 +85,7 @@ class Follower:
         self._protected = protected
         self.progress = progress
         self._back = back
+        self._vaults: Vaults | None = None
         self._start: ObjectId | None = None
         self._reached: ObjectId | None = None
         self._litter = ""
@@ -146,7 +149,9 @@ class Follower:
 
     def _conclude(self, goal: Root, proof: Proof) -> Became | None:
         """Knows what was found, and says what the directory became if that is not the goal."""
-        excused = {*self.kept, *self.spared, *proof.twins, *proof.uncovered}
+        # A folder in which all was spared is an empty one here, and was not in the goal.
+        around = {folder for key in self.spared for folder in ancestors(key)}
+        excused = {*self.kept, *self.spared, *around, *proof.twins, *proof.uncovered}
         if not proof.differing <= excused:
             self.is_verified = False
             # Somebody else was at it: the next look starts from nothing, and misses nothing.
@@ -171,7 +176,7 @@ class Follower:
         if self._start is None or self._reached is None:
             return
         start, self._start = self._start, None
-        steps = list(_steps(source, self._reached, start))
+        steps = [s for s in _steps(source, self._reached, start) if s.key not in self.spared]
         self._write_back(source, steps, start, set(), written=self._written)
 
     def find_obstacles(self, steps: Sequence[Step]) -> list[bytes]:
@@ -190,8 +195,10 @@ class Follower:
     def _choose(self, source: StagedObjects, steps: Iterator[Step], goal: ObjectId) -> list[Step]:
         """Returns the steps that are taken: what the goal knows nothing of is left alone.
 
-        That is what could not be captured when it was taken, and what its own rules left out.
+        That is what could not be captured when it was taken, what its own rules left out, and
+        vaults that lie in the directory.
         """
+        self._vaults = None
         rules, chosen = Rules(MapGoal(source, goal).read(IGNORE_FILE)), list[Step]()
         spared: set[bytes] = set()
         for step in steps:
@@ -205,6 +212,10 @@ class Follower:
     def is_spared(self, key: bytes, new: Entry | None, rules: Rules) -> bool:
         """Says whether a path is left alone: the goal, with its rules, knows nothing of it."""
         if any(key == path or key.startswith(path + b"/") for path in self._protected):
+            return True
+        # An old snapshot may hold a vault as files: the one that is there goes its own way.
+        self._vaults = self._vaults or Vaults(self._directory.root_fd)
+        if self._vaults.hold(key if isinstance(new, Folder) else above(key)) or is_pack(key):
             return True
         return new is None and rules.excludes_within(key)
 
@@ -329,4 +340,6 @@ def _told(exc: Drifted | OSError | HoldfastError, directory: Directory) -> Holdf
     message = f"{directory.path} could not be written to, and is as it was: {exc.strerror or exc}"
     if exc.errno in (errno.ENOSPC, errno.EDQUOT):
         return StorageFull(message)
+    if exc.errno == errno.EROFS:
+        return StorageReadOnly(message)
     return Unavailable(message)

@@ -69,7 +69,9 @@ def keep(
     while True:
         attempts_left -= 1
         with Stage(handle.context, handle.tenant_id) as stage:
-            captured = directory.look(stage, including=including, litter=litter, progress=progress)
+            captured = directory.look(
+                stage, including=including, litter=litter, stores=True, progress=progress
+            )
             taking = _Taking(handle, captured, stage, note, kind)
             taking.only_if_changed, taking.keeps_redo = only_if_changed, keeps_redo
             try:

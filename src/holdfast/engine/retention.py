@@ -51,6 +51,7 @@ def forget(
         timeline = transaction.timeline(head.namespace_id, before=None, most=2**31)
     gone = choose(handle, head, timeline, policy or get_policy(head))
     if not dry_run and gone:
+        context.catalog.make_room()
         with context.catalog.write() as transaction:
             # Again under the lock: what the head stands on may have changed since.
             now = handle.lock(transaction)

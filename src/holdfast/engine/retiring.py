@@ -41,7 +41,12 @@ def retired_bytes(transaction: Transaction, tenant_id: TenantId) -> int:
 
 
 def retire_unnamed(context: Context) -> None:
-    """Retires blobs that no row names: a kill has left them, or a catalog that was set back."""
+    """Retires blobs that no row names: a kill has left them, or a catalog that was set back.
+
+    Not while acknowledged changes are missing: somebody may bring back a catalog that has them.
+    """
+    if context.catalog.find_loss() is not None:
+        return
     found = dict(context.blobs.iter_names())
     # Looked up after the listing: a pack is announced before its bytes are put.
     with context.catalog.read() as transaction:

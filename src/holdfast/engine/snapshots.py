@@ -169,6 +169,7 @@ def set_label(handle: Handle, snapshot_id: SnapshotId, label: str | None) -> Sna
 
 def delete(handle: Handle, snapshot_id: SnapshotId) -> None:
     """Takes a snapshot off the timeline; it can be recovered until the grace period ends."""
+    handle.context.catalog.make_room()
     with handle.context.catalog.write() as transaction:
         head = handle.get_head(transaction)
         snapshot = handle.get_snapshot(transaction, head, snapshot_id)
@@ -182,6 +183,7 @@ def delete_all(handle: Handle) -> None:
 
     But for those that are pinned, and the one that the head stands on.
     """
+    handle.context.catalog.make_room()
     with handle.context.catalog.write() as transaction:
         # Locked, as `pin` does: a snapshot is pinned, or it is gone, and never both.
         head = handle.find_and_lock(transaction)

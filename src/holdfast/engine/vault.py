@@ -50,7 +50,14 @@ from holdfast.model_entities import Totals
 from holdfast.model_health import Health, Thresholds
 from holdfast.model_keys import KeyInfo, KeyUse
 from holdfast.model_traces import Trace
-from holdfast.model_upkeep import AuditReport, Collected, DeletedNamespace, Repaired, Verified
+from holdfast.model_upkeep import (
+    AuditReport,
+    Collected,
+    DeletedNamespace,
+    Loss,
+    Repaired,
+    Verified,
+)
 from holdfast.workspace.guard import check_directory, find_home
 
 DEFAULT_TENANT = "default"
@@ -126,6 +133,7 @@ class TenantVault:
     def delete_namespace(self, name: str) -> None:
         """Deletes a namespace with its timeline; recoverable until the grace period ends."""
         handle = self._handle(name)
+        self._context.catalog.make_room()
         with self._context.catalog.write() as transaction:
             head = handle.lock(transaction)
             transaction.delete_namespace(head.namespace_id, now=self._context.clock())
@@ -187,6 +195,7 @@ class TenantVault:
         that is made by hand at this moment, or a database that is set back to an earlier one,
         may lack packs. Raises `Busy` if somebody needs them just then.
         """
+        self._context.catalog.make_room()
         self.forget()
         return collect(self._context, self._tenant.id, now=now, progress=progress)
 
@@ -389,6 +398,24 @@ class Holdfast(TenantVault):
         if failed is not None:
             raise failed
         return True
+
+    def check_current(self) -> None:
+        """Raises `CatalogReplaced` if other files lie where this process has the vault open.
+
+        Whatever writes does so by itself; for who only reads, and stays.
+        """
+        self._context.catalog.check_current()
+
+    def find_loss(self) -> Loss | None:
+        """Returns the changes that were acknowledged and are missing; None if all are there."""
+        return self._context.catalog.find_loss()
+
+    def accept_loss(self) -> None:
+        """Takes note that somebody knows what is missing: it is not told any more.
+
+        Packs that only the missing changes named may then be collected.
+        """
+        self._context.catalog.accept_loss()
 
     def record_uses(self, uses: Iterable[KeyUse]) -> None:
         """Remembers when API keys were last used, and how often."""

@@ -48,6 +48,8 @@ def verify(context: Context, tenant_id: TenantId, *, progress: Progress = no_pro
         except Damaged as exc:
             # The catalog's own bytes: what it can no longer tell cannot be checked either.
             faults.append(Fault("catalog", str(exc)))
+    if loss := context.catalog.find_loss():
+        faults.append(Fault("catalog", str(loss)))
     objects = sum(len(placements) for placements in proven.values())
     return Verified(len(packs), objects, total, roots, faults)
 

@@ -9,9 +9,11 @@ class CatalogReplaced(Unavailable):
     code = "catalog_replaced"
     hint = "Nothing of this was kept. Open the vault again, and look at what it holds now."
 
-    def __init__(self, path: str, *, how: str) -> None:
+    def __init__(self, path: str, *, how: str, may_return: bool = False) -> None:
         super().__init__(f"{path} {how} while this process had it open")
         self.path = path
+        self.may_return = may_return
+        """Whether the files are still somewhere: moved away, or on a disk that was unmounted."""
 
 
 class StorageReadOnly(Unavailable):

@@ -38,6 +38,7 @@ from holdfast.engine.view import View
 from holdfast.entries import Blob, Entry, Inline, decode_entry
 from holdfast.ids import ObjectId, SnapshotId
 from holdfast.model import Head, Plane, SnapshotInfo
+from holdfast.model_upkeep import Loss
 
 Counts = Callable[[str], bool]
 """Says of a step's name whether a power cut may come there."""
@@ -231,6 +232,26 @@ class FusedCatalog:
         self._fuse.step("catalog.reclaim")
         self._inner.reclaim()
         self._fuse.step("catalog.reclaim unacknowledged")
+
+    def make_room(self) -> None:
+        """Gives up what is kept aside, if there is no other room."""
+        self._fuse.step("catalog.make_room")
+        self._inner.make_room()
+
+    def check_current(self) -> None:
+        """Raises if other files lie where the catalog was opened."""
+        self._fuse.step("catalog.check_current")
+        self._inner.check_current()
+
+    def find_loss(self) -> Loss | None:
+        """Returns what was acknowledged and is found missing."""
+        self._fuse.step("catalog.find_loss")
+        return self._inner.find_loss()
+
+    def accept_loss(self) -> None:
+        """Takes note that somebody knows what is missing."""
+        self._fuse.step("catalog.accept_loss")
+        self._inner.accept_loss()
 
     def close(self) -> None:
         """Closes the catalog, as only the living do."""

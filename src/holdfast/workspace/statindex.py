@@ -16,6 +16,7 @@ Not here: which files are captured, listing, reading.
 
 # for pathlib
 
+import errno
 import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -281,8 +282,12 @@ def remove_temporaries(path: str | os.PathLike[str]) -> None:
     folder, slash, name = os.fspath(path).rpartition("/")
     for found in os.listdir(folder or slash or "."):
         if found.startswith(f"{name}.") and found.endswith(_TEMPORARY):
-            with suppress(FileNotFoundError):
+            try:
                 os.unlink(f"{folder}{slash}{found}")
+            except OSError as exc:
+                # Gone already; or on a disk that takes no writes, where it does no harm.
+                if exc.errno not in (errno.ENOENT, errno.EROFS):
+                    raise
 
 
 def _digest(data: bytes) -> bytes:

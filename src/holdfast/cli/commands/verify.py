@@ -22,12 +22,18 @@ def configure(parser: ArgumentParser) -> None:
         "Hashes everything in the vault again and names what is damaged. Repairs nothing."
     )
     parser.epilog = EXAMPLES
+    parser.add_argument(
+        "--accept-loss",
+        action="store_true",
+        help="go on without changes that the catalog has lost: they are not told of any more",
+    )
 
 
 def run(arguments: Namespace, console: Console) -> int:
     """Does it; returns the exit code."""
-    del arguments
     vault = get_vault(console)
+    if arguments.accept_loss:
+        vault.accept_loss()
     with console.progress() as progress:
         verified = vault.verify(progress=progress)
     console.answer(document=lambda: _document(verified), lines=lambda: _lines(console, verified))

@@ -1,0 +1,127 @@
+"""Remembers outside of the catalog how many changes it has acknowledged.
+
+SQLite ends its log at the first frame that does not match its checksum: a flipped bit, or a cut,
+takes every later commit with it, and what is left looks like a sound, older catalog. So each
+commit counts one up inside (`user_version`), and after it the count is written here. At the
+next opening the catalog has to have come as far as this says.
+
+1. Written after the commit, never synced. A kill -9 keeps it; a power cut may leave an older
+   one, which asks for less: no alarm is false, whatever the disk wrote first.
+2. Written while the writers' lock is held: counts never go back.
+3. It names the file that it speaks of, by inode. In a copy of the vault, or beside a catalog
+   that was brought back from one, it says nothing.
+
+A loss that was found is kept in a file beside, until somebody says that it is known. Why it is
+done this way is in `docs/adr/0023-a-count-outside-of-the-log.md`.
+"""
+
+import json
+import os
+import struct
+import zlib
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from holdfast.model_upkeep import Loss
+
+_RECORD: Final = struct.Struct("<8sQI")
+_MAGIC: Final = b"holdfast"
+_CHECKED: Final = struct.Struct("<I")
+_FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+_WRAP: Final = 1 << 32
+"""SQLite keeps 32 bits: counts are compared around the corner."""
+
+
+class Watermark:
+    """The count of one catalog, and what was found missing."""
+
+    def __init__(self, catalog: Path) -> None:
+        self._catalog = catalog
+        self._path = catalog.with_name("catalog.mark")
+        self._loss_path = catalog.with_name("catalog.loss")
+        self._fd: int | None = None
+        self._inode = 0
+        self._reached: int | None = None
+
+    def is_behind(self, count: int) -> bool:
+        """Says whether a catalog has come less far than when this process wrote to it last."""
+        return self._reached is not None and _distance(self._reached, count) > 0
+
+    def write(self, count: int) -> None:
+        """Says that so many changes are acknowledged; 2 µs."""
+        self._reached = count
+        # The change itself is kept: at worst, a loss of it would not be noticed.
+        with suppress(OSError):
+            if self._fd is None:
+                self._fd = os.open(self._path, _FLAGS, 0o600)
+                self._inode = self._catalog.stat().st_ino
+            body = _RECORD.pack(_MAGIC, self._inode, count % _WRAP)
+            os.pwrite(self._fd, body + _CHECKED.pack(zlib.crc32(body)), 0)
+
+    def check(self, count: int) -> Loss | None:
+        """Returns what is missing from a catalog that has come so far; None if nothing is.
+
+        To be called before anybody writes to it: who writes, writes the count.
+        """
+        try:
+            data, state = self._path.read_bytes(), self._path.stat()
+            inode = self._catalog.stat().st_ino
+        except OSError:
+            return None
+        body = data[: _RECORD.size]
+        if data[_RECORD.size :] != _CHECKED.pack(zlib.crc32(body)) or len(body) != _RECORD.size:
+            return None  # Torn, or not ours: it is written anew with the next change.
+        magic, of, acknowledged = _RECORD.unpack(body)
+        missing = _distance(acknowledged, count)
+        if magic != _MAGIC or of != inode or missing <= 0:
+            return None
+        return Loss(missing=missing, last_at=datetime.fromtimestamp(state.st_mtime, UTC))
+
+    def find_loss(self) -> Loss | None:
+        """Returns the loss that was found and not yet accepted."""
+        try:
+            fields = json.loads(self._loss_path.read_bytes())
+            return Loss(fields["missing"], datetime.fromisoformat(fields["last_at"]))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError):
+            return Loss(missing=1, last_at=None)
+
+    def keep_loss(self, loss: Loss, count: int) -> None:
+        """Remembers a loss, durably, and goes on from what is there."""
+        before = self.find_loss()
+        missing = loss.missing + (0 if before is None else before.missing)
+        last_at = None if loss.last_at is None else loss.last_at.isoformat()
+        temporary = self._loss_path.with_suffix(".loss.tmp")
+        with temporary.open("w") as file:
+            json.dump({"missing": missing, "last_at": last_at}, file)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.rename(self._loss_path)
+        _sync_folder(self._loss_path.parent)
+        self.write(count)
+
+    def accept_loss(self) -> None:
+        """Takes note that somebody knows of the loss."""
+        self._loss_path.unlink(missing_ok=True)
+        _sync_folder(self._loss_path.parent)
+
+    def close(self) -> None:
+        """Lets go of the file."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+
+def _distance(later: int, earlier: int) -> int:
+    return (later - earlier + _WRAP // 2) % _WRAP - _WRAP // 2
+
+
+def _sync_folder(folder: Path) -> None:
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

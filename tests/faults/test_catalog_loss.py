@@ -1,0 +1,231 @@
+"""A log of the catalog that was damaged or cut: what SQLite drops in silence is named.
+
+SQLite ends a log at the first frame that does not match its checksum. What is left is a sound
+catalog of an earlier moment; a count outside of the log says that it is not the last.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import holdfast
+from holdfast.catalog import watermark
+from holdfast.catalog.sqlite import SqliteCatalog
+from holdfast.catalog.watermark import Watermark
+
+COMMAND = str(Path(sys.executable).with_name("holdfast"))
+DAMAGED = 5
+SNAPSHOTS = 30
+
+KILLED = """
+import os, signal, sys, holdfast
+alice = holdfast.open(sys.argv[1]).namespace("alice")
+for number in range(int(sys.argv[2])):
+    alice.files.write("a.txt", f"version {number}")
+    print(alice.snapshot(f"number {number}").id, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def write_and_die(vault: Path, count: int = SNAPSHOTS) -> list[str]:
+    """Takes snapshots in a process that is killed; returns what it was told."""
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, vault, str(count)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL, done
+    return done.stdout.split()
+
+
+def log_of(vault: Path) -> Path:
+    return vault / "catalog.sqlite-wal"
+
+
+def flip(path: Path, share: float) -> None:
+    data = bytearray(path.read_bytes())
+    data[int(len(data) * share)] ^= 1
+    path.write_bytes(data)
+
+
+def cut(path: Path, share: float) -> None:
+    os.truncate(path, int(path.stat().st_size * share))
+
+
+def labels(vault: holdfast.Holdfast) -> list[str | None]:
+    return [each.label for each in vault.namespace("alice").timeline()]
+
+
+@pytest.mark.parametrize("damage", [flip, cut])
+@pytest.mark.parametrize("share", [0.5, 0.9, 0.995])
+def test_a_tail_that_was_dropped_is_named_until_it_is_accepted(
+    tmp_path: Path, damage: Callable[[Path, float], None], share: float
+) -> None:
+    vault = tmp_path / "vault"
+    told = write_and_die(vault)
+    damage(log_of(vault), share)
+    for _ in range(2):
+        with holdfast.open(vault) as opened:
+            loss = opened.find_loss()
+            assert loss is not None
+            assert loss.missing >= SNAPSHOTS - len(labels(opened))
+            assert loss.last_at is not None
+            [fault] = opened.verify().faults
+            assert (fault.what, fault.reason) == ("catalog", str(loss))
+            # It can be used all the same.
+            assert len(labels(opened)) < len(told) + 1
+            opened.namespace("alice").snapshot("goes on")
+    with holdfast.open(vault) as opened:
+        assert labels(opened)[:2] == ["goes on", "goes on"]
+        opened.accept_loss()
+        assert opened.verify().ok
+    with holdfast.open(vault) as opened:
+        assert opened.find_loss() is None
+
+
+def test_packs_of_what_is_missing_stay_until_the_loss_is_accepted(tmp_path: Path) -> None:
+    vault = tmp_path / "vault"
+    holdfast.open(vault).close()
+    script = KILLED.replace('f"version {number}"', "os.urandom(400_000)")
+    subprocess.run([sys.executable, "-c", script, vault, "5"], capture_output=True, check=False)
+    cut(log_of(vault), 0.5)
+    packs = set(vault.rglob("*.pack"))
+    with holdfast.open(vault) as opened:
+        assert opened.find_loss() is not None
+        opened.collect(now=True)
+        assert set(vault.rglob("*.pack")) == packs
+        opened.accept_loss()
+        opened.collect(now=True)
+        assert set(vault.rglob("*.pack")) < packs
+
+
+def test_commands_say_what_is_missing_until_it_is_accepted(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "LC_ALL": "C.UTF-8"}
+
+    def holds(*argv: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [COMMAND, *argv], cwd=project, env=environ, capture_output=True, text=True, check=False
+        )
+
+    assert holds("init", "--local").returncode == 0
+    write_and_die(project / ".holdfast", 5)
+    flip(log_of(project / ".holdfast"), 0.6)
+    done = holds("log")
+    assert done.returncode == 0
+    assert "missing from its end" in done.stderr
+    assert "verify --accept-loss" in done.stderr
+    found = holds("verify", "--json")
+    assert found.returncode == DAMAGED
+    assert "missing" in json.loads(found.stdout)["faults"][0]["reason"]
+    assert "missing" in holds("doctor").stdout
+    assert holds("doctor").returncode == 1
+    (project / "a.txt").write_text("a\n")
+    assert holds("snapshot", "-m", "on").returncode == 0
+    assert holds("verify", "--accept-loss").returncode == 0
+    for argv in (("verify",), ("doctor",), ("log",)):
+        done = holds(*argv)
+        assert (done.returncode, done.stderr) == (0, ""), done
+
+
+# No false alarm
+
+
+def test_a_kill_loses_nothing_and_alarms_nobody(tmp_path: Path) -> None:
+    vault = tmp_path / "vault"
+    for _ in range(3):
+        write_and_die(vault, 3)
+        with holdfast.open(vault) as opened:
+            assert opened.find_loss() is None
+            assert opened.verify().ok
+
+
+def test_a_count_older_than_the_catalog_alarms_nobody(tmp_path: Path) -> None:
+    """After a power cut the catalog is on the disk, and the count may not be, or not whole."""
+    vault = tmp_path / "vault"
+    with holdfast.open(vault) as opened:
+        opened.namespace("alice").snapshot("one")
+    mark = vault / "catalog.mark"
+    old = mark.read_bytes()
+    with holdfast.open(vault) as opened:
+        opened.namespace("alice").snapshot("two")
+    for data in (old, b"", old[:9], bytes(len(old)), old[:-1] + b"\0"):
+        mark.write_bytes(data)
+        with holdfast.open(vault) as opened:
+            assert opened.find_loss() is None, data
+    mark.unlink()
+    with holdfast.open(vault) as opened:
+        assert opened.verify().ok
+        opened.namespace("alice").snapshot("three")
+    assert mark.exists()
+
+
+def test_copies_and_catalogs_brought_back_alarm_nobody(tmp_path: Path) -> None:
+    vault = tmp_path / "vault"
+    with holdfast.open(vault) as opened:
+        alice = opened.namespace("alice")
+        alice.snapshot("one")
+        # The catalog of one moment and the count of a later one, as a live copy may have them.
+        shutil.copytree(vault, tmp_path / "copy")
+        alice.snapshot("two")
+        shutil.copy(vault / "catalog.mark", tmp_path / "copy/catalog.mark")
+    for place in (tmp_path / "copy", vault):
+        with holdfast.open(place) as opened:
+            assert opened.find_loss() is None, place
+        shutil.copy(tmp_path / "copy/catalog.sqlite", vault / "brought back")
+        (vault / "brought back").rename(vault / "catalog.sqlite")
+
+
+def test_many_writers_at_once_leave_the_count_of_the_last(tmp_path: Path) -> None:
+    def write(number: int) -> None:
+        with holdfast.open(tmp_path / "vault") as opened:
+            for _ in range(10):
+                opened.namespace(f"n{number}").snapshot()
+
+    holdfast.open(tmp_path / "vault").close()
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    log = Watermark(tmp_path / "vault/catalog.sqlite")
+    with holdfast.open(tmp_path / "vault") as opened, counted(opened) as count:
+        assert log.check(count) is None
+        missing = log.check(count - 1)
+        assert missing is not None
+        assert missing.missing == 1
+
+
+@contextmanager
+def counted(vault: holdfast.Holdfast) -> Iterator[int]:
+    catalog = vault._context.catalog
+    assert isinstance(catalog, SqliteCatalog)
+    with catalog._connections.use(writing=False) as connection:
+        yield connection.execute("PRAGMA user_version").fetchone()[0]
+
+
+@pytest.mark.parametrize("at", [(1 << 31) - 2, -2])
+def test_counts_go_around_the_corner(tmp_path: Path, at: int) -> None:
+    vault = tmp_path / "vault"
+    with holdfast.open(vault) as opened:
+        catalog = opened._context.catalog
+        assert isinstance(catalog, SqliteCatalog)
+        with catalog._connections.use(writing=True) as connection:
+            connection.execute(f"PRAGMA user_version={at}")
+        catalog._watermark._reached = None
+        for _ in range(4):
+            opened.namespace("alice").snapshot()
+    assert watermark._distance(1, (1 << 32) - 1) == 2
+    with holdfast.open(vault) as opened:
+        assert opened.find_loss() is None
