@@ -41,12 +41,7 @@ def retired_bytes(transaction: Transaction, tenant_id: TenantId) -> int:
 
 
 def retire_unnamed(context: Context) -> None:
-    """Retires blobs that no row names: a kill has left them, or a catalog that was set back.
-
-    Not while acknowledged changes are missing: somebody may bring back a catalog that has them.
-    """
-    if context.catalog.find_loss() is not None:
-        return
+    """Retires blobs that no row names: a kill has left them, or a catalog that was set back."""
     found = dict(context.blobs.iter_names())
     # Looked up after the listing: a pack is announced before its bytes are put.
     with context.catalog.read() as transaction:
@@ -67,8 +62,11 @@ def clear(context: Context, tenant_id: TenantId, *, now: bool = False) -> None:
     """Deletes the bytes of packs that have been retired for long enough.
 
     With `now` those of all that a tenant has retired, too. Left for another time while somebody
-    else does so, or a backup is being made; with `now` that is `Busy`.
+    else does so, or a backup is being made; with `now` that is `Busy`. None go while acknowledged
+    changes are missing: somebody may bring back a catalog that has them.
     """
+    if context.catalog.find_loss() is not None:
+        return
     find_due = partial(_find_due, context, tenant_id if now else None)
     # Most of the time there is nothing to do, and a lock is a connection to the database.
     if not find_due():
