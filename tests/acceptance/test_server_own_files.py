@@ -103,6 +103,22 @@ def test_a_file_comes_back_with_its_mode_and_time(
     assert ok(agent.get("/v1/files/stat", params={"path": "deep/er.bin"}))["size_bytes"] == 4
 
 
+def test_no_browser_runs_what_was_stored(agent: httpx.Client) -> None:
+    page = b"<script>alert(1)</script>"
+    agent.put("/v1/files/raw", params={"path": "page.html"}, content=page)
+    stored = [
+        agent.get("/v1/files/raw", params={"path": "page.html"}),
+        agent.get("/files/page.html"),
+        agent.get("/v1/export"),
+    ]
+    for answer in [*stored, agent.get("/v1/status"), agent.get("/nowhere")]:
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        assert "sandbox" in answer.headers["Content-Security-Policy"]
+    assert [answer.status_code for answer in stored] == [200, 200, 200]
+    assert {answer.headers.get("Content-Disposition") for answer in stored} == {"attachment"}
+    assert "Content-Disposition" not in agent.get("/v1/status").headers
+
+
 def test_a_broken_download_goes_on_where_it_ended(agent: httpx.Client) -> None:
     data = Random(2).randbytes(2 << 20)
     put(agent, "large.bin", data)

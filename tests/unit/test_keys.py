@@ -1,6 +1,7 @@
 """Keys in an engine: what is kept of a secret, and when it opens something."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.errors import HoldfastError, InvalidName, InvalidValue, KeyNotFound
+from holdfast.errors import HoldfastError, InvalidName, InvalidValue, KeyNotFound, LastAdminKey
 from holdfast.model_keys import Scope
 
 SECRET = "a-secret-of-my-own-making"
@@ -30,6 +31,36 @@ def test_a_secret_opens_its_tenant_until_it_is_revoked(vault: holdfast.Holdfast)
     assert vault.keys.list() == []
     with pytest.raises(KeyNotFound):
         vault.keys.revoke(key.id)
+
+
+def test_the_last_admin_key_stays(vault: holdfast.Holdfast) -> None:
+    first, _ = vault.keys.create("first", scope=Scope.ADMIN)
+    vault.keys.create("over", scope=Scope.ADMIN, expires_in=timedelta(microseconds=1))
+    vault.keys.create("agent")
+    vault.tenant("other").keys.create("other", scope=Scope.ADMIN)
+    with pytest.raises(LastAdminKey):
+        vault.keys.revoke(first.id)
+    second, secret = vault.keys.create("second", scope=Scope.ADMIN)
+    vault.keys.revoke(first.id)
+    with pytest.raises(LastAdminKey):
+        vault.keys.revoke(second.id)
+    assert vault.admit(secret) is not None
+
+
+def test_two_admin_keys_that_are_revoked_at_once_leave_one(vault: holdfast.Holdfast) -> None:
+    keys = [vault.keys.create(f"{n}", scope=Scope.ADMIN)[0].id for n in range(8)]
+    with ThreadPoolExecutor(8) as threads:
+        said = list(threads.map(lambda key: _revoked(vault, key), keys))
+    assert sorted(said) == [False] + [True] * 7
+    assert len(vault.keys.list()) == 1
+
+
+def _revoked(vault: holdfast.Holdfast, key_id: str) -> bool:
+    try:
+        vault.keys.revoke(key_id)
+    except LastAdminKey:
+        return False
+    return True
 
 
 def test_an_expired_key_opens_nothing(vault: holdfast.Holdfast) -> None:

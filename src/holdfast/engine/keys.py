@@ -15,7 +15,7 @@ from holdfast.catalog.port import Transaction
 from holdfast.engine.chain import append
 from holdfast.engine.context import Context
 from holdfast.engine.handle import check_namespace, check_text
-from holdfast.errors import InvalidValue, KeyNotFound
+from holdfast.errors import InvalidValue, KeyNotFound, LastAdminKey
 from holdfast.ids import TenantId
 from holdfast.model import Tenant
 from holdfast.model_keys import KeyInfo, KeyUse, Scope
@@ -107,9 +107,22 @@ class Keys:
         return key is not None and key.is_valid(self._context.clock())
 
     def revoke(self, key_id: str) -> KeyInfo:
-        """Ends a key: from now on nobody is let in with it. Raises `KeyNotFound`."""
+        """Ends a key: from now on nobody is let in with it.
+
+        Raises `KeyNotFound`, and `LastAdminKey` for one without which nobody could make another.
+        """
+        now = self._context.clock()
         with self._context.catalog.write() as transaction:
-            key = transaction.revoke_key(self._tenant_id, key_id, now=self._context.clock())
+            # Of two who revoke each other, the second waits here, and finds itself the last.
+            transaction.lock_trace_end(self._tenant_id)
+            admins = [
+                each.id
+                for each in transaction.list_keys(self._tenant_id)
+                if each.scope is Scope.ADMIN and each.is_valid(now)
+            ]
+            if admins == [key_id]:
+                raise LastAdminKey(key_id)
+            key = transaction.revoke_key(self._tenant_id, key_id, now=now)
             if key is None:
                 raise KeyNotFound(key_id)
             append(transaction, self._context, self._tenant_id, _told("key.revoked", key))

@@ -35,6 +35,7 @@
     │   ├── RequestReused       an Idempotency-Key that came with another request
     │   ├── RequestRunning      the same request is still being answered
     │   ├── ReplyNotKept        a repeated request whose answer is not there to be given again
+    │   ├── LastAdminKey        a key without which nobody could make another
     │   ├── MergeConflict
     │   ├── ContentMissing      what was to be kept refers to content that is not there
     │   ├── NamespaceExists
@@ -76,6 +77,7 @@ from holdfast.errors.conflicts import (
     DriftFound,
     EntityExists,
     HeadMoved,
+    LastAdminKey,
     MergeConflict,
     NamespaceExists,
     PathExists,
@@ -170,6 +172,7 @@ __all__ = [
     "InvalidSignature",
     "InvalidValue",
     "KeyNotFound",
+    "LastAdminKey",
     "LimitExceeded",
     "MemoryNotFound",
     "MergeConflict",

@@ -94,6 +94,17 @@ class ReplyNotKept(Conflict):
         super().__init__("this was done already; its answer holds a secret, or was too large")
 
 
+class LastAdminKey(Conflict):
+    """The key is the last one of its workspace that may make others."""
+
+    code = "last_admin_key"
+    hint = "Make another admin key first."
+
+    def __init__(self, key_id: str) -> None:
+        super().__init__(f"{shorten(key_id)} is the last admin key: nobody could make another one")
+        self.key_id = key_id
+
+
 class MergeConflict(Conflict):
     """Both sides changed the same thing differently; nothing was applied."""
 

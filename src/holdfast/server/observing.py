@@ -7,6 +7,7 @@ what and how it went; never a key, a body, a query or a file's content.
 import logging
 import secrets
 import time
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, cast
 
 import msgspec
@@ -36,6 +37,15 @@ SECONDS: Final = Histogram(
 )
 
 
+_GUARD: Final = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"content-security-policy", b"default-src 'none'; sandbox"),
+)
+_ATTACHED: Final = (b"content-disposition", b"attachment")
+_OUR_OWN: Final = (b"application/json", b"text/")
+"""Types of what we say ourselves; of any other type are bytes that somebody stored."""
+
+
 class Observed:
     """An application with somebody who watches it."""
 
@@ -58,6 +68,7 @@ class Observed:
                 taken_ms = (time.monotonic_ns() - begun) / 1e6
                 message["headers"] = [
                     *message["headers"],
+                    *_guarding(message["headers"]),
                     (b"x-request-id", request_id.encode()),
                     (b"x-statebase-latency", f"{taken_ms:.3f}".encode()),
                     *self._rates.headers(_caller_of(scope)),
@@ -94,6 +105,14 @@ def _tell(state: dict[str, Any], asked: tuple[str, str], status: int, seconds: f
         "workspace": None if caller is None else caller.vault.tenant_id,
     }
     access.info(_to_json(told).decode())
+
+
+def _guarding(headers: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
+    """Yields what keeps a browser from running what agents have stored."""
+    yield from _GUARD
+    for name, value in headers:
+        if name.lower() == b"content-type" and not value.startswith(_OUR_OWN):
+            yield _ATTACHED
 
 
 def _caller_of(scope: Scope) -> Caller | None:

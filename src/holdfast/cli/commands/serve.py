@@ -5,7 +5,7 @@ from argparse import ArgumentParser, Namespace
 from holdfast.cli.console import Console
 from holdfast.cli.exits import DONE, usage
 from holdfast.cli.shown import shown
-from holdfast.server.credentials import Started
+from holdfast.server.credentials import Credentials, Started
 
 EXAMPLES = """\
 examples:
@@ -19,7 +19,8 @@ def configure(parser: ArgumentParser) -> None:
     """Adds what the command understands."""
     parser.description = (
         "Serves the HTTP API until Ctrl-C or SIGTERM. The first start makes an admin key and a "
-        "runtime key, shows them, and keeps them in credentials.json beside the vault."
+        "runtime key, shows them if this is a terminal, and keeps them in credentials.json beside "
+        "the vault."
     )
     parser.epilog = EXAMPLES
     parser.add_argument("--host", metavar="HOST", help="the address to listen on (127.0.0.1)")
@@ -46,7 +47,7 @@ def run(arguments: Namespace, console: Console) -> int:
 
     def tell(started: Started) -> None:
         # In one piece: whoever stops it at its first line has been told its keys.
-        text = "\n".join(_lines(started))
+        text = "\n".join(_lines(started, shows_keys=console.is_terminal))
         console.answer(document=lambda: _document(started), lines=lambda: [text])
         console.out.flush()
 
@@ -54,20 +55,27 @@ def run(arguments: Namespace, console: Console) -> int:
     return DONE
 
 
-def _lines(started: Started) -> list[str]:
+def _lines(started: Started, *, shows_keys: bool) -> list[str]:
+    """Returns what people are told; what goes into a log has no keys in it."""
     lines = [f"Holdfast is at {started.url}"]
     if started.made is not None:
         made = started.made
         lines += [
             "",
-            "These keys were made now and are shown this once:",
-            f"  workspace    {shown(made.workspace_id)}",
-            f"  admin key    {shown(made.admin_key)}",
-            f"  runtime key  {shown(made.api_key)}",
+            *(_keys(made) if shows_keys else ["An admin key and a runtime key were made now."]),
             f"They are kept in {shown(str(made.path))}, readable by you alone.",
             "",
         ]
     return lines
+
+
+def _keys(made: Credentials) -> list[str]:
+    return [
+        "These keys were made now and are shown this once:",
+        f"  workspace    {shown(made.workspace_id)}",
+        f"  admin key    {shown(made.admin_key)}",
+        f"  runtime key  {shown(made.api_key)}",
+    ]
 
 
 def _document(started: Started) -> dict[str, object]:
@@ -76,6 +84,4 @@ def _document(started: Started) -> dict[str, object]:
         "url": started.url,
         "credentials": None if made is None else str(made.path),
         "workspace_id": started.workspace_id,
-        "admin_key": None if made is None else made.admin_key,
-        "api_key": None if made is None else made.api_key,
     }
