@@ -174,3 +174,66 @@ def test_undo_goes_on_where_only_the_head_was_lost(place: Path) -> None:
             (place / "one").mkdir()
             assert one.restore(taken).verified
         assert files_in(place / "one") == now
+
+
+def test_planes_that_nobody_can_prove_are_named_as_lost(tmp_path: Path) -> None:
+    """Packs and index are gone and the directory has changed: its files go on, and it is said."""
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "a.bin").write_bytes(noise(3000, 1))
+    limits = Limits(inline_bytes=0, free_floor_bytes=0)
+    with holdfast.open(tmp_path / "vault", limits=limits) as hf:
+        one = hf.workspace(tmp_path / "one")
+        one.namespace.store.set("all", "key", "value" * 1000)
+        one.snapshot("with a store")
+    for path in (*packs_of(tmp_path), *(tmp_path / "vault" / "workspaces").rglob("index")):
+        path.unlink()
+    (tmp_path / "one" / "b.bin").write_bytes(noise(3000, 2))
+    wanted = files_in(tmp_path / "one")
+    with holdfast.open(tmp_path / "vault", limits=limits) as hf:
+        taken = hf.workspace(tmp_path / "one").snapshot("goes on")
+        assert taken.detail["lost"] == ["store", "sessions"]
+        assert taken.size.entries == 2
+    shutil.rmtree(tmp_path / "one")
+    (tmp_path / "one").mkdir()
+    with holdfast.open(tmp_path / "vault", limits=limits) as hf:
+        assert hf.workspace(tmp_path / "one").undo().verified
+    assert files_in(tmp_path / "one") == wanted
+
+
+def test_a_lost_root_is_proven_by_its_name(tmp_path: Path) -> None:
+    """The store is untouched by what the directory lost: another snapshot names its map."""
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "a.bin").write_bytes(noise(3000, 1))
+    limits = Limits(inline_bytes=0, free_floor_bytes=0)
+    with holdfast.open(tmp_path / "vault", limits=limits) as hf:
+        one = hf.workspace(tmp_path / "one")
+        one.namespace.store.set("all", "key", "value" * 1000)
+        one.snapshot("with a store")
+        before = {*packs_of(tmp_path)}
+        (tmp_path / "one" / "b.bin").write_bytes(noise(3000, 2))
+        one.snapshot("its root is lost")
+    for pack in {*packs_of(tmp_path)} - before:
+        pack.unlink()
+    (tmp_path / "one" / "c.bin").write_bytes(noise(3000, 3))
+    with holdfast.open(tmp_path / "vault", limits=limits) as hf:
+        taken = hf.workspace(tmp_path / "one").snapshot("goes on")
+        assert "lost" not in taken.detail
+        assert hf.namespace("one").store.get("all", "key") == "value" * 1000
+        assert taken.size.entries == 4
+
+
+def test_going_to_what_is_lost_reads_the_directory_once(place: Path) -> None:
+    with open_vault(place) as hf:
+        one = hf.workspace(place / "one")
+        first = one.namespace.timeline()[-1]
+        (place / "one" / "one-0.txt").unlink()
+        one.snapshot("without it")
+    for pack in packs_of(place):
+        remove(pack)
+    stages: list[str] = []
+    with open_vault(place) as hf:
+        one = hf.workspace(place / "one")
+        with pytest.raises(Damaged):
+            one.restore(first)
+        one.snapshot("goes on", progress=lambda stage, *_: stages.append(stage))
+    assert "reading" not in stages

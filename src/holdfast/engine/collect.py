@@ -114,7 +114,7 @@ def collect(
         else:
             packer.run(packs, live, progress)
             retire_unnamed(context)
-        clear(context, tenant_id, now=now)
+            clear(context, tenant_id, now=now)
         with context.catalog.read() as transaction:
             waiting = retired_bytes(transaction, tenant_id)
             after = transaction.stored_bytes(tenant_id) + waiting

@@ -72,6 +72,8 @@ class Directory:
         self._stamp: tuple[int, int] | None = None
         self._watcher: Watching | None = None
         self._hints: frozenset[bytes] | None = None
+        self.is_sound = False
+        """Whether every byte was read, and kept, since somebody took hold of it."""
 
     @property
     def root_fd(self) -> int:
@@ -86,6 +88,7 @@ class Directory:
 
     def refresh(self) -> None:
         """Takes over what another process has learned meanwhile, and a directory made anew."""
+        self.is_sound = False
         stamp = _stamp(self._index_path)
         if stamp != self._stamp or self._root_fd is None:
             remove_temporaries(self._index_path)
@@ -180,6 +183,7 @@ class Directory:
     def learn(self, captured: Captured, root: ObjectId) -> None:
         """Knows from now on what was captured: a map of that root holds it."""
         self.known = captured.settle(root)
+        self.is_sound |= captured.is_whole
         self._hints = frozenset()
 
     def settle(self) -> None:

@@ -126,7 +126,7 @@ class _Taking:
             is_whole = self._captured.is_whole
             also = self._record if is_whole else nothing_more
             return Move(position=head.position, redo=head.redo, also=also)
-        more = _growth(folded, filled, self._captured)
+        more = self._growth(folded, filled)
         check_quota(head, Size(0, more.bytes))
         marks: list[Mark] = []
         if is_edited and folded.is_dirty and before != self._captured.known.root:
@@ -178,6 +178,16 @@ class _Taking:
         self._lost = {"lost": [Plane.STORE.value, Plane.SESSIONS.value]}
         return others[0].replacing(files=EMPTY_MAP)
 
+    def _growth(self, folded: Folded, filled: Filled) -> Size:
+        """Returns by how much the namespace grows; what was there may no longer be readable."""
+        if filled.edits is not None and not self._lost:
+            return size_of(filled.edits)
+        entries = [entry for entry in self._captured.changes.values() if entry is not None]
+        for plane in (Plane.STORE, Plane.SESSIONS):
+            entries += [entry for _, entry in iterate(folded.source, folded.root.plane(plane))]
+        total = size_of([Edit(b"", None, entry) for entry in entries])
+        return Size(total.entries - folded.size.entries, total.bytes - folded.size.bytes)
+
     def _record(self, transaction: Transaction, _head: Head) -> None:
         if not self._is_sealed:
             return
@@ -186,14 +196,3 @@ class _Taking:
         except Withdrawn as exc:
             # Not passed on as it is: making the plan again would not read anything again.
             raise _Overtaken(str(exc)) from exc
-
-
-def _growth(folded: Folded, filled: Filled, captured: Captured) -> Size:
-    """Returns by how much the namespace grows; what was there may no longer be readable."""
-    if filled.edits is not None:
-        return size_of(filled.edits)
-    entries = [entry for entry in captured.changes.values() if entry is not None]
-    for plane in (Plane.STORE, Plane.SESSIONS):
-        entries += [entry for _, entry in iterate(folded.source, folded.root.plane(plane))]
-    total = size_of([Edit(b"", None, entry) for entry in entries])
-    return Size(total.entries - folded.size.entries, total.bytes - folded.size.bytes)

@@ -75,6 +75,8 @@ class Mover:
             try:
                 done = self.act(lambda handle: act(handle, None), follower)
             except Damaged:
+                if self.directory.is_sound:
+                    raise
                 # What is in the directory may be what went bad: read anew, it is stored anew.
                 self.directory.forget_index()
                 again = self.keep_drift(reason, follower, keeps_redo=keeps_redo)

@@ -331,7 +331,8 @@ class Workspace:
                 yield
             except Damaged:
                 # Whatever it was, the next snapshot shall not rely on it.
-                self._directory.forget_index()
+                if not self._directory.is_sound:
+                    self._directory.forget_index()
                 raise
             finally:
                 self._directory.settle()
