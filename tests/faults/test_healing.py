@@ -47,6 +47,10 @@ def cut_short(path: Path) -> None:
     os.truncate(path, path.stat().st_size - 1)
 
 
+def cut_to_little(path: Path) -> None:
+    os.truncate(path, 100)
+
+
 DAMAGES: list[Callable[[Path], None]] = [flip, remove, cut_short]
 
 
@@ -237,3 +241,29 @@ def test_going_to_what_is_lost_reads_the_directory_once(place: Path) -> None:
             one.restore(first)
         one.snapshot("goes on", progress=lambda stage, *_: stages.append(stage))
     assert "reading" not in stages
+
+
+@pytest.mark.parametrize("damage", [remove, cut_to_little])
+def test_a_snapshot_of_what_is_lost_is_not_acknowledged(
+    place: Path, damage: Callable[[Path], None]
+) -> None:
+    """Without a directory there is nobody to read it from: a namespace's snapshot says so."""
+    with open_vault(place) as hf:
+        for name in ("whole", "lacks"):
+            hf.namespace(name).files.write("a.bin", noise(3000, 700 + len(name)))
+            hf.namespace(name).snapshot()
+        before = {*packs_of(place)}
+        hf.namespace("lacks").files.write("b.bin", noise(3000, 800))
+        [pack] = {*packs_of(place)} - before
+        hf.namespace("lacks").snapshot()
+    damage(pack)
+    with open_vault(place) as hf:
+        hf.namespace("lacks").files.write("c.bin", noise(3000, 801))
+        with pytest.raises(Damaged):
+            hf.namespace("lacks").snapshot("cannot be whole")
+        assert hf.namespace("whole").snapshot("is whole")
+        # The bytes come by again: from then on it can.
+        hf.namespace("lacks").files.write("again.bin", noise(3000, 800))
+        taken = hf.namespace("lacks").snapshot("is whole again")
+    with open_vault(place) as hf:
+        assert hf.namespace("lacks").at(taken).files.read("b.bin") == noise(3000, 800)

@@ -14,6 +14,7 @@ from holdfast.engine.chain import append
 from holdfast.engine.handle import Handle, check_text, dated, is_expired, is_over
 from holdfast.engine.limits import check_limit
 from holdfast.engine.lineage import Stored, previous
+from holdfast.engine.trust import check_packs
 from holdfast.engine.weighing import check_size
 from holdfast.errors import Conflict, SnapshotNotFound
 from holdfast.ids import SnapshotId
@@ -39,8 +40,9 @@ def take(
     snapshot_id = handle.context.ids.snapshot()
 
     def plan(transaction: Transaction, folded: Folded) -> Move:
-        head = folded.head
+        head, context = folded.head, handle.context
         check_size(handle, transaction, folded.source, folded.root_id, size=folded.size)
+        check_packs(context, transaction, handle.tenant_id, folded.source, folded.root_id)
         mark = Mark(
             id=snapshot_id,
             kind=Kind.SNAPSHOT,

@@ -7,16 +7,22 @@ read from the disk, and compared: what is not there, is too short or is another 
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Final
 
-from holdfast.catalog.port import Located, PackRow, Transaction
+from holdfast.catalog.port import Located, Transaction
 from holdfast.engine.context import Context
+from holdfast.engine.marking import Source, mark
 from holdfast.engine.objects import fetch_block
-from holdfast.errors import Damaged, InvalidValue
+from holdfast.errors import Damaged, InvalidValue, PackDamaged
 from holdfast.ids import ObjectId, TenantId
 
 BATCH: Final = 1000
 """Objects looked up together: each that lies in the catalog brings its block along."""
+
+
+LATELY: Final = timedelta(seconds=1)
+"""How long packs that were all there are not looked at again, by those who only reuse them."""
 
 
 def find_unsound(
@@ -59,29 +65,58 @@ def _differing(
 def find_lost_packs(context: Context, tenant_id: TenantId) -> list[str]:
     """Returns the packs that are not in the blob store, or too short: a look at each file."""
     with context.catalog.ask() as transaction:
-        return _find_lost(context, transaction, tenant_id)
+        return [*_find_lost(context, transaction, tenant_id)]
 
 
 def find_in_lost_packs(
     context: Context, transaction: Transaction, tenant_id: TenantId, object_ids: Sequence[ObjectId]
 ) -> set[ObjectId]:
     """Returns which of these objects lie in packs that are lost."""
-    lost = {*_find_lost(context, transaction, tenant_id)} if object_ids else ()
+    lost = _find_lost(context, transaction, tenant_id) if object_ids else {}
     found: set[ObjectId] = set()
     for at in range(0, len(object_ids) if lost else 0, BATCH):
         located = transaction.locate(tenant_id, object_ids[at : at + BATCH])
-        found.update(object_id for object_id, place in located.items() if place.pack in lost)
+        found.update(object_id for object_id, place in located.items() if _is_in(lost, place))
     return found
 
 
-def _find_lost(context: Context, transaction: Transaction, tenant_id: TenantId) -> list[str]:
+def check_packs(
+    context: Context, transaction: Transaction, tenant_id: TenantId, source: Source, root: ObjectId
+) -> None:
+    """Raises `PackDamaged` if something that a root needs lies in what is lost of a pack.
+
+    Whether any is lost is looked at once in a while; only then is the root followed.
+    """
+    now, looked = context.clock(), context.looked.get(tenant_id)
+    if looked is not None and timedelta(0) <= now - looked < LATELY:
+        return
+    lost = _find_lost(context, transaction, tenant_id)
+    if not lost:
+        context.looked[tenant_id] = now
+        return
+    needed = [*mark(source, [root], [])]
+    for at in range(0, len(needed), BATCH):
+        for found in transaction.locate(tenant_id, needed[at : at + BATCH]).values():
+            if _is_in(lost, found):
+                raise PackDamaged(found.pack, reason="it is not there, or too short")
+
+
+def _find_lost(context: Context, transaction: Transaction, tenant_id: TenantId) -> dict[str, int]:
+    """Returns the packs that are not as long as they should be, with how long they are."""
     packs = transaction.iter_packs(tenant_id)
     files = (pack for pack in packs if pack.is_stored and not pack.is_inline)
-    return [pack.name for pack in files if not _is_there(context, pack)]
+    sizes = ((pack, _size_of(context, pack.name)) for pack in files)
+    return {pack.name: size for pack, size in sizes if size < pack.size_bytes}
 
 
-def _is_there(context: Context, pack: PackRow) -> bool:
+def _size_of(context: Context, name: str) -> int:
     try:
-        return context.blobs.size(pack.name) >= pack.size_bytes
+        return context.blobs.size(name)
     except Damaged:
-        return False
+        return 0
+
+
+def _is_in(lost: Mapping[str, int], found: Located) -> bool:
+    """Says whether an object lies in what is lost of a pack."""
+    end = found.placement.block_offset + found.placement.block_size
+    return end > lost.get(found.pack, end)
