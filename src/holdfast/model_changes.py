@@ -93,6 +93,10 @@ class Restored:
     dry_run: bool = False
     kept: Sequence[str] = ()
     """Directories that had to stay, as something lies in them that is not captured."""
+    was_missing: bool = False
+    """Whether the attached directory itself was gone, and made anew."""
+    recovered: str | None = None
+    """What was put right before, if an earlier restore of the directory had been interrupted."""
 
 
 class MergeResult(msgspec.Struct, frozen=True, kw_only=True):

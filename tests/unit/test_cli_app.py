@@ -94,6 +94,7 @@ class FakeNamespace:
 @dataclass
 class FakeWorkspace:
     path: Path
+    moved_from: Path | None = None
     namespace: FakeNamespace = field(default_factory=FakeNamespace)
     changes: Changes = field(default_factory=lambda: Changes([]))
     coverage: Coverage = field(default_factory=lambda: Coverage(captured=2, captured_bytes=2048))
@@ -162,6 +163,11 @@ class FakeWorkspace:
 
 
 class FakeVault:
+    """One that knows of no directory."""
+
+    def find_origins(self, _directory: str) -> list[object]:
+        return []
+
     def find_loss(self) -> None:
         """All that was acknowledged is there."""
 

@@ -15,6 +15,7 @@ from holdfast.cli.console import Console
 from holdfast.cli.exits import DONE, Refused, report, usage
 from holdfast.cli.parsing import HelpShown, find_command, load, overview, parse
 from holdfast.errors import HoldfastError
+from holdfast.settings import holds_vault
 
 INTERRUPTED: Final = 130
 CLOSED_PIPE: Final = 141
@@ -58,18 +59,34 @@ def configured(console: Console, arguments: Namespace) -> Console:
     directory = console.cwd
     if arguments.directory is not None:
         directory = console.resolve(arguments.directory)
-        if not os.path.isdir(directory):
-            raise usage(f"{arguments.directory} is not a directory", hint="-C names one.")
-    return replace(
+    made = replace(
         console,
         # Vaults know directories by their real names: one directory, one name.
-        cwd=os.path.realpath(directory),
+        cwd=os.path.realpath(directory or "/"),
+        started_in=os.path.realpath(console.cwd or "/"),
         data=arguments.data,
         is_json=arguments.json,
         is_quiet=arguments.quiet,
         is_verbose=arguments.verbose,
         is_plain=arguments.no_color,
     )
+    if not os.path.isdir(directory) and not _is_known(made):
+        if arguments.directory is not None:
+            raise usage(f"{arguments.directory} is not a directory", hint="-C names one.")
+        raise usage(
+            f"the directory that you are in is gone{f' ({directory})' if directory else ''}",
+            hint="Change to one that is there, or name one with -C.",
+        )
+    return made
+
+
+def _is_known(console: Console) -> bool:
+    """Says whether a directory that is gone is, or was in, an attached one."""
+    location = console.location()
+    if not holds_vault(location):
+        return False
+    attached = console.open_vault(location).workspaces()
+    return any(f"{console.cwd}/".startswith(f"{each.path}/") for each in attached)
 
 
 def _without_command(argv: Sequence[str], console: Console) -> int:

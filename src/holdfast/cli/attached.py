@@ -1,10 +1,16 @@
 """Finds what a command is about: the attached directory around it, and its vault."""
 
+import os
+import shlex
+
 import holdfast
 from holdfast.cli.console import Console
-from holdfast.cli.exits import NOT_FOUND, Refused
+from holdfast.cli.exits import NOT_FOUND, Refused, how_to_bring_back
 from holdfast.cli.shown import shown
 from holdfast.settings import holds_vault
+
+NAMED = 3
+"""Directories that a hint names."""
 
 LOSS_HINT = (
     "Look at `holdfast log`; `holdfast verify --accept-loss` goes on with what is there. A copy "
@@ -12,21 +18,50 @@ LOSS_HINT = (
 )
 
 
-def get_workspace(console: Console) -> "holdfast.Workspace":
-    """Returns the attached directory that is, or holds, the console's; refuses if none does."""
+def get_workspace(console: Console, *, brings_back: bool = False) -> "holdfast.Workspace":
+    """Returns the attached directory that is, or holds, the console's; refuses if none does.
+
+    With `brings_back` also the one that was in it and is missing, if it is the only one.
+    """
     location = console.location()
     # Looked for before it is opened: opening would make a vault for somebody who has none.
     found = console.vaults.find_workspace(location, console.cwd) if holds_vault(location) else None
-    if found is not None:
-        _tell_of_loss(console, location)
-    else:
+    if found is None and brings_back:
+        missing = _missing_in(console, location)
+        if len(missing) == 1:
+            found = console.vaults.find_workspace(location, missing[0])
+    if found is None:
         raise Refused(
             f"{console.cwd} is not in an attached directory (looked in the vault {location})",
             code="not_attached",
             exit_code=NOT_FOUND,
-            hint="`holdfast init` attaches the directory that you are in.",
+            hint=_way_out(console, location),
         )
+    _tell_of_loss(console, location)
+    if found.moved_from is not None:
+        console.note(f"{found.path} was {found.moved_from} before: its history came along")
     return found
+
+
+def note_if_missing(console: Console, workspace: "holdfast.Workspace") -> None:
+    """Says so if the directory itself is gone, beside an answer that does not need it."""
+    if is_gone(workspace.path):
+        how = how_to_bring_back(str(workspace.path), console)
+        console.note(f"the directory {workspace.path} is missing; {how}")
+
+
+def is_gone(path: "str | os.PathLike[str]") -> bool:
+    """Says whether there is no directory at a path any more; a link to one is none."""
+    return os.path.islink(path) or not os.path.isdir(path)
+
+
+def how_to_go_on(origins: "list[holdfast.Attachment]") -> str:
+    """Returns what to type to go on with the history of a directory that was moved."""
+    return " ".join(
+        f"`holdfast init --namespace {shlex.quote(each.namespace)}` goes on with the history of "
+        f"{each.path}, which is missing."
+        for each in origins[:NAMED]
+    )
 
 
 def get_vault(console: Console) -> "holdfast.Holdfast":
@@ -48,3 +83,30 @@ def _tell_of_loss(console: Console, location: str) -> None:
     loss = console.open_vault(location).find_loss()
     if loss is not None:
         console.note(f"the catalog is damaged: {shown(str(loss))}\n  {LOSS_HINT}")
+
+
+def _missing_in(console: Console, location: str) -> list[str]:
+    """Returns the attached directories that were in the console's and are missing."""
+    if not holds_vault(location):
+        return []
+    paths = [str(each.path) for each in console.open_vault(location).workspaces()]
+    return [p for p in paths if os.path.dirname(p) == console.cwd and is_gone(p)]
+
+
+def _way_out(console: Console, location: str) -> str:
+    """Returns the hint for somebody who is in no attached directory."""
+    begin = "`holdfast init` attaches the directory that you are in."
+    if not holds_vault(location):
+        return begin
+    gone = _missing_in(console, location)
+    if gone:
+        many = ", ".join(gone[:NAMED])
+        if gone[1:]:
+            return f"{many} are missing: `holdfast -C {shlex.quote(gone[0])} undo` brings one back."
+        return f"{many} is missing: {how_to_bring_back(gone[0], console)}."
+    vault = console.open_vault(location)
+    origins = vault.find_origins(console.cwd)
+    if origins:
+        return how_to_go_on(origins)
+    missing = [each for each in vault.workspaces() if is_gone(each.path)]
+    return f"{begin} Moved? {how_to_go_on(missing)}" if missing else begin

@@ -1,5 +1,6 @@
 """`holdfast watch --background` and `--stop`: starts a process that watches, and ends it."""
 
+import _socket
 import fcntl
 import os
 import subprocess
@@ -68,12 +69,7 @@ def stop(folder: str, here: str, console: Console) -> int:
     try:
         if connection is None:
             raise ConnectionRefusedError
-        # It may be in the middle of something, which it finishes first.
-        connection.settimeout(STOP_TIMEOUT_S)
-        process = int(thin.receive(connection)[4])
-        connection.sendall(thin.pack([thin.STOP.encode()]))
-        thin.receive(connection)
-        _await_lock(Path(folder, f"{thin.name_of(directory)}.lock"))
+        process = _end(connection, folder, directory)
     except ConnectionError as exc:
         raise Refused(
             f"nobody watches {directory}",
@@ -89,6 +85,29 @@ def stop(folder: str, here: str, console: Console) -> int:
         lines=lambda: [f"Process {process} no longer watches {shown(directory)}."],
     )
     return DONE
+
+
+def end_watcher(folder: str, directory: str) -> None:
+    """Ends the process that watches a directory, if there is one."""
+    connection = thin.connect(folder, directory)
+    if connection is not None:
+        try:
+            _end(connection, folder, directory)
+        except ConnectionError:
+            pass  # It has ended by itself.
+        finally:
+            connection.close()
+
+
+def _end(connection: "_socket.socket", folder: str, directory: str) -> int:
+    """Asks for the end, waits for it, and returns which process it was."""
+    # It may be in the middle of something, which it finishes first.
+    connection.settimeout(STOP_TIMEOUT_S)
+    process = int(thin.receive(connection)[4])
+    connection.sendall(thin.pack([thin.STOP.encode()]))
+    thin.receive(connection)
+    _await_lock(Path(folder, f"{thin.name_of(directory)}.lock"))
+    return process
 
 
 def _await_lock(path: Path) -> None:

@@ -6,6 +6,7 @@ except that opening an attached directory finishes a restore that was interrupte
 
 import os
 import platform
+import shlex
 import stat
 import sys
 from collections.abc import Iterator
@@ -55,11 +56,11 @@ def run_checks(console: Console) -> Iterator[Check]:
         try:
             vault = console.open_vault(location)
         except HoldfastError as error:
-            yield Check("catalog", FAIL, str(error), hint_of(error))
+            yield Check("catalog", FAIL, str(error), hint_of(error, console))
         else:
             yield _catalog(vault)
     if vault is not None:
-        yield _packs(vault)
+        yield _packs(vault, console)
         yield _attached(vault)
         yield from _workspace(console, location)
     yield _compiled_check()
@@ -123,11 +124,11 @@ def _free_space(location: str) -> Check:
     return Check("space", WARN, message, hint)
 
 
-def _packs(vault: "holdfast.Holdfast") -> Check:
+def _packs(vault: "holdfast.Holdfast", console: Console) -> Check:
     try:
         lost = vault.lost_packs()
     except HoldfastError as error:
-        return Check("packs", FAIL, str(error), hint_of(error))
+        return Check("packs", FAIL, str(error), hint_of(error, console))
     if lost:
         named = f"{words.number(len(lost), 'pack')} not there, or too short: {lost[0]}"
         return Check("packs", FAIL, named, DAMAGE_HINT)
@@ -146,7 +147,11 @@ def _attached(vault: "holdfast.Holdfast") -> Check:
     missing = [str(each.path) for each in attached if not os.path.isdir(each.path)]
     if missing:
         named = ", ".join(missing[:3]) + (" …" if len(missing) > 3 else "")  # noqa: PLR2004 - enough to recognise them
-        hint = "Moved? `holdfast init` attaches the new place; the snapshots stay in the vault."
+        hint = (
+            f"Deleted? `holdfast -C {shlex.quote(missing[0])} undo` brings it back. Moved? "
+            "`holdfast status` in its new place says how to go on. No longer needed? "
+            f"`holdfast detach {shlex.quote(missing[0])}` lets go of it."
+        )
         return Check("directories", WARN, f"{len(missing)} not there: {named}", hint)
     return Check("directories", OK, f"{len(attached)} attached")
 
@@ -160,7 +165,7 @@ def _workspace(console: Console, location: str) -> Iterator[Check]:
             return
         status = workspace.status()
     except HoldfastError as error:
-        yield Check("directory", FAIL, str(error), hint_of(error))
+        yield Check("directory", FAIL, str(error), hint_of(error, console))
         return
     yield Check("directory", OK, f"{workspace.path}, namespace {workspace.namespace.name}")
     if status.recovered:

@@ -58,6 +58,8 @@ class Console:
     """Opens vaults; a process that stays hands out those that it has open already."""
     clock: Callable[[], datetime] = _now
 
+    started_in: str | None = None
+    """Where the command was typed, if -C named another directory."""
     data: str | None = None
     """What `--data` named."""
     is_json: bool = False
@@ -146,9 +148,19 @@ def system_console() -> Console:
         is_terminal=sys.stdout.isatty(),
         has_progress=sys.stderr.isatty(),
         width=_terminal_width(),
-        cwd=os.getcwd(),
+        cwd=_here(process_environ()),
         environ=process_environ(),
     )
+
+
+def _here(environ: Mapping[str, str]) -> str:
+    """Returns where the process is; if that was deleted, where the shell says that it was."""
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        named = environ.get("PWD", "")
+        # Whether it is a place that a vault knows is checked where it is used: `app.configured`.
+        return os.path.normpath(named) if os.path.isabs(named) else ""
 
 
 def _terminal_width() -> int:

@@ -5,14 +5,20 @@ One table from families of errors to exit codes; a test proves that every error 
 object; both on stderr. A traceback is for whoever asks for it with `-v`.
 """
 
+import os
+import shlex
 from typing import Final
 
 from holdfast.cli.console import Console
 from holdfast.cli.shown import shown
 from holdfast.errors import (
+    AlreadyAttached,
     Conflict,
     Damaged,
     Denied,
+    DirectoryMissing,
+    DirectoryReplaced,
+    DriftFound,
     HoldfastError,
     Incompatible,
     Invalid,
@@ -54,7 +60,6 @@ HINTS: Final = {
     "merge_conflict": "Later changes touch the same files: `holdfast restore ID --path …` "
     "brings back some of them.",
     "path_exists": "Name a directory that is new or empty.",
-    "drift_found": "`holdfast snapshot` keeps them; --force gives them up.",
     "quota_exceeded": "`holdfast forget`, then `holdfast gc` make room.",
     "storage_full": "Free disk space; `holdfast forget`, then `holdfast gc --now` make some.",
     "damaged": DAMAGE_HINT,
@@ -70,6 +75,14 @@ HINTS: Final = {
     "unsafe_archive": "Import only what `holdfast export` has made; nothing of this was used.",
 }
 """Hints by error code where the next step on a command line is a command."""
+
+DRIFT_HINTS: Final[dict[str, str]] = {
+    "refused": "Without --refuse-drift they are kept as a snapshot first; `holdfast snapshot` "
+    "keeps them now.",
+    "lost": "Move them elsewhere, or give them up with --force.",
+    "moving": "Something else writes there: try again when it has ended.",
+}
+"""Hints by what is wrong with what is in no snapshot."""
 
 LISTED: Final = 20
 """Paths of an error that people are shown; JSON has them all."""
@@ -99,7 +112,7 @@ def exit_code_of(error: Exception) -> int:
 
 def report(error: Exception, console: Console) -> int:
     """Tells what went wrong, on stderr, and returns the exit code."""
-    code, hint = _code_and_hint(error)
+    code, hint = _code_and_hint(error, console)
     message = _message(error)
     paths = [path for path in getattr(error, "paths", ()) if isinstance(path, str)]
     if console.is_json:
@@ -121,16 +134,44 @@ def report(error: Exception, console: Console) -> int:
     return exit_code_of(error)
 
 
-def hint_of(error: HoldfastError) -> str:
+def hint_of(error: HoldfastError, console: Console) -> str:
     """Returns what to try next on a command line."""
-    return HINTS.get(error.code, error.hint)
+    match error:
+        case DirectoryMissing():
+            return f"{how_to_bring_back(error.path, console)}."
+        case DirectoryReplaced():
+            return _hint_of_replaced(error, console)
+        case AlreadyAttached():
+            detach = f"`holdfast detach {shlex.quote(error.name)}`"
+            return f"{detach} lets go of it; its history stays, and can be attached again."
+        case DriftFound():
+            return DRIFT_HINTS[error.cause]
+        case _:
+            return HINTS.get(error.code, error.hint)
 
 
-def _code_and_hint(error: Exception) -> tuple[str, str]:
+def how_to_bring_back(path: str, console: Console) -> str:
+    """Returns what to type, where the command was typed, to get an attached directory back."""
+    here = console.started_in or console.cwd
+    is_near = here == os.path.dirname(path) or f"{here}/".startswith(f"{path}/")
+    command = "holdfast undo" if is_near else f"holdfast -C {shlex.quote(path)} undo"
+    return f"`{command}` brings it back"
+
+
+def _hint_of_replaced(error: DirectoryReplaced, console: Console) -> str:
+    back = f"Move it away, and {how_to_bring_back(error.path, console)}"
+    if not os.path.isdir(error.path) or os.path.islink(error.path):
+        return f"{back}."
+    this = "" if console.cwd == error.path else f" {shlex.quote(error.path)}"
+    take = f"`holdfast init --namespace {shlex.quote(error.namespace)}{this}`"
+    return f"{back}; {take} takes this one for it, and nothing in it is lost."
+
+
+def _code_and_hint(error: Exception, console: Console) -> tuple[str, str]:
     if isinstance(error, Refused):
         return error.code, error.hint
     if isinstance(error, HoldfastError):
-        return error.code, hint_of(error)
+        return error.code, hint_of(error, console)
     if isinstance(error, OSError):
         return "system", "The operating system said so; `holdfast doctor` may know why."
     return "unexpected", "This is a fault of holdfast: please report it with what -v shows."

@@ -1,5 +1,6 @@
 """Tells what a restore, an undo or a redo did: three commands, one answer."""
 
+import os
 from collections.abc import Iterator
 
 import holdfast
@@ -17,6 +18,7 @@ def tell(
     verb: str,
     dry_verb: str = "",
     to: str | None = None,
+    directory: "str | os.PathLike[str]" = "",
     way_back: str = "",
 ) -> int:
     """Writes what was done, what changed, and how to get back; returns the exit code."""
@@ -27,7 +29,9 @@ def tell(
 
     def lines() -> Iterator[str]:
         if restored.dry_run or not console.is_quiet:
-            yield from _lines(console, restored, dry_verb if restored.dry_run else verb, to)
+            yield from _lines(
+                console, restored, dry_verb if restored.dry_run else verb, to, directory
+            )
 
     console.answer(document=document, lines=lines)
     if way_back and restored.changes and not (restored.dry_run or console.is_quiet):
@@ -37,7 +41,11 @@ def tell(
 
 
 def _lines(
-    console: Console, restored: "holdfast.Restored", verb: str, to: str | None
+    console: Console,
+    restored: "holdfast.Restored",
+    verb: str,
+    to: str | None,
+    directory: "str | os.PathLike[str]",
 ) -> Iterator[str]:
     counts = words.change_counts(restored.changes)
     more = " or more" if restored.changes.truncated else ""
@@ -54,5 +62,9 @@ def _lines(
     yield from words.change_lines(console, restored.changes)
     for path in restored.kept:
         yield f"  {shown(path)} stays: something lies in it that is not captured"
+    if restored.was_missing:
+        yield f"The directory {shown(str(directory))} was missing, and was made anew."
+    if restored.recovered:
+        yield shown(restored.recovered)
     if restored.safety_id is not None:
         yield f"What was there before is kept as {words.short(restored.safety_id)}."

@@ -167,8 +167,11 @@ def greeting(directory: str) -> list[bytes]:
     """
     code = os.stat(__file__)
     stamp = f"{__file__} {code.st_mtime_ns} {code.st_size} {sys.hexversion}"
-    found = os.stat(directory)
-    where = f"{found.st_dev} {found.st_ino}"
+    try:
+        found = os.stat(directory)
+        where = f"{found.st_dev} {found.st_ino}"
+    except FileNotFoundError:
+        where = "missing"  # It can still be brought back, and whoever watches it be ended.
     return [b"holdfast", os.fsencode(stamp), os.fsencode(directory), where.encode()]
 
 

@@ -85,6 +85,8 @@ def restored_view(restored: "holdfast.Restored") -> dict[str, object]:
         "verified": restored.verified,
         "root": restored.root.hex(),
         "kept": [path_view(path) for path in restored.kept],
+        "was_missing": restored.was_missing,
+        "recovered": restored.recovered,
         **changes_view(restored.changes),
     }
 

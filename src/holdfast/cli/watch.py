@@ -20,7 +20,7 @@ from typing import Final
 
 import holdfast
 from holdfast.cli import thin, words
-from holdfast.cli.attached import get_workspace
+from holdfast.cli.attached import get_workspace, is_gone
 from holdfast.cli.background import start, stop
 from holdfast.cli.console import Console
 from holdfast.cli.exits import CONFLICT, DONE, NOT_FOUND, Refused
@@ -28,7 +28,13 @@ from holdfast.cli.keeping import Keeper
 from holdfast.cli.resident import Door, HeldVaults, answer_with
 from holdfast.cli.shown import shown
 from holdfast.cli.views import snapshot_view
-from holdfast.errors import Busy, CatalogReplaced, HoldfastError, Unavailable
+from holdfast.errors import (
+    Busy,
+    CatalogReplaced,
+    DirectoryMissing,
+    HoldfastError,
+    Unavailable,
+)
 from holdfast.workspace.watching import Watcher
 
 QUIET_S: Final = 2.0
@@ -88,6 +94,8 @@ def run(arguments: Namespace, console: Console) -> int:
             exit_code=NOT_FOUND,
             hint="Name another vault with --data.",
         )
+    if is_gone(directory):
+        raise DirectoryMissing(directory)
     if arguments.background:
         return start(folder, directory, location, arguments, console)
     try:
@@ -214,6 +222,9 @@ class _Watch:
         """Takes a snapshot if there is something to keep."""
         workspace = self._vaults.workspace or self._reopen()
         snapshot = workspace.snapshot_if_changed(reason="watch")
+        if self._activity is not None:
+            # Had the directory been missing, what was made in its place is watched from here on.
+            self._activity.take()
         if snapshot is None:
             return
         self._console.answer(

@@ -2,8 +2,11 @@
 
 Each has a folder of its own under the vault, named by the hash of its path: what it is attached
 to (`attachment.json`), what is known of it (`index`), what is under way (`journal.json`), and
-the lock that lets one process at a time look at it or change it. A directory that was moved is
-another one here: attach it again, by the name of its namespace.
+the lock that lets one process at a time look at it or change it.
+
+A directory that was moved is known again (`workspace/identity.py`), and what is kept of it goes
+to its new name here. One that was detached is remembered as such: attached again, it goes on with
+its history, and no other directory takes its namespace by having the same name.
 """
 
 import errno
@@ -11,8 +14,8 @@ import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Container, Generator
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -22,16 +25,24 @@ import msgspec
 from holdfast.engine.context import Context
 from holdfast.engine.handle import MAX_NAME_CHARS, PATH_CHARS, check_namespace
 from holdfast.errors import (
+    AlreadyAttached,
+    DirectoryMissing,
+    DirectoryReplaced,
     HoldfastError,
     InvalidValue,
-    NamespaceExists,
+    NamespaceNotFound,
     StorageFull,
     StorageReadOnly,
     Unavailable,
 )
 from holdfast.ids import TenantId
+from holdfast.workspace.descent import make_root
+from holdfast.workspace.identity import Identity, find_identity, resembles
+from holdfast.workspace.statindex import StatIndex
 
 _NAME = "attachment.json"
+INDEX_NAME = "index"
+JOURNAL_NAME = "journal"
 
 _KINDS: Final[dict[int, type[HoldfastError]]] = {
     errno.EROFS: StorageReadOnly,
@@ -48,6 +59,11 @@ class Attachment(msgspec.Struct, frozen=True):
     attached_at: datetime
     state: Path
     """Where what is known of the directory is kept."""
+    identity: Identity | None = None
+    """Which directory it was when it was last looked at."""
+    is_detached: bool = False
+    moved_from: Path | None = None
+    """Where it was until just now, if it was moved."""
 
     @contextmanager
     def locked(self) -> Generator[None]:
@@ -55,6 +71,8 @@ class Attachment(msgspec.Struct, frozen=True):
         flags = os.O_CLOEXEC | os.O_NOFOLLOW
         try:
             fd = os.open(self.state / "lock", flags | os.O_RDWR | os.O_CREAT, 0o600)
+        except FileNotFoundError as exc:
+            raise _let_go_of(self) from exc
         except OSError as exc:
             if exc.errno != errno.EROFS or not (self.state / "lock").exists():
                 message = f"the lock of {self.path} cannot be opened: {exc.strerror}"
@@ -80,36 +98,64 @@ class Attachments:
 
     def list(self) -> list[Attachment]:
         """Returns all of them, by path."""
-        if self._folder is None or not self._folder.is_dir():
-            return []
-        mine = [folder for folder in self._folder.iterdir() if folder.name.startswith(self._begin)]
-        found = [attachment for folder in mine if (attachment := _read(folder)) is not None]
-        return sorted(found, key=lambda attachment: attachment.path)
+        return [each for each in self._all() if not each.is_detached]
 
     def find(self, path: Path) -> Attachment | None:
-        """Returns the attachment of a directory, or of the nearest one that holds it."""
-        real = Path(os.path.realpath(path))
-        for candidate in (real, *real.parents):
-            found = self._at(candidate)
-            if found is not None:
-                return found
-        return None
+        """Returns the attachment of a directory, or of the nearest one that holds it.
 
-    def get_or_add(self, path: Path, *, namespace: str | None) -> Attachment:
+        One that was moved is attached in its new place.
+        """
+        real = Path(os.path.realpath(path))
+        # As it is named first: a link may stand where the directory was.
+        for candidate in (path.absolute(), real, *real.parents):
+            found = self._at(candidate)
+            if found is not None and not found.is_detached:
+                return found
+        return self._find_moved(real)
+
+    def find_at(self, path: Path) -> Attachment | None:
+        """Returns the attachment of exactly this path, whatever is there now."""
+        found = self._at(Path(os.path.realpath(path)))
+        return None if found is None or found.is_detached else found
+
+    def find_origins(self, path: Path) -> "list[Attachment]":
+        """Returns directories that are missing and that this one may have been: it holds theirs."""
+        real = Path(os.path.realpath(path))
+        missing = [each for each in self.list() if not each.path.is_dir()]
+        return [each for each in missing if _holds_what_was_in(real, each)]
+
+    def get_or_add(
+        self, path: Path, *, namespace: str | None, known: Container[str] = ()
+    ) -> Attachment:
         """Returns the attachment of exactly this directory; makes it if it is not there.
 
-        Raises `NamespaceExists` if the namespace belongs to another directory, or this
-        directory to another namespace.
+        Raises `AlreadyAttached` if the namespace belongs to another directory, or this
+        directory to another namespace; from one namespace to another that is `known`, and no
+        other directory's, it goes. A directory that is another one than was attached is taken
+        for it if the namespace is named.
         """
         real = Path(os.path.realpath(path))
         found = self._at(real)
-        if found is not None:
-            if namespace is not None and namespace != found.namespace:
-                raise NamespaceExists(found.namespace)
-            return found
-        name = self._choose(real, namespace)
+        if found is not None and not found.is_detached and namespace in (None, found.namespace):
+            if namespace is None:
+                return check(found)
+            there = find_identity(real)
+            return found if there is None else _keeping(found, there)
+        if (
+            found is None
+            and namespace is None
+            and (moved := self._recognise(real, self._all())) is not None
+        ):
+            return self._move(moved, real)
+        name = self._choose(real, namespace, found)
+        is_other = found is not None and not found.is_detached
+        if found is not None and is_other and name not in known:
+            raise AlreadyAttached(str(real), namespace=found.namespace)
         state = self._state(real)
-        attachment = Attachment(real, name, self._clock(), state)
+        for owner in self._all():
+            if owner.namespace == name and owner.state != state:
+                return self._move(owner, real)
+        attachment = Attachment(real, name, self._clock(), state, find_identity(real))
         try:
             state.mkdir(parents=True, exist_ok=True, mode=0o700)
             _write(attachment)
@@ -119,20 +165,94 @@ class Attachments:
             raise kind(message) from exc
         return attachment
 
-    def _choose(self, real: Path, namespace: str | None) -> str:
-        taken = {a.namespace: a for a in self.list()}
+    def detach(self, attachment: Attachment) -> None:
+        """Lets go of a directory, and touches nothing in it; its lock is held."""
+        _write(msgspec.structs.replace(attachment, is_detached=True))
+        for name in (INDEX_NAME, JOURNAL_NAME):
+            with suppress(FileNotFoundError):
+                (attachment.state / name).unlink()
+
+    def get(self, *, path: Path | None = None, namespace: str | None = None) -> Attachment:
+        """Returns the attachment of exactly this directory, or of this namespace."""
+        real = None if path is None else Path(os.path.realpath(path))
+        for each in self.list():
+            if real in (None, each.path) and namespace in (None, each.namespace):
+                return each
+        if real is not None:
+            raise InvalidValue(f"{real} is not attached")
+        raise NamespaceNotFound(namespace or "")
+
+    def _all(self) -> "list[Attachment]":
+        if self._folder is None or not self._folder.is_dir():
+            return []
+        mine = [folder for folder in self._folder.iterdir() if folder.name.startswith(self._begin)]
+        found = [attachment for folder in mine if (attachment := _read(folder)) is not None]
+        return sorted(found, key=lambda attachment: attachment.path)
+
+    def _choose(self, real: Path, namespace: str | None, before: Attachment | None) -> str:
+        taken = {each.namespace: each for each in self._all()}
         if namespace is not None:
             owner = taken.get(check_namespace(self._context, self._tenant_id, namespace))
             # One whose directory is gone was moved: the name goes with it.
-            if owner is not None and owner.path.is_dir():
-                raise NamespaceExists(namespace)
+            if owner is not None and not owner.is_detached and owner.path.is_dir():
+                raise AlreadyAttached(str(owner.path), namespace=namespace)
             return namespace
+        if before is not None:
+            owner = taken[before.namespace]
+            if owner.is_detached or owner.path == real:
+                return before.namespace
         text = os.fsencode(real.name).decode("utf-8", "replace")
         usable = (c if c.isprintable() and c not in PATH_CHARS else "_" for c in text)
         base = "".join(usable).strip()[: MAX_NAME_CHARS - 7]
         base = base if base not in ("", ".", "..") else "workspace"
         # The same name in two places: the second carries a piece of its path's hash.
         return base if base not in taken else f"{base}-{_digest(real)[:6]}"
+
+    def _find_moved(self, real: Path) -> Attachment | None:
+        """Attaches the directory around a path in its new place, if it was moved there."""
+        lost = [each for each in self.list() if each.identity and not _is_there(each)]
+        for candidate in (real, *real.parents) if lost else ():
+            moved = self._recognise(candidate, lost)
+            if moved is not None:
+                return self._move(moved, candidate)
+        return None
+
+    def _recognise(self, real: Path, among: "list[Attachment]") -> Attachment | None:
+        """Returns which of some directories was moved to this path, if that is certain."""
+        here = find_identity(real)
+        if here is None:
+            return None
+        for each in among:
+            was = each.identity
+            if was is None or not here.is_same(was) or _is_there(each):
+                continue
+            if here.is_certain(was) or _holds_what_was_in(real, each):
+                return each
+        return None
+
+    def _move(self, attachment: Attachment, real: Path) -> Attachment:
+        """Gives what is known of a directory to the path at which it is now.
+
+        Done again from the start if it is interrupted: until the last step it is what it was.
+        """
+        state = self._state(real)
+        with attachment.locked():
+            if state != attachment.state:
+                for name in (INDEX_NAME, JOURNAL_NAME, _NAME, "lock"):
+                    with suppress(FileNotFoundError):
+                        (state / name).unlink()
+                with suppress(FileNotFoundError):
+                    state.rmdir()
+                attachment.state.rename(state)
+            moved = msgspec.structs.replace(
+                attachment,
+                path=real,
+                state=state,
+                identity=find_identity(real),
+                is_detached=False,
+            )
+            _write(moved)
+        return msgspec.structs.replace(moved, moved_from=attachment.path)
 
     def _at(self, real: Path) -> Attachment | None:
         if self._folder is None:
@@ -146,6 +266,84 @@ class Attachments:
         return self._folder / f"{self._begin}{_digest(real)}"
 
 
+def check(attachment: Attachment) -> Attachment:
+    """Returns it as it is now; raises if the directory is missing, or is another one.
+
+    One that is empty, or holds what is known of this one, was made anew by somebody.
+    """
+    now = _read(attachment.state)
+    mine = (attachment.path, attachment.namespace)
+    if now is None or now.is_detached or (now.path, now.namespace) != mine:
+        raise _let_go_of(attachment)
+    there = find_identity(attachment.path)
+    if there is None:
+        raise _absent(attachment)
+    if now.identity is not None and there.is_same(now.identity):
+        return now if there == now.identity else _keeping(now, there)
+    index = StatIndex.load(attachment.state / INDEX_NAME)
+    if (
+        now.identity is not None
+        and index is not None
+        and resembles(attachment.path, index) is False
+    ):
+        raise DirectoryReplaced(
+            str(attachment.path), namespace=attachment.namespace, found="another directory"
+        )
+    return _keeping(now, there)
+
+
+def make_anew(attachment: Attachment) -> bool:
+    """Makes the directory if it is missing; says whether it was. Its lock is held."""
+    if find_identity(attachment.path) is not None:
+        return False
+    mode = None if attachment.identity is None else attachment.identity.mode
+    try:
+        make_root(str(attachment.path), mode=mode)
+    except NotADirectoryError as exc:
+        raise _absent(attachment) from exc
+    except OSError as exc:
+        message = f"the directory {attachment.path} cannot be made anew: {exc.strerror}"
+        raise Unavailable(message) from exc
+    return True
+
+
+def _keeping(attachment: Attachment, identity: Identity) -> Attachment:
+    """Returns it with what the directory is now, which is kept."""
+    kept = msgspec.structs.replace(attachment, identity=identity)
+    with suppress(OSError):  # The next look finds the same, and tries again.
+        _write(kept)
+    return kept
+
+
+def _is_there(attachment: Attachment) -> bool:
+    """Says whether the directory that was attached is where it was."""
+    there = find_identity(attachment.path)
+    return there is not None and (attachment.identity is None or there.is_same(attachment.identity))
+
+
+def _absent(attachment: Attachment) -> DirectoryMissing | DirectoryReplaced:
+    """Returns the error for a path at which there is no directory."""
+    on_the_way = next(
+        (p for p in (attachment.path, *attachment.path.parents) if os.path.lexists(p)), None
+    )
+    if on_the_way is None or (on_the_way.is_dir() and not on_the_way.is_symlink()):
+        return DirectoryMissing(str(attachment.path))
+    found = "a link" if on_the_way.is_symlink() else "a file"
+    where = found if on_the_way == attachment.path else f"below {found} ({on_the_way})"
+    return DirectoryReplaced(str(attachment.path), namespace=attachment.namespace, found=where)
+
+
+def _let_go_of(attachment: Attachment) -> Unavailable:
+    return Unavailable(
+        f"{attachment.path} is no longer attached as namespace {attachment.namespace}"
+    )
+
+
+def _holds_what_was_in(path: Path, attachment: Attachment) -> bool:
+    index = StatIndex.load(attachment.state / INDEX_NAME)
+    return index is not None and resembles(path, index) is True
+
+
 def _digest(path: Path) -> str:
     return hashlib.blake2b(os.fsencode(path), digest_size=16).hexdigest()
 
@@ -153,23 +351,29 @@ def _digest(path: Path) -> str:
 def _read(folder: Path) -> Attachment | None:
     try:
         fields = json.loads((folder / _NAME).read_bytes())
+        identity = fields.get("identity")
         return Attachment(
             Path(os.fsdecode(bytes.fromhex(fields["path"]))),
             fields["namespace"],
             datetime.fromisoformat(fields["attached_at"]),
             folder,
+            None if identity is None else Identity(**identity),
+            is_detached=fields.get("detached", False),
         )
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
 def _write(attachment: Attachment) -> None:
+    identity = attachment.identity
     fields = {
         # As bytes: a path need not be text.
         "path": os.fsencode(attachment.path).hex(),
         "shown": os.fsencode(attachment.path).decode("utf-8", "backslashreplace"),
         "namespace": attachment.namespace,
         "attached_at": attachment.attached_at.isoformat(),
+        "identity": None if identity is None else identity._asdict(),
+        "detached": attachment.is_detached,
     }
     temporary = attachment.state / f"{_NAME}.tmp"
     with temporary.open("wb") as file:

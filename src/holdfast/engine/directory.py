@@ -15,6 +15,7 @@ from typing import Final, Protocol
 
 import msgspec
 
+from holdfast.engine.attachments import INDEX_NAME, JOURNAL_NAME
 from holdfast.engine.capture import Capture, Captured, Known
 from holdfast.engine.collect import Progress, no_progress
 from holdfast.engine.content import Sink
@@ -22,7 +23,7 @@ from holdfast.engine.context import Context
 from holdfast.engine.coverage import Coverage
 from holdfast.engine.limits import check_free
 from holdfast.engine.stage import StagedObjects
-from holdfast.errors import Damaged, InvalidValue, Unavailable
+from holdfast.errors import Damaged, DirectoryMissing, InvalidValue, Unavailable
 from holdfast.ids import ObjectId
 from holdfast.tree import Edit, NodeSource, apply, build, diff
 from holdfast.workspace.descent import open_root
@@ -62,10 +63,10 @@ class Directory:
     def __init__(self, context: Context, path: Path, state: Path) -> None:
         self.context = context
         self.path = path
-        self.journal = Journal(state / "journal")
+        self.journal = Journal(state / JOURNAL_NAME)
         self.known = Known.of(None)
         self.coverage = Coverage(captured=0, captured_bytes=0)
-        self._index_path = state / "index"
+        self._index_path = state / INDEX_NAME
         self._root_fd: int | None = None
         self._apart = _apart(context, state)
         self._saved = self.known
@@ -98,8 +99,7 @@ class Directory:
         try:
             there = self.path.lstat()
         except OSError as exc:
-            message = f"the directory {self.path} is not there: {exc.strerror}"
-            raise Unavailable(message) from exc
+            raise DirectoryMissing(str(self.path)) from exc
         if (here.st_dev, here.st_ino) != (there.st_dev, there.st_ino):
             self.let_go()
             self._hints = None
@@ -148,6 +148,10 @@ class Directory:
     def close(self) -> None:
         """Keeps what is known, and lets go of the directory."""
         self.save()
+        self.forget()
+
+    def forget(self) -> None:
+        """Lets go of the directory, and keeps nothing."""
         if self._watcher is not None:
             self._watcher.close()
             self._watcher = None

@@ -125,7 +125,8 @@ class Follower:
         in_the_way = self.find_obstacles(steps)
         if in_the_way and not self.gives_up:
             paths = [to_text(key) for key in in_the_way]
-            raise DriftFound(paths, reason="what no snapshot holds would be lost")
+            reason = "what no snapshot holds would be lost"
+            raise DriftFound(paths, reason=reason, cause="lost")
         self._begin(move)
         writer = self._writer(source, wanted)
         try:

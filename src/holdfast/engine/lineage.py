@@ -5,11 +5,14 @@ the timeline stands in, so that what is still there can still be reached.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from holdfast.catalog.port import Transaction
 from holdfast.ids import NamespaceId, ObjectId, SnapshotId
-from holdfast.model import Head, SnapshotInfo
+from holdfast.model import Head, Kind, SnapshotInfo
+
+FOUND: Final = "found after an interrupted restore"
+"""The reason of a snapshot that keeps what a recovery came upon."""
 
 
 class Snapshots(Protocol):
@@ -72,7 +75,8 @@ def before(
     With `origin`, as if the head stood on that one, with nothing pending.
 
     Age does not matter here: what is still on the timeline can be gone back to. Snapshots that
-    were deleted are passed over, but for the one that the head stands on.
+    were deleted are passed over, but for the one that the head stands on; and so is what an
+    interrupted restore had left, which nobody made on purpose.
     """
     start = origin or head.position
     at = None if start is None else snapshots.find(start)
@@ -81,6 +85,11 @@ def before(
         # What the head shows need not be quite what it stands on: a directory may have had to
         # keep something.
         is_shown = at.id == origin or (at.id == head.position and root == head.root)
-        if at.root != root and is_usable and not is_shown:
+        if at.root != root and is_usable and not is_shown and not is_found(at):
             yield at
         at = previous(snapshots, at)
+
+
+def is_found(snapshot: SnapshotInfo) -> bool:
+    """Says whether a snapshot is a mixture that an interrupted restore had left."""
+    return snapshot.kind is Kind.SAFETY and snapshot.reason == FOUND

@@ -11,11 +11,11 @@ It may die as well, and is then done again: the journal stays until all is right
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final
 
 from holdfast.engine import restore as restoring
 from holdfast.engine.advance import Note
 from holdfast.engine.follower import Follower
+from holdfast.engine.lineage import FOUND, is_found
 from holdfast.engine.mover import Mover
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.paths import ancestors
@@ -32,9 +32,6 @@ from holdfast.workspace.journal import (
     was_restarted,
 )
 from holdfast.workspace.steps import has_same_content
-
-FOUND: Final = "found after an interrupted restore"
-"""The reason of a snapshot that keeps what a recovery came upon."""
 
 
 def recover(mover: Mover) -> str | None:
@@ -60,17 +57,20 @@ def _take_back(mover: Mover, record: Record) -> str | None:
     follower = Follower(directory, back=before.id)
     # What was found is kept first; all else here is what the restore itself has left.
     follower.gives_up = True
-    found = mover.keep_drift(FOUND, follower, litter=litter_pattern(record))
+    # What was undone before stays to be redone, and undo passes over what was found.
+    found = mover.keep_drift(FOUND, follower, keeps_redo=True, litter=litter_pattern(record))
     if mover.files_of(before) == directory.known.root:
         directory.journal.clear()
     else:
         note = Note(reason="took back an interrupted restore")
         # The other planes are in the catalog, and never were half-way.
         mover.act(
-            lambda handle: restoring.restore(handle, before, planes=[Plane.FILES], note=note),
+            lambda handle: restoring.restore(
+                handle, before, planes=[Plane.FILES], note=note, keeps_redo=True
+            ),
             follower,
         )
-    left = "" if found is None else f" What it had left is in {found.id}."
+    left = "" if found is None else f" What it had left is in {found.id}: undo passes over it."
     return f"An interrupted restore was taken back.{left}"
 
 
@@ -79,13 +79,14 @@ def _before(mover: Mover, record: Record) -> SnapshotInfo | None:
 
     None if the head no longer stands there, nor on what an earlier recovery has found.
     """
-    head = mover.namespace.get_snapshot("@")
-    if record.back in ("", head.id):
-        return head
-    if head.reason == FOUND and head.parent == record.back:
-        with suppress(NotFound):
-            return mover.namespace.get_snapshot(record.back)
-    return None
+    at = mover.namespace.get_snapshot("@")
+    if not record.back:
+        return at
+    with suppress(NotFound):
+        # Recoveries may have been interrupted, too: each has kept what it found.
+        while at.id != record.back and is_found(at) and at.parent is not None:
+            at = mover.namespace.get_snapshot(at.parent)
+    return at if at.id == record.back else None
 
 
 def _look_again(mover: Mover, record: Record) -> str | None:
@@ -132,7 +133,7 @@ def _good(mover: Mover, record: Record) -> tuple[SnapshotInfo, Callable[[Change]
         return head, lambda _change: False
     # An undo or redo stands on what it went to.
     stands_there = head.id in (good.id, good.target)
-    if not stands_there and not (head.reason == FOUND and head.parent in (good.id, good.target)):
+    if not stands_there and not (is_found(head) and head.parent in (good.id, good.target)):
         return head, lambda _change: False
     steps = [change.key for change in mover.namespace.diff(back, good, planes=[Plane.FILES])]
     related = {*steps, *(folder for key in steps for folder in ancestors(key))}

@@ -71,10 +71,12 @@ def restore(
     limit: int | None = SHOWN,
     note: Note | None = None,
     expected: SnapshotId | None = None,
+    keeps_redo: bool = False,
     also: Callable[[Transaction, Head, SnapshotId], None] = nothing_more,
 ) -> Restored:
     """Brings a snapshot back: all of it, some planes, or the files that match some paths.
 
+    `keeps_redo` leaves the way forward open: nothing is changed by going back to what was.
     `also` is done in the same transaction, with the id of the snapshot that shows the result.
     """
     check_limit(limit)
@@ -107,6 +109,7 @@ def restore(
         return Move(
             marks=marks,
             position=shows,
+            redo=folded.head.redo if keeps_redo else (),
             needs=[target.id],
             exact=True,
             also=lambda transaction, head: also(transaction, head, shows),

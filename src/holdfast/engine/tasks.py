@@ -24,6 +24,7 @@ import msgspec
 from holdfast.engine.advance import MAX_LABEL_CHARS, MAX_TEXT_CHARS
 from holdfast.engine.handle import check_text
 from holdfast.engine.snapshots import SnapshotLike
+from holdfast.errors import DirectoryMissing
 from holdfast.ids import IdMaker
 from holdfast.model import SnapshotInfo
 from holdfast.model_changes import Restored
@@ -143,9 +144,14 @@ class Tasks:
         reason = "the task was completed"
         if error is not None:
             reason = f"the task failed: {told(error, max_chars=MAX_TEXT_CHARS)}"
-        task.after = self._place.snapshot(
-            task.name, reason=reason[:MAX_TEXT_CHARS], actor=self._actor, task_id=task.id
-        )
+        try:
+            task.after = self._place.snapshot(
+                task.name, reason=reason[:MAX_TEXT_CHARS], actor=self._actor, task_id=task.id
+            )
+        except DirectoryMissing:
+            # Its own error is what a task that failed has to tell; the way back makes it anew.
+            if error is None:
+                raise
         if error is not None and self._rolls_back:
             reason = f"task {task.id} failed"
             task.rolled_back = self._place.restore(task.before, reason=reason, actor=self._actor)

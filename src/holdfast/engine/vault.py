@@ -38,6 +38,8 @@ from holdfast.engine.webhooks import Webhooks
 from holdfast.engine.workspace import Workspace
 from holdfast.errors import (
     CatalogLost,
+    DirectoryMissing,
+    DirectoryReplaced,
     HoldfastError,
     InvalidValue,
     NamespaceExists,
@@ -106,22 +108,30 @@ class TenantVault:
         """Attaches a real directory to a namespace, or opens one that is attached already.
 
         Raises `DirectoryRefused` for `/`, the home directory and network mounts, unless
-        `force`.
+        `force`. One that is attached and missing can be opened, too: `undo` makes it anew.
         """
         path = Path(directory).expanduser()
+        attachments = Attachments(self._context, self._tenant.id)
         if not path.is_dir():
+            missing = attachments.find_at(path)
+            if missing is not None and namespace in (None, missing.namespace):
+                return self._open_workspace(missing)
             error = NotADirectory(os.fsencode(path), blocked_by=os.fsencode(path))
             if not path.exists():
                 error.hint = "There is nothing: make the directory first, or name another."
             raise error
-        attachments = Attachments(self._context, self._tenant.id)
         if not force:
             vault = None if self._context.state is None else self._context.state.parent
             check_directory(path, home=find_home(), vault=vault)
-        return self._open_workspace(attachments.get_or_add(path, namespace=namespace))
+        known = () if namespace is None else self.namespaces()
+        return self._open_workspace(attachments.get_or_add(path, namespace=namespace, known=known))
 
     def find_workspace(self, directory: str | os.PathLike[str]) -> Workspace | None:
-        """Returns the attached directory that is, or holds, this one; None if none does."""
+        """Returns the attached directory that is, or holds, this one; None if none does.
+
+        One that was moved within its file system is attached in its new place. One that is
+        missing is returned as well: `undo` and `restore` make it anew.
+        """
         attachments = Attachments(self._context, self._tenant.id)
         found = attachments.find(Path(directory).expanduser())
         return None if found is None else self._open_workspace(found)
@@ -129,6 +139,34 @@ class TenantVault:
     def workspaces(self) -> list[Attachment]:
         """Returns the directories that are attached, by path."""
         return Attachments(self._context, self._tenant.id).list()
+
+    def find_origins(self, directory: str | os.PathLike[str]) -> list[Attachment]:
+        """Returns attached directories that are missing and whose files this one holds.
+
+        It may have been moved or copied from another file system: `workspace` with the namespace
+        of one of them goes on with its history.
+        """
+        attachments = Attachments(self._context, self._tenant.id)
+        return attachments.find_origins(Path(directory).expanduser())
+
+    def detach(
+        self, directory: str | os.PathLike[str] | None = None, *, namespace: str | None = None
+    ) -> Attachment:
+        """Lets go of an attached directory, named by its path or by its namespace.
+
+        Nothing in it is touched, and the history stays: attached again, it goes on. The
+        directory need not be there any more.
+        """
+        if directory is None and namespace is None:
+            raise InvalidValue("name a directory, or a namespace")
+        attachments = Attachments(self._context, self._tenant.id)
+        path = None if directory is None else Path(directory).expanduser()
+        found = attachments.get(path=path, namespace=namespace)
+        with suppress(DirectoryMissing, DirectoryReplaced), self._open_workspace(found) as open_:
+            open_.recover()
+        with found.locked():
+            attachments.detach(found)
+        return found
 
     def delete_namespace(self, name: str) -> None:
         """Deletes a namespace with its timeline; recoverable until the grace period ends."""
@@ -310,9 +348,6 @@ class TenantVault:
                 forget_index(attachment.state)
 
     def _open_workspace(self, attachment: Attachment) -> Workspace:
-        if not attachment.path.is_dir():
-            message = f"the directory {attachment.path} is not there"
-            raise Unavailable(message)
         return Workspace(self._handle(attachment.namespace), attachment)
 
     def _handle(self, name: str) -> Handle:

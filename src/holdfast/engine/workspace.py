@@ -26,7 +26,7 @@ from holdfast.engine import restore as restoring
 from holdfast.engine import undo
 from holdfast.engine.advance import Note
 from holdfast.engine.archives.imported import Imported
-from holdfast.engine.attachments import Attachment
+from holdfast.engine.attachments import Attachment, check, make_anew
 from holdfast.engine.checkout import checkout
 from holdfast.engine.collect import Progress, no_progress
 from holdfast.engine.coverage import Coverage
@@ -43,7 +43,7 @@ from holdfast.engine.recovery import recover
 from holdfast.engine.restore import SHOWN, folded_head
 from holdfast.engine.snapshots import SnapshotLike
 from holdfast.engine.tasks import Tasks
-from holdfast.errors import Damaged, DriftFound, InvalidValue
+from holdfast.errors import Damaged, DriftFound, InvalidValue, Unavailable
 from holdfast.model import SnapshotInfo
 from holdfast.model_changes import Change, Changes, Restored
 
@@ -74,6 +74,8 @@ class Workspace:
         self._mover = Mover(handle, self._directory)
         self._guard = threading.RLock()
         self._recovered: str | None = None
+        self._just_recovered: str | None = None
+        self._was_made = False
         self.namespace = self._mover.namespace
         """The timeline and all that belongs to it; its files are those last captured."""
 
@@ -81,6 +83,11 @@ class Workspace:
     def path(self) -> Path:
         """Where the directory is."""
         return self._attachment.path
+
+    @property
+    def moved_from(self) -> Path | None:
+        """Where the directory was until it was opened here; None if it was not moved."""
+        return self._attachment.moved_from
 
     def __repr__(self) -> str:
         return f"Workspace({str(self.path)!r}, namespace={self.namespace.name!r})"
@@ -215,13 +222,13 @@ class Workspace:
         What is there and in no snapshot becomes one first; with `drift="refuse"` it is an
         error instead. What cannot be captured and would be lost is an error unless `force`.
         """
-        with self._exclusive():
+        with self._exclusive(makes_anew=not dry_run):
             target = self.namespace.get_snapshot(snapshot)
             note = Note(reason=reason, actor=actor)
             if dry_run:
                 return preview(self._mover, target, paths=paths, limit=limit)
             self._check_drift(drift)
-            return self._mover.go(
+            done = self._mover.go(
                 lambda handle, _: restoring.restore(
                     handle, target, paths=paths, limit=limit, note=note
                 ),
@@ -233,6 +240,7 @@ class Workspace:
                 ),
                 reason=f"before restoring {target.id}",
             )
+            return self._told(done)
 
     def undo(
         self,
@@ -242,25 +250,27 @@ class Workspace:
         progress: Progress = no_progress,
     ) -> Restored:
         """Takes the last change back; with an operation, what that one changed."""
-        with self._exclusive():
+        with self._exclusive(makes_anew=True):
             chosen = None if operation is None else self.namespace.get_snapshot(operation)
-            return self._mover.go(
+            done = self._mover.go(
                 lambda handle, origin: (
                     undo.revert(handle, chosen) if chosen else undo.undo(handle, origin=origin)
                 ),
                 Follower(self._directory, force=force, progress=progress),
                 reason="before undo",
             )
+            return self._told(done)
 
     def redo(self, *, force: bool = False, progress: Progress = no_progress) -> Restored:
         """Takes the last undo back."""
-        with self._exclusive():
-            return self._mover.go(
+        with self._exclusive(makes_anew=True):
+            done = self._mover.go(
                 lambda handle, _: undo.redo(handle),
                 Follower(self._directory, force=force, progress=progress),
                 reason="before redo",
                 keeps_redo=True,
             )
+            return self._told(done)
 
     def checkout(
         self,
@@ -284,7 +294,7 @@ class Workspace:
         from holdfast.engine.archives.transfer import import_  # noqa: PLC0415 - see `Namespace`
 
         follower = Follower(self._directory, force=force, progress=progress)
-        with self._exclusive():
+        with self._exclusive(makes_anew=True):
             done, kept = self._mover.move(
                 lambda handle, _: import_(handle, source, progress=progress),
                 follower,
@@ -307,10 +317,19 @@ class Workspace:
         """Waits until something happens in a watched directory; says whether it did."""
         return self._directory.wait(timeout_s)
 
+    def recover(self) -> str | None:
+        """Puts right what an interrupted restore has left; says what was done, if anything."""
+        with self._exclusive():
+            return self._recovered
+
     def close(self) -> None:
         """Keeps what is known for the next time, and lets go of the directory."""
-        with self._guard, self._attachment.locked():
-            self._directory.close()
+        try:
+            with self._guard, self._attachment.locked():
+                self._directory.close()
+        except Unavailable:
+            # Detached meanwhile, or moved: there is nothing to keep for.
+            self._directory.forget()
 
     def __enter__(self) -> Self:
         return self
@@ -323,10 +342,15 @@ class Workspace:
     # Inside
 
     @contextmanager
-    def _exclusive(self) -> Generator[None]:
+    def _exclusive(self, *, makes_anew: bool = False) -> Generator[None]:
+        """Holds the directory; with `makes_anew`, one that is missing is made, to be filled."""
         with self._guard, self._attachment.locked():
+            if makes_anew:
+                self._was_made = make_anew(self._attachment)
+            check(self._attachment)
             self._directory.refresh()
-            self._recovered = recover(self._mover) or self._recovered
+            self._just_recovered = recover(self._mover)
+            self._recovered = self._just_recovered or self._recovered
             try:
                 yield
             except Damaged:
@@ -337,6 +361,10 @@ class Workspace:
             finally:
                 self._directory.settle()
 
+    def _told(self, done: Restored) -> Restored:
+        """Returns what was done, with what had to be done before."""
+        return replace(done, was_missing=self._was_made, recovered=self._just_recovered)
+
     def _check_drift(self, drift: Drift) -> None:
         if drift not in ("capture", "refuse"):
             message = f"drift is 'capture' or 'refuse', not {drift!r}"
@@ -345,7 +373,7 @@ class Workspace:
             found = self._shown(None, only_names=True).diff(limit=SHOWN)
             if found:
                 names = [change.name for change in found]
-                raise DriftFound(names, reason="changes are in no snapshot")
+                raise DriftFound(names, reason="changes are in no snapshot", cause="refused")
 
     def _shown(self, new: SnapshotLike | None, *, only_names: bool = False) -> Namespace:
         """Returns the namespace with the directory for its head, where the head is looked at."""

@@ -39,9 +39,11 @@
     │   ├── MergeConflict
     │   ├── ContentMissing      what was to be kept refers to content that is not there
     │   ├── NamespaceExists
+    │   │   └── AlreadyAttached     a directory has another namespace, or the reverse
     │   ├── PathExists
     │   ├── DriftFound          a directory holds changes that no snapshot does
     │   ├── DirectoryRefused    a directory that should not be captured
+    │   ├── DirectoryReplaced   something else stands where an attached directory was
     │   └── Busy
     ├── Denied              the key does not open this: use another
     │   ├── Unauthorized        there is no key, or it opens nothing
@@ -58,6 +60,7 @@
     │   ├── PackDamaged
     │   └── PackMissing
     ├── Unavailable         a dependency is down: retry with backoff
+    │   ├── DirectoryMissing    an attached directory was deleted or moved
     │   ├── CatalogReplaced     other files lie where the catalog was opened
     │   ├── StorageReadOnly     the disk takes no writes
     │   ├── Unreachable         a server does not answer
@@ -71,9 +74,11 @@ sentence. `code` is wire format and never changes; `hint` is the next thing to t
 """
 
 from holdfast.errors.conflicts import (
+    AlreadyAttached,
     Busy,
     ContentMissing,
     DirectoryRefused,
+    DirectoryReplaced,
     DriftFound,
     EntityExists,
     HeadMoved,
@@ -98,6 +103,7 @@ from holdfast.errors.damage import (
 from holdfast.errors.families import (
     Conflict,
     Damaged,
+    DirectoryMissing,
     HoldfastError,
     Incompatible,
     Invalid,
@@ -151,6 +157,7 @@ from holdfast.errors.refused import (
 from holdfast.errors.unavailable import CatalogReplaced, StorageReadOnly
 
 __all__ = [
+    "AlreadyAttached",
     "Busy",
     "CatalogLost",
     "CatalogReplaced",
@@ -158,7 +165,9 @@ __all__ = [
     "ContentMissing",
     "Damaged",
     "Denied",
+    "DirectoryMissing",
     "DirectoryRefused",
+    "DirectoryReplaced",
     "DriftFound",
     "EntityExists",
     "EntityNotFound",

@@ -1,11 +1,21 @@
 """The world moved, or disagrees: read again, then decide."""
 
-from typing import Final
+from typing import Final, Literal
 
 from holdfast.errors.families import Conflict, shorten
 
 _NAMED: Final = 5
 """Conflicts that a message names; the error carries them all."""
+
+
+DriftCause = Literal["refused", "lost", "moving"]
+"""Why it is in the way: whoever asked wants none, it can be in no snapshot, it is being changed."""
+
+_DRIFT_HINTS: Final[dict[DriftCause, str]] = {
+    "refused": 'Take a snapshot first; without drift="refuse" they become one by themselves.',
+    "lost": "Move them elsewhere, or give them up with force=True.",
+    "moving": "Something else writes there: try again when it has ended.",
+}
 
 
 class HeadMoved(Conflict):
@@ -140,6 +150,18 @@ class NamespaceExists(Conflict):
         self.name = name
 
 
+class AlreadyAttached(NamespaceExists):
+    """A directory has another namespace, or a namespace another directory."""
+
+    code = "already_attached"
+    hint = "Detach it first: its history stays, and can be attached again."
+
+    def __init__(self, path: str, *, namespace: str) -> None:
+        super().__init__(namespace)
+        self.args = (f"{path} is attached as namespace {shorten(namespace)}",)
+        self.path = path
+
+
 class PathExists(Conflict):
     """Something stands at the path that was to be made."""
 
@@ -155,13 +177,14 @@ class DriftFound(Conflict):
     """A directory holds changes that no snapshot does, and they would be lost."""
 
     code = "drift_found"
-    hint = "Take a snapshot first, or let the restore capture them; --force gives them up."
+    hint = "Take a snapshot first, or let the restore capture them."
 
-    def __init__(self, paths: list[str], *, reason: str) -> None:
+    def __init__(self, paths: list[str], *, reason: str, cause: DriftCause = "moving") -> None:
         named = ", ".join(shorten(path) for path in paths[:_NAMED])
         more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
         super().__init__(f"{reason}: {named}{more}")
-        self.paths, self.reason = paths, reason
+        self.paths, self.reason, self.cause = paths, reason, cause
+        self.hint = _DRIFT_HINTS[cause]
 
 
 class DirectoryRefused(Conflict):
@@ -173,6 +196,23 @@ class DirectoryRefused(Conflict):
     def __init__(self, path: str, *, reason: str) -> None:
         super().__init__(f"{shorten(path)} is not captured: {reason}")
         self.path, self.reason = path, reason
+
+
+class DirectoryReplaced(Conflict):
+    """Something else stands where an attached directory was; nothing of it was touched."""
+
+    code = "directory_replaced"
+    hint = (
+        "Move it away, and `undo` brings the attached one back; or attach it with "
+        "`namespace=`, which keeps what is in it as a snapshot before anything is replaced."
+    )
+
+    def __init__(self, path: str, *, namespace: str, found: str) -> None:
+        super().__init__(
+            f"{path} is {found}, not the directory that is attached as namespace "
+            f"{shorten(namespace)}"
+        )
+        self.path, self.namespace, self.found = path, namespace, found
 
 
 class Busy(Conflict):

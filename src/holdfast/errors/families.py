@@ -71,6 +71,17 @@ class Unavailable(HoldfastError):
     hint = "Check that the database and the object store answer, then retry."
 
 
+class DirectoryMissing(Unavailable):
+    """An attached directory was deleted, or moved where it cannot be found."""
+
+    code = "directory_missing"
+    hint = "`undo` brings it back; if it was moved, open it in its new place."
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"the directory {path} is missing")
+        self.path = path
+
+
 class Incompatible(HoldfastError):
     """This program and this vault do not fit together."""
 

@@ -113,8 +113,8 @@ class Comparing:
     # Inside
 
     @contextmanager
-    def _exclusive(self) -> Generator[None]:
-        with self._local.exclusive():
+    def _exclusive(self, *, makes_anew: bool = False) -> Generator[None]:
+        with self._local.exclusive(makes_anew=makes_anew):
             self._pair.memo.load()
             yield
 

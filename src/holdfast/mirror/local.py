@@ -68,6 +68,11 @@ class Local(Workspace):
         return cls(workspace._plain, workspace._attachment)  # noqa: SLF001 - of the same class
 
     @property
+    def was_made(self) -> bool:
+        """Whether the directory was missing, and made anew by what is being done."""
+        return self._was_made
+
+    @property
     def handle(self) -> Handle:
         """The namespace of the cache that stands for the directory."""
         return self._plain
@@ -98,9 +103,9 @@ class Local(Workspace):
         return replace(self._plain, name=f"{self._plain.name[:100]} {ASIDE}")
 
     @contextmanager
-    def exclusive(self) -> Generator[None]:
+    def exclusive(self, *, makes_anew: bool = False) -> Generator[None]:
         """Holds the directory's lock, with all that was interrupted put right."""
-        with self._exclusive():
+        with self._exclusive(makes_anew=makes_anew):
             yield
 
     @contextmanager

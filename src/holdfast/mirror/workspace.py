@@ -128,7 +128,7 @@ class RemoteWorkspace(Comparing):
         _check_actor(actor)
         if isinstance(paths, str):
             raise InvalidValue("paths is a list of paths, not one: each letter would be a path")
-        with self._exclusive():
+        with self._exclusive(makes_anew=not dry_run):
             self._finish(progress)
             target = self.namespace.get_snapshot(snapshot)
             if dry_run:
@@ -154,7 +154,7 @@ class RemoteWorkspace(Comparing):
         progress: Progress = no_progress,
     ) -> Restored:
         """Takes the last change back; with an operation, what that one changed."""
-        with self._exclusive():
+        with self._exclusive(makes_anew=True):
             self._finish(progress)
             follower = self._follower(force=force, progress=progress)
             done, moved = self._pair.move(
@@ -167,7 +167,7 @@ class RemoteWorkspace(Comparing):
 
     def redo(self, *, force: bool = False, progress: Progress = no_progress) -> Restored:
         """Takes the last undo back."""
-        with self._exclusive():
+        with self._exclusive(makes_anew=True):
             self._finish(progress)
             follower = self._follower(force=force, progress=progress)
             done, moved = self._pair.move(
@@ -185,7 +185,7 @@ class RemoteWorkspace(Comparing):
         What is in the directory and nowhere else is put on the server's timeline first. None if
         the server has nothing, and never had.
         """
-        with self._exclusive():
+        with self._exclusive(makes_anew=True):
             pair = self._pair
             standing = pair.server.standing()
             if pair.memo.now.snapshot is None and standing.root == EMPTY_MAP.hex():
@@ -216,7 +216,7 @@ class RemoteWorkspace(Comparing):
         progress: Progress = no_progress,
     ) -> Imported:
         """Replaces what the server has, and the directory, by an exported file's content."""
-        with self._exclusive():
+        with self._exclusive(makes_anew=True):
             self._finish(progress)
             follower = self._follower(force=force, progress=progress)
             done, moved = self._pair.move(
@@ -300,6 +300,7 @@ class RemoteWorkspace(Comparing):
             safety_id=done.safety_id or moved.kept_id,
             verified=done.verified and follower.is_verified,
             kept=[to_text(path) for path in follower.kept],
+            was_missing=self._local.was_made,
         )
 
     def _check_drift(self, drift: Drift) -> None:
@@ -310,7 +311,7 @@ class RemoteWorkspace(Comparing):
             with self._local.compared(self._pair.memo.now.files, None) as (_, found):
                 names = [change.name for change in collect_changes(found, limit=SHOWN)]
             if names:
-                raise DriftFound(names, reason="changes are in no snapshot")
+                raise DriftFound(names, reason="changes are in no snapshot", cause="refused")
 
 
 def _check_actor(actor: str | None) -> None:

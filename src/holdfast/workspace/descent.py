@@ -11,6 +11,7 @@ costs as many calls as it has parts that differ.
 
 import errno
 import os
+from contextlib import suppress
 from types import TracebackType
 from typing import Final, Self
 
@@ -113,9 +114,40 @@ def open_root(path: str) -> int:
         os.close(fd)
 
 
+def make_root(path: str, *, mode: int | None) -> None:
+    """Makes a directory that is gone at its real path, and what is gone of its parents.
+
+    Raises `NotADirectoryError` if a link or a file is in its place, or on the way.
+    """
+    fd = os.open("/", _OPEN_ON_THE_WAY)
+    *parents, last = [part for part in os.fsencode(path).split(b"/") if part]
+    try:
+        for name in parents:
+            above, fd = fd, _made_part(name, fd, _OPEN_ON_THE_WAY, mode=0o777)
+            os.close(above)
+        # Nobody looks into it before it has its own mode.
+        made = _made_part(last, fd, OPEN_FOLDER, mode=0o777 if mode is None else 0o700)
+        try:
+            if mode is not None:
+                os.fchmod(made, mode)
+        finally:
+            os.close(made)
+    finally:
+        os.close(fd)
+
+
 def open_target(path: str) -> int:
     """Opens a directory that the user has just named; links in the path are the user's own."""
     return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+
+def _made_part(name: bytes, folder_fd: int, flags: int, *, mode: int) -> int:
+    try:
+        return _open_part(name, folder_fd, flags)
+    except FileNotFoundError:
+        with suppress(FileExistsError):  # Somebody else was first: what it is shows below.
+            os.mkdir(name, mode, dir_fd=folder_fd)
+        return _open_part(name, folder_fd, flags)
 
 
 def _open_part(name: bytes, folder_fd: int, flags: int) -> int:

@@ -38,6 +38,7 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
         "du": "show what takes the space",
         "doctor": "check that everything is in order",
         "workspaces": "list the attached directories",
+        "detach": "let go of a directory; its history stays",
     },
     "Move": {
         "export": "write a snapshot to a tar file",

@@ -3,15 +3,18 @@
 import os
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
 
 import holdfast
 from holdfast.cli import words
+from holdfast.cli.attached import how_to_go_on
 from holdfast.cli.console import Console
-from holdfast.cli.exits import DONE, PARTIAL, usage
+from holdfast.cli.exits import CONFLICT, DONE, PARTIAL, Refused, usage
 from holdfast.cli.nesting import remarks
 from holdfast.cli.shown import shown
 from holdfast.cli.views import coverage_view, find_coverage, path_view, snapshot_view
-from holdfast.settings import LOCAL_NAME
+from holdfast.settings import LOCAL_NAME, holds_vault
 
 EXAMPLES = """\
 examples:
@@ -26,6 +29,15 @@ What to do next:
   holdfast snapshot -m TEXT  keep a moment
   holdfast run -- COMMAND    keep what is there before and after a command
   holdfast undo              take the last change back"""
+
+
+@dataclass(frozen=True, slots=True)
+class _How:
+    """What came of it."""
+
+    first: "holdfast.SnapshotInfo | None"
+    was_attached: bool
+    moved_from: "Path | None"
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -56,10 +68,12 @@ def run(arguments: Namespace, console: Console) -> int:
         # Later commands would look there, and find nothing.
         hint = "Unset HOLDFAST_DATA for this directory, or leave --local out."
         raise usage("--local and HOLDFAST_DATA both say where the vault is", hint=hint)
+    was_attached, moved_from = _find_before(console, location, directory, arguments.namespace)
     workspace = console.vaults.attach(
         location, directory, namespace=arguments.namespace, force=arguments.force
     )
     first = _first_snapshot(console, workspace)
+    how = _How(first, was_attached=was_attached, moved_from=moved_from or workspace.moved_from)
     coverage = None if first is None else find_coverage(first)
     for remark in remarks(console, location, directory, coverage):
         console.note(remark)
@@ -69,13 +83,38 @@ def run(arguments: Namespace, console: Console) -> int:
             "namespace": workspace.namespace.name,
             "vault": location,
             "is_new": first is not None,
+            "moved_from": None if how.moved_from is None else str(how.moved_from),
             "snapshot_id": None if first is None else first.id,
             "snapshot": None if first is None else snapshot_view(first),
             "coverage": coverage_view(coverage),
         },
-        lines=lambda: [] if console.is_quiet else _lines(console, workspace, first, location),
+        lines=lambda: [] if console.is_quiet else _lines(console, workspace, how, location),
     )
     return PARTIAL if first is not None and first.is_partial else DONE
+
+
+def _find_before(
+    console: Console, location: str, directory: str, namespace: str | None
+) -> "tuple[bool, Path | None]":
+    """Returns whether the directory is attached, and where it was before it was moved.
+
+    Refuses to begin anew in one that looks like another that is missing.
+    """
+    if not holds_vault(location):
+        return False, None
+    found = console.vaults.find_workspace(location, directory)
+    if found is not None and str(found.path) == directory:
+        is_same = namespace in (None, found.namespace.name)
+        return is_same and found.moved_from is None, found.moved_from
+    origins = console.open_vault(location).find_origins(directory) if namespace is None else []
+    if origins:
+        raise Refused(
+            f"{directory} holds the files of {origins[0].path}, which is missing: was it moved?",
+            code="directory_moved",
+            exit_code=CONFLICT,
+            hint=f"{how_to_go_on(origins)} With any other name, a new one begins.",
+        )
+    return False, None
 
 
 def _check_before(directory: str) -> None:
@@ -83,9 +122,7 @@ def _check_before(directory: str) -> None:
 
     One that was left in the home directory would be the nearest vault of everything below.
     """
-    from pathlib import Path  # noqa: PLC0415 - a help text needs no engine
-
-    from holdfast.workspace.guard import check_directory, find_home  # noqa: PLC0415 - as above
+    from holdfast.workspace.guard import check_directory, find_home  # noqa: PLC0415 - loads the engine
 
     check_directory(Path(directory), home=find_home(), vault=None)
 
@@ -103,12 +140,18 @@ def _first_snapshot(
 def _lines(
     console: Console,
     workspace: "holdfast.Workspace",
-    first: "holdfast.SnapshotInfo | None",
+    how: "_How",
     location: str,
 ) -> Iterator[str]:
-    name = shown(workspace.namespace.name)
+    first, name = how.first, shown(workspace.namespace.name)
     if first is None:
-        yield f"{shown(str(workspace.path))} is attached already, as namespace {name}."
+        path = shown(str(workspace.path))
+        if how.was_attached:
+            yield f"{path} is attached already, as namespace {name}."
+        else:
+            was = "" if how.moved_from is None else f" It was {shown(str(how.moved_from))} before."
+            yield f"Attached {path} as namespace {name}, and its history goes on.{was}"
+            yield "`holdfast status` shows how the directory differs from its newest snapshot."
         yield f"The vault is {shown(location)}."
         return
     yield f"Attached {shown(str(workspace.path))} as namespace {name}."

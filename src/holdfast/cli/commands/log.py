@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import holdfast
 from holdfast.cli import words
-from holdfast.cli.attached import get_workspace
+from holdfast.cli.attached import get_workspace, note_if_missing
 from holdfast.cli.console import Console
 from holdfast.cli.exits import DONE, usage
 from holdfast.cli.shown import shown
@@ -42,7 +42,9 @@ def run(arguments: Namespace, console: Console) -> int:
     """Does it; returns the exit code."""
     if arguments.number < 0:
         raise usage("-n is 0 or more")
-    namespace = get_workspace(console).namespace
+    workspace = get_workspace(console)
+    note_if_missing(console, workspace)
+    namespace = workspace.namespace
     timeline = namespace.timeline(limit=arguments.number or None)
     position = _position(namespace)
     console.answer(

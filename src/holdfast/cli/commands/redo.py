@@ -27,4 +27,10 @@ def run(arguments: Namespace, console: Console) -> int:
     workspace = get_workspace(console)
     with console.progress() as progress:
         restored = workspace.redo(force=arguments.force, progress=progress)
-    return tell(console, restored, verb="Forward to", way_back="holdfast undo")
+    return tell(
+        console,
+        restored,
+        verb="Forward to",
+        directory=workspace.path,
+        way_back="holdfast undo",
+    )

@@ -57,7 +57,14 @@ def run(arguments: Namespace, console: Console) -> int:
             drift="refuse" if arguments.refuse_drift else "capture",
             progress=progress,
         )
-    return tell(console, restored, verb="Restored", dry_verb="Restoring", way_back="holdfast undo")
+    return tell(
+        console,
+        restored,
+        verb="Restored",
+        dry_verb="Restoring",
+        directory=workspace.path,
+        way_back="holdfast undo",
+    )
 
 
 def _checkout(arguments: Namespace, console: Console) -> int:

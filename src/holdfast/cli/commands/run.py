@@ -13,17 +13,19 @@ import os
 import shlex
 from argparse import REMAINDER, ArgumentParser, Namespace
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 import holdfast
 from holdfast.cli import words
-from holdfast.cli.attached import get_workspace
+from holdfast.cli.attached import get_workspace, note_if_missing
 from holdfast.cli.console import Console
 from holdfast.cli.exits import usage
 from holdfast.cli.shown import shown
 from holdfast.cli.task import wait_for
 from holdfast.cli.views import restored_view, snapshot_view
+from holdfast.errors import DirectoryMissing
 
 MAX_LABEL_CHARS: Final = 128
 
@@ -44,7 +46,8 @@ class _Outcome:
 
     exit_code: int
     before: "holdfast.SnapshotInfo"
-    after: "holdfast.SnapshotInfo"
+    after: "holdfast.SnapshotInfo | None"
+    """None if the command removed the directory."""
     rolled_back: "holdfast.Restored | None"
 
 
@@ -76,7 +79,7 @@ def run(arguments: Namespace, console: Console) -> int:
         label=arguments.label or _label(command),
         rolls_back=arguments.rollback_on_failure,
     )
-    _tell(console, outcome)
+    _tell(console, workspace, outcome)
     return outcome.exit_code
 
 
@@ -94,16 +97,18 @@ def _perform(
     console.out.flush()
     console.err.flush()
     exit_code = wait_for(command, cwd=console.cwd, environ=console.environ)
+    after = rolled_back = None
     with console.progress() as progress:
-        after = workspace.snapshot(
-            label, reason=f"after it ended with {exit_code}", task_id=task_id, progress=progress
-        )
-        rolled_back = None
+        # A directory that the command removed is in no snapshot, and need not be: it held
+        # nothing any more. Rolled back, it is made anew.
+        with suppress(DirectoryMissing):
+            after = workspace.snapshot(
+                label, reason=f"after it ended with {exit_code}", task_id=task_id, progress=progress
+            )
         if exit_code != 0 and rolls_back:
+            what = label if after is None else words.short(after.id)
             rolled_back = workspace.restore(
-                before,
-                reason=f"{words.short(after.id)} failed with {exit_code}",
-                progress=progress,
+                before, reason=f"{what} failed with {exit_code}", progress=progress
             )
     return _Outcome(exit_code, before, after, rolled_back)
 
@@ -129,27 +134,32 @@ def _label(command: Sequence[str]) -> str:
     return text if len(text) <= MAX_LABEL_CHARS else text[: MAX_LABEL_CHARS - 1] + "…"
 
 
-def _tell(console: Console, outcome: _Outcome) -> None:
+def _tell(console: Console, workspace: "holdfast.Workspace", outcome: _Outcome) -> None:
+    after = outcome.after
     console.answer(
         document=lambda: {
             "exit_code": outcome.exit_code,
             "before_id": outcome.before.id,
-            "snapshot_id": outcome.after.id,
+            "snapshot_id": None if after is None else after.id,
             "before": snapshot_view(outcome.before),
-            "after": snapshot_view(outcome.after),
+            "after": None if after is None else snapshot_view(after),
             "rolled_back": None
             if outcome.rolled_back is None
             else restored_view(outcome.rolled_back),
         },
         lines=list,
     )
-    for snapshot in (outcome.before, outcome.after):
-        if snapshot.is_partial:
+    for snapshot in (outcome.before, after):
+        if snapshot is not None and snapshot.is_partial:
             console.note(f"{words.short(snapshot.id)} is PARTIAL: `holdfast show` says why")
     if outcome.rolled_back is not None:
-        console.note(
-            f"failed with {outcome.exit_code}; rolled back to {words.short(outcome.before.id)}, "
-            f"what it did is kept as {words.short(outcome.after.id)}"
+        did = (
+            f"{workspace.path} was missing and was made anew"
+            if after is None
+            else f"what it did is kept as {words.short(after.id)}"
         )
-    else:
-        console.note(f"kept as {words.titled(outcome.after)}")
+        to = words.short(outcome.before.id)
+        console.note(f"failed with {outcome.exit_code}; rolled back to {to}, {did}")
+    elif after is not None:
+        console.note(f"kept as {words.titled(after)}")
+    note_if_missing(console, workspace)

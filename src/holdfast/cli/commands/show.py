@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import holdfast
 from holdfast.cli import words
-from holdfast.cli.attached import get_workspace
+from holdfast.cli.attached import get_workspace, note_if_missing
 from holdfast.cli.console import Console
 from holdfast.cli.exits import DONE
 from holdfast.cli.shown import shown
@@ -30,6 +30,7 @@ def configure(parser: ArgumentParser) -> None:
 def run(arguments: Namespace, console: Console) -> int:
     """Does it; returns the exit code."""
     workspace = get_workspace(console)
+    note_if_missing(console, workspace)
     snapshot = workspace.namespace.get_snapshot(arguments.id)
     changes = _changes(workspace, snapshot)
     coverage = find_coverage(snapshot)

@@ -28,9 +28,11 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace, console: Console) -> int:
     """Does it; returns the exit code."""
-    workspace = get_workspace(console)
+    workspace = get_workspace(console, brings_back=True)
     with console.progress() as progress:
         restored = workspace.undo(arguments.operation, force=arguments.force, progress=progress)
     is_last = arguments.operation is None
     verb, way_back = ("Back at", "redo") if is_last else ("Took out", "undo")
-    return tell(console, restored, verb=verb, way_back=f"holdfast {way_back}")
+    return tell(
+        console, restored, verb=verb, directory=workspace.path, way_back=f"holdfast {way_back}"
+    )

@@ -15,6 +15,7 @@ from holdfast.cli.views import instant, path_view
 EXAMPLES = """\
 examples:
   holdfast workspaces              which directories does the vault know?
+  holdfast detach DIR              take one off the list; its history stays
 """
 
 
