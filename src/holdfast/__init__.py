@@ -24,6 +24,7 @@ _HOMES = {
     "Attachment": "holdfast.engine.attachments",
     "AuditProblem": "holdfast.model_upkeep",
     "AuditReport": "holdfast.model_upkeep",
+    "BackedUp": "holdfast.model_upkeep",
     "Change": "holdfast.model_changes",
     "Changes": "holdfast.model_changes",
     "Client": "holdfast.sdk.client",
@@ -58,6 +59,7 @@ _HOMES = {
     "Plane": "holdfast.model",
     "Policy": "holdfast.model_upkeep",
     "Quota": "holdfast.sdk.values",
+    "Reinstated": "holdfast.model_upkeep",
     "RemoteWorkspace": "holdfast.mirror",
     "Repaired": "holdfast.model_upkeep",
     "Restored": "holdfast.model_changes",
@@ -87,6 +89,7 @@ _HOMES = {
     "dumps": "holdfast.store",
     "loads": "holdfast.store",
     "open": "holdfast.wiring",
+    "reinstate": "holdfast.reinstating",
     "verify_audit_file": "holdfast.engine.audit",
     "verify_webhook": "holdfast.signing",
 }

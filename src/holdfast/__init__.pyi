@@ -35,12 +35,15 @@ from holdfast.model_traces import TraceInfo
 from holdfast.model_upkeep import (
     AuditProblem,
     AuditReport,
+    BackedUp,
     Collected,
     Lost,
     Policy,
+    Reinstated,
     Repaired,
     Verified,
 )
+from holdfast.reinstating import reinstate
 from holdfast.sdk.admin import AdminClient, AsyncAdminClient
 from holdfast.sdk.client import AsyncClient, Client
 from holdfast.sdk.values import (
@@ -65,6 +68,7 @@ __all__ = [
     "Attachment",
     "AuditProblem",
     "AuditReport",
+    "BackedUp",
     "Change",
     "Changes",
     "Client",
@@ -99,6 +103,7 @@ __all__ = [
     "Plane",
     "Policy",
     "Quota",
+    "Reinstated",
     "RemoteWorkspace",
     "Repaired",
     "Restored",
@@ -128,6 +133,7 @@ __all__ = [
     "dumps",
     "loads",
     "open",
+    "reinstate",
     "verify_audit_file",
     "verify_webhook",
 ]

@@ -72,6 +72,36 @@ class Collected(msgspec.Struct, frozen=True):
         return self.bytes_before - self.bytes_after
 
 
+class BackedUp(msgspec.Struct, frozen=True, kw_only=True):
+    """A backup that was made."""
+
+    path: str
+    made_at: datetime
+    namespaces: int
+    snapshots: int
+    packs: int
+    packs_copied: int
+    """How many of them were not there yet."""
+    bytes: int
+    is_first: bool
+    """Whether there was none before in the directory."""
+
+
+class Reinstated(msgspec.Struct, frozen=True, kw_only=True):
+    """A vault that was made of a backup, with every head and snapshot proven."""
+
+    location: str
+    made_at: datetime
+    """When the backup was made: the moment that the vault is at."""
+    tenants: int
+    namespaces: int
+    snapshots: int
+    packs: int
+    objects: int
+    """Objects that were hashed again in the new place."""
+    bytes: int
+
+
 class Fault(msgspec.Struct, frozen=True):
     """Something that is not as it should be."""
 

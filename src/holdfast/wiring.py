@@ -3,7 +3,9 @@
 import errno
 import os
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 from holdfast.blobs.disk import DiskBlobStore
 from holdfast.blobs.scattered import iter_scattered
@@ -97,10 +99,14 @@ def _packs_in(folder: Path | None) -> Path:
 
 
 def _open_postgres(url: str, ids: IdMaker | None) -> Catalog:
+    return load_postgres().PostgresCatalog(url, ids=ids)
+
+
+def load_postgres() -> ModuleType:
+    """Returns the module of PostgreSQL's adapter; raises `Incompatible` if it is not installed."""
     try:
         # Needed by those alone who have a database: `pip install holdfast[postgres]`.
-        from holdfast.catalog.postgres import PostgresCatalog  # noqa: PLC0415 - an extra
+        return import_module("holdfast.catalog.postgres")
     except ModuleNotFoundError as exc:
         message = "PostgreSQL needs `pip install 'holdfast[postgres]'`"
         raise Incompatible(message) from exc
-    return PostgresCatalog(url, ids=ids)

@@ -50,6 +50,10 @@ class Driver(Protocol):
         """Runs a query for every pair of a `:key` and an `:entry`, each key at most once."""
         ...
 
+    def dump(self, path: str, /) -> None:
+        """Writes all rows, as this transaction sees them, to a new file."""
+        ...
+
 
 class Guard:
     """Stands around everything a driver does, and lets no error of the database out.

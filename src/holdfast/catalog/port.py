@@ -27,6 +27,7 @@ from typing import Protocol
 
 import msgspec
 
+from holdfast.catalog.port_backup import BackupRows
 from holdfast.catalog.port_entities import EntityRows
 from holdfast.catalog.port_events import EventRows
 from holdfast.catalog.port_keys import KeyRows
@@ -98,6 +99,7 @@ class Transaction(
     ReplyRows,
     ReceivedRows,
     RetiredRows,
+    BackupRows,
     Protocol,
 ):
     """One transaction: a view of the rows, and in a write transaction the way to change them."""
@@ -339,6 +341,11 @@ class Catalog(Protocol):
 
         To be asked for each time: after a lost connection it is another one.
         """
+        ...
+
+    @property
+    def kind(self) -> str:
+        """What the rows are in: only the same kind takes what `dump` wrote."""
         ...
 
     @property

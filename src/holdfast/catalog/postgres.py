@@ -25,6 +25,7 @@ from holdfast.catalog.postgres_driver import (
     to_error,
     translated,
 )
+from holdfast.catalog.postgres_dump import drop_rows, load_rows
 from holdfast.catalog.postgres_talk import Connection, Talk
 from holdfast.catalog.queries import (
     Step,
@@ -35,7 +36,7 @@ from holdfast.catalog.queries import (
 )
 from holdfast.catalog.rows import to_us
 from holdfast.catalog.transaction import SqlTransaction
-from holdfast.errors import Busy, Unavailable
+from holdfast.errors import Busy, PathExists, Unavailable, VaultTooNew
 from holdfast.ids import IdMaker, object_id_of
 from holdfast.model_upkeep import Loss
 
@@ -63,6 +64,7 @@ _SESSION: Final = (
 class PostgresCatalog:
     """A catalog in the database that `url` names."""
 
+    kind = "postgres"
     keep_deleted = timedelta(days=7)
     """As far back as a server's log is commonly kept for a recovery to a point in time."""
 
@@ -267,6 +269,38 @@ class PostgresCatalog:
                 row = (migration.number, migration.name, now)
                 connection.execute("INSERT INTO migrations VALUES (%s, %s, %s)", row)
             step("COMMIT")
+
+
+def load_catalog(url: str, path: str, *, migrations: int) -> None:
+    """Makes a catalog of rows that `dump` wrote, in a database that has none.
+
+    Raises `PathExists` if it has one.
+    """
+    known = load_migrations("postgres")
+    if migrations > len(known):
+        raise VaultTooNew("the backup's catalog", found=migrations, known=len(known))
+    with translated(), psycopg.connect(_conninfo(url)) as connection:
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (_OPEN_LOCK,))
+        _check_empty(connection)
+        load_rows(connection, path, known[:migrations])
+
+
+def check_no_catalog(url: str) -> None:
+    """Raises `PathExists` if there is a catalog in a database already."""
+    with translated(), psycopg.connect(_conninfo(url)) as connection:
+        _check_empty(connection)
+
+
+def drop_catalog(url: str) -> None:
+    """Takes back what `load_catalog` has just made."""
+    with translated(), psycopg.connect(_conninfo(url)) as connection:
+        drop_rows(connection)
+
+
+def _check_empty(connection: Connection) -> None:
+    found = connection.execute("SELECT to_regnamespace('holdfast') IS NOT NULL").fetchone()
+    if found is not None and found[0]:
+        raise PathExists(b"the schema holdfast of the database")
 
 
 _inherited: Final[list[object]] = []

@@ -11,6 +11,7 @@ import psycopg
 from psycopg import errors as pg
 
 from holdfast.catalog.driver import Guard
+from holdfast.catalog.postgres_dump import dump_rows
 from holdfast.catalog.postgres_talk import Talk
 from holdfast.catalog.rows import Row
 from holdfast.errors import (
@@ -107,6 +108,10 @@ class PostgresDriver:
         self, name: str, pairs: Iterable[tuple[bytes, bytes | None]], /, **parameters: object
     ) -> None:
         self.say_many(name, ({**parameters, "key": key, "entry": entry} for key, entry in pairs))
+
+    def dump(self, path: str, /) -> None:
+        with self._guard:
+            dump_rows(self._talk, path)
 
     def _query(self, name: str) -> LiteralString:
         # From our own files; LiteralString cannot say so.

@@ -10,10 +10,12 @@ again on another connection, and nobody notices.
 """
 
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, LiteralString
 
 import psycopg
+from psycopg.sql import Composed
 from psycopg_pool import ConnectionPool
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -88,6 +90,15 @@ class Talk:
             if self._pipeline is not None:
                 self._pipeline.sync()
             return cursor.rowcount
+
+    def copy_out(self, query: Composed) -> Iterator[bytes]:
+        """Yields what a COPY writes. From then on nothing is said without being waited for."""
+        if self._said is not None:
+            self.ask("SELECT 1")
+        self._leave()
+        with self._connection.cursor() as cursor, cursor.copy(query) as copying:
+            for piece in copying:
+                yield bytes(piece)
 
     def commit(self) -> None:
         """Ends the transaction well, or raises what went wrong in it."""

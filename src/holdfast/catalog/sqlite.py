@@ -68,6 +68,7 @@ _MODULES: Final = ("fts5", "fts5vocab", "json_each")
 class SqliteCatalog:
     """A catalog in the directory `folder`, as `catalog.sqlite` with its locks beside it."""
 
+    kind = "sqlite"
     keep_deleted = timedelta(days=1)
     """Copied by a nightly backup, and put back by hand."""
 

@@ -10,7 +10,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -241,11 +241,12 @@ _inherited: Final[dict[Path, list[Connection]]] = {}
 class SqliteDriver:
     """Runs named queries on one connection."""
 
-    __slots__ = ("_execute", "_executemany", "_guard", "_queries")
+    __slots__ = ("_connection", "_execute", "_executemany", "_guard", "_queries")
 
     def __init__(
         self, connection: sqlite3.Connection, queries: Mapping[str, str], guard: Guard
     ) -> None:
+        self._connection = connection
         self._execute = connection.execute
         self._executemany = connection.executemany
         self._queries = queries
@@ -324,6 +325,11 @@ class SqliteDriver:
                         given += (*first, key, entry, *last)
                     self._execute(text, given)
                     at += size
+
+    def dump(self, path: str, /) -> None:
+        with self._guard, closing(sqlite3.connect(path)) as target:
+            # Of this transaction's moment: the copy is read through its connection.
+            self._connection.backup(target)
 
     def _between(
         self, query: str, keys: Sequence[bytes], parameters: Mapping[str, object]

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Final
 
 from holdfast.catalog import rows
+from holdfast.catalog.backup import BackupQueries
 from holdfast.catalog.driver import Driver
 from holdfast.catalog.entities import EntityQueries
 from holdfast.catalog.events import EventQueries
@@ -61,6 +62,7 @@ class SqlTransaction(
     ReplyQueries,
     ReceivedQueries,
     RetiredQueries,
+    BackupQueries,
 ):
     """The rows of a catalog within one transaction."""
 

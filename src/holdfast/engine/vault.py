@@ -13,6 +13,7 @@ from holdfast.engine import health, upkeep
 from holdfast.engine.actions import told_of_namespace
 from holdfast.engine.attachments import Attachment, Attachments
 from holdfast.engine.audit import export_audit, verify_audit
+from holdfast.engine.backups.making import back_up
 from holdfast.engine.chain import append
 from holdfast.engine.collect import Progress, collect, no_progress
 from holdfast.engine.context import Context
@@ -54,6 +55,7 @@ from holdfast.model_keys import KeyInfo, KeyUse
 from holdfast.model_traces import Trace
 from holdfast.model_upkeep import (
     AuditReport,
+    BackedUp,
     Collected,
     DeletedNamespace,
     Loss,
@@ -451,6 +453,17 @@ class Holdfast(TenantVault):
         Packs that only the missing changes named may then be collected.
         """
         self._context.catalog.accept_loss()
+
+    def backup(
+        self, target: str | os.PathLike[str], *, progress: Progress = no_progress
+    ) -> BackedUp:
+        """Makes a backup of the whole vault in a directory, or brings the one there up to date.
+
+        Beside writers and collections. Every object is hashed, and every head and snapshot
+        followed to its last chunk; a vault that is damaged raises `Damaged`, and the backup
+        before stays as it was. `holdfast.reinstate` makes a vault of it.
+        """
+        return back_up(self._context, Path(target).expanduser(), progress=progress)
 
     def record_uses(self, uses: Iterable[KeyUse]) -> None:
         """Remembers when API keys were last used, and how often."""

@@ -7,7 +7,7 @@ reported, never repaired and never hidden: damage names the pack and object, and
 and paths that need it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from holdfast.catalog.port import PackRow, Transaction
 from holdfast.engine.collect import Progress, lock_name, no_progress
@@ -31,25 +31,46 @@ Proven = dict[PackId, set[Placement]]
 
 def verify(context: Context, tenant_id: TenantId, *, progress: Progress = no_progress) -> Verified:
     """Checks all that a tenant has; raises `Busy` while a collection moves things about."""
-    faults: list[Fault] = []
-    proven: Proven = {}
-    packs, total, roots = list[PackRow](), 0, 0
+    found: Verified | None = None
     with context.catalog.lock(lock_name(tenant_id)):
         try:
             with context.catalog.read() as transaction:
-                packs = [pack for pack in transaction.iter_packs(tenant_id) if pack.is_stored]
-                for at, pack in enumerate(packs):
-                    progress("packs", at, len(packs))
-                    data = read_pack(context, transaction, pack, faults)
-                    if data is not None:
-                        proven[pack.id] = check_bytes(pack, data, faults)
-                        total += len(data)
-                roots = _Walk(context, transaction, tenant_id, faults, proven).run(progress)
+                found = examine(context, transaction, tenant_id, progress=progress)
         except Damaged as exc:
-            # The catalog's own bytes: what it can no longer tell cannot be checked either.
-            faults.append(Fault("catalog", str(exc)))
+            # A transaction in which something failed says so once more at its end.
+            found = found or Verified(0, 0, 0, 0, [Fault("catalog", str(exc))])
     if loss := context.catalog.find_loss():
-        faults.append(Fault("catalog", str(loss)))
+        found.faults.append(Fault("catalog", str(loss)))
+    return found
+
+
+def examine(
+    context: Context,
+    transaction: Transaction,
+    tenant_id: TenantId,
+    *,
+    keep: Callable[[PackRow, bytes], None] = lambda _pack, _data: None,
+    progress: Progress = no_progress,
+) -> Verified:
+    """Checks all that a tenant has at the moment of a transaction; sound packs go to `keep`."""
+    faults: list[Fault] = []
+    proven: Proven = {}
+    packs, total, roots = list[PackRow](), 0, 0
+    try:
+        packs = [pack for pack in transaction.iter_packs(tenant_id) if pack.is_stored]
+        for at, pack in enumerate(packs):
+            progress("packs", at, len(packs))
+            known = len(faults)
+            data = read_pack(context, transaction, pack, faults)
+            if data is not None:
+                proven[pack.id] = check_bytes(pack, data, faults)
+                total += len(data)
+                if len(faults) == known:
+                    keep(pack, data)
+        roots = _Walk(context, transaction, tenant_id, faults, proven).run(progress)
+    except Damaged as exc:
+        # The catalog's own bytes: what it can no longer tell cannot be checked either.
+        faults.append(Fault("catalog", str(exc)))
     objects = sum(len(placements) for placements in proven.values())
     return Verified(len(packs), objects, total, roots, faults)
 

@@ -54,6 +54,7 @@
     │   ├── TooLarge
     │   └── RateLimited         a key that made more requests than it may
     ├── Damaged             stored bytes break a promise: stop, keep the evidence
+    │   ├── BackupDamaged       one that is not whole, or not as it was written
     │   ├── CatalogLost         its file is gone, and packs are there
     │   ├── ObjectDamaged
     │   ├── ObjectMissing
@@ -94,6 +95,7 @@ from holdfast.errors.conflicts import (
     TaskEnded,
 )
 from holdfast.errors.damage import (
+    BackupDamaged,
     CatalogLost,
     ObjectDamaged,
     ObjectMissing,
@@ -158,6 +160,7 @@ from holdfast.errors.unavailable import CatalogReplaced, StorageReadOnly
 
 __all__ = [
     "AlreadyAttached",
+    "BackupDamaged",
     "Busy",
     "CatalogLost",
     "CatalogReplaced",

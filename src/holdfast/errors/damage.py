@@ -3,6 +3,17 @@
 from holdfast.errors.families import Damaged
 
 
+class BackupDamaged(Damaged):
+    """A backup is not whole, or not as it was written."""
+
+    code = "backup_damaged"
+    hint = "Nothing of it was used: bring back an older backup, or put the missing files back."
+
+    def __init__(self, what: str, *, reason: str) -> None:
+        super().__init__(f"{what} of the backup: {reason}")
+        self.what, self.reason = what, reason
+
+
 class CatalogLost(Damaged):
     """The catalog's file is gone, or empty, and what it knew about is still there."""
 

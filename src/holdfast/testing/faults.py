@@ -183,6 +183,11 @@ class FusedCatalog:
         return self._inner.writer
 
     @property
+    def kind(self) -> str:
+        """Returns what the rows are in."""
+        return self._inner.kind
+
+    @property
     def keep_deleted(self) -> timedelta:
         """Returns how long bytes outlive their rows."""
         return self._inner.keep_deleted

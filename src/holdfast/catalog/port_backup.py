@@ -1,0 +1,15 @@
+"""The part of a transaction that copies all rows, whatever they mean."""
+
+from typing import Protocol
+
+
+class BackupRows(Protocol):
+    """All rows at once."""
+
+    def dump(self, path: str) -> None:
+        """Writes all rows, as this transaction sees them, to a new file."""
+        ...
+
+    def count_migrations(self) -> int:
+        """Returns how many migrations the tables have seen: which tables they are."""
+        ...

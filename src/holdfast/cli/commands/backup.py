@@ -1,0 +1,70 @@
+"""`holdfast backup`: makes a second copy of the whole vault, and proves it."""
+
+from argparse import ArgumentParser, Namespace
+
+import holdfast
+from holdfast.cli import words
+from holdfast.cli.attached import get_vault
+from holdfast.cli.console import Console
+from holdfast.cli.exits import DONE
+from holdfast.cli.shown import shown
+from holdfast.cli.views import path_view
+from holdfast.settings import is_url
+
+EXAMPLES = """\
+examples:
+  holdfast backup /mnt/disk/backup       the vault; again later: what is new since
+  holdfast reinstate /mnt/disk/backup ~/vault
+
+A backup is as private as the vault: it holds all that the vault holds. Nobody has to stop for it.
+"""
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Adds what the command understands."""
+    parser.description = (
+        "Copies the whole vault as it is now, with every snapshot of every directory, to a "
+        "directory on another disk. Everything is hashed on the way; a vault that is damaged is "
+        "not copied over a good backup, and the command exits with 5."
+    )
+    parser.epilog = EXAMPLES
+    parser.add_argument(
+        "target", metavar="DIR", help="a directory that is new, empty, or a backup of this vault"
+    )
+    parser.add_argument(
+        "--objects", metavar="DIR", help="where the packs of a vault in PostgreSQL are"
+    )
+
+
+def run(arguments: Namespace, console: Console) -> int:
+    """Does it; returns the exit code."""
+    target = console.resolve(arguments.target)
+    location = console.location()
+    with console.progress() as progress:
+        if is_url(location):
+            objects = console.resolve(arguments.objects) if arguments.objects else None
+            with holdfast.open(location, objects=objects) as vault:
+                done = vault.backup(target, progress=progress)
+        else:
+            done = get_vault(console).backup(target, progress=progress)
+    console.answer(document=lambda: _document(done), lines=list)
+    console.say(
+        f"Backed up {words.number(done.snapshots, 'snapshot')} of "
+        f"{words.number(done.namespaces, 'namespace')} to {shown(done.path)}: "
+        f"{words.number(done.packs, 'pack')}, {words.number(done.packs_copied, 'pack')} new, "
+        f"{words.size(done.bytes)}."
+    )
+    return DONE
+
+
+def _document(done: "holdfast.BackedUp") -> dict[str, object]:
+    return {
+        **path_view(done.path),
+        "made_at": done.made_at.isoformat(),
+        "namespaces": done.namespaces,
+        "snapshots": done.snapshots,
+        "packs": done.packs,
+        "packs_copied": done.packs_copied,
+        "bytes": done.bytes,
+        "is_first": done.is_first,
+    }

@@ -1,0 +1,120 @@
+"""Files of a backup: written whole, synced, and named last; readable by their owner alone."""
+
+import fcntl
+import os
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from blake3 import blake3
+
+from holdfast.errors import Busy, StorageFull, Unavailable
+from holdfast.errors.families import HoldfastError
+
+TEMPORARY: Final = ".tmp"
+_NO_ROOM: Final = frozenset({28, 122, 27})  # ENOSPC, EDQUOT, EFBIG
+_PIECE: Final = 1 << 20
+
+
+@contextmanager
+def translated(what: object) -> Generator[None]:
+    """Turns the operating system's errors into ours."""
+    try:
+        yield
+    except OSError as exc:
+        raise _error(exc, what) from exc
+
+
+@contextmanager
+def held(folder: Path) -> Generator[None]:
+    """Makes a folder for a backup if need be, and keeps everybody else out of it."""
+    with translated(folder):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as exc:
+            message = f"another backup is being made in {folder}"
+            raise Busy(message) from exc
+        except OSError:
+            # A file system without locks: then its owner sees to it.
+            pass
+        yield
+    finally:
+        os.close(fd)
+
+
+def put(path: Path, data: bytes) -> None:
+    """Writes a file: its bytes are on the disk before it has its name, and so is the name."""
+    with translated(path):
+        _make(path.parent)
+        temporary = path.with_name(f"{path.name}.{os.urandom(8).hex()}{TEMPORARY}")
+        try:
+            fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            with open(fd, "wb") as file:  # noqa: PTH123 - of a descriptor
+                file.write(data)
+                file.flush()
+                os.fsync(fd)
+            temporary.rename(path)
+        except OSError:
+            with suppress(OSError):
+                temporary.unlink()
+            raise
+        sync(path.parent)
+
+
+def sync(path: Path) -> None:
+    """Makes a file's bytes, or the names in a folder, durable."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def measure(path: Path) -> tuple[int, str]:
+    """Returns the size and the hash of a file, reading it to its end."""
+    digest, size = blake3(), 0
+    with translated(path), path.open("rb") as file:
+        while piece := file.read(_PIECE):
+            digest.update(piece)
+            size += len(piece)
+    return size, digest.hexdigest()
+
+
+def read_if_there(path: Path) -> bytes | None:
+    """Returns the bytes of a file; None if there is none."""
+    with translated(path):
+        try:
+            return path.read_bytes()
+        except FileNotFoundError:
+            return None
+
+
+def all_files(folder: Path) -> Iterator[str]:
+    """Yields the path of every file below a folder, relative to it."""
+    with translated(folder):
+        for path in folder.rglob("*"):
+            if not path.is_dir():
+                yield str(path.relative_to(folder))
+
+
+def remove(path: Path) -> None:
+    """Removes a file, if it is there."""
+    with translated(path), suppress(FileNotFoundError):
+        path.unlink()
+
+
+def _make(folder: Path) -> None:
+    """Makes a folder and what leads to it, each synced into the one above."""
+    if not folder.is_dir():
+        _make(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        sync(folder.parent)
+
+
+def _error(exc: OSError, what: object) -> HoldfastError:
+    message = f"{what}: {exc.strerror or exc}"
+    return StorageFull(message) if exc.errno in _NO_ROOM else Unavailable(message)

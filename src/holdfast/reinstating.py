@@ -1,0 +1,158 @@
+"""Makes a vault of a backup: in an empty place, proven before it has its name.
+
+1. Every file of the backup is checked against its manifest. What is incomplete or altered is
+   refused, with nothing written.
+2. Packs and rows are put beside the place they are meant for. A database gets its rows when the
+   packs are in their place, in one transaction.
+3. Every object is hashed, and every head and snapshot of every tenant followed to its last chunk.
+4. Only then is the new vault where it was asked for. If anything fails, what was made is removed.
+"""
+
+import os
+import shutil
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from holdfast.blobs.disk import DiskBlobStore
+from holdfast.engine.backups import files
+from holdfast.engine.backups.reading import Backup
+from holdfast.engine.collect import Progress, no_progress
+from holdfast.engine.vault import Holdfast
+from holdfast.errors import BackupDamaged, Incompatible, InvalidValue, PathExists
+from holdfast.model_upkeep import Reinstated
+from holdfast.settings import CATALOG_NAME
+from holdfast.wiring import POSTGRES_SCHEMES, load_postgres, open_vault
+
+
+def reinstate(
+    backup: str | os.PathLike[str],
+    location: str | os.PathLike[str],
+    *,
+    objects: str | os.PathLike[str] | None = None,
+    progress: Progress = no_progress,
+) -> Reinstated:
+    """Makes a vault of a backup, in a directory or database that holds nothing yet.
+
+    Raises `BackupDamaged` for a backup that is incomplete or altered, `PathExists` for a place
+    that is not empty, `Incompatible` for rows of another kind of database.
+    """
+    text = os.fspath(location)
+    is_database = text.startswith(POSTGRES_SCHEMES)
+    if is_database and objects is None:
+        raise InvalidValue("a vault in a database needs objects=, a directory for its packs")
+    source = Backup(Path(backup).expanduser())
+    kind = "postgres" if is_database else "sqlite"
+    if source.manifest.catalog.kind != kind:
+        message = f"the backup is of a vault in {source.manifest.catalog.kind}, not in {kind}"
+        raise Incompatible(message)
+    places = [Path(each).expanduser() for each in (objects,) if each is not None]
+    if is_database:
+        load_postgres().check_no_catalog(text)
+    else:
+        places.append(Path(text).expanduser())
+    for place in places:
+        _check_empty(place)
+    source.check(progress=progress)
+    make = _make_in_database if is_database else _make_in_folder
+    return make(source, text, places[0] if objects is not None else None, progress)
+
+
+def _make_in_folder(
+    source: Backup, location: str, objects: Path | None, progress: Progress
+) -> Reinstated:
+    with ExitStack() as stack:
+        folder, publish = stack.enter_context(_prepared(Path(location).expanduser()))
+        packs, publish_packs = folder / "packs", _nothing
+        if objects is not None:
+            packs, publish_packs = stack.enter_context(_prepared(objects))
+        _put_packs(source, packs, progress)
+        for file, data in source.beside():
+            files.put(folder / file.path, data)
+        files.put(folder / CATALOG_NAME, source.catalog.read_bytes())
+        with open_vault(folder, objects=objects and packs) as vault:
+            done = _prove(vault, source, location, progress)
+        publish_packs()
+        publish()
+    return done
+
+
+def _make_in_database(
+    source: Backup, location: str, objects: Path | None, progress: Progress
+) -> Reinstated:
+    postgres = load_postgres()
+    assert objects is not None  # noqa: S101 - checked above
+    with ExitStack() as on_failure:
+        with _prepared(objects) as (packs, publish):
+            _put_packs(source, packs, progress)
+            # Bytes first, name last: rows without their packs would be damage.
+            publish()
+        on_failure.callback(shutil.rmtree, objects, ignore_errors=True)
+        migrations = source.manifest.catalog.migrations
+        postgres.load_catalog(location, str(source.catalog), migrations=migrations)
+        on_failure.callback(postgres.drop_catalog, location)
+        with open_vault(location, objects=objects) as vault:
+            done = _prove(vault, source, location, progress)
+        on_failure.pop_all()
+    return done
+
+
+def _put_packs(source: Backup, folder: Path, progress: Progress) -> None:
+    blobs = DiskBlobStore(folder)
+    for file, data in source.packs(progress=progress):
+        blobs.put(file.name, data)
+
+
+def _prove(vault: Holdfast, source: Backup, location: str, progress: Progress) -> Reinstated:
+    """Raises `BackupDamaged` unless every head and snapshot of every tenant is whole."""
+    tenants = vault.tenants()
+    packs = objects = total = 0
+    for name in tenants:
+        found = vault.tenant(name).verify(progress=progress)
+        if found.faults:
+            first = found.faults[0]
+            raise BackupDamaged(first.what, reason=first.reason)
+        packs, objects, total = packs + found.packs, objects + found.objects, total + found.bytes
+    return Reinstated(
+        location=location,
+        made_at=source.manifest.made_at,
+        tenants=len(tenants),
+        namespaces=source.manifest.namespaces,
+        snapshots=source.manifest.snapshots,
+        packs=packs,
+        objects=objects,
+        bytes=total,
+    )
+
+
+@contextmanager
+def _prepared(place: Path) -> Generator[tuple[Path, Callable[[], None]]]:
+    """Lends a directory beside a place, and what puts it there; it goes if that never happens."""
+    place = place.absolute()
+    beside = place.with_name(f".{place.name}.{os.urandom(4).hex()}.reinstating")
+    with files.translated(beside):
+        beside.parent.mkdir(parents=True, exist_ok=True)
+        beside.mkdir(mode=0o700)
+
+    def publish() -> None:
+        with files.translated(place):
+            # Over an empty directory, or nothing: anything else makes it fail.
+            beside.rename(place)
+            files.sync(place.parent)
+
+    try:
+        yield beside, publish
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def _check_empty(place: Path) -> None:
+    with files.translated(place):
+        if place.is_dir() and not any(place.iterdir()):
+            return
+        if os.path.lexists(place):
+            raise PathExists(os.fsencode(place))
+
+
+def _nothing() -> None:
+    """Has nothing to put anywhere."""
