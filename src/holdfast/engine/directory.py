@@ -273,7 +273,11 @@ def combine(source: NodeSource, captured: Captured, current: ObjectId) -> dict[b
 def forget(state: Path) -> None:
     """Makes the next look at a directory read every byte, given where what is known is kept."""
     index = state / "index"
-    Known.of(StatIndex.load(index)).forgotten().index.save(index)
+    try:
+        Known.of(StatIndex.load(index)).forgotten().index.save(index)
+    except OSError:
+        # On a disk that is full: without any, the same is read.
+        index.unlink(missing_ok=True)
 
 
 def _read_rules(fd: int, state: os.stat_result) -> bytes:

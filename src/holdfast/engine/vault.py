@@ -46,7 +46,6 @@ from holdfast.errors import (
     NamespaceExists,
     NamespaceNotFound,
     NotADirectory,
-    Unavailable,
 )
 from holdfast.model import Head, SnapshotInfo, Tenant
 from holdfast.model_entities import Totals
@@ -346,7 +345,7 @@ class TenantVault:
         """Lets no attached directory rely on what is stored."""
         for attachment in self.workspaces():
             # On a disk that cannot be written to, no snapshot can be taken either.
-            with suppress(OSError, Unavailable), attachment.locked():
+            with suppress(OSError, HoldfastError), attachment.locked():
                 forget_index(attachment.state)
 
     def _open_workspace(self, attachment: Attachment) -> Workspace:
