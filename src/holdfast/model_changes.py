@@ -89,7 +89,13 @@ class Restored:
     """How many files, links and empty directories were brought back; None if not all were."""
     verified: bool
     """Whether the result was read back, from the vault and from an attached directory, and is
-    what was asked for."""
+    what was asked for. What that was worth when it was captured, the next two say."""
+    uncaptured: Sequence[str] = ()
+    """Paths that the snapshot should hold and could not capture: it is partial. They are left as
+    they are."""
+    in_motion: Sequence[str] = ()
+    """Files that somebody could write to when they were captured, or when they were read back:
+    each may be a mixture of two versions."""
     dry_run: bool = False
     kept: Sequence[str] = ()
     """Directories that had to stay, as something lies in them that is not captured."""

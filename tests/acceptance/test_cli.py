@@ -248,6 +248,93 @@ def test_a_partial_snapshot_is_6(project: Session) -> None:
     assert [each["path"] for each in shown["coverage"]["failed"]] == ["secret"]
 
 
+def partial_snapshot(project: Session) -> str:
+    """Returns the id of a snapshot that lacks a file, which can be read since."""
+    secret = project.project / "secret"
+    secret.write_text("nobody may read this")
+    secret.chmod(0)
+    taken = project("snapshot", "--json", preexec_fn=without_rights).document["snapshot_id"]
+    secret.chmod(0o644)
+    project.write("readme.md", "changed\n")
+    project.ok("snapshot")
+    return taken
+
+
+def test_bringing_a_partial_snapshot_back_says_so_before_and_after(
+    project: Session, tmp_path: Path
+) -> None:
+    partial = partial_snapshot(project)
+    lacking = "the snapshot is PARTIAL, 1 path could not be captured"
+    named = "  not captured, left as it is: secret"
+    seen = project.ok("restore", partial, "--dry-run").out
+    assert f"But {lacking}:\n{named}\n" in seen
+    for argv in (
+        ["restore", partial],
+        ["restore", partial, "--to", str(tmp_path / "copy")],
+    ):
+        done = project.ok(*argv).out
+        assert f"verified, but {lacking}\n{named}\n" in done
+        assert "verified\n" not in done
+    assert (project.project / "secret").read_text() == "nobody may read this"
+    assert project.ok("undo").out.count("PARTIAL") == 0
+    project.ok("restore", partial, "--path", "readme.md")
+    assert "PARTIAL" not in project.ok("undo").out
+
+
+def test_undo_and_redo_that_lead_to_a_partial_snapshot_say_so_and_leave_what_it_lacks(
+    project: Session,
+) -> None:
+    partial_snapshot(project)
+    for command in ("undo", "redo", "undo"):
+        done = project.ok(command).out
+        assert ("verified, but the snapshot is PARTIAL" in done) == (command == "undo")
+        assert (project.project / "secret").read_text() == "nobody may read this"
+    document = project.ok("redo", "--json").document
+    assert (document["verified"], document["is_partial"]) == (True, False)
+    document = project.ok("undo", "--json").document
+    assert (document["verified"], document["is_partial"]) == (True, True)
+    assert document["uncaptured"] == [{"path": "secret"}]
+
+
+def test_an_archive_of_a_partial_snapshot_says_so_when_it_comes_in(
+    project: Session, tmp_path: Path
+) -> None:
+    archive = str(tmp_path / "partial.tar")
+    project.ok("export", archive, partial_snapshot(project))
+    assert (
+        "verified, but the snapshot is PARTIAL, 1 path could not be"
+        in project.ok("import", archive).out
+    )
+    project.ok("undo")
+    document = project.ok("import", archive, "--json").document
+    assert (document["is_partial"], document["uncaptured_count"]) == (True, 1)
+
+
+def test_a_file_that_somebody_writes_to_is_in_motion_with_0(project: Session) -> None:
+    with open(project.project / "readme.md", "r+b") as file:
+        assert "in motion" not in project.ok("snapshot").out, "nothing was written since"
+        file.write(b"H")
+        file.flush()
+        done = project.ok("snapshot")
+        assert "1 in motion" in done.out
+        assert "in motion: readme.md (it was open for writing)" in done.out
+        assert "in motion: readme.md" in project.ok("status").out
+        file.write(b"ELLO")
+        file.flush()
+        moving = project.ok("snapshot", "--json").document
+        assert moving["is_partial"] is False
+        assert [each["path"] for each in moving["coverage"]["in_motion"]] == ["readme.md"]
+    project.write("readme.md", "at rest\n")
+    assert "in motion" not in project.ok("snapshot").out
+    said = "1 file was in motion and may be a mixture"
+    seen = project.ok("restore", moving["snapshot_id"], "--dry-run").out
+    assert f"But {said}:\n  in motion: readme.md\n" in seen
+    assert f"verified, but {said}\n" in project.ok("restore", moving["snapshot_id"]).out
+    assert "verified\n" in project.ok("undo").out
+    document = project.ok("restore", moving["snapshot_id"], "--json").document
+    assert document["in_motion"] == [{"path": "readme.md"}]
+
+
 def test_what_cannot_be_captured_by_nature_is_skipped_with_0(project: Session) -> None:
     os.mkfifo(project.project / "pipe")
     done = project.ok("snapshot")

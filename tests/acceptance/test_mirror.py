@@ -161,6 +161,28 @@ def test_what_could_not_be_captured_is_said_and_left_alone(project: Project) -> 
     assert names(project.tree) == {"a.txt", "plug"}
 
 
+def test_what_is_in_motion_is_told_to_the_server_and_by_it(project: Project) -> None:
+    project.put("log", "one")
+    project.workspace.snapshot()
+    with open(project.tree / "log", "r+b") as file:
+        file.write(b"o")
+        file.flush()
+        taken = project.workspace.snapshot()
+        status = project.workspace.status()
+        assert [each.path for each in status.coverage.in_motion] == ["log"]
+        file.write(b"ff")
+    rows = [["log", "it was open for writing"]]
+    assert project.client.get_snapshot(taken.id).detail["coverage"]["in_motion"] == rows
+    assert not taken.is_partial
+    assert project.workspace.snapshot().detail["coverage"]["in_motion"] == []
+    assert list(project.workspace.restore(taken, dry_run=True).in_motion) == ["log"]
+    assert list(project.workspace.restore(taken).in_motion) == ["log"]
+    assert (project.tree / "log").read_text() == "one"
+    assert list(project.workspace.undo().in_motion) == []
+    assert (project.tree / "log").read_text() == "off"
+    assert list(project.client.restore(taken).in_motion) == ["log"]
+
+
 def test_what_failed_makes_a_snapshot_partial_and_is_left_alone_by_a_restore(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,10 +190,10 @@ def test_what_failed_makes_a_snapshot_partial_and_is_left_alone_by_a_restore(
     project.put("broken", "cannot be read")
     read = capture.read_still
 
-    def failing(name: bytes, *rest: Any) -> Any:
+    def failing(name: bytes, *rest: Any, **more: Any) -> Any:
         if name == b"broken":
             raise Unreadable("it is broken")
-        return read(name, *rest)
+        return read(name, *rest, **more)
 
     with monkeypatch.context() as patched:
         patched.setattr(capture, "read_still", failing)
@@ -180,7 +202,8 @@ def test_what_failed_makes_a_snapshot_partial_and_is_left_alone_by_a_restore(
     assert project.client.get_snapshot(taken.id).is_partial
     project.put("a.txt", "two")
     project.workspace.snapshot()
-    project.workspace.restore(taken)
+    assert list(project.workspace.restore(taken, dry_run=True).uncaptured) == ["broken"]
+    assert list(project.workspace.restore(taken).uncaptured) == ["broken"]
     assert (project.tree / "a.txt").read_text() == "one"
     assert (project.tree / "broken").read_text() == "cannot be read"
 

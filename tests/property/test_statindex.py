@@ -213,7 +213,7 @@ def index_of(root: bytes, *, unsure: set[bytes]) -> StatIndex:
                 s.st_nlink,
                 s.st_size,
                 s.st_mtime_ns,
-                UNSURE if p in unsure else s.st_ctime_ns,
+                -1 - s.st_ctime_ns if p in unsure else s.st_ctime_ns,
                 s.st_ino,
                 s.st_dev,
             )
@@ -250,7 +250,7 @@ def compare_with_a_walk(index: StatIndex, root: bytes) -> Checked:
 
 
 def same(known: Row | Folder, now: os.stat_result) -> bool:
-    return known.ctime_ns != UNSURE and (known.mode, known.mtime_ns, known.ctime_ns, known.ino) == (
+    return known.ctime_ns >= 0 and (known.mode, known.mtime_ns, known.ctime_ns, known.ino) == (
         now.st_mode,
         now.st_mtime_ns,
         now.st_ctime_ns,

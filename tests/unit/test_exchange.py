@@ -682,6 +682,7 @@ COVERAGE = {
     "skipped": [],
     "excluded": [],
     "failed": [["a", "unreadable"]],
+    "in_motion": [["log", "it was open for writing"], ["\\xfe", "no", "fe"]],
 }
 
 
@@ -689,6 +690,12 @@ def test_a_coverage_makes_a_snapshot_partial_for_ever() -> None:
     detail = checked_detail(msgspec.json.encode(COVERAGE))
     assert detail == {"coverage": COVERAGE, "partial": True}
     assert checked_detail(b"") == {}
+
+
+def test_a_client_need_not_know_of_files_in_motion() -> None:
+    told = {key: value for key, value in COVERAGE.items() if key != "in_motion"}
+    detail = checked_detail(msgspec.json.encode(told))
+    assert detail["coverage"] == {**COVERAGE, "in_motion": []}
 
 
 @pytest.mark.parametrize(
@@ -699,6 +706,8 @@ def test_a_coverage_makes_a_snapshot_partial_for_ever() -> None:
         {**COVERAGE, "failed": [["a"]]},
         {**COVERAGE, "failed": [["a", "b", "not hex"]]},
         {**COVERAGE, "failed": [["a\0", "b"]]},
+        {**COVERAGE, "in_motion": [["a\0", "b"]]},
+        {**COVERAGE, "in_motion": "a"},
         {**COVERAGE, "skipped": [["a", "b"]] * 1001},
         [],
     ],

@@ -20,8 +20,10 @@ from holdfast.workspace.statindex import (
     Folder,
     Row,
     StatIndex,
+    is_unsure,
     remove_temporaries,
     settled,
+    unsure,
 )
 
 NOTHING = Checked(folders=[], rows=[])
@@ -359,7 +361,8 @@ def test_what_is_unsure_is_always_named(tree: Path, root_fd: int, use_c: bool) -
     index = with_folder(look_at(tree), b"src", ctime_ns=UNSURE)
     known = index.find(b"docs")
     assert known is not None
-    index = with_folder(index, b"docs", rows=(known.rows[0]._replace(ctime_ns=UNSURE),))
+    doubted = known.rows[0]._replace(ctime_ns=unsure(known.rows[0].ctime_ns))
+    index = with_folder(index, b"docs", rows=(doubted,))
     assert index.check(root_fd, use_c=use_c) == Checked([b"src"], [(b"docs", b"page")])
 
 
@@ -513,14 +516,28 @@ def test_a_ctime_well_before_the_reading_is_proof() -> None:
 
 
 def test_a_ctime_close_to_the_reading_or_after_it_is_none() -> None:
-    assert settled(1_000_000_001, read_at_ns=1_050_000_001) == UNSURE
-    assert settled(1_000_000_001, read_at_ns=1_000_000_001) == UNSURE
-    assert settled(9_000_000_001, read_at_ns=1_000_000_001) == UNSURE
+    assert settled(1_000_000_001, read_at_ns=1_050_000_001) == unsure(1_000_000_001)
+    assert settled(1_000_000_001, read_at_ns=1_000_000_001) == unsure(1_000_000_001)
+    assert is_unsure(settled(9_000_000_001, read_at_ns=1_000_000_001))
 
 
 def test_whole_seconds_need_two_of_them() -> None:
-    assert settled(3_000_000_000, read_at_ns=5_000_000_000) == UNSURE
+    assert is_unsure(settled(3_000_000_000, read_at_ns=5_000_000_000))
     assert settled(3_000_000_000, read_at_ns=5_000_000_001) == 3_000_000_000
+
+
+def test_who_knows_the_clock_needs_no_margin_and_who_sees_no_writers_a_longer_one() -> None:
+    assert settled(1_000_000_001, read_at_ns=1_000_000_002, margin_ns=0) == 1_000_000_001
+    assert is_unsure(settled(1_000_000_001, read_at_ns=1_000_000_001, margin_ns=0))
+    assert is_unsure(settled(3_000_000_000, read_at_ns=5_000_000_000, margin_ns=0))
+    assert is_unsure(settled(1_000_000_001, read_at_ns=2_000_000_000, margin_ns=10**9))
+
+
+@pytest.mark.parametrize("ctime_ns", [0, 1, 2**63 - 1, -1, -5])
+def test_what_is_unsure_says_so_and_what_it_was(ctime_ns: int) -> None:
+    assert is_unsure(unsure(ctime_ns))
+    assert unsure(unsure(ctime_ns)) == unsure(ctime_ns)
+    assert ctime_ns < 0 or -1 - unsure(ctime_ns) == ctime_ns
 
 
 def test_a_change_after_a_settled_stat_never_has_the_same_ctime(tmp_path: Path) -> None:
@@ -529,7 +546,7 @@ def test_a_change_after_a_settled_stat_never_has_the_same_ctime(tmp_path: Path) 
     while True:
         read_at_ns = time_ns()
         before = os.lstat(path)
-        if settled(before.st_ctime_ns, read_at_ns=read_at_ns) != UNSURE:
+        if not is_unsure(settled(before.st_ctime_ns, read_at_ns=read_at_ns)):
             break
     path.write_text("new")
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))

@@ -20,9 +20,10 @@ from holdfast.workspace import guard
 from holdfast.workspace.descent import Descent, open_folder, open_root
 from holdfast.workspace.ignoring import Rules
 from holdfast.workspace.journal import Journal, is_settled, litter_pattern, was_restarted
-from holdfast.workspace.reading import Unreadable, Vanished, read_all, read_link, read_still
+from holdfast.workspace.reading import TORN, Unreadable, Vanished, read_all, read_link, read_still
+from holdfast.workspace.resting import Resting
 from holdfast.workspace.scan import Omitted, Scanner
-from holdfast.workspace.statindex import Folder, StatIndex
+from holdfast.workspace.statindex import Folder, StatIndex, is_unsure
 from holdfast.workspace.writing import Drifted, Step, Writer
 
 
@@ -129,7 +130,7 @@ def everything(fd: int, state: os.stat_result) -> bytes:
 def test_a_file_is_read_with_the_state_that_it_had(root: Path, root_fd: int) -> None:
     for size in (0, 1, 70_000, 3 << 20):
         file = put(root / "f", b"x" * size)
-        data, state = read_still(b"f", root_fd, everything)
+        data, state, *_ = read_still(b"f", root_fd, everything, resting=Resting())
         assert data == b"x" * size
         assert (state.st_size, state.st_mtime_ns) == (size, os.stat(file).st_mtime_ns)
 
@@ -156,7 +157,7 @@ def test_a_file_that_changes_under_the_reader_is_read_again(
                     file.chmod(0o600)
         return data
 
-    data, state = read_still(b"f", root_fd, read)
+    data, state, *_ = read_still(b"f", root_fd, read, resting=Resting())
     assert len(reads) > 1
     assert data == file.read_bytes()
     assert state.st_mode == os.stat(file).st_mode
@@ -171,22 +172,23 @@ def test_a_file_that_is_replaced_is_read_under_its_name(root: Path, root_fd: int
             os.rename(put(root / "g", b"new"), root / "f")
         return data
 
-    data, state = read_still(b"f", root_fd, read)
+    data, state, *_ = read_still(b"f", root_fd, read, resting=Resting())
     # One whole version or the other; the state is of the one that was read.
     assert (data, state.st_size) in [(b"old", 3), (b"new", 3)]
     if data == b"new":
         assert state.st_ino == os.stat(root / "f").st_ino
 
 
-def test_a_file_that_never_holds_still_cannot_be_read(root: Path, root_fd: int) -> None:
+def test_a_file_that_never_holds_still_is_in_motion(root: Path, root_fd: int) -> None:
     file = put(root / "f", b"0")
 
     def read(_: int, state: os.stat_result) -> bytes:
         file.write_bytes(b"x" * (state.st_size + 1))
         return b""
 
-    with pytest.raises(Unreadable, match="changed"):
-        read_still(b"f", root_fd, read)
+    found = read_still(b"f", root_fd, read, resting=Resting())
+    assert found.motion == TORN
+    assert is_unsure(found.ctime_ns)
 
 
 def test_what_is_no_file_is_not_read_and_not_waited_for(root: Path, root_fd: int) -> None:
@@ -197,7 +199,7 @@ def test_what_is_no_file_is_not_read_and_not_waited_for(root: Path, root_fd: int
     os.mkfifo(root / "fifo")
     for name in (b"link", b"folder", b"fifo", b"missing"):
         with pytest.raises(Vanished):
-            read_still(name, root_fd, everything)
+            read_still(name, root_fd, everything, resting=Resting())
 
 
 def test_an_error_of_the_disk_is_a_file_that_cannot_be_read(root: Path, root_fd: int) -> None:
@@ -207,7 +209,7 @@ def test_an_error_of_the_disk_is_a_file_that_cannot_be_read(root: Path, root_fd:
         raise OSError(5, "Input/output error")
 
     with pytest.raises(Unreadable, match="Input/output"):
-        read_still(b"f", root_fd, read)
+        read_still(b"f", root_fd, read, resting=Resting())
 
 
 def test_a_link_is_read_and_nothing_else_is_one(root: Path, root_fd: int) -> None:
@@ -299,15 +301,21 @@ def test_coverage_survives_being_stored_with_any_name() -> None:
         b"d": [Omitted(b"", "failed", "Permission denied"), Omitted(b"x.log", "excluded", "rule")],
         b"\xfe/e": [Omitted(b"\\xff", "failed", "no")],
     }
-    coverage = summarise(omitted, captured=3, captured_bytes=30)
+    moving = {b"d/log": "it was open for writing", b"\xfd": "it changed each time it was read"}
+    coverage = summarise(omitted, moving, captured=3, captured_bytes=30)
     found = coverage_of(snapshot_with(coverage))
     assert found == coverage
     assert [o.path for o in coverage.failed] == ["\udcff", "d", "\udcfe/e/\\xff"]
+    assert [o.path for o in coverage.in_motion] == ["d/log", "\udcfd"]
     assert coverage.is_partial
-    assert coverage_of(snapshot_with(summarise({}, captured=0, captured_bytes=0))) is not None
+    empty = summarise({}, {}, captured=0, captured_bytes=0)
+    assert coverage_of(snapshot_with(empty)) == empty
+    in_motion = summarise({}, moving, captured=0, captured_bytes=0)
+    assert not in_motion.is_partial
+    assert not snapshot_with(in_motion).is_partial
 
 
-def test_coverage_lists_some_of_what_is_left_out_and_all_that_failed() -> None:
+def test_coverage_lists_some_of_what_is_left_out_and_all_that_failed_or_was_in_motion() -> None:
     many = LISTED + 5
     omitted = {
         b"d": [
@@ -316,10 +324,11 @@ def test_coverage_lists_some_of_what_is_left_out_and_all_that_failed() -> None:
             for kind in ("skipped", "excluded", "failed")
         ]
     }
-    coverage = summarise(omitted, captured=0, captured_bytes=0)
+    moving = {b"%d" % number: "because" for number in range(many)}
+    coverage = summarise(omitted, moving, captured=0, captured_bytes=0)
     assert (len(coverage.skipped), len(coverage.excluded)) == (LISTED, LISTED)
     assert (coverage.skipped_count, coverage.excluded_count) == (many, many)
-    assert len(coverage.failed) == many
+    assert len(coverage.failed) == len(coverage.in_motion) == many
 
 
 # The journal

@@ -51,12 +51,17 @@ def _lines(
     more = " or more" if restored.changes.truncated else ""
     target = words.short(restored.target)
     where = "" if to is None else f" into {shown(to)}"
+    lacking = words.lacking(uncaptured=len(restored.uncaptured), in_motion=len(restored.in_motion))
     if restored.dry_run:
         yield f"{verb} {target} would change: {counts}{more}"
         yield from words.change_lines(console, restored.changes)
+        if lacking:
+            yield console.paint(f"But {lacking}:", "red")
+            yield from words.lacking_lines(console, restored)
         return
-    proof = "verified" if restored.verified else console.paint("NOT VERIFIED", "red")
+    proof = words.proof(console, is_verified=restored.verified, lacking=lacking)
     yield f"{verb} {target}{where}: {counts}{more}, {proof}"
+    yield from words.lacking_lines(console, restored)
     if to is not None:
         return
     yield from words.change_lines(console, restored.changes)

@@ -67,9 +67,11 @@ def coverage_view(coverage: "holdfast.Coverage | None") -> dict[str, object] | N
         "skipped_count": coverage.skipped_count,
         "excluded_count": coverage.excluded_count,
         "failed_count": len(coverage.failed),
+        "in_motion_count": len(coverage.in_motion),
         "skipped": [_omission_view(each) for each in coverage.skipped],
         "excluded": [_omission_view(each) for each in coverage.excluded],
         "failed": [_omission_view(each) for each in coverage.failed],
+        "in_motion": [_omission_view(each) for each in coverage.in_motion],
         "is_partial": coverage.is_partial,
     }
 
@@ -83,6 +85,9 @@ def restored_view(restored: "holdfast.Restored") -> dict[str, object]:
         "safety_id": restored.safety_id,
         "dry_run": restored.dry_run,
         "verified": restored.verified,
+        "is_partial": bool(restored.uncaptured),
+        "uncaptured": [path_view(path) for path in restored.uncaptured],
+        "in_motion": [path_view(path) for path in restored.in_motion],
         "root": restored.root.hex(),
         "kept": [path_view(path) for path in restored.kept],
         "was_missing": restored.was_missing,

@@ -124,6 +124,7 @@ def coverage_line(coverage: "holdfast.Coverage") -> str:
         (coverage.skipped_count, "skipped"),
         (coverage.excluded_count, "excluded"),
         (len(coverage.failed), "failed"),
+        (len(coverage.in_motion), "in motion"),
     ):
         if count:
             parts.append(f"{count:,} {word}")
@@ -131,8 +132,9 @@ def coverage_line(coverage: "holdfast.Coverage") -> str:
 
 
 def omission_lines(console: Console, coverage: "holdfast.Coverage") -> Iterator[str]:
-    """Yields what was left out and why; all of it when asked for more."""
+    """Yields what was left out or in motion, and why; all of it when asked for more."""
     yield from _omitted(console, "failed", coverage.failed, len(coverage.failed))
+    yield from _omitted(console, "in motion", coverage.in_motion, len(coverage.in_motion))
     yield from _omitted(console, "skipped", coverage.skipped, coverage.skipped_count)
     if console.is_verbose:
         yield from _omitted(console, "excluded", coverage.excluded, coverage.excluded_count)
@@ -144,6 +146,36 @@ def partial_lines(console: Console, coverage: "holdfast.Coverage | None") -> Ite
         return
     what = number(len(coverage.failed), "path")
     yield console.paint(f"PARTIAL: {what} could not be captured and stays marked so.", "red")
+
+
+def proof(console: Console, *, is_verified: bool, lacking: str) -> str:
+    """Returns how far what was brought back is proven: never `verified` alone if it lacks some."""
+    if not is_verified:
+        return console.paint("NOT VERIFIED", "red")
+    return f"verified, but {console.paint(lacking, 'red')}" if lacking else "verified"
+
+
+def lacking(*, uncaptured: int, in_motion: int) -> str:
+    """Returns what a snapshot that is brought back does not vouch for; empty if it does for all."""
+    parts: list[str] = []
+    if uncaptured:
+        parts.append(f"the snapshot is PARTIAL, {number(uncaptured, 'path')} could not be captured")
+    if in_motion:
+        were = "was" if in_motion == 1 else "were"
+        parts.append(f"{number(in_motion, 'file')} {were} in motion and may be a mixture")
+    return "; ".join(parts)
+
+
+def lacking_lines(console: Console, restored: "holdfast.Restored") -> Iterator[str]:
+    """Yields the names of what a snapshot that is brought back does not vouch for."""
+    for word, paths in (
+        ("not captured, left as it is", restored.uncaptured),
+        ("in motion", restored.in_motion),
+    ):
+        listed = paths if console.is_verbose else paths[:OMITTED_LISTED]
+        yield from (console.paint(f"  {word}: {shown(path)}", "red") for path in listed)
+        if len(paths) > len(listed):
+            yield f"  … and {len(paths) - len(listed):,} more {word}"
 
 
 def _omitted(

@@ -4,6 +4,11 @@ A scan says which names to read (`holdfast.workspace.scan`); here they are read,
 entries. The result is relative to the map that the index stands for: what has to be put and
 taken out, the new index, and the coverage. Nothing is decided about snapshots (`directory.py`).
 
+A file is believed only if nobody could have been writing to it while it was read. What was changed
+a moment ago is read once more; what somebody has open for writing, or never holds still, is
+captured as it is, and named as *in motion* until it was read at rest. Programs keep files open for
+ever: while one looks as it did, it is read again within a budget only.
+
 Reading goes folder by folder in path order, so that neighbours share blocks in a pack. Packing
 runs beside it in threads of its own (`stage.py`).
 """
@@ -11,8 +16,9 @@ runs beside it in threads of its own (`stage.py`).
 import os
 import stat
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from enum import Enum
 from io import FileIO
 from typing import Final, NamedTuple
 
@@ -23,21 +29,33 @@ from holdfast.engine.collect import Progress
 from holdfast.engine.content import Sink
 from holdfast.engine.coverage import Coverage, Omissions, summarise
 from holdfast.engine.files import USUAL_DIRECTORY_MODE
+from holdfast.engine.known import Known
 from holdfast.engine.limits import Limits
 from holdfast.entries import Blob, Directory, Entry, Inline, Link, encode_entry, with_twin
 from holdfast.errors import TooLarge
 from holdfast.ids import ObjectId
-from holdfast.model import EMPTY_MAP
 from holdfast.workspace.descent import Descent
 from holdfast.workspace.reading import (
+    OPEN,
+    TORN,
+    Reading,
     Unreadable,
     Vanished,
+    look_at_rest,
     read_all,
     read_link,
     read_still,
 )
+from holdfast.workspace.resting import Rest, Resting, tick_s
 from holdfast.workspace.scan import Draft, Omitted, Scan, is_content, row_of
-from holdfast.workspace.statindex import UNSURE, Folder, Row, StatIndex, settled
+from holdfast.workspace.statindex import (
+    UNSURE,
+    Folder,
+    Row,
+    is_unsure,
+    settled,
+    unsure,
+)
 
 STREAM_BYTES: Final = 4 << 20
 """Files up to this size are read at once; larger ones never lie in memory whole."""
@@ -46,77 +64,31 @@ LOOKS: Final = 5
 """Times that a name is looked at that is something else each time."""
 
 BETWEEN_S: Final = (0.002, 0.004, 0.006, 0.008, 0.01, 0.01)
-"""Between two readings of a file: a write of a few megabytes gets on in that time, and a file
-that is written every few milliseconds may hold still for as long."""
+"""Between two readings of a file, and at least a tick of the clock that stamps: a write of a few
+megabytes gets on in that time, and a file that is written every few milliseconds may hold still
+for as long."""
+
+LIVELY_NS: Final = 1_000_000_000
+"""A file that is open for writing and was written in the last second is waited for, as above."""
+
+AGAIN_BYTES: Final = 32 << 20
+"""How much is read again, at most, of what looks as it did and cannot be proven yet."""
+
+UNREAD: Final = "it was written when it was last read, and has not been read since"
 
 PERMISSIONS: Final = 0o1777
 """Set-user-id and set-group-id are never stored."""
 
 
-class _Meta(msgspec.Struct, array_like=True, frozen=True):
-    """What is kept with the index."""
+class Rereading(Enum):
+    """What of the files that are unsure, and look as they did, is read again."""
 
-    root: bytes
-    rules: bytes
-    omitted: dict[bytes, list[tuple[bytes, str, str]]]
-    lost: list[str] = []
-    former: bytes = b""
-
-
-class Known(msgspec.Struct, frozen=True):
-    """What is known of a directory: its files' states, and the map that holds them."""
-
-    index: StatIndex
-    root: ObjectId
-    rules: bytes
-    """Stands for the rules by which it was scanned."""
-    omitted: Omissions
-    lost: tuple[str, ...] = ()
-    """Packs that were lost when all was read: what lay in them was stored anew, as far as it was
-    here."""
-    former: bytes = b""
-    """The map that the index stood for before it was forgotten."""
-
-    @classmethod
-    def of(cls, index: StatIndex | None) -> "Known":
-        """Returns what an index stands for; nothing, if there is none that can be read."""
-        if index is None or not index.meta:
-            return cls(StatIndex.empty(), EMPTY_MAP, b"", {})
-        try:
-            meta = msgspec.msgpack.decode(index.meta, type=_Meta)
-        except msgspec.DecodeError:
-            return cls(StatIndex.empty(), EMPTY_MAP, b"", {})
-        omitted = {
-            path: [Omitted(*omission) for omission in found] for path, found in meta.omitted.items()
-        }
-        return cls(index, ObjectId(meta.root), meta.rules, omitted, tuple(meta.lost), meta.former)
-
-    def forgotten(self, lost: Sequence[str] | None = None) -> "Known":
-        """Returns what makes the next look read every byte, as if nothing were known.
-
-        `lost` are packs that are lost, where somebody looked.
-        """
-        kept = self.lost if lost is None else tuple(lost)
-        former = self.former if self.root == EMPTY_MAP else self.root
-        meta = msgspec.msgpack.encode((EMPTY_MAP, b"", {}, kept, former))
-        index = StatIndex.empty().replacing({}, meta=meta)
-        return Known(index, EMPTY_MAP, b"", {}, kept, former)
-
-    def replacing(
-        self,
-        folders: Mapping[bytes, Folder | None],
-        *,
-        root: ObjectId,
-        rules: bytes,
-        omitted: Omissions,
-    ) -> "Known":
-        """Returns the same with some folders, and what they stand for, changed."""
-        if not folders and (root, rules, omitted) == (self.root, self.rules, self.omitted):
-            return self
-        plain = {path: [tuple(o) for o in found] for path, found in omitted.items() if found}
-        meta = msgspec.msgpack.encode((root, rules, plain, self.lost, b""))
-        index = self.index.replacing(folders, meta=meta)
-        return Known(index, root, rules, omitted, self.lost)
+    ALL = "all"
+    """Before something takes their place: what they hold must be in a snapshot."""
+    SOME = "some"
+    """What can be proven now, and of the rest as much as the budget allows."""
+    NOT_IN_MOTION = "not in motion"
+    """The same, but for what is in motion: that is named unread."""
 
 
 class Captured(msgspec.Struct, frozen=True):
@@ -126,6 +98,7 @@ class Captured(msgspec.Struct, frozen=True):
     changes: Mapping[bytes, bytes | None]
     folders: Mapping[bytes, Folder | None]
     omitted: Omissions
+    moving: Mapping[bytes, str]
     rules: bytes
     coverage: Coverage
 
@@ -136,7 +109,9 @@ class Captured(msgspec.Struct, frozen=True):
 
     def settle(self, root: ObjectId) -> Known:
         """Returns what is known once a map with that root holds these changes."""
-        return self.known.replacing(self.folders, root=root, rules=self.rules, omitted=self.omitted)
+        return self.known.replacing(
+            self.folders, root=root, rules=self.rules, omitted=self.omitted, moving=self.moving
+        )
 
 
 class Capture:
@@ -151,9 +126,13 @@ class Capture:
         progress: Progress,
         *,
         reads_twice: bool = True,
+        rereading: Rereading = Rereading.SOME,
     ) -> None:
         """Without `reads_twice`, for what was just written here, and is only compared."""
         self._reads_twice = reads_twice
+        self._rereading = rereading
+        self._again_bytes = AGAIN_BYTES
+        self._resting = Resting()
         self._root_fd = root_fd
         self._known = known
         self._sink = sink
@@ -162,7 +141,8 @@ class Capture:
         self._changes: dict[bytes, bytes | None] = {}
         self._twins: dict[tuple[int, int], dict[bytes, _Name]] = {}
         self._fresh: list[tuple[Draft, bytes]] = []
-        self._states: dict[bytes, tuple[int, int, int, int]] = {}
+        self._moving = dict(known.moving)
+        self._due: dict[tuple[int, int], bool] = {}
 
     def take(self, scan: Scan, *, rules: bytes) -> Captured:
         """Reads what has to be read; raises `TooLarge` if the directory is over its budget."""
@@ -184,8 +164,9 @@ class Capture:
             if draft.omitted:
                 omitted[path] = [*omitted.get(path, ()), *draft.omitted]
         files, size = _plus(files, size, self._failed(scan, omitted), -1)
-        coverage = summarise(omitted, captured=files, captured_bytes=size)
-        return Captured(self._known, self._changes, folders, omitted, rules, coverage)
+        moving = {key: self._moving[key] for key in sorted(self._moving) if self._moves(scan, key)}
+        coverage = summarise(omitted, moving, captured=files, captured_bytes=size)
+        return Captured(self._known, self._changes, folders, omitted, moving, rules, coverage)
 
     def _measure(self, scan: Scan) -> tuple[int, int]:
         """Returns how many files and bytes there are; raises if they are too many."""
@@ -239,7 +220,41 @@ class Capture:
                 self._fail(draft, name, exc.strerror or str(exc))
             return
         for name in sorted(draft.wanted):
-            self._read_name(draft, name, fd)
+            if name not in draft.unsure or self._is_due(draft, name, fd):
+                self._read_name(draft, name, fd)
+            else:
+                key, row = draft.key(name), draft.rows[name]
+                draft.rows[name] = row._replace(ctime_ns=unsure(row.ctime_ns))
+                self._moving.setdefault(key, UNREAD)
+
+    def _is_due(self, draft: Draft, name: bytes, fd: int) -> bool:
+        """Says whether a file that looks as it did, and is unsure, is read again now.
+
+        For all names of a file alike: read without the others, one would look like the only.
+        """
+        row = draft.rows[name]
+        due = self._due.get((row.dev, row.ino))
+        if due is None:
+            due = self._due[row.dev, row.ino] = self._is_worth_reading(draft.key(name), row, fd)
+        return due
+
+    def _is_worth_reading(self, key: bytes, row: Row, fd: int) -> bool:
+        if self._rereading is Rereading.ALL or not stat.S_ISREG(row.mode):
+            return True
+        if key not in self._known.moving and row.size <= STREAM_BYTES:
+            return True  # of a moment ago: there may be many, but not for long
+        if self._rereading is Rereading.NOT_IN_MOTION and key in self._known.moving:
+            return False
+        try:
+            rest = look_at_rest(key.rpartition(b"/")[2], fd, resting=self._resting)
+        except (Vanished, Unreadable):
+            return True  # which says so
+        has_left = rest is not Rest.REFUSED and self._known.moving.get(key) == OPEN
+        if has_left or rest is Rest.PROVEN:
+            return True
+        is_in_budget = row.size <= self._again_bytes
+        self._again_bytes -= row.size if is_in_budget else 0
+        return is_in_budget
 
     def _read_name(self, draft: Draft, name: bytes, fd: int) -> None:
         try:
@@ -248,6 +263,7 @@ class Capture:
             draft.rows.pop(name, None)
             draft.doubt()
             self._changes[draft.key(name)] = None
+            self._moving.pop(draft.key(name), None)
         except Unreadable as exc:
             self._fail(draft, name, str(exc))
         else:
@@ -271,40 +287,40 @@ class Capture:
     def _read_link(self, draft: Draft, name: bytes, fd: int) -> Entry:
         read_at_ns = time.time_ns()
         target, state = read_link(name, fd)
-        self._note(draft, name, state, read_at_ns)
+        row = row_of(name, state)
+        draft.rows[name] = row._replace(ctime_ns=settled(row.ctime_ns, read_at_ns=read_at_ns))
+        self._moving.pop(draft.key(name), None)
         return Link(target, state.st_mtime_ns)
 
     def _read_file(self, draft: Draft, name: bytes, fd: int) -> Entry:
-        read_at_ns = time.time_ns()
-        stored, state = read_still(name, fd, self._store)
+        reading = read_still(name, fd, self._store, resting=self._resting)
+        state, key = reading.state, draft.key(name)
         entry = msgspec.structs.replace(
-            stored, mode=state.st_mode & PERMISSIONS, mtime_ns=state.st_mtime_ns
+            reading.found, mode=state.st_mode & PERMISSIONS, mtime_ns=state.st_mtime_ns
         )
-        self._note(draft, name, state, read_at_ns)
-        if draft.rows[name].ctime_ns == UNSURE:
+        draft.rows[name] = row_of(name, state)._replace(ctime_ns=reading.ctime_ns)
+        self._moving.pop(key, None)
+        if reading.motion:
+            self._moving[key] = reading.motion
+        if is_unsure(reading.ctime_ns) and (not reading.motion or _is_lively(reading)):
             self._fresh.append((draft, name))
-            self._states[draft.key(name)] = _state_of(state)
         if state.st_nlink > 1:
             same = self._twins.setdefault((state.st_dev, state.st_ino), {})
-            same[draft.key(name)] = _Name(draft.key(name), entry, draft, name)
+            same[key] = _Name(key, entry, draft, name)
         return entry
 
-    def _note(self, draft: Draft, name: bytes, state: os.stat_result, read_at_ns: int) -> None:
-        row = row_of(name, state)
-        draft.rows[name] = row._replace(ctime_ns=settled(row.ctime_ns, read_at_ns=read_at_ns))
-
     def _read_again(self) -> None:
-        """Reads files a second time that were written a moment before the first.
+        """Reads files once more that were changed a moment before, until what they hold is proven.
 
-        A write is stamped when it begins: while it goes on, the file's times do not move, and
-        what was read may be half of it. What is the same twice was not being written.
+        Where that cannot be, what is the same twice has to do; it stays unsure. What is another
+        each time, or open for writing to the end, is in motion.
         """
         touched = {draft.path: draft for draft, _ in self._fresh}
         for pause_s in BETWEEN_S:
             fresh, self._fresh = self._fresh, []
             if not fresh:
                 break
-            time.sleep(pause_s)
+            time.sleep(max(pause_s, tick_s()))
             before = {draft.key(name): self._changes[draft.key(name)] for draft, name in fresh}
             with Descent(self._root_fd) as descent:
                 for draft, name in fresh:
@@ -313,33 +329,17 @@ class Capture:
                     except OSError as exc:
                         self._fail(draft, name, exc.strerror or str(exc))
                         continue
-                    if not self._is_still(draft, name, fd):
-                        self._read_name(draft, name, fd)
-            # Also those whose time is further back by now: a long write may still go on.
+                    self._read_name(draft, name, fd)
             self._fresh = [
                 (draft, name)
-                for draft, name in fresh
-                if self._changes[draft.key(name)] not in (None, before[draft.key(name)])
+                for draft, name in self._fresh
+                if (key := draft.key(name)) in self._moving or self._changes[key] != before[key]
             ]
         for draft, name in self._fresh:
-            self._fail(draft, name, "it changed each time it was read")
+            self._moving.setdefault(draft.key(name), TORN)
         for draft in touched.values():
             # The last file of a folder may be gone, or have failed, since it was first read.
             self._put_folder(draft)
-
-    def _is_still(self, draft: Draft, name: bytes, fd: int) -> bool:
-        """Says whether a large file is as it was when it was read: its state has to do.
-
-        Reading it took longer than a write goes on, and a second time would double the cost.
-        """
-        row = draft.rows.get(name)
-        if row is None or row.size <= STREAM_BYTES:
-            return False
-        try:
-            state = os.stat(name, dir_fd=fd, follow_symlinks=False)
-        except OSError:
-            return False
-        return _state_of(state) == self._states.get(draft.key(name))
 
     def _store(self, fd: int, state: os.stat_result) -> Inline | Blob:
         most = self._limits.file_bytes
@@ -360,7 +360,17 @@ class Capture:
         draft.rows[name] = row._replace(ctime_ns=UNSURE)
         draft.omitted.append(Omitted(name, "failed", reason))
         self._changes[draft.key(name)] = None
+        self._moving.pop(draft.key(name), None)
         draft.doubt()
+
+    def _moves(self, scan: Scan, key: bytes) -> bool:
+        """Says whether something that was in motion is there still, and not proven yet."""
+        folder, _, name = key.rpartition(b"/")
+        if _is_in(folder, scan.gone):
+            return False
+        draft, known = scan.drafts.get(folder), self._known.index.find(folder)
+        rows = draft.rows.values() if draft else known.rows if known else ()
+        return any(row.name == name and is_unsure(row.ctime_ns) for row in rows)
 
     def _failed(self, scan: Scan, omitted: Omissions) -> Iterator[Row]:
         """Yields the rows that are known and not captured."""
@@ -400,10 +410,11 @@ class Capture:
             if len(names) > 1 and all(name.entry == first.entry for name in names):
                 for name in names:
                     self._changes[name.key] = encode_entry(with_twin(first.entry, first.key))
-            if any(name.row.ctime_ns == UNSURE for name in names):
+            if any(is_unsure(name.row.ctime_ns) for name in names):
                 # All of them or none: read without the others, one would look like the only.
                 for name in names:
-                    name.draft.rows[name.name] = name.row._replace(ctime_ns=UNSURE)
+                    row = name.row
+                    name.draft.rows[name.name] = row._replace(ctime_ns=unsure(row.ctime_ns))
 
 
 class _Name(NamedTuple):
@@ -420,8 +431,11 @@ class _Name(NamedTuple):
         return self.draft.rows[self.name]
 
 
-def _state_of(state: os.stat_result) -> tuple[int, int, int, int]:
-    return state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns
+def _is_lively(reading: Reading[Inline | Blob]) -> bool:
+    """Says whether a file that is in motion may be at rest in a moment."""
+    state = reading.state
+    is_small = reading.motion == OPEN and state.st_size <= STREAM_BYTES
+    return is_small and state.st_ctime_ns + LIVELY_NS > time.time_ns()
 
 
 def _mode_of(name: bytes, fd: int) -> int:

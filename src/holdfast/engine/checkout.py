@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from holdfast.engine.collect import Progress
+from holdfast.engine.coverage import lacking_in
 from holdfast.engine.diff import collect_changes, iter_changes
 from holdfast.engine.handle import Handle, looking_at
 from holdfast.engine.paths import check_key
@@ -56,6 +57,7 @@ def checkout(
             is_proven = is_as_written(fd, contents, steps, proven=writer.proven, progress=progress)
             only_files = Root().replacing(files=files)
             changes = collect_changes(iter_changes(source, Root(), only_files), limit=SHOWN)
+        lacking = lacking_in(snapshot)
         return Restored(
             target=snapshot.id,
             snapshot=None,
@@ -63,6 +65,8 @@ def checkout(
             root=snapshot.root,
             changes=changes,
             verified=is_proven,
+            uncaptured=lacking.uncaptured,
+            in_motion=lacking.in_motion,
         )
     except Drifted as exc:
         message = f"the snapshot contradicts itself, or {target} is changed by somebody else"

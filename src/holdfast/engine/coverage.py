@@ -2,11 +2,12 @@
 
 Three kinds of things are not in it. What cannot be captured by its nature (sockets, fifos,
 devices) is *skipped*; what the rules leave out is *excluded*; what should have been captured and
-could not be has *failed*, and makes the snapshot partial for ever. Kept with the snapshot: no
-answer has to be computed from what the directory is today.
+could not be has *failed*, and makes the snapshot partial for ever. What is in it, and may be a
+mixture of two versions since somebody could write to it while it was read, is *in motion*. Kept
+with the snapshot: no answer has to be computed from what the directory is today.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -17,14 +18,15 @@ from holdfast.workspace.scan import Omitted
 
 LISTED: Final = 1000
 """Omissions of each kind that a snapshot lists: a rule may exclude a million files. What has
-failed is listed whole: a restore has to leave it alone."""
+failed is listed whole: a restore has to leave it alone. So is what was in motion: whatever is not
+named is one version."""
 
 Omissions = Mapping[bytes, Sequence[Omitted]]
 """By folder."""
 
 
 class Omission(msgspec.Struct, frozen=True):
-    """Something that is not in a snapshot."""
+    """Something that is not in a snapshot, or in it only as it was in motion."""
 
     path: str
     reason: str
@@ -39,6 +41,8 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
     skipped: Sequence[Omission] = ()
     excluded: Sequence[Omission] = ()
     failed: Sequence[Omission] = ()
+    in_motion: Sequence[Omission] = ()
+    """Captured as they were while somebody could write to them: each may be a mixture."""
     skipped_count: int = 0
     excluded_count: int = 0
 
@@ -58,6 +62,7 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
                 "skipped": [_to_row(omission) for omission in self.skipped],
                 "excluded": [_to_row(omission) for omission in self.excluded],
                 "failed": [_to_row(omission) for omission in self.failed],
+                "in_motion": [_to_row(omission) for omission in self.in_motion],
             }
         }
         if self.is_partial:
@@ -65,8 +70,10 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
         return kept
 
 
-def summarise(omitted: Omissions, *, captured: int, captured_bytes: int) -> Coverage:
-    """Returns the coverage of a capture."""
+def summarise(
+    omitted: Omissions, moving: Mapping[bytes, str], *, captured: int, captured_bytes: int
+) -> Coverage:
+    """Returns the coverage of a capture; `moving` are paths that were in motion, and why."""
     by_kind: dict[str, list[Omission]] = {"skipped": [], "excluded": [], "failed": []}
     for folder in sorted(omitted):
         for omission in sorted(omitted[folder]):
@@ -79,6 +86,7 @@ def summarise(omitted: Omissions, *, captured: int, captured_bytes: int) -> Cove
         skipped=by_kind["skipped"][:LISTED],
         excluded=by_kind["excluded"][:LISTED],
         failed=by_kind["failed"],
+        in_motion=[Omission(to_text(path), reason) for path, reason in moving.items()],
         skipped_count=len(by_kind["skipped"]),
         excluded_count=len(by_kind["excluded"]),
     )
@@ -97,7 +105,35 @@ def coverage_of(snapshot: SnapshotInfo) -> Coverage | None:
         skipped=[Omission(*_from_row(row)) for row in found["skipped"]],
         excluded=[Omission(*_from_row(row)) for row in found["excluded"]],
         failed=[Omission(*_from_row(row)) for row in found["failed"]],
+        in_motion=[Omission(*_from_row(row)) for row in found.get("in_motion", ())],
     )
+
+
+class Lacking(msgspec.Struct, frozen=True):
+    """What a snapshot does not vouch for: bringing it back has to say so."""
+
+    uncaptured: Sequence[str] = ()
+    """Paths that should be in it and are not."""
+    in_motion: Sequence[str] = ()
+    """Files in it that may be mixtures."""
+
+    def to_detail(self) -> dict[str, Any]:
+        """Returns what a snapshot that shows the same keeps of it: what is lacking is not in it."""
+        rows = [_to_row(Omission(path, "it was in motion")) for path in self.in_motion]
+        return {"in_motion": rows} if rows else {}
+
+
+def lacking_in(snapshot: SnapshotInfo, selects: Callable[[bytes], bool] | None = None) -> Lacking:
+    """Returns what a snapshot does not vouch for, of the paths that are selected."""
+    coverage = coverage_of(snapshot)
+    if coverage is None:
+        rows = snapshot.detail.get("in_motion", ())
+        moving = [Omission(*_from_row(row)) for row in rows]
+        coverage = Coverage(captured=0, captured_bytes=0, in_motion=moving)
+    found = [[each.path for each in kind] for kind in (coverage.failed, coverage.in_motion)]
+    if selects is not None:
+        found = [[path for path in paths if selects(to_bytes(path))] for paths in found]
+    return Lacking(*found)
 
 
 def _to_row(omission: Omission) -> list[str]:

@@ -16,12 +16,14 @@ from typing import Final, Protocol
 import msgspec
 
 from holdfast.engine.attachments import INDEX_NAME, JOURNAL_NAME
-from holdfast.engine.capture import Capture, Captured, Known
+from holdfast.engine.capture import Capture, Captured, Rereading
 from holdfast.engine.collect import Progress, no_progress
 from holdfast.engine.content import Sink
 from holdfast.engine.context import Context
 from holdfast.engine.coverage import Coverage
+from holdfast.engine.known import Known
 from holdfast.engine.limits import check_free
+from holdfast.engine.paths import parent_of
 from holdfast.engine.stage import StagedObjects
 from holdfast.errors import Damaged, DirectoryMissing, InvalidValue, Unavailable
 from holdfast.ids import ObjectId
@@ -29,7 +31,8 @@ from holdfast.tree import Edit, NodeSource, apply, build, diff
 from holdfast.workspace.descent import open_root
 from holdfast.workspace.ignoring import IGNORE_FILE, MAX_RULES_BYTES, Rules
 from holdfast.workspace.journal import Journal
-from holdfast.workspace.reading import Unreadable, Vanished, read_all, read_still
+from holdfast.workspace.reading import TORN, Unreadable, Vanished, read_all, read_still
+from holdfast.workspace.resting import Resting
 from holdfast.workspace.scan import Scan, Scanner
 from holdfast.workspace.statindex import StatIndex, remove_temporaries
 
@@ -164,22 +167,26 @@ class Directory:
         including: frozenset[bytes] = frozenset(),
         litter: re.Pattern[bytes] | None = None,
         stores: bool = False,
+        rereading: Rereading = Rereading.SOME,
         progress: Progress = no_progress,
     ) -> Captured:
         """Returns the directory as it is now; its new content goes to the sink.
 
         With `stores` that needs room, which is looked for before anything is read. `including`
         names paths that are captured although the rules leave them out; names like
-        `litter` are what an interrupted restore has left, and are removed.
+        `litter` are what an interrupted restore has left, and are removed; `rereading` says what
+        is read of what is unsure.
         """
         rules = self.rules(including)
         scan = self._scan(rules, litter)
         context = self.context
         if stores:
-            needed = sum(d.rows[name].size for d in scan.drafts.values() for name in d.wanted)
+            needed = sum(d.rows[n].size for d in scan.drafts.values() for n in d.wanted - d.unsure)
             places = (context.catalog, context.blobs)
             check_free(needed // _LEAST_SHARE, limits=context.limits, places=places)
-        capture = Capture(self.root_fd, self.known, sink, self.context.limits, progress)
+        capture = Capture(
+            self.root_fd, self.known, sink, self.context.limits, progress, rereading=rereading
+        )
         captured = capture.take(scan, rules=rules.digest)
         self.coverage = captured.coverage
         return captured
@@ -198,13 +205,16 @@ class Directory:
     def rules(self, including: frozenset[bytes] = frozenset()) -> Rules:
         """Returns what is left out, as the directory's own file says now."""
         try:
-            text, _ = read_still(IGNORE_FILE, self.root_fd, _read_rules)
+            reading = read_still(IGNORE_FILE, self.root_fd, _read_rules, resting=Resting())
         except Vanished:
-            text = b""
+            return Rules(b"", apart=self._apart, including=including)
         except Unreadable as exc:
             message = f".holdfastignore cannot be read: {exc}"
             raise Unavailable(message) from exc
-        return Rules(text, apart=self._apart, including=including)
+        if reading.motion == TORN:
+            message = f".holdfastignore cannot be read: {TORN}"
+            raise Unavailable(message)
+        return Rules(reading.found, apart=self._apart, including=including)
 
     def _scan(self, rules: Rules, litter: re.Pattern[bytes] | None) -> Scan:
         index = self.known.index
@@ -222,7 +232,9 @@ class Directory:
             return None
         fresh = self._watcher.take()
         self._hints = None if fresh is None or self._hints is None else self._hints | fresh
-        return self._hints
+        # Nobody tells of what is written through a mapping, nor that a writer has left.
+        moving = {parent_of(key) for key in self.known.moving}
+        return None if self._hints is None else self._hints | moving
 
     def let_go(self) -> None:
         """Closes the directory; what was learned of it since the last `save` is forgotten."""

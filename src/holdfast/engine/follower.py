@@ -24,10 +24,11 @@ from contextlib import suppress
 
 from holdfast.engine.advance import size_of
 from holdfast.engine.attached import Became, Moving
-from holdfast.engine.capture import Captured
+from holdfast.engine.capture import Captured, Rereading
 from holdfast.engine.collect import Progress, no_progress
+from holdfast.engine.coverage import lacking_in
 from holdfast.engine.directory import Directory, fill
-from holdfast.engine.paths import ancestors, check_key, to_text
+from holdfast.engine.paths import ancestors, check_key, to_bytes, to_text
 from holdfast.engine.proof import Proof, prove
 from holdfast.engine.retrieval import MapGoal, Retrieval, Weighing, check_entry
 from holdfast.engine.stage import Stage, StagedObjects
@@ -42,7 +43,7 @@ from holdfast.errors import (
     Unavailable,
 )
 from holdfast.ids import ObjectId, SnapshotId
-from holdfast.model import Plane, Root, Size
+from holdfast.model import Plane, Root, Size, SnapshotInfo
 from holdfast.tree import NodeSource, diff
 from holdfast.workspace.descent import Descent
 from holdfast.workspace.guard import Vaults, is_pack
@@ -61,28 +62,33 @@ class Follower:
         directory: Directory,
         *,
         force: bool = False,
-        protected: frozenset[bytes] = frozenset(),
+        target: SnapshotInfo | None = None,
         back: SnapshotId | None = None,
         including: frozenset[bytes] = frozenset(),
         litter: re.Pattern[bytes] | None = None,
         only_names: bool = False,
+        rereading: Rereading = Rereading.SOME,
         progress: Progress = no_progress,
     ) -> None:
         """Is made with what is special about the operation.
 
-        `force` allows to overwrite what no snapshot can hold; `protected` paths are left alone;
-        `back` is where a crash shall lead to, if that is not where the head stands; `including`
-        paths are shown although the rules leave them out; `litter` is removed on the way;
-        `only_names`: nobody will read the content of what is shown.
+        `force` allows to overwrite what no snapshot can hold; `target` is what is brought back,
+        where that is known before (or else `protect`); `back` is where a crash shall lead to, if
+        that is not where the head stands; `including` paths are shown although the rules leave
+        them out; `litter` is removed on the way; `only_names`: nobody will read the content of
+        what is shown; `rereading` says what of the files that are unsure is read again for it.
         """
         self._only_names = only_names
         self._including = including
+        self._rereading = rereading
         self._remnants = litter
         self._directory = directory
         self.force = force
         self.gives_up = False
         """Whether what is in the way and in no snapshot is overwritten."""
-        self._protected = protected
+        self._protected = frozenset[bytes]()
+        if target is not None:
+            self.protect(target)
         self.progress = progress
         self._back = back
         self._vaults: Vaults | None = None
@@ -96,6 +102,20 @@ class Follower:
         """Folders that had to stay: something lies in them that is not captured."""
         self.spared: frozenset[bytes] = frozenset()
         """What was left alone, as the goal knows nothing of it."""
+        self.in_motion: frozenset[bytes] = frozenset()
+        """What was written, and somebody had open for writing when it was read again."""
+
+    def protect(self, target: SnapshotInfo) -> None:
+        """Leaves alone what a snapshot that is brought back could not capture."""
+        self.leave(lacking_in(target).uncaptured)
+
+    def leave(self, paths: Sequence[str]) -> None:
+        """Leaves these paths, and what is below them, alone."""
+        self._protected = frozenset(to_bytes(path) for path in paths)
+
+    def with_in_motion(self, captured: Sequence[str]) -> list[str]:
+        """Returns what was in motion when it was captured, or is now."""
+        return sorted({*captured, *(to_text(key) for key in self.in_motion)})
 
     def show(self, stage: Stage, source: StagedObjects, root: Root) -> tuple[Root, Size]:
         """Returns the root with the directory as it is now for its files, and the growth."""
@@ -115,7 +135,8 @@ class Follower:
     ) -> Became | None:
         """Makes the directory what the goal says; raises, with the directory as it was."""
         known, wanted = self._directory.known, goal.plane(Plane.FILES)
-        self.is_verified, self.kept, self.spared = True, [], frozenset()
+        self.is_verified, self.kept = True, []
+        self.spared = self.in_motion = frozenset()
         if self._start is None and root.plane(Plane.FILES) != known.root:
             path = str(self._directory.path)
             raise DriftFound([path], reason="the directory's files changed meanwhile")
@@ -146,6 +167,7 @@ class Follower:
             written=written,
             progress=self.progress,
         )
+        self.in_motion = frozenset(written) & proof.known.moving.keys()
         return self._conclude(goal, proof)
 
     def _conclude(self, goal: Root, proof: Proof) -> Became | None:
@@ -225,6 +247,7 @@ class Follower:
             Weighing() if self._only_names else stage,
             including=self._including,
             litter=self._remnants,
+            rereading=self._rereading,
             progress=self.progress,
         )
 

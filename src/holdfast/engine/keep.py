@@ -21,7 +21,7 @@ from holdfast.engine.advance import (
     safety,
     size_of,
 )
-from holdfast.engine.capture import Captured
+from holdfast.engine.capture import Captured, Rereading
 from holdfast.engine.collect import Progress
 from holdfast.engine.directory import Directory, Filled, fill
 from holdfast.engine.handle import Handle
@@ -56,6 +56,7 @@ def keep(
     keeps_redo: bool = False,
     including: frozenset[bytes] = frozenset(),
     litter: re.Pattern[bytes] | None = None,
+    rereading: Rereading = Rereading.SOME,
     progress: Progress,
 ) -> tuple[SnapshotInfo | None, Captured]:
     """Takes a snapshot of the directory; with `only_if_changed`, None if nothing differs.
@@ -70,7 +71,12 @@ def keep(
         attempts_left -= 1
         with Stage(handle.context, handle.tenant_id) as stage:
             captured = directory.look(
-                stage, including=including, litter=litter, stores=True, progress=progress
+                stage,
+                including=including,
+                litter=litter,
+                stores=True,
+                rereading=rereading,
+                progress=progress,
             )
             taking = _Taking(handle, captured, stage, note, kind)
             taking.only_if_changed, taking.keeps_redo = only_if_changed, keeps_redo

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from holdfast.engine.advance import Note
+from holdfast.engine.capture import Rereading
 from holdfast.engine.directory import Directory
 from holdfast.engine.follower import Follower
 from holdfast.engine.handle import Handle
@@ -63,6 +64,7 @@ class Mover:
             changes=done.changes.without(follower.spared),
             safety_id=done.safety_id or kept,
             verified=done.verified and follower.is_verified,
+            in_motion=follower.with_in_motion(done.in_motion),
             kept=[to_text(path) for path in follower.kept],
         )
 
@@ -111,8 +113,12 @@ class Mover:
         keeps_redo: bool = False,
         including: frozenset[bytes] = frozenset(),
         litter: re.Pattern[bytes] | None = None,
+        rereading: Rereading = Rereading.ALL,
     ) -> SnapshotInfo | None:
-        """Takes a snapshot of what is in the directory and in none; None if all of it is."""
+        """Takes a snapshot of what is in the directory and in none; None if all of it is.
+
+        Something is about to take its place: unless told otherwise, all that is unsure is read.
+        """
         taken, _ = keep(
             self.handle,
             self.directory,
@@ -122,6 +128,7 @@ class Mover:
             keeps_redo=keeps_redo,
             including=including,
             litter=litter,
+            rereading=rereading,
             progress=follower.progress,
         )
         return taken

@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from holdfast.engine import restore as restoring
-from holdfast.engine.coverage import coverage_of
 from holdfast.engine.follower import Follower
 from holdfast.engine.mover import Mover
-from holdfast.engine.paths import PathLike, to_bytes
+from holdfast.engine.paths import PathLike
 from holdfast.engine.restore import path_filter
 from holdfast.engine.retrieval import MapGoal
 from holdfast.model import Plane, SnapshotInfo
@@ -25,7 +24,7 @@ def preview(
 ) -> Restored:
     """Returns what a restore would answer."""
     directory = mover.directory
-    follower = Follower(directory, protected=failed_in(target), only_names=True)
+    follower = Follower(directory, target=target, only_names=True)
     seen = _dry_run(mover, follower, target, paths)
     files = [change for change in seen.changes if change.plane is Plane.FILES]
     steps = [Step(change.key, change.old, change.new) for change in files]
@@ -40,13 +39,6 @@ def preview(
     files = [change for change in seen.changes if change.plane is Plane.FILES]
     spared = [c.key for c in files if follower.is_spared(c.key, c.new, rules)]
     return replace(seen, changes=seen.changes.without(spared).first(limit))
-
-
-def failed_in(target: SnapshotInfo) -> frozenset[bytes]:
-    """Returns what a snapshot could not capture: bringing it back must leave that alone."""
-    coverage = coverage_of(target)
-    failed = () if coverage is None else coverage.failed
-    return frozenset(to_bytes(omission.path) for omission in failed)
 
 
 def _dry_run(

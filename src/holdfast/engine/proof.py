@@ -11,10 +11,11 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from holdfast.engine.advance import size_of
-from holdfast.engine.capture import Capture, Captured, Known
+from holdfast.engine.capture import Capture, Captured
 from holdfast.engine.collect import Progress
 from holdfast.engine.content import Sink
 from holdfast.engine.directory import Directory, combine
+from holdfast.engine.known import Known
 from holdfast.engine.paths import parent_of
 from holdfast.engine.retrieval import Weighing
 from holdfast.engine.stage import Stage, StagedObjects

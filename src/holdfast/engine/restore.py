@@ -25,6 +25,7 @@ from holdfast.engine.advance import (
 )
 from holdfast.engine.attached import Attached
 from holdfast.engine.content import content_refs
+from holdfast.engine.coverage import Lacking, lacking_in
 from holdfast.engine.diff import collect_changes, iter_changes, to_change
 from holdfast.engine.handle import Handle, looking_at
 from holdfast.engine.limits import check_limit
@@ -84,6 +85,7 @@ def restore(
     chosen = tuple(Plane) if planes is None else tuple(planes)
     chosen = chosen if paths is None else (Plane.FILES,)
     selects = None if paths is None else path_filter(paths)
+    lacking = lacking_in(target, selects) if Plane.FILES in chosen else Lacking()
     shown: list[_Aim] = []
 
     def plan(transaction: Transaction, folded: Folded) -> Move:
@@ -103,7 +105,7 @@ def restore(
             reason=f"before restoring {target.id}",
             target=target.id,
             note=note,
-            detail=_detail(planes, paths),
+            detail=_detail(planes, paths) | lacking.to_detail(),
         )
         shows = marks[-1].id
         return Move(
@@ -117,13 +119,13 @@ def restore(
 
     if dry_run:
         with looking_at(handle, target), folded_head(handle) as (transaction, folded):
-            move = plan(transaction, folded)
-        return _answer(target, move.marks[-1].root, shown[0], None, None)
+            plan(transaction, folded)
+        return _answer(target, None, shown[0], None, lacking=lacking)
     with looking_at(handle, target):
         done = advance(handle, plan, expected=expected)
     safety_id = done[0].id if len(done) > 1 else None
     is_proven = prove(handle, done[-1])
-    return _answer(target, done[-1].root, shown[0], done[-1], safety_id, verified=is_proven)
+    return _answer(target, done[-1], shown[0], safety_id, lacking=lacking, verified=is_proven)
 
 
 @contextmanager
@@ -317,20 +319,22 @@ def _detail(planes: Sequence[Plane] | None, paths: Sequence[PathLike] | None) ->
 
 def _answer(
     target: SnapshotInfo,
-    root: ObjectId,
-    aim: _Aim,
     snapshot: SnapshotInfo | None,
+    aim: _Aim,
     safety_id: SnapshotId | None,
     *,
+    lacking: Lacking,
     verified: bool = False,
 ) -> Restored:
     return Restored(
         target=target.id,
         snapshot=snapshot,
         safety_id=safety_id,
-        root=root,
+        root=aim.root if snapshot is None else snapshot.root,
         changes=aim.changes,
         files=aim.files,
         verified=verified,
+        uncaptured=lacking.uncaptured,
+        in_motion=lacking.in_motion,
         dry_run=snapshot is None,
     )

@@ -6,8 +6,12 @@ takes out what that operation changed and keeps what came after, as a three-way 
 the two touch the same thing it says so and changes nothing.
 """
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 from holdfast.catalog.port import Transaction
-from holdfast.engine.advance import Folded, Mark, Move, Note, advance, replacing
+from holdfast.engine.advance import Folded, Mark, Move, Note, advance, nothing_more, replacing
+from holdfast.engine.coverage import Lacking, lacking_in
 from holdfast.engine.diff import collect_changes, iter_changes
 from holdfast.engine.handle import Handle
 from holdfast.engine.lineage import Stored, before
@@ -18,14 +22,23 @@ from holdfast.ids import ObjectId, SnapshotId
 from holdfast.model import Kind, SnapshotInfo
 from holdfast.model_changes import Changes, Restored
 
+Towards = Callable[[SnapshotInfo], None]
+"""Is told which snapshot the head is about to show."""
 
-def undo(handle: Handle, *, note: Note | None = None, origin: SnapshotId | None = None) -> Restored:
+
+def undo(
+    handle: Handle,
+    *,
+    note: Note | None = None,
+    origin: SnapshotId | None = None,
+    towards: Towards = nothing_more,
+) -> Restored:
     """Goes back to the state before the last change; what was pending is kept first.
 
     With `origin`, to the state before that snapshot: what came after it was no change of the
     user's.
     """
-    shown: list[Changes] = []
+    shown: list[_Shown] = []
 
     def plan(transaction: Transaction, folded: Folded) -> Move:
         head = folded.head
@@ -34,8 +47,9 @@ def undo(handle: Handle, *, note: Note | None = None, origin: SnapshotId | None 
         if target is None:
             raise NothingToUndo("no earlier state is on the timeline")
         goal = goal_of(handle, transaction, folded, target)
-        shown[:] = [_changes(folded, goal.root)]
-        check_present(handle, transaction, folded, shown[0])
+        shown[:] = [_Shown(_changes(folded, goal.root), lacking_in(target))]
+        check_present(handle, transaction, folded, shown[0].changes)
+        towards(target)
         marks = _marks(handle, transaction, folded, kind=Kind.UNDO, target=goal, note=note)
         # After an undo of what was pending, the way forward leads to its safety snapshot.
         forward = (marks[0].id,) if folded.is_dirty else (*head.redo, head.position)
@@ -50,9 +64,9 @@ def undo(handle: Handle, *, note: Note | None = None, origin: SnapshotId | None 
     return _done(handle, advance(handle, plan), shown[0])
 
 
-def redo(handle: Handle, *, note: Note | None = None) -> Restored:
+def redo(handle: Handle, *, note: Note | None = None, towards: Towards = nothing_more) -> Restored:
     """Takes the last undo back; what was pending is kept first."""
-    shown: list[Changes] = []
+    shown: list[_Shown] = []
 
     def plan(transaction: Transaction, folded: Folded) -> Move:
         head = folded.head
@@ -62,8 +76,9 @@ def redo(handle: Handle, *, note: Note | None = None) -> Restored:
         if target is None:
             raise NothingToUndo("what was undone is no longer on the timeline")
         goal = goal_of(handle, transaction, folded, target)
-        shown[:] = [_changes(folded, goal.root)]
-        check_present(handle, transaction, folded, shown[0])
+        shown[:] = [_Shown(_changes(folded, goal.root), lacking_in(target))]
+        check_present(handle, transaction, folded, shown[0].changes)
+        towards(target)
         marks = _marks(handle, transaction, folded, kind=Kind.REDO, target=goal, note=note)
         return Move(
             marks=marks,
@@ -78,7 +93,7 @@ def redo(handle: Handle, *, note: Note | None = None) -> Restored:
 
 def revert(handle: Handle, operation: SnapshotInfo, *, note: Note | None = None) -> Restored:
     """Takes out what one operation changed, and keeps what came after it."""
-    shown: list[Changes] = []
+    shown: list[_Shown] = []
 
     def plan(transaction: Transaction, folded: Folded) -> Move:
         if operation.parent is None:
@@ -94,8 +109,10 @@ def revert(handle: Handle, operation: SnapshotInfo, *, note: Note | None = None)
             prefer=None,
             limits=handle.context.limits,
         )
-        shown[:] = [_changes(folded, merged.root)]
-        check_present(handle, transaction, folded, shown[0])
+        changes = _changes(folded, merged.root)
+        back = {change.key for change in changes}
+        shown[:] = [_Shown(changes, lacking_in(earlier, back.__contains__))]
+        check_present(handle, transaction, folded, changes)
         marks = replacing(
             handle,
             transaction,
@@ -106,11 +123,19 @@ def revert(handle: Handle, operation: SnapshotInfo, *, note: Note | None = None)
             reason=f"before undoing {operation.id}",
             target=operation.id,
             note=note,
+            detail=shown[0].lacking.to_detail(),
         )
         needs = [operation.id, earlier.id]
         return Move(marks=marks, position=marks[-1].id, needs=needs, exact=True)
 
     return _done(handle, advance(handle, plan), shown[0])
+
+
+class _Shown(NamedTuple):
+    """What an undo or redo does."""
+
+    changes: Changes
+    lacking: Lacking
 
 
 def _changes(folded: Folded, root: ObjectId) -> Changes:
@@ -140,13 +165,15 @@ def _marks(
     )
 
 
-def _done(handle: Handle, done: list[SnapshotInfo], changes: Changes) -> Restored:
+def _done(handle: Handle, done: list[SnapshotInfo], shown: _Shown) -> Restored:
     last = done[-1]
     return Restored(
         target=last.target or last.id,
         snapshot=last,
         safety_id=done[0].id if len(done) > 1 else None,
         root=last.root,
-        changes=changes,
+        changes=shown.changes,
         verified=prove(handle, last),
+        uncaptured=shown.lacking.uncaptured,
+        in_motion=shown.lacking.in_motion,
     )

@@ -27,6 +27,7 @@ from holdfast.engine import undo
 from holdfast.engine.advance import Note
 from holdfast.engine.archives.imported import Imported
 from holdfast.engine.attachments import Attachment, check, make_anew
+from holdfast.engine.capture import Rereading
 from holdfast.engine.checkout import checkout
 from holdfast.engine.collect import Progress, no_progress
 from holdfast.engine.coverage import Coverage
@@ -38,7 +39,7 @@ from holdfast.engine.keep import keep
 from holdfast.engine.mover import Mover
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.paths import PathLike
-from holdfast.engine.preview import failed_in, preview
+from holdfast.engine.preview import preview
 from holdfast.engine.recovery import recover
 from holdfast.engine.restore import SHOWN, folded_head
 from holdfast.engine.snapshots import SnapshotLike
@@ -148,7 +149,7 @@ class Workspace:
         """Returns how the directory stands against the timeline; stores nothing."""
         with self._exclusive(), folded_head(self._plain) as (_, folded):
             position = folded.head.position
-            follower = Follower(self._directory, only_names=True)
+            follower = Follower(self._directory, only_names=True, rereading=Rereading.NOT_IN_MOTION)
             root, _ = follower.show(folded.stage, folded.source, folded.root)
             base = folded.source.get_root(folded.head.root)
             changes = collect_changes(iter_changes(folded.source, base, root), limit=limit)
@@ -235,7 +236,7 @@ class Workspace:
                 Follower(
                     self._directory,
                     force=force,
-                    protected=failed_in(target),
+                    target=target,
                     progress=progress,
                 ),
                 reason=f"before restoring {target.id}",
@@ -252,11 +253,14 @@ class Workspace:
         """Takes the last change back; with an operation, what that one changed."""
         with self._exclusive(makes_anew=True):
             chosen = None if operation is None else self.namespace.get_snapshot(operation)
+            follower = Follower(self._directory, force=force, progress=progress)
             done = self._mover.go(
                 lambda handle, origin: (
-                    undo.revert(handle, chosen) if chosen else undo.undo(handle, origin=origin)
+                    undo.revert(handle, chosen)
+                    if chosen
+                    else undo.undo(handle, origin=origin, towards=follower.protect)
                 ),
-                Follower(self._directory, force=force, progress=progress),
+                follower,
                 reason="before undo",
             )
             return self._told(done)
@@ -264,9 +268,10 @@ class Workspace:
     def redo(self, *, force: bool = False, progress: Progress = no_progress) -> Restored:
         """Takes the last undo back."""
         with self._exclusive(makes_anew=True):
+            follower = Follower(self._directory, force=force, progress=progress)
             done = self._mover.go(
-                lambda handle, _: undo.redo(handle),
-                Follower(self._directory, force=force, progress=progress),
+                lambda handle, _: undo.redo(handle, towards=follower.protect),
+                follower,
                 reason="before redo",
                 keeps_redo=True,
             )

@@ -8,6 +8,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from holdfast.engine.capture import Rereading
 from holdfast.engine.collect import no_progress
 from holdfast.engine.diff import collect_changes, text_diff
 from holdfast.engine.paths import PathLike, to_folder, to_key, to_text
@@ -52,7 +53,8 @@ class Comparing:
         """Returns how the directory stands against what was last pushed or pulled."""
         with self._exclusive():
             known = self._pair.memo.now
-            with self._local.compared(known.files, None) as (_, found):
+            unread = Rereading.NOT_IN_MOTION
+            with self._local.compared(known.files, None, rereading=unread) as (_, found):
                 changes = collect_changes(found, limit=limit)
         return Status(
             path=self.path,

@@ -17,6 +17,7 @@ from typing import Final
 from holdfast import settings
 from holdfast.engine import snapshots
 from holdfast.engine.attachments import Attachment
+from holdfast.engine.capture import Rereading
 from holdfast.engine.diff import iter_changes
 from holdfast.engine.directory import Directory
 from holdfast.engine.follower import Follower
@@ -110,10 +111,16 @@ class Local(Workspace):
 
     @contextmanager
     def compared(
-        self, old: ObjectId, new: ObjectId | None, *, paths: Sequence[PathLike] | None = None
+        self,
+        old: ObjectId,
+        new: ObjectId | None,
+        *,
+        paths: Sequence[PathLike] | None = None,
+        rereading: Rereading = Rereading.SOME,
     ) -> Generator[tuple[StagedObjects, Iterator[Change]]]:
         """Opens what leads from one files map to another, or to the directory as it is now."""
-        handle = self._plain if new else self._mover.attached(Follower(self._directory))
+        follower = Follower(self._directory, rereading=rereading)
+        handle = self._plain if new else self._mover.attached(follower)
         with folded_head(handle) as (_, folded):
             goal = Root().replacing(files=new) if new else folded.root
             base = Root().replacing(files=old)

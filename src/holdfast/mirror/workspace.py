@@ -23,12 +23,13 @@ from typing import Self
 
 from msgspec.structs import replace as changed
 
+from holdfast.engine.capture import Rereading
 from holdfast.engine.checkout import checkout
 from holdfast.engine.collect import Progress, no_progress
 from holdfast.engine.diff import collect_changes
 from holdfast.engine.follower import Follower
 from holdfast.engine.paths import PathLike, to_text
-from holdfast.engine.preview import failed_in, preview
+from holdfast.engine.preview import preview
 from holdfast.engine.restore import SHOWN
 from holdfast.engine.tasks import Tasks
 from holdfast.engine.workspace import Drift
@@ -157,8 +158,15 @@ class RemoteWorkspace(Comparing):
         with self._exclusive(makes_anew=True):
             self._finish(progress)
             follower = self._follower(force=force, progress=progress)
+
+            def act() -> Restored:
+                done = self.namespace.undo(operation)
+                if operation is None:
+                    follower.leave(done.uncaptured)
+                return done
+
             done, moved = self._pair.move(
-                lambda: self.namespace.undo(operation),
+                act,
                 back=self.namespace.redo if operation is None else self.namespace.undo,
                 follower=follower,
                 reason="before undo",
@@ -170,8 +178,14 @@ class RemoteWorkspace(Comparing):
         with self._exclusive(makes_anew=True):
             self._finish(progress)
             follower = self._follower(force=force, progress=progress)
+
+            def act() -> Restored:
+                done = self.namespace.redo()
+                follower.leave(done.uncaptured)
+                return done
+
             done, moved = self._pair.move(
-                self.namespace.redo,
+                act,
                 back=self.namespace.undo,
                 follower=follower,
                 reason="before redo",
@@ -272,7 +286,7 @@ class RemoteWorkspace(Comparing):
     def _look(self, progress: Progress) -> None:
         """Reads what has changed in the directory, and keeps it here."""
         follower = Follower(self._local.directory, progress=progress)
-        self._local.mover.keep_drift("captured", follower)
+        self._local.mover.keep_drift("captured", follower, rereading=Rereading.SOME)
 
     def _capture(self, told: CommitRequest, *, overwrite: bool, progress: Progress) -> SnapshotInfo:
         self._look(progress)
@@ -281,8 +295,7 @@ class RemoteWorkspace(Comparing):
     def _follower(
         self, *, force: bool, progress: Progress, target: SnapshotInfo | None = None
     ) -> Follower:
-        protected = frozenset[bytes]() if target is None else failed_in(target)
-        return Follower(self._local.directory, force=force, protected=protected, progress=progress)
+        return Follower(self._local.directory, force=force, target=target, progress=progress)
 
     def _told(
         self, done: Restored, moved: Moved, follower: Follower, *, limit: int | None = SHOWN
@@ -299,6 +312,7 @@ class RemoteWorkspace(Comparing):
             changes=changes.first(limit),
             safety_id=done.safety_id or moved.kept_id,
             verified=done.verified and follower.is_verified,
+            in_motion=follower.with_in_motion(done.in_motion),
             kept=[to_text(path) for path in follower.kept],
             was_missing=self._local.was_made,
         )

@@ -154,6 +154,8 @@ def to_restored(answer: RestoreAnswer) -> Restored:
         verified=answer.verified,
         dry_run=answer.dry_run,
         kept=answer.kept,
+        uncaptured=answer.uncaptured,
+        in_motion=answer.in_motion,
     )
 
 

@@ -167,6 +167,10 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     root: str
     entries: int
     content_bytes: int
+    uncaptured: int = 0
+    """Paths that should be in it and could not be captured: what was exported is partial."""
+    in_motion: int = 0
+    """Files in it that may be mixtures: somebody could write to them when they were captured."""
 
     @property
     def size(self) -> Size:
@@ -207,6 +211,8 @@ def _manifest(answer: ManifestAnswer) -> Manifest:
         root=answer.root,
         entries=answer.entries,
         content_bytes=answer.content_bytes,
+        uncaptured=answer.uncaptured,
+        in_motion=answer.in_motion,
     )
 
 

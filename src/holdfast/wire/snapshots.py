@@ -88,6 +88,10 @@ class RestoreAnswer(msgspec.Struct, kw_only=True):
     """How many files, links and empty directories were brought back; null if not all were."""
     kept: list[str]
     """Directories that had to stay, as something lies in them that is not captured."""
+    uncaptured: list[str] = []
+    """Paths that the snapshot should hold and could not capture: it is partial."""
+    in_motion: list[str] = []
+    """Files that somebody could write to when they were captured: each may be a mixture."""
 
 
 class SnapshotList(msgspec.Struct, kw_only=True):

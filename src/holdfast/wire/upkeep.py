@@ -51,6 +51,10 @@ class ManifestAnswer(msgspec.Struct, kw_only=True):
     root: str
     entries: int
     content_bytes: int
+    uncaptured: int = 0
+    """Paths that should be in it and could not be captured: what was exported is partial."""
+    in_motion: int = 0
+    """Files in it that may be mixtures: somebody could write to them when they were captured."""
 
 
 class ImportedAnswer(msgspec.Struct, kw_only=True):

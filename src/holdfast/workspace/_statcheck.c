@@ -36,7 +36,7 @@
 #endif
 
 /* As in statformat.py and statcheck.py. */
-#define UNSURE (-1)
+#define IS_UNSURE(ctime_ns) ((ctime_ns) < 0)
 enum { CHANGED = 1, LOST = 2, SHUT = 4 };
 
 #define NANOSECONDS 1000000000LL
@@ -140,7 +140,7 @@ static void look_at_rows(struct work *work, const struct place *place,
                 /* Not just gone: the folder itself keeps us out. */
                 if (errno != ENOENT)
                     flag_folder(work, place, CHANGED);
-            } else if (known.ctime_ns == UNSURE || (uint64_t)found.st_ino != known.ino
+            } else if (IS_UNSURE(known.ctime_ns) || (uint64_t)found.st_ino != known.ino
                        || (uint32_t)found.st_mode != known.mode
                        || (int64_t)found.st_size != known.size
                        || !is_time(CTIME(&found), known.ctime_ns)
@@ -171,7 +171,7 @@ static void look_at_folder(struct work *work, const struct place *place, uint64_
         || (int64_t)found.st_dev != known->dev) {
         flag_folder(work, place, LOST);
     } else {
-        if (known->ctime_ns == UNSURE || (uint32_t)found.st_mode != known->mode
+        if (IS_UNSURE(known->ctime_ns) || (uint32_t)found.st_mode != known->mode
             || !is_time(CTIME(&found), known->ctime_ns)
             || !is_time(MTIME(&found), known->mtime_ns))
             flag_folder(work, place, CHANGED);
@@ -264,7 +264,7 @@ static void look_in_threads(struct work *work, uint32_t threads)
  *
  * The number in the name is LAYOUT in statformat.py: a library that was built for another
  * layout is not found, and Python does the work. */
-int holdfast_statcheck_1(int root_fd, const unsigned char *table, const unsigned char *records,
+int holdfast_statcheck_2(int root_fd, const unsigned char *table, const unsigned char *records,
                          uint64_t record_bytes, uint64_t folder_count, uint64_t row_count,
                          const uint32_t *only, uint64_t only_count, unsigned char *flags,
                          uint32_t threads)

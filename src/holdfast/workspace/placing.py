@@ -6,7 +6,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Final
 
-from holdfast.workspace.statindex import UNSURE, Row, StatIndex
+from holdfast.workspace.statindex import UNSURE, Row, StatIndex, unsure
 from holdfast.workspace.steps import Drifted, State, split_key
 
 _LEAST_NS: Final = -(2**63)
@@ -81,8 +81,10 @@ def is_known(row: Row, state: os.stat_result) -> bool:
         and row.mtime_ns == min(max(state.st_mtime_ns, _LEAST_NS), _MOST_NS)
         and row.ino == state.st_ino
         and row.mode == state.st_mode
-        # One that was read a moment after it was written has no sure time of change.
-        and (row.ctime_ns in (UNSURE, state.st_ctime_ns) or row.nlink > 1)
+        # One that is unsure has the same time of change still, if the index could keep it.
+        and (
+            row.ctime_ns in (state.st_ctime_ns, unsure(state.st_ctime_ns), UNSURE) or row.nlink > 1
+        )
     )
 
 

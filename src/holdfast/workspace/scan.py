@@ -20,7 +20,7 @@ from holdfast.errors import Unavailable
 from holdfast.workspace.descent import Descent
 from holdfast.workspace.guard import A_PACK, A_VAULT, describe_mount, is_pack, is_vault
 from holdfast.workspace.ignoring import Rules
-from holdfast.workspace.statindex import UNSURE, Folder, Row, StatIndex, settled
+from holdfast.workspace.statindex import UNSURE, Folder, Row, StatIndex, settled, unsure
 from holdfast.workspace.steps import above
 
 LOOKS: Final = 5
@@ -48,7 +48,7 @@ class Omitted(NamedTuple):
 class Draft:
     """A folder as it is now, until its files are read."""
 
-    __slots__ = ("folders", "omitted", "path", "rows", "state", "wanted")
+    __slots__ = ("folders", "omitted", "path", "rows", "state", "unsure", "wanted")
 
     def __init__(self, path: bytes, state: os.stat_result, *, listed_at_ns: int | None) -> None:
         self.path = path
@@ -60,6 +60,8 @@ class Draft:
         self.rows: dict[bytes, Row] = {}
         self.folders: set[bytes] = set()
         self.wanted: set[bytes] = set()
+        self.unsure: set[bytes] = set()
+        """Of what is wanted, what looks as it did when it was last read, and was unsure then."""
         self.omitted: list[Omitted] = []
 
     @classmethod
@@ -69,13 +71,20 @@ class Draft:
         draft.path = folder.path
         draft.state = (folder.mode, folder.mtime_ns, folder.ctime_ns, folder.ino, folder.dev)
         draft.rows = {row.name: row for row in folder.rows}
-        draft.folders, draft.wanted, draft.omitted = set(folder.folders), set(), []
+        draft.folders, draft.omitted = set(folder.folders), []
+        draft.wanted, draft.unsure = set(), set()
         return draft
 
     def doubt(self) -> None:
         """Makes the next scan list this folder again."""
         mode, mtime_ns, _, ino, dev = self.state
         self.state = (mode, mtime_ns, UNSURE, ino, dev)
+
+    def want(self, row: Row, before: Row | None) -> None:
+        """Asks for something to be read; `before` is what was known of it."""
+        self.wanted.add(row.name)
+        if before == row._replace(ctime_ns=unsure(row.ctime_ns)):
+            self.unsure.add(row.name)
 
     def key(self, name: bytes) -> bytes:
         """Returns the path of something in this folder."""
@@ -269,9 +278,9 @@ class Scanner:
             draft.rows[name] = row_of(name, state)
 
     def _take_row(self, draft: Draft, name: bytes, state: os.stat_result) -> None:
-        draft.rows[name] = row_of(name, state)
+        before, draft.rows[name] = draft.rows.get(name), row_of(name, state)
         if is_content(state.st_mode):
-            draft.wanted.add(name)
+            draft.want(draft.rows[name], before)
         else:
             # From a file to a socket under the same name: its folder has to say so.
             draft.doubt()
@@ -285,7 +294,7 @@ class Scanner:
                 reason = _SPECIAL.get(stat.S_IFMT(row.mode), "no file, link or folder")
                 draft.omitted.append(Omitted(name, "skipped", reason))
             elif row != before.get(name) or (everything and row.nlink > 1):
-                draft.wanted.add(name)
+                draft.want(row, before.get(name))
         known_folders = set(known.folders) if known else set[bytes]()
         for name in known_folders - draft.folders:
             self._gone.add(draft.key(name))

@@ -25,9 +25,9 @@ from holdfast.workspace.statformat import (
     COMPARED,
     HAS_UNSURE,
     LAYOUT,
-    UNSURE,
     Known,
     Record,
+    is_unsure,
     open_record,
     split_names,
 )
@@ -126,7 +126,7 @@ def _compare_folder(record: Record, fd: int) -> int:
     if (found.st_ino, found.st_dev) != (ino, dev):
         return LOST
     same = (found.st_mode, found.st_mtime_ns, found.st_ctime_ns) == (mode, mtime_ns, ctime_ns)
-    return 0 if same and ctime_ns != UNSURE else CHANGED
+    return 0 if same and not is_unsure(ctime_ns) else CHANGED
 
 
 class _Differing(NamedTuple):
@@ -157,7 +157,7 @@ def _compare_rows(record: Record, fd: int) -> _Differing | None:
     if found == known and not record.has & HAS_UNSURE:
         return None
     rows = bytes(
-        CHANGED if now != then or then[3] == UNSURE else 0
+        CHANGED if now != then or is_unsure(then[3]) else 0
         for now, then in zip(found, known, strict=True)
     )
     return _Differing(folder, rows)

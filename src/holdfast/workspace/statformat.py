@@ -24,9 +24,10 @@ from operator import lt
 from struct import Struct, error
 from typing import Final, NamedTuple, Self
 
-LAYOUT: Final = 1
-"""Counts up with every change to these bytes: old indexes are then not read, old libraries not
-called (the number is part of the function's name in `_statcheck.c`)."""
+LAYOUT: Final = 2
+"""Counts up with every change to these bytes, or to what has to be known before a row is believed:
+old indexes are then not read, old libraries not called (the number is part of the function's name
+in `_statcheck.c`)."""
 
 COUNTS: Final = Struct("=QQQQ16s")
 """Bytes of meta, folders, rows, files and their bytes: three sparse files can say more bytes than
@@ -48,13 +49,24 @@ COMPARED: Final = Struct("=I4xqqqQ")
 
 UNSURE: Final = -1
 """As a ctime: what was read may have changed since without any sign of it, so it counts as
-changed until it was read again. It never equals, not even a file whose ctime is really -1."""
+changed until it was read again. Every negative ctime says so, and equals nothing, not even a file
+whose ctime is really that; see `unsure`."""
 
 HAS_UNSURE: Final = 1
 _OWN_DEVICES: Final = 2
 
 _LEAST: Final = -(2**63)
 _MOST: Final = 2**63 - 1
+
+
+def unsure(ctime_ns: int) -> int:
+    """Returns a ctime that is not believed, but still says what it was."""
+    return ctime_ns if ctime_ns < 0 else -1 - ctime_ns
+
+
+def is_unsure(ctime_ns: int) -> bool:
+    """Says whether a ctime in the index is no proof that nothing has changed."""
+    return ctime_ns < 0
 
 
 class Row(NamedTuple):
@@ -215,7 +227,7 @@ def _encode(folder: Folder) -> bytes:
     folders = _join_names(folder.folders)
     rows = b"".join(starmap(ROW.pack, [row[1:7] for row in folder.rows]))
     devices = b""
-    has = HAS_UNSURE if any(row.ctime_ns == UNSURE for row in folder.rows) else 0
+    has = HAS_UNSURE if any(is_unsure(row.ctime_ns) for row in folder.rows) else 0
     if any(row.dev != folder.dev for row in folder.rows):
         # A file that is mounted, or any file of an overlay: its device is not its folder's.
         devices = b"".join(row.dev.to_bytes(8, sys.byteorder, signed=True) for row in folder.rows)

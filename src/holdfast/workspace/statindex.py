@@ -2,7 +2,8 @@
 
 It answers one question, and never wrongly: what may have changed since? `check` looks at all
 that is known and says what differs; whatever it does not name is as it was. A row whose stat
-was taken too close to its last change to be proof is `UNSURE` (see `settled`) and always named.
+was taken too close to its last change to be proof, or while somebody could write to the file, is
+*unsure* (see `settled`, and `resting.py`) and always named.
 
 An index does not change: `replacing` makes a new one, and copies the runs of folders between
 those it replaces without looking into them. It is a cache. `load` gives None for anything that
@@ -38,13 +39,25 @@ from holdfast.workspace.statformat import (
     Known,
     Row,
     decode_folder,
+    is_unsure,
     open_record,
     order_of,
     path_at,
     split_names,
+    unsure,
 )
 
-__all__ = ["UNSURE", "Checked", "Folder", "Row", "StatIndex", "remove_temporaries", "settled"]
+__all__ = [
+    "UNSURE",
+    "Checked",
+    "Folder",
+    "Row",
+    "StatIndex",
+    "is_unsure",
+    "remove_temporaries",
+    "settled",
+    "unsure",
+]
 
 _TEMPORARY: Final = ".tmp"
 
@@ -53,27 +66,28 @@ _SECOND: Final = 1_000_000_000
 _TICK_MARGIN_NS: Final = 50_000_000
 """The kernel stamps a change with the time of its last tick: up to 10 ms ago (at 100 Hz), and
 ticks are late on a busy machine or a virtual one. Five times that costs nothing, as it only means
-reading again what was written in the last twentieth of a second before it was read."""
+listing again what was changed in the last twentieth of a second before it was listed."""
 
 _WHOLE_SECONDS_MARGIN_NS: Final = 2 * _SECOND
 """For file systems that keep whole seconds, or every other one (FAT)."""
 
 
-def settled(ctime_ns: int, *, read_at_ns: int) -> int:
-    """Returns the ctime if it proves that nothing changed later, or else UNSURE.
+def settled(ctime_ns: int, *, read_at_ns: int, margin_ns: int = _TICK_MARGIN_NS) -> int:
+    """Returns the ctime if it proves that nothing changed later, or else that it is unsure.
 
     `read_at_ns` is `time.time_ns()`, taken before the `lstat` that gave the ctime, which itself
     came before reading (for a folder: before listing). A change after that moment gets a stamp
     no earlier than the moment less the clock's grain. So a ctime further back than that can only
     belong to what was read; a later one might also be the stamp of a change that came after it.
+    With another `margin_ns` for who knows the clock better, or has reason to wait longer.
 
     Holds as long as files are stamped by this machine's clock and nobody sets that back. A ctime
-    in the future is UNSURE until its time has come.
+    in the future is unsure until its time has come, and so is one before 1970.
     """
     # One file in a billion has such a stamp by chance, and is merely read again.
     whole = ctime_ns % _SECOND == 0
-    margin = _WHOLE_SECONDS_MARGIN_NS if whole else _TICK_MARGIN_NS
-    return ctime_ns if ctime_ns + margin < read_at_ns else UNSURE
+    margin_ns = max(margin_ns, _WHOLE_SECONDS_MARGIN_NS) if whole else margin_ns
+    return ctime_ns if ctime_ns + margin_ns < read_at_ns else unsure(ctime_ns)
 
 
 class Checked(NamedTuple):

@@ -42,6 +42,9 @@ def run(arguments: Namespace, console: Console) -> int:
             **snapshot_view(imported.snapshot),
             "safety_id": imported.safety_id,
             "verified": imported.verified,
+            "is_partial": imported.manifest.uncaptured > 0,
+            "uncaptured_count": imported.manifest.uncaptured,
+            "in_motion_count": imported.manifest.in_motion,
             "from_namespace": imported.manifest.namespace,
             "from_snapshot_id": imported.manifest.snapshot,
         },
@@ -53,7 +56,8 @@ def run(arguments: Namespace, console: Console) -> int:
 def _lines(console: Console, imported: "holdfast.Imported") -> Iterator[str]:
     manifest, size = imported.manifest, imported.snapshot.size
     label = f' "{shown(manifest.label)}"' if manifest.label else ""
-    proof = "verified" if imported.verified else console.paint("NOT VERIFIED", "red")
+    lacking = words.lacking(uncaptured=manifest.uncaptured, in_motion=manifest.in_motion)
+    proof = words.proof(console, is_verified=imported.verified, lacking=lacking)
     yield (
         f"Imported{label} of namespace {shown(manifest.namespace)}: "
         f"{words.number(size.entries, 'entry', 'entries')}, {words.size(size.bytes)}, {proof}"

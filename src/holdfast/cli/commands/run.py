@@ -24,7 +24,7 @@ from holdfast.cli.console import Console
 from holdfast.cli.exits import usage
 from holdfast.cli.shown import shown
 from holdfast.cli.task import wait_for
-from holdfast.cli.views import restored_view, snapshot_view
+from holdfast.cli.views import find_coverage, restored_view, snapshot_view
 from holdfast.errors import DirectoryMissing
 
 MAX_LABEL_CHARS: Final = 128
@@ -150,8 +150,14 @@ def _tell(console: Console, workspace: "holdfast.Workspace", outcome: _Outcome) 
         lines=list,
     )
     for snapshot in (outcome.before, after):
-        if snapshot is not None and snapshot.is_partial:
+        if snapshot is None:
+            continue
+        if snapshot.is_partial:
             console.note(f"{words.short(snapshot.id)} is PARTIAL: `holdfast show` says why")
+        coverage = find_coverage(snapshot)
+        if coverage is not None and coverage.in_motion:
+            count = words.number(len(coverage.in_motion), "file")
+            console.note(f"{words.short(snapshot.id)} has {count} in motion: `holdfast show`")
     if outcome.rolled_back is not None:
         did = (
             f"{workspace.path} was missing and was made anew"
@@ -160,6 +166,12 @@ def _tell(console: Console, workspace: "holdfast.Workspace", outcome: _Outcome) 
         )
         to = words.short(outcome.before.id)
         console.note(f"failed with {outcome.exit_code}; rolled back to {to}, {did}")
+        lacking = words.lacking(
+            uncaptured=len(outcome.rolled_back.uncaptured),
+            in_motion=len(outcome.rolled_back.in_motion),
+        )
+        if lacking:
+            console.note(f"what was rolled back to lacks something: {lacking}")
     elif after is not None:
         console.note(f"kept as {words.titled(after)}")
     note_if_missing(console, workspace)

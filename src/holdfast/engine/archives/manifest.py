@@ -26,10 +26,12 @@ _FORMAT: Final = re.compile(rb'\s*\{\s*"format"\s*:\s*([0-9]{1,9})\s*,')
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 
 
-class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Manifest(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
     """What an archive says of itself."""
 
-    format: int = ARCHIVE_FORMAT
+    format: int
     namespace: Annotated[str, msgspec.Meta(max_length=MAX_NAME_CHARS)]
     snapshot: Annotated[str, msgspec.Meta(max_length=MAX_NAME_CHARS)] | None
     """The snapshot that was exported; None if it was what the head then showed."""
@@ -38,6 +40,10 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     root: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}$")]
     entries: _Count
     content_bytes: _Count
+    uncaptured: _Count = 0
+    """Paths that should be in it and could not be captured; left out if none."""
+    in_motion: _Count = 0
+    """Files in it that somebody could write to while they were captured; left out if none."""
 
     @property
     def size(self) -> Size:

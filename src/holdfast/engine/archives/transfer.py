@@ -23,12 +23,13 @@ from holdfast.engine.advance import Folded, Move, Note, advance, replacing
 from holdfast.engine.archives.archivefile import FileName, Source, writing_to
 from holdfast.engine.archives.arriving import Arriving
 from holdfast.engine.archives.imported import Imported
-from holdfast.engine.archives.manifest import MANIFEST_NAME, Manifest
+from holdfast.engine.archives.manifest import ARCHIVE_FORMAT, MANIFEST_NAME, Manifest
 from holdfast.engine.archives.survey import Surveyed, read_value, survey
 from holdfast.engine.archives.tarread import Member, MemberKind
 from holdfast.engine.archives.tarwrite import TarWriter
 from holdfast.engine.archives.telling import Told, write_entries
 from holdfast.engine.collect import Progress, no_progress
+from holdfast.engine.coverage import Lacking, lacking_in
 from holdfast.engine.editing import USUAL_FILE_MODE
 from holdfast.engine.handle import Handle
 from holdfast.engine.limits import check_quota
@@ -115,7 +116,9 @@ def _moment(
 
 
 def _describe(handle: Handle, snapshot: SnapshotInfo | None, told: Told) -> Manifest:
+    lacking = lacking_in(snapshot) if snapshot else Lacking()
     return Manifest(
+        format=ARCHIVE_FORMAT,
         namespace=handle.name,
         snapshot=snapshot.id if snapshot else None,
         label=snapshot.label if snapshot else None,
@@ -123,6 +126,8 @@ def _describe(handle: Handle, snapshot: SnapshotInfo | None, told: Told) -> Mani
         root=told.root_id.hex(),
         entries=told.size.entries,
         content_bytes=told.size.bytes,
+        uncaptured=len(lacking.uncaptured),
+        in_motion=len(lacking.in_motion),
     )
 
 

@@ -29,6 +29,7 @@ class _Told(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     skipped: _Rows
     excluded: _Rows
     failed: _Failed
+    in_motion: _Failed = []
 
 
 def checked_detail(told: bytes) -> dict[str, Any]:
@@ -48,6 +49,7 @@ def checked_detail(told: bytes) -> dict[str, Any]:
             skipped=[_omission(row) for row in found.skipped],
             excluded=[_omission(row) for row in found.excluded],
             failed=[_omission(row) for row in found.failed],
+            in_motion=[_omission(row) for row in found.in_motion],
         ).to_detail()
     except (ValueError, RecursionError) as exc:
         message = f"the coverage is none: {exc}"

@@ -198,6 +198,8 @@ def to_restored(agent: Namespace, restored: Restored, *, is_part: bool = False) 
         root=restored.root.hex(),
         files=restored.files,
         kept=[shown_name(path) for path in restored.kept],
+        uncaptured=[shown_name(path) for path in restored.uncaptured],
+        in_motion=[shown_name(path) for path in restored.in_motion],
     )
 
 

@@ -129,6 +129,8 @@ def _manifest(manifest: Manifest) -> ManifestAnswer:
         root=manifest.root,
         entries=manifest.entries,
         content_bytes=manifest.content_bytes,
+        uncaptured=manifest.uncaptured,
+        in_motion=manifest.in_motion,
     )
 
 

@@ -1,0 +1,95 @@
+"""What is known of a directory since it was last looked at, and how it is kept.
+
+It stands with the stat index, in the bytes that the index keeps for its caller: the map that holds
+what was read, the rules by which it was scanned, and what a row cannot say: what is left out, and
+what was in motion.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from holdfast.engine.coverage import Omissions
+from holdfast.ids import ObjectId
+from holdfast.model import EMPTY_MAP
+from holdfast.workspace.scan import Omitted
+from holdfast.workspace.statindex import Folder, StatIndex
+
+
+class _Meta(msgspec.Struct, array_like=True, frozen=True):
+    """What is kept with the index."""
+
+    root: bytes
+    rules: bytes
+    omitted: dict[bytes, list[tuple[bytes, str, str]]]
+    moving: dict[bytes, str] = {}
+    lost: list[str] = []
+    former: bytes = b""
+
+
+class Known(msgspec.Struct, frozen=True):
+    """What is known of a directory: its files' states, and the map that holds them."""
+
+    index: StatIndex
+    root: ObjectId
+    rules: bytes
+    """Stands for the rules by which it was scanned."""
+    omitted: Omissions
+    moving: Mapping[bytes, str] = {}
+    """Files that were in motion when they were last read, with the reason."""
+    lost: tuple[str, ...] = ()
+    """Packs that were lost when all was read: what lay in them was stored anew, as far as it was
+    here."""
+    former: bytes = b""
+    """The map that the index stood for before it was forgotten."""
+
+    @classmethod
+    def of(cls, index: StatIndex | None) -> "Known":
+        """Returns what an index stands for; nothing, if there is none that can be read."""
+        if index is None or not index.meta:
+            return cls(StatIndex.empty(), EMPTY_MAP, b"", {})
+        try:
+            meta = msgspec.msgpack.decode(index.meta, type=_Meta)
+        except msgspec.DecodeError:
+            return cls(StatIndex.empty(), EMPTY_MAP, b"", {})
+        omitted = {
+            path: [Omitted(*omission) for omission in found] for path, found in meta.omitted.items()
+        }
+        return cls(
+            index,
+            ObjectId(meta.root),
+            meta.rules,
+            omitted,
+            meta.moving,
+            tuple(meta.lost),
+            meta.former,
+        )
+
+    def forgotten(self, lost: Sequence[str] | None = None) -> "Known":
+        """Returns what makes the next look read every byte, as if nothing were known.
+
+        `lost` are packs that are lost, where somebody looked.
+        """
+        kept = self.lost if lost is None else tuple(lost)
+        former = self.former if self.root == EMPTY_MAP else self.root
+        meta = msgspec.msgpack.encode((EMPTY_MAP, b"", {}, {}, kept, former))
+        index = StatIndex.empty().replacing({}, meta=meta)
+        return Known(index, EMPTY_MAP, b"", {}, {}, kept, former)
+
+    def replacing(
+        self,
+        folders: Mapping[bytes, Folder | None],
+        *,
+        root: ObjectId,
+        rules: bytes,
+        omitted: Omissions,
+        moving: Mapping[bytes, str],
+    ) -> "Known":
+        """Returns the same with some folders, and what they stand for, changed."""
+        same = (self.root, self.rules, self.omitted, self.moving)
+        if not folders and (root, rules, omitted, moving) == same:
+            return self
+        plain = {path: [tuple(o) for o in found] for path, found in omitted.items() if found}
+        meta = msgspec.msgpack.encode((root, rules, plain, moving, self.lost, b""))
+        index = self.index.replacing(folders, meta=meta)
+        return Known(index, root, rules, omitted, moving, self.lost)
