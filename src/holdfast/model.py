@@ -131,6 +131,8 @@ class Head:
     retention: str | None = None
     fork_of: NamespaceId | None = None
     fork_root: ObjectId | None = None
+    writer: str = ""
+    """Who has changed it last, and since when nobody else has: see `engine/writers.py`."""
 
 
 class Tenant(msgspec.Struct, frozen=True):

@@ -39,6 +39,10 @@ class TaskRun(msgspec.Struct, frozen=True, kw_only=True):
     """The snapshot that the way back appended, if there was one."""
     started_at: datetime
     ended_at: datetime | None = None
+    began: int = 0
+    """How many changes of the namespace there had been when it began."""
+    is_named: bool = False
+    """Whether whoever works on it says so with every change."""
 
 
 class Cadence(enum.StrEnum):

@@ -9,15 +9,79 @@ nothing of ours.
 import inspect
 import sys
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from itertools import takewhile
 from typing import Any, Final, Generic, TypeVar, cast
 
 R = TypeVar("R")
 
 Around = Callable[[Callable[..., Any]], Callable[..., Any]]
 """Makes a function of a function."""
+
+
+class Door:
+    """The tasks that are open through one object, or that a request says it is made in.
+
+    What is done through it is done in the tasks of its context. A thread without any of its own is
+    taken for one that the work has started, if all tasks that are open agree: it is in what they
+    have in common. Where a task was entered, the context decides alone.
+    """
+
+    __slots__ = ("_given", "_guard", "_open", "names_tasks")
+
+    def __init__(self, given: Sequence[str] = (), *, names_tasks: bool = False) -> None:
+        self._given, self.names_tasks = tuple(given), names_tasks
+        self._open: dict[str, tuple[tuple[str, ...], int]] = {}
+        self._guard = threading.Lock()
+
+    def enter(self, task_id: str) -> None:
+        """Notes a task that begins here, within those of this context."""
+        path = (*self._here(), task_id)
+        with self._guard:
+            self._open[task_id] = path, threading.get_ident()
+        _within.set({**_paths(), id(self): path})
+
+    def leave(self, task_id: str) -> None:
+        """Notes that a task is over."""
+        with self._guard:
+            path, _ = self._open.pop(task_id, ((), 0))
+        if _paths().get(id(self)) == path:
+            _within.set({**_paths(), id(self): path[:-1]})
+
+    def within(self) -> tuple[str, ...]:
+        """Returns the tasks that something is done in which is done here and now."""
+        here = self._given or self._here()
+        if here or not self._open:
+            return here
+        with self._guard:
+            paths = [path for path, _ in self._open.values()]
+            threads = {thread for _, thread in self._open.values()}
+        if threading.get_ident() in threads:
+            return ()
+        return tuple(names[0] for names in takewhile(_is_one, zip(*_longest(paths), strict=False)))
+
+    def _here(self) -> tuple[str, ...]:
+        path = _paths().get(id(self), ())
+        return tuple(takewhile(self._open.__contains__, path))
+
+
+def _longest(paths: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Returns the paths that no other one goes on from: a task that waits for another is that."""
+    return [p for p in paths if not any(len(q) > len(p) and q[: len(p)] == p for q in paths)]
+
+
+def _is_one(names: tuple[str, ...]) -> bool:
+    return len(set(names)) == 1
+
+
+def _paths() -> dict[int, tuple[str, ...]]:
+    """Returns the tasks that this thread or coroutine is in, by the door they were opened at."""
+    return _within.get({})
+
+
+_within: Final[ContextVar[dict[int, tuple[str, ...]]]] = ContextVar("within")
 
 
 class Runs(Generic[R]):

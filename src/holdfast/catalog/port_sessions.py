@@ -38,6 +38,7 @@ class SessionRows(Protocol):
         entry: bytes,
         sequence: int,
         more: Size,
+        writer: str = "",
         trace: TraceRow | None = None,
     ) -> None:
         """Adds the next version of a session, and all that goes with it.
@@ -59,7 +60,9 @@ class SessionRows(Protocol):
         """
         ...
 
-    def set_sequence(self, namespace_id: NamespaceId, sequence: int, *, more: Size) -> None:
+    def set_sequence(
+        self, namespace_id: NamespaceId, sequence: int, *, more: Size, writer: str = ""
+    ) -> None:
         """Sets the sequence of a head that this transaction has locked, and adds to its size."""
         ...
 

@@ -80,6 +80,7 @@ def to_head(row: Row) -> Head:
             retention=row[13],
             fork_of=row[14],
             fork_root=row[15],
+            writer=row[16],
         )
     except (TypeError, ValueError, OverflowError) as exc:
         raise _damaged("namespace", exc) from exc

@@ -23,7 +23,7 @@ _KINDS = {kind.value: kind for kind in VersionKind}
 _LATEST = 2**62
 """Above any number of a version, turn or microsecond."""
 
-_QUOTA, _END, _SESSION, _VERSION, _WANTED = 16, 17, 19, 34, 45
+_QUOTA, _END, _SESSION, _VERSION, _WANTED = 17, 18, 20, 35, 46
 """Where the tenant's quota and the end of its traces, a session, its newest version and another
 one begin in a row that has all of them."""
 
@@ -65,6 +65,7 @@ class SessionQueries:
         entry: bytes,
         sequence: int,
         more: Size,
+        writer: str = "",
         trace: TraceRow | None = None,
     ) -> None:
         first = "move_session" if version.number else "add_session"
@@ -77,6 +78,7 @@ class SessionQueries:
             "sequence": sequence,
             "more_entries": more.entries,
             "more_bytes": more.bytes,
+            "writer": writer,
             "plane": Plane.SESSIONS.value,
             "key": session.id.encode(),
             "entry": entry,
@@ -102,13 +104,16 @@ class SessionQueries:
             )
         return None if row is None else to_opened(row)
 
-    def set_sequence(self, namespace_id: NamespaceId, sequence: int, *, more: Size) -> None:
+    def set_sequence(
+        self, namespace_id: NamespaceId, sequence: int, *, more: Size, writer: str = ""
+    ) -> None:
         self._db.say(
             "set_sequence",
             namespace_id=namespace_id,
             sequence=sequence,
             more_entries=more.entries,
             more_bytes=more.bytes,
+            writer=writer,
         )
 
     def find_session(

@@ -31,6 +31,8 @@ class TaskQueries:
             actor=task.actor,
             before=task.before,
             started_at=to_us(task.started_at),
+            began=task.began,
+            is_named=int(task.is_named),
             **_ended(task),
         )
 
@@ -178,6 +180,8 @@ def _to_task(row: Row) -> TaskRun:
             restored=row[10],
             started_at=from_us(row[11]),
             ended_at=None if row[12] is None else from_us(row[12]),
+            began=row[13],
+            is_named=bool(row[14]),
         )
     except (ValueError, OverflowError) as exc:
         message = f"the row of task {row[0]} cannot be read: {exc}"

@@ -170,12 +170,16 @@ class SqlTransaction(
         )
         return moved == 1
 
-    def advance_sequence(self, namespace_id: NamespaceId, *, more: Size) -> int:
+    def set_writer(self, namespace_id: NamespaceId, writer: str) -> None:
+        self._db.run("set_writer", namespace_id=namespace_id, writer=writer)
+
+    def advance_sequence(self, namespace_id: NamespaceId, *, more: Size, writer: str = "") -> int:
         row = self._db.one(
             "advance_sequence",
             namespace_id=namespace_id,
             more_entries=more.entries,
             more_bytes=more.bytes,
+            writer=writer,
         )
         return rows.get_row(row, "namespace")[0]
 

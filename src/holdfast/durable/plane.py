@@ -18,6 +18,7 @@ from holdfast.engine.limits import check_quota, check_room
 from holdfast.engine.objects import Objects
 from holdfast.engine.stage import Stage
 from holdfast.engine.storekeys import from_store_key, to_store_key
+from holdfast.engine.writers import written
 from holdfast.entries import REF_BYTES, Blob, Inline, decode_entry, encode_entry
 from holdfast.errors import Damaged, NamespaceNotFound, ObjectMissing, PackMissing
 from holdfast.ids import OBJECT_ID_BYTES, ObjectId
@@ -99,7 +100,9 @@ def flush(handle: Handle, before: Shown, now: Snapshot, log: LogPosition) -> Sho
                 more = _growth(changes)
                 _check(transaction, handle, head, rows, more)
                 stage.record(transaction)
-                sequence = transaction.advance_sequence(head.namespace_id, more=more)
+                sequence = transaction.advance_sequence(
+                    head.namespace_id, more=more, writer=written(handle, head)
+                )
                 transaction.put_pending(head.namespace_id, Plane.STORE, rows, sequence=sequence)
             transaction.set_log(head.namespace_id, log)
         stage.keep()

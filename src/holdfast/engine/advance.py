@@ -30,6 +30,7 @@ from holdfast.engine.handle import Handle, check_text, dated, term_of
 from holdfast.engine.sessions.following import Told, follow
 from holdfast.engine.sessions.overlays import settle_session
 from holdfast.engine.stage import Stage, StagedObjects, Withdrawn
+from holdfast.engine.writers import written
 from holdfast.entries import decode_entry
 from holdfast.errors import (
     Busy,
@@ -384,6 +385,8 @@ def _commit(
         if folded.is_dirty:
             transaction.drop_pending(head.namespace_id, upto=head.sequence)
     move.also(transaction, head)
+    if done and done[-1].root != folded.root_id:
+        transaction.set_writer(head.namespace_id, written(handle, head))
     if done:
         # After the above, which may name objects: those of an import, for one.
         trace_id = new_id(handle.context, done[-1].created_at)

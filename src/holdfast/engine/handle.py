@@ -2,7 +2,7 @@
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
@@ -20,6 +20,7 @@ from holdfast.errors import (
 )
 from holdfast.ids import NamespaceId, SnapshotId, TenantId
 from holdfast.model import EMPTY_ROOT, Head, Size, SnapshotInfo
+from holdfast.running import Door
 
 MAX_NAME_CHARS = 128
 PATH_CHARS: Final = frozenset("/\\")
@@ -35,6 +36,8 @@ class Handle:
     name: str
     attached: Attached | None = None
     """The directory whose files are this namespace's, while it is used through one."""
+    door: Door = field(default_factory=Door, compare=False)
+    """Which tasks are open through it."""
 
     @property
     def objects(self) -> Objects:

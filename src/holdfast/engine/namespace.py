@@ -70,7 +70,7 @@ class Namespace:
         self.entities = Entities(handle)
         self.store = Store(handle)
         self.traces = Traces(handle.context, handle.tenant_id, handle)
-        self.tasks = TaskRuns(handle, self)
+        self.tasks = TaskRuns(handle)
         self.schedules = Schedules(handle)
         self.comparing = Comparing(handle)
 
@@ -119,8 +119,14 @@ class Namespace:
         When it ends, well or not, a snapshot is taken. With `rollback_on_failure`, an exception
         brings back what was there before it.
         """
-        ids = self._handle.context.ids
-        return Tasks(self, name, ids=ids, rollback_on_failure=rollback_on_failure, actor=actor)
+        return Tasks(
+            self,
+            name,
+            ids=self._handle.context.ids,
+            rollback_on_failure=rollback_on_failure,
+            actor=actor,
+            handle=self._handle,
+        )
 
     @overload
     def checkpointed(self, function: F, /) -> F: ...

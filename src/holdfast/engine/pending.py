@@ -13,6 +13,7 @@ from holdfast.engine.handle import Handle
 from holdfast.engine.limits import check_quota, check_room
 from holdfast.engine.stage import Stage, Withdrawn
 from holdfast.engine.view import View
+from holdfast.engine.writers import written
 from holdfast.entries import decode_entry
 from holdfast.errors import Busy
 from holdfast.model import Plane, Size
@@ -108,7 +109,8 @@ def _write(
             )
         if stage is not None:
             stage.record(transaction)
-        sequence = transaction.advance_sequence(head.namespace_id, more=more)
+        writer = written(handle, head)
+        sequence = transaction.advance_sequence(head.namespace_id, more=more, writer=writer)
         transaction.put_pending(head.namespace_id, plane, rows.items(), sequence=sequence)
         if context.announces:
             tell(transaction, context, head, told())

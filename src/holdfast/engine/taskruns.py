@@ -7,7 +7,7 @@ was asked for. To say the same twice changes nothing: clients repeat themselves.
 """
 
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from msgspec.structs import replace
 
@@ -18,6 +18,7 @@ from holdfast.engine.chain import append
 from holdfast.engine.handle import Handle, check_text
 from holdfast.engine.limits import check_limit
 from holdfast.engine.sessions.state import to_json
+from holdfast.engine.writers import check_own, mark_of
 from holdfast.errors import InvalidValue, TaskEnded, TaskNotFound, TooLarge
 from holdfast.ids import SnapshotId
 from holdfast.model import Head, SnapshotInfo
@@ -30,19 +31,11 @@ TaskList = list[TaskRun]
 MAX_METADATA_BYTES: Final = 1 << 16
 
 
-class Held(Protocol):
-    """What a task is about: a namespace."""
-
-    def find_held(self) -> SnapshotInfo | None:
-        """Returns the snapshot that holds everything as it is, or None."""
-        ...
-
-
 class TaskRuns:
     """The tasks of a namespace."""
 
-    def __init__(self, handle: Handle, place: Held) -> None:
-        self._handle, self._place = handle, place
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
 
     def start(
         self,
@@ -60,6 +53,8 @@ class TaskRuns:
 
         def add(transaction: Transaction, head: Head, before: SnapshotId) -> None:
             task = TaskRun(
+                began=mark_of(head).changes,
+                is_named=self._handle.door.names_tasks,
                 id=task_id,
                 namespace_id=head.namespace_id,
                 name=name,
@@ -72,16 +67,17 @@ class TaskRuns:
             transaction.add_task(task)
             append(transaction, context, head, _told("task.started", task))
 
-        held = self._place.find_held()
+        note = Note(
+            label=f"before {name}"[:MAX_LABEL_CHARS], reason="before a task", task_id=task_id
+        )
+        with context.catalog.write() as transaction:
+            # Under the lock: what is written from here on comes after the task's beginning.
+            head = self._handle.find_and_lock(transaction)
+            held = None if head is None else snapshots.held_by(transaction, self._handle, head)
+            if head is not None and held is not None:
+                add(transaction, head, held.id)
         if held is None:
-            label = f"before {name}"[:MAX_LABEL_CHARS]
-            note = Note(label=label, reason="before a task", task_id=task_id)
             snapshots.take(self._handle, note, also=add)
-        else:
-            with context.catalog.write() as transaction:
-                head = self._handle.lock(transaction)
-                # Again under the lock: it is gone with a namespace that was deleted since.
-                add(transaction, head, self._handle.get_snapshot(transaction, head, held.id).id)
         return self.get(task_id)
 
     def complete(self, task_id: str, *, reason: str | None = None) -> TaskRun:
@@ -173,7 +169,15 @@ class TaskRuns:
             head = self._handle.get_head(transaction)
             target = self._handle.get_snapshot(transaction, head, task.before)
 
-        def mark(transaction: Transaction, _head: Head, shows: SnapshotId) -> None:
+        def mark(transaction: Transaction, head: Head, shows: SnapshotId) -> None:
+            check_own(
+                head,
+                task.id,
+                began=task.began,
+                before=task.before,
+                is_named=task.is_named,
+                actor=task.actor,
+            )
             # Under the head's lock: of two that go back, the second sees that the first has.
             now = transaction.find_task(task.namespace_id, task.id)
             if now is None or now.restored is not None:
@@ -182,6 +186,21 @@ class TaskRuns:
 
         note = Note(reason=f"task {task.id} failed", task_id=task.id)
         _unless_ended(lambda: restore.restore(self._handle, target, note=note, also=mark))
+
+
+def kept(handle: Handle, note: Note) -> tuple[SnapshotInfo, int]:
+    """Returns a snapshot that holds what is there, and how many changes there had been by then."""
+    with handle.context.catalog.read() as transaction:
+        head = handle.find_head(transaction)
+        held = None if head is None else snapshots.held_by(transaction, handle, head)
+        if head is not None and held is not None:
+            return held, mark_of(head).changes
+    seen = list[int]()
+
+    def see(_transaction: Transaction, head: Head, _snapshot_id: SnapshotId) -> None:
+        seen[:] = [mark_of(head).changes]
+
+    return snapshots.take(handle, note, also=see), seen[0]
 
 
 class _AlreadyEnded(TaskEnded):

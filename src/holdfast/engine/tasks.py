@@ -10,7 +10,8 @@ What was there before is kept if no snapshot holds it yet, and what is there aft
 whether the task went well or not. On failure the exception goes on; asked to roll back, the
 namespace is what it was before the task by then, and the failed attempt is on the timeline.
 Ctrl-C, `sys.exit` with anything but 0, a cancelled coroutine and a generator that is closed in
-the middle are failures like any other.
+the middle are failures like any other. Nothing that others have done to a namespace meanwhile is
+taken back: then the end of a failed task is `OthersChanged`.
 """
 
 import functools
@@ -21,12 +22,16 @@ from typing import Any, Protocol, TypeVar, cast
 
 import msgspec
 
-from holdfast.engine.advance import MAX_LABEL_CHARS, MAX_TEXT_CHARS
-from holdfast.engine.handle import check_text
-from holdfast.engine.snapshots import SnapshotLike
+from holdfast.catalog.port import Transaction
+from holdfast.engine.advance import MAX_LABEL_CHARS, MAX_TEXT_CHARS, Note
+from holdfast.engine.handle import Handle, check_text
+from holdfast.engine.restore import restore
+from holdfast.engine.snapshots import SnapshotLike, resolve
+from holdfast.engine.taskruns import kept
+from holdfast.engine.writers import check_own
 from holdfast.errors import DirectoryMissing
-from holdfast.ids import IdMaker
-from holdfast.model import SnapshotInfo
+from holdfast.ids import IdMaker, SnapshotId
+from holdfast.model import Head, SnapshotInfo
 from holdfast.model_changes import Restored
 from holdfast.running import Runs, check_function, ending, failure_in, sees, told
 
@@ -70,6 +75,8 @@ class Task(msgspec.Struct, eq=False):
     """What was there when it ended, well or not."""
     rolled_back: Restored | None = None
     """How the way back went, if there was one."""
+    began: int = 0
+    """How many changes of the namespace there had been when it began."""
 
 
 class Tasks:
@@ -83,30 +90,32 @@ class Tasks:
         ids: IdMaker,
         rollback_on_failure: bool = False,
         actor: str | None = None,
+        handle: Handle | None = None,
     ) -> None:
+        """Makes one; with the handle of a namespace, nothing that others did is taken back."""
         check_text("label", name[:MAX_LABEL_CHARS], max_chars=MAX_LABEL_CHARS)
         self._place, self._name, self._ids = place, name[:MAX_LABEL_CHARS], ids
-        self._rolls_back, self._actor = rollback_on_failure, actor
+        self._rolls_back, self._actor, self._handle = rollback_on_failure, actor, handle
         self._runs = Runs[Task]()
 
     def __enter__(self) -> Task:
-        return self._runs.enter(self._begin())
+        return self._enter(self._begin())
 
     def __exit__(
         self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None
     ) -> None:
-        task = self._runs.leave()
+        task = self._leave()
         if sees(error):
             with ending(error):
                 self._end(task, failure_in(error))
 
     async def __aenter__(self) -> Task:
-        return self._runs.enter(await _in_thread(self._begin))
+        return self._enter(await _in_thread(self._begin))
 
     async def __aexit__(
         self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None
     ) -> None:
-        task = self._runs.leave()
+        task = self._leave()
         if sees(error):
             with ending(error):
                 await _in_thread(self._end, task, failure_in(error))
@@ -130,13 +139,26 @@ class Tasks:
 
         return cast("F", run)
 
+    def _enter(self, task: Task) -> Task:
+        if self._handle is not None:
+            self._handle.door.enter(task.id)
+        return self._runs.enter(task)
+
+    def _leave(self) -> Task:
+        task = self._runs.leave()
+        if self._handle is not None:
+            self._handle.door.leave(task.id)
+        return task
+
     def _begin(self) -> Task:
         task_id = self._ids.task()
+        label, reason = f"before {self._name}"[:MAX_LABEL_CHARS], "before a task"
+        if self._handle is not None:
+            note = Note(label=label, reason=reason, actor=self._actor, task_id=task_id)
+            before, began = kept(self._handle, note)
+            return Task(self._name, task_id, before, began=began)
         before = self._place.find_held() or self._place.snapshot(
-            f"before {self._name}"[:MAX_LABEL_CHARS],
-            reason="before a task",
-            actor=self._actor,
-            task_id=task_id,
+            label, reason=reason, actor=self._actor, task_id=task_id
         )
         return Task(self._name, task_id, before)
 
@@ -153,8 +175,19 @@ class Tasks:
             if error is None:
                 raise
         if error is not None and self._rolls_back:
-            reason = f"task {task.id} failed"
-            task.rolled_back = self._place.restore(task.before, reason=reason, actor=self._actor)
+            task.rolled_back = self._go_back(task, f"task {task.id} failed")
+
+    def _go_back(self, task: Task, reason: str) -> Restored:
+        if self._handle is None:
+            return self._place.restore(task.before, reason=reason, actor=self._actor)
+
+        def check(_transaction: Transaction, head: Head, _shows: SnapshotId) -> None:
+            before, began = task.before.id, task.began
+            check_own(head, task.id, began=began, before=before, is_named=True, actor=None)
+
+        target = resolve(self._handle, task.before)
+        note = Note(reason=reason, actor=self._actor)
+        return restore(self._handle, target, note=note, also=check)
 
 
 async def _in_thread(function: Callable[..., T], *arguments: Any) -> T:

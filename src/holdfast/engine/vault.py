@@ -61,6 +61,7 @@ from holdfast.model_upkeep import (
     Repaired,
     Verified,
 )
+from holdfast.running import Door
 from holdfast.workspace.guard import check_directory, find_home
 
 DEFAULT_TENANT = "default"
@@ -91,9 +92,13 @@ class TenantVault:
         """Returns the same, with somebody who did it wherever a call does not say who."""
         return TenantVault(replace(self._context, actor=actor), self._tenant)
 
-    def namespace(self, name: str) -> Namespace:
-        """Returns a namespace by name; it need not exist yet."""
-        return Namespace(self._handle(name))
+    def namespace(self, name: str, *, door: Door | None = None) -> Namespace:
+        """Returns a namespace by name; it need not exist yet.
+
+        With a `door`, what is done to it is done in the tasks that this one names.
+        """
+        handle = self._handle(name)
+        return Namespace(handle if door is None else replace(handle, door=door))
 
     def namespaces(self) -> list[str]:
         """Returns the names of the namespaces that exist, in order."""

@@ -28,6 +28,7 @@
     │   └── NothingToUndo
     ├── Conflict            the world moved or disagrees: read again, then decide
     │   ├── HeadMoved
+    │   ├── OthersChanged       a failed task that would take back what others did
     │   ├── StateMoved          a session has another version than expected
     │   ├── SessionExists
     │   ├── EntityExists
@@ -86,6 +87,7 @@ from holdfast.errors.conflicts import (
     LastAdminKey,
     MergeConflict,
     NamespaceExists,
+    OthersChanged,
     PathExists,
     ReplyNotKept,
     RequestReused,
@@ -197,6 +199,7 @@ __all__ = [
     "NothingToUndo",
     "ObjectDamaged",
     "ObjectMissing",
+    "OthersChanged",
     "PackDamaged",
     "PackMissing",
     "PathExists",

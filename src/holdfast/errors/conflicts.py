@@ -1,5 +1,6 @@
 """The world moved, or disagrees: read again, then decide."""
 
+from collections.abc import Sequence
 from typing import Final, Literal
 
 from holdfast.errors.families import Conflict, shorten
@@ -27,6 +28,21 @@ class HeadMoved(Conflict):
     def __init__(self, namespace: str, *, expected: str | None, actual: str | None) -> None:
         super().__init__(f"{shorten(namespace)} is at {actual}, not at {expected}")
         self.namespace, self.expected, self.actual = namespace, expected, actual
+
+
+class OthersChanged(Conflict):
+    """A task failed and is not taken back: that would take back what others did, too."""
+
+    code = "others_changed"
+    hint = "Look at what is there; to go back all the same, restore the snapshot from before it."
+
+    def __init__(self, task_id: str, *, before: str, by: Sequence[str] = ()) -> None:
+        who = f" ({', '.join(shorten(name) for name in by)})" if by else ""
+        super().__init__(
+            f"task {shorten(task_id)} failed, and others{who} changed the namespace meanwhile: "
+            f"nothing was taken back; what was there before is {before}"
+        )
+        self.task_id, self.before, self.by = task_id, before, [*by]
 
 
 class StateMoved(Conflict):

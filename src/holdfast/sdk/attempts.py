@@ -140,6 +140,8 @@ def _request(
     body_of: Body,
 ) -> httpx2.Request:
     headers = {**line.headers, **call.headers}
+    if call.method in CHANGING and (within := (*line.door.within(), *call.within)):
+        headers["X-Task"] = " ".join(within)
     if name is not None:
         headers["Idempotency-Key"] = name
     if call.is_resumable:

@@ -59,6 +59,8 @@ class Call(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     content: Content | None = None
     """What is sent as it is, instead."""
     headers: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
+    within: tuple[str, ...] = ()
+    """What is said of tasks, beside those that it is made in."""
     is_slow: bool = False
     """Whether an answer may take longer than people wait: no timeout cuts it off."""
     patience_s: float | None = None

@@ -8,6 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.errors import InvalidValue, Unauthorized
+from holdfast.running import Door
 from holdfast.settings import client_settings, process_environ
 
 TIMEOUT_S: Final = 60.0
@@ -28,6 +29,8 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     """For how long; None for what `patience.py` says."""
     answered: Event = msgspec.field(default_factory=Event)
     """Whether the server ever answered, to whichever namespace was spoken."""
+    door: Door = msgspec.field(default_factory=Door)
+    """Which tasks are open through the client of this line."""
 
     @property
     def most_breaks(self) -> int:
@@ -113,4 +116,4 @@ def naming(line: Line, namespace: str) -> Line:
     """Returns the same way, to another namespace."""
     if not namespace.isprintable() or namespace != namespace.strip() or not namespace:
         raise InvalidValue("the name of a namespace is printable text without spaces around it")
-    return replace(line, headers={**line.headers, NAMESPACE: namespace})
+    return replace(line, headers={**line.headers, NAMESPACE: namespace}, door=Door())

@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Any, Final, Generic, ParamSpec, TypeVar, overload
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.model import SnapshotInfo
 from holdfast.model_tasks import TaskRun
@@ -54,11 +55,20 @@ class _Tasks(Generic[F]):
         self._rolls_back = rollback_on_failure
         self._runs = Runs[Task]()
 
+    def _enter(self, task: Task) -> Task:
+        self._agent.sender.line.door.enter(task.id)
+        return self._runs.enter(task)
+
+    def _leave(self) -> Task:
+        task = self._runs.leave()
+        self._agent.sender.line.door.leave(task.id)
+        return task
+
     def _begin(self) -> Steps[Task]:
         start = TaskRuns.start.describe(
             self._agent.tasks, self._name, rollback_on_failure=self._rolls_back
         )
-        run: TaskRun = yield start
+        run: TaskRun = yield replace(start, within=("new",))
         return Task(self._name, run.id, (yield find_call(run.before)))
 
     def _end(self, task: Task, error: BaseException | None) -> Steps[None]:
@@ -77,12 +87,12 @@ class SyncTasks(_Tasks[Sync]):
     """A task as a context, or around every call of a function."""
 
     def __enter__(self) -> Task:
-        return self._runs.enter(self._agent.sender.run(self._begin()))
+        return self._enter(self._agent.sender.run(self._begin()))
 
     def __exit__(
         self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None
     ) -> None:
-        task = self._runs.leave()
+        task = self._leave()
         if sees(error):
             with ending(error):
                 self._agent.sender.run(self._end(task, failure_in(error)))
@@ -105,12 +115,12 @@ class AsyncTasks(_Tasks[Async]):
     """A task as an asynchronous context, or around every call of a coroutine function."""
 
     async def __aenter__(self) -> Task:
-        return self._runs.enter(await self._agent.sender.run(self._begin()))
+        return self._enter(await self._agent.sender.run(self._begin()))
 
     async def __aexit__(
         self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None
     ) -> None:
-        task = self._runs.leave()
+        task = self._leave()
         import asyncio  # noqa: PLC0415 - 30 ms that only asynchronous programs pay, which did so before
 
         if sees(error):

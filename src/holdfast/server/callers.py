@@ -21,12 +21,19 @@ from holdfast.engine.vault import Holdfast, TenantVault
 from holdfast.errors import InvalidName
 from holdfast.model_keys import KeyInfo
 from holdfast.model_keys import Scope as KeyScope
+from holdfast.running import Door
 from holdfast.server.problems import Forbidden, MissingNamespace, Unauthorized, UnknownWorkspace
 
 PUBLIC: Final = {"public": True}
 """`opt` of a route that needs no key."""
 
 NAMESPACE_HEADER: Final = "x-namespace"
+TASK_HEADER: Final = b"x-task"
+NEW_TASK: Final = "new"
+"""The tasks that a request is made in, outermost first; last, whether it begins one that will be
+named so."""
+
+MAX_TASK_CHARS: Final = 2048
 MINE: Final = "me"
 """The workspace of the key, for clients that were not told which it is."""
 
@@ -43,10 +50,10 @@ class Caller:
         """Whether it is an operator's key, not an agent's."""
         return self.key.scope is KeyScope.ADMIN
 
-    def namespace(self, name: str) -> Namespace:
+    def namespace(self, name: str, *, door: Door | None = None) -> Namespace:
         """Returns a namespace that this key reaches; raises `Forbidden`."""
         self.check_namespace(name)
-        return self.vault.namespace(name)
+        return self.vault.namespace(name, door=door)
 
     def check_namespace(self, name: str) -> None:
         """Raises `Forbidden` for a namespace that the key is not for."""
@@ -98,7 +105,7 @@ def provide_agent(scope: Scope) -> Namespace:
         if caller.key.namespace is None:
             raise MissingNamespace
         named = caller.key.namespace
-    return caller.namespace(named)
+    return caller.namespace(named, door=_door(scope))
 
 
 class AgentOrDefault:
@@ -110,7 +117,8 @@ class AgentOrDefault:
     def __call__(self, scope: Scope) -> Namespace:
         """Returns it."""
         caller = provide_caller(scope)
-        return caller.namespace(_named(scope) or caller.key.namespace or self._default)
+        named = _named(scope) or caller.key.namespace or self._default
+        return caller.namespace(named, door=_door(scope))
 
 
 # Guards wait for nothing, and are coroutines all the same: Litestar gives any other a thread.
@@ -162,6 +170,16 @@ def _named(scope: Scope) -> str | None:
     if len(set(values)) > 1:
         raise InvalidName("namespace", "X-Namespace", reason="the header is there twice")
     return name_in(values[0].decode("latin-1"))
+
+
+def _door(scope: Scope) -> Door | None:
+    """Returns which tasks a request says it is made in; None if it says nothing of it."""
+    for name, value in scope["headers"]:
+        if name == TASK_HEADER:
+            *within, last = value[:MAX_TASK_CHARS].decode("latin-1").split(" ")
+            names = [each for each in (*within, last) if each.startswith("task-")]
+            return Door(names, names_tasks=last == NEW_TASK)
+    return None
 
 
 def name_in(header: str) -> str:

@@ -25,12 +25,12 @@ UPDATE tenants SET epoch = epoch + 1 WHERE id = :tenant_id RETURNING epoch
 
 -- name: find_head
 SELECT id, tenant_id, name, generation, sequence, root, position, redo, entries, bytes,
-       created_at, deleted_at, quota_bytes, retention, fork_of, fork_root
+       created_at, deleted_at, quota_bytes, retention, fork_of, fork_root, writer
 FROM namespaces WHERE tenant_id = :tenant_id AND name = :name AND deleted_at IS NULL
 
 -- name: find_head_by_id
 SELECT id, tenant_id, name, generation, sequence, root, position, redo, entries, bytes,
-       created_at, deleted_at, quota_bytes, retention, fork_of, fork_root
+       created_at, deleted_at, quota_bytes, retention, fork_of, fork_root, writer
 FROM namespaces WHERE id = :namespace_id
 
 -- name: find_at_head
@@ -41,7 +41,7 @@ WHERE n.tenant_id = :tenant_id AND n.name = :name AND n.deleted_at IS NULL
 
 -- name: iter_heads
 SELECT id, tenant_id, name, generation, sequence, root, position, redo, entries, bytes,
-       created_at, deleted_at, quota_bytes, retention, fork_of, fork_root
+       created_at, deleted_at, quota_bytes, retention, fork_of, fork_root, writer
 FROM namespaces WHERE tenant_id = :tenant_id ORDER BY name, id
 
 -- name: add_namespace
@@ -60,9 +60,12 @@ SET generation = :generation, root = :root, position = :position, redo = :redo,
     entries = entries + :more_entries, bytes = bytes + :more_bytes
 WHERE id = :namespace_id AND generation = :expected
 
+-- name: set_writer
+UPDATE namespaces SET writer = :writer WHERE id = :namespace_id
+
 -- name: advance_sequence
 UPDATE namespaces
-SET sequence = sequence + 1, entries = entries + :more_entries, bytes = bytes + :more_bytes
+SET sequence = sequence + 1, writer = :writer, entries = entries + :more_entries, bytes = bytes + :more_bytes
 WHERE id = :namespace_id
 RETURNING sequence
 

@@ -24,7 +24,7 @@ WHERE namespace_id = :namespace_id AND id = :id
 
 -- name: set_sequence
 UPDATE namespaces
-SET sequence = :sequence, entries = entries + :more_entries, bytes = bytes + :more_bytes
+SET sequence = :sequence, writer = :writer, entries = entries + :more_entries, bytes = bytes + :more_bytes
 WHERE id = :namespace_id
 
 -- name: forks_of

@@ -3,16 +3,16 @@
 -- name: add_task
 INSERT INTO tasks (
     id, namespace_id, name, status, rolls_back, metadata, actor, reason, before_id, after_id,
-    restored_id, started_at, ended_at
+    restored_id, started_at, ended_at, began, is_named
 ) VALUES (
     :id, :namespace_id, :name, :status, :rolls_back, :metadata, :actor, :reason, :before, :after,
-    :restored, :started_at, :ended_at
+    :restored, :started_at, :ended_at, :began, :is_named
 )
 
 -- name: find_task
 SELECT
     id, namespace_id, name, status, rolls_back, metadata, actor, reason, before_id, after_id,
-    restored_id, started_at, ended_at
+    restored_id, started_at, ended_at, began, is_named
 FROM tasks WHERE namespace_id = :namespace_id AND id = :id
 
 -- name: end_task
@@ -24,7 +24,7 @@ WHERE namespace_id = :namespace_id AND id = :id AND status = :seen
 -- name: list_tasks
 SELECT
     id, namespace_id, name, status, rolls_back, metadata, actor, reason, before_id, after_id,
-    restored_id, started_at, ended_at
+    restored_id, started_at, ended_at, began, is_named
 FROM tasks
 WHERE namespace_id = :namespace_id AND (:status = '' OR status = :status)
     AND (started_at < :before_at OR (started_at = :before_at AND id < :before_id))

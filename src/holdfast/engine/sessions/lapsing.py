@@ -18,6 +18,7 @@ from holdfast.engine.context import Context
 from holdfast.engine.handle import Handle
 from holdfast.engine.sessions.writing import Draft, write
 from holdfast.engine.upkeep import do_all
+from holdfast.engine.writers import UPKEEP
 from holdfast.errors import Busy, LimitExceeded, NamespaceNotFound, Unavailable
 from holdfast.ids import TenantId
 from holdfast.model_sessions import SessionRow
@@ -38,7 +39,7 @@ def end_lapsed(context: Context, tenant_id: TenantId | None = None) -> int:
         groups.setdefault((tenant, name), []).append(session_id)
 
     def end(place: tuple[TenantId, str]) -> None:
-        ended.append(_end(Handle(context, *place), groups[place], now=now))
+        ended.append(_end(Handle(context, *place, door=UPKEEP), groups[place], now=now))
 
     failed = do_all([partial(end, place) for place in groups])
     if failed is not None:

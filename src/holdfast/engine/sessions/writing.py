@@ -24,6 +24,7 @@ from holdfast.engine.sessions.following import catch_up
 from holdfast.engine.sessions.packing import packed
 from holdfast.engine.sessions.state import StoredState
 from holdfast.engine.stage import Stage, StagedObjects, Withdrawn
+from holdfast.engine.writers import written
 from holdfast.entries import Session, encode_entry
 from holdfast.errors import Busy, NamespaceNotFound, SessionNotFound, StateMoved, TooLarge
 from holdfast.ids import TraceId
@@ -206,7 +207,13 @@ class Draft:
             return
         session, entry, more = self.entry
         self.transaction.put_version(
-            session, self.made, entry=entry, sequence=self.sequence, more=more, trace=trace
+            session,
+            self.made,
+            entry=entry,
+            sequence=self.sequence,
+            more=more,
+            writer=written(self.handle, self.head),
+            trace=trace,
         )
 
     def remove(self, session: SessionRow, version: VersionRow) -> None:
@@ -216,7 +223,8 @@ class Draft:
     def _write(self, session_id: str, entry: bytes | None, more: Size) -> None:
         namespace_id = self.head.namespace_id
         self.sequence += 1
-        self.transaction.set_sequence(namespace_id, self.sequence, more=more)
+        writer = written(self.handle, self.head)
+        self.transaction.set_sequence(namespace_id, self.sequence, more=more, writer=writer)
         rows = [(session_id.encode(), entry)]
         self.transaction.put_pending(namespace_id, Plane.SESSIONS, rows, sequence=self.sequence)
 

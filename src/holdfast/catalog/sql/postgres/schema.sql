@@ -35,7 +35,8 @@ CREATE TABLE namespaces (
     quota_bytes BIGINT,
     retention TEXT COLLATE "C",
     fork_of BIGINT,
-    fork_root BYTEA
+    fork_root BYTEA,
+    writer TEXT NOT NULL DEFAULT ''
 );
 
 -- A deleted namespace keeps its row through the grace period; its name is free at once.
@@ -387,7 +388,9 @@ CREATE TABLE tasks (
     after_id TEXT COLLATE "C",
     restored_id TEXT COLLATE "C",
     started_at BIGINT NOT NULL,
-    ended_at BIGINT
+    ended_at BIGINT,
+    began BIGINT NOT NULL DEFAULT 0,
+    is_named BIGINT NOT NULL DEFAULT 0
 );
 
 CREATE INDEX tasks_of_namespace ON tasks (namespace_id, started_at, id);

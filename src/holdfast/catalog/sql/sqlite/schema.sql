@@ -36,7 +36,7 @@ CREATE TABLE namespaces (
     retention TEXT,
     fork_of INTEGER,
     fork_root BLOB
-) STRICT;
+    , writer TEXT NOT NULL DEFAULT '') STRICT;
 
 -- A deleted namespace keeps its row through the grace period; its name is free at once.
 CREATE UNIQUE INDEX namespaces_live ON namespaces (tenant_id, name) WHERE deleted_at IS NULL;
@@ -395,7 +395,7 @@ CREATE TABLE tasks (
     restored_id TEXT,
     started_at INTEGER NOT NULL,
     ended_at INTEGER
-) STRICT;
+    , began INTEGER NOT NULL DEFAULT 0, is_named INTEGER NOT NULL DEFAULT 0) STRICT;
 
 CREATE INDEX tasks_of_namespace ON tasks (namespace_id, started_at, id);
 

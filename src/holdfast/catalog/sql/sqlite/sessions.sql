@@ -28,7 +28,7 @@ ORDER BY s.created_at DESC, s.id DESC LIMIT :most
 
 -- name: open_session
 SELECT n.id, n.tenant_id, n.name, n.generation, n.sequence, n.root, n.position, n.redo, n.entries,
-       n.bytes, n.created_at, n.deleted_at, n.quota_bytes, n.retention, n.fork_of, n.fork_root,
+       n.bytes, n.created_at, n.deleted_at, n.quota_bytes, n.retention, n.fork_of, n.fork_root, n.writer,
        t.quota_bytes, e.number, e.hash, s.namespace_id, s.id, s.agent_id, s.user_id, s.metadata,
        s.created_at, s.updated_at,
        s.expires_at, s.version, s.branch, s.turns, s.forked_from, s.forked_version, s.is_present,
@@ -44,7 +44,7 @@ WHERE n.tenant_id = :tenant_id AND n.name = :name AND n.deleted_at IS NULL
 -- A number below 0 counts from the newest.
 -- name: open_session_at
 SELECT n.id, n.tenant_id, n.name, n.generation, n.sequence, n.root, n.position, n.redo, n.entries,
-       n.bytes, n.created_at, n.deleted_at, n.quota_bytes, n.retention, n.fork_of, n.fork_root,
+       n.bytes, n.created_at, n.deleted_at, n.quota_bytes, n.retention, n.fork_of, n.fork_root, n.writer,
        t.quota_bytes, e.number, e.hash, s.namespace_id, s.id, s.agent_id, s.user_id, s.metadata,
        s.created_at, s.updated_at,
        s.expires_at, s.version, s.branch, s.turns, s.forked_from, s.forked_version, s.is_present,

@@ -1,0 +1,74 @@
+"""Who changes a namespace: enough to say whether others did since a task began.
+
+A head carries a mark: how many changes there were, and for whoever made the last one since which of
+them nobody else did: the actor, then the tasks that the change was made in, outermost first. Each
+change writes the next mark with itself, so that it costs nothing. A task that wants to go back
+finds in it whether everything since its beginning was done within it.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from holdfast.engine.handle import Handle
+from holdfast.errors import OthersChanged
+from holdfast.model import Head
+from holdfast.running import Door
+
+PLAIN: Final = "-"
+"""Stands for the task of a change that was made in none."""
+
+MOST_WITHIN: Final = 16
+
+UPKEEP: Final = Door()
+"""Through this one, nobody does anything: time has passed."""
+
+
+class Mark(msgspec.Struct, array_like=True):
+    """What a head says of its writers."""
+
+    changes: int = 0
+    levels: list[tuple[str, int]] = []
+
+
+def mark_of(head: Head) -> Mark:
+    """Returns the mark of a head."""
+    return msgspec.json.decode(head.writer, type=Mark) if head.writer else Mark()
+
+
+def written(handle: Handle, head: Head) -> str:
+    """Returns the mark of a head after one more change."""
+    if handle.door is UPKEEP:
+        return head.writer
+    old = mark_of(head)
+    number, levels, is_same = old.changes + 1, list[tuple[str, int]](), True
+    for at, name in enumerate(path_of(handle)):
+        is_same = is_same and at < len(old.levels) and old.levels[at][0] == name
+        levels.append((name, old.levels[at][1] if is_same else number))
+    return msgspec.json.encode(Mark(number, levels)).decode()
+
+
+def path_of(handle: Handle) -> Sequence[str]:
+    """Returns who writes through a handle: the actor, and the tasks that it is in."""
+    within = handle.door.within()[:MOST_WITHIN]
+    return (handle.context.actor or "", *(within or (PLAIN,)))
+
+
+def check_own(
+    head: Head, task_id: str, *, began: int, before: str, is_named: bool, actor: str | None
+) -> None:
+    """Raises `OthersChanged` unless all changes since a task began were made in it.
+
+    Of one whose changes do not name it, unless its own actor made them, in no other task.
+    """
+    mark = mark_of(head)
+    if mark.changes == began:
+        return
+    levels = dict(mark.levels)
+    since = levels.get(task_id)
+    if not is_named and since is None and mark.levels[0][0] == (actor or ""):
+        since = levels.get(PLAIN)
+    if since is None or since > began + 1:
+        by = [name for name, _ in mark.levels if name not in ("", PLAIN)]
+        raise OthersChanged(task_id, before=before, by=by)
