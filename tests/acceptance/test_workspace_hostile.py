@@ -1099,6 +1099,30 @@ def test_a_file_over_its_budget_makes_the_snapshot_partial_and_says_why(
     assert (place.tree / "small").read_bytes() == b"x" * 1000
 
 
+@pytest.mark.parametrize(
+    "rules", [b"x" * ((1 << 20) + 1), b"[a\n", b"*.o\n" * 2000], ids=["large", "bad", "many"]
+)
+def test_rules_that_cannot_be_read_do_not_keep_anybody_from_going_back(
+    place: Place, rules: bytes
+) -> None:
+    put(place.tree / "kept", b"1")
+    put(place.tree / "left-out" / "f", b"1")
+    put(place.tree / ".holdfastignore", b"left-out\n")
+    before = place.workspace.snapshot()
+    put(place.tree / "kept", b"2")
+    (place.tree / ".holdfastignore").write_bytes(rules)
+    assert place.workspace.restore(before, dry_run=True).changes
+    undone = place.workspace.restore(before)
+    assert undone.verified
+    assert (place.tree / ".holdfastignore").read_bytes() == b"left-out\n"
+    assert (place.tree / "kept").read_bytes() == b"1"
+    assert (place.tree / "left-out" / "f").read_bytes() == b"1"
+    # What was there is on the timeline, the rules that were none included.
+    assert place.workspace.undo().verified
+    assert (place.tree / ".holdfastignore").read_bytes() == rules
+    assert (place.tree / "kept").read_bytes() == b"2"
+
+
 @pytest.mark.parametrize("rules", [b"x" * ((1 << 20) + 1), b"!\n"], ids=["too long", "no pattern"])
 def test_rules_that_cannot_be_read_are_an_error_and_leave_no_snapshot(
     place: Place, rules: bytes

@@ -8,8 +8,8 @@ is `follower.py`. All of it happens under the directory's lock (`attachments.py`
 import errno
 import os
 import re
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -76,6 +76,7 @@ class Directory:
         self._stamp: tuple[int, int] | None = None
         self._watcher: Watching | None = None
         self._hints: frozenset[bytes] | None = None
+        self._earlier_rules: Callable[[], bytes] | None = None
         self.is_sound = False
         """Whether every byte was read, and kept, since somebody took hold of it."""
 
@@ -203,18 +204,40 @@ class Directory:
             self.save()
 
     def rules(self, including: frozenset[bytes] = frozenset()) -> Rules:
-        """Returns what is left out, as the directory's own file says now."""
+        """Returns what is left out, as the directory's own file says now.
+
+        One that cannot be read is an error, except on the way back: what is there is no reason
+        to stay there, and what the earlier rules left out is left out.
+        """
+        try:
+            return Rules(self._rules_text(), apart=self._apart, including=including)
+        except (InvalidValue, Unavailable):
+            if self._earlier_rules is None:
+                raise
+            earlier = self._earlier_rules()
+            return Rules.readable(earlier, apart=self._apart, including=including)
+
+    @contextmanager
+    def going_back(self, earlier_rules: Callable[[], bytes]) -> Generator[None]:
+        """Needs no rules of the directory's own, which may be what went wrong."""
+        self._earlier_rules = earlier_rules
+        try:
+            yield
+        finally:
+            self._earlier_rules = None
+
+    def _rules_text(self) -> bytes:
         try:
             reading = read_still(IGNORE_FILE, self.root_fd, _read_rules, resting=Resting())
         except Vanished:
-            return Rules(b"", apart=self._apart, including=including)
+            return b""
         except Unreadable as exc:
             message = f".holdfastignore cannot be read: {exc}"
             raise Unavailable(message) from exc
         if reading.motion == TORN:
             message = f".holdfastignore cannot be read: {TORN}"
             raise Unavailable(message)
-        return Rules(reading.found, apart=self._apart, including=including)
+        return reading.found
 
     def _scan(self, rules: Rules, litter: re.Pattern[bytes] | None) -> Scan:
         index = self.known.index

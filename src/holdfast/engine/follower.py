@@ -222,7 +222,7 @@ class Follower:
         vaults that lie in the directory.
         """
         self._vaults = None
-        rules, chosen = Rules(MapGoal(source, goal).read(IGNORE_FILE)), list[Step]()
+        rules, chosen = Rules.readable(MapGoal(source, goal).read(IGNORE_FILE)), list[Step]()
         spared: set[bytes] = set()
         for step in steps:
             if self.is_spared(step.key, step.new, rules):

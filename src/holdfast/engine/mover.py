@@ -7,6 +7,7 @@ get there, the directory goes back.
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
 
@@ -18,11 +19,13 @@ from holdfast.engine.handle import Handle
 from holdfast.engine.keep import keep
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.paths import to_bytes, to_text
+from holdfast.engine.retrieval import MapGoal
 from holdfast.engine.stage import StagedObjects
 from holdfast.errors import Damaged, DriftFound, HoldfastError
 from holdfast.ids import ObjectId, SnapshotId
 from holdfast.model import Kind, Plane, SnapshotInfo
 from holdfast.model_changes import Restored
+from holdfast.workspace.ignoring import IGNORE_FILE
 
 T = TypeVar("T")
 
@@ -97,13 +100,14 @@ class Mover:
 
     def act(self, act: Callable[[Handle], T], follower: Follower) -> T:
         """Lets the timeline and the directory move; if the one stays, the other goes back."""
-        try:
-            done = act(self.attached(follower))
-        except HoldfastError:
-            follower.turn_back(self.source())
-            raise
-        follower.arrive()
-        return done
+        with self.directory.going_back(self.earlier_rules):
+            try:
+                done = act(self.attached(follower))
+            except HoldfastError:
+                follower.turn_back(self.source())
+                raise
+            follower.arrive()
+            return done
 
     def keep_drift(
         self,
@@ -119,16 +123,24 @@ class Mover:
 
         Something is about to take its place: unless told otherwise, all that is unsure is read.
         """
-        taken, _ = keep(
-            self.handle,
-            self.directory,
-            Note(reason=reason),
-            kind=Kind.SAFETY,
-            only_if_changed=True,
-            keeps_redo=keeps_redo,
-            including=including,
-            litter=litter,
-            rereading=rereading,
-            progress=follower.progress,
-        )
+        with self.directory.going_back(self.earlier_rules):
+            taken, _ = keep(
+                self.handle,
+                self.directory,
+                Note(reason=reason),
+                kind=Kind.SAFETY,
+                only_if_changed=True,
+                keeps_redo=keeps_redo,
+                including=including,
+                litter=litter,
+                rereading=rereading,
+                progress=follower.progress,
+            )
         return taken
+
+    def earlier_rules(self) -> bytes:
+        """Returns the rules that are in what the timeline stands on; none if there is nothing."""
+        with suppress(HoldfastError):
+            files = self.files_of(self.namespace.get_snapshot("@"))
+            return MapGoal(self.source(), files).read(IGNORE_FILE)
+        return b""

@@ -23,6 +23,13 @@ def preview(
     mover: Mover, target: SnapshotInfo, *, paths: Sequence[PathLike] | None, limit: int | None
 ) -> Restored:
     """Returns what a restore would answer."""
+    with mover.directory.going_back(mover.earlier_rules):
+        return _preview(mover, target, paths=paths, limit=limit)
+
+
+def _preview(
+    mover: Mover, target: SnapshotInfo, *, paths: Sequence[PathLike] | None, limit: int | None
+) -> Restored:
     directory = mover.directory
     follower = Follower(directory, target=target, only_names=True)
     seen = _dry_run(mover, follower, target, paths)
@@ -33,7 +40,7 @@ def preview(
         including = Follower(directory, including=in_the_way, only_names=True)
         seen = _dry_run(mover, including, target, paths)
     if paths is None or path_filter(paths)(IGNORE_FILE):
-        rules = Rules(MapGoal(mover.source(), mover.files_of(target)).read(IGNORE_FILE))
+        rules = Rules.readable(MapGoal(mover.source(), mover.files_of(target)).read(IGNORE_FILE))
     else:
         rules = directory.rules()
     files = [change for change in seen.changes if change.plane is Plane.FILES]

@@ -45,6 +45,20 @@ class Rules:
         self._including = including
         self._matches: Callable[[str], bool] | None = _compile(text) if text.strip() else None
 
+    @classmethod
+    def readable(
+        cls,
+        text: bytes,
+        *,
+        apart: frozenset[tuple[int, int]] = frozenset(),
+        including: frozenset[bytes] = frozenset(),
+    ) -> "Rules":
+        """Returns the rules of a text, or none at all if it is not one of rules."""
+        try:
+            return cls(text, apart=apart, including=including)
+        except InvalidValue:
+            return cls(apart=apart, including=including)
+
     def excludes(self, path: bytes, *, is_folder: bool) -> bool:
         """Says whether the rules leave a path out."""
         if self._matches is None or self._is_included(path):
