@@ -194,6 +194,39 @@ def test_a_restore_never_removes_a_vault_that_the_snapshot_does_not_know(tmp_pat
         assert [each.label for each in live.namespace("alice").timeline()] == ["kept"]
 
 
+def test_a_link_to_a_vault_does_not_keep_what_it_replaced_from_coming_back(
+    tmp_path: Path,
+) -> None:
+    place, elsewhere = tmp_path / "place", tmp_path / "elsewhere"
+    for folder in ("direct", "below/inner"):
+        (place / folder).mkdir(parents=True)
+        (place / folder / "mine.txt").write_text(folder)
+    holdfast.open(elsewhere / "inner").close()
+    with holdfast.open(tmp_path / "vault") as vault, vault.workspace(place) as workspace:
+        before = workspace.snapshot("before")
+        for folder, aim in (("direct", elsewhere / "inner"), ("below", elsewhere)):
+            shutil.rmtree(place / folder)
+            (place / folder).symlink_to(aim)
+        assert workspace.restore(before).verified
+    assert (place / "direct" / "mine.txt").read_text() == "direct"
+    assert (place / "below/inner/mine.txt").read_text() == "below/inner"
+    assert not list(elsewhere.rglob("mine.txt"))
+
+
+def test_a_very_deep_directory_comes_back(tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
+    depth = 1500
+    with holdfast.open(tmp_path / "vault") as vault, vault.workspace(place) as workspace:
+        workspace.snapshot("empty")
+        made = vault.namespace(workspace.namespace.name)
+        made.files.write("d/" * depth + "leaf", b"here")
+        deep = made.snapshot("deep")
+        assert workspace.restore(deep).verified
+        assert workspace.undo().verified
+        assert not any(place.iterdir())
+
+
 def test_packs_of_a_vault_in_a_database_are_left_alone(tmp_path: Path, postgres_url: str) -> None:
     project = tmp_path / "project"
     project.mkdir()

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from holdfast.errors import DirectoryRefused
+from holdfast.workspace.steps import above
 
 _NETWORK: Final = frozenset(
     {"9p", "afs", "ceph", "cifs", "coda", "davfs", "gfs2", "glusterfs", "lustre", "ncpfs", "nfs"}
@@ -117,11 +118,22 @@ class Vaults:
 
     def hold(self, path: bytes) -> bool:
         """Says whether a folder is a vault, or lies in one."""
-        found = self._known.get(path)
-        if found is None:
-            found = self.hold(path.rpartition(b"/")[0]) or is_vault(path, self._root_fd)
-            self._known[path] = found
+        # From above, and not by calling itself: a path may have two thousand parts.
+        unknown = [path]
+        while unknown[-1] not in self._known:
+            unknown.append(above(unknown[-1]))
+        found = self._known[unknown.pop()]
+        for folder in reversed(unknown):
+            found = self._known[folder] = found or self._is_vault(folder)
         return found
+
+    def _is_vault(self, folder: bytes) -> bool:
+        if not is_vault(folder, self._root_fd):
+            return False
+        # A link may lead to a vault that lies elsewhere: what is at its place is no part of that.
+        parts = folder.split(b"/")
+        on_the_way = (b"/".join(parts[:count]) for count in range(1, len(parts) + 1))
+        return all(stat.S_ISDIR(_mode_of(part, self._root_fd)) for part in on_the_way)
 
 
 def _mode_of(path: bytes, folder_fd: int | None) -> int:
