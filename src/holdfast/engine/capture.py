@@ -164,7 +164,7 @@ class Capture:
             if draft.omitted:
                 omitted[path] = [*omitted.get(path, ()), *draft.omitted]
         files, size = _plus(files, size, self._failed(scan, omitted), -1)
-        moving = {key: self._moving[key] for key in sorted(self._moving) if self._moves(scan, key)}
+        moving = self._still_moving(scan)
         coverage = summarise(omitted, moving, captured=files, captured_bytes=size)
         return Captured(self._known, self._changes, folders, omitted, moving, rules, coverage)
 
@@ -363,14 +363,24 @@ class Capture:
         self._moving.pop(draft.key(name), None)
         draft.doubt()
 
-    def _moves(self, scan: Scan, key: bytes) -> bool:
-        """Says whether something that was in motion is there still, and not proven yet."""
-        folder, _, name = key.rpartition(b"/")
+    def _still_moving(self, scan: Scan) -> dict[bytes, str]:
+        """Returns what was in motion, is there still, and is not proven yet, with the reason."""
+        moving, unsure_in = dict[bytes, str](), dict[bytes, set[bytes]]()
+        for key in sorted(self._moving):
+            folder, _, name = key.rpartition(b"/")
+            if folder not in unsure_in:
+                unsure_in[folder] = self._unsure_in(scan, folder)
+            if name in unsure_in[folder]:
+                moving[key] = self._moving[key]
+        return moving
+
+    def _unsure_in(self, scan: Scan, folder: bytes) -> set[bytes]:
         if _is_in(folder, scan.gone):
-            return False
-        draft, known = scan.drafts.get(folder), self._known.index.find(folder)
+            return set()
+        draft = scan.drafts.get(folder)
+        known = None if draft else self._known.index.find(folder)
         rows = draft.rows.values() if draft else known.rows if known else ()
-        return any(row.name == name and is_unsure(row.ctime_ns) for row in rows)
+        return {row.name for row in rows if is_unsure(row.ctime_ns)}
 
     def _failed(self, scan: Scan, omitted: Omissions) -> Iterator[Row]:
         """Yields the rows that are known and not captured."""

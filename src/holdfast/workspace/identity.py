@@ -12,6 +12,7 @@ import struct
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -76,11 +77,11 @@ def resembles(path: Path, index: StatIndex) -> bool | None:
     Those are files at the same place, of the same size.
     """
     known = seen = 0
-    for folder, name, size in _files(path):
-        there = index.find(folder)
-        rows = {} if there is None else {row.name: row.size for row in there.rows}
-        known += rows.get(name) == size
-        seen += 1
+    for folder, sizes in _files(path):
+        there = index.find(folder) if sizes else None
+        rows = () if there is None else there.rows
+        known += sum(sizes.get(row.name) == row.size for row in rows)
+        seen += len(sizes)
     return known * 2 >= seen if seen else None
 
 
@@ -88,22 +89,24 @@ def _of(found: os.stat_result, born_ns: int | None) -> Identity:
     return Identity(found.st_dev, found.st_ino, born_ns, stat.S_IMODE(found.st_mode))
 
 
-def _files(path: Path) -> Iterator[tuple[bytes, bytes, int]]:
-    """Yields folder, name and size of files, the uppermost first."""
+def _files(path: Path) -> Iterator[tuple[bytes, dict[bytes, int]]]:
+    """Yields folders with the sizes of the files in them, the uppermost first."""
     folders, left = deque([b""]), MOST_LOOKED_AT
     while folders and left > 0:
-        folder = folders.popleft()
+        folder, sizes = folders.popleft(), dict[bytes, int]()
         try:
             entries = sorted(os.scandir(os.path.join(os.fsencode(path), folder)), key=_name)
         except OSError:
             continue
         for entry in entries[:left]:
             left -= 1
-            if entry.is_dir(follow_symlinks=False):
-                if entry.name != OWN_VAULT:
-                    folders.append(folder + b"/" + entry.name if folder else entry.name)
-            elif entry.is_file(follow_symlinks=False):
-                yield folder, entry.name, entry.stat(follow_symlinks=False).st_size
+            with suppress(OSError):  # It has just gone.
+                if entry.is_dir(follow_symlinks=False):
+                    if entry.name != OWN_VAULT:
+                        folders.append(folder + b"/" + entry.name if folder else entry.name)
+                elif entry.is_file(follow_symlinks=False):
+                    sizes[entry.name] = entry.stat(follow_symlinks=False).st_size
+        yield folder, sizes
 
 
 def _name(entry: os.DirEntry[bytes]) -> bytes:
