@@ -331,6 +331,33 @@ def test_a_backup_is_made_only_where_nothing_else_is(make: Make, target: Path) -
             vault.backup(vault._context.folders[0] / "inside")
 
 
+@pytest.mark.parametrize(
+    "name", ["packs/q7/pack-other-0000q7.pack", "packs/notes.txt", "catalog-2026.csv"]
+)
+def test_what_is_of_somebody_else_is_never_removed(make: Make, target: Path, name: str) -> None:
+    (target / name).parent.mkdir(parents=True)
+    (target / name).write_text("all that there is")
+    with make("live").open() as vault:
+        fill(vault, length=2)
+        with pytest.raises(PathExists):
+            vault.backup(target)
+    assert (target / name).read_text() == "all that there is"
+    assert [path for path in target.rglob("*") if path.is_file()] == [target / name]
+
+
+def test_a_backup_is_not_made_around_the_vault(make: Make, tmp_path: Path, target: Path) -> None:
+    place = tmp_path / "place"
+    live = Vault(make("live").location, place / "packs")
+    with live.open() as vault:
+        fill(vault, length=2)
+        before = sorted(place.rglob("*"))
+        target.symlink_to(place)
+        for chosen in (place, target):
+            with pytest.raises(PathExists):
+                vault.backup(chosen)
+        assert sorted(place.rglob("*")) == before
+
+
 def test_a_damaged_vault_is_not_backed_up_over_a_good_backup(make: Make, target: Path) -> None:
     live = make("live")
     with live.open() as vault:

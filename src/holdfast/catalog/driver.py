@@ -51,7 +51,7 @@ class Driver(Protocol):
         ...
 
     def dump(self, path: str, /) -> None:
-        """Writes all rows, as this transaction sees them, to a new file."""
+        """Writes all rows, as this transaction sees them, to a file, which is empty."""
         ...
 
 

@@ -7,7 +7,7 @@ class BackupRows(Protocol):
     """All rows at once."""
 
     def dump(self, path: str) -> None:
-        """Writes all rows, as this transaction sees them, to a new file."""
+        """Writes all rows, as this transaction sees them, to a file, which is empty."""
         ...
 
     def count_migrations(self) -> int:

@@ -43,13 +43,13 @@ WHERE schemaname = 'holdfast' AND last_value IS NOT NULL ORDER BY sequencename
 
 
 def dump_rows(talk: Talk, path: str) -> None:
-    """Writes all rows that a transaction sees to a new file."""
+    """Writes all rows that a transaction sees to a file."""
     columns = dict(talk.ask(_TABLES).fetchall())
     order = TopologicalSorter[str](dict.fromkeys(columns, ()))
     for table, other in talk.ask(_REFERENCES).fetchall():
         order.add(_plain(table), _plain(other))
     numbers = dict(talk.ask(_NUMBERS).fetchall())
-    with open(path, "xb") as file:  # noqa: PTH123 - a path as text
+    with open(path, "wb") as file:  # noqa: PTH123 - a path as text
         for table in order.static_order():
             names = columns[table]
             file.write(_line({"table": table, "columns": names}))

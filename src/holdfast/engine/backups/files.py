@@ -1,5 +1,6 @@
 """Files of a backup: written whole, synced, and named last; readable by their owner alone."""
 
+import errno
 import fcntl
 import os
 from collections.abc import Generator, Iterator
@@ -9,11 +10,11 @@ from typing import Final
 
 from blake3 import blake3
 
-from holdfast.errors import Busy, StorageFull, Unavailable
-from holdfast.errors.families import HoldfastError
+from holdfast.errors import Busy, HoldfastError, StorageFull, StorageReadOnly, Unavailable
 
 TEMPORARY: Final = ".tmp"
-_NO_ROOM: Final = frozenset({28, 122, 27})  # ENOSPC, EDQUOT, EFBIG
+_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _PIECE: Final = 1 << 20
 
 
@@ -52,7 +53,7 @@ def put(path: Path, data: bytes) -> None:
         _make(path.parent)
         temporary = path.with_name(f"{path.name}.{os.urandom(8).hex()}{TEMPORARY}")
         try:
-            fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            fd = os.open(temporary, _CREATE, 0o600)
             with open(fd, "wb") as file:  # noqa: PTH123 - of a descriptor
                 file.write(data)
                 file.flush()
@@ -63,6 +64,11 @@ def put(path: Path, data: bytes) -> None:
                 temporary.unlink()
             raise
         sync(path.parent)
+
+
+def begin(path: Path) -> None:
+    """Makes an empty file for somebody who writes to it by its path."""
+    os.close(os.open(path, _CREATE, 0o600))
 
 
 def sync(path: Path) -> None:
@@ -117,4 +123,6 @@ def _make(folder: Path) -> None:
 
 def _error(exc: OSError, what: object) -> HoldfastError:
     message = f"{what}: {exc.strerror or exc}"
-    return StorageFull(message) if exc.errno in _NO_ROOM else Unavailable(message)
+    if exc.errno in _NO_ROOM:
+        return StorageFull(message)
+    return StorageReadOnly(message) if exc.errno == errno.EROFS else Unavailable(message)

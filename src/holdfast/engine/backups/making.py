@@ -12,6 +12,7 @@ Killed at any point, the backup that was there is there; what is left over goes 
 """
 
 import os
+import re
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -40,8 +41,10 @@ from holdfast.model_upkeep import BackedUp, Fault
 ROUNDS: Final = 3
 """Times it is tried again because the log of an open store was begun anew meanwhile."""
 
-_OURS: Final = ("catalog-", "beside-", f"{MANIFEST_NAME}.")
-"""How the names begin that a backup makes in its directory."""
+_OURS: Final = re.compile(
+    r"((catalog|beside)-[0-9a-f]{16}|backup\.json)(-journal|\.[0-9a-f]{16}\.tmp)?"
+)
+"""The names that a backup makes in its directory, for a moment or to stay."""
 
 
 def back_up(context: Context, target: Path, *, progress: Progress = no_progress) -> BackedUp:
@@ -76,17 +79,32 @@ def back_up(context: Context, target: Path, *, progress: Progress = no_progress)
 
 def _check_target(context: Context, target: Path) -> Manifest | None:
     """Raises unless a directory is empty, or holds a backup of this vault, or half of one."""
-    if any(target.is_relative_to(folder.absolute()) for folder in context.folders):
-        raise PathExists(os.fsencode(target))
+    for place in map(_real, (target, target / PACKS)):
+        for folder in map(_real, context.folders):
+            if place.is_relative_to(folder) or folder.is_relative_to(place):
+                raise PathExists(os.fsencode(folder))
     found = files.read_if_there(target / MANIFEST_NAME)
     # One that cannot be read is not overwritten: it may be all that somebody has.
     before = None if found is None else decode_manifest(found)
     if before is not None and before.vault != context.vault:
         raise PathExists(os.fsencode(target))
-    for path in target.iterdir():
-        if path.name not in (MANIFEST_NAME, PACKS) and not path.name.startswith(_OURS):
-            raise PathExists(os.fsencode(path))
+    known = set[str]() if before is None else before.paths
+    for path in {*files.all_files(target)} - known:
+        if not _is_ours(context, path):
+            raise PathExists(os.fsencode(target / path))
     return before
+
+
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))
+
+
+def _is_ours(context: Context, path: str) -> bool:
+    """Says whether a backup of this vault has files of such a path: only those may go."""
+    folder, _, name = path.rpartition("/")
+    if not folder:
+        return _OURS.fullmatch(name) is not None
+    return folder.startswith(f"{PACKS}/") and context.owns_pack(name)
 
 
 class _Making:
@@ -115,9 +133,10 @@ class _Making:
 
     def _copy_rows(self, transaction: Transaction) -> CatalogFile:
         path = self._target / f"catalog-{os.urandom(8).hex()}"
-        transaction.dump(str(path))
         with files.translated(path):
-            path.chmod(0o600)
+            # Before the rows: nobody else opens it while they are written.
+            files.begin(path)
+            transaction.dump(str(path))
             files.sync(path)
             files.sync(self._target)
         size, digest = files.measure(path)
