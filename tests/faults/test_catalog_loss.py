@@ -93,6 +93,17 @@ def test_a_tail_that_was_dropped_is_named_until_it_is_accepted(
         assert opened.find_loss() is None
 
 
+def test_a_loss_that_another_process_accepts_is_told_nowhere_any_more(tmp_path: Path) -> None:
+    vault = tmp_path / "vault"
+    write_and_die(vault)
+    cut(log_of(vault), 0.5)
+    with holdfast.open(vault) as first, holdfast.open(vault) as second:
+        assert first.find_loss() is not None
+        second.accept_loss()
+        assert first.find_loss() is None
+        assert first.verify().ok
+
+
 def test_packs_of_what_is_missing_stay_until_the_loss_is_accepted(tmp_path: Path) -> None:
     vault = tmp_path / "vault"
     holdfast.open(vault).close()

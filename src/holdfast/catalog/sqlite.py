@@ -10,7 +10,7 @@ writes each: the longest wait was 0.5 s with the queue and 2.9 s without (p99 0.
 import os
 import sqlite3
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
@@ -86,6 +86,7 @@ class SqliteCatalog:
         self._reserve = Reserve(folder)
         self._cleanup = ExitStack()
         self._loss: Loss | None = None
+        """What could not be written down for everybody to find."""
         with ExitStack() as on_failure:
             on_failure.callback(self.close)
             try:
@@ -229,13 +230,15 @@ class SqliteCatalog:
     def _look_for_loss(self, connection: sqlite3.Connection) -> None:
         """Compares how far the catalog has come with what was acknowledged."""
         count = connection.execute("PRAGMA user_version").fetchone()[0]
-        self._loss = self._watermark.check(count)
-        if self._loss is not None:
-            with suppress(OSError):  # Then it is found again at the next opening.
-                self._watermark.keep_loss(self._loss, count)
+        self._loss, found = None, self._watermark.check(count)
+        if found is not None:
+            try:
+                self._watermark.keep_loss(found, count)
+            except OSError:
+                self._loss = found  # Found again at the next opening.
             import logging  # noqa: PLC0415 - takes longer to load than a look at a catalog
 
-            logging.getLogger(__name__).warning("catalog.loss_found %s: %s", self._path, self._loss)
+            logging.getLogger(__name__).warning("catalog.loss_found %s: %s", self._path, found)
 
     def _read_only(self, why: StorageReadOnly | StorageFull) -> None:
         """Opens the catalog all the same, for those who read."""
