@@ -4,8 +4,10 @@ As in `model`: frozen, without behaviour beyond what follows from their fields. 
 vault finds the entries themselves in a change; over HTTP there are their sizes alone.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 import msgspec
 
@@ -38,11 +40,20 @@ class Change:
         return self.plane is Plane.FILES and is_executable_config(self.key)
 
 
+WORDS: Final = ("added", "removed", "changed")
+"""What can have happened to an entry."""
+
+Tally = Mapping[tuple[Plane, str], int]
+"""How many there are of each plane and word."""
+
+
 class Changes(msgspec.Struct, frozen=True):
     """Differences in the order of planes and keys; `truncated` if there are more."""
 
     items: Sequence[Change]
     truncated: bool = False
+    unlisted: Tally | None = None
+    """How many more there are, if `truncated`; None where that was not counted."""
 
     def __iter__(self) -> Iterator[Change]:
         return iter(self.items)
@@ -52,17 +63,44 @@ class Changes(msgspec.Struct, frozen=True):
 
     def first(self, limit: int | None) -> "Changes":
         """Returns the first so many of them; all, without a limit."""
-        if limit is None:
+        if limit is None or len(self.items) <= limit:
             return self
-        return Changes(self.items[:limit], self.truncated or len(self.items) > limit)
+        if self.truncated and self.unlisted is None:
+            return Changes(self.items[:limit], truncated=True)
+        return counted(self.items[:limit], tally(self.items[limit:]) + self._more())
 
-    def without(self, keys: Iterable[bytes]) -> "Changes":
-        """Returns them without those of some files."""
-        left_out = {(Plane.FILES, key) for key in keys}
-        if not left_out:
+    def without(self, files: Mapping[bytes, str | None]) -> "Changes":
+        """Returns them without those of some files: by key, `added`, `removed` or `changed`.
+
+        None stands for a file that is not among them.
+        """
+        if not files:
             return self
-        kept = [change for change in self.items if (change.plane, change.key) not in left_out]
-        return Changes(kept, self.truncated)
+        kept = [c for c in self.items if c.plane is not Plane.FILES or c.key not in files]
+        if self.unlisted is None:
+            return Changes(kept, self.truncated)
+        listed = {change.key for change in self.items if change.plane is Plane.FILES}
+        left_out = Counter(
+            (Plane.FILES, word) for key, word in files.items() if word and key not in listed
+        )
+        return counted(kept, self._more() - left_out)
+
+    def count(self, change: str | None = None, *, plane: Plane | None = None) -> int | None:
+        """Returns how many there are, listed or not; None if there are more, and none counted.
+
+        Of one word (`added`, `removed`, `changed`), of one plane, or of all.
+        """
+        if self.truncated and self.unlisted is None:
+            return None
+        every = tally(self.items) + self._more()
+        return sum(
+            number
+            for (on, word), number in every.items()
+            if change in (None, word) and plane in (None, on)
+        )
+
+    def _more(self) -> Counter[tuple[Plane, str]]:
+        return Counter(self.unlisted or {})
 
     def of(self, change: str, plane: Plane | None = None) -> list[str]:
         """Returns the names of what was `added`, `removed` or `changed`."""
@@ -71,6 +109,16 @@ class Changes(msgspec.Struct, frozen=True):
             for item in self.items
             if item.change == change and (plane is None or item.plane is plane)
         ]
+
+
+def tally(changes: Iterable[Change]) -> Counter[tuple[Plane, str]]:
+    """Returns how many changes there are of each plane and word."""
+    return Counter((change.plane, change.change) for change in changes)
+
+
+def counted(items: Sequence[Change], more: Tally) -> Changes:
+    """Returns changes of which some are listed, and the rest is counted."""
+    return Changes(items, truncated=bool(more), unlisted=more or None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,7 @@ from holdfast import errors
 from holdfast.engine import capture
 from holdfast.mirror import AsyncRemoteWorkspace, RemoteWorkspace, pushing
 from holdfast.mirror.local import CROWDED, KEPT
-from holdfast.model import Kind
+from holdfast.model import Kind, Plane
 from holdfast.testing.servers import Server, running_server
 from holdfast.workspace.reading import Unreadable
 
@@ -248,6 +248,25 @@ def test_some_paths_come_back_and_others_stay(project: Project) -> None:
     assert [change.name for change in done.changes] == ["a/one"]
     assert (project.tree / "a/one").read_text() == "1"
     assert (project.tree / "b/two").read_text() == "y"
+
+
+def test_what_is_not_listed_is_counted_over_all_planes(project: Project) -> None:
+    project.put("a", "1")
+    project.put("b", "1")
+    project.workspace.namespace.store.set("n", "k", 1)
+    before = project.workspace.snapshot()
+    project.put("a", "2")
+    (project.tree / "b").unlink()
+    project.workspace.namespace.store.set("n", "k", 2)
+
+    def counts(done: holdfast.Restored) -> list[int | None]:
+        found = done.changes
+        words = [found.count(word) for word in ("added", "removed", "changed")]
+        return [len(found), *words, found.count(plane=Plane.STORE)]
+
+    assert counts(project.workspace.restore(before, limit=0)) == [0, 1, 0, 2, 1]
+    assert counts(project.workspace.undo(limit=1)) == [1, 0, 1, 2, 1]
+    assert counts(project.workspace.redo(limit=None)) == [3, 1, 0, 2, 1]
 
 
 def test_drift_can_be_refused(project: Project) -> None:

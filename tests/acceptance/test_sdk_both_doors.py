@@ -29,7 +29,7 @@ import holdfast
 from holdfast import errors
 from holdfast.engine.namespace import Namespace
 from holdfast.model import Kind, Plane, SnapshotInfo
-from holdfast.model_changes import Restored
+from holdfast.model_changes import Changes, Restored
 from holdfast.model_health import Level
 from holdfast.model_sessions import VersionKind
 from holdfast.model_tasks import Cadence, TaskStatus
@@ -541,6 +541,38 @@ def test_part_of_a_snapshot_can_be_brought_back(agent: Namespace) -> None:
     done = agent.restore(before, planes=[Plane.FILES], limit=0)
     assert (len(done.changes), done.changes.truncated) == (0, True)
     assert agent.files.read("other") == b"1"
+
+
+def test_what_is_not_listed_is_counted(agent: Namespace) -> None:
+    agent.files.write_many([("changed", b"1"), ("gone-a", b"1"), ("gone-b", b"1")])
+    agent.store.set("n", "k", 1)
+    before = agent.snapshot()
+    agent.files.write_many([("changed", b"2"), ("new", b"2")])
+    agent.files.delete("gone-a")
+    agent.files.delete("gone-b")
+    agent.store.set("n", "k", 2)
+
+    def counts(changes: Changes) -> list[int | None]:
+        return [
+            len(changes),
+            changes.count(),
+            changes.count("added"),
+            changes.count("removed"),
+            changes.count("changed"),
+            changes.count("changed", plane=Plane.FILES),
+            changes.count(plane=Plane.STORE),
+        ]
+
+    assert counts(agent.restore(before, dry_run=True, limit=2).changes) == [2, 5, 2, 1, 2, 1, 1]
+    assert counts(agent.restore(before, limit=0).changes) == [0, 5, 2, 1, 2, 1, 1]
+    assert counts(agent.undo(limit=1).changes) == [1, 5, 1, 2, 2, 1, 1]
+    assert counts(agent.redo(limit=3).changes) == [3, 5, 2, 1, 2, 1, 1]
+    assert counts(agent.undo(limit=None).changes) == [5, 5, 1, 2, 2, 1, 1]
+    assert agent.diff(before, limit=2).count() is None
+    assert agent.diff(before).count() == 5
+    with pytest.raises(errors.Invalid):
+        agent.undo(limit=-1)
+    assert agent.files.read("new") == b"2"
 
 
 def test_an_operation_in_the_middle_can_be_undone(agent: Namespace) -> None:

@@ -337,6 +337,8 @@ def test_a_merge_lists_as_many_changes_as_are_asked_for(
     inside.fork(f"{namespace}-fork").files.write_many((f"f{n}", "x") for n in range(5))
     merged = ok(agent.post("/v1/merge", json={"source": f"{namespace}-fork", "limit": 2}))
     assert (len(merged["changes"]), merged["truncated"]) == (2, True)
+    assert merged["counts"]["files"] == {"added": 5, "removed": 0, "changed": 0}
+    assert merged["counts"]["store"] == {"added": 0, "removed": 0, "changed": 0}
 
 
 def test_a_merge_that_is_refused_has_merged_nothing(

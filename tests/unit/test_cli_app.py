@@ -383,6 +383,7 @@ def test_restore_passes_on_what_was_said(shell: Shell) -> None:
         "dry_run": False,
         "force": True,
         "drift": "refuse",
+        "limit": 1000,
     }
 
 

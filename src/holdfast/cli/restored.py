@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from typing import Final
 
 import holdfast
 from holdfast.cli import words
@@ -9,6 +10,14 @@ from holdfast.cli.console import Console
 from holdfast.cli.exits import CONFLICT, DONE
 from holdfast.cli.shown import shown
 from holdfast.cli.views import path_view, restored_view
+
+_MOST_LISTED: Final = 1000
+"""Changes that an answer lists, all of which it counts."""
+
+
+def most_listed(console: Console) -> int | None:
+    """Returns how many changes are listed at the most; None for all, when asked for more."""
+    return None if console.is_verbose else _MOST_LISTED
 
 
 def tell(
@@ -48,19 +57,18 @@ def _lines(
     directory: "str | os.PathLike[str]",
 ) -> Iterator[str]:
     counts = words.change_counts(restored.changes)
-    more = " or more" if restored.changes.truncated else ""
     target = words.short(restored.target)
     where = "" if to is None else f" into {shown(to)}"
     lacking = words.lacking(uncaptured=len(restored.uncaptured), in_motion=len(restored.in_motion))
     if restored.dry_run:
-        yield f"{verb} {target} would change: {counts}{more}"
+        yield f"{verb} {target} would change: {counts}"
         yield from words.change_lines(console, restored.changes)
         if lacking:
             yield console.paint(f"But {lacking}:", "red")
             yield from words.lacking_lines(console, restored)
         return
     proof = words.proof(console, is_verified=restored.verified, lacking=lacking)
-    yield f"{verb} {target}{where}: {counts}{more}, {proof}"
+    yield f"{verb} {target}{where}: {counts}, {proof}"
     yield from words.lacking_lines(console, restored)
     if to is not None:
         return

@@ -8,6 +8,7 @@ import base64
 from datetime import datetime
 
 import holdfast
+from holdfast.cli import words
 
 
 def snapshot_view(snapshot: "holdfast.SnapshotInfo") -> dict[str, object]:
@@ -34,8 +35,12 @@ def snapshot_view(snapshot: "holdfast.SnapshotInfo") -> dict[str, object]:
 
 
 def changes_view(changes: "holdfast.Changes") -> dict[str, object]:
-    """Returns what differs as the two members that every such answer has."""
-    return {"changes": [change_view(change) for change in changes], "truncated": changes.truncated}
+    """Returns what differs as the three members that every such answer has."""
+    return {
+        "changes": [change_view(change) for change in changes],
+        "truncated": changes.truncated,
+        "counts": {word: changes.count(word) for word in words.MARKS},
+    }
 
 
 def change_view(change: "holdfast.Change") -> dict[str, object]:

@@ -20,7 +20,7 @@ LISTED: Final = 40
 
 OMITTED_LISTED: Final = 10
 
-_MARKS: Final = {"added": "+", "removed": "-", "changed": "~"}
+MARKS: Final = {"added": "+", "removed": "-", "changed": "~"}
 _COLOURS: Final = {"added": "green", "removed": "red", "changed": "yellow"}
 _STEP: Final = 1000
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3_600, 86_400
@@ -85,9 +85,11 @@ def change_lines(
     width = min(max((len(plane_name(each)) for each in items), default=0), 60)
     for change in items:
         yield _change_line(console, change, width)
-    left = len(changes) - len(items)
-    if left or changes.truncated:
-        yield f"  … and {left:,} more{' at least' if changes.truncated else ''}"
+    total = changes.count()
+    if total is None:
+        yield "  … and more"
+    elif total > len(items):
+        yield f"  … and {total - len(items):,} more"
     yield from executable_note(console, changes)
 
 
@@ -110,11 +112,10 @@ def is_folder(change: "holdfast.Change") -> bool:
     return hasattr(entry, "mode") and not hasattr(entry, "mtime_ns")
 
 
-def change_counts(changes: Iterable["holdfast.Change"]) -> str:
-    """Returns `2 added, 1 changed`."""
-    found = [change.change for change in changes]
-    parts = [f"{found.count(word):,} {word}" for word in _MARKS if word in found]
-    return ", ".join(parts) or "nothing"
+def change_counts(changes: "holdfast.Changes") -> str:
+    """Returns `2 added, 1 changed`: how many there are, listed or not."""
+    counts = {word: changes.count(word) for word in MARKS}
+    return ", ".join(f"{n:,} {word}" for word, n in counts.items() if n) or "nothing"
 
 
 def coverage_line(coverage: "holdfast.Coverage") -> str:
@@ -190,7 +191,7 @@ def _omitted(
 
 
 def _change_line(console: Console, change: "holdfast.Change", width: int) -> str:
-    mark = _MARKS[change.change] + ("!" if change.is_executable_config else " ")
+    mark = MARKS[change.change] + ("!" if change.is_executable_config else " ")
     if is_folder(change):
         return "  " + console.paint(f"{mark}{shown(change.name)}/", _COLOURS[change.change])
     name = plane_name(change)

@@ -56,7 +56,8 @@ def checkout(
             writer.carry_out(steps)
             is_proven = is_as_written(fd, contents, steps, proven=writer.proven, progress=progress)
             only_files = Root().replacing(files=files)
-            changes = collect_changes(iter_changes(source, Root(), only_files), limit=SHOWN)
+            found = iter_changes(source, Root(), only_files)
+            changes = collect_changes(found, limit=SHOWN, counts=True)
         lacking = lacking_in(snapshot)
         return Restored(
             target=snapshot.id,

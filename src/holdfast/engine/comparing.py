@@ -87,7 +87,8 @@ class Comparing:
         """Returns a part of what leads from one moment to another."""
         opened = self.changes(old, new, planes=planes, paths=paths, after=after)
         with opened as (_, found):
-            return collect_changes(found, limit=most)
+            # Counted page by page, what follows would be counted again and again.
+            return collect_changes(found, limit=most, counts=False)
 
     def text(
         self,

@@ -22,7 +22,7 @@ from holdfast.engine.sessions.state import StateSource
 from holdfast.engine.storekeys import decode_value, from_store_key
 from holdfast.entries import Blob, Entry, Inline, Link, Session, decode_entry
 from holdfast.model import Plane, Root
-from holdfast.model_changes import Change, Changes
+from holdfast.model_changes import Change, Changes, counted, tally
 from holdfast.tree import Edit, NodeSource, diff
 
 MAX_TEXT_BYTES: Final = 1 << 20
@@ -47,25 +47,26 @@ def iter_changes(
                 yield change
 
 
-def collect_changes(changes: Iterator[Change], *, limit: int | None) -> Changes:
-    """Returns up to `limit` changes, and whether there were more."""
+def collect_changes(changes: Iterator[Change], *, limit: int | None, counts: bool) -> Changes:
+    """Returns up to `limit` changes, and whether there were more.
+
+    With `counts`, also how many: that takes time in proportion to all that differs. Without it,
+    nothing behind the limit but one is looked at.
+    """
     check_limit(limit)
     items = list(islice(changes, limit))
-    return Changes(items, truncated=limit is not None and next(changes, None) is not None)
+    if not counts:
+        return Changes(items, truncated=limit is not None and next(changes, None) is not None)
+    return counted(items, tally(changes))
 
 
 def to_change(plane: Plane, edit: Edit) -> Change | None:
     """Returns an edit as a change; None if only a time of modification differs."""
     old = None if edit.old is None else decode_entry(edit.old)
     new = None if edit.new is None else decode_entry(edit.new)
-    if old is None:
-        word = "added"
-    elif new is None:
-        word = "removed"
-    elif timeless(old) == timeless(new):
+    word = find_word(old, new)
+    if word is None:
         return None
-    else:
-        word = "changed"
     return Change(
         plane,
         edit.key,
@@ -76,6 +77,15 @@ def to_change(plane: Plane, edit: Edit) -> Change | None:
         None if old is None else old.size,
         None if new is None else new.size,
     )
+
+
+def find_word(old: Entry | None, new: Entry | None) -> str | None:
+    """Returns what happened to an entry; None if only its time of modification differs."""
+    if old is None:
+        return "added"
+    if new is None:
+        return "removed"
+    return None if timeless(old) == timeless(new) else "changed"
 
 
 def text_diff(

@@ -27,6 +27,7 @@ from holdfast.engine.attached import Became, Moving
 from holdfast.engine.capture import Captured, Rereading
 from holdfast.engine.collect import Progress, no_progress
 from holdfast.engine.coverage import lacking_in
+from holdfast.engine.diff import find_word
 from holdfast.engine.directory import Directory, fill
 from holdfast.engine.paths import ancestors, check_key, to_bytes, to_text
 from holdfast.engine.proof import Proof, prove
@@ -100,8 +101,9 @@ class Follower:
         """Whether what was written was read again, and is what was asked for."""
         self.kept: list[bytes] = []
         """Folders that had to stay: something lies in them that is not captured."""
-        self.spared: frozenset[bytes] = frozenset()
-        """What was left alone, as the goal knows nothing of it."""
+        self.spared: Mapping[bytes, str | None] = {}
+        """What was left alone, as the goal knows nothing of it, and what would have happened to
+        it; None if only its time of modification would have changed."""
         self.in_motion: frozenset[bytes] = frozenset()
         """What was written, and somebody had open for writing when it was read again."""
 
@@ -136,7 +138,7 @@ class Follower:
         """Makes the directory what the goal says; raises, with the directory as it was."""
         known, wanted = self._directory.known, goal.plane(Plane.FILES)
         self.is_verified, self.kept = True, []
-        self.spared = self.in_motion = frozenset()
+        self.spared, self.in_motion = {}, frozenset()
         if self._start is None and root.plane(Plane.FILES) != known.root:
             path = str(self._directory.path)
             raise DriftFound([path], reason="the directory's files changed meanwhile")
@@ -223,13 +225,13 @@ class Follower:
         """
         self._vaults = None
         rules, chosen = Rules.readable(MapGoal(source, goal).read(IGNORE_FILE)), list[Step]()
-        spared: set[bytes] = set()
+        spared: dict[bytes, str | None] = {}
         for step in steps:
             if self.is_spared(step.key, step.new, rules):
-                spared.add(step.key)
+                spared[step.key] = find_word(step.old, step.new)
             else:
                 chosen.append(step)
-        self.spared = frozenset(spared)
+        self.spared = spared
         return chosen
 
     def is_spared(self, key: bytes, new: Entry | None, rules: Rules) -> bool:

@@ -55,7 +55,8 @@ def merge_from(
             folded, base=base, theirs=theirs.root_id, prefer=prefer, limits=handle.context.limits
         )
         goal = folded.source.get_root(merged.root)
-        shown[:] = [collect_changes(iter_changes(folded.source, folded.root, goal), limit=None)]
+        found = iter_changes(folded.source, folded.root, goal)
+        shown[:] = [collect_changes(found, limit=None, counts=True)]
         check_present(handle, transaction, folded, shown[0])
         grown = Size(0, merged.size.bytes - folded.size.bytes)
         check_quota(folded.head, grown)

@@ -204,15 +204,15 @@ class Namespace:
             expected=snapshots.id_of(self._handle, expected),
         )
 
-    def undo(self, operation: SnapshotLike | None = None) -> Restored:
+    def undo(self, operation: SnapshotLike | None = None, *, limit: int | None = SHOWN) -> Restored:
         """Takes the last change back; with an operation, what that one changed."""
         if operation is None:
-            return undo.undo(self._handle)
-        return undo.revert(self._handle, self.get_snapshot(operation))
+            return undo.undo(self._handle, limit=limit)
+        return undo.revert(self._handle, self.get_snapshot(operation), limit=limit)
 
-    def redo(self) -> Restored:
+    def redo(self, *, limit: int | None = SHOWN) -> Restored:
         """Takes the last undo back."""
-        return undo.redo(self._handle)
+        return undo.redo(self._handle, limit=limit)
 
     # Comparing
 
@@ -228,10 +228,11 @@ class Namespace:
         """Returns what leads from one snapshot to another.
 
         Without `new`, to what is there now; without `old`, from the snapshot that the head
-        stands on. With `paths`, only files that match one of them.
+        stands on. With `paths`, only files that match one of them. What is behind the `limit` is
+        not counted.
         """
         with self.comparing.changes(old, new, planes=planes, paths=paths) as (_, found):
-            return collect_changes(found, limit=limit)
+            return collect_changes(found, limit=limit, counts=False)
 
     def text_diff(
         self,

@@ -44,7 +44,7 @@ def _preview(
     else:
         rules = directory.rules()
     files = [change for change in seen.changes if change.plane is Plane.FILES]
-    spared = [c.key for c in files if follower.is_spared(c.key, c.new, rules)]
+    spared = {c.key: c.change for c in files if follower.is_spared(c.key, c.new, rules)}
     return replace(seen, changes=seen.changes.without(spared).first(limit))
 
 

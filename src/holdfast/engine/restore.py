@@ -89,10 +89,8 @@ def restore(
     shown: list[_Aim] = []
 
     def plan(transaction: Transaction, folded: Folded) -> Move:
-        # As many are looked at as are listed by default, also when fewer are asked for.
-        most = None if limit is None else max(limit, SHOWN)
         goal = goal_of(handle, transaction, folded, target, planes=chosen)
-        aim = _aim(folded, goal, chosen, selects, most)
+        aim = _aim(folded, goal, chosen, selects, looked_at(limit))
         check_present(handle, transaction, folded, aim.changes)
         shown[:] = [replace(aim, changes=aim.changes.first(limit))]
         marks = replacing(
@@ -202,6 +200,15 @@ def path_filter(paths: Sequence[PathLike]) -> Callable[[bytes], bool]:
     return selects
 
 
+def looked_at(limit: int | None) -> int | None:
+    """Returns how many changes are checked before one is made; None for all.
+
+    As many as are listed by default, also where fewer are asked for.
+    """
+    check_limit(limit)
+    return None if limit is None else max(limit, SHOWN)
+
+
 def check_selection(planes: Sequence[Plane] | None, paths: Sequence[PathLike] | None) -> None:
     """Raises `InvalidValue` for a selection of planes and paths that makes no sense."""
     if isinstance(paths, str):
@@ -251,7 +258,7 @@ def _aim(
     if selects is not None:
         return _aim_at_paths(folded, goal, selects, limit)
     found = iter_changes(folded.source, folded.root, goal, planes=planes)
-    changes = collect_changes(found, limit=limit)
+    changes = collect_changes(found, limit=limit, counts=True)
     files = count(folded.source, goal.plane(Plane.FILES)) if Plane.FILES in planes else None
     if set(planes) == set(Plane):
         return _Aim(target.root, target.size, changes, files)
@@ -278,7 +285,7 @@ def _aim_at_paths(
     folded.stage.add_nodes(applied.nodes)
     root = folded.root.replacing(files=applied.root)
     found = (to_change(Plane.FILES, edit) for edit in applied.edits)
-    changes = collect_changes((change for change in found if change), limit=limit)
+    changes = collect_changes((each for each in found if each), limit=limit, counts=True)
     size = folded.size + size_of(applied.edits)
     return _Aim(folded.stage.add(root.encode(), ObjectKind.NODE), size, changes)
 

@@ -16,10 +16,10 @@ from holdfast.engine.diff import collect_changes, iter_changes
 from holdfast.engine.handle import Handle
 from holdfast.engine.lineage import Stored, before
 from holdfast.engine.merge import merge_roots
-from holdfast.engine.restore import SHOWN, check_present, goal_of, prove
+from holdfast.engine.restore import SHOWN, check_present, goal_of, looked_at, prove
 from holdfast.errors import NothingToUndo, SnapshotNotFound
 from holdfast.ids import ObjectId, SnapshotId
-from holdfast.model import Kind, SnapshotInfo
+from holdfast.model import Kind, Plane, SnapshotInfo
 from holdfast.model_changes import Changes, Restored
 
 Towards = Callable[[SnapshotInfo], None]
@@ -31,6 +31,7 @@ def undo(
     *,
     note: Note | None = None,
     origin: SnapshotId | None = None,
+    limit: int | None = SHOWN,
     towards: Towards = nothing_more,
 ) -> Restored:
     """Goes back to the state before the last change; what was pending is kept first.
@@ -47,8 +48,9 @@ def undo(
         if target is None:
             raise NothingToUndo("no earlier state is on the timeline")
         goal = goal_of(handle, transaction, folded, target)
-        shown[:] = [_Shown(_changes(folded, goal.root), lacking_in(target))]
-        check_present(handle, transaction, folded, shown[0].changes)
+        changes = _changes(folded, goal.root, most=looked_at(limit))
+        check_present(handle, transaction, folded, changes)
+        shown[:] = [_Shown(changes.first(limit), lacking_in(target))]
         towards(target)
         marks = _marks(handle, transaction, folded, kind=Kind.UNDO, target=goal, note=note)
         # After an undo of what was pending, the way forward leads to its safety snapshot.
@@ -64,7 +66,13 @@ def undo(
     return _done(handle, advance(handle, plan), shown[0])
 
 
-def redo(handle: Handle, *, note: Note | None = None, towards: Towards = nothing_more) -> Restored:
+def redo(
+    handle: Handle,
+    *,
+    note: Note | None = None,
+    limit: int | None = SHOWN,
+    towards: Towards = nothing_more,
+) -> Restored:
     """Takes the last undo back; what was pending is kept first."""
     shown: list[_Shown] = []
 
@@ -76,8 +84,9 @@ def redo(handle: Handle, *, note: Note | None = None, towards: Towards = nothing
         if target is None:
             raise NothingToUndo("what was undone is no longer on the timeline")
         goal = goal_of(handle, transaction, folded, target)
-        shown[:] = [_Shown(_changes(folded, goal.root), lacking_in(target))]
-        check_present(handle, transaction, folded, shown[0].changes)
+        changes = _changes(folded, goal.root, most=looked_at(limit))
+        check_present(handle, transaction, folded, changes)
+        shown[:] = [_Shown(changes.first(limit), lacking_in(target))]
         towards(target)
         marks = _marks(handle, transaction, folded, kind=Kind.REDO, target=goal, note=note)
         return Move(
@@ -91,7 +100,13 @@ def redo(handle: Handle, *, note: Note | None = None, towards: Towards = nothing
     return _done(handle, advance(handle, plan), shown[0])
 
 
-def revert(handle: Handle, operation: SnapshotInfo, *, note: Note | None = None) -> Restored:
+def revert(
+    handle: Handle,
+    operation: SnapshotInfo,
+    *,
+    note: Note | None = None,
+    limit: int | None = SHOWN,
+) -> Restored:
     """Takes out what one operation changed, and keeps what came after it."""
     shown: list[_Shown] = []
 
@@ -109,10 +124,10 @@ def revert(handle: Handle, operation: SnapshotInfo, *, note: Note | None = None)
             prefer=None,
             limits=handle.context.limits,
         )
-        changes = _changes(folded, merged.root)
-        back = {change.key for change in changes}
-        shown[:] = [_Shown(changes, lacking_in(earlier, back.__contains__))]
+        changes = _changes(folded, merged.root, most=None)
+        back = {change.key for change in changes if change.plane is Plane.FILES}
         check_present(handle, transaction, folded, changes)
+        shown[:] = [_Shown(changes.first(limit), lacking_in(earlier, back.__contains__))]
         marks = replacing(
             handle,
             transaction,
@@ -138,9 +153,9 @@ class _Shown(NamedTuple):
     lacking: Lacking
 
 
-def _changes(folded: Folded, root: ObjectId) -> Changes:
+def _changes(folded: Folded, root: ObjectId, *, most: int | None) -> Changes:
     found = iter_changes(folded.source, folded.root, folded.source.get_root(root))
-    return collect_changes(found, limit=SHOWN)
+    return collect_changes(found, limit=most, counts=True)
 
 
 def _marks(

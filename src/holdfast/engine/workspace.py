@@ -152,7 +152,8 @@ class Workspace:
             follower = Follower(self._directory, only_names=True, rereading=Rereading.NOT_IN_MOTION)
             root, _ = follower.show(folded.stage, folded.source, folded.root)
             base = folded.source.get_root(folded.head.root)
-            changes = collect_changes(iter_changes(folded.source, base, root), limit=limit)
+            found = iter_changes(folded.source, base, root)
+            changes = collect_changes(found, limit=limit, counts=True)
         return Status(
             path=self.path,
             namespace=self.namespace.name,
@@ -248,29 +249,39 @@ class Workspace:
         operation: SnapshotLike | None = None,
         *,
         force: bool = False,
+        limit: int | None = SHOWN,
         progress: Progress = no_progress,
     ) -> Restored:
-        """Takes the last change back; with an operation, what that one changed."""
+        """Takes the last change back; with an operation, what that one changed.
+
+        At most `limit` changes are listed, None lists all; they are counted either way.
+        """
         with self._exclusive(makes_anew=True):
             chosen = None if operation is None else self.namespace.get_snapshot(operation)
             follower = Follower(self._directory, force=force, progress=progress)
             done = self._mover.go(
                 lambda handle, origin: (
-                    undo.revert(handle, chosen)
+                    undo.revert(handle, chosen, limit=limit)
                     if chosen
-                    else undo.undo(handle, origin=origin, towards=follower.protect)
+                    else undo.undo(handle, origin=origin, limit=limit, towards=follower.protect)
                 ),
                 follower,
                 reason="before undo",
             )
             return self._told(done)
 
-    def redo(self, *, force: bool = False, progress: Progress = no_progress) -> Restored:
+    def redo(
+        self,
+        *,
+        force: bool = False,
+        limit: int | None = SHOWN,
+        progress: Progress = no_progress,
+    ) -> Restored:
         """Takes the last undo back."""
         with self._exclusive(makes_anew=True):
             follower = Follower(self._directory, force=force, progress=progress)
             done = self._mover.go(
-                lambda handle, _: undo.redo(handle, towards=follower.protect),
+                lambda handle, _: undo.redo(handle, limit=limit, towards=follower.protect),
                 follower,
                 reason="before redo",
                 keeps_redo=True,

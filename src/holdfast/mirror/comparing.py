@@ -55,7 +55,7 @@ class Comparing:
             known = self._pair.memo.now
             unread = Rereading.NOT_IN_MOTION
             with self._local.compared(known.files, None, rereading=unread) as (_, found):
-                changes = collect_changes(found, limit=limit)
+                changes = collect_changes(found, limit=limit, counts=True)
         return Status(
             path=self.path,
             namespace=self._name,
@@ -81,7 +81,7 @@ class Comparing:
         if new is not None:
             return self.namespace.diff(old, new, paths=texts_of(paths), limit=limit)
         with self._exclusive(), self._local.compared(self._files(old), None, paths=paths) as both:
-            return collect_changes(both[1], limit=limit)
+            return collect_changes(both[1], limit=limit, counts=False)
 
     def text_diff(
         self,

@@ -38,7 +38,7 @@ from holdfast.mirror.comparing import Comparing, texts_of
 from holdfast.mirror.fetching import fetch
 from holdfast.mirror.following import Moved
 from holdfast.model import EMPTY_MAP, Plane, SnapshotInfo
-from holdfast.model_changes import Changes, Restored
+from holdfast.model_changes import Changes, Restored, counted
 from holdfast.sdk.reading import SnapshotLike
 from holdfast.sdk.values import Imported
 from holdfast.wire.exchange import CommitRequest
@@ -152,15 +152,19 @@ class RemoteWorkspace(Comparing):
         operation: SnapshotLike | None = None,
         *,
         force: bool = False,
+        limit: int | None = SHOWN,
         progress: Progress = no_progress,
     ) -> Restored:
-        """Takes the last change back; with an operation, what that one changed."""
+        """Takes the last change back; with an operation, what that one changed.
+
+        At most `limit` changes are listed, None lists all; they are counted either way.
+        """
         with self._exclusive(makes_anew=True):
             self._finish(progress)
             follower = self._follower(force=force, progress=progress)
 
             def act() -> Restored:
-                done = self.namespace.undo(operation)
+                done = self.namespace.undo(operation, limit=limit)
                 if operation is None:
                     follower.leave(done.uncaptured)
                 return done
@@ -171,16 +175,22 @@ class RemoteWorkspace(Comparing):
                 follower=follower,
                 reason="before undo",
             )
-            return self._told(done, moved, follower)
+            return self._told(done, moved, follower, limit=limit)
 
-    def redo(self, *, force: bool = False, progress: Progress = no_progress) -> Restored:
+    def redo(
+        self,
+        *,
+        force: bool = False,
+        limit: int | None = SHOWN,
+        progress: Progress = no_progress,
+    ) -> Restored:
         """Takes the last undo back."""
         with self._exclusive(makes_anew=True):
             self._finish(progress)
             follower = self._follower(force=force, progress=progress)
 
             def act() -> Restored:
-                done = self.namespace.redo()
+                done = self.namespace.redo(limit=limit)
                 follower.leave(done.uncaptured)
                 return done
 
@@ -191,7 +201,7 @@ class RemoteWorkspace(Comparing):
                 reason="before redo",
                 keeps_redo=True,
             )
-            return self._told(done, moved, follower)
+            return self._told(done, moved, follower, limit=limit)
 
     def pull(self, *, force: bool = False, progress: Progress = no_progress) -> SnapshotInfo | None:
         """Makes the directory what the server shows now; returns the snapshot that it is then.
@@ -298,18 +308,15 @@ class RemoteWorkspace(Comparing):
         return Follower(self._local.directory, force=force, target=target, progress=progress)
 
     def _told(
-        self, done: Restored, moved: Moved, follower: Follower, *, limit: int | None = SHOWN
+        self, done: Restored, moved: Moved, follower: Follower, *, limit: int | None
     ) -> Restored:
         """Returns what the server says, with what the directory made of it."""
-        others = [change for change in done.changes if change.plane is not Plane.FILES]
         with self._local.compared(moved.before, moved.after) as (_, found):
-            files = collect_changes(
-                (change for change in found if change.key not in follower.spared), limit=limit
-            )
-        changes = Changes([*files, *others], files.truncated or done.changes.truncated)
+            here = (change for change in found if change.key not in follower.spared)
+            files = collect_changes(here, limit=limit, counts=True)
         return replace(
             done,
-            changes=changes.first(limit),
+            changes=_joined(files, done.changes).first(limit),
             safety_id=done.safety_id or moved.kept_id,
             verified=done.verified and follower.is_verified,
             in_motion=follower.with_in_motion(done.in_motion),
@@ -323,9 +330,19 @@ class RemoteWorkspace(Comparing):
             raise InvalidValue(message)
         if drift == "refuse":
             with self._local.compared(self._pair.memo.now.files, None) as (_, found):
-                names = [change.name for change in collect_changes(found, limit=SHOWN)]
+                changes = collect_changes(found, limit=SHOWN, counts=False)
+                names = [change.name for change in changes]
             if names:
                 raise DriftFound(names, reason="changes are in no snapshot", cause="refused")
+
+
+def _joined(files: Changes, told: Changes) -> Changes:
+    """Returns what changed of the files here, with what a server tells of all other planes."""
+    items = [*files, *(change for change in told if change.plane is not Plane.FILES)]
+    if told.truncated and told.unlisted is None:
+        return Changes(items, truncated=True)
+    beside = {each: n for each, n in (told.unlisted or {}).items() if each[0] is not Plane.FILES}
+    return counted(items, {**(files.unlisted or {}), **beside})
 
 
 def _check_actor(actor: str | None) -> None:

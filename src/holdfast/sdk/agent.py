@@ -41,6 +41,7 @@ from holdfast.sdk.groups.timeline import (
     diff_steps,
     find_call,
     label_steps,
+    listed,
     pin_steps,
     read_restored,
     restore_snapshot_steps,
@@ -69,6 +70,7 @@ from holdfast.wire.timeline import (
     MergeAnswer,
     MergeRequest,
     NamespaceForkRequest,
+    RedoRequest,
     StatusAnswer,
     TextDiffAnswer,
     TextDiffsAnswer,
@@ -218,15 +220,18 @@ class Agent(Group[F]):
         )
 
     @call
-    def undo(self, operation: SnapshotLike | None = None) -> Call[Restored]:
+    def undo(
+        self, operation: SnapshotLike | None = None, *, limit: int | None = SHOWN
+    ) -> Call[Restored]:
         """Takes the last change back; with an operation, what that one changed."""
-        body = UndoRequest(operation=id_or_none(operation))
+        body = UndoRequest(operation=id_or_none(operation), limit=listed(limit))
         return Call(method="POST", path="/v1/undo", body=body, read=read_restored)
 
     @call
-    def redo(self) -> Call[Restored]:
+    def redo(self, *, limit: int | None = SHOWN) -> Call[Restored]:
         """Takes the last undo back."""
-        return Call(method="POST", path="/v1/redo", read=read_restored)
+        body = RedoRequest(limit=listed(limit))
+        return Call(method="POST", path="/v1/redo", body=body, read=read_restored)
 
     # Comparing
 

@@ -4,6 +4,7 @@ One function for each kind. What a number inside a vault would be (`namespace_id
 needs: it is 0.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any, TypeVar
@@ -13,7 +14,7 @@ import msgspec
 from holdfast.errors import InvalidValue
 from holdfast.ids import NamespaceId, ObjectId, SnapshotId, TraceId
 from holdfast.model import Kind, Plane, Size, SnapshotInfo
-from holdfast.model_changes import Change, Changes, MergeResult, Restored
+from holdfast.model_changes import Change, Changes, MergeResult, Restored, counted, tally
 from holdfast.model_entities import Entity
 from holdfast.model_files import FileInfo
 from holdfast.model_health import Health, Level, Loop
@@ -21,7 +22,7 @@ from holdfast.model_memories import FoundMemory, Memory
 from holdfast.model_tasks import Cadence, Schedule, TaskRun, TaskStatus
 from holdfast.model_traces import TraceInfo
 from holdfast.wire.audit import RollbackRateAnswer
-from holdfast.wire.changes import ChangeAnswer
+from holdfast.wire.changes import ChangeAnswer, Counts
 from holdfast.wire.entities import EntityAnswer
 from holdfast.wire.files import FileAnswer
 from holdfast.wire.memories import FoundAnswer, MemoryAnswer
@@ -137,9 +138,21 @@ def to_change(answer: ChangeAnswer) -> Change:
     )
 
 
-def to_changes(answers: list[ChangeAnswer], *, truncated: bool) -> Changes:
-    """Returns what differs."""
-    return Changes([to_change(each) for each in answers], truncated)
+def to_changes(
+    answers: list[ChangeAnswer], *, truncated: bool, counts: Counts | None = None
+) -> Changes:
+    """Returns what differs, and how much more there is if a server has counted it."""
+    items = [to_change(each) for each in answers]
+    if counts is None:
+        return Changes(items, truncated)
+    every = Counter(
+        {(Plane(plane), word): n for plane, words in counts.items() for word, n in words.items()}
+    )
+    return counted(items, every - tally(items))
+
+
+def _all_changes(answer: RestoreAnswer | MergeAnswer) -> Changes:
+    return to_changes(answer.changes, truncated=answer.truncated, counts=answer.counts)
 
 
 def to_restored(answer: RestoreAnswer) -> Restored:
@@ -149,7 +162,7 @@ def to_restored(answer: RestoreAnswer) -> Restored:
         snapshot=None if answer.snapshot is None else to_snapshot(answer.snapshot),
         safety_id=_snapshot_id(answer.safety_snapshot_id),
         root=ObjectId(bytes.fromhex(answer.root)),
-        changes=to_changes(answer.changes, truncated=answer.truncated),
+        changes=_all_changes(answer),
         files=answer.files,
         verified=answer.verified,
         dry_run=answer.dry_run,
@@ -163,7 +176,7 @@ def to_merged(answer: MergeAnswer) -> MergeResult:
     """Returns what a merge did."""
     return MergeResult(
         snapshot=to_snapshot(answer.snapshot),
-        changes=to_changes(answer.changes, truncated=answer.truncated),
+        changes=_all_changes(answer),
     )
 
 

@@ -2,6 +2,9 @@
 
 import msgspec
 
+Counts = dict[str, dict[str, int]]
+"""How many entries were `added`, `removed` and `changed`, by plane."""
+
 
 class ChangeAnswer(msgspec.Struct, kw_only=True):
     """One entry that differs between two moments."""

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from holdfast.wire.basics import Instant
-from holdfast.wire.changes import ChangeAnswer
+from holdfast.wire.changes import ChangeAnswer, Counts
 
 MAX_LABEL_CHARS: Final = 128
 
@@ -72,8 +72,9 @@ class RestoreAnswer(msgspec.Struct, kw_only=True):
     files_restored: int
     """How many files and links a listing shows now; of a part, those that were put in place."""
     changed: dict[str, int]
-    """How many entries of each plane changed; at least so many, if `truncated`."""
+    """How many entries of each plane changed, listed or not."""
     truncated: bool
+    """Whether there are more changes than are listed."""
     snapshot: SnapshotAnswer | None
     """The new snapshot on the timeline; null after a dry run."""
     safety_snapshot_id: str | None
@@ -92,6 +93,8 @@ class RestoreAnswer(msgspec.Struct, kw_only=True):
     """Paths that the snapshot should hold and could not capture: it is partial."""
     in_motion: list[str] = []
     """Files that somebody could write to when they were captured: each may be a mixture."""
+    counts: Counts | None = None
+    """How many entries of each plane were `added`, `removed` and `changed`, listed or not."""
 
 
 class SnapshotList(msgspec.Struct, kw_only=True):

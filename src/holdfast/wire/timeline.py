@@ -2,7 +2,7 @@
 
 import msgspec
 
-from holdfast.wire.changes import ChangeAnswer
+from holdfast.wire.changes import ChangeAnswer, Counts
 from holdfast.wire.snapshots import SnapshotAnswer
 
 
@@ -71,6 +71,15 @@ class UndoRequest(msgspec.Struct, kw_only=True):
     """What to take back: the last change, or what one operation changed."""
 
     operation: str | None = None
+    limit: int | None = None
+    """How many changes the answer lists at the most: 1,000 if it does not say, 0 for none."""
+
+
+class RedoRequest(msgspec.Struct, kw_only=True):
+    """How the last undo is taken back."""
+
+    limit: int | None = None
+    """How many changes the answer lists at the most: 1,000 if it does not say, 0 for none."""
 
 
 class NamespaceForkRequest(msgspec.Struct, kw_only=True):
@@ -103,3 +112,6 @@ class MergeAnswer(msgspec.Struct, kw_only=True):
     snapshot: SnapshotAnswer
     changes: list[ChangeAnswer]
     truncated: bool
+    """Whether there are more changes than are listed."""
+    counts: Counts | None = None
+    """How many entries of each plane were `added`, `removed` and `changed`, listed or not."""

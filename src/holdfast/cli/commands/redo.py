@@ -4,7 +4,7 @@ from argparse import ArgumentParser, Namespace
 
 from holdfast.cli.attached import get_workspace
 from holdfast.cli.console import Console
-from holdfast.cli.restored import tell
+from holdfast.cli.restored import most_listed, tell
 
 EXAMPLES = """\
 examples:
@@ -26,7 +26,9 @@ def run(arguments: Namespace, console: Console) -> int:
     """Does it; returns the exit code."""
     workspace = get_workspace(console)
     with console.progress() as progress:
-        restored = workspace.redo(force=arguments.force, progress=progress)
+        restored = workspace.redo(
+            force=arguments.force, limit=most_listed(console), progress=progress
+        )
     return tell(
         console,
         restored,

@@ -5,7 +5,7 @@ from argparse import ArgumentParser, Namespace
 from holdfast.cli.attached import get_workspace
 from holdfast.cli.console import Console
 from holdfast.cli.exits import usage
-from holdfast.cli.restored import tell
+from holdfast.cli.restored import most_listed, tell
 
 EXAMPLES = """\
 examples:
@@ -55,6 +55,7 @@ def run(arguments: Namespace, console: Console) -> int:
             dry_run=arguments.dry_run,
             force=arguments.force,
             drift="refuse" if arguments.refuse_drift else "capture",
+            limit=most_listed(console),
             progress=progress,
         )
     return tell(

@@ -20,6 +20,10 @@ examples:
 """
 
 
+_NO_CHANGES = {"changes": None, "truncated": False, "counts": None}
+"""Of the first snapshot, or where the one before it is gone."""
+
+
 def configure(parser: ArgumentParser) -> None:
     """Adds what the command understands."""
     parser.description = "Shows one snapshot, and what it changed."
@@ -38,7 +42,7 @@ def run(arguments: Namespace, console: Console) -> int:
         document=lambda: {
             **snapshot_view(snapshot),
             "coverage": coverage_view(coverage),
-            **({"changes": None, "truncated": False} if changes is None else changes_view(changes)),
+            **(_NO_CHANGES if changes is None else changes_view(changes)),
         },
         lines=lambda: _lines(console, snapshot, coverage, changes),
     )

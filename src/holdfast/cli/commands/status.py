@@ -57,10 +57,8 @@ def _lines(console: Console, status: "holdfast.Status") -> Iterator[str]:
     if len(status.changes) == 0:
         yield "Nothing has changed."
     else:
-        more = " or more" if status.changes.truncated else ""
-        yield f"{words.number(len(status.changes), 'change')}{more}: " + words.change_counts(
-            status.changes
-        )
+        total = words.number(len(status.changes), "change")
+        yield f"{total}: {words.change_counts(status.changes)}"
         yield from words.change_lines(console, status.changes)
     yield words.coverage_line(status.coverage)
     yield from words.omission_lines(console, status.coverage)

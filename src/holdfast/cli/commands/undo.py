@@ -4,7 +4,7 @@ from argparse import ArgumentParser, Namespace
 
 from holdfast.cli.attached import get_workspace
 from holdfast.cli.console import Console
-from holdfast.cli.restored import tell
+from holdfast.cli.restored import most_listed, tell
 
 EXAMPLES = """\
 examples:
@@ -30,7 +30,12 @@ def run(arguments: Namespace, console: Console) -> int:
     """Does it; returns the exit code."""
     workspace = get_workspace(console, brings_back=True)
     with console.progress() as progress:
-        restored = workspace.undo(arguments.operation, force=arguments.force, progress=progress)
+        restored = workspace.undo(
+            arguments.operation,
+            force=arguments.force,
+            limit=most_listed(console),
+            progress=progress,
+        )
     is_last = arguments.operation is None
     verb, way_back = ("Back at", "redo") if is_last else ("Took out", "undo")
     return tell(

@@ -183,7 +183,7 @@ def restore_steps(
         dry_run=dry_run,
         reason=reason,
         expected=id_or_none(expected),
-        limit=MOST_CHANGES if limit is None else limit,
+        limit=listed(limit),
     )
     place = {"snapshot_id": (yield from whole_id(snapshot))}
     return (
@@ -191,6 +191,11 @@ def restore_steps(
             method="POST", path=f"{_ONE}/restore", place=place, body=body, read=read_restored
         )
     )
+
+
+def listed(limit: int | None) -> int:
+    """Returns how many changes a server is asked to list."""
+    return MOST_CHANGES if limit is None else limit
 
 
 def restore_snapshot_steps(snapshot: SnapshotLike) -> Steps[int]:

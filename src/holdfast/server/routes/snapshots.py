@@ -15,13 +15,13 @@ from holdfast.engine.storekeys import from_store_key
 from holdfast.entries import Directory
 from holdfast.errors import Conflict, InvalidValue, SnapshotNotFound
 from holdfast.model import Kind, Plane, SnapshotInfo
-from holdfast.model_changes import Change, Restored
+from holdfast.model_changes import WORDS, Change, Changes, Restored
 from holdfast.server.callers import runtime_only
 from holdfast.server.paging import LAST_NUMBER, page_size, paged
 from holdfast.server.places import read_path, shown_name
 from holdfast.server.routing import delete, get, patch, post
 from holdfast.server.times import shown, shown_or_none
-from holdfast.wire.changes import ChangeAnswer
+from holdfast.wire.changes import ChangeAnswer, Counts
 from holdfast.wire.snapshots import (
     LabelRequest,
     RestoreAnswer,
@@ -96,7 +96,7 @@ def restore(
         planes=wanted.planes,
         paths=None if wanted.paths is None else [read_path(path) for path in wanted.paths],
         dry_run=bool(wanted.dry_run),
-        limit=SHOWN if wanted.limit is None else min(wanted.limit, MOST_CHANGES),
+        limit=listed(wanted.limit),
         reason=wanted.reason,
         expected=wanted.expected,
     )
@@ -182,13 +182,12 @@ def to_restored(agent: Namespace, restored: Restored, *, is_part: bool = False) 
     else:
         shows = restored.snapshot or agent.get_snapshot(restored.target)
         files = count_files(agent.at(shows).files)
-    changed = {
-        plane.value: sum(change.plane is plane for change in restored.changes) for plane in Plane
-    }
+    counts = to_counts(restored.changes)
     return RestoreAnswer(
         snapshot_id=restored.target,
         files_restored=files,
-        changed=changed,
+        changed={plane: sum(words.values()) for plane, words in counts.items()},
+        counts=counts,
         truncated=restored.changes.truncated,
         snapshot=None if restored.snapshot is None else to_answer(agent, restored.snapshot),
         safety_snapshot_id=restored.safety_id,
@@ -201,6 +200,19 @@ def to_restored(agent: Namespace, restored: Restored, *, is_part: bool = False) 
         uncaptured=[shown_name(path) for path in restored.uncaptured],
         in_motion=[shown_name(path) for path in restored.in_motion],
     )
+
+
+def listed(limit: int | None) -> int:
+    """Returns how many changes an answer lists."""
+    return SHOWN if limit is None else min(limit, MOST_CHANGES)
+
+
+def to_counts(changes: Changes) -> Counts:
+    """Returns how many entries changed, listed or not, as it stands on the wire."""
+    return {
+        plane.value: {word: changes.count(word, plane=plane) or 0 for word in WORDS}
+        for plane in Plane
+    }
 
 
 def _put_back(restored: Restored) -> int:

@@ -16,7 +16,14 @@ from holdfast.server.paging import LAST_NUMBER, page_size, paged
 from holdfast.server.places import read_path, shown_name, shown_path
 from holdfast.server.problems import Unfit
 from holdfast.server.routes.files import to_content, to_listing
-from holdfast.server.routes.snapshots import MOST_CHANGES, to_answer, to_change, to_restored
+from holdfast.server.routes.snapshots import (
+    MOST_CHANGES,
+    listed,
+    to_answer,
+    to_change,
+    to_counts,
+    to_restored,
+)
 from holdfast.server.routing import get, post
 from holdfast.wire.files import ContentAnswer, ListAnswer
 from holdfast.wire.snapshots import RestoreAnswer, SnapshotAnswer
@@ -27,6 +34,7 @@ from holdfast.wire.timeline import (
     MergeRequest,
     NamespaceForkAnswer,
     NamespaceForkRequest,
+    RedoRequest,
     StatusAnswer,
     TextDiffAnswer,
     TextDiffsAnswer,
@@ -170,14 +178,16 @@ def text_diffs(
 @post("/v1/undo", guards=[runtime_only])
 def undo(agent: Namespace, data: UndoRequest | None = None) -> RestoreAnswer:
     """Takes the last change back; with an operation, what that one changed."""
-    operation = None if data is None else data.operation
-    return to_restored(agent, agent.undo(_chosen(agent, operation)))
+    wanted = data or UndoRequest()
+    done = agent.undo(_chosen(agent, wanted.operation), limit=listed(wanted.limit))
+    return to_restored(agent, done)
 
 
 @post("/v1/redo", guards=[runtime_only])
-def redo(agent: Namespace) -> RestoreAnswer:
+def redo(agent: Namespace, data: RedoRequest | None = None) -> RestoreAnswer:
     """Takes the last undo back."""
-    return to_restored(agent, agent.redo())
+    wanted = data or RedoRequest()
+    return to_restored(agent, agent.redo(limit=listed(wanted.limit)))
 
 
 @post("/v1/fork", status=201, guards=[runtime_only])
@@ -206,6 +216,7 @@ def merge(caller: Caller, agent: Namespace, data: MergeRequest) -> MergeAnswer:
         snapshot=to_answer(agent, merged.snapshot),
         changes=[to_change(change) for change in changes],
         truncated=changes.truncated,
+        counts=to_counts(changes),
     )
 
 
