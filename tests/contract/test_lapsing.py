@@ -1,7 +1,9 @@
 """Sessions whose time is over, on both catalogs: it is told, once, and soon."""
 
+import sqlite3
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import pytest
 import holdfast
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.sessions import lapsing
-from holdfast.errors import SessionNotFound
+from holdfast.errors import Damaged, SessionNotFound
 
 START = datetime(2025, 3, 1, 12, 30, tzinfo=UTC)
 
@@ -147,6 +149,20 @@ def test_a_session_that_comes_back_and_lapses_again_is_told_again(
     assert told(agent) == ["s"]
     agent.snapshot("without it")
     assert agent.at(agent.timeline()[0]).sessions.list() == []
+
+
+def test_a_damaged_session_keeps_nobody_from_the_others(tmp_path: Path, clock: Clock) -> None:
+    with holdfast.open(tmp_path / "vault", clock=clock) as vault:
+        vault.namespace("broken").sessions.create("bot", session_id="gone", ttl_seconds=60)
+        vault.namespace("sound").sessions.create("bot", session_id="here")
+    with closing(sqlite3.connect(tmp_path / "vault" / "catalog.sqlite")) as connection, connection:
+        connection.execute("UPDATE versions SET kind = 'none' WHERE session_id = 'gone'")
+    clock.now += timedelta(hours=1)
+    with holdfast.open(tmp_path / "vault", clock=clock) as vault:
+        assert [each.id for each in vault.namespace("sound").sessions.list()] == ["here"]
+        assert vault.namespace("sound").traces.list()
+        with pytest.raises(Damaged):
+            vault.end_lapsed_sessions()
 
 
 def test_another_tenant_hears_nothing(opener: Open, clock: Clock) -> None:

@@ -19,7 +19,7 @@ from holdfast.engine.handle import Handle
 from holdfast.engine.sessions.writing import Draft, write
 from holdfast.engine.upkeep import do_all
 from holdfast.engine.writers import UPKEEP
-from holdfast.errors import Busy, LimitExceeded, NamespaceNotFound, Unavailable
+from holdfast.errors import Busy, Damaged, LimitExceeded, NamespaceNotFound, Unavailable
 from holdfast.ids import TenantId
 from holdfast.model_sessions import SessionRow
 
@@ -50,9 +50,10 @@ def end_lapsed(context: Context, tenant_id: TenantId | None = None) -> int:
 def notice_lapsed(context: Context, tenant_id: TenantId) -> None:
     """Ends what is due for somebody who wants to look, and who is not kept from that.
 
-    Where it cannot be written now, it is told at another time.
+    Where it cannot be written now, it is told at another time; what is damaged is told to whoever
+    asks for that.
     """
-    with suppress(Busy, LimitExceeded, Unavailable):
+    with suppress(Busy, Damaged, LimitExceeded, Unavailable):
         while end_lapsed(context, tenant_id) == MOST:
             pass
 
