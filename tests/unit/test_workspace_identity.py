@@ -1,9 +1,11 @@
-"""What tells one directory from another is found with bounded work."""
+"""Directories that are moved: known again with bounded work, whatever was there before."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 
+import holdfast
 from holdfast.workspace.identity import resembles
 from holdfast.workspace.statindex import Folder, Row, StatIndex
 
@@ -44,3 +46,24 @@ def test_a_folder_of_many_files_is_looked_up_once(
 def test_a_directory_without_files_is_like_none(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     assert resembles(tmp_path, StatIndex.empty()) is None
+
+
+def test_a_moved_directory_takes_the_place_of_what_a_crash_has_left(tmp_path: Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    new.mkdir()
+    with holdfast.open(tmp_path / "vault") as vault:
+        vault.workspace(new).close()
+        vault.detach(new)
+        (state,) = (tmp_path / "vault" / "workspaces").iterdir()
+        (state / "attachment.json.tmp").write_bytes(b"{")
+        shutil.rmtree(new)
+        old.mkdir()
+        (old / "a.txt").write_text("a")
+        with vault.workspace(old) as workspace:
+            workspace.snapshot("before")
+        old.rename(new)
+        found = vault.find_workspace(new)
+        assert found is not None
+        with found as workspace:
+            assert workspace.moved_from == old
+            assert [each.label for each in workspace.namespace.timeline()] == ["before"]

@@ -156,21 +156,17 @@ class Attachments:
             if owner.namespace == name and owner.state != state:
                 return self._move(owner, real)
         attachment = Attachment(real, name, self._clock(), state, find_identity(real))
-        try:
+        with _translated(f"{real} cannot be attached"):
             state.mkdir(parents=True, exist_ok=True, mode=0o700)
             _write(attachment)
-        except OSError as exc:
-            message = f"{real} cannot be attached: {exc.strerror or exc}"
-            kind = _KINDS.get(exc.errno or 0, Unavailable)
-            raise kind(message) from exc
         return attachment
 
     def detach(self, attachment: Attachment) -> None:
         """Lets go of a directory, and touches nothing in it; its lock is held."""
-        _write(msgspec.structs.replace(attachment, is_detached=True))
-        for name in (INDEX_NAME, JOURNAL_NAME):
-            with suppress(FileNotFoundError):
-                (attachment.state / name).unlink()
+        with _translated(f"{attachment.path} cannot be detached"):
+            _write(msgspec.structs.replace(attachment, is_detached=True))
+            for name in (INDEX_NAME, JOURNAL_NAME):
+                (attachment.state / name).unlink(missing_ok=True)
 
     def get(self, *, path: Path | None = None, namespace: str | None = None) -> Attachment:
         """Returns the attachment of exactly this directory, or of this namespace."""
@@ -236,12 +232,12 @@ class Attachments:
         Done again from the start if it is interrupted: until the last step it is what it was.
         """
         state = self._state(real)
-        with attachment.locked():
+        with attachment.locked(), _translated(f"{real} cannot be attached"):
             if state != attachment.state:
-                for name in (INDEX_NAME, JOURNAL_NAME, _NAME, "lock"):
-                    with suppress(FileNotFoundError):
-                        (state / name).unlink()
                 with suppress(FileNotFoundError):
+                    # Of one that was here before; with it, whatever a crash has left.
+                    for left in state.iterdir():
+                        left.unlink()
                     state.rmdir()
                 attachment.state.rename(state)
             moved = msgspec.structs.replace(
@@ -264,6 +260,16 @@ class Attachments:
         if self._folder is None:
             raise InvalidValue("this vault keeps no state on this machine: open it with a place")
         return self._folder / f"{self._begin}{_digest(real)}"
+
+
+@contextmanager
+def _translated(what: str) -> Generator[None]:
+    """Turns the operating system's errors into ours."""
+    try:
+        yield
+    except OSError as exc:
+        message = f"{what}: {exc.strerror or exc}"
+        raise _KINDS.get(exc.errno or 0, Unavailable)(message) from exc
 
 
 def check(attachment: Attachment) -> Attachment:

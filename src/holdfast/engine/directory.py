@@ -307,7 +307,7 @@ def combine(source: NodeSource, captured: Captured, current: ObjectId) -> dict[b
 
 def forget(state: Path) -> None:
     """Makes the next look at a directory read every byte, given where what is known is kept."""
-    index = state / "index"
+    index = state / INDEX_NAME
     try:
         Known.of(StatIndex.load(index)).forgotten().index.save(index)
     except OSError:
