@@ -47,8 +47,11 @@ class Door:
         """Notes that a task is over."""
         with self._guard:
             path, _ = self._open.pop(task_id, ((), 0))
-        if _paths().get(id(self)) == path:
-            _within.set({**_paths(), id(self): path[:-1]})
+        paths = dict(_paths())
+        if path and paths.get(id(self)) == path:
+            # None stays behind: a thread may see many doors in its life.
+            paths[id(self)] = path[:-1]
+            _within.set({door: within for door, within in paths.items() if within})
 
     def within(self) -> tuple[str, ...]:
         """Returns the tasks that something is done in which is done here and now."""

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from holdfast.engine.handle import Handle
-from holdfast.errors import OthersChanged
+from holdfast.errors import Damaged, OthersChanged, shorten
 from holdfast.model import Head
 from holdfast.running import Door
 
@@ -33,8 +33,14 @@ class Mark(msgspec.Struct, array_like=True):
 
 
 def mark_of(head: Head) -> Mark:
-    """Returns the mark of a head."""
-    return msgspec.json.decode(head.writer, type=Mark) if head.writer else Mark()
+    """Returns the mark of a head; raises `Damaged` for what is none."""
+    if not head.writer:
+        return Mark()
+    try:
+        return msgspec.json.decode(head.writer, type=Mark)
+    except ValueError as exc:
+        message = f"the row of namespace {shorten(head.name)} names no writer: {exc}"
+        raise Damaged(message) from exc
 
 
 def written(handle: Handle, head: Head) -> str:
@@ -67,7 +73,8 @@ def check_own(
         return
     levels = dict(mark.levels)
     since = levels.get(task_id)
-    if not is_named and since is None and mark.levels[0][0] == (actor or ""):
+    by_actor = mark.levels[0][0] if mark.levels else None
+    if not is_named and since is None and by_actor == (actor or ""):
         since = levels.get(PLAIN)
     if since is None or since > began + 1:
         by = [name for name, _ in mark.levels if name not in ("", PLAIN)]
