@@ -69,7 +69,7 @@ def _make_in_folder(
         _put_packs(source, packs, progress)
         for file, data in source.beside():
             files.put(folder / file.path, data)
-        files.put(folder / CATALOG_NAME, source.catalog.read_bytes())
+        files.copy(source.catalog, folder / CATALOG_NAME)
         with open_vault(folder, objects=objects and packs) as vault:
             done = _prove(vault, source, location, progress)
         publish_packs()

@@ -77,7 +77,10 @@ class Connection(HttpToolsProtocol):
         Connection._idle[self] = None
         Connection._most = Connection._most or allow_connections()
         if len(self.connections) > Connection._most:
-            next(iter(Connection._idle)).transport.abort()
+            idlest = next(iter(Connection._idle))
+            # At once: of many who come together, each gets the place of another.
+            del Connection._idle[idlest]
+            idlest.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forgets the connection."""

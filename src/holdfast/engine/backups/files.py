@@ -71,6 +71,17 @@ def begin(path: Path) -> None:
     os.close(os.open(path, _CREATE, 0o600))
 
 
+def copy(source: Path, target: Path) -> None:
+    """Copies a file of any size to where nobody looks yet, and makes it durable."""
+    with translated(target):
+        begin(target)
+        with source.open("rb") as file, target.open("wb") as made:
+            while piece := file.read(_PIECE):
+                made.write(piece)
+        sync(target)
+        sync(target.parent)
+
+
 def sync(path: Path) -> None:
     """Makes a file's bytes, or the names in a folder, durable."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
