@@ -50,4 +50,4 @@ def test_every_hint_is_for_an_error_that_there_is() -> None:
 
 def test_what_nobody_foresaw_is_a_failure() -> None:
     assert exit_code_of(ZeroDivisionError()) == 1
-    assert exit_code_of(usage("no")) == 2
+    assert exit_code_of(usage("no", hint="")) == 2

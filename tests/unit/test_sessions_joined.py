@@ -1,5 +1,6 @@
 """What the rest of the engine makes of sessions: moments, diffs, merges, limits, sizes."""
 
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -173,7 +174,7 @@ def test_a_large_state_is_compared_by_size_alone(agent: holdfast.Namespace) -> N
     agent.snapshot()
     agent.sessions.update_state("s", {"big": "x" * (1 << 20)})
     ((_, text),) = agent.text_diffs()
-    assert text.startswith("Binary or large")
+    assert re.fullmatch(r"Binary or large: \d+ -> \d+ bytes\n", text)
 
 
 def test_planes_select_sessions_and_a_dry_run_lists_them(agent: holdfast.Namespace) -> None:

@@ -300,7 +300,8 @@ def drop_catalog(url: str) -> None:
 def _check_empty(connection: Connection) -> None:
     found = connection.execute("SELECT to_regnamespace('holdfast') IS NOT NULL").fetchone()
     if found is not None and found[0]:
-        raise PathExists(b"the schema holdfast of the database")
+        there = PathExists(b"the schema holdfast of the database")
+        raise there.with_hint("Name a database that holds none.")
 
 
 _inherited: Final[list[object]] = []

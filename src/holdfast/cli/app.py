@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from holdfast.cli.console import Console
-from holdfast.cli.exits import DONE, Refused, report, usage
+from holdfast.cli.exits import DONE, USAGE, Refused, report, usage
 from holdfast.cli.parsing import HelpShown, find_command, load, overview, parse
 from holdfast.errors import HoldfastError
 from holdfast.settings import holds_vault
@@ -24,7 +24,13 @@ CLOSED_PIPE: Final = 141
 def run(argv: Sequence[str], console: Console) -> int:
     """Runs one command and returns its exit code."""
     # Before anything is parsed: an error in parsing is told in the form that was asked for.
-    told = replace(console, is_json="--json" in _ours(argv), is_verbose=_is_verbose(argv))
+    at = find_command(argv)
+    told = replace(
+        console,
+        command="" if at is None else argv[at],
+        is_json="--json" in _ours(argv),
+        is_verbose=_is_verbose(argv),
+    )
     try:
         try:
             return _run(argv, told)
@@ -72,7 +78,7 @@ def configured(console: Console, arguments: Namespace) -> Console:
     )
     if not os.path.isdir(directory) and not _is_known(made):
         if arguments.directory is not None:
-            raise usage(f"{arguments.directory} is not a directory", hint="-C names one.")
+            raise usage(f"{arguments.directory} is not a directory", hint="Name one with -C.")
         raise usage(
             f"the directory that you are in is gone{f' ({directory})' if directory else ''}",
             hint="Change to one that is there, or name one with -C.",
@@ -101,7 +107,7 @@ def _without_command(argv: Sequence[str], console: Console) -> int:
     if any(word.startswith("-") for word in argv):
         raise usage("no command was given", hint="`holdfast --help` lists them.")
     console.err.write(overview())
-    return usage("").exit_code
+    return USAGE
 
 
 def _ours(argv: Sequence[str]) -> Sequence[str]:

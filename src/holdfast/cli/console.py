@@ -60,6 +60,8 @@ class Console:
 
     started_in: str | None = None
     """Where the command was typed, if -C named another directory."""
+    command: str = ""
+    """What was typed: the name of the command, if there is one."""
     data: str | None = None
     """What `--data` named."""
     is_json: bool = False

@@ -22,6 +22,7 @@ from holdfast.errors import (
     HoldfastError,
     Incompatible,
     Invalid,
+    InvalidValue,
     LimitExceeded,
     NotFound,
     Unavailable,
@@ -59,6 +60,10 @@ HINTS: Final = {
     "head_moved": "Somebody else was first: look at `holdfast log`, then try again.",
     "merge_conflict": "Later changes touch the same files: `holdfast restore ID --path …` "
     "brings back some of them.",
+    "others_changed": "`holdfast diff` shows what is there; `holdfast restore` with the id of what "
+    "was there before goes back all the same.",
+    "namespace_not_found": "`holdfast workspaces` lists the namespaces that have a directory.",
+    "key_not_found": "`holdfast keys list` lists them; a revoked one is not among them.",
     "path_exists": "Name a directory that is new or empty.",
     "quota_exceeded": "`holdfast forget`, then `holdfast gc` make room.",
     "storage_full": "Free disk space; `holdfast forget`, then `holdfast gc --now` make some.",
@@ -96,9 +101,8 @@ class Refused(Exception):
         self.code, self.exit_code, self.hint = code, exit_code, hint
 
 
-def usage(message: str, *, hint: str = "") -> Refused:
+def usage(message: str, *, hint: str) -> Refused:
     """Returns the error for a command that was not typed as it has to be."""
-    hint = hint or "`holdfast COMMAND --help` shows how it is used."
     return Refused(message, code="usage", exit_code=USAGE, hint=hint)
 
 
@@ -146,8 +150,11 @@ def hint_of(error: HoldfastError, console: Console) -> str:
             return f"{detach} lets go of it; its history stays, and can be attached again."
         case DriftFound():
             return DRIFT_HINTS[error.cause]
+        case InvalidValue() if console.command and "hint" not in vars(error):
+            return f"`holdfast {console.command} --help` shows what it takes."
         case _:
-            return HINTS.get(error.code, error.hint)
+            # What is said of this very error is truer than what is said of all of its kind.
+            return vars(error).get("hint") or HINTS.get(error.code, error.hint)
 
 
 def how_to_bring_back(path: str, console: Console) -> str:

@@ -66,7 +66,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Refuses a command line."""
-        raise usage(f"{self.prog}: {message}", hint=f"`{self.prog} --help` shows how it is used.")
+        raise usage(message, hint=f"`{self.prog} --help` shows how it is used.")
 
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
         """Leaves the parser; status and message are those of an exit that does not happen."""

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Final
 
 from holdfast.engine.collect import Progress
 from holdfast.engine.coverage import lacking_in
@@ -23,6 +24,8 @@ from holdfast.workspace.steps import Drifted, Step
 from holdfast.workspace.writing import Writer
 
 LITTER = b".holdfast-checkout"
+
+_ELSEWHERE: Final = "Name a directory that is new or empty, where you may write."
 
 
 def checkout(
@@ -74,7 +77,7 @@ def checkout(
         raise Damaged(message) from exc
     except OSError as exc:
         message = f"{target} could not be written: {exc.strerror or exc}"
-        raise Unavailable(message) from exc
+        raise Unavailable(message).with_hint(_ELSEWHERE) from exc
     finally:
         os.close(fd)
 
@@ -85,7 +88,7 @@ def _open_empty(target: Path) -> int:
         fd = open_target(str(target))
     except OSError as exc:
         message = f"{target} cannot be made: {exc.strerror or exc}"
-        raise Unavailable(message) from exc
+        raise Unavailable(message).with_hint(_ELSEWHERE) from exc
     with os.scandir(fd) as entries:
         if next(entries, None) is not None:
             os.close(fd)

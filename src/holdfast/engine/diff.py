@@ -102,7 +102,7 @@ def text_diff(
     """
     old, new = _text(source, change, change.old), _text(source, change, change.new)
     if old is None or new is None:
-        return f"Binary or large: {change.old_bytes} -> {change.new_bytes} bytes\n"
+        return f"Binary or large: {_sizes(change)}\n"
     stop = time.monotonic() + TEXT_S
     budget = Budget(is_over=lambda: time.monotonic() > stop or is_over())
     names = f"a/{change.name}", f"b/{change.name}"
@@ -113,8 +113,16 @@ def text_diff(
         line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
     )
     if budget.is_spent:
-        return f"{TOO_DIFFERENT}: {change.old_bytes} -> {change.new_bytes} bytes\n{text}"
+        return f"{TOO_DIFFERENT}: {_sizes(change)}\n{text}"
     return text
+
+
+def _sizes(change: Change) -> str:
+    if change.old is None:
+        return f"added, {change.new_bytes} bytes"
+    if change.new is None:
+        return f"removed, {change.old_bytes} bytes"
+    return f"{change.old_bytes} -> {change.new_bytes} bytes"
 
 
 def _lines(text: str) -> list[str]:

@@ -16,7 +16,7 @@ from holdfast.engine.limits import check_limit
 from holdfast.engine.lineage import Stored, previous
 from holdfast.engine.trust import check_packs
 from holdfast.engine.weighing import check_size
-from holdfast.errors import Conflict, SnapshotNotFound
+from holdfast.errors import Conflict, SnapshotNotFound, shorten
 from holdfast.ids import SnapshotId
 from holdfast.model import Head, Kind, SnapshotInfo
 
@@ -104,8 +104,9 @@ def find(handle: Handle, name: str) -> SnapshotInfo:
                 head.namespace_id, f"snap-{name}"
             )
             if len(matches) > 1:
-                message = f"more than one snapshot begins with {name!r}: give more of the id"
-                raise Conflict(message)
+                some = " and ".join(each.id for each in matches[:2])
+                message = f"more than one snapshot begins with {shorten(name)}, such as {some}"
+                raise Conflict(message).with_hint("Give more of the id.")
             found = matches[0] if matches else None
         if found is None:
             raise SnapshotNotFound(name)

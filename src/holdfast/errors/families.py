@@ -1,6 +1,6 @@
 """The families of errors: what a caller can do next."""
 
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Self
 
 _LONGEST: Final = 80
 """Characters of an attacker's text that a message repeats."""
@@ -17,6 +17,11 @@ class HoldfastError(Exception):
     retry_after: int | None = None
     """Over HTTP alone: what was answered, the request's name in the server's log, and after how
     many seconds it is worth another try."""
+
+    def with_hint(self, hint: str) -> Self:
+        """Returns the error with another hint than all of its kind have."""
+        self.hint = hint
+        return self
 
     @property
     def __notes__(self) -> list[str]:  # pyright: ignore[reportIncompatibleVariableOverride] - made when it is looked at

@@ -18,7 +18,7 @@ class InvalidName(Invalid):
     """A tenant, namespace, label or other name that cannot be used."""
 
     code = "invalid_name"
-    hint = "Use 1 to 128 printable characters."
+    hint = "Use 1 to 128 printable characters; a namespace's name must not read like a path."
 
     def __init__(self, kind: str, name: str, *, reason: str) -> None:
         super().__init__(f"{shorten(name)} is not a usable {kind}: {reason}")

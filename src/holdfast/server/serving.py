@@ -24,6 +24,10 @@ from holdfast.server.config import Config, to_environ
 from holdfast.server.connections import Connection
 from holdfast.server.credentials import Started, make_credentials
 
+_OTHER_PLACE: Final = (
+    "Choose another --port (0 takes one that is free) or --host, or stop what listens there."
+)
+
 KEEP_ALIVE_S: Final = 75
 """Longer than clients keep idle connections: theirs is the side that should close."""
 
@@ -126,7 +130,7 @@ def _listen(config: Config) -> socket.socket:
     except OSError as exc:
         listening.close()
         message = f"{config.host}:{config.port} cannot be listened on: {exc.strerror or exc}"
-        raise Unavailable(message) from exc
+        raise Unavailable(message).with_hint(_OTHER_PLACE) from exc
     listening.set_inheritable(True)
     return listening
 

@@ -98,7 +98,7 @@ def _compile(text: bytes) -> Callable[[str], bool]:
     lines = list(_lines(text))
     if len(lines) > MAX_PATTERNS:
         message = f".holdfastignore has {len(lines)} patterns: {MAX_PATTERNS} at the most"
-        raise InvalidValue(message)
+        raise InvalidValue(message).with_hint("Take some of its lines out.")
     # Neighbours that say the same are one expression: most files are one in all.
     groups = [
         (is_negated, re.compile("|".join(line.regex for line in group), re.DOTALL).fullmatch)
@@ -124,4 +124,5 @@ def _lines(text: bytes) -> Iterator[_Line]:
             yield _Line(number, pattern != line, to_regex(pattern))
         except BadPattern as exc:
             message = f".holdfastignore, line {number}: {shorten(pattern)} cannot be read: {exc}"
-            raise InvalidValue(message) from exc
+            hint = "Mend that line, or make it a comment with a # before it."
+            raise InvalidValue(message).with_hint(hint) from exc

@@ -59,7 +59,7 @@ def configure(parser: ArgumentParser) -> None:
 def run(arguments: Namespace, console: Console) -> int:
     """Does it; returns the exit code."""
     if arguments.number < 0:
-        raise usage("-n is 0 or more")
+        raise usage("-n is 0 or more", hint="`holdfast du` lists 10 of them.")
     workspace = get_workspace(console)
     location = console.location()
     vault = console.open_vault(location)

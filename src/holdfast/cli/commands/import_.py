@@ -55,11 +55,11 @@ def run(arguments: Namespace, console: Console) -> int:
 
 def _lines(console: Console, imported: "holdfast.Imported") -> Iterator[str]:
     manifest, size = imported.manifest, imported.snapshot.size
-    label = f' "{shown(manifest.label)}"' if manifest.label else ""
+    what = f'"{shown(manifest.label)}"' if manifest.label else "a snapshot"
     lacking = words.lacking(uncaptured=manifest.uncaptured, in_motion=manifest.in_motion)
     proof = words.proof(console, is_verified=imported.verified, lacking=lacking)
     yield (
-        f"Imported{label} of namespace {shown(manifest.namespace)}: "
+        f"Imported {what} of namespace {shown(manifest.namespace)}: "
         f"{words.number(size.entries, 'entry', 'entries')}, {words.size(size.bytes)}, {proof}"
     )
     if imported.safety_id is not None:

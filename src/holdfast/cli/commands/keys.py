@@ -4,6 +4,7 @@ It opens the vault itself, whether or not a server runs on it: who can read the 
 key. This is how a tenant comes to its first key, and an operator who lost all of them to a new one.
 """
 
+import shlex
 from argparse import ArgumentParser, Namespace
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
@@ -26,6 +27,12 @@ examples:
   holdfast keys create ops --admin --tenant acme   the first key of another tenant
   holdfast keys revoke key-k3v7…
 """
+
+
+_NEEDS = {
+    "create": ("a name", "`holdfast keys create NAME` makes one for an agent."),
+    "revoke": ("an id", "`holdfast keys list` has the ids."),
+}
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -54,10 +61,13 @@ def configure(parser: ArgumentParser) -> None:
 def run(arguments: Namespace, console: Console) -> int:
     """Does it; returns the exit code."""
     if arguments.action != "list" and not arguments.name:
-        raise usage(f"`holdfast keys {arguments.action}` needs a name", hint="See --help.")
+        what, hint = _NEEDS[arguments.action]
+        raise usage(f"`holdfast keys {arguments.action}` needs {what}", hint=hint)
     with _opened(console) as vault:
         if arguments.action == "list" and arguments.tenant not in vault.tenants():
-            raise usage(f"there is no tenant {arguments.tenant!r}", hint="Make its first key.")
+            made = f"`holdfast keys create NAME --admin --tenant {shlex.quote(arguments.tenant)}`"
+            message = f"there is no tenant {arguments.tenant!r}"
+            raise usage(message, hint=f"{made} makes it, with its first key.")
         tenant = vault.tenant(arguments.tenant)
         match arguments.action:
             case "create":

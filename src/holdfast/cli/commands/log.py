@@ -41,7 +41,7 @@ def configure(parser: ArgumentParser) -> None:
 def run(arguments: Namespace, console: Console) -> int:
     """Does it; returns the exit code."""
     if arguments.number < 0:
-        raise usage("-n is 0 or more")
+        raise usage("-n is 0 or more", hint="`holdfast log -n 0` lists all of them.")
     workspace = get_workspace(console)
     note_if_missing(console, workspace)
     namespace = workspace.namespace

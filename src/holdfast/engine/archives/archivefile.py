@@ -30,6 +30,7 @@ from holdfast.errors import (
 FileName = str | os.PathLike[str]
 
 # Without O_NONBLOCK, opening a pipe would wait for somebody to write to it.
+_LOOK: Final = "Name a file that you may use, in a directory that is there."
 _READ: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE_MODE: Final = 0o600
@@ -130,17 +131,17 @@ def told(exc: OSError, path: str | Path) -> HoldfastError:
     """Returns our error for what the operating system says about a file of the user."""
     message = f"{shorten(str(path))}: {exc.strerror or exc}"
     if isinstance(exc, FileNotFoundError):
-        return NotFound(message)
+        return NotFound(message).with_hint(_LOOK)
     if exc.errno in _NO_ROOM:
         return StorageFull(message)
     if exc.errno in _NOT_USABLE:
-        return InvalidValue(message)
-    return Unavailable(message)
+        return InvalidValue(message).with_hint(_LOOK)
+    return Unavailable(message).with_hint(_LOOK)
 
 
 def _create(path: Path, temporary: Path) -> BinaryIO:
     if "\0" in str(path) or path.is_dir():
-        raise InvalidValue(f"{shorten(str(path))} is not the name of a file")
+        raise InvalidValue(f"{shorten(str(path))} is not the name of a file").with_hint(_LOOK)
     try:
         return os.fdopen(os.open(temporary, _CREATE, _FILE_MODE), "wb", _BUFFER_BYTES)
     except OSError as exc:

@@ -1,0 +1,161 @@
+"""What a command advises when it refuses can be done, there and then: every hint is typed."""
+
+import json
+import os
+import re
+import shlex
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from holdfast.testing.servers import COMMAND
+
+COMMANDS = re.compile(r"`(holdfast [^`]*)`")
+
+
+class User:
+    """A user with a project of two snapshots, and a file that is no text."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.project = folder, folder / "project"
+        self.project.mkdir()
+        self.environ = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(folder),
+            "HOLDFAST_DATA": str(folder / "vault"),
+            "LC_ALL": "C.UTF-8",
+        }
+        (self.project / "a").write_text("1")
+        self.ok("init")
+        (self.project / "binary").write_bytes(b"\0" * 70)
+        self.ok("snapshot")
+
+    def __call__(self, *argv: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [*COMMAND, *argv],
+            cwd=self.project,
+            env=self.environ,
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+
+    def ok(self, *argv: str) -> str:
+        done = self(*argv)
+        assert done.returncode == 0, (argv, done)
+        return done.stdout
+
+    def refused(self, *argv: str) -> tuple[str, str]:
+        done = self(*argv, "--json")
+        assert done.returncode not in (0, 1) or "unavailable" in done.stderr, (argv, done)
+        error = json.loads(done.stderr)["error"]
+        return error["message"], error["hint"]
+
+
+@pytest.fixture(scope="module")
+def user(tmp_path_factory: pytest.TempPathFactory) -> User:
+    return User(tmp_path_factory.mktemp("hints"))
+
+
+TYPED = [
+    "show",
+    "show nope",
+    "show @ more",
+    "log -n -1",
+    "log -n x",
+    "du -n -1",
+    "diff nope",
+    "restore @-7",
+    "undo nope",
+    "run",
+    "keys create",
+    "keys revoke",
+    "keys revoke nope",
+    "keys list --tenant nope",
+    "keys make",
+    "detach nope",
+    "serve --port 99999",
+    "serve --workers 0",
+    "snapshut",
+    "bogus",
+]
+
+
+@pytest.mark.parametrize("typed", TYPED)
+def test_a_command_in_a_hint_can_be_typed(user: User, typed: str) -> None:
+    message, hint = user.refused(*typed.split())
+    assert not message.startswith("holdfast")
+    advised = COMMANDS.findall(hint)
+    assert advised, hint
+    for each in advised:
+        filled = each.replace("run -- COMMAND", "run -- true").replace("NAME", "somebody")
+        if " ID" in filled:
+            filled = filled.replace(" ID", " latest")
+        assert "COMMAND" not in filled
+        user.ok(*shlex.split(filled)[1:])
+
+
+WORDS = {
+    "export missing/x": "Name a file that you may use, in a directory that is there.",
+    "export .": "Name a file that you may use, in a directory that is there.",
+    "import missing": "Name a file that you may use, in a directory that is there.",
+    "restore @ --to a/below": "Name a directory that is new or empty, where you may write.",
+    "restore @ --to .": "Name a directory that is new or empty.",
+    "init --namespace ../x": (
+        "Use 1 to 128 printable characters; a namespace's name must not read like a path."
+    ),
+}
+
+
+@pytest.mark.parametrize("typed", WORDS)
+def test_a_hint_without_a_command_is_about_what_was_typed(user: User, typed: str) -> None:
+    _, hint = user.refused(*typed.split())
+    assert hint == WORDS[typed]
+
+
+def test_an_ambiguous_id_is_answered_with_ids_that_can_be_typed(user: User) -> None:
+    message, hint = user.refused("show", "snap-")
+    assert hint == "Give more of the id."
+    named = re.findall(r"snap-\w{16}", message)
+    assert len(named) == 2
+    for each in named:
+        assert each in user.ok("show", each)
+
+
+def test_a_port_that_is_taken_is_answered_with_another(user: User) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        _, hint = user.refused("serve", "--port", str(taken.getsockname()[1]))
+    assert hint == (
+        "Choose another --port (0 takes one that is free) or --host, or stop what listens there."
+    )
+
+
+def test_a_line_of_rules_that_cannot_be_read_is_named_and_can_be_commented_out(user: User) -> None:
+    rules = user.project / ".holdfastignore"
+    rules.write_text("ok\n[a\n")
+    message, hint = user.refused("status")
+    assert "line 2" in message
+    assert hint == "Mend that line, or make it a comment with a # before it."
+    rules.write_text("ok\n#[a\n")
+    user.ok("status")
+    rules.unlink()
+
+
+def test_a_binary_file_is_said_to_be_added_or_removed_with_its_size(tmp_path: Path) -> None:
+    user = User(tmp_path)
+    assert "Binary or large: added, 70 bytes\n" in user.ok("diff", "@-1", "@")
+    assert "Binary or large: removed, 70 bytes\n" in user.ok("diff", "@", "@-1")
+
+
+def test_what_was_imported_is_said_with_or_without_a_label(tmp_path: Path) -> None:
+    user = User(tmp_path)
+    user.ok("export", "../plain.tar", "@")
+    user.ok("export", "../first.tar", "@-1")
+    label = json.loads(user.ok("show", "@-1", "--json"))["label"]
+    told = user.ok("import", "../first.tar")
+    assert told.startswith(f'Imported "{label}" of namespace project:')
+    told = user.ok("import", "../plain.tar")
+    assert told.startswith("Imported a snapshot of namespace project:")
