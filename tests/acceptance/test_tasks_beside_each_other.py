@@ -1,6 +1,7 @@
 """Tasks and other writers in one namespace: a failed task takes back its own, or nothing."""
 
 import asyncio
+import contextvars
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -118,6 +119,50 @@ def test_what_another_wrote_meanwhile_stays_and_is_told(
         agent.get_snapshot(caught.value.before)
     assert "theirs" in [session.agent_id for session in agent.sessions.list()]
     agent.restore(caught.value.before)
+
+
+def test_others_are_told_by_their_names_and_nobody_by_their_own(
+    agent: Any, opens: Callable[[], Any]
+) -> None:
+    other, theirs = opens(), list[str]()
+
+    def in_a_task_of_theirs() -> None:
+        with other.task("theirs") as run:
+            theirs.append(run.id)
+            other.store.set("n", "theirs", 1)
+
+    def told(act: Callable[[], object]) -> OthersChanged:
+        with pytest.raises(OthersChanged) as caught:
+            fail(agent, act)
+        return caught.value
+
+    last = told(in_a_task_of_theirs)
+    assert last.by == theirs
+    assert f"and others ({theirs[0]!r}) changed" in str(last)
+    first = told(lambda: (in_a_task_of_theirs(), agent.store.set("n", "mine", 2)))
+    outside = told(lambda: other.store.set("n", "plain", 1))
+    for unnamed in (first, outside):
+        assert unnamed.by == []
+        assert "and somebody else changed" in str(unnamed)
+
+
+def test_of_two_tasks_within_one_the_other_is_told(tmp_path: Path) -> None:
+    with holdfast.open(tmp_path / "vault") as vault:
+        mine, bobs = (vault.acting_as(name).namespace("agent") for name in ("alice", "bob"))
+        with mine.task("around"):
+            beside, theirs = contextvars.copy_context(), list[str]()
+
+            def write_beside() -> None:
+                with mine.task("beside") as run:
+                    theirs.append(run.id)
+                    mine.store.set("n", "beside", 1)
+
+            with pytest.raises(OthersChanged) as caught:
+                fail(mine, lambda: beside.run(write_beside))
+            assert caught.value.by == theirs
+            with pytest.raises(OthersChanged) as caught:
+                fail(mine, lambda: bobs.store.set("n", "bob's", 1))
+            assert caught.value.by == ["bob"]
 
 
 def test_who_only_looks_or_takes_a_snapshot_disturbs_nobody(

@@ -183,9 +183,9 @@ class Tasks:
 
         def check(_transaction: Transaction, head: Head, _shows: SnapshotId) -> None:
             before, began = task.before.id, task.began
-            check_own(head, task.id, began=began, before=before, is_named=True, actor=None)
+            check_own(head, task.id, began=began, before=before, is_named=True, actor=actor)
 
-        target = resolve(self._handle, task.before)
+        actor, target = self._handle.context.actor, resolve(self._handle, task.before)
         note = Note(reason=reason, actor=self._actor)
         return restore(self._handle, target, note=note, also=check)
 

@@ -77,5 +77,12 @@ def check_own(
     if not is_named and since is None and by_actor == (actor or ""):
         since = levels.get(PLAIN)
     if since is None or since > began + 1:
-        by = [name for name, _ in mark.levels if name not in ("", PLAIN)]
-        raise OthersChanged(task_id, before=before, by=by)
+        raise OthersChanged(task_id, before=before, by=_others(mark, task_id, actor))
+
+
+def _others(mark: Mark, task_id: str, actor: str | None) -> list[str]:
+    """Returns what is known of who else made changes: the last is, unless the task itself did."""
+    names = [name for name, _ in mark.levels]
+    by_actor, within = names[:1], names[1:]
+    by_task = [] if task_id in within else within[-1:]
+    return [name for name in (*by_actor, *by_task) if name not in ("", PLAIN, actor)]

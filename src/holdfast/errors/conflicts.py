@@ -37,9 +37,9 @@ class OthersChanged(Conflict):
     hint = "Look at what is there; to go back all the same, restore the snapshot from before it."
 
     def __init__(self, task_id: str, *, before: str, by: Sequence[str] = ()) -> None:
-        who = f" ({', '.join(shorten(name) for name in by)})" if by else ""
+        who = f"others ({', '.join(map(shorten, by))})" if by else "somebody else"
         super().__init__(
-            f"task {shorten(task_id)} failed, and others{who} changed the namespace meanwhile: "
+            f"task {shorten(task_id)} failed, and {who} changed the namespace meanwhile: "
             f"nothing was taken back; what was there before is {before}"
         )
         self.task_id, self.before, self.by = task_id, before, [*by]
