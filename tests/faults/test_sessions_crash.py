@@ -462,7 +462,7 @@ def attached(place: Place, *, fuse: Fuse | None = None, seed: int = 0) -> Genera
                 yield work
         finally:
             if fuse is not None and fuse.blown:
-                work._directory._let_go()
+                work._directory.let_go()
             else:
                 work.close()
 

@@ -237,7 +237,7 @@ def opened(place: Place, *, fuse: Fuse | None = None, seed: int = 0) -> Generato
     finally:
         if is_dead:
             if work is not None:
-                work._directory._let_go()
+                work._directory.let_go()
             place.bury(catalog)
         else:
             assert work is not None
@@ -906,7 +906,8 @@ def check_files(place: Place, fuse: Fuse) -> None:
     assert {path.name for path in (root / "packs").rglob("*") if path.is_file()} == packs, fuse
     assert {path.name for path in state_folder(place).iterdir()} <= KEPT, fuse
     names = {path.name for path in root.iterdir()}
-    assert names <= {"catalog.sqlite", "locks", "packs", "workspaces"}, fuse
+    ours = {"catalog.sqlite", "catalog.mark", "locks", "packs", "reserve", "workspaces"}
+    assert names <= ours, fuse
 
 
 # Power cuts that take the kernel's memory with them
