@@ -26,6 +26,7 @@ from holdfast.engine.advance import size_of
 from holdfast.engine.attached import Became, Moving
 from holdfast.engine.capture import Captured, Rereading
 from holdfast.engine.collect import Progress, no_progress
+from holdfast.engine.content import list_refs
 from holdfast.engine.coverage import lacking_in
 from holdfast.engine.diff import find_word
 from holdfast.engine.directory import Directory, fill
@@ -33,8 +34,8 @@ from holdfast.engine.paths import ancestors, check_key, to_bytes, to_text
 from holdfast.engine.proof import Proof, prove
 from holdfast.engine.retrieval import MapGoal, Retrieval, Weighing, check_entry
 from holdfast.engine.stage import Stage, StagedObjects
+from holdfast.entries import Blob, Entry, decode_entry
 from holdfast.entries import Directory as Folder
-from holdfast.entries import Entry, decode_entry
 from holdfast.errors import (
     Damaged,
     DriftFound,
@@ -50,6 +51,7 @@ from holdfast.workspace.descent import Descent
 from holdfast.workspace.guard import Vaults, is_pack
 from holdfast.workspace.ignoring import IGNORE_FILE, Rules
 from holdfast.workspace.journal import litter_of
+from holdfast.workspace.placing import Expected
 from holdfast.workspace.statindex import StatIndex
 from holdfast.workspace.steps import Drifted, State, Step, above
 from holdfast.workspace.writing import Writer
@@ -150,6 +152,7 @@ class Follower:
             paths = [to_text(key) for key in in_the_way]
             reason = "what no snapshot holds would be lost"
             raise DriftFound(paths, reason=reason, cause="lost")
+        self._check(source, steps)
         self._begin(move)
         writer = self._writer(source, wanted)
         try:
@@ -171,6 +174,24 @@ class Follower:
         )
         self.in_motion = frozenset(written) & proof.known.moving.keys()
         return self._conclude(goal, proof)
+
+    def _check(self, source: StagedObjects, steps: list[Step]) -> None:
+        """Raises, before anything is touched, if something could not be brought back afterwards.
+
+        What is about to go has to be in the vault, as it is on the disk and not only by its name;
+        and it has to be what is in the directory still.
+        """
+        known = self._directory.known
+        source.check_stored(_only_in_old(source, steps))
+        # What somebody is writing to comes first: if it changes now, little else was touched.
+        steps.sort(key=lambda step: step.key not in known.moving)
+        if self.gives_up:
+            return
+        try:
+            expected = Expected(known.index, checks=True, written={})
+            expected.check_all(steps, self._directory.root_fd)
+        except (Drifted, OSError) as exc:
+            raise _told(exc, self._directory) from exc
 
     def _conclude(self, goal: Root, proof: Proof) -> Became | None:
         """Knows what was found, and says what the directory became if that is not the goal."""
@@ -356,6 +377,16 @@ def _obstacle(
     # A folder that is known goes, or stays, with the steps for what is in it.
     is_fine = is_folder and (isinstance(step.new, Folder) or index.find(step.key) is not None)
     return None if is_fine else step.key
+
+
+def _only_in_old(source: StagedObjects, steps: Sequence[Step]) -> list[ObjectId]:
+    """Returns the content that steps take out of a directory and do not put back."""
+    found: dict[ObjectId, None] = {}
+    for step in steps:
+        if isinstance(step.old, Blob):
+            stays = set(list_refs(source, step.new) if isinstance(step.new, Blob) else ())
+            found.update((ref, None) for ref in list_refs(source, step.old) if ref not in stays)
+    return list(found)
 
 
 def _told(exc: Drifted | OSError | HoldfastError, directory: Directory) -> HoldfastError:

@@ -5,6 +5,7 @@ bytes that do not hash to their name are an error, never an answer. Nodes are ca
 because a snapshot or a diff looks at the upper ones again and again.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Final
@@ -85,6 +86,27 @@ class Objects:
             if object_id not in found:
                 raise ObjectMissing(object_id)
         return found
+
+    def check_stored(self, object_ids: Sequence[ObjectId]) -> None:
+        """Raises for an object that is missing or damaged where it is stored; no cache is asked."""
+        blocks = defaultdict[tuple[str, int], list[Located]](list)
+        for at in range(0, len(object_ids), _NODES):
+            batch = object_ids[at : at + _NODES]
+            located = {found.placement.object_id: found for found in self._locate(batch)}
+            for object_id in batch:
+                if object_id not in located:
+                    raise ObjectMissing(object_id)
+                found = located[object_id]
+                blocks[found.pack, found.placement.block_offset].append(found)
+        for same in blocks.values():
+            try:
+                block = fetch_block(self._context, same[0])
+            except PackMissing:
+                for found in same:
+                    self.read(found)  # Which the collector may have moved since we looked.
+                continue
+            for found in same:
+                cut(block, found.placement, pack=found.pack)
 
     def get_nodes(self, ids: Sequence[ObjectId], /) -> list[Node]:
         """Returns map nodes in the order asked for."""

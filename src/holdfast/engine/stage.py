@@ -435,6 +435,11 @@ class StagedObjects:
         mine = self._mine(object_ids)
         return mine | self._objects.get_many([i for i in object_ids if i not in mine])
 
+    def check_stored(self, object_ids: Sequence[ObjectId]) -> None:
+        """Raises for an object that nobody could read from where it is stored."""
+        mine = self._mine(object_ids)
+        self._objects.check_stored([i for i in object_ids if i not in mine])
+
     def _mine(self, object_ids: Sequence[ObjectId]) -> dict[ObjectId, bytes]:
         """Returns those that are of the batch, wherever they went."""
         held = self._held

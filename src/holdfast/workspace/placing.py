@@ -2,13 +2,16 @@
 
 import os
 import stat
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from typing import Final
 
+from holdfast.workspace.descent import Descent
+from holdfast.workspace.resting import Rest, Resting
 from holdfast.workspace.statindex import UNSURE, Row, StatIndex, unsure
-from holdfast.workspace.steps import Drifted, State, split_key
+from holdfast.workspace.steps import Drifted, State, Step, is_file, split_key
 
+_LOOK: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _LEAST_NS: Final = -(2**63)
 _MOST_NS: Final = 2**63 - 1
 
@@ -23,6 +26,14 @@ class Expected:
         self._written = written
         self._folder: bytes | None = None
         self._rows: dict[bytes, Row] = {}
+        self._resting = Resting()
+
+    def check_all(self, steps: Iterable[Step], root_fd: int) -> None:
+        """Raises `Drifted` if a file that is to be replaced is not as it was."""
+        with Descent(root_fd) as descent:
+            for step in steps:
+                if is_file(step.old):
+                    self.check(step.key, descent.open(split_key(step.key)[0]))
 
     def check(self, key: bytes, fd: int) -> Row | None:
         """Returns the row of what is at a path; raises `Drifted` if it is something else."""
@@ -45,6 +56,17 @@ class Expected:
         state = os.fstat(file)
         if not stat.S_ISREG(state.st_mode) or not is_known(row, state):
             raise Drifted(key)
+
+    def has_writer(self, name: bytes, fd: int) -> bool:
+        """Says whether somebody is known to have a file open, or mapped, for writing."""
+        try:
+            file = os.open(name, _LOOK, dir_fd=fd)
+        except OSError:
+            return False
+        try:
+            return self._resting.ask(file, os.fstat(file).st_dev) is Rest.REFUSED
+        finally:
+            os.close(file)
 
     def is_theirs(self, key: bytes, fd: int) -> bool:
         """Says whether somebody has changed what another writer put there."""

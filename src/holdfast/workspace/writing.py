@@ -331,11 +331,11 @@ class Writer:
             or row.mode & 0o111
         ):
             return False
-        patches = self._patches(old, new, data)
-        if patches is None:
+        patches, name = self._patches(old, new, data), split_key(step.key)[1]
+        # Who writes to it goes on with the old one, too.
+        if patches is None or self._expected.has_writer(name, fd):
             return False
         try:
-            name = split_key(step.key)[1]
             file = os.open(name, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
         except PermissionError:
             return False
