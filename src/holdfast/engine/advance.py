@@ -26,6 +26,7 @@ from holdfast.engine import marking
 from holdfast.engine.actions import named, told_by
 from holdfast.engine.attached import Moving
 from holdfast.engine.chain import append, new_id
+from holdfast.engine.coverage import LACKS_NOTHING, Lacking, lacking_in
 from holdfast.engine.handle import Handle, check_text, dated, term_of
 from holdfast.engine.sessions.following import Told, follow
 from holdfast.engine.sessions.overlays import settle_session
@@ -102,6 +103,8 @@ class Mark:
     target: SnapshotId | None = None
     note: Note = Note()
     detail: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    lacking: Lacking = LACKS_NOTHING
+    """What the snapshot that it comes from does not vouch for: nor does it."""
 
 
 def nothing_more(*_: object) -> None:
@@ -198,6 +201,19 @@ def fold(
     return Folded(head, root_id, root, head.size, bool(pending), source, stage, entries)
 
 
+def lacking_at(transaction: Transaction, folded: Folded) -> Lacking:
+    """Returns what the head does not vouch for, as the snapshot that it stands on does not."""
+    head = folded.head
+    if head.position is None:
+        return LACKS_NOTHING
+    at = transaction.find_snapshot(head.namespace_id, head.position)
+    if at is None:
+        return LACKS_NOTHING
+    lacking = lacking_in(at).beyond(folded.source, folded.root.plane(Plane.FILES))
+    # What is pending may have taken the place of what was in motion.
+    return Lacking(lacking.uncaptured) if folded.is_dirty else lacking
+
+
 def safety(handle: Handle, transaction: Transaction, folded: Folded, *, reason: str) -> Mark | None:
     """Returns the snapshot that keeps what is there before an operation replaces it.
 
@@ -212,6 +228,7 @@ def safety(handle: Handle, transaction: Transaction, folded: Folded, *, reason: 
         size=folded.size,
         parent=folded.head.position,
         note=Note(reason=reason),
+        lacking=lacking_at(transaction, folded),
     )
 
 
@@ -227,11 +244,12 @@ def replacing(
     target: SnapshotId | None = None,
     note: Note | None = None,
     detail: Mapping[str, Any] | None = None,
+    lacking: Lacking = LACKS_NOTHING,
 ) -> list[Mark]:
     """Returns the snapshots of an operation that puts another state in place of what is there.
 
     The last one shows the new state. Before it stands, where needed, the one that keeps the
-    old state; `reason` is what that one says.
+    old state; `reason` is what that one says. `lacking` is what the new state does not vouch for.
     """
     if handle.context.announces and target is not None:
         # Counted now, beside all writers, and remembered for when it is told while they wait; of a
@@ -249,6 +267,7 @@ def replacing(
         target=target,
         note=note or Note(),
         detail=detail or {},
+        lacking=lacking,
     )
     return [kept, mark] if kept else [mark]
 
@@ -351,7 +370,12 @@ def _follow(
     stage.add_nodes(became.nodes)
     root_id = stage.add(became.root.encode(), ObjectKind.NODE)
     stage.seal(transaction)
-    amended = replace(last, root=root_id, size=last.size + became.more)
+    amended = replace(
+        last,
+        root=root_id,
+        size=last.size + became.more,
+        lacking=last.lacking.beyond(source, became.root.plane(Plane.FILES)),
+    )
     return replace(move, marks=[*move.marks[:-1], amended])
 
 
@@ -448,7 +472,7 @@ def to_snapshot(
         trace_id=mark.note.trace_id,
         pinned=mark.note.pin,
         expires_at=None if mark.note.expires_in is None else now + mark.note.expires_in,
-        detail=dict(mark.detail),
+        detail={**mark.detail, **mark.lacking.to_detail()},
     )
 
 

@@ -13,7 +13,10 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.engine.paths import to_bytes, to_text
+from holdfast.entries import Directory, decode_entry
+from holdfast.ids import ObjectId
 from holdfast.model import SnapshotInfo
+from holdfast.tree import NodeSource, get_many
 from holdfast.workspace.scan import Omitted
 
 LISTED: Final = 1000
@@ -118,22 +121,56 @@ class Lacking(msgspec.Struct, frozen=True):
     """Files in it that may be mixtures."""
 
     def to_detail(self) -> dict[str, Any]:
-        """Returns what a snapshot that shows the same keeps of it: what is lacking is not in it."""
-        rows = [_to_row(Omission(path, "it was in motion")) for path in self.in_motion]
-        return {"in_motion": rows} if rows else {}
+        """Returns what a snapshot that shows the same keeps of it."""
+        kept: dict[str, Any] = {}
+        if self.uncaptured:
+            reason = "it is not in the snapshot that this one comes from"
+            kept["partial"] = True
+            kept["failed"] = [_to_row(Omission(path, reason)) for path in self.uncaptured]
+        if self.in_motion:
+            reason = "it was in motion"
+            kept["in_motion"] = [_to_row(Omission(path, reason)) for path in self.in_motion]
+        return kept
+
+    def only(self, selects: Callable[[bytes], bool]) -> "Lacking":
+        """Returns what of it concerns the paths that are selected."""
+        return Lacking(
+            [path for path in self.uncaptured if selects(to_bytes(path))],
+            [path for path in self.in_motion if selects(to_bytes(path))],
+        )
+
+    def joined(self, other: "Lacking") -> "Lacking":
+        """Returns what is lacking where parts of two snapshots are shown."""
+        return Lacking(
+            sorted({*self.uncaptured, *other.uncaptured}),
+            sorted({*self.in_motion, *other.in_motion}),
+        )
+
+    def beyond(self, source: NodeSource, files: ObjectId) -> "Lacking":
+        """Returns what of it a files map lacks, too: a file that it holds was captured since."""
+        if not self.uncaptured:
+            return self
+        found = get_many(source, files, [to_bytes(path) for path in self.uncaptured])
+        # Of a folder that could not be read, what is in it is lacking.
+        held = {key for key, data in found.items() if not isinstance(decode_entry(data), Directory)}
+        missing = [path for path in self.uncaptured if to_bytes(path) not in held]
+        return Lacking(missing, self.in_motion)
+
+
+LACKS_NOTHING: Final = Lacking()
 
 
 def lacking_in(snapshot: SnapshotInfo, selects: Callable[[bytes], bool] | None = None) -> Lacking:
     """Returns what a snapshot does not vouch for, of the paths that are selected."""
     coverage = coverage_of(snapshot)
     if coverage is None:
-        rows = snapshot.detail.get("in_motion", ())
-        moving = [Omission(*_from_row(row)) for row in rows]
-        coverage = Coverage(captured=0, captured_bytes=0, in_motion=moving)
-    found = [[each.path for each in kind] for kind in (coverage.failed, coverage.in_motion)]
-    if selects is not None:
-        found = [[path for path in paths if selects(to_bytes(path))] for paths in found]
-    return Lacking(*found)
+        # What it comes from was of a directory, perhaps, and is what it says of itself.
+        kinds = [snapshot.detail.get(kind, ()) for kind in ("failed", "in_motion")]
+        lacking = Lacking(*([_from_row(row)[0] for row in rows] for rows in kinds))
+    else:
+        kinds = (coverage.failed, coverage.in_motion)
+        lacking = Lacking(*([each.path for each in kind] for kind in kinds))
+    return lacking if selects is None else lacking.only(selects)
 
 
 def _to_row(omission: Omission) -> list[str]:

@@ -9,8 +9,18 @@ from functools import partial
 
 from holdfast.catalog.port import Transaction
 from holdfast.engine.actions import told_by
-from holdfast.engine.advance import Folded, Mark, Move, Note, advance, safety, to_snapshot
+from holdfast.engine.advance import (
+    Folded,
+    Mark,
+    Move,
+    Note,
+    advance,
+    lacking_at,
+    safety,
+    to_snapshot,
+)
 from holdfast.engine.chain import append
+from holdfast.engine.coverage import lacking_in
 from holdfast.engine.handle import Handle
 from holdfast.errors import NamespaceExists
 from holdfast.model import EMPTY_MAP, Head, Kind, SnapshotInfo
@@ -34,6 +44,7 @@ def fork(handle: Handle, new: Handle, *, at: SnapshotInfo | None = None) -> None
             target=at.id if at else (kept.id if kept else head.position),
             note=Note(reason=f"forked from {handle.name}"),
             detail={"forked_from": handle.name},
+            lacking=lacking_in(at) if at else lacking_at(transaction, folded),
         )
         return Move(
             marks=[kept] if kept else [],

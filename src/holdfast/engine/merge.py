@@ -13,7 +13,16 @@ from typing import Literal
 import msgspec
 
 from holdfast.catalog.port import Transaction
-from holdfast.engine.advance import Folded, Move, Note, advance, fold, replacing, size_of
+from holdfast.engine.advance import (
+    Folded,
+    Move,
+    Note,
+    advance,
+    fold,
+    lacking_at,
+    replacing,
+    size_of,
+)
 from holdfast.engine.diff import collect_changes, iter_changes, timeless
 from holdfast.engine.handle import Handle
 from holdfast.engine.limits import Limits, check_quota
@@ -74,6 +83,9 @@ def merge_from(
                 "merged_id": theirs.head.namespace_id,
                 MERGED_ROOT: theirs.root_id.hex(),
             },
+            lacking=lacking_at(transaction, folded)
+            .joined(lacking_at(transaction, theirs))
+            .beyond(folded.source, goal.plane(Plane.FILES)),
         )
 
         def check(writing: Transaction, _head: Head) -> None:

@@ -19,6 +19,7 @@ from holdfast.engine.advance import (
     Note,
     advance,
     fold,
+    lacking_at,
     nothing_more,
     replacing,
     size_of,
@@ -103,7 +104,8 @@ def restore(
             reason=f"before restoring {target.id}",
             target=target.id,
             note=note,
-            detail=_detail(planes, paths) | lacking.to_detail(),
+            detail=_detail(planes, paths),
+            lacking=lacking.joined(_staying(lacking_at(transaction, folded), chosen, selects)),
         )
         shows = marks[-1].id
         return Move(
@@ -313,6 +315,15 @@ def _objects_of(folded: Folded, changes: Changes) -> Iterator[ObjectId]:
     for change in changes:
         if isinstance(change.new, Blob):
             yield from (object_id for object_id, _ in content_refs(folded.source, change.new))
+
+
+def _staying(
+    lacking: Lacking, planes: Sequence[Plane], selects: Callable[[bytes], bool] | None
+) -> Lacking:
+    """Returns what the head lacks of the files that a restore leaves as they are."""
+    if Plane.FILES not in planes:
+        return lacking
+    return Lacking() if selects is None else lacking.only(lambda key: not selects(key))
 
 
 def _detail(planes: Sequence[Plane] | None, paths: Sequence[PathLike] | None) -> dict[str, object]:

@@ -9,7 +9,16 @@ from itertools import islice
 
 from holdfast.catalog.port import Transaction
 from holdfast.engine.actions import told_of_snapshot, told_of_snapshots
-from holdfast.engine.advance import MAX_LABEL_CHARS, Folded, Mark, Move, Note, advance, nothing_more
+from holdfast.engine.advance import (
+    MAX_LABEL_CHARS,
+    Folded,
+    Mark,
+    Move,
+    Note,
+    advance,
+    lacking_at,
+    nothing_more,
+)
 from holdfast.engine.chain import append
 from holdfast.engine.handle import Handle, check_text, dated, is_expired, is_over
 from holdfast.engine.limits import check_limit
@@ -50,6 +59,7 @@ def take(
             size=folded.size,
             parent=head.position,
             note=note,
+            lacking=lacking_at(transaction, folded),
         )
         # A snapshot of what an undo has just shown does not take the way forward.
         redo = () if folded.is_dirty else head.redo

@@ -10,7 +10,16 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from holdfast.catalog.port import Transaction
-from holdfast.engine.advance import Folded, Mark, Move, Note, advance, nothing_more, replacing
+from holdfast.engine.advance import (
+    Folded,
+    Mark,
+    Move,
+    Note,
+    advance,
+    lacking_at,
+    nothing_more,
+    replacing,
+)
 from holdfast.engine.coverage import Lacking, lacking_in
 from holdfast.engine.diff import collect_changes, iter_changes
 from holdfast.engine.handle import Handle
@@ -138,7 +147,9 @@ def revert(
             reason=f"before undoing {operation.id}",
             target=operation.id,
             note=note,
-            detail=shown[0].lacking.to_detail(),
+            lacking=shown[0].lacking.joined(
+                lacking_at(transaction, folded).only(lambda key: key not in back)
+            ),
         )
         needs = [operation.id, earlier.id]
         return Move(marks=marks, position=marks[-1].id, needs=needs, exact=True)
@@ -177,6 +188,7 @@ def _marks(
         reason=f"before {kind}",
         target=target.id,
         note=note,
+        lacking=lacking_in(target),
     )
 
 

@@ -232,6 +232,7 @@ def _advance(
                 "imported_from": manifest.namespace,
                 "imported_snapshot": manifest.snapshot,
                 "imported_label": manifest.label,
+                **({"partial": True} if manifest.uncaptured else {}),
             },
         )
         return Move(marks=marks, position=marks[-1].id, exact=True, also=record)

@@ -17,7 +17,17 @@ from typing import Any, Final
 
 from holdfast.catalog.port import Transaction
 from holdfast.engine import content
-from holdfast.engine.advance import Folded, Mark, Move, Note, advance, replacing, safety, size_of
+from holdfast.engine.advance import (
+    Folded,
+    Mark,
+    Move,
+    Note,
+    advance,
+    lacking_at,
+    replacing,
+    safety,
+    size_of,
+)
 from holdfast.engine.exchange.edits import (
     MAX_EDITS_BYTES,
     Edits,
@@ -288,10 +298,10 @@ class _Committing:
         check_size(self._handle, transaction, folded.source, root_id, size=mark.size)
         marks.append(mark)
         if told.aside and root_id != folded.root_id:
-            marks.append(self._back(folded, mark))
+            marks.append(self._back(transaction, folded, mark))
         return marks
 
-    def _back(self, folded: Folded, mark: Mark) -> Mark:
+    def _back(self, transaction: Transaction, folded: Folded, mark: Mark) -> Mark:
         """Returns the snapshot that shows what was there before the directory was set aside."""
         return Mark(
             id=self._handle.context.ids.snapshot(),
@@ -301,4 +311,5 @@ class _Committing:
             parent=mark.id,
             target=mark.parent,
             note=Note(reason="after a directory was set aside"),
+            lacking=lacking_at(transaction, folded),
         )
