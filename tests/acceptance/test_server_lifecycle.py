@@ -175,6 +175,8 @@ def test_a_port_that_is_taken_ends_the_start_with_a_sentence(server: Server, tmp
     assert process.returncode == 1
     assert told == ""
     assert f"127.0.0.1:{server.port}" in errors
+    assert "--port" in errors
+    assert "database" not in errors
     assert "Traceback" not in errors
     assert not (tmp_path / "other" / "credentials.json").exists()
 
@@ -398,6 +400,49 @@ def test_a_worker_that_dies_while_it_is_asked_is_replaced_at_once(tmp_path: Path
         wait_until(
             lambda: gone not in workers_of(server) and len(workers_of(server)) == 2, "another one"
         )
+
+
+def kill_parent(server: Server) -> None:
+    """Kills the process that keeps the workers, and not them."""
+    assert server.process is not None
+    server.process.kill()
+    server.process.wait(PATIENCE_S)
+
+
+def test_workers_end_with_their_parent_and_let_requests_finish(tmp_path: Path):
+    with running_server(tmp_path, "--workers", "2") as server:
+        wait_until(lambda: len(workers_of(server)) == 2, "two workers")
+        workers = workers_of(server)
+        with closing(listen(server)) as stream, closing(begin_upload(server)) as upload:
+            kill_parent(server)
+            begun = time.monotonic()
+            wait_until(lambda: is_refused(server), "the port is free")
+            assert time.monotonic() - begun < 5
+            stream.read_to_end()
+            upload.send_more(b"56789")
+            assert b"HTTP/1.1 200" in upload.read_to_end()
+        wait_until(lambda: not any(map(is_there, workers)), "the end of the workers")
+        assert server.stop() == -signal.SIGKILL
+        server.start()
+        assert ask(server, "/files/slow.txt").content == b"0123456789"
+
+
+def test_workers_whose_parent_dies_while_they_start_end_too(tmp_path: Path):
+    process = run_serve("--data", str(tmp_path / "vault"), "--port", "0", "--workers", "2")
+    server = Server(data=tmp_path / "vault", log=tmp_path / "log", process=process)
+    wait_until(lambda: len(workers_of(server)) == 2, "two workers")
+    workers = workers_of(server)
+    process.kill()
+    process.communicate(timeout=PATIENCE_S)  # which ends when nobody holds its output any more
+    assert not any(map(is_there, workers))
+
+
+def is_there(pid: int) -> bool:
+    """Says whether a process runs; one that ended may wait for somebody to ask how."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
 
 
 # What it says while it runs.

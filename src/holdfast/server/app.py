@@ -30,7 +30,7 @@ from holdfast.server.observing import Observed
 from holdfast.server.outbound import Sender
 from holdfast.server.problems import answer_http, answer_known, answer_unknown
 from holdfast.server.rates import Rates
-from holdfast.server.stopping import Stopping
+from holdfast.server.stopping import Stopping, stop_with_parent
 from holdfast.server.streams import Streams
 from holdfast.server.work import delivery, schedules, sessions, upkeep, uses
 from holdfast.server.work.loops import Job, Loops
@@ -54,6 +54,7 @@ _SECURITY: Final = [{"bearer": list[str]()}, {"key": list[str]()}]
 def create() -> ASGIApp:
     """Returns the application that the environment describes: what a worker process serves."""
     log_to(sys.stderr)
+    stop_with_parent()
     sys.setswitchinterval(SWITCH_S)
     config = configure(process_environ())
     return make_app(config, open_vault(config))

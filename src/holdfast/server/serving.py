@@ -1,8 +1,8 @@
 """Runs a server until it is asked to stop.
 
-One process by default; with more workers, a parent that keeps them alive. Asked to stop, a server
-takes no new requests, lets those that are under way finish, ends live streams, and closes the
-vault.
+One process by default; with more workers, a parent that keeps them alive, and that they do not
+outlive. Asked to stop, a server takes no new requests, lets those that are under way finish, ends
+live streams, and closes the vault.
 """
 
 import os

@@ -8,6 +8,7 @@ committed never happened.
 
 import asyncio
 import logging
+import multiprocessing
 import os
 import signal
 import threading
@@ -22,6 +23,23 @@ logger = logging.getLogger("holdfast.server")
 
 _CLOSING_S: Final = 3.0
 """What closing takes, once the time of the requests is up."""
+
+
+def stop_with_parent() -> None:
+    """Asks this process to stop when the one whose worker it is has died.
+
+    Nobody else would: it would go on for ever, and the next server would find the port taken.
+    """
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+
+    def wait() -> None:
+        parent.join()
+        logger.warning("stopping: the process that started this worker is gone")
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=wait, name="holdfast-parent", daemon=True).start()
 
 
 class Stopping:
