@@ -8,9 +8,11 @@ not a second key. A body that is too large to be compared is refused if it bears
 
 import asyncio
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from functools import partial
+from typing import Any, Final, TypeVar, cast
 
 from anyio import to_thread
 from blake3 import blake3
@@ -18,12 +20,15 @@ from litestar.connection import ASGIConnection
 from litestar.enums import ScopeType
 from litestar.middleware import ASGIMiddleware
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
+from litestar.utils.scope.state import ScopeState
 
 from holdfast.engine.replies import LEASE
-from holdfast.errors import ReplyNotKept, RequestRunning, TooLarge
+from holdfast.errors import HoldfastError, ReplyNotKept, RequestRunning, TooLarge, Unavailable
 from holdfast.model_replies import Reply, ReplyPlace
 from holdfast.server.callers import Caller
 from holdfast.server.problems import Unfit
+
+T = TypeVar("T")
 
 SECRET: Final = {"secret": True}
 """`opt` of a route whose answer is shown once: it is not kept."""
@@ -65,7 +70,8 @@ class Idempotency(ASGIMiddleware):
             raise Unfit(message, param="Idempotency-Key")
         body = await _read(receive)
         place = ReplyPlace(caller.key.id, method, _path_of(scope), name)
-        reply = await _claim(caller, place, _fingerprint(scope, body))
+        claim = partial(caller.vault.replies.claim, place, _fingerprint(scope, body))
+        reply = await _patiently(claim, unless=RequestRunning)
         if reply.status == _NOT_KEPT:
             raise ReplyNotKept
         if reply.status is not None:
@@ -102,7 +108,12 @@ class _Claim:
             raise
         over.set()
         await renewing
-        await self._settle(held, is_secret=bool(scope["route_handler"].opt.get("secret")))
+        try:
+            await self._settle(held, is_secret=bool(scope["route_handler"].opt.get("secret")))
+        except Exception:
+            # The framework takes what is held back for sent, and would answer nothing else.
+            ScopeState.from_scope(scope).response_started = False
+            raise
         return held
 
     async def _settle(self, held: list[Message], *, is_secret: bool) -> None:
@@ -113,10 +124,10 @@ class _Claim:
             return
         if is_secret or len(body) > MAX_ANSWER_BYTES:
             status, media_type, body = _NOT_KEPT, "", b""
-        await to_thread.run_sync(
-            lambda: self.caller.vault.replies.keep(
-                self.place, self.mine, status=status, media_type=media_type, body=body
-            )
+        keep = partial(self.caller.vault.replies.keep, self.place, self.mine)
+        # It is done by now, and who is told otherwise does it again.
+        await _patiently(
+            lambda: keep(status=status, media_type=media_type, body=body), unless=Unavailable
         )
 
     async def _renew(self, over: asyncio.Event) -> None:
@@ -126,10 +137,14 @@ class _Claim:
                 await asyncio.wait_for(over.wait(), RENEWS_S)
                 return
             renew = self.caller.vault.replies.renew
-            self.mine = await to_thread.run_sync(renew, self.place, self.mine)
+            with suppress(Unavailable):  # Asked again in time, before the lease ends.
+                self.mine = await to_thread.run_sync(renew, self.place, self.mine)
 
     async def _release(self) -> None:
-        await to_thread.run_sync(self.caller.vault.replies.release, self.place, self.mine)
+        with suppress(
+            Unavailable
+        ):  # The lease ends by itself; what went wrong is told all the same.
+            await to_thread.run_sync(self.caller.vault.replies.release, self.place, self.mine)
 
 
 def _name_of(scope: Scope) -> str | None:
@@ -137,13 +152,13 @@ def _name_of(scope: Scope) -> str | None:
     return found[0].decode("latin-1") if found else None
 
 
-async def _claim(caller: Caller, place: ReplyPlace, fingerprint: bytes) -> Reply:
-    """Claims a request; waits a little for one that is being answered."""
+async def _patiently(act: Callable[[], T], *, unless: type[HoldfastError]) -> T:
+    """Does something in a thread; tries again for a little while if this is raised."""
     deadline = time.monotonic() + PATIENCE_S
     while True:
         try:
-            return await to_thread.run_sync(caller.vault.replies.claim, place, fingerprint)
-        except RequestRunning:
+            return await to_thread.run_sync(act)
+        except unless:
             if time.monotonic() > deadline:
                 raise
             await asyncio.sleep(PAUSE_S)

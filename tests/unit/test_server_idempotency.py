@@ -1,0 +1,135 @@
+"""Idempotency-Key when the database goes away between the work and its answer."""
+
+import asyncio
+import logging
+import threading
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+from litestar import Litestar, post
+from litestar.enums import ScopeType
+from litestar.middleware import ASGIMiddleware
+from litestar.types import ASGIApp, Receive, Scope, Send
+
+from holdfast.errors import HoldfastError, SnapshotNotFound, Unavailable
+from holdfast.model_replies import Reply, ReplyPlace
+from holdfast.server import idempotency
+from holdfast.server.idempotency import Idempotency
+from holdfast.server.observing import Observed
+from holdfast.server.problems import answer_known, answer_unknown
+from holdfast.server.rates import Rates
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@dataclass
+class Replies:
+    """Answers in memory; the database is away for some of the calls."""
+
+    away: dict[str, int]
+    kept: dict[ReplyPlace, Reply] = field(default_factory=dict[ReplyPlace, Reply])
+    error: type[Exception] = Unavailable
+    renewed: threading.Event = field(default_factory=threading.Event)
+
+    def claim(self, _place: ReplyPlace, fingerprint: bytes) -> Reply:
+        return Reply(fingerprint=fingerprint, created_at=NOW, leased_until=NOW)
+
+    def renew(self, _place: ReplyPlace, mine: Reply) -> Reply:
+        self._ask("renew")
+        self.renewed.set()
+        return mine
+
+    def keep(self, place: ReplyPlace, mine: Reply, **_: Any) -> None:
+        self._ask("keep")
+        self.kept[place] = mine
+
+    def release(self, _place: ReplyPlace, _mine: Reply) -> None:
+        self._ask("release")
+
+    def _ask(self, name: str) -> None:
+        self.away[name] = self.away.get(name, 0) - 1
+        if self.away[name] >= 0:
+            raise self.error("the database is gone")
+
+
+class Admitting(ASGIMiddleware):
+    """Lets everybody in."""
+
+    scopes = (ScopeType.HTTP,)
+
+    def __init__(self, replies: Replies) -> None:
+        self._caller = SimpleNamespace(
+            key=SimpleNamespace(id="key", rate_limit=None),
+            vault=SimpleNamespace(replies=replies, tenant_id="t"),
+        )
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
+        scope["state"]["caller"] = self._caller
+        await next_app(scope, receive, send)
+
+
+@post("/badly", sync_to_thread=False)
+def badly() -> str:
+    """Finds nothing."""
+    raise SnapshotNotFound("snap-x")
+
+
+@pytest.fixture(autouse=True)
+def hurries(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PAUSE_S", "RENEWS_S"):
+        monkeypatch.setattr(idempotency, name, 0.001)
+
+
+def ask(replies: Replies, path: str) -> httpx.Response:
+    @post("/well", sync_to_thread=True)
+    def well() -> str:
+        assert replies.renewed.wait(20)
+        return "done"
+
+    app = Litestar(
+        [well, badly],
+        middleware=[Admitting(replies), Idempotency()],
+        exception_handlers={HoldfastError: answer_known, Exception: answer_unknown},
+        logging_config=None,
+    )
+
+    async def run() -> httpx.Response:
+        transport = httpx.ASGITransport(Observed(app, Rates()))  # pyright: ignore[reportArgumentType] - an application, by another name
+        async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
+            return await client.post(path, headers={"Idempotency-Key": "n"})
+
+    return asyncio.run(run())
+
+
+def test_a_database_that_stays_away_is_answered_like_any_other_error(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    monkeypatch.setattr(idempotency, "PATIENCE_S", 0.01)
+    caplog.set_level(logging.INFO, "holdfast.access")
+    answer = ask(Replies({"keep": 1 << 30}), "/well")
+    assert answer.status_code == 503
+    assert answer.json()["error"]["code"] == "unavailable"
+    assert [r.getMessage() for r in caplog.records if '"status":503' in r.getMessage()]
+
+
+def test_a_fault_of_ours_is_answered_like_any_other_one():
+    answer = ask(Replies({"keep": 1}, error=ZeroDivisionError), "/well")
+    assert answer.status_code == 500
+    assert answer.json()["error"]["code"] == "internal_error"
+
+
+def test_a_database_that_comes_back_keeps_the_answer():
+    replies = Replies({"keep": 3, "renew": 1})
+    answer = ask(replies, "/well")
+    assert (answer.status_code, answer.text) == (201, "done")
+    assert len(replies.kept) == 1
+
+
+def test_an_error_is_told_also_if_the_database_is_away_by_then():
+    answer = ask(Replies({"release": 1 << 30}), "/badly")
+    assert answer.status_code == 404
+    assert answer.json()["error"]["code"] == "snapshot_not_found"
