@@ -194,6 +194,129 @@ def test_the_project_put_back_by_somebody_is_the_project(shell: Shell) -> None:
     assert "Nothing has changed." in shell.ok("cd work/shop; holdfast status").out
 
 
+# Meant from elsewhere
+
+
+@pytest.mark.parametrize("command", ["undo", "status"])
+def test_a_directory_that_is_gone_with_its_parents_is_not_the_one_above(
+    shell: Shell, command: str
+) -> None:
+    shell.ok("mkdir -p work/shop/par/proj other; echo deep > work/shop/par/proj/x")
+    shell.ok("holdfast detach shop; rm -rf work/shop/src; echo words > work/shop/thesis.txt")
+    shell.ok("cd work/shop/par/proj; holdfast init -q; rm -rf ~/work/shop/par")
+    proj = shell.shop / "par" / "proj"
+    for place in ("work/shop", "work", "."):
+        done = shell(f"cd {place}; holdfast {command}")
+        assert done.code == 3, done
+        assert f"`holdfast -C {proj} undo` brings it back" in done.err
+        assert "Moved?" not in done.err
+        assert "init --namespace" not in done.err
+    other = shell(f"cd other; holdfast {command}")
+    assert other.code == 3
+    assert "Moved?" not in other.err
+    shell.ok(f"cd work/shop; holdfast -C {proj} undo")
+    assert (proj / "x").read_text() == "deep\n"
+    assert (shell.shop / "thesis.txt").read_text() == "words\n"
+
+
+def test_of_several_that_are_gone_each_is_named(shell: Shell) -> None:
+    for name in ("one", "two"):
+        shell.ok(f"mkdir -p deep/{name}/p; cd deep/{name}/p; echo {name} > f; holdfast init -q")
+    shell.ok("rm -rf deep/one deep/two")
+    done = shell("cd deep; holdfast undo")
+    assert done.code == 3
+    assert f"{shell.home}/deep/one/p, {shell.home}/deep/two/p are missing" in done.err
+    shell.ok(f"cd deep; holdfast -C {shell.home}/deep/two/p undo")
+    done = shell("cd deep; holdfast undo")
+    assert f"`holdfast -C {shell.home}/deep/one/p undo` brings it back" in done.err
+
+
+def test_a_place_that_looks_a_little_like_the_project_is_asked_about(shell: Shell) -> None:
+    shell.ok("rm -rf work/shop; mkdir alike; echo hello > alike/readme.md")
+    done = shell("cd alike; holdfast undo")
+    assert done.code == 3
+    assert "Moved? `holdfast init --namespace shop` goes on with the history of" in done.err
+
+
+@pytest.mark.parametrize("deep", ["", "/sub"])
+def test_what_stands_in_its_place_is_moved_away_by_a_shell_that_is_in_it(
+    shell: Shell, deep: str
+) -> None:
+    shell.ok("rm -rf work/shop; mkdir -p work/shop/sub; echo mine > work/shop/sub/theirs.txt")
+    refused = shell(f"cd work/shop{deep}; holdfast undo")
+    assert refused.code == 4
+    assert f"Move it away, and `holdfast -C {shell.shop} undo` brings it back" in refused.err
+
+    done = shell.ok(f"cd work/shop{deep}; mv ~/work/shop ~/work/aside; holdfast undo")
+    assert f"{shell.shop}, which is attached, missing, and meant" in done.err
+    assert f"`cd {shell.shop}` again" in done.out
+    assert shell.is_whole()
+    assert os.listdir(shell.home / "work/aside/sub") == ["theirs.txt"]
+
+
+def test_what_was_moved_away_is_not_the_directory_around_it_either(shell: Shell) -> None:
+    shell.ok("cd work; echo notes > notes.txt; holdfast init -q")
+    shell.ok("rm -rf work/shop; mkdir work/shop; echo mine > work/shop/theirs.txt")
+    shell.ok("cd work/shop; mv ~/work/shop ~/work/aside; holdfast undo")
+    assert shell.is_whole()
+    assert (shell.home / "work/aside/theirs.txt").exists()
+    assert (shell.home / "work/notes.txt").exists()
+
+
+@pytest.mark.parametrize("put", ["", "mkdir work/shop; echo mine > work/shop/theirs.txt"])
+@pytest.mark.parametrize("place", ["work/store", "store", "old/store"])
+def test_a_directory_that_was_only_moved_is_not_made_twice(
+    shell: Shell, place: str, put: str
+) -> None:
+    shell.ok(f"mkdir old; mv work/shop {place}; {put}")
+    done = shell(f"holdfast -C {shell.shop} undo")
+    assert done.code == (4 if put else 1), done
+    assert f"{shell.home / place} now" in done.err
+    assert f"`cd {shell.home / place}`, or `holdfast -C {shell.home / place} …`" in done.err
+    assert os.path.lexists(shell.shop) is bool(put)
+    shell.ok(f"holdfast -C {shell.home / place} status")
+    assert "(not there)" not in shell.ok("holdfast workspaces").out
+
+
+def test_a_shell_in_a_directory_that_was_moved_goes_on_with_it(shell: Shell) -> None:
+    done = shell.ok("cd work/shop; echo more > new.txt; mv ~/work/shop ~/store; holdfast undo")
+    assert "missing" not in done.err
+    assert shell.is_whole(shell.home / "store")
+
+
+def test_who_is_in_a_directory_that_was_deleted_is_told_to_enter_it_again(shell: Shell) -> None:
+    done = shell.ok("cd work/shop/src; rm -rf ~/work/shop; holdfast undo")
+    assert f"was missing, and was made anew. `cd {shell.shop}` again" in done.out
+    assert "again" not in shell.ok("cd work; rm -rf shop; holdfast undo").out
+
+
+# Alike
+
+
+@pytest.mark.parametrize(
+    ("was", "files"),
+    [
+        ({"__init__.py": "", ".gitignore": "*.pyc\n", "a.py": "a"}, {"b.py": "bb"}),
+        ({"f": "1\n", "g": "two\n"}, {"h": "three\n"}),
+    ],
+)
+def test_a_project_that_shares_little_with_a_missing_one_is_attached(
+    shell: Shell, was: dict[str, str], files: dict[str, str]
+) -> None:
+    shared = {name: text for name, text in was.items() if name not in ("a.py", "g")}
+    for place, held in (("old", was), ("new", shared | files)):
+        (shell.home / place).mkdir()
+        for name, text in held.items():
+            (shell.home / place / name).write_text(text)
+    shell.ok("cd old; holdfast init -q; rm -rf ~/old")
+    begun = shell.ok("cd new; holdfast init")
+    assert "as namespace new" in begun.out
+    assert f"some files like those of {shell.home}/old, which is missing" in begun.err
+    assert "`holdfast detach new`, then `holdfast init --namespace old`" in begun.err
+    shell.ok("cd new; holdfast detach new; holdfast init --namespace old")
+    assert "namespace old" in shell.ok("cd new; holdfast status").out
+
+
 # Watched
 
 

@@ -165,7 +165,7 @@ class FakeWorkspace:
 class FakeVault:
     """One that knows of no directory."""
 
-    def find_origins(self, _directory: str) -> list[object]:
+    def find_origins(self, _directory: str, **_how: bool) -> list[object]:
         return []
 
     def find_loss(self) -> None:

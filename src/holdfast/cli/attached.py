@@ -26,8 +26,15 @@ def get_workspace(console: Console, *, brings_back: bool = False) -> "holdfast.W
     location = console.location()
     # Looked for before it is opened: opening would make a vault for somebody who has none.
     found = console.vaults.find_workspace(location, console.cwd) if holds_vault(location) else None
+    meant = _find_meant(console, location, found)
+    if meant is not None:
+        console.note(
+            f"{console.cwd} is what is here now; the shell still calls it {meant}, which is "
+            "attached, missing, and meant"
+        )
+        found = console.vaults.find_workspace(location, meant)
     if found is None and brings_back:
-        missing = _missing_in(console, location)
+        missing = [path for path in _missing_in(console, location) if _is_in(path, console.cwd)]
         if len(missing) == 1:
             found = console.vaults.find_workspace(location, missing[0])
     if found is None:
@@ -85,12 +92,44 @@ def _tell_of_loss(console: Console, location: str) -> None:
         console.note(f"the catalog is damaged: {shown(str(loss))}\n  {LOSS_HINT}")
 
 
+def _find_meant(console: Console, location: str, found: "holdfast.Workspace | None") -> str | None:
+    """Returns the missing directory in which the shell believes to be, if there is one.
+
+    So it is when what stood in its place was moved away with the shell in it.
+    """
+    named = console.environ.get("PWD", "")
+    is_typed_here = console.started_in in (None, console.cwd)
+    if not (is_typed_here and os.path.isabs(named) and holds_vault(location)):
+        return None
+    place = os.path.normpath(named)
+    if os.path.lexists(place) or place == console.cwd:
+        return None
+    around = "" if found is None else str(found.path)
+    attached = (str(each.path) for each in console.open_vault(location).workspaces())
+    meant = [
+        path
+        for path in attached
+        if _is_at_or_below(place, path) and len(path) > len(around) and is_gone(path)
+    ]
+    return max(meant, key=len, default=None)
+
+
 def _missing_in(console: Console, location: str) -> list[str]:
-    """Returns the attached directories that were in the console's and are missing."""
+    """Returns the attached directories that were below the console's and are missing."""
     if not holds_vault(location):
         return []
     paths = [str(each.path) for each in console.open_vault(location).workspaces()]
-    return [p for p in paths if os.path.dirname(p) == console.cwd and is_gone(p)]
+    below = [p for p in paths if p != console.cwd and _is_at_or_below(p, console.cwd)]
+    # The nearest first: it is most likely to be the one that is missed.
+    return sorted((p for p in below if is_gone(p)), key=lambda p: (p.count("/"), p))
+
+
+def _is_in(path: str, folder: str) -> bool:
+    return os.path.dirname(path) == folder
+
+
+def _is_at_or_below(path: str, folder: str) -> bool:
+    return f"{path}/".startswith(f"{folder.rstrip('/')}/")
 
 
 def _way_out(console: Console, location: str) -> str:
@@ -98,15 +137,20 @@ def _way_out(console: Console, location: str) -> str:
     begin = "`holdfast init` attaches the directory that you are in."
     if not holds_vault(location):
         return begin
-    gone = _missing_in(console, location)
-    if gone:
-        many = ", ".join(gone[:NAMED])
-        if gone[1:]:
-            return f"{many} are missing: `holdfast -C {shlex.quote(gone[0])} undo` brings one back."
-        return f"{many} is missing: {how_to_bring_back(gone[0], console)}."
     vault = console.open_vault(location)
+    gone = _missing_in(console, location)
     origins = vault.find_origins(console.cwd)
+    if gone:
+        back = _how_to_bring_back_one(gone, console)
+        return f"{back} Moved? {how_to_go_on(origins)}" if origins else back
     if origins:
         return how_to_go_on(origins)
-    missing = [each for each in vault.workspaces() if is_gone(each.path)]
-    return f"{begin} Moved? {how_to_go_on(missing)}" if missing else begin
+    alike = vault.find_origins(console.cwd, is_sure=False)
+    return f"{begin} Moved? {how_to_go_on(alike)}" if alike else begin
+
+
+def _how_to_bring_back_one(gone: list[str], console: Console) -> str:
+    many = ", ".join(gone[:NAMED])
+    if gone[1:]:
+        return f"{many} are missing: `holdfast -C {shlex.quote(gone[0])} undo` brings one back."
+    return f"{many} is missing: {how_to_bring_back(gone[0], console)}."

@@ -141,10 +141,8 @@ def report(error: Exception, console: Console) -> int:
 def hint_of(error: HoldfastError, console: Console) -> str:
     """Returns what to try next on a command line."""
     match error:
-        case DirectoryMissing():
-            return f"{how_to_bring_back(error.path, console)}."
-        case DirectoryReplaced():
-            return _hint_of_replaced(error, console)
+        case DirectoryMissing() | DirectoryReplaced():
+            return _hint_of_absent(error, console)
         case AlreadyAttached():
             detach = f"`holdfast detach {shlex.quote(error.name)}`"
             return f"{detach} lets go of it; its history stays, and can be attached again."
@@ -165,8 +163,17 @@ def how_to_bring_back(path: str, console: Console) -> str:
     return f"`{command}` brings it back"
 
 
-def _hint_of_replaced(error: DirectoryReplaced, console: Console) -> str:
-    back = f"Move it away, and {how_to_bring_back(error.path, console)}"
+def _hint_of_absent(error: DirectoryMissing | DirectoryReplaced, console: Console) -> str:
+    if error.now_at is not None:
+        there = shlex.quote(error.now_at)
+        return f"It was moved: `cd {there}`, or `holdfast -C {there} …`, goes on with it."
+    if isinstance(error, DirectoryMissing):
+        return f"{how_to_bring_back(error.path, console)}."
+    here = console.started_in or console.cwd
+    # Who stands in what is moved away is in it afterwards.
+    stands_in = f"{here}/".startswith(f"{error.path}/")
+    how = f"`holdfast -C {shlex.quote(error.path)} undo` brings it back"
+    back = f"Move it away, and {how if stands_in else how_to_bring_back(error.path, console)}"
     if not os.path.isdir(error.path) or os.path.islink(error.path):
         return f"{back}."
     this = "" if console.cwd == error.path else f" {shlex.quote(error.path)}"

@@ -1,6 +1,7 @@
 """Tells what a restore, an undo or a redo did: three commands, one answer."""
 
 import os
+import shlex
 from collections.abc import Iterator
 from typing import Final
 
@@ -76,8 +77,17 @@ def _lines(
     for path in restored.kept:
         yield f"  {shown(path)} stays: something lies in it that is not captured"
     if restored.was_missing:
-        yield f"The directory {shown(str(directory))} was missing, and was made anew."
+        yield _made_anew(console, str(directory))
     if restored.recovered:
         yield shown(restored.recovered)
     if restored.safety_id is not None:
         yield f"What was there before is kept as {words.short(restored.safety_id)}."
+
+
+def _made_anew(console: Console, directory: str) -> str:
+    """Says that the directory is there again, and how to get into it for whoever is not."""
+    said = f"The directory {shown(directory)} was missing, and was made anew."
+    was_in = os.path.realpath(console.environ.get("PWD") or "/")
+    if not f"{was_in}/".startswith(f"{directory}/"):
+        return said
+    return f"{said} `cd {shown(shlex.quote(directory))}` again: this shell is still in the old one."

@@ -23,7 +23,8 @@ from typing import Final
 import msgspec
 
 from holdfast.engine.context import Context
-from holdfast.engine.handle import MAX_NAME_CHARS, PATH_CHARS, check_namespace
+from holdfast.engine.handle import MAX_NAME_CHARS, PATH_CHARS, Handle, check_namespace
+from holdfast.engine.likeness import find_likeness
 from holdfast.errors import (
     AlreadyAttached,
     DirectoryMissing,
@@ -37,8 +38,7 @@ from holdfast.errors import (
 )
 from holdfast.ids import TenantId
 from holdfast.workspace.descent import make_root
-from holdfast.workspace.identity import Identity, find_identity, resembles
-from holdfast.workspace.statindex import StatIndex
+from holdfast.workspace.identity import Identity, find_identity, find_near
 
 _NAME = "attachment.json"
 INDEX_NAME = "index"
@@ -118,11 +118,19 @@ class Attachments:
         found = self._at(Path(os.path.realpath(path)))
         return None if found is None or found.is_detached else found
 
-    def find_origins(self, path: Path) -> "list[Attachment]":
-        """Returns directories that are missing and that this one may have been: it holds theirs."""
+    def find_origins(self, path: Path, *, is_sure: bool = True) -> "list[Attachment]":
+        """Returns directories that are missing and that this one may have been: it holds theirs.
+
+        What has to be the same for that says `likeness.py`; unless `is_sure`, little is enough.
+        """
         real = Path(os.path.realpath(path))
         missing = [each for each in self.list() if not each.path.is_dir()]
-        return [each for each in missing if _holds_what_was_in(real, each)]
+        found = ((each, find_likeness(self._handle(each), real)) for each in missing)
+        return [
+            each
+            for each, likeness in found
+            if likeness is not None and (likeness.is_strong or (likeness.is_some and not is_sure))
+        ]
 
     def get_or_add(
         self, path: Path, *, namespace: str | None, known: Container[str] = ()
@@ -138,7 +146,7 @@ class Attachments:
         found = self._at(real)
         if found is not None and not found.is_detached and namespace in (None, found.namespace):
             if namespace is None:
-                return check(found)
+                return check(found, self._handle(found))
             there = find_identity(real)
             return found if there is None else _keeping(found, there)
         if (
@@ -222,9 +230,15 @@ class Attachments:
             was = each.identity
             if was is None or not here.is_same(was) or _is_there(each):
                 continue
-            if here.is_certain(was) or _holds_what_was_in(real, each):
+            if here.is_certain(was):
+                return each
+            likeness = find_likeness(self._handle(each), real)
+            if likeness is not None and likeness.is_some and not likeness.is_another:
                 return each
         return None
+
+    def _handle(self, attachment: Attachment) -> Handle:
+        return Handle(self._context, self._tenant_id, attachment.namespace)
 
     def _move(self, attachment: Attachment, real: Path) -> Attachment:
         """Gives what is known of a directory to the path at which it is now.
@@ -272,10 +286,10 @@ def _translated(what: str) -> Generator[None]:
         raise _KINDS.get(exc.errno or 0, Unavailable)(message) from exc
 
 
-def check(attachment: Attachment) -> Attachment:
+def check(attachment: Attachment, handle: Handle) -> Attachment:
     """Returns it as it is now; raises if the directory is missing, or is another one.
 
-    One that is empty, or holds what is known of this one, was made anew by somebody.
+    One that is empty, or holds what its namespace does, was made anew by somebody.
     """
     now = _read(attachment.state)
     mine = (attachment.path, attachment.namespace)
@@ -286,22 +300,26 @@ def check(attachment: Attachment) -> Attachment:
         raise _absent(attachment)
     if now.identity is not None and there.is_same(now.identity):
         return now if there == now.identity else _keeping(now, there)
-    index = StatIndex.load(attachment.state / INDEX_NAME)
-    if (
-        now.identity is not None
-        and index is not None
-        and resembles(attachment.path, index) is False
-    ):
+    likeness = None if now.identity is None else find_likeness(handle, attachment.path)
+    if likeness is not None and likeness.is_another:
         raise DirectoryReplaced(
-            str(attachment.path), namespace=attachment.namespace, found="another directory"
+            str(attachment.path),
+            namespace=attachment.namespace,
+            found="another directory",
+            now_at=_now_at(now),
         )
     return _keeping(now, there)
 
 
 def make_anew(attachment: Attachment) -> bool:
-    """Makes the directory if it is missing; says whether it was. Its lock is held."""
+    """Makes the directory if it is missing; says whether it was. Its lock is held.
+
+    One that was only moved, and is near, is not made a second time.
+    """
     if find_identity(attachment.path) is not None:
         return False
+    if _now_at(attachment) is not None:
+        raise _absent(attachment)
     mode = None if attachment.identity is None else attachment.identity.mode
     try:
         make_root(str(attachment.path), mode=mode)
@@ -333,21 +351,28 @@ def _absent(attachment: Attachment) -> DirectoryMissing | DirectoryReplaced:
         (p for p in (attachment.path, *attachment.path.parents) if os.path.lexists(p)), None
     )
     if on_the_way is None or (on_the_way.is_dir() and not on_the_way.is_symlink()):
-        return DirectoryMissing(str(attachment.path))
+        return DirectoryMissing(str(attachment.path), now_at=_now_at(attachment))
     found = "a link" if on_the_way.is_symlink() else "a file"
     where = found if on_the_way == attachment.path else f"below {found} ({on_the_way})"
-    return DirectoryReplaced(str(attachment.path), namespace=attachment.namespace, found=where)
+    return DirectoryReplaced(
+        str(attachment.path),
+        namespace=attachment.namespace,
+        found=where,
+        now_at=_now_at(attachment),
+    )
+
+
+def _now_at(attachment: Attachment) -> str | None:
+    """Returns where a directory is that was moved, if that is easily found."""
+    was = attachment.identity
+    found = None if was is None else find_near(attachment.path, was)
+    return None if found is None else str(found)
 
 
 def _let_go_of(attachment: Attachment) -> Unavailable:
     return Unavailable(
         f"{attachment.path} is no longer attached as namespace {attachment.namespace}"
     )
-
-
-def _holds_what_was_in(path: Path, attachment: Attachment) -> bool:
-    index = StatIndex.load(attachment.state / INDEX_NAME)
-    return index is not None and resembles(path, index) is True
 
 
 def _digest(path: Path) -> str:

@@ -138,22 +138,20 @@ class TenantVault:
         One that was moved within its file system is attached in its new place. One that is
         missing is returned as well: `undo` and `restore` make it anew.
         """
-        attachments = Attachments(self._context, self._tenant.id)
-        found = attachments.find(Path(directory).expanduser())
+        path = Path(directory).expanduser()
+        found = Attachments(self._context, self._tenant.id).find(path)
         return None if found is None else self._open_workspace(found)
 
     def workspaces(self) -> list[Attachment]:
         """Returns the directories that are attached, by path."""
         return Attachments(self._context, self._tenant.id).list()
 
-    def find_origins(self, directory: str | os.PathLike[str]) -> list[Attachment]:
-        """Returns attached directories that are missing and whose files this one holds.
-
-        It may have been moved or copied from another file system: `workspace` with the namespace
-        of one of them goes on with its history.
-        """
-        attachments = Attachments(self._context, self._tenant.id)
-        return attachments.find_origins(Path(directory).expanduser())
+    def find_origins(
+        self, directory: str | os.PathLike[str], *, is_sure: bool = True
+    ) -> list[Attachment]:
+        """Returns attached directories that are missing and whose files this one holds."""
+        path = Path(directory).expanduser()
+        return Attachments(self._context, self._tenant.id).find_origins(path, is_sure=is_sure)
 
     def detach(
         self, directory: str | os.PathLike[str] | None = None, *, namespace: str | None = None

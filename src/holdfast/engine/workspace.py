@@ -363,7 +363,7 @@ class Workspace:
         with self._guard, self._attachment.locked():
             if makes_anew:
                 self._was_made = make_anew(self._attachment)
-            check(self._attachment)
+            check(self._attachment, self._plain)
             self._directory.refresh()
             self._just_recovered = recover(self._mover)
             self._recovered = self._just_recovered or self._recovered

@@ -223,12 +223,13 @@ class DirectoryReplaced(Conflict):
         "`namespace=`, which keeps what is in it as a snapshot before anything is replaced."
     )
 
-    def __init__(self, path: str, *, namespace: str, found: str) -> None:
+    def __init__(self, path: str, *, namespace: str, found: str, now_at: str | None = None) -> None:
+        where = "" if now_at is None else f", which is at {now_at} now"
         super().__init__(
             f"{path} is {found}, not the directory that is attached as namespace "
-            f"{shorten(namespace)}"
+            f"{shorten(namespace)}{where}"
         )
-        self.path, self.namespace, self.found = path, namespace, found
+        self.path, self.namespace, self.found, self.now_at = path, namespace, found, now_at
 
 
 class Busy(Conflict):

@@ -82,9 +82,10 @@ class DirectoryMissing(Unavailable):
     code = "directory_missing"
     hint = "`undo` brings it back; if it was moved, open it in its new place."
 
-    def __init__(self, path: str) -> None:
-        super().__init__(f"the directory {path} is missing")
-        self.path = path
+    def __init__(self, path: str, *, now_at: str | None = None) -> None:
+        where = "" if now_at is None else f": it is at {now_at} now"
+        super().__init__(f"the directory {path} is missing{where}")
+        self.path, self.now_at = path, now_at
 
 
 class Incompatible(HoldfastError):

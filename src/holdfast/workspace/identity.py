@@ -11,17 +11,19 @@ import stat
 import struct
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from holdfast.workspace.descent import open_root
-from holdfast.workspace.statindex import StatIndex
 
 MOST_LOOKED_AT: Final = 2_000
 """Files by which a directory is told from another: enough to be sure, and done in 20 ms."""
+
+MOST_PASSED: Final = 5_000
+"""Entries that are passed in looking for a directory that was moved."""
 
 OWN_VAULT: Final = b".holdfast"
 """A vault that lies beside the files: never one of them."""
@@ -71,42 +73,59 @@ def find_identity(path: Path) -> Identity | None:
         os.close(fd)
 
 
-def resembles(path: Path, index: StatIndex) -> bool | None:
-    """Says whether most files of a directory are those that an index knows; None if it has none.
-
-    Those are files at the same place, of the same size.
-    """
-    known = seen = 0
-    for folder, sizes in _files(path):
-        there = index.find(folder) if sizes else None
-        rows = () if there is None else there.rows
-        known += sum(sizes.get(row.name) == row.size for row in rows)
-        seen += len(sizes)
-    return known * 2 >= seen if seen else None
-
-
-def _of(found: os.stat_result, born_ns: int | None) -> Identity:
-    return Identity(found.st_dev, found.st_ino, born_ns, stat.S_IMODE(found.st_mode))
-
-
-def _files(path: Path) -> Iterator[tuple[bytes, dict[bytes, int]]]:
-    """Yields folders with the sizes of the files in them, the uppermost first."""
+def find_files(path: Path) -> dict[bytes, int]:
+    """Returns the sizes of files in a directory by path, the uppermost first, and not too many."""
+    found = dict[bytes, int]()
     folders, left = deque([b""]), MOST_LOOKED_AT
     while folders and left > 0:
-        folder, sizes = folders.popleft(), dict[bytes, int]()
+        folder = folders.popleft()
         try:
             entries = sorted(os.scandir(os.path.join(os.fsencode(path), folder)), key=_name)
         except OSError:
             continue
         for entry in entries[:left]:
             left -= 1
+            below = folder + b"/" + entry.name if folder else entry.name
             with suppress(OSError):  # It has just gone.
                 if entry.is_dir(follow_symlinks=False):
                     if entry.name != OWN_VAULT:
-                        folders.append(folder + b"/" + entry.name if folder else entry.name)
+                        folders.append(below)
                 elif entry.is_file(follow_symlinks=False):
-                    sizes[entry.name] = entry.stat(follow_symlinks=False).st_size
-        yield folder, sizes
+                    found[below] = entry.stat(follow_symlinks=False).st_size
+    return found
+
+
+def find_near(path: Path, was: Identity) -> Path | None:
+    """Returns where a directory is that is no longer at its path, if it is certain and near.
+
+    Near is what lies beside it or beside its parent, and what lies in that; never all that is
+    mounted somewhere.
+    """
+    left = MOST_PASSED
+    folders = deque((parent, 0) for parent in path.parents[:2] if parent != parent.parent)
+    while folders and left > 0:
+        folder, depth = folders.popleft()
+        try:
+            entries = sorted(os.scandir(os.fsencode(folder)), key=_name)
+        except OSError:
+            continue
+        for entry in entries[:left]:
+            left -= 1
+            with suppress(OSError):
+                if not entry.is_dir(follow_symlinks=False):
+                    continue
+                there = Path(os.fsdecode(entry.path))
+                if entry.inode() == was.inode:
+                    found = find_identity(there)
+                    if found is not None and found.is_certain(was):
+                        return there
+                if depth == 0:
+                    folders.append((there, 1))
+    return None
+
+
+def _of(found: os.stat_result, born_ns: int | None) -> Identity:
+    return Identity(found.st_dev, found.st_ino, born_ns, stat.S_IMODE(found.st_mode))
 
 
 def _name(entry: os.DirEntry[bytes]) -> bytes:

@@ -1,6 +1,7 @@
 """`holdfast init`: attaches a directory and takes its first snapshot."""
 
 import os
+import shlex
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -69,6 +70,7 @@ def run(arguments: Namespace, console: Console) -> int:
         hint = "Unset HOLDFAST_DATA for this directory, or leave --local out."
         raise usage("--local and HOLDFAST_DATA both say where the vault is", hint=hint)
     was_attached, moved_from = _find_before(console, location, directory, arguments.namespace)
+    alike = [] if was_attached else _find_alike(console, location, directory, arguments.namespace)
     workspace = console.vaults.attach(
         location, directory, namespace=arguments.namespace, force=arguments.force
     )
@@ -77,6 +79,12 @@ def run(arguments: Namespace, console: Console) -> int:
     coverage = None if first is None else find_coverage(first)
     for remark in remarks(console, location, directory, coverage):
         console.note(remark)
+    if alike and first is not None:
+        console.note(
+            f"it has some files like those of {alike[0].path}, which is missing. If that was moved "
+            f"here: `holdfast detach {shlex.quote(workspace.namespace.name)}`, then "
+            f"{how_to_go_on(alike[:1])}"
+        )
     console.answer(
         document=lambda: {
             **path_view(str(workspace.path)),
@@ -115,6 +123,15 @@ def _find_before(
             hint=f"{how_to_go_on(origins)} With any other name, a new one begins.",
         )
     return False, None
+
+
+def _find_alike(
+    console: Console, location: str, directory: str, namespace: str | None
+) -> "list[holdfast.Attachment]":
+    """Returns missing directories that this one may have been: a reason to say so, no more."""
+    if namespace is not None or not holds_vault(location):
+        return []
+    return console.open_vault(location).find_origins(directory, is_sure=False)
 
 
 def _check_before(directory: str) -> None:
