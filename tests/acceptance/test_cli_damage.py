@@ -75,6 +75,18 @@ def test_the_same_bytes_in_another_directory_are_kept_although_a_bit_flipped(use
     assert (user.folder / "two" / "model.bin").read_bytes() == Random(1).randbytes(400_000)
 
 
+def test_what_is_stored_anew_is_told_as_a_sentence(user: User) -> None:
+    user.ok("one", "init")
+    [pack] = user.packs()
+    flip(pack)
+    code, _, err = user.run("two", "init")
+    assert code == 0
+    assert err == (
+        "1 object whose stored copy was damaged was stored anew; "
+        "`holdfast verify` says what else is damaged.\n"
+    )
+
+
 def test_a_namespace_whose_packs_are_gone_goes_on(user: User) -> None:
     """Its map is too large for the catalog: with its packs, all of its nodes are gone."""
     for number in range(2000):

@@ -238,7 +238,7 @@ class SqliteCatalog:
                 self._loss = found  # Found again at the next opening.
             import logging  # noqa: PLC0415 - takes longer to load than a look at a catalog
 
-            logging.getLogger(__name__).warning("catalog.loss_found %s: %s", self._path, found)
+            logging.getLogger(__name__).warning("Of the catalog %s, %s.", self._path, found)
 
     def _read_only(self, why: StorageReadOnly | StorageFull) -> None:
         """Opens the catalog all the same, for those who read."""

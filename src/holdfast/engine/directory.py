@@ -128,7 +128,9 @@ class Directory:
                     import logging  # noqa: PLC0415 - takes longer to load than a look at a directory
 
                     logging.getLogger(__name__).warning(
-                        "workspace.index_not_saved path=%s", self._index_path, exc_info=True
+                        "%s was not written (%s): the next look takes longer.",
+                        self._index_path,
+                        exc.strerror or exc,
                     )
             self._saved, self._stamp = self.known, _stamp(self._index_path)
 

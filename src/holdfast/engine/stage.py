@@ -256,10 +256,13 @@ class Stage:
         if unsound:
             import logging  # noqa: PLC0415 - needed by few, and no small thing to load
 
+            # A sentence: where nobody reads a log, it stands on a terminal as it is.
             logging.getLogger(__name__).warning(
-                "stage.stored_anew objects=%d: their copies are damaged, `holdfast verify` says "
-                "which",
+                "%d %s stored anew; `holdfast verify` says what else is damaged.",
                 len(unsound),
+                "object whose stored copy was damaged was"
+                if len(unsound) == 1
+                else "objects whose stored copies were damaged were",
             )
         self._renewed |= unsound
         return renewed | unsound
