@@ -100,7 +100,30 @@ def test_every_command_calls_a_lost_catalog_lost(project: Project) -> None:
         error = json.loads(done.stderr)["error"]
         assert error["code"] == "catalog_lost", argv
         assert "copy of the vault" in error["hint"], argv
+        assert "`holdfast reinstate BACKUP NEWDIR`" in error["hint"], argv
         assert everything_in(project.vault) == before, (argv, "it is evidence")
+
+
+HARMS: dict[str, Callable[[bytes], bytes]] = {
+    "garbage": lambda data: Random(6).randbytes(len(data)),
+    "cut": lambda data: data[:-1],
+    "no database": lambda data: b"x" + data[1:],
+}
+
+
+@pytest.mark.parametrize("harm", HARMS.values(), ids=HARMS)
+def test_a_catalog_that_cannot_be_read_is_not_sent_in_a_circle(
+    project: Project, harm: Callable[[bytes], bytes]
+) -> None:
+    catalog = project.vault / "catalog.sqlite"
+    catalog.write_bytes(harm(catalog.read_bytes()))
+    for name in ("verify", "log"):
+        done = project(name, "--json")
+        assert done.returncode == DAMAGED, done
+        error = json.loads(done.stderr)["error"]
+        assert error["code"] == "damaged"
+        assert "`holdfast reinstate BACKUP NEWDIR`" in error["hint"]
+        assert "holdfast verify" not in error["hint"]
 
 
 @pytest.mark.parametrize("lose", [remove, empty, remove_with_locks])

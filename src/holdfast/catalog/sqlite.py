@@ -34,6 +34,7 @@ from holdfast.catalog.sqlite_driver import (
     SqliteDriver,
     to_error,
     translated,
+    unreadable,
 )
 from holdfast.catalog.sqlite_reading import RESERVE_BYTES, Reserve, connections_without_writing
 from holdfast.catalog.transaction import SqlTransaction
@@ -42,7 +43,6 @@ from holdfast.errors import (
     Busy,
     CatalogLost,
     CatalogReplaced,
-    Damaged,
     Incompatible,
     StorageFull,
     StorageReadOnly,
@@ -280,7 +280,7 @@ class SqliteCatalog:
             return  # after a crash the last page may be in the log alone
         page_bytes = connection.execute("PRAGMA page_size").fetchone()[0]
         if self._path.stat().st_size % page_bytes:
-            raise Damaged("the catalog's file ends in the middle of a page")
+            raise unreadable("the catalog's file ends in the middle of a page")
 
 
 class _Transaction:

@@ -25,6 +25,7 @@ from holdfast.catalog.sqlite_places import (
 )
 from holdfast.errors import (
     Busy,
+    CatalogLost,
     CatalogReplaced,
     Conflict,
     Damaged,
@@ -365,14 +366,22 @@ def to_error(exc: BaseException) -> HoldfastError | None:
     """Returns our error for one of SQLite's; the codes are those of sqlite.org/rescode.html."""
     if isinstance(exc, UnicodeDecodeError):
         # Names in a damaged file, which SQLite repeats in its messages.
-        return Damaged(f"the catalog holds text that is none: {exc}")
+        return unreadable(f"the catalog holds text that is none: {exc}")
     if isinstance(exc, (OverflowError, ValueError, sqlite3.ProgrammingError)):
         return InvalidValue(f"the catalog cannot hold this value: {exc}")
     if not isinstance(exc, sqlite3.Error):
         return None
     code = getattr(exc, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
     kind = _ERRORS.get(code) or _ERRORS.get(code & 0xFF, Unavailable)
-    return kind(f"the catalog answered: {exc}")
+    message = f"the catalog answered: {exc}"
+    return unreadable(message) if kind is Damaged else kind(message)
+
+
+def unreadable(message: str) -> Damaged:
+    """Returns the error for a damaged file; who verifies and repairs would read it first."""
+    error = Damaged(message)
+    error.hint = CatalogLost.hint
+    return error
 
 
 _ERRORS: Final[dict[int, type[HoldfastError]]] = {

@@ -68,8 +68,6 @@ HINTS: Final = {
     "quota_exceeded": "`holdfast forget`, then `holdfast gc` make room.",
     "storage_full": "Free disk space; `holdfast forget`, then `holdfast gc --now` make some.",
     "damaged": DAMAGE_HINT,
-    "catalog_lost": "Keep the packs, and bring back a copy of the vault: what a snapshot is, the "
-    "catalog alone knows.",
     "object_damaged": DAMAGE_HINT,
     "object_missing": DAMAGE_HINT,
     "pack_damaged": DAMAGE_HINT,

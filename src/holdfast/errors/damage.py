@@ -19,8 +19,9 @@ class CatalogLost(Damaged):
 
     code = "catalog_lost"
     hint = (
-        "Bring back a copy of the vault: what a snapshot is, the catalog alone knows. "
-        "Keep the packs; see 'Check and repair'."
+        "Make a vault of a backup, `holdfast reinstate BACKUP NEWDIR`, or bring back a copy of the "
+        "vault: what a snapshot is, the catalog alone knows. Keep the packs; see 'Check and "
+        "repair'."
     )
 
     def __init__(self, what: str) -> None:
