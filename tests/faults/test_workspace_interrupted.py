@@ -1,7 +1,9 @@
 """An undo, redo or restore that is interrupted half-way, and what a person does after it."""
 
+import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -56,6 +58,12 @@ class Place:
         done = self(*argv, how=how)
         assert done.returncode == (-signal.SIGKILL if how == signal.SIGKILL else 130), done
 
+    def deep(self, folder: Path | None = None) -> dict[str, str]:
+        """Returns all files with their paths."""
+        top = folder or self.project
+        found = [path for path in sorted(top.rglob("*")) if path.is_file()]
+        return {str(path.relative_to(top)): path.read_text() for path in found}
+
     def files(self) -> dict[str, str]:
         return {path.name: path.read_text() for path in sorted(self.project.iterdir())}
 
@@ -78,8 +86,11 @@ def test_undo_after_an_interrupted_undo_leads_to_the_good_state(
     half = place.files()
     assert 0 < len(half) < COUNT
 
-    told = place.ok(first)
-    assert "An interrupted restore was taken back." in told
+    done = place(first)
+    assert done.returncode == 0, done
+    told = done.stderr
+    assert told.count("An interrupted restore was taken back.") == 1
+    assert "An interrupted" not in done.stdout
     if first == "status":
         assert place.files() == {}
         place.ok("undo")
@@ -125,3 +136,138 @@ def test_an_interrupted_restore_counts_for_nothing(place: Place) -> None:
         done = workspace.undo()
         assert done.verified
     assert place.files() == place.good
+
+
+# What somebody did since
+
+
+def work_on(place: Place) -> dict[str, str]:
+    """Makes and changes files that no restore ever touched; returns what they are."""
+    (place.project / "new.txt").write_text("my new work\n")
+    (place.project / "folder").mkdir()
+    (place.project / "folder" / "deep.txt").write_text("more of it\n")
+    (place.project / "same.txt").write_text("edited since\n")
+    return place.deep()
+
+
+@pytest.fixture
+def worked_on(tmp_path: Path) -> Place:
+    """A directory with a file that all snapshots have alike; everything else was deleted."""
+    made = Place(tmp_path)
+    (made.project / "same.txt").write_text("alike\n")
+    (made.project / "left.txt").write_text("alike\n")
+    made.ok("init", "-q")
+    for number in range(COUNT):
+        (made.project / f"{number:02}.txt").unlink()
+    made.good |= {"same.txt": "alike\n", "left.txt": "alike\n"}
+    return made
+
+
+MINE = {"new.txt": "my new work\n", "folder/deep.txt": "more of it\n", "same.txt": "edited since\n"}
+
+COMMANDS = [
+    ["snapshot", "-m", "my new work"],
+    ["run", "--", "true"],
+    ["status"],
+    ["redo"],
+    ["restore", "snap-none"],
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_what_was_made_since_an_interruption_stays_and_the_next_command_says_what_it_did(
+    worked_on: Place, command: list[str]
+) -> None:
+    place = worked_on
+    place.is_interrupted("undo", how=signal.SIGKILL)
+    work_on(place)
+    (place.project / "left.txt").unlink()
+    done = place(*command)
+    assert done.returncode == (3 if command[0] in ("redo", "restore", "undo") else 0), done
+    assert place.deep() == MINE
+    assert done.stderr.count("An interrupted restore was taken back.") == 1
+    assert (
+        "What was changed since stays: folder/deep.txt, left.txt, new.txt, same.txt." in done.stderr
+    )
+    found = re.search(r"What it had left is in (snap-\w+)", done.stderr)
+    assert found is not None
+    assert "found after an interrupted restore" in place.ok("show", found[1])
+    again = place("status")
+    assert "An interrupted" not in again.stdout + again.stderr
+    place.ok("snapshot")
+    copy = place.project.parent / "copy"
+    place.ok("restore", "latest", "--to", str(copy))
+    assert place.deep(copy) == MINE
+
+
+def test_what_was_made_since_stays_when_the_recovery_is_interrupted_as_well(
+    worked_on: Place,
+) -> None:
+    place = worked_on
+    place.is_interrupted("undo", how=signal.SIGKILL)
+    work_on(place)
+    for _ in range(3):
+        place.is_interrupted("status", how=signal.SIGKILL)
+    place.ok("status")
+    assert place.deep() == MINE | {"left.txt": "alike\n"}
+
+
+def test_what_was_made_since_stays_after_a_restore_of_some_paths(worked_on: Place) -> None:
+    place = worked_on
+    place.ok("snapshot")
+    place.is_interrupted("restore", "@-1", "--path", "0*", how=signal.SIGKILL)
+    work_on(place)
+    place.ok("status")
+    assert place.deep() == MINE | {"left.txt": "alike\n"}
+
+
+def test_a_file_that_was_edited_while_it_is_half_way_is_kept_and_named(place: Place) -> None:
+    place.is_interrupted("undo", how=signal.SIGKILL)
+    name = min(place.files())
+    (place.project / name).write_text("edited half-way")
+    told = place("status").stderr
+    found = re.search(rf"in (snap-\w+): .* What had become of {name} is in that snapshot", told)
+    assert found is not None, told
+    place.ok("restore", found[1], "--to", str(place.project.parent / "half"))
+    assert (place.project.parent / "half" / name).read_text() == "edited half-way"
+    assert place.files() == {}
+
+
+def test_a_file_in_the_place_of_a_folder_that_comes_back_is_kept_and_named(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.ok("init", "-q")
+    for number in range(COUNT):
+        (place.project / f"{number:02}.txt").unlink()
+    (place.project / "later").mkdir()
+    (place.project / "later" / "file").write_text("later")
+    before = place.deep()
+    place.is_interrupted("undo", how=signal.SIGKILL)
+    shutil.rmtree(place.project / "later", ignore_errors=True)
+    (place.project / "later").write_text("mine")
+    told = place("status").stderr
+    assert "What had become of later is in that snapshot alone." in told
+    assert place.deep() == before
+
+
+def test_json_says_on_stderr_what_was_put_right(place: Place) -> None:
+    place.is_interrupted("undo", how=signal.SIGKILL)
+    done = place("redo", "--json")
+    first, error = (json.loads(line) for line in done.stderr.splitlines())
+    assert first["recovered"].startswith("An interrupted restore was taken back.")
+    assert error["error"]["code"] == "nothing_to_undo"
+    assert done.stdout == ""
+    place.is_interrupted("undo", how=signal.SIGKILL)
+    done = place("snapshot", "--json", "-q")
+    assert json.loads(done.stdout)["snapshot_id"]
+    assert "recovered" in json.loads(done.stderr)
+
+
+@pytest.mark.parametrize("command", [["undo"], ["restore", "@"], ["undo", "--json"]], ids=" ".join)
+def test_ctrl_c_says_that_the_directory_is_half_way(place: Place, command: list[str]) -> None:
+    done = place(*command, how=signal.SIGINT)
+    assert done.returncode == 130
+    (line,) = done.stderr.splitlines()
+    assert line == (
+        f"holdfast: interrupted: {place.project} is half-way; "
+        "the next holdfast command puts it right"
+    )

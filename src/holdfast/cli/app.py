@@ -14,6 +14,7 @@ from typing import Final
 from holdfast.cli.console import Console
 from holdfast.cli.exits import DONE, USAGE, Refused, report, usage
 from holdfast.cli.parsing import HelpShown, find_command, load, overview, parse
+from holdfast.cli.shown import shown
 from holdfast.errors import HoldfastError
 from holdfast.settings import holds_vault
 
@@ -47,6 +48,12 @@ def run(argv: Sequence[str], console: Console) -> int:
     except BrokenPipeError:
         return CLOSED_PIPE
     except KeyboardInterrupt:
+        for workspace in told.workspaces:
+            if workspace.is_half_way:
+                told.complain(
+                    f"holdfast: interrupted: {shown(str(workspace.path))} is half-way; "
+                    "the next holdfast command puts it right"
+                )
         return INTERRUPTED
 
 

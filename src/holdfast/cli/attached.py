@@ -45,6 +45,8 @@ def get_workspace(console: Console, *, brings_back: bool = False) -> "holdfast.W
             hint=_way_out(console, location),
         )
     _tell_of_loss(console, location)
+    found.on_recovery = console.tell_of_recovery
+    console.workspaces.append(found)
     if found.moved_from is not None:
         console.note(f"{found.path} was {found.moved_from} before: its history came along")
     return found

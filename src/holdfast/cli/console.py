@@ -18,6 +18,7 @@ from typing import Final, TextIO
 
 import holdfast
 from holdfast.cli.progress import Bar, Progress, no_progress
+from holdfast.cli.shown import shown
 from holdfast.cli.vaults import OwnVaults, Vaults
 from holdfast.settings import expand, find_location, process_environ, wants_colour
 
@@ -58,6 +59,8 @@ class Console:
     """Opens vaults; a process that stays hands out those that it has open already."""
     clock: Callable[[], datetime] = _now
 
+    workspaces: "list[holdfast.Workspace]" = field(default_factory=list["holdfast.Workspace"])
+    """The attached directories that the command has to do with."""
     started_in: str | None = None
     """Where the command was typed, if -C named another directory."""
     command: str = ""
@@ -105,6 +108,13 @@ class Console:
     def complain(self, text: str) -> None:
         """Writes what went wrong; quiet or not."""
         self.err.write(f"{text}\n")
+
+    def tell_of_recovery(self, sentence: str) -> None:
+        """Says on stderr what was put right before the command did its work; quiet or not."""
+        if self.is_json:
+            self._write_json(self.err, {"recovered": sentence})
+        else:
+            self.complain(f"holdfast: {shown(sentence)}")
 
     def fail(self, document: Mapping[str, object]) -> None:
         """Writes what went wrong, for programs."""

@@ -78,8 +78,6 @@ def _lines(
         yield f"  {shown(path)} stays: something lies in it that is not captured"
     if restored.was_missing:
         yield _made_anew(console, str(directory))
-    if restored.recovered:
-        yield shown(restored.recovered)
     if restored.safety_id is not None:
         yield f"What was there before is kept as {words.short(restored.safety_id)}."
 

@@ -67,6 +67,7 @@ class Follower:
         force: bool = False,
         target: SnapshotInfo | None = None,
         back: SnapshotId | None = None,
+        goal: str | None = None,
         including: frozenset[bytes] = frozenset(),
         litter: re.Pattern[bytes] | None = None,
         only_names: bool = False,
@@ -77,7 +78,8 @@ class Follower:
 
         `force` allows to overwrite what no snapshot can hold; `target` is what is brought back,
         where that is known before (or else `protect`); `back` is where a crash shall lead to, if
-        that is not where the head stands; `including` paths are shown although the rules leave
+        that is not where the head stands, and `goal` the map that what crashed before was leading
+        to, empty if that is not known; `including` paths are shown although the rules leave
         them out; `litter` is removed on the way; `only_names`: nobody will read the content of
         what is shown; `rereading` says what of the files that are unsure is read again for it.
         """
@@ -90,10 +92,11 @@ class Follower:
         self.gives_up = False
         """Whether what is in the way and in no snapshot is overwritten."""
         self._protected = frozenset[bytes]()
+        self._target: SnapshotInfo | None = None
         if target is not None:
             self.protect(target)
         self.progress = progress
-        self._back = back
+        self._back, self._goal = back, goal
         self._vaults: Vaults | None = None
         self._start: ObjectId | None = None
         self._reached: ObjectId | None = None
@@ -111,6 +114,7 @@ class Follower:
 
     def protect(self, target: SnapshotInfo) -> None:
         """Leaves alone what a snapshot that is brought back could not capture."""
+        self._target = target
         self.leave(lacking_in(target).uncaptured)
 
     def leave(self, paths: Sequence[str]) -> None:
@@ -153,7 +157,7 @@ class Follower:
             reason = "what no snapshot holds would be lost"
             raise DriftFound(paths, reason=reason, cause="lost")
         self._check(source, steps)
-        self._begin(move)
+        self._begin(source, move, wanted)
         writer = self._writer(source, wanted)
         try:
             writer.carry_out(steps)
@@ -274,11 +278,15 @@ class Follower:
             progress=self.progress,
         )
 
-    def _begin(self, move: Moving) -> None:
+    def _begin(self, source: StagedObjects, move: Moving, wanted: ObjectId) -> None:
         self._litter = litter_of(move.mark)
         back = self._back or move.start or ""
+        if self._target is not None:
+            # The map that is wanted may be a new one, which nobody finds after a crash.
+            wanted = source.get_root(self._target.root).plane(Plane.FILES)
+        goal = wanted.hex() if self._goal is None else self._goal
         try:
-            self._directory.journal.begin(litter=self._litter, back=back, mark=move.mark)
+            self._directory.journal.begin(litter=self._litter, back=back, mark=move.mark, goal=goal)
         except OSError as exc:
             # Nothing was touched yet, whatever it says now.
             with suppress(OSError):

@@ -1,10 +1,11 @@
 """Puts right what a crash in the middle of a restore has left in a directory.
 
 The journal says how far it came. A restore that is not on the timeline is taken back: the
-directory becomes what it was, and what was found is kept as a snapshot before. One that is on
-the timeline is whole, unless the machine was restarted since: then what the kernel had not yet
-written is lost, files that look as they should may hold other bytes, and the last steps may not
-have happened. Those are done again; all else that differs is somebody's work, and stays.
+directory becomes what it was, and what was found is kept as a snapshot before; what it never
+touched is somebody's work, and stays (`since.py`). One that is on the timeline is whole, unless
+the machine was restarted since: then what the kernel had not yet written is lost, files that look
+as they should may hold other bytes, and the last steps may not have happened. Those are done
+again; all else that differs is somebody's work, and stays.
 
 It may die as well, and is then done again: the journal stays until all is right.
 """
@@ -18,7 +19,8 @@ from holdfast.engine.follower import Follower
 from holdfast.engine.lineage import FOUND, is_found
 from holdfast.engine.mover import Mover
 from holdfast.engine.namespace import Namespace
-from holdfast.engine.paths import ancestors
+from holdfast.engine.paths import ancestors, to_text
+from holdfast.engine.since import Since, find_since
 from holdfast.entries import Blob, Directory, Inline, Link
 from holdfast.errors import NotFound
 from holdfast.ids import SnapshotId
@@ -54,14 +56,22 @@ def _take_back(mover: Mover, record: Record) -> str | None:
         return None
     if was_restarted(record):
         directory.forget_index()
-    follower = Follower(directory, back=before.id)
+    follower = Follower(directory, back=before.id, goal=record.goal)
     # What was found is kept first; all else here is what the restore itself has left.
     follower.gives_up = True
     # What was undone before stays to be redone, and undo passes over what was found.
     found = mover.keep_drift(FOUND, follower, keeps_redo=True, litter=litter_pattern(record))
+    since = Since()
     if mover.files_of(before) == directory.known.root:
         directory.journal.clear()
     else:
+        since = find_since(
+            mover.source(),
+            before=mover.files_of(before),
+            goal=record.goal,
+            found=directory.known.root,
+        )
+        follower.leave([to_text(key) for key in since.apart])
         note = Note(reason="took back an interrupted restore")
         # The other planes are in the catalog, and never were half-way.
         mover.act(
@@ -71,7 +81,7 @@ def _take_back(mover: Mover, record: Record) -> str | None:
             follower,
         )
     left = "" if found is None else f" What it had left is in {found.id}: undo passes over it."
-    return f"An interrupted restore was taken back.{left}"
+    return f"An interrupted restore was taken back.{left}{since.told()}"
 
 
 def _before(mover: Mover, record: Record) -> SnapshotInfo | None:
@@ -113,7 +123,8 @@ def _look_again(mover: Mover, record: Record) -> str | None:
     note = Note(reason="put right what a power cut took")
     mover.move(
         lambda handle, _: restoring.restore(handle, good, paths=lost, note=note),
-        Follower(directory, back=good.id),
+        # What leads away from it is what the power cut did: no map says what that was.
+        Follower(directory, back=good.id, goal=""),
         reason=FOUND,
     )
     return f"A power cut had damaged {len(lost)} files; they were put right."

@@ -12,7 +12,7 @@ go. What is in the directory and in no snapshot becomes one before anything is r
 
 import os
 import threading
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -24,7 +24,7 @@ import msgspec
 
 from holdfast.engine import restore as restoring
 from holdfast.engine import undo
-from holdfast.engine.advance import Note
+from holdfast.engine.advance import Note, nothing_more
 from holdfast.engine.archives.imported import Imported
 from holdfast.engine.attachments import Attachment, check, make_anew
 from holdfast.engine.capture import Rereading
@@ -77,6 +77,8 @@ class Workspace:
         self._recovered: str | None = None
         self._just_recovered: str | None = None
         self._was_made = False
+        self.on_recovery: Callable[[str], None] = nothing_more
+        """Is told at once what was put right, whatever becomes of the call that did it."""
         self.namespace = self._mover.namespace
         """The timeline and all that belongs to it; its files are those last captured."""
 
@@ -89,6 +91,12 @@ class Workspace:
     def moved_from(self) -> Path | None:
         """Where the directory was until it was opened here; None if it was not moved."""
         return self._attachment.moved_from
+
+    @property
+    def is_half_way(self) -> bool:
+        """Whether a restore of the directory was interrupted, or is under way just now."""
+        record = self._directory.journal.find()
+        return record is not None and record.state == "applying"
 
     def __repr__(self) -> str:
         return f"Workspace({str(self.path)!r}, namespace={self.namespace.name!r})"
@@ -367,6 +375,8 @@ class Workspace:
             self._directory.refresh()
             self._just_recovered = recover(self._mover)
             self._recovered = self._just_recovered or self._recovered
+            if self._just_recovered is not None:
+                self.on_recovery(self._just_recovered)
             try:
                 yield
             except Damaged:

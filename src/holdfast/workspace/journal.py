@@ -54,6 +54,8 @@ class Record(NamedTuple):
     """The snapshot that it will be on the timeline: if it is there, so is all of the restore."""
     at: float
     boot: str
+    goal: str = ""
+    """The files map that it leads to, or takes some files from; empty if that is not known."""
 
 
 class Journal:
@@ -76,13 +78,13 @@ class Journal:
             return None
         try:
             fields = json.loads(data)
-            return Record(*(fields[name] for name in Record._fields))
+            return Record(**fields)
         except (ValueError, KeyError, TypeError):
             return Record("applying", "", "", "", 0.0, "")
 
-    def begin(self, *, litter: str, back: str, mark: str) -> None:
+    def begin(self, *, litter: str, back: str, mark: str, goal: str = "") -> None:
         """Says that the directory is about to change; durable when it returns."""
-        record = Record("applying", litter, back, mark, time.time(), boot_id())
+        record = Record("applying", litter, back, mark, time.time(), boot_id(), goal)
         self._write(json.dumps(record._asdict()), durable=True)
 
     def applied(self) -> None:

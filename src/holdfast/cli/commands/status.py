@@ -46,8 +46,6 @@ def run(arguments: Namespace, console: Console) -> int:
 
 def _lines(console: Console, status: "holdfast.Status") -> Iterator[str]:
     yield f"{console.paint(shown(str(status.path)), 'bold')}  namespace {shown(status.namespace)}"
-    if status.recovered:
-        yield console.paint(shown(status.recovered), "yellow")
     if status.head is None:
         yield "No snapshot yet: `holdfast snapshot` takes the first."
     else:
