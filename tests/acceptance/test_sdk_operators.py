@@ -54,7 +54,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture(params=["plain", "awaited"])
 def side(request: pytest.FixtureRequest, server: Server) -> Iterator[Side]:
-    name = f"agent/{next(_NUMBERS)} ü"
+    name = f"agent?{next(_NUMBERS)} ü"
     if request.param == "plain":
         with (
             holdfast.AdminClient(server.admin_key, url=server.url) as admin,

@@ -349,7 +349,7 @@ def test_checkpoints_around_tools_confirmations_and_risks(
     )
     assert deleted == ["ada"]
     assert [each.reasoning for each in look.sessions.history(session.id)] == [
-        None,
+        "initial state",
         "Cached weather API result",
         "User confirmed booking",
         "Checkpoint before deletion",

@@ -108,7 +108,7 @@ def test_checkpoints_around_tools_confirmations_and_risks(page: ModuleType, sb: 
     )
     assert deleted == ["ada"]
     assert [each["reasoning"] for each in history(sb, session.id)] == [
-        None,
+        "initial state",
         "Cached weather API result",
         "User confirmed booking",
         "Checkpoint before deletion",

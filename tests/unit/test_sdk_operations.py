@@ -331,6 +331,7 @@ GIVEN: Json = {
     "names": bytes(32),
     "namespace": "n",
     "new": SNAPSHOT,
+    "now": True,
     "number": 1,
     "old": SNAPSHOT,
     "only_if_changed": True,
