@@ -59,7 +59,7 @@ class Machine:
         folder.mkdir()
         self.fuse, self.tree, self._cache = Fuse(), folder / "tree", folder / "cache"
         self.tree.mkdir()
-        name = str(folder)[-60:]
+        name = str(folder)[-60:].replace("/", "-")  # Paths are no names of namespaces.
         line = line_for(server.api_key, namespace=name, url=server.url, timeout_s=30, retries=2)
         self._sender = DyingSender(line, self.fuse)
         self.agent = Agent[Sync](self._sender)

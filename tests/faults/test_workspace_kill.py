@@ -149,7 +149,7 @@ class Soak:
         [state] = (root / "workspaces").iterdir()
         assert {path.name for path in state.iterdir()} <= STATE, at
         names = {path.name for path in root.iterdir() if not path.name.startswith("catalog.sqlite")}
-        assert names == {"locks", "packs", "workspaces"}, at
+        assert names == {"catalog.mark", "locks", "packs", "reserve", "workspaces"}, at
         litter = [path.name for path in (self.root / "tree").rglob(".holdfast-*")]
         assert litter == [], at
 
