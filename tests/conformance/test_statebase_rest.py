@@ -219,9 +219,11 @@ def test_sessions_are_found_by_user_metadata_and_time(rest: Rest, session: str) 
     assert ids(metadata='{"tier":"pro"}') == [other.id]
     assert ids(metadata='{"tier":"free"}') == []
     assert ids(created_before=other.created_at) == [session]
-    for wrong in ("[1]", "{", "[" * 20_000, "\xff"):
+    for wrong in ("[1]", "{", "[" * 5_000, "\xff"):
         refused = rest.refused("GET", "/v1/sessions", params={"metadata": wrong})
         assert refused == (422, "invalid_request")
+    endless = rest.refused("GET", "/v1/sessions", params={"metadata": "[" * 20_000})
+    assert endless == (414, "uri_too_long")
     assert rest.refused("GET", "/v1/sessions?created_after=soon")[0] == 400
 
 

@@ -172,19 +172,23 @@ def test_a_session_past_its_time_goes_as_a_deleted_one_and_leaves_its_memories(
         assert vault.verify().faults == []
 
 
-def test_a_session_that_a_restore_set_aside_stays(world: World) -> None:
+def test_a_session_that_a_restore_set_aside_stays_while_a_snapshot_holds_it(world: World) -> None:
     with world.opened() as vault:
         agent = vault.namespace("alice")
         agent.files.write("a", "b")
         before = agent.snapshot(pin=True)
         agent.sessions.create("a", session_id="s", initial_state={"n": 1})
         talk(agent, "s", "one")
+        after = agent.snapshot(pin=True)
         agent.restore(before)
         world.now += 400 * DAY
         age(agent)
         world.now += 400 * DAY
         age(agent)
         vault.collect()
+        with pytest.raises(SessionNotFound):
+            agent.sessions.get("s")
+        agent.restore(after)
         assert said(agent, "s") == ["one"]
         assert agent.sessions.update_state("s", {"n": 2}).state == {"n": 2}
         assert vault.verify().faults == []

@@ -18,6 +18,8 @@ from typing import Any, ClassVar, Final, cast
 import msgspec
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from holdfast.server.observing import request_id_of
+from holdfast.server.problems import is_for_sessions, type_of
 from holdfast.wire.basics import Problem, ProblemAnswer
 
 MAX_HEAD_BYTES: Final = 64 << 10
@@ -65,6 +67,8 @@ class Connection(HttpToolsProtocol):
 
     def __init__(self, *arguments: Any, **named: Any) -> None:  # noqa: ANN401 - uvicorn's own
         super().__init__(*arguments, **named)
+        # What is no HTTP at all is answered before uvicorn sets them.
+        self.url, self.headers = b"", []
         self._timer: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
         self._is_in_head, self._head_bytes, self._body_bytes = True, 0, 0
@@ -145,11 +149,16 @@ class Connection(HttpToolsProtocol):
         """Answers a request that cannot be read, and says why."""
         status = self._refused or http.HTTPStatus.BAD_REQUEST
         text = msg if self._refused is None else f"{status.phrase}: the request is refused."
-        problem = Problem(code=_CODES[status], message=text)
-        body = msgspec.json.encode(ProblemAnswer(detail=text, error=problem))
+        request_id = request_id_of(self.headers)
+        problem = Problem(
+            code=_CODES[status], message=text, type=type_of(status), request_id=request_id
+        )
+        detail = None if is_for_sessions(self.url.decode("latin-1").partition("?")[0]) else text
+        body = msgspec.json.encode(ProblemAnswer(detail=detail, error=problem))
         head = (
             f"HTTP/1.1 {status.value} {status.phrase}\r\ncontent-type: application/json\r\n"
-            f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
+            f"content-length: {len(body)}\r\nx-request-id: {request_id}\r\n"
+            "connection: close\r\n\r\n"
         )
         self.transport.write(head.encode("ascii") + body)
         self.transport.close()

@@ -58,7 +58,7 @@ class Observed:
             await self._app(scope, receive, send)
             return
         begun, status = time.monotonic_ns(), 0
-        request_id = _request_id(scope)
+        request_id = request_id_of(scope["headers"])
         scope.setdefault("state", {})["request_id"] = request_id
 
         async def observed(message: Message) -> None:
@@ -119,9 +119,9 @@ def _caller_of(scope: Scope) -> Caller | None:
     return cast("Caller | None", scope["state"].get("caller"))
 
 
-def _request_id(scope: Scope) -> str:
+def request_id_of(headers: Iterable[tuple[bytes, bytes]]) -> str:
     """Returns the id that a client gave its request, if it is one; else a new one."""
-    for name, value in scope["headers"]:
+    for name, value in headers:
         if name == b"x-request-id":
             text = value.decode("latin-1")
             if 0 < len(text) <= _LONGEST_ID and text.isascii() and text.replace("-", "").isalnum():

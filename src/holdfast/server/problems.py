@@ -12,7 +12,6 @@ from typing import Any, Final, cast
 import msgspec
 from litestar import Request, Response
 from litestar.exceptions import HTTPException, InternalServerException, ValidationException
-from litestar.types import Scope
 
 from holdfast.errors import (
     Busy,
@@ -197,7 +196,7 @@ def answer_known(request: "Request[Any, Any, Any]", error: HoldfastError) -> Res
     if status >= FAULT and not isinstance(error, NotBuilt):
         logger.error("%s: %s", error.code, error, exc_info=error)
     problem = _problem_of(error)
-    if is_for_sessions(request.scope):
+    if is_for_sessions(request.scope["path"]):
         if not isinstance(error, Refused) and status in _CODES_OF_SESSIONS:
             problem.cause, problem.code = problem.code, _CODES_OF_SESSIONS[status]
         if status == Unfit.http_status:
@@ -242,9 +241,9 @@ def status_of(error: HoldfastError) -> int:
     return next((status for kind, status in _STATUSES if isinstance(error, kind)), 500)
 
 
-def is_for_sessions(scope: Scope) -> bool:
+def is_for_sessions(path: str) -> bool:
     """Says whether a route is one whose clients expect a list in `detail`."""
-    words = scope["path"].strip("/").split("/")
+    words = path.strip("/").split("/")
     return words[:1] == ["v1"] and len(words) > 1 and words[1] in SESSION_GROUPS
 
 
@@ -292,11 +291,11 @@ def _is_told(value: object) -> bool:
 def _answer(
     request: "Request[Any, Any, Any]", status: int, problem: Problem, *, param: str | None = None
 ) -> Response[bytes]:
-    problem.type = _TYPES.get(status, "api_error" if status >= FAULT else "invalid_request_error")
+    problem.type = type_of(status)
     problem.param = param
     problem.request_id = request.scope["state"].get("request_id")
     detail: str | list[dict[str, Any]] | None = problem.message
-    if is_for_sessions(request.scope):
+    if is_for_sessions(request.scope["path"]):
         is_unfit = problem.code == Unfit.code and status in (400, 422)
         place = [_place_of(request, param), *([param] if param else [])]
         detail = (
@@ -309,6 +308,11 @@ def _answer(
     if status == Unauthorized.http_status:
         response.set_header("WWW-Authenticate", "Bearer")
     return response
+
+
+def type_of(status: int) -> str:
+    """Returns the family of what went wrong, by which clients tell whose fault it was."""
+    return _TYPES.get(status, "api_error" if status >= FAULT else "invalid_request_error")
 
 
 def _place_of(request: "Request[Any, Any, Any]", param: str | None) -> str:
