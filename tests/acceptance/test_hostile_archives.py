@@ -390,7 +390,7 @@ MANIFESTS: dict[str, tuple[Attack, str]] = {
         "cannot be read",
     ),
     "far too long": (telling(lambda text: text + b" " * (1 << 20)), "too large"),
-    "of no format": (telling(lambda text: text.replace(b'"format": 1,', b"")), "begin with a form"),
+    "of no format": (telling(lambda text: text.replace(b'"format": 1,', b"")), "field `format`"),
     "of format 0": (claiming(format=0), "begin with a format"),
     "of two formats": (
         telling(lambda text: text.rstrip()[:-1] + b',"format":7}'),

@@ -114,8 +114,11 @@ def test_the_latest_snapshot_is_found_behind_any_number_of_expired_ones(tmp_path
     agent = home.vault.namespace("agent")
     kept = agent.snapshot("kept", pin=True)
     for _ in range(40):
-        agent.snapshot(expires_in=timedelta(minutes=1))
+        last = agent.snapshot(expires_in=timedelta(minutes=1))
     home.wait(hours=1)
+    assert agent.get_snapshot("latest").id == last.id  # What the head stands on does not expire.
+    assert [snapshot.id for snapshot in agent.timeline(limit=5)] == [last.id, kept.id]
+    agent.delete_snapshot(last)
     assert agent.get_snapshot("latest").id == kept.id
     assert [snapshot.id for snapshot in agent.timeline(limit=5)] == [kept.id]
 

@@ -76,6 +76,17 @@ def fill(agent: holdfast.Namespace, tree: dict[bytes, Any], store: dict[Any, Any
     agent.store.set_many((*key, value) for key, value in store.items())
 
 
+def infos(agent: holdfast.Namespace) -> list[holdfast.FileInfo]:
+    """What is known about each path; a directory without files is as old as the namespace."""
+    return [
+        msgspec.structs.replace(info, modified_at=None)
+        if info.kind == "directory"
+        and all(i.kind == "directory" for i in agent.files.list(info.path, recursive=True))
+        else info
+        for info in agent.files.list(recursive=True)
+    ]
+
+
 def after_manifest(data: bytes) -> bytes:
     with tarfile.open(fileobj=BytesIO(data)) as tar:
         tar.next()
@@ -102,7 +113,7 @@ def test_what_is_exported_comes_in_again_with_the_same_root_and_the_same_bytes(
     assert imported.verified
     assert count == imported.snapshot.size.entries
     assert imported.snapshot.root == agent.snapshot().root
-    assert copy.files.list(recursive=True) == agent.files.list(recursive=True)
+    assert infos(copy) == infos(agent)
     assert copy.store.namespaces() == agent.store.namespaces()
     copy.export(folder / "b.tar")
     first, second = (folder / "a.tar").read_bytes(), (folder / "b.tar").read_bytes()

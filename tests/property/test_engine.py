@@ -353,6 +353,11 @@ class World:
     origin: str | None = None
     common: State = field(default_factory=State)
     policy: Policy = field(default_factory=Policy)
+    begun: datetime | None = None
+
+    def begin(self, now: datetime) -> None:
+        """It is there from the first thing on that it holds, be it a snapshot of nothing."""
+        self.begun = self.begun or now
 
     def expiry(self, row: Row) -> datetime | None:
         """When a snapshot's time is over: a pin, its own term, a policy, or thirty days."""
@@ -449,17 +454,21 @@ def view_of(reader: FilesReader) -> dict[str, tuple[FileInfo, bytes | str | None
     return seen
 
 
-def expected_info(path: bytes, node: Node) -> FileInfo:
-    match node:
+def expected_info(tree: Tree, path: bytes, begun: datetime) -> FileInfo:
+    match node := tree[path]:
         case File():
             return FileInfo(text(path), "file", node.size, node.mode, node.mtime)
         case Link():
             return FileInfo(text(path), "link", node.size, 0o777, node.mtime)
         case Folder():
-            return FileInfo(text(path), "directory", 0, node.mode, None)
+            # As new as the newest of what lies in it; an empty one is as old as the namespace.
+            inside = [tree[name] for name in below(tree, path)]
+            times = [found.mtime for found in inside if not isinstance(found, Folder)]
+            newest = max(times, default=begun)
+            return FileInfo(text(path), "directory", 0, node.mode, newest)
 
 
-def expected_view(state: State) -> dict[str, tuple[FileInfo, bytes | str | None]]:
+def expected_view(state: State, begun: datetime) -> dict[str, tuple[FileInfo, bytes | str | None]]:
     def body(node: Node) -> bytes | str | None:
         match node:
             case File():
@@ -469,7 +478,9 @@ def expected_view(state: State) -> dict[str, tuple[FileInfo, bytes | str | None]
             case Folder():
                 return None
 
-    return {text(p): (expected_info(p, n), body(n)) for p, n in state.entries().items()}
+    return {
+        text(p): (expected_info(state.tree, p, begun), body(n)) for p, n in state.entries().items()
+    }
 
 
 def values_of(reader: StoreReader) -> Group:
@@ -560,6 +571,8 @@ class VaultMachine(RuleBasedStateMachine):
             return
         answer = do(namespace)
         world.state = after
+        if after.tree or after.values:
+            world.begin(self.now)
         if wanted is not None:
             assert answer == wanted
 
@@ -595,6 +608,7 @@ class VaultMachine(RuleBasedStateMachine):
         assert snapshot.created_at == self.now
         assert snapshot.size == state.size()
         assert self.roots.setdefault(state.key(), snapshot.root) == snapshot.root
+        world.begin(self.now)
         world.rows[snapshot.id] = Row(snapshot, state.copy())
         world.newest = snapshot.number
 
@@ -1059,21 +1073,21 @@ class VaultMachine(RuleBasedStateMachine):
             self.check_timeline(name)
 
     def check_files(self, name: str) -> None:
-        files, state = self.vault.namespace(name).files, self.worlds[name].state
-        assert list(view_of(files).items()) == list(expected_view(state).items())
+        files, world = self.vault.namespace(name).files, self.worlds[name]
+        state, begun = world.state, world.begun or self.now
+        assert list(view_of(files).items()) == list(expected_view(state, begun).items())
         folders = [path for path, node in state.tree.items() if isinstance(node, Folder)]
         for folder in [b"", *folders]:
             inside = folder + b"/" if folder else b""
-            children = {
-                path: node
-                for path, node in sorted(state.tree.items())
+            wanted = [
+                expected_info(state.tree, path, begun)
+                for path in sorted(state.tree)
                 if path.startswith(inside) and b"/" not in path[len(inside) :]
-            }
-            wanted = [expected_info(path, node) for path, node in children.items()]
+            ]
             assert files.list(folder) == wanted
         for path in PATHS:
             if path in state.tree:
-                assert files.stat(path) == expected_info(path, state.tree[path])
+                assert files.stat(path) == expected_info(state.tree, path, begun)
             else:
                 assert not files.exists(path)
 
@@ -1111,7 +1125,7 @@ class VaultMachine(RuleBasedStateMachine):
                         namespace.at(row.id)
                     continue
                 moment = namespace.at(row.id)
-                assert view_of(moment.files) == expected_view(row.state)
+                assert view_of(moment.files) == expected_view(row.state, world.begun or self.now)
                 assert values_of(moment.store) == row.state.values
         for name, snapshot_id in self.purged:
             with pytest.raises(SnapshotNotFound):

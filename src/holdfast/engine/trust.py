@@ -83,9 +83,10 @@ def find_in_lost_packs(
 def check_packs(
     context: Context, transaction: Transaction, tenant_id: TenantId, source: Source, root: ObjectId
 ) -> None:
-    """Raises `PackDamaged` if something that a root needs lies in what is lost of a pack.
+    """Raises `Damaged` if something that a root needs lies in what is lost of a pack.
 
-    Whether any is lost is looked at once in a while; only then is the root followed.
+    Whether any is lost is looked at once in a while; only then is the root followed. Of a pack
+    without a file it is `PackMissing`: outside of the lock, the collector may have been faster.
     """
     now, looked = context.clock(), context.looked.get(tenant_id)
     if looked is not None and timedelta(0) <= now - looked < LATELY:
@@ -98,7 +99,8 @@ def check_packs(
     for at in range(0, len(needed), BATCH):
         for found in transaction.locate(tenant_id, needed[at : at + BATCH]).values():
             if _is_in(lost, found):
-                raise PackDamaged(found.pack, reason="it is not there, or too short")
+                context.blobs.size(found.pack)  # Raises where there is none.
+                raise PackDamaged(found.pack, reason="it is too short")
 
 
 def _find_lost(context: Context, transaction: Transaction, tenant_id: TenantId) -> dict[str, int]:
