@@ -269,6 +269,19 @@ def test_what_is_not_listed_is_counted_over_all_planes(project: Project) -> None
     assert counts(project.workspace.redo(limit=None)) == [3, 1, 0, 2, 1]
 
 
+def test_a_directory_that_was_moved_goes_on_in_its_new_place(project: Project) -> None:
+    project.put("a", "1")
+    taken = project.workspace.snapshot()
+    assert project.workspace.moved_from is None
+    project.workspace.close()
+    elsewhere = project.tree.rename(project.folder / "elsewhere")
+    cache = project.folder / "cache"
+    with project.client.workspace(elsewhere, cache=cache) as moved:
+        assert moved.moved_from == project.tree
+        assert moved.find_held() == taken
+        assert moved.recover() is None
+
+
 def test_drift_can_be_refused(project: Project) -> None:
     project.put("a", "1")
     before = project.workspace.snapshot()

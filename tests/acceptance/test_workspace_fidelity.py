@@ -1078,20 +1078,35 @@ def test_looking_stores_nothing_and_touches_nothing(project: Project) -> None:
     assert project.workspace.namespace.timeline() == timeline
 
 
-def test_a_directory_that_is_gone_is_an_error_and_comes_back_once_it_is_made(
-    project: Project,
+@pytest.mark.parametrize("is_made", [True, False], ids=["made by its user", "made by the restore"])
+def test_a_directory_that_is_gone_is_an_error_to_look_at_and_comes_back_whole(
+    project: Project, is_made: bool
 ) -> None:
     populate(project)
     snapshot = project.workspace.snapshot()
     want = look(project.tree)
     shutil.rmtree(project.tree)
     timeline = project.workspace.namespace.timeline()
-    for act in (project.workspace.snapshot, project.workspace.status, project.workspace.undo):
-        with pytest.raises(errors.Unavailable):
+    for act in (project.workspace.snapshot, project.workspace.status, project.workspace.diff):
+        with pytest.raises(errors.DirectoryMissing):
             act()
+    assert not project.tree.exists()
     assert project.workspace.namespace.timeline() == timeline
-    project.tree.mkdir()
-    assert project.workspace.restore(snapshot).verified
+    if is_made:
+        project.tree.mkdir()
+    done = project.workspace.restore(snapshot)
+    assert done.verified
+    assert done.was_missing is not is_made
+    assert differing(look(project.tree), want) == {}
+
+
+def test_an_undo_makes_a_directory_anew_that_is_gone(project: Project) -> None:
+    populate(project)
+    project.workspace.snapshot()
+    want = look(project.tree)
+    shutil.rmtree(project.tree)
+    done = project.workspace.undo()
+    assert (done.verified, done.was_missing) == (True, True)
     assert differing(look(project.tree), want) == {}
 
 

@@ -233,3 +233,28 @@ def test_a_death_while_the_directory_follows_is_finished_by_the_next_one(
     assert machine.files() == machine.shown() == OLD
     assert DRIFTED in machine.ever()
     machine.close()
+
+
+def test_whoever_only_wants_it_put_right_has_the_directory_follow(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = prepared(server, tmp_path / "died")
+    real: Any = Follower.follow
+
+    def dies(*args: Any, **kwargs: Any) -> Any:
+        real(*args, **kwargs)
+        raise PowerCut
+
+    workspace = machine.open()
+    assert not workspace.is_half_way
+    with monkeypatch.context() as patched:
+        patched.setattr(Follower, "follow", dies)
+        with pytest.raises(PowerCut):
+            restored(workspace)
+    assert workspace.is_half_way
+    assert "interrupted restore" in (workspace.recover() or "")
+    assert not workspace.is_half_way
+    assert machine.files() == machine.shown() == OLD
+    assert DRIFTED in machine.ever()
+    workspace.close()
+    machine.close()

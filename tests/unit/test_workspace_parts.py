@@ -252,6 +252,19 @@ def test_a_path_can_be_included_against_the_rules_with_its_way_and_its_content()
         assert rules.excludes(path, is_folder=False)
 
 
+@pytest.mark.parametrize("rule", [b"build/\n", b"build\n", b"/build\n", b"b*/\n"])
+def test_what_lies_beside_an_included_path_stays_left_out(rule: bytes) -> None:
+    rules = Rules(rule, including=frozenset({b"build/deep/x"}))
+    for folder in (b"build", b"build/deep"):
+        assert not rules.excludes(folder, is_folder=True)
+    assert not rules.excludes(b"build/deep/x", is_folder=False)
+    for path in (b"build/y", b"build/deep/y"):
+        assert rules.excludes(path, is_folder=False)
+        assert rules.excludes_within(path)
+    assert rules.excludes(b"build/other", is_folder=True)
+    assert not rules.excludes(b"src", is_folder=True)
+
+
 # What is refused
 
 

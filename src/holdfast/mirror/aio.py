@@ -73,6 +73,16 @@ class AsyncRemoteWorkspace:
                 self._found = self._open()
             return self._found
 
+    @property
+    def moved_from(self) -> Path | None:
+        """Where the directory was until it was opened here; None before, or if it was not moved."""
+        return None if self._found is None else self._found.moved_from
+
+    @property
+    def is_half_way(self) -> bool:
+        """Whether a restore was interrupted, or is under way just now; known once it is used."""
+        return self._found is not None and self._found.is_half_way
+
     def __repr__(self) -> str:
         return f"AsyncRemoteWorkspace({str(self.path)!r})"
 
@@ -92,6 +102,7 @@ class AsyncRemoteWorkspace:
     import_ = awaited(RemoteWorkspace.import_)
     watch = awaited(RemoteWorkspace.watch)
     wait_for_changes = awaited(RemoteWorkspace.wait_for_changes)
+    recover = awaited(RemoteWorkspace.recover)
 
     def task(
         self, name: str, *, rollback_on_failure: bool = False, actor: str | None = None

@@ -42,6 +42,16 @@ class Comparing:
         """Where the directory is."""
         return self._local.path
 
+    @property
+    def moved_from(self) -> Path | None:
+        """Where the directory was until it was opened here; None if it was not moved."""
+        return self._local.moved_from
+
+    @property
+    def is_half_way(self) -> bool:
+        """Whether a restore of the directory was interrupted, or is under way just now."""
+        return self._local.is_half_way
+
     def __repr__(self) -> str:
         return f"RemoteWorkspace({str(self.path)!r}, namespace={self._name!r})"
 

@@ -26,6 +26,7 @@ from msgspec.structs import replace as changed
 from holdfast.engine.capture import Rereading
 from holdfast.engine.checkout import checkout
 from holdfast.engine.collect import Progress, no_progress
+from holdfast.engine.coverage import lacking_in
 from holdfast.engine.diff import collect_changes
 from holdfast.engine.follower import Follower
 from holdfast.engine.paths import PathLike, to_text
@@ -265,6 +266,15 @@ class RemoteWorkspace(Comparing):
         """Waits until something happens in a watched directory; says whether it did."""
         return self._local.wait_for_changes(timeout_s)
 
+    def recover(self) -> str | None:
+        """Puts right what an interrupted restore has left; says what was done, if anything.
+
+        Where the server has moved and the directory has not, it follows now.
+        """
+        with self._exclusive():
+            self._finish(no_progress)
+            return self._local.recovered
+
     def close(self) -> None:
         """Keeps what is known for the next time, and lets go of the directory."""
         if not self._is_closed:
@@ -305,7 +315,11 @@ class RemoteWorkspace(Comparing):
     def _follower(
         self, *, force: bool, progress: Progress, target: SnapshotInfo | None = None
     ) -> Follower:
-        return Follower(self._local.directory, force=force, target=target, progress=progress)
+        follower = Follower(self._local.directory, force=force, progress=progress)
+        if target is not None:
+            # Not as its target: the snapshot is the server's, and its root need not be here.
+            follower.leave(lacking_in(target).uncaptured)
+        return follower
 
     def _told(
         self, done: Restored, moved: Moved, follower: Follower, *, limit: int | None

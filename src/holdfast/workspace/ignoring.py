@@ -63,18 +63,19 @@ class Rules:
         """Says whether the rules leave a path out."""
         if self._matches is None or self._is_included(path):
             return False
-        name = path.decode("utf-8", "surrogateescape")
-        return self._matches(name + "/" if is_folder else name)
+        # A folder that leads to what is included is looked into: all else in it stays left out.
+        around = _folders(path) if self._including else ()
+        name = path + b"/" if is_folder else path
+        return any(
+            self._matches(each.decode("utf-8", "surrogateescape")) for each in (*around, name)
+        )
 
     def excludes_within(self, path: bytes) -> bool:
         """Says whether the rules leave a path out, or a folder that it lies in."""
         if self._matches is None:
             return False
-        at = path.find(b"/")
-        while at != -1:
-            if self.excludes(path[:at], is_folder=True):
-                return True
-            at = path.find(b"/", at + 1)
+        if any(self.excludes(folder[:-1], is_folder=True) for folder in _folders(path)):
+            return True
         return self.excludes(path, is_folder=False)
 
     def _is_included(self, path: bytes) -> bool:
@@ -83,6 +84,14 @@ class Rules:
             path == wanted or path.startswith(wanted + b"/") or wanted.startswith(path + b"/")
             for wanted in self._including
         )
+
+
+def _folders(path: bytes) -> Iterator[bytes]:
+    """Yields the folders that a path lies in, outermost first, each with its slash."""
+    at = path.find(b"/")
+    while at != -1:
+        yield path[: at + 1]
+        at = path.find(b"/", at + 1)
 
 
 class _Line(NamedTuple):
