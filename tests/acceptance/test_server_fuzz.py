@@ -5,6 +5,7 @@ and answers are compared with what it says of them. Where a document cannot say 
 requests are made by hand. `bench/soak_server_fuzz.py` looks longer.
 """
 
+import errno
 import gzip
 import json
 import socket
@@ -496,4 +497,7 @@ def send(server: Server, request: bytes) -> bytes:
                 told += piece
         except (ConnectionResetError, BrokenPipeError):
             pass  # Refused before it was read to the end.
+        except OSError as exc:
+            if exc.errno != errno.ENOTCONN:  # As before, found when it was shut down.
+                raise
         return told

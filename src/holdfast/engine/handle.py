@@ -1,5 +1,6 @@
 """One namespace, as every use case is given it: whose it is, what it is called, where to ask."""
 
+import re
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -24,7 +25,11 @@ from holdfast.running import Door
 
 MAX_NAME_CHARS = 128
 PATH_CHARS: Final = frozenset("/\\")
-"""What no name of a new namespace holds: somebody may make a directory of it."""
+"""What separates the parts of a path, here or elsewhere."""
+
+_SEPARATOR: Final = re.compile(r"[/\\]")
+_NO_PART: Final = frozenset({"", ".", ".."})
+"""Parts that no name of a new namespace has: somebody may make a directory of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,11 +200,11 @@ def check_namespace(context: Context, tenant_id: TenantId, name: str) -> str:
     names were allowed, and what is in them stays within reach.
     """
     check_name("namespace", name)
-    if not PATH_CHARS.isdisjoint(name):
+    if not _NO_PART.isdisjoint(_SEPARATOR.split(name)):
         with context.catalog.read() as transaction:
             is_there = transaction.find_head(tenant_id, name) is not None
         if not is_there:
-            raise InvalidName("namespace", name, reason="it holds a slash, and reads like a path")
+            raise InvalidName("namespace", name, reason="it reads like a path")
     return name
 
 

@@ -33,6 +33,9 @@ BODY_S: Final = 30.0
 BODY_BYTES: Final = 8 << 10
 """What a body has to bring in each such time: 270 bytes a second, a tenth of a bad mobile line."""
 
+LINGER_S: Final = 2.0
+"""How long a client that was refused has to read why."""
+
 ANSWER_S: Final = 60.0
 """How long nothing of an answer may be taken."""
 
@@ -72,6 +75,7 @@ class Connection(HttpToolsProtocol):
         self._timer: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
         self._is_in_head, self._head_bytes, self._body_bytes = True, 0, 0
+        self._ended = 0
         self._refused: http.HTTPStatus | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] - as uvicorn has it
@@ -95,13 +99,15 @@ class Connection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Takes what has come; refuses a head that is too large."""
-        was_in_head = self._is_in_head
+        if self._refused is not None:
+            return
+        before = self._ended
         self._body_bytes += len(data)
         super().data_received(data)
-        if not self._is_in_head or self.transport.is_closing():
+        # What came with the end of a request is that request, or little more.
+        if not self._is_in_head or self._ended != before or self._refused is not None:
             return
-        # What came with the end of a body is mostly that body.
-        self._head_bytes += len(data) if was_in_head else 0
+        self._head_bytes += len(data)
         if self._timer is None:
             self._set_timer(HEAD_S)
         if self._head_bytes > MAX_HEAD_BYTES:
@@ -124,6 +130,7 @@ class Connection(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """Ends a body: what is awaited now is our own answer."""
         self._is_in_head = True
+        self._ended += 1
         self._set_timer(None)
         super().on_message_complete()
 
@@ -160,8 +167,13 @@ class Connection(HttpToolsProtocol):
             f"content-length: {len(body)}\r\nx-request-id: {request_id}\r\n"
             "connection: close\r\n\r\n"
         )
+        self._refused = status
         self.transport.write(head.encode("ascii") + body)
-        self.transport.close()
+        # Closed at once, what is still on its way here would take the answer with it.
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        self._set_timer(None)
+        self.loop.call_later(LINGER_S, self.transport.abort)
 
     def _set_timer(self, seconds: float | None) -> None:
         if self._timer is not None:
