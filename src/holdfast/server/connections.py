@@ -92,10 +92,10 @@ class Connection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forgets the connection."""
-        self._set_timer(None)
-        Connection._idle.pop(self, None)
-        self.resume_writing()
         super().connection_lost(exc)
+        self._set_timer(None)
+        self.resume_writing()
+        Connection._idle.pop(self, None)
 
     def data_received(self, data: bytes) -> None:
         """Takes what has come; refuses a head that is too large."""
