@@ -74,7 +74,7 @@ CLASSES: dict[str, tuple[type, set[str]]] = {
         holdfast.Namespace,
         {"files", "memory", "sessions", "store", "traces", "tasks", "schedules", "entities"},
     ),
-    "Workspace": (holdfast.Workspace, {"namespace"}),
+    "Workspace": (holdfast.Workspace, {"namespace", "on_recovery"}),
     "Status": (holdfast.Status, set()),
     "Coverage": (holdfast.Coverage, set()),
     "Omission": (holdfast.Omission, set()),

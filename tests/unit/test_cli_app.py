@@ -95,6 +95,7 @@ class FakeNamespace:
 class FakeWorkspace:
     path: Path
     moved_from: Path | None = None
+    is_half_way: bool = False
     namespace: FakeNamespace = field(default_factory=FakeNamespace)
     changes: Changes = field(default_factory=lambda: Changes([]))
     coverage: Coverage = field(default_factory=lambda: Coverage(captured=2, captured_bytes=2048))
@@ -468,6 +469,10 @@ def test_ctrl_c_ends_it_with_130(shell: Shell) -> None:
     done = shell("status")
     assert (done.code, done.out, done.err) == (130, "", "")
     assert shell.vaults.releases == 1
+    shell.workspace.is_half_way = True
+    done = shell("status")
+    assert (done.code, done.out) == (130, "")
+    assert "half-way" in done.err
 
 
 def test_a_closed_pipe_is_quiet(shell: Shell) -> None:
