@@ -14,7 +14,7 @@ import pytest
 import holdfast
 
 PROGRAM = """
-import os, sys
+import os, signal, sys
 from holdfast.cli.main import main
 from holdfast.workspace.writing import Writer
 
@@ -25,6 +25,8 @@ def half(self, steps):
     os.kill(os.getpid(), int(sys.argv[1]))
 
 Writer.carry_out = half
+# Who runs this in the background may have it ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.exit(main(sys.argv[2:]))
 """
 """The command itself, which gets a signal when half of a directory is written."""
