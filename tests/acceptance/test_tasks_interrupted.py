@@ -83,9 +83,13 @@ def prepared(agent: Namespace) -> Namespace:
     return agent
 
 
+CTRL_C = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+
+
 def started(text: str, stops: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(
-        [sys.executable, "-c", text.replace("{stops}", stops)],
+        # Who runs this in the background may have Ctrl-C ignored.
+        [sys.executable, "-c", CTRL_C + text.replace("{stops}", stops)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
