@@ -97,7 +97,6 @@ def _folders(path: bytes) -> Iterator[bytes]:
 class _Line(NamedTuple):
     """A pattern as it stands in the file."""
 
-    number: int
     is_negated: bool
     regex: str
 
@@ -130,7 +129,7 @@ def _lines(text: bytes) -> Iterator[_Line]:
             continue
         pattern = line.removeprefix("!")
         try:
-            yield _Line(number, pattern != line, to_regex(pattern))
+            yield _Line(pattern != line, to_regex(pattern))
         except BadPattern as exc:
             message = f".holdfastignore, line {number}: {shorten(pattern)} cannot be read: {exc}"
             hint = "Mend that line, or make it a comment with a # before it."
