@@ -43,6 +43,8 @@ class Loss(msgspec.Struct, frozen=True):
     """How many, as the catalog counts them: taking a snapshot is one or a few."""
     last_at: datetime | None
     """When the last of them was acknowledged; None if that is not known."""
+    log: str | None = None
+    """Where the log is kept as it was found; None if there was none to keep."""
 
     def __str__(self) -> str:
         when = "" if self.last_at is None else f", the last of {self.last_at:%Y-%m-%d %H:%M:%S} UTC"
@@ -51,7 +53,8 @@ class Loss(msgspec.Struct, frozen=True):
             if self.missing == 1
             else (f"{self.missing:,} acknowledged changes are")
         )
-        return f"{number} missing from its end{when}: its log was damaged or cut"
+        kept = "" if self.log is None else f" (as it was found, it is kept as {self.log})"
+        return f"{number} missing from its end{when}: its log was damaged or cut{kept}"
 
 
 class Collected(msgspec.Struct, frozen=True):
@@ -175,9 +178,14 @@ class AuditReport(msgspec.Struct, frozen=True):
     problems: list[AuditProblem]
 
     @property
-    def is_sound(self) -> bool:
-        """Whether everything is as it was written."""
+    def ok(self) -> bool:
+        """Says whether everything is as it was written."""
         return not self.problems
+
+    @property
+    def is_sound(self) -> bool:
+        """The same as `ok`."""
+        return self.ok
 
 
 class DeletedNamespace(msgspec.Struct, frozen=True):

@@ -100,10 +100,11 @@ def has_lost_catalog(location: str) -> bool:
         pass
     except OSError:
         return False  # It is there, and we may not look at it.
-    return os.path.exists(os.path.join(location, "locks", "write")) or _has_packs(location)
+    return os.path.exists(os.path.join(location, "locks", "write")) or has_packs(location)
 
 
-def _has_packs(location: str) -> bool:
+def has_packs(location: str) -> bool:
+    """Says whether packs lie in a directory that is a vault, or was one."""
     packs = os.path.join(location, "packs")
     try:
         shards = os.listdir(packs)

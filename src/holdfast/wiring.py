@@ -24,7 +24,7 @@ from holdfast.errors import (
     Unavailable,
 )
 from holdfast.ids import IdMaker
-from holdfast.settings import has_lost_catalog
+from holdfast.settings import has_lost_catalog, has_packs
 
 POSTGRES_SCHEMES = ("postgresql://", "postgres://")
 
@@ -49,7 +49,7 @@ def open_vault(
     if folder is not None and has_lost_catalog(str(folder)):
         # Before anything is made there: a lost catalog is not a new vault.
         what = f"the vault in {folder}"
-        raise CatalogLost(what)
+        raise CatalogLost(what, has_packs=has_packs(str(folder)))
     packs = _to_folder(objects) if objects is not None else _packs_in(folder)
     blobs = DiskBlobStore(packs)
     catalog = _open_postgres(text, ids) if folder is None else SqliteCatalog(folder, ids=ids)

@@ -21,6 +21,7 @@ import holdfast
 from holdfast.catalog import watermark
 from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.catalog.watermark import Watermark
+from holdfast.errors import Damaged, Unavailable
 
 COMMAND = str(Path(sys.executable).with_name("holdfast"))
 DAMAGED = 5
@@ -141,6 +142,7 @@ def test_commands_say_what_is_missing_until_it_is_accepted(tmp_path: Path) -> No
     assert found.returncode == DAMAGED
     assert "missing" in json.loads(found.stdout)["faults"][0]["reason"]
     assert "missing" in holds("doctor").stdout
+    assert "/.holdfast/catalog.sqlite-wal.damaged-" in holds("doctor").stdout
     assert holds("doctor").returncode == 1
     (project / "a.txt").write_text("a\n")
     assert holds("snapshot", "-m", "on").returncode == 0
@@ -148,6 +150,77 @@ def test_commands_say_what_is_missing_until_it_is_accepted(tmp_path: Path) -> No
     for argv in (("verify",), ("doctor",), ("log",)):
         done = holds(*argv)
         assert (done.returncode, done.stderr) == (0, ""), done
+
+
+# The log as it was found
+
+
+def kept_logs(vault: Path) -> list[Path]:
+    return sorted(vault.glob("catalog.sqlite-wal.damaged*"))
+
+
+@pytest.mark.parametrize("damage", [flip, cut])
+def test_a_damaged_log_is_kept_as_it_was_found(
+    tmp_path: Path, damage: Callable[[Path, float], None]
+) -> None:
+    vault = tmp_path / "vault"
+    write_and_die(vault, 8)
+    damage(log_of(vault), 0.6)
+    found = log_of(vault).read_bytes()
+    for _ in range(3):
+        with holdfast.open(vault) as opened:
+            opened.namespace("alice").snapshot("goes on")
+            [kept] = kept_logs(vault)
+            loss = opened.find_loss()
+            assert loss is not None
+            assert loss.log == str(kept)
+            assert str(kept) in str(loss)
+    assert kept.read_bytes() == found
+    assert kept.stat().st_mode & 0o777 == 0o600
+
+
+def test_logs_that_were_kept_are_few(tmp_path: Path) -> None:
+    vault = tmp_path / "vault"
+    found = list[bytes]()
+    for _ in range(6):
+        write_and_die(vault, 2)
+        cut(log_of(vault), 0.9)
+        found.append(log_of(vault).read_bytes())
+        holdfast.open(vault).close()
+    assert [each.read_bytes() for each in kept_logs(vault)] == found[-4:]
+
+
+def test_a_log_that_cannot_be_kept_is_left_where_it_is(tmp_path: Path) -> None:
+    vault = tmp_path / "vault"
+    write_and_die(vault, 8)
+    flip(log_of(vault), 0.6)
+    found = log_of(vault).read_bytes()
+    in_the_way = vault / "catalog.sqlite-wal.damaged.tmp"
+    in_the_way.mkdir()
+    for _ in range(2):
+        with pytest.raises(Unavailable, match="cannot be kept aside") as caught:
+            holdfast.open(vault)
+        assert "Make room" in caught.value.hint
+        assert log_of(vault).read_bytes() == found
+    in_the_way.rmdir()
+    with holdfast.open(vault) as opened:
+        assert opened.find_loss() is not None
+    [kept] = kept_logs(vault)
+    assert kept.read_bytes() == found
+
+
+@pytest.mark.parametrize("share", [0.0, 0.0001, 0.01])
+def test_where_nothing_can_be_read_the_error_names_the_log(tmp_path: Path, share: float) -> None:
+    """Nothing was copied into the file yet: without its log there is no catalog."""
+    vault = tmp_path / "vault"
+    write_and_die(vault, 2)
+    flip(log_of(vault), share)
+    found = log_of(vault).read_bytes()
+    with pytest.raises(Damaged) as caught:
+        holdfast.open(vault)
+    [kept] = kept_logs(vault)
+    assert str(kept) in str(caught.value)
+    assert kept.read_bytes() == found
 
 
 # No false alarm

@@ -153,6 +153,19 @@ def test_doctor_fails_for_a_lost_catalog_and_says_what_helps(project: Project) -
     assert "copy of the vault" in checks["catalog"]["to_do"]
 
 
+def test_nothing_is_said_to_be_left_where_there_are_no_packs(tmp_path: Path) -> None:
+    """What is small lies in the catalog itself, and is lost with it."""
+    vault = tmp_path / "vault"
+    with holdfast.open(vault) as opened:
+        opened.namespace("alice").snapshot("small")
+    remove(vault)
+    with pytest.raises(CatalogLost) as caught:
+        holdfast.open(vault)
+    assert "no packs lie beside it" in str(caught.value)
+    assert "still there" not in str(caught.value)
+    assert "if there are any" in caught.value.hint
+
+
 def test_a_vault_that_never_was_is_not_lost(tmp_path: Path) -> None:
     for name in ("packs", "locks"):
         (tmp_path / "vault" / name).mkdir(parents=True)

@@ -184,6 +184,26 @@ def test_a_vault_on_a_full_disk_can_be_read_and_collected(disk: Disk) -> None:
         assert vault.namespace("project").timeline()[0].label == "number 2"
 
 
+def test_a_damaged_log_waits_on_a_full_disk_until_there_is_room_to_keep_it(disk: Disk) -> None:
+    subprocess.run([sys.executable, "-c", KILLED, disk.vault], check=False)
+    log = disk.vault / "catalog.sqlite-wal"
+    data = bytearray(log.read_bytes())
+    data[-5000] ^= 1
+    log.write_bytes(data)
+    disk.fill()
+    for _ in range(2):
+        assert "missing from its end" in disk("log").stderr
+        with holdfast.open(disk.vault) as vault:
+            assert vault.find_loss() is not None
+            with pytest.raises(StorageFull, match="cannot be kept aside"):
+                vault.namespace("alice").snapshot()
+        assert log.read_bytes() == data
+    (disk.root / "ballast").unlink()
+    disk.ok("log")
+    [kept] = disk.vault.glob("catalog.sqlite-wal.damaged*")
+    assert kept.read_bytes() == data
+
+
 def test_a_process_that_has_the_vault_open_collects_on_a_disk_that_filled_up(disk: Disk) -> None:
     with holdfast.open(disk.vault, limits=holdfast.Limits(free_floor_bytes=0)) as vault:
         project = vault.namespace("project")

@@ -11,12 +11,15 @@ next opening the catalog has to have come as far as this says.
 3. It names the file that it speaks of, by inode. In a copy of the vault, or beside a catalog
    that was brought back from one, it says nothing.
 
-A loss that was found is kept in a file beside, until somebody says that it is known. Why it is
-done this way is in `docs/adr/0023-a-count-outside-of-the-log.md`.
+A loss that was found is kept in a file beside, until somebody says that it is known, and so is
+the log as it was found: the next checkpoint drops what SQLite does not read of it. Why it is done
+this way is in `docs/adr/0023-a-count-outside-of-the-log.md`.
 """
 
+import filecmp
 import json
 import os
+import shutil
 import struct
 import zlib
 from contextlib import suppress
@@ -25,11 +28,14 @@ from pathlib import Path
 from typing import Final
 
 from holdfast.model_upkeep import Loss
+from holdfast.syncing import sync_folder
 
 _RECORD: Final = struct.Struct("<8sQI")
 _MAGIC: Final = b"holdfast"
 _CHECKED: Final = struct.Struct("<I")
 _FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+_KEPT_LOGS: Final = 4
+"""How many damaged logs are kept, the newest: each is evidence, and takes a few megabytes."""
 _WRAP: Final = 1 << 32
 """SQLite keeps 32 bits: counts are compared around the corner."""
 
@@ -41,6 +47,7 @@ class Watermark:
         self._catalog = catalog
         self._path = catalog.with_name("catalog.mark")
         self._loss_path = catalog.with_name("catalog.loss")
+        self._log_path = catalog.with_name(f"{catalog.name}-wal")
         self._fd: int | None = None
         self._inode = 0
         self._reached: int | None = None
@@ -60,11 +67,25 @@ class Watermark:
             body = _RECORD.pack(_MAGIC, self._inode, count % _WRAP)
             os.pwrite(self._fd, body + _CHECKED.pack(zlib.crc32(body)), 0)
 
+    @property
+    def is_set(self) -> bool:
+        """Says whether there is a count that speaks of this catalog."""
+        return self._read() is not None
+
     def check(self, count: int) -> Loss | None:
         """Returns what is missing from a catalog that has come so far; None if nothing is.
 
         To be called before anybody writes to it: who writes, writes the count.
         """
+        found = self._read()
+        if found is None:
+            return None
+        acknowledged, last_at = found
+        missing = _distance(acknowledged, count)
+        return Loss(missing=missing, last_at=last_at) if missing > 0 else None
+
+    def _read(self) -> tuple[int, datetime] | None:
+        """Returns how many changes were acknowledged, and when the last was."""
         try:
             data, state = self._path.read_bytes(), self._path.stat()
             inode = self._catalog.stat().st_ino
@@ -74,20 +95,49 @@ class Watermark:
         if data[_RECORD.size :] != _CHECKED.pack(zlib.crc32(body)) or len(body) != _RECORD.size:
             return None  # Torn, or not ours: it is written anew with the next change.
         magic, of, acknowledged = _RECORD.unpack(body)
-        missing = _distance(acknowledged, count)
-        if magic != _MAGIC or of != inode or missing <= 0:
+        if magic != _MAGIC or of != inode:
             return None
-        return Loss(missing=missing, last_at=datetime.fromtimestamp(state.st_mtime, UTC))
+        return acknowledged, datetime.fromtimestamp(state.st_mtime, UTC)
 
     def find_loss(self) -> Loss | None:
         """Returns the loss that was found and not yet accepted."""
         try:
             fields = json.loads(self._loss_path.read_bytes())
-            return Loss(fields["missing"], datetime.fromisoformat(fields["last_at"]))
+            last_at = datetime.fromisoformat(fields["last_at"])
+            return Loss(fields["missing"], last_at, fields.get("log"))
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError):
             return Loss(missing=1, last_at=None)
+
+    def keep_log(self) -> str | None:
+        """Copies the log aside as it is, durably, and returns where to; None if there is none.
+
+        To be called before a connection that writes is opened.
+        """
+        if not (self._log_path.exists() and self._log_path.stat().st_size):
+            return None
+        kept = sorted(self._log_path.parent.glob(f"{self._log_path.name}.damaged-*"))
+        # An opening that failed after this was done finds the same log again.
+        if kept and filecmp.cmp(kept[-1], self._log_path, shallow=False):
+            return str(kept[-1])
+        temporary = self._log_path.with_name(f"{self._log_path.name}.damaged.tmp")
+        fd = os.open(temporary, _FLAGS | os.O_TRUNC, 0o600)
+        try:
+            with open(fd, "wb") as target, self._log_path.open("rb") as log:  # noqa: PTH123 - of a descriptor
+                shutil.copyfileobj(log, target)
+                target.flush()
+                os.fsync(fd)
+        except OSError:
+            temporary.unlink()  # Half a copy takes the room that others have to do without.
+            raise
+        found_at = f"{datetime.now(tz=UTC):%Y%m%dT%H%M%S.%fZ}"
+        place = self._log_path.with_name(f"{self._log_path.name}.damaged-{found_at}")
+        temporary.rename(place)
+        sync_folder(place.parent)
+        for old in kept[: 1 - _KEPT_LOGS]:
+            old.unlink(missing_ok=True)
+        return str(place)
 
     def keep_loss(self, loss: Loss, count: int) -> None:
         """Remembers a loss, durably, and goes on from what is there."""
@@ -96,17 +146,17 @@ class Watermark:
         last_at = None if loss.last_at is None else loss.last_at.isoformat()
         temporary = self._loss_path.with_suffix(".loss.tmp")
         with temporary.open("w") as file:
-            json.dump({"missing": missing, "last_at": last_at}, file)
+            json.dump({"missing": missing, "last_at": last_at, "log": loss.log}, file)
             file.flush()
             os.fsync(file.fileno())
         temporary.rename(self._loss_path)
-        _sync_folder(self._loss_path.parent)
+        sync_folder(self._loss_path.parent)
         self.write(count)
 
     def accept_loss(self) -> None:
         """Takes note that somebody knows of the loss."""
         self._loss_path.unlink(missing_ok=True)
-        _sync_folder(self._loss_path.parent)
+        sync_folder(self._loss_path.parent)
 
     def close(self) -> None:
         """Lets go of the file."""
@@ -117,11 +167,3 @@ class Watermark:
 
 def _distance(later: int, earlier: int) -> int:
     return (later - earlier + _WRAP // 2) % _WRAP - _WRAP // 2
-
-
-def _sync_folder(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

@@ -494,5 +494,5 @@ def _get_tenant(context: Context, name: str) -> Tenant:
     with context.catalog.write() as transaction:
         if has_packs and not transaction.iter_tenants():
             # To go on would be to collect them: a lost catalog is not a new vault.
-            raise CatalogLost("these packs")
+            raise CatalogLost("these packs", has_packs=True)
         return transaction.add_tenant(name, public_id=context.ids.tenant(), now=context.clock())

@@ -56,7 +56,7 @@
     │   └── RateLimited         a key that made more requests than it may
     ├── Damaged             stored bytes break a promise: stop, keep the evidence
     │   ├── BackupDamaged       one that is not whole, or not as it was written
-    │   ├── CatalogLost         its file is gone, and packs are there
+    │   ├── CatalogLost         its file is gone, and it was not new
     │   ├── ObjectDamaged
     │   ├── ObjectMissing
     │   ├── PackDamaged

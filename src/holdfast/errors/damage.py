@@ -15,17 +15,19 @@ class BackupDamaged(Damaged):
 
 
 class CatalogLost(Damaged):
-    """The catalog's file is gone, or empty, and what it knew about is still there."""
+    """The catalog's file is gone, or empty, and it was not new."""
 
     code = "catalog_lost"
     hint = (
         "Make a vault of a backup, `holdfast reinstate BACKUP NEWDIR`, or bring back a copy of the "
-        "vault: what a snapshot is, the catalog alone knows. Keep the packs; see 'Check and "
-        "repair'."
+        "vault: what a snapshot is, the catalog alone knows. Keep the packs, if there are any; "
+        "see 'Check and repair'."
     )
 
-    def __init__(self, what: str) -> None:
-        super().__init__(f"the catalog of {what} is lost: what it named is still there")
+    def __init__(self, what: str, *, has_packs: bool) -> None:
+        # Without packs, what was stored was small, or nothing: the catalog itself held it.
+        left = ": what it named is still there" if has_packs else ", and no packs lie beside it"
+        super().__init__(f"the catalog of {what} is lost{left}")
         self.what = what
 
 
