@@ -16,9 +16,12 @@ from typing import Any
 
 import pytest
 
-from holdfast.catalog.port import Catalog, Located, LogPosition, ObjectRow, Transaction, pages
+from holdfast.catalog.namespaces import LogPosition
+from holdfast.catalog.packs import Located, ObjectRow, pages
+from holdfast.catalog.port import Catalog
 from holdfast.catalog.postgres import PostgresCatalog
 from holdfast.catalog.sqlite import SqliteCatalog
+from holdfast.catalog.transaction import Transaction
 from holdfast.errors import Busy, Conflict, HoldfastError, InvalidValue, Unavailable
 from holdfast.ids import (
     NamespaceId,

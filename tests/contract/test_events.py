@@ -16,7 +16,6 @@ import pytest
 from holdfast.blobs.disk import DiskBlobStore
 from holdfast.catalog.port import Catalog
 from holdfast.catalog.postgres import PostgresCatalog
-from holdfast.catalog.rows import to_us
 from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.engine.context import Context
 from holdfast.engine.envelopes import envelope
@@ -25,6 +24,7 @@ from holdfast.engine.limits import Limits
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import InvalidValue
+from holdfast.instants import to_us
 from holdfast.model_events import EventRow
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

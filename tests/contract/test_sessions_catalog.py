@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holdfast.catalog.port import Catalog, Transaction
+from holdfast.catalog.port import Catalog
 from holdfast.catalog.postgres import PostgresCatalog
 from holdfast.catalog.sqlite import SqliteCatalog
+from holdfast.catalog.transaction import Transaction
 from holdfast.errors import Busy, Conflict
 from holdfast.ids import NamespaceId, TenantId, TraceId
 from holdfast.model import EMPTY_ROOT, Head, Plane, Size

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from holdfast.catalog.port import Catalog, Transaction
+from holdfast.catalog.port import Catalog
 from holdfast.catalog.postgres import PostgresCatalog
 from holdfast.catalog.sqlite import SqliteCatalog
+from holdfast.catalog.transaction import Transaction
 from holdfast.ids import NamespaceId, SnapshotId
 from holdfast.model import EMPTY_ROOT, Head, Plane, Size
 from holdfast.model_replies import Reply, ReplyPlace

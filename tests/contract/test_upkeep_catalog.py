@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.catalog.port import Catalog, Transaction
+from holdfast.catalog.port import Catalog
 from holdfast.catalog.postgres import PostgresCatalog
 from holdfast.catalog.sqlite import SqliteCatalog
+from holdfast.catalog.transaction import Transaction
 from holdfast.ids import NamespaceId, TenantId
 from holdfast.model import EMPTY_ROOT, Head, Size
 from holdfast.model_sessions import BranchRow, SessionRow, TurnRow, VersionKind, VersionRow

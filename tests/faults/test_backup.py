@@ -23,9 +23,9 @@ import pytest
 
 import holdfast
 from holdfast.blobs.disk import DiskBlobStore
-from holdfast.catalog.port import Transaction
 from holdfast.catalog.postgres import PostgresCatalog
 from holdfast.catalog.sqlite import SqliteCatalog
+from holdfast.catalog.transaction import Transaction
 from holdfast.engine import retiring
 from holdfast.engine.backups import making
 from holdfast.engine.backups.reading import Backup

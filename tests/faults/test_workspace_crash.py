@@ -29,9 +29,10 @@ import psycopg
 import pytest
 
 from holdfast.blobs.disk import DiskBlobStore
-from holdfast.catalog.port import Catalog, Transaction
+from holdfast.catalog.port import Catalog
 from holdfast.catalog.postgres import PostgresCatalog
 from holdfast.catalog.sqlite import SqliteCatalog
+from holdfast.catalog.transaction import Transaction
 from holdfast.engine import stage
 from holdfast.engine.context import Context
 from holdfast.engine.limits import Limits

@@ -1,12 +1,18 @@
-"""The queries about entities and totals, written once for both databases."""
+"""The part of a transaction that is about what a session knows of things, and about totals.
+
+An entity is there for as long as its session is: of one that was deleted, or whose time is over,
+no row is found; it is found again when a restore brings the session back, and goes for good when
+the session's row does.
+"""
 
 from datetime import datetime
 from typing import Final
 
 from holdfast.catalog.driver import Driver
-from holdfast.catalog.rows import Row, from_us, get_row, to_us
+from holdfast.catalog.rows import Row, get_row
 from holdfast.errors import Damaged
 from holdfast.ids import NamespaceId, TenantId
+from holdfast.instants import from_us, to_us
 from holdfast.model_entities import EntityRow
 
 _LATEST: Final = 2**62
@@ -20,13 +26,14 @@ _HOUR_US: Final = 3_600_000_000
 
 
 class EntityQueries:
-    """Rows of entities."""
+    """Rows of entities; totals are of one namespace, or with None of all that a tenant has."""
 
     __slots__ = ()
 
     _db: Driver
 
     def add_entity(self, entity: EntityRow) -> bool:
+        """Adds an entity; False if its session knows one of this type and id already."""
         added = self._db.run(
             "add_entity",
             id=entity.id,
@@ -57,6 +64,7 @@ class EntityQueries:
         before: tuple[datetime, str] | None,
         most: int,
     ) -> list[EntityRow]:
+        """Returns entities, newest first, below `before`."""
         instant, row_id = (_LATEST, _LAST_ID) if before is None else (to_us(before[0]), before[1])
         where: dict[str, object] = {"namespace_id": namespace_id, "now": to_us(now), "most": most}
         where |= {"entity_type": entity_type or "", "before_at": instant, "before_id": row_id}
@@ -71,6 +79,7 @@ class EntityQueries:
         return get_row(row, "count")[0]
 
     def set_entity(self, entity: EntityRow) -> None:
+        """Replaces what can change in an entity's row."""
         self._db.run(
             "set_entity",
             id=entity.id,
@@ -81,9 +90,11 @@ class EntityQueries:
         )
 
     def delete_entity(self, namespace_id: NamespaceId, row_id: str, *, now: datetime) -> None:
+        """Takes an entity away; its row stays until `purge_deleted_entities`."""
         self._db.run("delete_entity", namespace_id=namespace_id, id=row_id, now=to_us(now))
 
     def recover_entity(self, namespace_id: NamespaceId, row_id: str) -> bool:
+        """Brings a deleted entity back; False if there is none, or its place is taken."""
         return self._db.run("recover_entity", namespace_id=namespace_id, id=row_id) == 1
 
     def purge_deleted_entities(self, tenant_id: TenantId, *, before: datetime) -> int:
@@ -92,6 +103,7 @@ class EntityQueries:
     def total_sessions(
         self, tenant_id: TenantId, namespace_id: NamespaceId | None, *, now: datetime
     ) -> tuple[int, int]:
+        """Returns how many sessions there are, and how many turns their conversations have."""
         row = self._db.one(
             "total_sessions",
             tenant_id=tenant_id,
@@ -123,6 +135,7 @@ class EntityQueries:
     def count_by_hour(
         self, tenant_id: TenantId, namespace_id: NamespaceId | None, *, since: datetime
     ) -> list[tuple[datetime, int]]:
+        """Returns how many traces each hour has, oldest first; hours without any are left out."""
         rows = self._db.all(
             "count_by_hour",
             tenant_id=tenant_id,

@@ -1,4 +1,10 @@
-"""The queries about events, written once for both databases."""
+"""The part of a transaction that is about events.
+
+A tenant's events are numbered without a gap, and no two have the same instant. Where they end is
+a row of its own, which whoever appends locks until the transaction is over: so they are seen in
+the order of their numbers, and nobody who has seen one can later find another before it. It is
+the very last lock of a transaction, after that of the traces' end.
+"""
 
 from collections.abc import Sequence
 from typing import Final
@@ -19,13 +25,17 @@ _LAST_US: Final = 2**62
 
 
 class EventQueries:
-    """Rows of events."""
+    """Rows of events; none is ever changed."""
 
     __slots__ = ()
 
     _db: Driver
 
     def advance_events(self, tenant_id: TenantId, *, count: int, now_us: int) -> tuple[int, int]:
+        """Makes room for so many; returns the number and the instant of the last of them.
+
+        The instants of those before it are the microseconds before it.
+        """
         row = self._db.one("advance_events", tenant_id=tenant_id, count=count, now_us=now_us)
         number, created_us = get_row(row, "event end")
         return number, created_us
@@ -38,6 +48,7 @@ class EventQueries:
             self._db.run_many("add_event", [asdict(row) for row in rows])
 
     def last_event(self, tenant_id: TenantId) -> int:
+        """Returns the number of the newest event; 0 if there was none yet."""
         row = self._db.one("last_event", tenant_id=tenant_id)
         return 0 if row is None else row[0]
 
@@ -50,10 +61,12 @@ class EventQueries:
         return found if found is not None and found.id == event_id else None
 
     def page_events(self, tenant_id: TenantId, *, after: int, most: int) -> list[EventRow]:
+        """Returns the events numbered above `after`, oldest first."""
         rows = self._db.all("page_events", tenant_id=tenant_id, after=after, most=most)
         return [_to_event(row) for row in rows]
 
     def list_events(self, tenant_id: TenantId, wanted: EventFilter, *, most: int) -> list[EventRow]:
+        """Returns events, newest first unless the filter says otherwise."""
         name = "list_events" if wanted.namespace is None else "list_events_of"
         if wanted.oldest_first:
             name = _OLDEST_FIRST[name]
@@ -69,6 +82,7 @@ class EventQueries:
         return [_to_event(row) for row in self._db.all(name, **where)]
 
     def purge_events(self, tenant_id: TenantId, *, before_us: int) -> int:
+        """Removes what is older for good; returns how many events that were."""
         return self._db.run("purge_events", tenant_id=tenant_id, before_us=before_us)
 
 

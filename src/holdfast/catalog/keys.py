@@ -1,13 +1,18 @@
-"""The queries about API keys, written once for both databases."""
+"""The part of a transaction that is about API keys.
+
+A key is found by the hash of its secret alone, and whoever finds one looks at the row as it is:
+nothing is remembered between two requests, so that a revoked key is refused at once everywhere.
+"""
 
 from collections.abc import Iterable
 from datetime import datetime
 from operator import attrgetter
 
 from holdfast.catalog.driver import Driver
-from holdfast.catalog.rows import Row, from_us, to_tenant, to_us
+from holdfast.catalog.rows import Row, to_tenant
 from holdfast.errors import Damaged
 from holdfast.ids import TenantId
+from holdfast.instants import from_us, to_us
 from holdfast.model import Tenant
 from holdfast.model_keys import KeyInfo, KeyUse, Scope
 
@@ -37,21 +42,26 @@ class KeyQueries:
         )
 
     def find_key(self, secret_hash: bytes) -> tuple[KeyInfo, Tenant] | None:
+        """Returns the key with this secret and its tenant, revoked and expired ones too."""
         row = self._db.one("find_key", secret_hash=secret_hash)
         return None if row is None else (_to_key(row), to_tenant(row[_COLUMNS:]))
 
     def find_key_by_id(self, tenant_id: TenantId, key_id: str) -> KeyInfo | None:
+        """Returns a key of a tenant, revoked and expired ones too."""
         row = self._db.one("find_key_by_id", tenant_id=tenant_id, id=key_id)
         return None if row is None else _to_key(row)
 
     def list_keys(self, tenant_id: TenantId) -> list[KeyInfo]:
+        """Returns the keys that are not revoked, oldest first."""
         return [_to_key(row) for row in self._db.all("list_keys", tenant_id=tenant_id)]
 
     def revoke_key(self, tenant_id: TenantId, key_id: str, *, now: datetime) -> KeyInfo | None:
+        """Revokes a key and returns it; None if there is none, or it was revoked before."""
         row = self._db.one("revoke_key", tenant_id=tenant_id, id=key_id, now=to_us(now))
         return None if row is None else _to_key(row)
 
     def touch_keys(self, uses: Iterable[KeyUse]) -> None:
+        """Adds requests, and remembers the latest of all uses, in whatever order they come."""
         # In one order everywhere: two workers that wait for each other's rows would wait for ever.
         rows = [
             {"id": use.key_id, "last_used_at": to_us(use.last_used_at), "requests": use.requests}

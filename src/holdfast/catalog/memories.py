@@ -1,4 +1,8 @@
-"""The queries about memories, written once for both databases.
+"""The part of a transaction that is about memories.
+
+A memory is found by its words. An index knows which memories hold a word; it changes in the
+transaction in which the memory does, and a namespace shares no word with another: what one of
+them holds can be told neither from what another finds nor from how it ranks.
 
 The index of words lies with the database: FTS5 here, a GIN index over a tsvector there. Both are
 given words that are cut and folded already and that begin with their namespace, and neither
@@ -11,8 +15,9 @@ from datetime import datetime
 from typing import Final
 
 from holdfast.catalog.driver import Driver
-from holdfast.catalog.rows import Row, from_us, get_row, to_us
+from holdfast.catalog.rows import Row, get_row
 from holdfast.ids import NamespaceId, TenantId
+from holdfast.instants import from_us, to_us
 from holdfast.model_memories import MemoryFilter, MemoryRow
 
 _LATEST: Final = 2**62
@@ -41,10 +46,12 @@ class MemoryQueries:
         self._db.run("index_memory", number=get_row(row, "memory")[0])
 
     def find_memory(self, namespace_id: NamespaceId, memory_id: str) -> MemoryRow | None:
+        """Returns a memory that is not deleted; its embedding too."""
         row = self._db.one("find_memory", namespace_id=namespace_id, id=memory_id)
         return None if row is None else _to_memory(row)
 
     def set_memory(self, memory: MemoryRow) -> None:
+        """Replaces what can change in a memory that is there."""
         self._db.run("unindex_memory", number=memory.number)
         self._db.run(
             "set_memory",
@@ -59,6 +66,7 @@ class MemoryQueries:
         self._db.run("delete_memory", namespace_id=namespace_id, number=number, now=to_us(now))
 
     def recover_memory(self, namespace_id: NamespaceId, memory_id: str) -> bool:
+        """Takes a deletion back; False if there is no such memory, or it is not deleted."""
         row = self._db.one("recover_memory", namespace_id=namespace_id, id=memory_id)
         if row is None:
             return False
@@ -68,18 +76,21 @@ class MemoryQueries:
     def delete_memories_of(
         self, namespace_id: NamespaceId, session_id: str, *, now: datetime
     ) -> int:
+        """Deletes what belongs to a session; returns how many memories that were."""
         self._db.run("unindex_memories_of", namespace_id=namespace_id, session_id=session_id)
         return self._db.run(
             "delete_memories_of", namespace_id=namespace_id, session_id=session_id, now=to_us(now)
         )
 
     def purge_memories(self, tenant_id: TenantId, *, before: datetime) -> int:
+        """Removes what was deleted by then for good; returns how many memories that were."""
         # What was deleted is in no index any more.
         return self._db.run("purge_deleted_memories", tenant_id=tenant_id, before=to_us(before))
 
     def list_memories(
         self, namespace_id: NamespaceId, chosen: MemoryFilter, *, before: int | None, most: int
     ) -> list[MemoryRow]:
+        """Returns memories numbered below `before`, newest first, without their embeddings."""
         found = self._db.all(
             "list_memories",
             namespace_id=namespace_id,
@@ -91,6 +102,7 @@ class MemoryQueries:
         return [_to_memory(row) for row in found]
 
     def get_memories(self, namespace_id: NamespaceId, numbers: Sequence[int]) -> list[MemoryRow]:
+        """Returns memories that are there, in any order, without their embeddings."""
         found = self._db.all(
             "get_memories", namespace_id=namespace_id, numbers=json.dumps(list(numbers))
         )
@@ -101,12 +113,14 @@ class MemoryQueries:
         return get_row(row, "count")[0]
 
     def memory_bytes(self, tenant_id: TenantId) -> int:
+        """Returns what a tenant's memories take, deleted ones too."""
         return int(get_row(self._db.one("memory_bytes", tenant_id=tenant_id), "sum")[0])
 
     def count_searchable(self, namespace_id: NamespaceId) -> int:
         return get_row(self._db.one("count_searchable", namespace_id=namespace_id), "count")[0]
 
     def count_holders(self, namespace_id: NamespaceId, words: Sequence[str]) -> dict[str, int]:
+        """Returns how many memories hold a word, for each that at least one holds."""
         prefix = _prefix(namespace_id)
         given = json.dumps([prefix + word for word in words])
         found = self._db.all("count_holders", words=given)
@@ -115,6 +129,10 @@ class MemoryQueries:
     def match_memories(
         self, namespace_id: NamespaceId, words: Sequence[str], chosen: MemoryFilter
     ) -> list[tuple[int, str]]:
+        """Returns number and terms of memories that hold one of these words.
+
+        A word that ends with `*` stands for all that begin so.
+        """
         if not words:
             return []
         prefix = _prefix(namespace_id)
@@ -129,6 +147,7 @@ class MemoryQueries:
     def page_embeddings(
         self, namespace_id: NamespaceId, chosen: MemoryFilter, *, after: int, most: int
     ) -> list[tuple[int, bytes]]:
+        """Returns number and embedding of memories numbered above `after`, oldest first."""
         found = self._db.all(
             "page_embeddings",
             namespace_id=namespace_id,

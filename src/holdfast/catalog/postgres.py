@@ -34,10 +34,10 @@ from holdfast.catalog.queries import (
     missing_migrations,
     no_step,
 )
-from holdfast.catalog.rows import to_us
-from holdfast.catalog.transaction import SqlTransaction
+from holdfast.catalog.transaction import Transaction
 from holdfast.errors import Busy, PathExists, Unavailable, VaultTooNew
 from holdfast.ids import IdMaker, object_id_of
+from holdfast.instants import to_us
 from holdfast.model_upkeep import Loss
 
 _OPEN_LOCK: Final = 743300001
@@ -101,19 +101,19 @@ class PostgresCatalog:
             return self._keeper[0]
 
     @contextmanager
-    def read(self) -> Generator[SqlTransaction]:
+    def read(self) -> Generator[Transaction]:
         """Opens a transaction that sees one moment."""
         with self._transaction("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY") as transaction:
             yield transaction
 
     @contextmanager
-    def ask(self) -> Generator[SqlTransaction]:
+    def ask(self) -> Generator[Transaction]:
         """Opens what reads with a single question."""
         with self._transaction(None) as transaction:
             yield transaction
 
     @contextmanager
-    def write(self) -> Generator[SqlTransaction]:
+    def write(self) -> Generator[Transaction]:
         """Opens a transaction that happens wholly or not at all."""
         begin = "BEGIN ISOLATION LEVEL READ COMMITTED"
         with self._transaction(begin, check=CHECK_FORMAT) as transaction:
@@ -200,7 +200,7 @@ class PostgresCatalog:
     @contextmanager
     def _transaction(
         self, begin: LiteralString | None, *, check: LiteralString | None = None
-    ) -> Generator[SqlTransaction]:
+    ) -> Generator[Transaction]:
         guard = Guard(to_error)
         with translated():
             talk = Talk(self._get_pool(), begin)
@@ -208,7 +208,7 @@ class PostgresCatalog:
             if check is not None:
                 with guard:
                     talk.say(check, {"known": len(load_migrations("postgres"))})
-            yield SqlTransaction(PostgresDriver(talk, self._queries, guard))
+            yield Transaction(PostgresDriver(talk, self._queries, guard))
             with guard:
                 talk.commit()
         finally:

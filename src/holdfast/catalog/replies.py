@@ -1,4 +1,4 @@
-"""The queries about replies, written once for both databases."""
+"""The part of a transaction that is about answers that a repeated request gets again."""
 
 from datetime import datetime
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from msgspec.structs import asdict
 
 from holdfast.catalog.driver import Driver
-from holdfast.catalog.rows import from_us, to_us
+from holdfast.instants import from_us, to_us
 from holdfast.model_replies import Reply, ReplyPlace
 
 
@@ -18,6 +18,7 @@ class ReplyQueries:
     _db: Driver
 
     def add_reply(self, place: ReplyPlace, reply: Reply) -> bool:
+        """Adds a request that is seen for the first time; False if it was seen before."""
         return self._db.run("add_reply", **asdict(place), **_fields(reply)) > 0
 
     def find_reply(self, place: ReplyPlace) -> Reply | None:
@@ -34,12 +35,15 @@ class ReplyQueries:
         )
 
     def set_reply(self, place: ReplyPlace, reply: Reply, *, seen: datetime) -> bool:
+        """Replaces a reply; False if its lease is not the one that was seen."""
         return self._db.run("set_reply", seen=to_us(seen), **asdict(place), **_fields(reply)) > 0
 
     def delete_reply(self, place: ReplyPlace, *, seen: datetime) -> bool:
+        """Removes a reply; False if its lease is not the one that was seen."""
         return self._db.run("delete_reply", seen=to_us(seen), **asdict(place)) > 0
 
     def purge_replies(self, *, before: datetime) -> int:
+        """Removes what is older for good; returns how many replies that were."""
         return self._db.run("purge_replies", before=to_us(before))
 
 

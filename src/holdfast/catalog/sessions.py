@@ -1,12 +1,18 @@
-"""The queries about sessions, written once for both databases."""
+"""The part of a transaction that is about sessions, their versions and their turns.
+
+A session's row says what is true of it now, its versions and turns what has been. Turns lie on
+branches, since a conversation may go back and on from there; a branch belongs to a tenant and not
+to a namespace, for a fork of either goes on where the other is.
+"""
 
 from collections.abc import Iterator
 from datetime import datetime
 
 from holdfast.catalog.driver import Driver
-from holdfast.catalog.rows import Row, from_us, to_head, to_us
+from holdfast.catalog.rows import Row, to_head
 from holdfast.errors import Damaged
 from holdfast.ids import NamespaceId, TenantId
+from holdfast.instants import from_us, to_us
 from holdfast.model import Plane, Size
 from holdfast.model_sessions import (
     BranchRow,
@@ -29,16 +35,18 @@ one begin in a row that has all of them."""
 
 
 class SessionQueries:
-    """Rows of sessions, their versions and their turns."""
+    """Rows of sessions; a method is one named query."""
 
     __slots__ = ()
 
     _db: Driver
 
     def add_session(self, session: SessionRow) -> bool:
+        """Adds a session; False if there is one with its id."""
         return self._db.run("add_session", **_from_session(session), **_identity(session)) == 1
 
     def set_session(self, session: SessionRow) -> None:
+        """Replaces what can change in a session's row."""
         self._db.say(
             "set_session",
             namespace_id=session.namespace_id,
@@ -47,6 +55,7 @@ class SessionQueries:
         )
 
     def move_session(self, session: SessionRow) -> None:
+        """Replaces what a new version or a turn changes in a session's row: it is present."""
         self._db.say(
             "move_session",
             namespace_id=session.namespace_id,
@@ -68,6 +77,13 @@ class SessionQueries:
         writer: str = "",
         trace: TraceRow | None = None,
     ) -> None:
+        """Adds the next version of a session, and all that goes with it.
+
+        `move_session`, or for version 0 `add_session`, with an id that nobody else has;
+        `add_version`, `set_sequence` and `put_pending` in one. With `trace`, `add_trace` as well:
+        it follows on the end that `open_session` returned. If another writer has moved that, the
+        transaction fails with `Busy`.
+        """
         first = "move_session" if version.number else "add_session"
         known: dict[str, object] = {
             **_from_session(session),
@@ -94,6 +110,11 @@ class SessionQueries:
     def open_session(
         self, tenant_id: TenantId, name: str, session_id: str, *, wanted: int | None = None
     ) -> OpenedSession | None:
+        """Locks a live head, and returns it with what is known of one of its sessions.
+
+        `wanted` is the number of a version that is asked for, too; below 0 it counts from the
+        newest. None if there is no such head.
+        """
         # Locked first: what is asked next is answered as of then.
         self._db.lock("lock_live_head", tenant_id=tenant_id, name=name)
         if wanted is None or abs(wanted) > _LATEST:
@@ -107,6 +128,7 @@ class SessionQueries:
     def set_sequence(
         self, namespace_id: NamespaceId, sequence: int, *, more: Size, writer: str = ""
     ) -> None:
+        """Sets the sequence of a head that this transaction has locked, and adds to its size."""
         self._db.say(
             "set_sequence",
             namespace_id=namespace_id,
@@ -119,6 +141,7 @@ class SessionQueries:
     def find_session(
         self, tenant_id: TenantId, name: str, session_id: str
     ) -> tuple[SessionRow, VersionRow] | None:
+        """Returns a session of a live namespace with its newest version."""
         row = self._db.one("find_session", tenant_id=tenant_id, name=name, id=session_id)
         return None if row is None else to_both(row)
 
@@ -133,6 +156,7 @@ class SessionQueries:
         agent_id: str | None = None,
         user_id: str | None = None,
     ) -> list[tuple[SessionRow, VersionRow]]:
+        """Returns what is present and not past its time, newest first, below `before`."""
         found = self._db.all(
             "list_sessions",
             namespace_id=namespace_id,
@@ -177,6 +201,7 @@ class SessionQueries:
         most: int,
         before: int | None = None,
     ) -> list[VersionRow]:
+        """Returns the versions above `after` and below `before`, oldest first."""
         found = self._db.all(
             "list_versions",
             namespace_id=namespace_id,
@@ -188,6 +213,7 @@ class SessionQueries:
         return [to_version(row) for row in found]
 
     def iter_version_states(self, tenant_id: TenantId) -> Iterator[bytes]:
+        """Yields the entry of every version's state: what collection has to keep."""
         for row in self._db.all("all_version_states", tenant_id=tenant_id):
             yield bytes(row[0])
 
@@ -207,6 +233,10 @@ class SessionQueries:
         return None if row is None else BranchRow(*row)
 
     def extend_branch(self, tenant_id: TenantId, branch_id: str, *, turns: int, more: int) -> bool:
+        """Counts one more turn, of `more` bytes, on a branch that has so many.
+
+        False if it has another number.
+        """
         done = self._db.run(
             "extend_branch", tenant_id=tenant_id, id=branch_id, turns=turns, more=more
         )
@@ -234,6 +264,7 @@ class SessionQueries:
         return [_to_turn(row) for row in found]
 
     def add_lagging(self, namespace_id: NamespaceId) -> None:
+        """Notes that a namespace has sessions without rows."""
         self._db.run("add_lagging", namespace_id=namespace_id)
 
     def is_lagging(self, namespace_id: NamespaceId) -> bool:

@@ -28,7 +28,6 @@ from holdfast.catalog.queries import (
     missing_migrations,
     no_step,
 )
-from holdfast.catalog.rows import to_us
 from holdfast.catalog.sqlite_driver import (
     BUSY_TIMEOUT_S,
     Connection,
@@ -39,7 +38,7 @@ from holdfast.catalog.sqlite_driver import (
     unreadable,
 )
 from holdfast.catalog.sqlite_reading import RESERVE_BYTES, Reserve, connections_without_writing
-from holdfast.catalog.transaction import SqlTransaction
+from holdfast.catalog.transaction import Transaction
 from holdfast.catalog.watermark import Watermark
 from holdfast.errors import (
     Busy,
@@ -54,6 +53,7 @@ from holdfast.errors import (
 )
 from holdfast.errors.system import from_system
 from holdfast.ids import IdMaker
+from holdfast.instants import to_us
 from holdfast.model_upkeep import Loss
 from holdfast.settings import has_packs
 
@@ -337,7 +337,7 @@ class _Transaction:
         self._queries = queries
         self._guard = Guard(to_error)
 
-    def __enter__(self) -> SqlTransaction:
+    def __enter__(self) -> Transaction:
         connection = self._connection = self._connections.take(writing=self._writing)
         is_begun = False
         try:
@@ -348,7 +348,7 @@ class _Transaction:
         finally:
             if not is_begun:
                 self._connections.put_back(connection, writing=self._writing)
-        return SqlTransaction(SqliteDriver(connection, self._queries, self._guard))
+        return Transaction(SqliteDriver(connection, self._queries, self._guard))
 
     def _check(self, connection: sqlite3.Connection) -> None:
         """Raises if this transaction must not be, now that it sees what it will see."""
@@ -375,9 +375,9 @@ class _Transaction:
 class _Question(_Transaction):
     """A single statement that reads: it sees one moment by itself."""
 
-    def __enter__(self) -> SqlTransaction:
+    def __enter__(self) -> Transaction:
         self._connection = self._connections.take(writing=False)
-        return SqlTransaction(SqliteDriver(self._connection, self._queries, self._guard))
+        return Transaction(SqliteDriver(self._connection, self._queries, self._guard))
 
     def __exit__(
         self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None
@@ -403,7 +403,7 @@ class _WriteTransaction(_Transaction):
         self._locks = locks
         self._watermark = watermark
 
-    def __enter__(self) -> SqlTransaction:
+    def __enter__(self) -> Transaction:
         self._connections.check_usable()
         self._connections.check_writable()
         self._turn = self._locks.wait(_WRITE)

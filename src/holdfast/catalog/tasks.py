@@ -1,13 +1,18 @@
-"""The queries about tasks and schedules, written once for both databases."""
+"""The part of a transaction that is about tasks and schedules.
+
+Both change together with the snapshot that they ask for, in its transaction, and only if they
+are still as they were seen: of several workers that want to do the same, one does.
+"""
 
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
 from holdfast.catalog.driver import Driver
-from holdfast.catalog.rows import Row, from_us, to_us
+from holdfast.catalog.rows import Row
 from holdfast.errors import Damaged
 from holdfast.ids import NamespaceId, TenantId
+from holdfast.instants import from_us, to_us
 from holdfast.model_tasks import Cadence, DueSchedule, Schedule, TaskRun, TaskStatus
 
 _SCHEDULE_COLUMNS: Final = 14
@@ -17,7 +22,7 @@ _LAST_ID: Final = "\U0010ffff"
 
 
 class TaskQueries:
-    """Rows of tasks and schedules."""
+    """Rows of tasks and schedules, and of what is done now and then."""
 
     __slots__ = ()
 
@@ -41,6 +46,7 @@ class TaskQueries:
         return None if row is None else _to_task(row)
 
     def end_task(self, task: TaskRun, *, seen: TaskStatus) -> bool:
+        """Writes how a task ended; False if it has another status than was seen."""
         return self._db.run("end_task", seen=seen.value, **_ended(task)) > 0
 
     def list_tasks(
@@ -51,6 +57,7 @@ class TaskQueries:
         before: tuple[datetime, str] | None,
         most: int,
     ) -> Sequence[TaskRun]:
+        """Returns tasks, newest first."""
         instant, task_id = (_LATEST, _LAST_ID) if before is None else (to_us(before[0]), before[1])
         rows = self._db.all(
             "list_tasks",
@@ -83,14 +90,20 @@ class TaskQueries:
         return [_to_schedule(row) for row in rows]
 
     def lock_schedule(self, namespace_id: NamespaceId, schedule_id: str) -> Schedule | None:
+        """Returns a schedule that nobody else changes until the transaction ends."""
         # To write a row is what locks it, on both databases.
         self._db.run("lock_schedule", namespace_id=namespace_id, id=schedule_id)
         return self.find_schedule(namespace_id, schedule_id)
 
     def change_schedule(self, schedule: Schedule) -> None:
+        """Writes what its owner says of a schedule that is locked."""
         self._db.run("change_schedule", **_said(schedule), **_seen(schedule))
 
     def advance_schedule(self, schedule: Schedule, *, seen: datetime) -> bool:
+        """Writes how far a schedule is, and when it is looked at next.
+
+        False if it is no longer due when it was seen to be, or was stopped or deleted since.
+        """
         return (
             self._db.run(
                 "advance_schedule",
@@ -107,6 +120,10 @@ class TaskQueries:
         return self._db.run("delete_schedule", namespace_id=namespace_id, id=schedule_id) > 0
 
     def due_schedules(self, *, now: datetime, most: int) -> list[DueSchedule]:
+        """Returns what is to be looked at, of namespaces that are not deleted.
+
+        What waits for writes is among them only if there are some.
+        """
         rows = self._db.all("due_schedules", now=to_us(now), most=most)
         return [
             DueSchedule(
@@ -116,6 +133,7 @@ class TaskQueries:
         ]
 
     def find_chore(self, name: str) -> datetime | None:
+        """Returns when something was last done, whoever did it."""
         row = self._db.one("find_chore", name=name)
         return None if row is None else from_us(row[0])
 

@@ -1,4 +1,10 @@
-"""The queries about traces, written once for both databases."""
+"""The part of a transaction that is about traces.
+
+A tenant's traces are a chain: numbered from 1 without a gap, each with the hash of the one
+before it. Where the chain ends is a row of its own, so that a missing end is noticed; whoever
+appends locks that row until the transaction ends. It is therefore the last lock that a
+transaction takes: two that each wait for something else behind it could wait for ever.
+"""
 
 from holdfast.catalog.driver import Driver
 from holdfast.catalog.rows import Row, get_row
@@ -7,13 +13,14 @@ from holdfast.model_traces import Rollback, TraceEnd, TraceFilter, TraceRow
 
 
 class TraceQueries:
-    """Rows of traces, and where each tenant's chain ends."""
+    """Rows of traces; no row is ever changed, but for details that are redacted."""
 
     __slots__ = ()
 
     _db: Driver
 
     def lock_trace_end(self, tenant_id: TenantId) -> TraceEnd:
+        """Returns where the chain ends; nobody else appends until the transaction is over."""
         row = self._db.one("lock_trace_end", tenant_id=tenant_id)
         if row is None:
             # Two first writers: one adds the row, the other waits for it and finds it.
@@ -23,6 +30,7 @@ class TraceQueries:
         return TraceEnd(row[0], row[1])
 
     def add_trace(self, row: TraceRow) -> None:
+        """Appends a trace, and moves the end there; the end has to be locked."""
         self._db.say_all(
             ("add_trace", "move_trace_end"),
             previous=row.previous,
@@ -54,12 +62,14 @@ class TraceQueries:
         return None if row is None else TraceRow(*row)
 
     def page_traces(self, tenant_id: TenantId, *, after: int, most: int) -> list[TraceRow]:
+        """Returns the traces numbered above `after`, in the chain's order."""
         found = self._db.all("page_traces", tenant_id=tenant_id, after=after, most=most)
         return [TraceRow(*row) for row in found]
 
     def list_traces(
         self, tenant_id: TenantId, wanted: TraceFilter, *, most: int
     ) -> list[tuple[TraceRow, str | None]]:
+        """Returns traces with the names of their namespaces, newest first."""
         found = self._list(
             wanted,
             tenant_id=tenant_id,
@@ -89,6 +99,7 @@ class TraceQueries:
         return [*self._db.all("list_traces_of_namespace", **parameters)]
 
     def redact_trace(self, tenant_id: TenantId, number: int, *, details: str) -> None:
+        """Puts what stands for a trace's details in their place."""
         self._db.run("redact_trace", tenant_id=tenant_id, number=number, details=details)
 
     def count_active_sessions(
@@ -99,6 +110,7 @@ class TraceQueries:
         since_us: int,
         agent_id: str | None,
     ) -> int:
+        """Returns how many sessions have left a trace; of one namespace, or of all."""
         if namespace_id is None:
             row = self._db.one(
                 "count_active_sessions", tenant_id=tenant_id, since=since_us, agent_id=agent_id
@@ -120,6 +132,7 @@ class TraceQueries:
         since_us: int,
         agent_id: str | None,
     ) -> list[Rollback]:
+        """Returns the rollbacks of sessions; of one namespace, or of all."""
         if namespace_id is None:
             found = self._db.all(
                 "list_rollbacks", tenant_id=tenant_id, since=since_us, agent_id=agent_id

@@ -1,20 +1,25 @@
-"""The queries that look after sessions, written once for both databases."""
+"""The part of a transaction that looks after sessions: what may go, and what has to be there.
+
+A branch is needed by the sessions and versions that name it, by those that go on from it, and by
+the planes of snapshots and heads, of which the rows here know nothing.
+"""
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Final
 
 from holdfast.catalog.driver import Driver
-from holdfast.catalog.rows import get_row, to_us
+from holdfast.catalog.rows import get_row
 from holdfast.catalog.sessions import to_both, to_version
 from holdfast.ids import NamespaceId, TenantId
+from holdfast.instants import to_us
 from holdfast.model_sessions import BranchRow, SessionRow, VersionRow
 
 _PAGE: Final = 1000
 
 
 class UpkeepQueries:
-    """What may go, and what has to be there."""
+    """What collection and verification ask about sessions."""
 
     __slots__ = ()
 
@@ -23,41 +28,53 @@ class UpkeepQueries:
     def ended_sessions(
         self, tenant_id: TenantId, *, before: datetime
     ) -> list[tuple[NamespaceId, str]]:
+        """Returns the sessions of live namespaces that were deleted or past their time by then."""
         found = self._db.all("ended_sessions", tenant_id=tenant_id, before=to_us(before))
         return [(NamespaceId(row[0]), row[1]) for row in found]
 
     def lapsed_sessions(self, namespace_id: NamespaceId, *, now: datetime) -> list[str]:
+        """Returns the ids of sessions that are there, and whose time is over."""
         found = self._db.all("lapsed_sessions", namespace_id=namespace_id, now=to_us(now))
         return [row[0] for row in found]
 
     def sessions_to_end(
         self, tenant_id: TenantId | None, *, now: datetime, most: int
     ) -> list[tuple[TenantId, str, str]]:
+        """Returns sessions that are present though their time is over, of one tenant or of all.
+
+        Each with its tenant and its namespace's name; those that were over first come first.
+        """
         found = self._db.all("sessions_to_end", tenant_id=tenant_id, now=to_us(now), most=most)
         return [(TenantId(row[0]), row[1], row[2]) for row in found]
 
     def purge_session(self, namespace_id: NamespaceId, session_id: str) -> None:
+        """Removes a session with its history."""
         for query in ("purge_versions_of", "purge_session"):
             self._db.run(query, namespace_id=namespace_id, session_id=session_id)
 
     def spare_branches(self, tenant_id: TenantId) -> list[BranchRow]:
+        """Returns the branches that no row needs."""
         return [BranchRow(*row) for row in self._db.all("spare_branches", tenant_id=tenant_id)]
 
     def delete_branches(self, tenant_id: TenantId, branch_ids: Iterable[str]) -> None:
+        """Removes branches with their turns."""
         rows = [{"id": branch_id, "tenant_id": tenant_id} for branch_id in branch_ids]
         self._db.run_many("delete_turns", [{"id": row["id"]} for row in rows])
         self._db.run_many("delete_branch", rows)
 
     def turn_bytes(self, tenant_id: TenantId) -> int:
+        """Returns how many bytes the turns of a tenant take."""
         return int(get_row(self._db.one("turn_bytes", tenant_id=tenant_id), "sum")[0])
 
     def iter_branches(self, tenant_id: TenantId) -> list[BranchRow]:
         return [BranchRow(*row) for row in self._db.all("iter_branches", tenant_id=tenant_id)]
 
     def named_branches(self, tenant_id: TenantId) -> dict[str, int]:
+        """Returns the branches that sessions and versions name, with the most turns they need."""
         return {row[0]: row[1] for row in self._db.all("named_branches", tenant_id=tenant_id)}
 
     def iter_present(self, namespace_id: NamespaceId) -> Iterator[tuple[SessionRow, VersionRow]]:
+        """Yields the sessions that the plane has to hold, by id, with their newest versions."""
         after = ""
         while page := self._db.all(
             "present_sessions", namespace_id=namespace_id, after=after, most=_PAGE
@@ -66,11 +83,13 @@ class UpkeepQueries:
             after = page[-1][1]
 
     def broken_histories(self, namespace_id: NamespaceId) -> list[str]:
+        """Returns the sessions whose versions are not 0, 1, 2… up to the newest."""
         return [row[0] for row in self._db.all("broken_histories", namespace_id=namespace_id)]
 
     def find_version_at(
         self, namespace_id: NamespaceId, session_id: str, *, state: bytes, at: datetime
     ) -> VersionRow | None:
+        """Returns the version with this state that was the newest then, or became so later."""
         row = self._db.one(
             "find_version_at",
             namespace_id=namespace_id,

@@ -1,4 +1,10 @@
-"""The queries about webhooks and deliveries, written once for both databases."""
+"""The part of a transaction that is about webhooks and their deliveries.
+
+A webhook has a cursor over its tenant's events. Whoever moves it, adds the deliveries of what it
+moved over in the same transaction, and it moves only from where it was seen: each event becomes
+one delivery of each webhook that wants it, whoever looks and however often. A delivery is claimed
+for a while before it is tried: two workers never try the same one at once.
+"""
 
 import json
 from collections.abc import Sequence
@@ -6,9 +12,10 @@ from datetime import datetime
 from typing import Any
 
 from holdfast.catalog.driver import Driver
-from holdfast.catalog.rows import Row, from_us, to_us
+from holdfast.catalog.rows import Row
 from holdfast.errors import Damaged
 from holdfast.ids import TenantId
+from holdfast.instants import from_us, to_us
 from holdfast.model_webhooks import Delivery, DeliveryState, Webhook
 
 
@@ -33,6 +40,10 @@ class WebhookQueries:
         return None if row is None else _to_webhook(row)
 
     def lock_webhook(self, tenant_id: TenantId, webhook_id: str) -> Webhook | None:
+        """Returns a webhook that nobody else changes until the transaction is over.
+
+        To be locked before its deliveries are touched.
+        """
         row = self._db.one("lock_webhook", tenant_id=tenant_id, id=webhook_id)
         return None if row is None else _to_webhook(row)
 
@@ -40,21 +51,26 @@ class WebhookQueries:
         return [_to_webhook(row) for row in self._db.all("list_webhooks", tenant_id=tenant_id)]
 
     def set_webhook(self, webhook: Webhook) -> None:
+        """Replaces what users can change in a webhook, and whether it is enabled."""
         self._db.run("set_webhook", **_changing(webhook))
 
     def delete_webhook(self, tenant_id: TenantId, webhook_id: str) -> bool:
+        """Removes a webhook with its deliveries; False if there is none."""
         self._db.run("delete_deliveries_of", tenant_id=tenant_id, id=webhook_id)
         return self._db.run("delete_webhook", tenant_id=tenant_id, id=webhook_id) > 0
 
     def lagging_webhooks(self, *, after: str, most: int) -> list[Webhook]:
+        """Returns enabled webhooks, of all tenants, that have events to look at, by their ids."""
         rows = self._db.all("lagging_webhooks", after=after, most=most)
         return [_to_webhook(row) for row in rows]
 
     def due_webhooks(self, *, after: str, now: datetime, most: int) -> list[str]:
+        """Returns enabled webhooks, of all tenants, with deliveries that can be claimed."""
         rows = self._db.all("due_webhooks", after=after, now=to_us(now), most=most)
         return [row[0] for row in rows]
 
     def move_webhook(self, webhook_id: str, *, old: int, new: int) -> bool:
+        """Moves a cursor; False if it is not where it was seen."""
         return self._db.run("move_webhook", id=webhook_id, old=old, new=new) > 0
 
     def note_delivery(
@@ -81,6 +97,7 @@ class WebhookQueries:
     def claim_deliveries(
         self, webhook_id: str, *, now: datetime, until: datetime, most: int
     ) -> list[Delivery]:
+        """Returns deliveries that are due, the longest due first, and nobody else's by now."""
         rows = self._db.all(
             "claim_deliveries",
             webhook_id=webhook_id,
@@ -96,17 +113,21 @@ class WebhookQueries:
         return None if row is None else _to_delivery(row)
 
     def set_delivery(self, delivery: Delivery) -> None:
+        """Writes how far a delivery is, whoever has claimed it."""
         self._db.run("set_delivery", **_went(delivery))
 
     def settle_delivery(self, delivery: Delivery, *, claimed: datetime) -> bool:
+        """Writes how an attempt went; False if the claim until then is no longer the last."""
         settled = self._db.run("settle_delivery", claimed=to_us(claimed), **_went(delivery))
         return settled == 1
 
     def list_deliveries(self, webhook_id: str, *, below: int, most: int) -> list[Delivery]:
+        """Returns the deliveries of events numbered below, newest first."""
         rows = self._db.all("list_deliveries", webhook_id=webhook_id, below=below, most=most)
         return [_to_delivery(row) for row in rows]
 
     def purge_deliveries(self, *, before: datetime) -> int:
+        """Removes what was finished by then; returns how many deliveries that were."""
         return self._db.run("purge_deliveries", before=to_us(before))
 
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Final, Literal
 from weakref import WeakValueDictionary
 
-from holdfast.catalog.port import LogPosition
+from holdfast.catalog.namespaces import LogPosition
 from holdfast.durable import plane
 from holdfast.durable.log import STEP, Log
 from holdfast.durable.logformat import LogName

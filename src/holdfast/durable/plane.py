@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from holdfast.catalog.port import LogPosition, Transaction
+from holdfast.catalog.namespaces import LogPosition
+from holdfast.catalog.transaction import Transaction
 from holdfast.durable.records import Change, Mark
 from holdfast.engine import content
 from holdfast.engine.handle import Handle

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, Final
 
-from holdfast.catalog.port import Transaction
+from holdfast.catalog.transaction import Transaction
 from holdfast.engine import marking
 from holdfast.engine.actions import named, told_by
 from holdfast.engine.attached import Moving

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.catalog.port import Transaction
+from holdfast.catalog.transaction import Transaction
 from holdfast.engine.archives.archivefile import FileName, Source, writing_to
 from holdfast.engine.chain import hash_of
 from holdfast.engine.collect import Progress, no_progress

@@ -15,12 +15,12 @@ from typing import Any, Final
 import msgspec
 from blake3 import blake3
 
-from holdfast.catalog.port import Transaction
-from holdfast.catalog.rows import to_us
+from holdfast.catalog.transaction import Transaction
 from holdfast.engine.context import Context
 from holdfast.engine.events import events_of, tell
 from holdfast.errors import InvalidValue
 from holdfast.ids import NamespaceId, TenantId, TraceId, instant_of_trace
+from holdfast.instants import to_us
 from holdfast.model import Head
 from holdfast.model_traces import Trace, TraceEnd, TraceRow
 

@@ -28,7 +28,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Final
 
-from holdfast.catalog.port import ObjectRow, PackRow, pages
+from holdfast.catalog.packs import ObjectRow, PackRow, pages
 from holdfast.engine.caches import ByteCache
 from holdfast.engine.context import Context
 from holdfast.engine.limits import check_room

@@ -11,7 +11,6 @@ from typing import Final
 
 import msgspec
 
-from holdfast.catalog.rows import from_us
 from holdfast.engine import content
 from holdfast.engine.files import kind_of
 from holdfast.engine.limits import check_limit
@@ -21,6 +20,7 @@ from holdfast.engine.sessions import state as states
 from holdfast.engine.sessions.state import StateSource
 from holdfast.engine.storekeys import decode_value, from_store_key
 from holdfast.entries import Blob, Entry, Inline, Link, Session, decode_entry
+from holdfast.instants import from_us
 from holdfast.model import Plane, Root
 from holdfast.model_changes import Change, Changes, counted, tally
 from holdfast.tree import Edit, NodeSource, diff

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.catalog.rows import from_us
+from holdfast.instants import from_us
 from holdfast.model_events import EventRow
 
 API_VERSION: Final = "2026-04-30"

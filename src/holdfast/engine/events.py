@@ -17,12 +17,12 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.catalog.port import Transaction
-from holdfast.catalog.rows import to_us
+from holdfast.catalog.transaction import Transaction
 from holdfast.engine.actions import ACTIONS, normalise
 from holdfast.engine.context import Context
 from holdfast.errors import InvalidValue, shorten
 from holdfast.ids import TenantId
+from holdfast.instants import to_us
 from holdfast.model import Head
 from holdfast.model_events import Event, EventFilter, EventRow
 from holdfast.model_traces import Trace

@@ -7,7 +7,7 @@ came from so that it can be merged back.
 from dataclasses import replace
 from functools import partial
 
-from holdfast.catalog.port import Transaction
+from holdfast.catalog.transaction import Transaction
 from holdfast.engine.actions import told_by
 from holdfast.engine.advance import (
     Folded,

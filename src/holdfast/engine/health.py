@@ -10,11 +10,11 @@ from typing import Final
 
 import msgspec
 
-from holdfast.catalog.port import Transaction
-from holdfast.catalog.rows import to_us
+from holdfast.catalog.transaction import Transaction
 from holdfast.engine.context import Context
 from holdfast.errors import InvalidValue
 from holdfast.ids import NamespaceId, TenantId
+from holdfast.instants import to_us
 from holdfast.model_health import Health, Loop, Thresholds
 from holdfast.model_traces import Rollback
 

@@ -9,7 +9,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from holdfast.catalog.port import PackRow, Transaction, pages
+from holdfast.catalog.packs import PackRow, pages
+from holdfast.catalog.transaction import Transaction
 from holdfast.engine.collect import Progress
 from holdfast.engine.content import list_refs
 from holdfast.engine.context import Context

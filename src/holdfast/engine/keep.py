@@ -10,7 +10,7 @@ import re
 from contextlib import suppress
 from typing import Final
 
-from holdfast.catalog.port import Transaction
+from holdfast.catalog.transaction import Transaction
 from holdfast.engine.advance import (
     Folded,
     Mark,

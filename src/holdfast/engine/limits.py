@@ -6,7 +6,8 @@ from datetime import timedelta
 from typing import Final
 
 from holdfast.blobs.port import BlobStore
-from holdfast.catalog.port import Catalog, Transaction
+from holdfast.catalog.port import Catalog
+from holdfast.catalog.transaction import Transaction
 from holdfast.errors import InvalidValue, QuotaExceeded, StorageFull, TooLarge
 from holdfast.ids import TenantId
 from holdfast.model import Head, Size

@@ -7,7 +7,7 @@ the timeline stands in, so that what is still there can still be reached.
 from collections.abc import Iterator, Sequence
 from typing import Final, Protocol
 
-from holdfast.catalog.port import Transaction
+from holdfast.catalog.transaction import Transaction
 from holdfast.ids import NamespaceId, ObjectId, SnapshotId
 from holdfast.model import Head, Kind, SnapshotInfo
 

@@ -7,7 +7,7 @@ entries. Each node is visited once, however many snapshots share it.
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Protocol
 
-from holdfast.catalog.port import Transaction
+from holdfast.catalog.transaction import Transaction
 from holdfast.engine.content import ChunkSource, list_refs
 from holdfast.engine.mergebase import merged_root
 from holdfast.engine.sessions.packing import decode_state

@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from holdfast.catalog.port import Transaction
+from holdfast.catalog.transaction import Transaction
 from holdfast.engine.handle import Handle
 from holdfast.engine.recall import seen_by
 from holdfast.engine.sessions import lifecycle

@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from holdfast.catalog.port import Transaction
+from holdfast.catalog.transaction import Transaction
 from holdfast.engine.advance import (
     Folded,
     Move,

@@ -7,7 +7,7 @@ head stands, back through the states it came from, to the last merge with the ot
 
 from typing import Final
 
-from holdfast.catalog.port import Transaction
+from holdfast.catalog.transaction import Transaction
 from holdfast.engine.lineage import Stored, previous
 from holdfast.errors import InvalidValue
 from holdfast.ids import ObjectId

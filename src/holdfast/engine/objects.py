@@ -10,7 +10,8 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Final
 
-from holdfast.catalog.port import Located, Transaction
+from holdfast.catalog.packs import Located
+from holdfast.catalog.transaction import Transaction
 from holdfast.engine.context import Context
 from holdfast.engine.limits import Limits
 from holdfast.entries import DIRECTORY_TAG, tag_of

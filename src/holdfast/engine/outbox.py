@@ -15,7 +15,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from holdfast.catalog.port import Transaction
+from holdfast.catalog.transaction import Transaction
 from holdfast.engine.chain import append
 from holdfast.engine.context import Context
 from holdfast.engine.webhooks import Outcome, Parcel, body_of, told_as, told_of

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.catalog.port import Transaction
+from holdfast.catalog.transaction import Transaction
 from holdfast.engine.embedding import Embedder, compare
 from holdfast.engine.handle import Handle
 from holdfast.engine.ranking import MOST_WORDS, Question, best

@@ -18,7 +18,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from holdfast.catalog.port import PackRow
+from holdfast.catalog.packs import PackRow
 from holdfast.engine.attachments import Attachments
 from holdfast.engine.capture import Captured
 from holdfast.engine.collect import Progress, lock_name, no_progress

@@ -17,8 +17,9 @@ from typing import Final
 
 import msgspec
 
-from holdfast.catalog.port import PackRow, Transaction
-from holdfast.catalog.port_retired import RetiredPack
+from holdfast.catalog.packs import PackRow
+from holdfast.catalog.retired import RetiredPack
+from holdfast.catalog.transaction import Transaction
 from holdfast.engine.context import Context
 from holdfast.errors import Busy
 from holdfast.ids import PackName, TenantId

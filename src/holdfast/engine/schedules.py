@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from holdfast.catalog.port import Transaction
+from holdfast.catalog.transaction import Transaction
 from holdfast.engine import snapshots
 from holdfast.engine.actions import told_of_snapshot
 from holdfast.engine.advance import MAX_LABEL_CHARS, Note

@@ -7,7 +7,7 @@ changed since the last one, never what is there.
 from collections.abc import Callable, Iterator
 from itertools import islice
 
-from holdfast.catalog.port import Transaction
+from holdfast.catalog.transaction import Transaction
 from holdfast.engine.actions import told_of_snapshot, told_of_snapshots
 from holdfast.engine.advance import (
     MAX_LABEL_CHARS,

@@ -30,7 +30,9 @@ from typing import IO, Final, Self, cast
 import msgspec
 
 from holdfast.blobs.port import BlobStore
-from holdfast.catalog.port import Catalog, Located, Transaction
+from holdfast.catalog.packs import Located
+from holdfast.catalog.port import Catalog
+from holdfast.catalog.transaction import Transaction
 from holdfast.engine.context import Context
 from holdfast.engine.limits import check_free, check_room, check_tenant
 from holdfast.engine.objects import Objects

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from holdfast.catalog.port import Transaction
+from holdfast.catalog.transaction import Transaction
 from holdfast.engine import restore, snapshots
 from holdfast.engine.advance import MAX_LABEL_CHARS, MAX_TEXT_CHARS, Note
 from holdfast.engine.chain import append

@@ -22,7 +22,7 @@ from typing import Any, Protocol, TypeVar, cast
 
 import msgspec
 
-from holdfast.catalog.port import Transaction
+from holdfast.catalog.transaction import Transaction
 from holdfast.engine.advance import MAX_LABEL_CHARS, MAX_TEXT_CHARS, Note
 from holdfast.engine.handle import Handle, check_text
 from holdfast.engine.restore import restore

@@ -6,10 +6,10 @@ Counted when it is asked for, from rows alone; nothing is kept that could disagr
 from datetime import timedelta
 from typing import Final
 
-from holdfast.catalog.port import Transaction
-from holdfast.catalog.rows import to_us
+from holdfast.catalog.transaction import Transaction
 from holdfast.engine.context import Context
 from holdfast.ids import TenantId
+from holdfast.instants import to_us
 from holdfast.model import Head
 from holdfast.model_entities import Totals
 

@@ -11,8 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.catalog.port import Transaction
-from holdfast.catalog.rows import from_us, to_us
+from holdfast.catalog.transaction import Transaction
 from holdfast.engine.actions import normalise
 from holdfast.engine.chain import REDACTED, append, redacted
 from holdfast.engine.context import Context
@@ -21,6 +20,7 @@ from holdfast.engine.limits import check_free, check_limit
 from holdfast.engine.sessions.lapsing import notice_lapsed
 from holdfast.errors import Damaged, InvalidValue, TooLarge, TraceNotFound
 from holdfast.ids import NamespaceId, TenantId
+from holdfast.instants import from_us, to_us
 from holdfast.jsontext import to_json
 from holdfast.model import Head
 from holdfast.model_traces import Trace, TraceFilter, TraceInfo, TraceRow

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Final
 
-from holdfast.catalog.port import Located, Transaction
+from holdfast.catalog.packs import Located
+from holdfast.catalog.transaction import Transaction
 from holdfast.engine.context import Context
 from holdfast.engine.marking import Source, mark
 from holdfast.engine.objects import fetch_block

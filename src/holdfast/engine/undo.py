@@ -9,7 +9,7 @@ the two touch the same thing it says so and changes nothing.
 from collections.abc import Callable
 from typing import NamedTuple
 
-from holdfast.catalog.port import Transaction
+from holdfast.catalog.transaction import Transaction
 from holdfast.engine.advance import (
     Folded,
     Mark,

@@ -9,7 +9,8 @@ and paths that need it.
 
 from collections.abc import Callable, Iterator
 
-from holdfast.catalog.port import PackRow, Transaction
+from holdfast.catalog.packs import PackRow
+from holdfast.catalog.transaction import Transaction
 from holdfast.engine.collect import Progress, lock_name, no_progress
 from holdfast.engine.content import list_refs
 from holdfast.engine.context import Context

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
-from holdfast.catalog.port import Transaction
+from holdfast.catalog.transaction import Transaction
 from holdfast.engine.handle import Handle
 from holdfast.engine.objects import Objects
 from holdfast.entries import DIRECTORY_TAG, tag_of

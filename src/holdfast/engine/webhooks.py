@@ -13,8 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.catalog.port import Transaction
-from holdfast.catalog.rows import to_us
+from holdfast.catalog.transaction import Transaction
 from holdfast.engine.actions import MARKED, ROLLBACKS
 from holdfast.engine.chain import append
 from holdfast.engine.context import Context
@@ -22,6 +21,7 @@ from holdfast.engine.envelopes import envelope
 from holdfast.engine.events import type_of
 from holdfast.engine.handle import check_namespace, check_text
 from holdfast.errors import InvalidValue, WebhookNotFound
+from holdfast.instants import to_us
 from holdfast.model import Kind, Tenant
 from holdfast.model_events import EventRow
 from holdfast.model_traces import Trace

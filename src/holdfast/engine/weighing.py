@@ -8,7 +8,7 @@ up that hold it: each counts once, whole, also where it holds something of other
 from itertools import islice
 from typing import Final
 
-from holdfast.catalog.port import Transaction
+from holdfast.catalog.transaction import Transaction
 from holdfast.engine.handle import Handle
 from holdfast.engine.marking import Source, mark
 from holdfast.errors import TooLarge

@@ -29,7 +29,8 @@ from types import TracebackType
 from typing import Any, Final, Self, cast
 
 from holdfast.blobs.port import BlobStore
-from holdfast.catalog.port import Catalog, Transaction
+from holdfast.catalog.port import Catalog
+from holdfast.catalog.transaction import Transaction
 from holdfast.engine import content
 from holdfast.engine.context import Context
 from holdfast.engine.objects import Objects

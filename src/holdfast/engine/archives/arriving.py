@@ -7,8 +7,7 @@ it cannot name, change or show what is in the vault already.
 import msgspec
 from blake3 import blake3
 
-from holdfast.catalog.port import Transaction
-from holdfast.catalog.rows import from_us
+from holdfast.catalog.transaction import Transaction
 from holdfast.engine.archives.archivefile import Source
 from holdfast.engine.archives.sessionfile import (
     Conversation,
@@ -28,6 +27,7 @@ from holdfast.engine.sessions.state import StoredState
 from holdfast.engine.stage import Stage
 from holdfast.entries import Session, encode_entry
 from holdfast.errors import UnsafeArchive
+from holdfast.instants import from_us
 from holdfast.model_sessions import BranchRow, TurnRow
 
 

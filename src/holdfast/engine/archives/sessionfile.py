@@ -15,8 +15,7 @@ from typing import Annotated, Final
 import msgspec
 from blake3 import blake3
 
-from holdfast.catalog.port import Transaction
-from holdfast.catalog.rows import to_us
+from holdfast.catalog.transaction import Transaction
 from holdfast.engine.archives.archivefile import Source
 from holdfast.engine.archives.jsontext import check_json
 from holdfast.engine.archives.tarread import Member
@@ -28,6 +27,7 @@ from holdfast.engine.sessions.turns import TurnData, walk
 from holdfast.entries import Session
 from holdfast.errors import Invalid, TooLarge, UnsafeArchive
 from holdfast.ids import TenantId
+from holdfast.instants import to_us
 
 SESSION_NAME: Final = b"sessions/%d.json"
 TURNS_NAME: Final = b"sessions/%d.turns.jsonl"

@@ -8,7 +8,7 @@ from itertools import chain
 
 import msgspec
 
-from holdfast.catalog.port import Transaction
+from holdfast.catalog.transaction import Transaction
 from holdfast.engine import content
 from holdfast.engine.archives.arriving import named_by
 from holdfast.engine.archives.sessionfile import (

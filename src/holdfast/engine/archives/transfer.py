@@ -17,7 +17,7 @@ from contextlib import contextmanager
 
 import msgspec
 
-from holdfast.catalog.port import Transaction
+from holdfast.catalog.transaction import Transaction
 from holdfast.engine import content
 from holdfast.engine.advance import Folded, Move, Note, advance, replacing
 from holdfast.engine.archives.archivefile import FileName, Source, writing_to

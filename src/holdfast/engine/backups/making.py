@@ -18,7 +18,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
-from holdfast.catalog.port import PackRow, Transaction
+from holdfast.catalog.packs import PackRow
+from holdfast.catalog.transaction import Transaction
 from holdfast.engine import retiring
 from holdfast.engine.backups import files
 from holdfast.engine.backups.manifest import (

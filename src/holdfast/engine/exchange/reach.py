@@ -9,7 +9,7 @@ what that one holds already. For it, everything else is missing, whether it is t
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
-from holdfast.catalog.port import Transaction
+from holdfast.catalog.transaction import Transaction
 from holdfast.engine.content import FILES
 from holdfast.engine.handle import Handle
 from holdfast.engine.marking import mark_entries, mark_maps

@@ -6,7 +6,7 @@ somebody asks: a fork costs the same whatever it holds. `catch_up` writes them.
 
 from datetime import datetime
 
-from holdfast.catalog.port import Transaction
+from holdfast.catalog.transaction import Transaction
 from holdfast.engine.handle import Handle
 from holdfast.errors import InvalidValue, SessionNotFound, VersionNotFound
 from holdfast.model_sessions import SessionRow, VersionRow

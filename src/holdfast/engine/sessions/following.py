@@ -11,14 +11,14 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from holdfast.catalog.port import Transaction
-from holdfast.catalog.rows import from_us
+from holdfast.catalog.transaction import Transaction
 from holdfast.engine.handle import Handle
 from holdfast.engine.sessions.finding import Found
 from holdfast.engine.view import View
 from holdfast.entries import Session, decode_entry
 from holdfast.errors import Damaged
 from holdfast.ids import NamespaceId, ObjectId
+from holdfast.instants import from_us
 from holdfast.model import Head, Plane
 from holdfast.model_sessions import SessionRow, VersionKind, VersionRow
 from holdfast.tree import NodeSource, diff

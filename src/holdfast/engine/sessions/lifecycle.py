@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.catalog.port import Transaction
+from holdfast.catalog.transaction import Transaction
 from holdfast.engine.handle import Handle, check_text
 from holdfast.engine.sessions.finding import Found, check_number, find_row
 from holdfast.engine.sessions.following import catch_up

@@ -19,7 +19,7 @@ from datetime import datetime
 from itertools import groupby
 from typing import Final
 
-from holdfast.catalog.port import Transaction
+from holdfast.catalog.transaction import Transaction
 from holdfast.engine.actions import told_of_namespace
 from holdfast.engine.chain import append
 from holdfast.engine.context import Context

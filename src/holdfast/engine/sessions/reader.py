@@ -12,8 +12,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from holdfast.catalog.port import Transaction
-from holdfast.catalog.rows import from_us, to_us
+from holdfast.catalog.transaction import Transaction
 from holdfast.engine.handle import Handle, looking_at
 from holdfast.engine.limits import check_limit
 from holdfast.engine.sessions.finding import Found
@@ -24,6 +23,7 @@ from holdfast.engine.sessions.turns import page, to_turn
 from holdfast.engine.view import View
 from holdfast.entries import Session
 from holdfast.errors import SessionNotFound
+from holdfast.instants import from_us, to_us
 from holdfast.model import Plane, SnapshotInfo
 from holdfast.model_sessions import SessionInfo, SessionRow, State, Turn, VersionRow
 

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.catalog.port import Transaction
+from holdfast.catalog.transaction import Transaction
 from holdfast.engine.context import Context
 from holdfast.engine.objects import Objects
 from holdfast.engine.sessions.overlays import NamesOnly, settle_session

@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from holdfast.catalog.port import Transaction
+from holdfast.catalog.transaction import Transaction
 from holdfast.engine.limits import check_limit
 from holdfast.engine.sessions.writing import Draft
 from holdfast.errors import Damaged, InvalidValue, TurnNotFound

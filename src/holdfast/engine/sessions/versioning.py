@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec import Raw
 
-from holdfast.catalog.port import Transaction
+from holdfast.catalog.transaction import Transaction
 from holdfast.engine.handle import Handle, check_text
 from holdfast.engine.limits import check_answer
 from holdfast.engine.sessions import state as states

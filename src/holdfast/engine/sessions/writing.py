@@ -12,8 +12,7 @@ from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
 
-from holdfast.catalog.port import Transaction
-from holdfast.catalog.rows import to_us
+from holdfast.catalog.transaction import Transaction
 from holdfast.engine import chain
 from holdfast.engine.handle import Handle
 from holdfast.engine.limits import check_free, check_quota, check_tenant
@@ -28,6 +27,7 @@ from holdfast.engine.writers import written
 from holdfast.entries import Session, encode_entry
 from holdfast.errors import Busy, NamespaceNotFound, SessionNotFound, StateMoved, TooLarge
 from holdfast.ids import TraceId
+from holdfast.instants import to_us
 from holdfast.model import Head, Plane, Size
 from holdfast.model_sessions import (
     OpenedSession,

@@ -1,0 +1,240 @@
+"""The part of a transaction that is about packs, and about where each object is."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+
+import msgspec
+
+from holdfast.catalog import rows
+from holdfast.catalog.driver import Driver
+from holdfast.errors import Damaged
+from holdfast.ids import ObjectId, PackId, PackName, TenantId
+from holdfast.instants import to_us
+from holdfast.model import Placement
+
+
+class Located(msgspec.Struct, frozen=True):
+    """An object's placement with its pack, and the block itself where the pack is inline."""
+
+    placement: Placement
+    pack_id: PackId
+    pack: PackName
+    block: bytes | None
+
+
+class PackRow(msgspec.Struct, frozen=True):
+    """A pack as the catalog knows it. While it is being written, `writer` says by whom."""
+
+    id: PackId
+    name: PackName
+    is_stored: bool
+    is_inline: bool
+    writer: str | None
+    size_bytes: int
+
+
+class ObjectRow(msgspec.Struct, frozen=True):
+    """An object as the collector sees it."""
+
+    id: ObjectId
+    pack_id: PackId
+    size: int
+    touched: int
+
+
+class PackQueries:
+    """Rows of packs and of objects."""
+
+    __slots__ = ()
+
+    _db: Driver
+
+    def begin_pack(
+        self, tenant_id: TenantId, name: PackName, *, writer: str, size_bytes: int, now: datetime
+    ) -> PackId:
+        row = self._db.one(
+            "begin_pack",
+            tenant_id=tenant_id,
+            name=name,
+            writer=writer,
+            size_bytes=size_bytes,
+            now=to_us(now),
+        )
+        return PackId(rows.get_row(row, "pack")[0])
+
+    def finish_pack(self, pack_id: PackId) -> bool:
+        """Names a pack's bytes as complete; False if the announcement was withdrawn."""
+        return self._db.run("finish_pack", pack_id=pack_id) == 1
+
+    def withdraw_pack(self, pack_id: PackId) -> bool:
+        """Forgets an announced pack; False if it is complete, or not there."""
+        return self._db.run("withdraw_pack", pack_id=pack_id) == 1
+
+    def add_inline_pack(
+        self, tenant_id: TenantId, name: PackName, data: bytes, *, now: datetime
+    ) -> PackId:
+        row = self._db.one(
+            "add_inline_pack",
+            tenant_id=tenant_id,
+            name=name,
+            size_bytes=len(data),
+            now=to_us(now),
+        )
+        pack_id = PackId(rows.get_row(row, "pack")[0])
+        self._db.say("add_pack_data", pack_id=pack_id, data=data)
+        return pack_id
+
+    def get_pack_data(self, pack_id: PackId) -> bytes | None:
+        row = self._db.one("get_pack_data", pack_id=pack_id)
+        return None if row is None else row[0]
+
+    def delete_pack(self, pack_id: PackId) -> None:
+        """Removes a pack's row, and its bytes if they lie inside; others are to be retired."""
+        self._db.run("delete_pack_data", pack_id=pack_id)
+        self._db.run("delete_pack", pack_id=pack_id)
+
+    def iter_packs(self, tenant_id: TenantId) -> list[PackRow]:
+        return [_to_pack(row) for row in self._db.all("iter_packs", tenant_id=tenant_id)]
+
+    def pack_names(self) -> set[str]:
+        """Returns what may be in the blob store: all packs of all tenants, announced ones too."""
+        return {row[0] for row in self._db.all("pack_names")}
+
+    def pending_bytes(self, tenant_id: TenantId) -> int:
+        row = self._db.one("pending_bytes", tenant_id=tenant_id)
+        return int(rows.get_row(row, "sum")[0])
+
+    def stored_bytes(self, tenant_id: TenantId) -> int:
+        """Returns the size of a tenant's packs, announced ones too."""
+        row = self._db.one("stored_bytes", tenant_id=tenant_id)
+        return int(rows.get_row(row, "sum")[0])
+
+    def locate(
+        self, tenant_id: TenantId, object_ids: Sequence[ObjectId]
+    ) -> dict[ObjectId, Located]:
+        found = self._db.by_keys("locate_object", object_ids, tenant_id=tenant_id)
+        return {ObjectId(row[0]): _to_located(row) for row in found}
+
+    def existing(self, tenant_id: TenantId, object_ids: Sequence[ObjectId]) -> set[ObjectId]:
+        found = self._db.by_keys("find_object", object_ids, tenant_id=tenant_id)
+        return {ObjectId(row[0]) for row in found}
+
+    def add_objects(
+        self,
+        tenant_id: TenantId,
+        pack_id: PackId,
+        placements: Iterable[Placement],
+        *,
+        epoch: int,
+    ) -> None:
+        """Names objects in a pack. One that has a name already keeps it, and is stamped."""
+        where = _from_placements(placements, tenant_id=tenant_id, pack_id=pack_id, touched=epoch)
+        self._db.say_many("add_object", where)
+
+    def relocate_objects(
+        self,
+        tenant_id: TenantId,
+        pack_id: PackId,
+        placements: Iterable[Placement],
+        *,
+        epoch: int,
+    ) -> None:
+        """Names objects in a pack, wherever they were before, and stamps them."""
+        where = _from_placements(placements, tenant_id=tenant_id, pack_id=pack_id, touched=epoch)
+        self._db.run_many("relocate_object", where)
+
+    def move_objects(
+        self,
+        tenant_id: TenantId,
+        placements: Iterable[Placement],
+        *,
+        source: PackId,
+        target: PackId,
+    ) -> None:
+        """Gives objects their place in another pack, if they are still in the first."""
+        where = _from_placements(
+            placements, tenant_id=tenant_id, pack_id=target, from_pack_id=source
+        )
+        self._db.run_many("move_object", where)
+
+    def touch_objects(
+        self, tenant_id: TenantId, object_ids: Sequence[ObjectId], *, epoch: int
+    ) -> int:
+        """Stamps objects with the epoch; returns how many are still there."""
+        # What already has the stamp is safe without being written again: most of what is used
+        # again and again is stamped once per epoch.
+        stamps = dict[bytes, int](
+            (row[0], row[1])
+            for row in self._db.by_keys("find_object", object_ids, tenant_id=tenant_id)
+        )
+        stale = sorted(key for key, touched in stamps.items() if touched < epoch)
+        stamp = ({"tenant_id": tenant_id, "id": key, "epoch": epoch} for key in stale)
+        return len(stamps) - len(stale) + self._db.run_many("touch_object", stamp)
+
+    def delete_objects(
+        self, tenant_id: TenantId, object_ids: Sequence[ObjectId], *, before: int
+    ) -> int:
+        """Deletes those whose stamp is older than the epoch `before`; returns how many."""
+        keys = sorted(object_ids)
+        return self._db.run_many(
+            "delete_object", ({"tenant_id": tenant_id, "id": key, "epoch": before} for key in keys)
+        )
+
+    def page_objects(self, tenant_id: TenantId, *, after: bytes, most: int) -> list[ObjectRow]:
+        found = self._db.all("page_objects", tenant_id=tenant_id, after=after, most=most)
+        return [_to_object(row) for row in found]
+
+
+def pages(transaction: PackQueries, tenant_id: TenantId) -> Iterator[list[ObjectRow]]:
+    """Yields a tenant's object rows a page at a time."""
+    after = b""
+    while page := transaction.page_objects(tenant_id, after=after, most=10_000):
+        if page[-1].id <= after:
+            # A damaged table: it would be paged through for ever.
+            raise Damaged("the catalog's index of objects is out of order")
+        yield page
+        after = page[-1].id
+
+
+def _to_pack(row: rows.Row) -> PackRow:
+    return PackRow(
+        id=PackId(row[0]),
+        name=PackName(row[1]),
+        is_stored=row[2] == "stored",
+        is_inline=bool(row[3]),
+        writer=row[4],
+        size_bytes=row[5],
+    )
+
+
+def _to_located(row: rows.Row) -> Located:
+    """Returns where the object of a row lies."""
+    return Located(
+        placement=Placement(ObjectId(row[0]), row[3], row[4], row[5], row[6]),
+        pack_id=PackId(row[1]),
+        pack=PackName(row[2]),
+        block=row[7],
+    )
+
+
+def _to_object(row: rows.Row) -> ObjectRow:
+    return ObjectRow(ObjectId(row[0]), PackId(row[1]), row[2], row[3])
+
+
+def _from_placements(
+    placements: Iterable[Placement], **more: object
+) -> Iterator[Mapping[str, object]]:
+    """Yields the parameters that store placements, in the order of their objects.
+
+    Two transactions that store the same objects in one order wait for each other; in two
+    orders they could wait for each other for ever.
+    """
+    for placement in sorted(placements, key=lambda placement: placement.object_id):
+        yield {
+            "id": placement.object_id,
+            "block_offset": placement.block_offset,
+            "block_size": placement.block_size,
+            "place": placement.offset,
+            "size": placement.size,
+            **more,
+        }

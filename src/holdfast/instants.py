@@ -1,0 +1,17 @@
+"""Instants as whole microseconds since 1970 in UTC: how they are stored, hashed and compared."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+_START: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+def to_us(instant: datetime) -> int:
+    """Returns whole microseconds since 1970 for an aware instant."""
+    return (instant - _START) // _MICROSECOND
+
+
+def from_us(microseconds: int) -> datetime:
+    """Returns the aware UTC instant of so many microseconds since 1970."""
+    return _START + microseconds * _MICROSECOND
