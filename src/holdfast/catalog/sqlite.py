@@ -240,16 +240,17 @@ class SqliteCatalog:
     def _look_for_loss(self) -> str | None:
         """Compares how far the catalog has come with what was acknowledged.
 
-        Where less is there, its log is kept, and returned as it is kept. Before there is a
-        connection that may write: that writes over what SQLite did not read of a log, and the
-        last one to be closed removes it. One that may not does neither, and takes 0.2 ms.
+        Where less is there, its log is kept, and returned as it is kept. A connection that may
+        write would write over what SQLite did not read of it, and the last one to be closed
+        removes it: where there is a log, it is looked at through one that may not.
         """
         self._loss = None
         if not self._watermark.is_set:
             return None
-        reading = SqliteConnections(self._path, how="mode=ro")
+        has_log = self._watermark.has_log
+        looking = SqliteConnections(self._path, how="mode=ro") if has_log else self._connections
         try:
-            with reading.use(writing=False) as connection, translated():
+            with looking.use(writing=not has_log) as connection, translated():
                 count = connection.execute("PRAGMA user_version").fetchone()[0]
         except Damaged:
             with _naming(self._keep_log()):
@@ -257,7 +258,8 @@ class SqliteCatalog:
         except HoldfastError:
             return None  # Who opens it for writing hears the same, and knows what to do.
         finally:
-            reading.close()
+            if has_log:
+                looking.close()
         found = self._watermark.check(count)
         if found is None:
             return None

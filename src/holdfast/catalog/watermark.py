@@ -110,12 +110,17 @@ class Watermark:
         except (OSError, ValueError, KeyError, TypeError):
             return Loss(missing=1, last_at=None)
 
+    @property
+    def has_log(self) -> bool:
+        """Says whether there is a log with something in it."""
+        return self._log_path.exists() and self._log_path.stat().st_size > 0
+
     def keep_log(self) -> str | None:
         """Copies the log aside as it is, durably, and returns where to; None if there is none.
 
         To be called before a connection that writes is opened.
         """
-        if not (self._log_path.exists() and self._log_path.stat().st_size):
+        if not self.has_log:
             return None
         kept = sorted(self._log_path.parent.glob(f"{self._log_path.name}.damaged-*"))
         # An opening that failed after this was done finds the same log again.
