@@ -141,6 +141,8 @@ class Restored:
     uncaptured: Sequence[str] = ()
     """Paths that the snapshot should hold and could not capture: it is partial. They are left as
     they are."""
+    is_partial: bool = False
+    """Whether there are such paths; what was imported may be without having their names."""
     in_motion: Sequence[str] = ()
     """Files that somebody could write to when they were captured, or when they were read back:
     each may be a mixture of two versions."""

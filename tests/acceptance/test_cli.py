@@ -305,9 +305,22 @@ def test_an_archive_of_a_partial_snapshot_says_so_when_it_comes_in(
         "verified, but the snapshot is PARTIAL, 1 path could not be"
         in project.ok("import", archive).out
     )
+    assert "  not captured: secret\n" in project.ok("show", "@").out
     project.ok("undo")
     document = project.ok("import", archive, "--json").document
     assert (document["is_partial"], document["uncaptured_count"]) == (True, 1)
+
+
+def test_show_names_what_a_snapshot_lacks_that_comes_from_a_partial_one(project: Session) -> None:
+    partial = partial_snapshot(project)
+    (project.project / "secret").unlink()
+    project.ok("restore", partial)
+    done = project.ok("show", "latest")
+    assert "PARTIAL" in done.out
+    assert "  not captured: secret\n" in done.out
+    document = project.ok("show", "latest", "--json").document
+    assert document["uncaptured"] == [{"path": "secret"}]
+    assert document["in_motion"] == []
 
 
 def test_a_file_that_somebody_writes_to_is_in_motion_with_0(project: Session) -> None:

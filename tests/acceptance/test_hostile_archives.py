@@ -389,7 +389,7 @@ MANIFESTS: dict[str, tuple[Attack, str]] = {
         telling(lambda _: b'{"format":1,"label":' + b'{"a":' * 3000),
         "cannot be read",
     ),
-    "far too long": (telling(lambda text: text + b" " * (1 << 20)), "too large"),
+    "far too long": (telling(lambda text: text + b" " * (4 << 20)), "too large"),
     "of no format": (telling(lambda text: text.replace(b'"format": 1,', b"")), "field `format`"),
     "of format 0": (claiming(format=0), "begin with a format"),
     "of two formats": (

@@ -21,6 +21,8 @@ import pytest
 import holdfast
 from holdfast import errors
 from holdfast.engine import capture
+from holdfast.engine.coverage import lacking_in
+from holdfast.engine.namespace import Namespace
 from holdfast.mirror import AsyncRemoteWorkspace, RemoteWorkspace, pushing
 from holdfast.mirror.local import CROWDED, KEPT
 from holdfast.model import Kind, Plane
@@ -206,6 +208,14 @@ def test_what_failed_makes_a_snapshot_partial_and_is_left_alone_by_a_restore(
     assert list(project.workspace.restore(taken).uncaptured) == ["broken"]
     assert (project.tree / "a.txt").read_text() == "one"
     assert (project.tree / "broken").read_text() == "cannot be read"
+    (project.tree / "broken").unlink()
+    project.put("a.txt", "two")
+    done = project.workspace.restore(taken)
+    assert (done.is_partial, list(done.uncaptured)) == (True, ["broken"])
+    # What the directory became is on its own timeline, too.
+    followed = Namespace(project.workspace._local.handle).get_snapshot("latest")
+    assert followed.is_partial
+    assert list(lacking_in(followed).uncaptured) == ["broken"]
 
 
 def test_files_that_the_rules_leave_out_are_never_sent(project: Project) -> None:

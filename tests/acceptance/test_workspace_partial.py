@@ -1,14 +1,20 @@
 """A snapshot that lacks something, and all that comes from it: each says so, for ever."""
 
+import io
+import json
+import os
+import tarfile
 from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
 
 import holdfast
+from holdfast.engine.archives.manifest import named
 from holdfast.engine.coverage import lacking_in
 from holdfast.engine.limits import Limits
 from holdfast.engine.workspace import Workspace
+from holdfast.errors import UnsafeArchive
 from holdfast.model import SnapshotInfo
 
 
@@ -133,9 +139,91 @@ def test_a_fork_and_a_merge_of_what_is_partial_are_partial(place: Place) -> None
     assert here.merge(place.vault.namespace("now")).snapshot.is_partial
 
 
-def test_what_is_imported_of_a_partial_archive_is_partial(place: Place) -> None:
-    archive = place.folder / "partial.tar"
-    place.workspace.namespace.export(archive, snapshot=place.partial)
+def test_what_is_imported_of_a_partial_archive_is_partial_and_says_what_it_lacks(
+    place: Place,
+) -> None:
+    place.workspace.restore(place.partial)
+    for number, snapshot in enumerate((place.partial, place.newest(), None)):
+        archive = place.folder / f"{number}.tar"
+        place.workspace.namespace.export(archive, snapshot=snapshot)
+        brought = place.vault.namespace(f"other {number}")
+        assert brought.import_(archive).snapshot.is_partial
+        brought.files.write("more", b"since")
+        for made in (brought.get_snapshot("latest"), brought.snapshot("derived")):
+            assert made.is_partial
+            assert list(lacking_in(made).uncaptured) == ["huge"]
+        done = brought.restore("@")
+        assert (done.is_partial, list(done.uncaptured)) == (True, ["huge"])
+
+
+def rewritten(archive: Path, change: Callable[[dict[str, object]], object]) -> Path:
+    """Returns the same archive with another manifest."""
+    result = archive.with_suffix(".changed.tar")
+    with tarfile.open(archive) as old, tarfile.open(result, "w", format=tarfile.PAX_FORMAT) as new:
+        for member in old:
+            data = old.extractfile(member).read() if member.isfile() else b""  # type: ignore[union-attr] - a file has content
+            if member.name == "holdfast.json":
+                manifest = json.loads(data)
+                change(manifest)
+                data = json.dumps(manifest).encode()
+            member.size = len(data)
+            new.addfile(member, io.BytesIO(data))
+    return result
+
+
+def exported(place: Place) -> Path:
+    os.utime(place.tree / "a.txt", (1, 1))
+    archive = place.folder / "whole.tar"
+    place.workspace.namespace.export(archive, snapshot=place.workspace.snapshot("to export"))
+    return archive
+
+
+def test_an_archive_that_does_not_name_what_it_lacks_is_partial_all_the_same(place: Place) -> None:
+    archive = rewritten(exported(place), lambda manifest: manifest.pop("uncaptured_paths"))
     brought = place.vault.namespace("other")
-    assert brought.import_(archive).snapshot.is_partial
-    assert brought.get_snapshot("latest").is_partial
+    brought.import_(archive)
+    for _ in range(2):
+        done = brought.restore(brought.get_snapshot("latest"))
+        assert (done.is_partial, list(done.uncaptured), done.verified) == (True, [], True)
+        assert done.snapshot is not None
+        assert done.snapshot.is_partial
+    again = place.folder / "again.tar"
+    brought.export(again)
+    assert place.vault.namespace("third").import_(again).snapshot.is_partial
+
+
+HOSTILE: list[object] = [
+    [["a\0b"]],
+    [["a", "zz"]],
+    [["a", "61", "62"]],
+    [[]],
+    ["a"],
+    [[1]],
+    [["x" * 20_000]],
+    [["a"]] * 10_001,
+    {"a": 1},
+]
+
+
+@pytest.mark.parametrize("names", HOSTILE)
+def test_names_of_what_is_lacking_that_are_none_are_refused(place: Place, names: object) -> None:
+    archive = rewritten(
+        exported(place), lambda manifest: manifest.__setitem__("uncaptured_paths", names)
+    )
+    with pytest.raises(UnsafeArchive):
+        place.vault.namespace("other").import_(archive)
+
+
+def test_a_name_that_is_not_utf_8_is_carried_as_it_is(place: Place) -> None:
+    (place.tree / os.fsdecode(b"h\xff")).write_text("h" * 2000)
+    brought = place.vault.namespace("other")
+    brought.import_(exported(place))
+    lacking = lacking_in(brought.get_snapshot("latest"))
+    assert list(lacking.uncaptured) == ["huge", os.fsdecode(b"h\xff")]
+
+
+def test_so_many_names_that_no_manifest_holds_them_are_counted() -> None:
+    assert named(["x" * 4000] * 300) == []
+    assert named([str(number) for number in range(10_001)]) == []
+    assert named(["\1" * 100] * 2000) == [], "written as JSON they are six times as long"
+    assert named(["a", "b"]) == [["a"], ["b"]]

@@ -13,7 +13,9 @@ import holdfast
 from holdfast import errors
 from holdfast.engine.advance import Note
 from holdfast.engine.collect import no_progress
+from holdfast.engine.coverage import Lacking
 from holdfast.engine.exchange.adopting import adopt
+from holdfast.engine.exchange.coverage import lacking_told
 from holdfast.engine.exchange.door import Exchange
 from holdfast.engine.handle import Handle
 from holdfast.engine.limits import Limits
@@ -70,7 +72,7 @@ def pull(near: Any, here: holdfast.Holdfast, snapshot_id: str, known: Memo = Mem
     handle = handle_of(here.namespace("agent"))
     handle.ensure()
     pulled = Pull(cast("Server", near), handle, no_progress).pull(known, snapshot_id)
-    adopt(handle, pulled.edits, base=pulled.base, root=pulled.root, note=Note())
+    adopt(handle, pulled.edits, base=pulled.base, root=pulled.root, note=Note(), lacking=Lacking())
     return Memo(root=pulled.root)
 
 
@@ -190,6 +192,27 @@ def test_a_server_that_lies_is_found_out_and_nothing_has_changed(
         pull(near, here, taken.id)
     assert here.namespace("agent").files.list() == []
     assert here.namespace("agent").timeline() == []
+
+
+@pytest.mark.parametrize(
+    "detail",
+    [
+        {"failed": "a"},
+        {"failed": [["a"]]},
+        {"failed": [["a", "gone", "zz"]]},
+        {"in_motion": [["a\0", "moving"]]},
+        {"coverage": {"failed": [[1, 2]]}},
+        {"coverage": 7},
+        {"partial": "yes"},
+        {"failed": [["a", "gone"]] * 10_001},
+    ],
+)
+def test_what_a_server_says_of_what_a_snapshot_lacks_is_checked(
+    far: holdfast.Holdfast, detail: dict[str, Any]
+) -> None:
+    taken = far.namespace("agent").snapshot()
+    with pytest.raises(errors.Unavailable):
+        lacking_told(replace(taken, detail=detail))
 
 
 def test_changes_without_an_end_are_not_waited_for(here: holdfast.Holdfast) -> None:

@@ -60,7 +60,11 @@ def _lines(
     counts = words.change_counts(restored.changes)
     target = words.short(restored.target)
     where = "" if to is None else f" into {shown(to)}"
-    lacking = words.lacking(uncaptured=len(restored.uncaptured), in_motion=len(restored.in_motion))
+    lacking = words.lacking(
+        is_partial=restored.is_partial,
+        uncaptured=len(restored.uncaptured),
+        in_motion=len(restored.in_motion),
+    )
     if restored.dry_run:
         yield f"{verb} {target} would change: {counts}"
         yield from words.change_lines(console, restored.changes)

@@ -62,6 +62,14 @@ def find_coverage(snapshot: "holdfast.SnapshotInfo") -> "holdfast.Coverage | Non
     return coverage_of(snapshot)
 
 
+def find_lacking(snapshot: "holdfast.SnapshotInfo") -> words.Lacks:
+    """Returns what a snapshot does not vouch for, be it of a directory or derived from one."""
+    from holdfast.engine.coverage import lacking_in  # noqa: PLC0415 - a help text needs no engine
+
+    found = lacking_in(snapshot)
+    return words.Lacks(found.uncaptured, found.in_motion, found.is_unnamed)
+
+
 def coverage_view(coverage: "holdfast.Coverage | None") -> dict[str, object] | None:
     """Returns what was captured and what was not; None for a snapshot of no directory."""
     if coverage is None:
@@ -90,7 +98,7 @@ def restored_view(restored: "holdfast.Restored") -> dict[str, object]:
         "safety_id": restored.safety_id,
         "dry_run": restored.dry_run,
         "verified": restored.verified,
-        "is_partial": bool(restored.uncaptured),
+        "is_partial": restored.is_partial,
         "uncaptured": [path_view(path) for path in restored.uncaptured],
         "in_motion": [path_view(path) for path in restored.in_motion],
         "root": restored.root.hex(),

@@ -6,7 +6,7 @@ lines together.
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 import holdfast
 from holdfast.cli.console import Console
@@ -141,6 +141,19 @@ def omission_lines(console: Console, coverage: "holdfast.Coverage") -> Iterator[
         yield from _omitted(console, "excluded", coverage.excluded, coverage.excluded_count)
 
 
+class Lacks(NamedTuple):
+    """What a snapshot does not vouch for."""
+
+    uncaptured: Sequence[str]
+    in_motion: Sequence[str]
+    is_unnamed: bool
+    """Whether it lacks paths that nobody has named."""
+
+
+UNNAMED = "paths whose names are not known"
+"""What is lacking in what was imported of an archive that does not say."""
+
+
 def partial_lines(console: Console, coverage: "holdfast.Coverage | None") -> Iterator[str]:
     """Yields what makes a snapshot partial, if it is."""
     if coverage is None or not coverage.is_partial:
@@ -156,23 +169,24 @@ def proof(console: Console, *, is_verified: bool, lacking: str) -> str:
     return f"verified, but {console.paint(lacking, 'red')}" if lacking else "verified"
 
 
-def lacking(*, uncaptured: int, in_motion: int) -> str:
+def lacking(*, is_partial: bool, uncaptured: int, in_motion: int) -> str:
     """Returns what a snapshot that is brought back does not vouch for; empty if it does for all."""
     parts: list[str] = []
-    if uncaptured:
-        parts.append(f"the snapshot is PARTIAL, {number(uncaptured, 'path')} could not be captured")
+    if is_partial:
+        paths = number(uncaptured, "path") if uncaptured else UNNAMED
+        parts.append(f"the snapshot is PARTIAL, {paths} could not be captured")
     if in_motion:
         were = "was" if in_motion == 1 else "were"
         parts.append(f"{number(in_motion, 'file')} {were} in motion and may be a mixture")
     return "; ".join(parts)
 
 
-def lacking_lines(console: Console, restored: "holdfast.Restored") -> Iterator[str]:
-    """Yields the names of what a snapshot that is brought back does not vouch for."""
-    for word, paths in (
-        ("not captured, left as it is", restored.uncaptured),
-        ("in motion", restored.in_motion),
-    ):
+def lacking_lines(
+    console: Console, found: "holdfast.Restored | Lacks", *, is_kept: bool = False
+) -> Iterator[str]:
+    """Yields the names of what a snapshot does not vouch for."""
+    missing = "not captured" if is_kept else "not captured, left as it is"
+    for word, paths in ((missing, found.uncaptured), ("in motion", found.in_motion)):
         listed = paths if console.is_verbose else paths[:OMITTED_LISTED]
         yield from (console.paint(f"  {word}: {shown(path)}", "red") for path in listed)
         if len(paths) > len(listed):

@@ -21,6 +21,8 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, Final
 
+import msgspec
+
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine import marking
 from holdfast.engine.actions import named, told_by
@@ -211,7 +213,7 @@ def lacking_at(transaction: Transaction, folded: Folded) -> Lacking:
         return LACKS_NOTHING
     lacking = lacking_in(at).beyond(folded.source, folded.root.plane(Plane.FILES))
     # What is pending may have taken the place of what was in motion.
-    return Lacking(lacking.uncaptured) if folded.is_dirty else lacking
+    return msgspec.structs.replace(lacking, in_motion=()) if folded.is_dirty else lacking
 
 
 def safety(handle: Handle, transaction: Transaction, folded: Folded, *, reason: str) -> Mark | None:

@@ -70,6 +70,7 @@ def checkout(
             changes=changes,
             verified=is_proven,
             uncaptured=lacking.uncaptured,
+            is_partial=lacking.is_partial,
             in_motion=lacking.in_motion,
         )
     except Drifted as exc:

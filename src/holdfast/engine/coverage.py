@@ -119,13 +119,21 @@ class Lacking(msgspec.Struct, frozen=True):
     """Paths that should be in it and are not."""
     in_motion: Sequence[str] = ()
     """Files in it that may be mixtures."""
+    is_unnamed: bool = False
+    """Whether it lacks paths that nobody has named: so an archive of long ago says it."""
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether something is not in it that should be."""
+        return bool(self.uncaptured) or self.is_unnamed
 
     def to_detail(self) -> dict[str, Any]:
         """Returns what a snapshot that shows the same keeps of it."""
         kept: dict[str, Any] = {}
+        if self.is_partial:
+            kept["partial"] = True
         if self.uncaptured:
             reason = "it is not in the snapshot that this one comes from"
-            kept["partial"] = True
             kept["failed"] = [_to_row(Omission(path, reason)) for path in self.uncaptured]
         if self.in_motion:
             reason = "it was in motion"
@@ -137,6 +145,7 @@ class Lacking(msgspec.Struct, frozen=True):
         return Lacking(
             [path for path in self.uncaptured if selects(to_bytes(path))],
             [path for path in self.in_motion if selects(to_bytes(path))],
+            self.is_unnamed,
         )
 
     def joined(self, other: "Lacking") -> "Lacking":
@@ -144,6 +153,7 @@ class Lacking(msgspec.Struct, frozen=True):
         return Lacking(
             sorted({*self.uncaptured, *other.uncaptured}),
             sorted({*self.in_motion, *other.in_motion}),
+            self.is_unnamed or other.is_unnamed,
         )
 
     def beyond(self, source: NodeSource, files: ObjectId) -> "Lacking":
@@ -154,7 +164,7 @@ class Lacking(msgspec.Struct, frozen=True):
         # Of a folder that could not be read, what is in it is lacking.
         held = {key for key, data in found.items() if not isinstance(decode_entry(data), Directory)}
         missing = [path for path in self.uncaptured if to_bytes(path) not in held]
-        return Lacking(missing, self.in_motion)
+        return Lacking(missing, self.in_motion, self.is_unnamed)
 
 
 LACKS_NOTHING: Final = Lacking()
@@ -165,11 +175,17 @@ def lacking_in(snapshot: SnapshotInfo, selects: Callable[[bytes], bool] | None =
     coverage = coverage_of(snapshot)
     if coverage is None:
         # What it comes from was of a directory, perhaps, and is what it says of itself.
-        kinds = [snapshot.detail.get(kind, ()) for kind in ("failed", "in_motion")]
-        lacking = Lacking(*([_from_row(row)[0] for row in rows] for rows in kinds))
+        failed, in_motion = (snapshot.detail.get(kind, ()) for kind in ("failed", "in_motion"))
+        lacking = Lacking(
+            [_from_row(row)[0] for row in failed],
+            [_from_row(row)[0] for row in in_motion],
+            snapshot.is_partial and not failed,
+        )
     else:
-        kinds = (coverage.failed, coverage.in_motion)
-        lacking = Lacking(*([each.path for each in kind] for kind in kinds))
+        lacking = Lacking(
+            [each.path for each in coverage.failed],
+            [each.path for each in coverage.in_motion],
+        )
     return lacking if selects is None else lacking.only(selects)
 
 
@@ -178,6 +194,24 @@ def _to_row(omission: Omission) -> list[str]:
     path = to_bytes(omission.path)
     row = [path.decode("utf-8", "backslashreplace"), omission.reason]
     return row if to_bytes(row[0]) == path else [*row, path.hex()]
+
+
+def to_names(paths: Sequence[str]) -> list[list[str]]:
+    """Returns paths as JSON holds them: one that is not UTF-8 goes with its bytes."""
+    return [[path, *hexed] for path, _, *hexed in (_to_row(Omission(each, "")) for each in paths)]
+
+
+def from_names(names: Sequence[Sequence[str]]) -> list[str]:
+    """Returns the paths that somebody else names; raises `ValueError` for what is none."""
+    return [check_omission([path, "", *hexed]).path for path, *hexed in names]
+
+
+def check_omission(row: Sequence[str]) -> Omission:
+    """Returns what a row of somebody else's says; raises `ValueError` if it says nothing."""
+    path, reason, *hexed = row
+    if any("\0" in part or "\ud800" <= part[:1] <= "\udfff" for part in (path, reason)):
+        raise ValueError("a path or reason holds what no row can")
+    return Omission(to_text(bytes.fromhex(hexed[0])) if hexed else path, reason)
 
 
 def _from_row(row: list[str]) -> tuple[str, str]:

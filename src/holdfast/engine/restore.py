@@ -353,6 +353,7 @@ def _answer(
         files=aim.files,
         verified=verified,
         uncaptured=lacking.uncaptured,
+        is_partial=lacking.is_partial,
         in_motion=lacking.in_motion,
         dry_run=snapshot is None,
     )

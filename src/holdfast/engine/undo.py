@@ -202,5 +202,6 @@ def _done(handle: Handle, done: list[SnapshotInfo], shown: _Shown) -> Restored:
         changes=shown.changes,
         verified=prove(handle, last),
         uncaptured=shown.lacking.uncaptured,
+        is_partial=shown.lacking.is_partial,
         in_motion=shown.lacking.in_motion,
     )

@@ -5,6 +5,7 @@ from dataclasses import replace
 from holdfast.engine.advance import Note
 from holdfast.engine.collect import Progress
 from holdfast.engine.exchange.adopting import adopt
+from holdfast.engine.exchange.coverage import lacking_told
 from holdfast.engine.namespace import Namespace
 from holdfast.mirror.following import Pair
 from holdfast.mirror.pulling import Pull
@@ -19,6 +20,6 @@ def fetch(pair: Pair, snapshot: SnapshotInfo, progress: Progress) -> SnapshotInf
     aside = pair.local.aside
     aside.ensure()
     pulled = Pull(pair.server, aside, progress).pull(pair.memo.now, snapshot.id)
-    note = Note(reason=f"fetched {snapshot.id}")
-    adopt(aside, pulled.edits, base=pulled.base, root=pulled.root, note=note)
+    note, lacking = Note(reason=f"fetched {snapshot.id}"), lacking_told(snapshot)
+    adopt(aside, pulled.edits, base=pulled.base, root=pulled.root, note=note, lacking=lacking)
     return replace(Namespace(aside).snapshot(reason=note.reason), detail=snapshot.detail)

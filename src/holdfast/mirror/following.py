@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from holdfast.engine.advance import Note
 from holdfast.engine.collect import Progress
 from holdfast.engine.exchange.adopting import adopt
+from holdfast.engine.exchange.coverage import lacking_told
 from holdfast.engine.follower import Follower
 from holdfast.engine.handle import Handle
 from holdfast.engine.paths import to_bytes
@@ -182,10 +183,17 @@ class Pair:
         mover = self.local.mover
         pull = Pull(self.server, self.local.handle, follower.progress)
         pulled = pull.pull(self.memo.now, goal.id)
-        note = Note(reason=f"followed {goal.id}")
+        note, lacking = Note(reason=f"followed {goal.id}"), lacking_told(goal)
 
         def become(handle: Handle) -> None:
-            adopt(handle, pulled.edits, base=pulled.base, root=pulled.root, note=note)
+            adopt(
+                handle,
+                pulled.edits,
+                base=pulled.base,
+                root=pulled.root,
+                note=note,
+                lacking=lacking,
+            )
 
         try:
             mover.act(become, follower)

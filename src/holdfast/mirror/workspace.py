@@ -26,8 +26,8 @@ from msgspec.structs import replace as changed
 from holdfast.engine.capture import Rereading
 from holdfast.engine.checkout import checkout
 from holdfast.engine.collect import Progress, no_progress
-from holdfast.engine.coverage import lacking_in
 from holdfast.engine.diff import collect_changes
+from holdfast.engine.exchange.coverage import lacking_told
 from holdfast.engine.follower import Follower
 from holdfast.engine.paths import PathLike, to_text
 from holdfast.engine.preview import preview
@@ -318,7 +318,7 @@ class RemoteWorkspace(Comparing):
         follower = Follower(self._local.directory, force=force, progress=progress)
         if target is not None:
             # Not as its target: the snapshot is the server's, and its root need not be here.
-            follower.leave(lacking_in(target).uncaptured)
+            follower.leave(lacking_told(target).uncaptured)
         return follower
 
     def _told(

@@ -168,6 +168,7 @@ def to_restored(answer: RestoreAnswer) -> Restored:
         dry_run=answer.dry_run,
         kept=answer.kept,
         uncaptured=answer.uncaptured,
+        is_partial=answer.partial or bool(answer.uncaptured),
         in_motion=answer.in_motion,
     )
 

@@ -91,6 +91,8 @@ class RestoreAnswer(msgspec.Struct, kw_only=True):
     """Directories that had to stay, as something lies in them that is not captured."""
     uncaptured: list[str] = []
     """Paths that the snapshot should hold and could not capture: it is partial."""
+    partial: bool = False
+    """Whether there are such paths; what was imported may be without having their names."""
     in_motion: list[str] = []
     """Files that somebody could write to when they were captured: each may be a mixture."""
     counts: Counts | None = None

@@ -9,7 +9,7 @@ from holdfast.cli.attached import get_workspace
 from holdfast.cli.console import Console
 from holdfast.cli.exits import DONE
 from holdfast.cli.shown import shown
-from holdfast.cli.views import snapshot_view
+from holdfast.cli.views import find_lacking, snapshot_view
 
 EXAMPLES = """\
 examples:
@@ -42,7 +42,6 @@ def run(arguments: Namespace, console: Console) -> int:
             **snapshot_view(imported.snapshot),
             "safety_id": imported.safety_id,
             "verified": imported.verified,
-            "is_partial": imported.manifest.uncaptured > 0,
             "uncaptured_count": imported.manifest.uncaptured,
             "in_motion_count": imported.manifest.in_motion,
             "from_namespace": imported.manifest.namespace,
@@ -56,12 +55,18 @@ def run(arguments: Namespace, console: Console) -> int:
 def _lines(console: Console, imported: "holdfast.Imported") -> Iterator[str]:
     manifest, size = imported.manifest, imported.snapshot.size
     what = f'"{shown(manifest.label)}"' if manifest.label else "a snapshot"
-    lacking = words.lacking(uncaptured=manifest.uncaptured, in_motion=manifest.in_motion)
+    found = find_lacking(imported.snapshot)
+    lacking = words.lacking(
+        is_partial=imported.snapshot.is_partial,
+        uncaptured=manifest.uncaptured,
+        in_motion=manifest.in_motion,
+    )
     proof = words.proof(console, is_verified=imported.verified, lacking=lacking)
     yield (
         f"Imported {what} of namespace {shown(manifest.namespace)}: "
         f"{words.number(size.entries, 'entry', 'entries')}, {words.size(size.bytes)}, {proof}"
     )
+    yield from words.lacking_lines(console, found, is_kept=True)
     if imported.safety_id is not None:
         yield f"What was there before is kept as {words.short(imported.safety_id)}."
     yield "`holdfast undo` takes this back."

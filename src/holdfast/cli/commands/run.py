@@ -167,6 +167,7 @@ def _tell(console: Console, workspace: "holdfast.Workspace", outcome: _Outcome) 
         to = words.short(outcome.before.id)
         console.note(f"failed with {outcome.exit_code}; rolled back to {to}, {did}")
         lacking = words.lacking(
+            is_partial=outcome.rolled_back.is_partial,
             uncaptured=len(outcome.rolled_back.uncaptured),
             in_motion=len(outcome.rolled_back.in_motion),
         )

@@ -9,7 +9,14 @@ from holdfast.cli.attached import get_workspace, note_if_missing
 from holdfast.cli.console import Console
 from holdfast.cli.exits import DONE
 from holdfast.cli.shown import shown
-from holdfast.cli.views import changes_view, coverage_view, find_coverage, snapshot_view
+from holdfast.cli.views import (
+    changes_view,
+    coverage_view,
+    find_coverage,
+    find_lacking,
+    path_view,
+    snapshot_view,
+)
 from holdfast.errors import NotFound
 
 EXAMPLES = """\
@@ -37,11 +44,13 @@ def run(arguments: Namespace, console: Console) -> int:
     note_if_missing(console, workspace)
     snapshot = workspace.namespace.get_snapshot(arguments.id)
     changes = _changes(workspace, snapshot)
-    coverage = find_coverage(snapshot)
+    coverage, lacking = find_coverage(snapshot), find_lacking(snapshot)
     console.answer(
         document=lambda: {
             **snapshot_view(snapshot),
             "coverage": coverage_view(coverage),
+            "uncaptured": [path_view(path) for path in lacking.uncaptured],
+            "in_motion": [path_view(path) for path in lacking.in_motion],
             **(_NO_CHANGES if changes is None else changes_view(changes)),
         },
         lines=lambda: _lines(console, snapshot, coverage, changes),
@@ -75,6 +84,11 @@ def _lines(
     if coverage is not None:
         yield f"  {'coverage':<9}{words.coverage_line(coverage)}"
         yield from words.omission_lines(console, coverage)
+    else:
+        lacking = find_lacking(snapshot)
+        yield from words.lacking_lines(console, lacking, is_kept=True)
+        if lacking.is_unnamed:
+            yield console.paint(f"  not captured: {words.UNNAMED}", "red")
     if changes is None:
         return
     yield f"Changed since {words.short(snapshot.parent or '')}: {words.change_counts(changes)}"

@@ -6,24 +6,36 @@ stands first, so that an archive of a later holdfast is recognised before the re
 """
 
 import re
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Final
 
 import msgspec
 
 from holdfast.engine.advance import MAX_LABEL_CHARS
+from holdfast.engine.coverage import Lacking, from_names, to_names
 from holdfast.engine.handle import MAX_NAME_CHARS, check_text
+from holdfast.engine.paths import MAX_PATH_BYTES
 from holdfast.errors import InvalidName, UnsafeArchive, VaultTooNew
 from holdfast.model import Size
 
 ARCHIVE_FORMAT: Final = 1
 MANIFEST_NAME: Final = b"holdfast.json"
-MAX_MANIFEST_BYTES: Final = 16 << 10
-"""Many times what two names and a few numbers take, however they are escaped."""
+MAX_MANIFEST_BYTES: Final = 4 << 20
+"""Two names and a few numbers take little; the rest is for the names of what is lacking."""
+
+_MOST_NAMES: Final = 10_000
+_MOST_NAME_BYTES: Final = 1 << 20
+"""Of each kind. What lacks more of them, or longer ones, says how many they are."""
 
 _FORMAT: Final = re.compile(rb'\s*\{\s*"format"\s*:\s*([0-9]{1,9})\s*,')
 
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
+
+
+_Text = Annotated[str, msgspec.Meta(max_length=4 * MAX_PATH_BYTES)]
+_Name = Annotated[list[_Text], msgspec.Meta(min_length=1, max_length=2)]
+_Names = Annotated[list[_Name], msgspec.Meta(max_length=_MOST_NAMES)]
 
 
 class Manifest(
@@ -44,6 +56,19 @@ class Manifest(
     """Paths that should be in it and could not be captured; left out if none."""
     in_motion: _Count = 0
     """Files in it that somebody could write to while they were captured; left out if none."""
+    uncaptured_paths: _Names = []
+    in_motion_paths: _Names = []
+    """Which these are; left out if they are too many. One that is not UTF-8 has its bytes beside
+    it, in hexadecimal."""
+
+    @property
+    def lacking(self) -> Lacking:
+        """What the archive does not vouch for."""
+        return Lacking(
+            from_names(self.uncaptured_paths),
+            from_names(self.in_motion_paths),
+            self.uncaptured > len(self.uncaptured_paths),
+        )
 
     @property
     def size(self) -> Size:
@@ -62,6 +87,7 @@ def decode_manifest(data: bytes) -> Manifest:
         raise VaultTooNew("the archive", found=int(found[1]), known=ARCHIVE_FORMAT)
     try:
         manifest = msgspec.json.decode(data, type=Manifest)
+        _ = manifest.lacking
         for text in (manifest.namespace, manifest.snapshot, manifest.label):
             check_text("name", text, max_chars=MAX_NAME_CHARS)
     except (ValueError, InvalidName) as exc:
@@ -69,3 +95,10 @@ def decode_manifest(data: bytes) -> Manifest:
     if not found or manifest.format != ARCHIVE_FORMAT:
         raise UnsafeArchive("its manifest does not begin with a format that is known here")
     return manifest
+
+
+def named(paths: Sequence[str]) -> list[list[str]]:
+    """Returns the names of what is lacking, as a manifest holds them; none if it cannot."""
+    names = to_names(paths[: _MOST_NAMES + 1])
+    fits = len(names) <= _MOST_NAMES and len(msgspec.json.encode(names)) <= _MOST_NAME_BYTES
+    return names if fits else []

@@ -19,11 +19,11 @@ import msgspec
 
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine import content
-from holdfast.engine.advance import Folded, Move, Note, advance, replacing
+from holdfast.engine.advance import Folded, Move, Note, advance, lacking_at, replacing
 from holdfast.engine.archives.archivefile import FileName, Source, writing_to
 from holdfast.engine.archives.arriving import Arriving
 from holdfast.engine.archives.imported import Imported
-from holdfast.engine.archives.manifest import ARCHIVE_FORMAT, MANIFEST_NAME, Manifest
+from holdfast.engine.archives.manifest import ARCHIVE_FORMAT, MANIFEST_NAME, Manifest, named
 from holdfast.engine.archives.survey import Surveyed, read_value, survey
 from holdfast.engine.archives.tarread import Member, MemberKind
 from holdfast.engine.archives.tarwrite import TarWriter
@@ -63,9 +63,9 @@ def export(
     What is pending is part of what is there, and no snapshot is left behind. A file that has
     the target's name is replaced once the new one is on disk.
     """
-    with _moment(handle, snapshot) as (transaction, source, root_id):
+    with _moment(handle, snapshot) as (transaction, source, root_id, lacking):
         told = Told(transaction, handle.tenant_id, source, source.get_root(root_id))
-        manifest = _describe(handle, snapshot, told)
+        manifest = _describe(handle, snapshot, told, lacking)
         with writing_to(target) as file:
             writer = TarWriter(file, path=os.fspath(target))
             text = manifest.encode()
@@ -102,21 +102,25 @@ def import_(handle: Handle, source: FileName, *, progress: Progress = no_progres
 @contextmanager
 def _moment(
     handle: Handle, snapshot: SnapshotInfo | None
-) -> Generator[tuple[Transaction, Objects | StagedObjects, ObjectId]]:
-    """Opens a snapshot, or the head with what is pending, as it is at one moment."""
+) -> Generator[tuple[Transaction, Objects | StagedObjects, ObjectId, Lacking]]:
+    """Opens a snapshot, or the head with what is pending, as it is at one moment.
+
+    With its root, and what it does not vouch for.
+    """
     if snapshot is None:
         with folded_head(handle) as (transaction, folded):
             # A file without content would look like a copy of something.
             handle.get_head(transaction)
-            yield transaction, folded.source, folded.root_id
+            yield transaction, folded.source, folded.root_id, lacking_at(transaction, folded)
         return
     with handle.context.catalog.read() as transaction:
         usable = handle.get_snapshot(transaction, handle.get_head(transaction), snapshot.id)
-        yield transaction, handle.objects.bound(transaction), usable.root
+        yield transaction, handle.objects.bound(transaction), usable.root, lacking_in(usable)
 
 
-def _describe(handle: Handle, snapshot: SnapshotInfo | None, told: Told) -> Manifest:
-    lacking = lacking_in(snapshot) if snapshot else Lacking()
+def _describe(
+    handle: Handle, snapshot: SnapshotInfo | None, told: Told, lacking: Lacking
+) -> Manifest:
     return Manifest(
         format=ARCHIVE_FORMAT,
         namespace=handle.name,
@@ -126,8 +130,11 @@ def _describe(handle: Handle, snapshot: SnapshotInfo | None, told: Told) -> Mani
         root=told.root_id.hex(),
         entries=told.size.entries,
         content_bytes=told.size.bytes,
-        uncaptured=len(lacking.uncaptured),
+        # Of what nobody has named, one stands for all.
+        uncaptured=len(lacking.uncaptured) + lacking.is_unnamed,
         in_motion=len(lacking.in_motion),
+        uncaptured_paths=named(lacking.uncaptured),
+        in_motion_paths=named(lacking.in_motion),
     )
 
 
@@ -232,8 +239,8 @@ def _advance(
                 "imported_from": manifest.namespace,
                 "imported_snapshot": manifest.snapshot,
                 "imported_label": manifest.label,
-                **({"partial": True} if manifest.uncaptured else {}),
             },
+            lacking=manifest.lacking,
         )
         return Move(marks=marks, position=marks[-1].id, exact=True, also=record)
 

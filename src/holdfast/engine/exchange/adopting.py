@@ -28,6 +28,7 @@ from holdfast.engine.advance import (
     safety,
     size_of,
 )
+from holdfast.engine.coverage import Lacking
 from holdfast.engine.exchange.edits import (
     MAX_EDITS_BYTES,
     Edits,
@@ -103,12 +104,12 @@ def commit(handle: Handle, told: Commit, *, is_shared: bool) -> Committed:
 
 
 def adopt(
-    handle: Handle, edits: Edits, *, base: ObjectId, root: ObjectId, note: Note
+    handle: Handle, edits: Edits, *, base: ObjectId, root: ObjectId, note: Note, lacking: Lacking
 ) -> SnapshotInfo | None:
     """Lets a namespace, and its directory, become what another side shows; None if it is so.
 
     `base` is a map that both sides know; the edits lead from it to `root`. What is there and in
-    no snapshot is kept first.
+    no snapshot is kept first. `lacking` is what the other side's snapshot does not vouch for.
     """
 
     def plan(transaction: Transaction, folded: Folded) -> Move:
@@ -126,6 +127,7 @@ def adopt(
             size=folded.size + size_of(changed),
             reason="before following the server",
             note=note,
+            lacking=lacking,
         )
         return Move(marks=marks, position=marks[-1].id, exact=True, also=built.release)
 

@@ -1,12 +1,13 @@
-"""What a client says that its snapshot covers, checked before it becomes part of one."""
+"""What the other side says that a snapshot covers, checked before it becomes part of one."""
 
 from typing import Annotated, Any, Final
 
 import msgspec
 
-from holdfast.engine.coverage import LISTED, Coverage, Omission
-from holdfast.engine.paths import MAX_PATH_BYTES, to_text
-from holdfast.errors import InvalidValue, TooLarge
+from holdfast.engine.coverage import LISTED, Coverage, Lacking, check_omission
+from holdfast.engine.paths import MAX_PATH_BYTES
+from holdfast.errors import InvalidValue, TooLarge, Unavailable
+from holdfast.model import SnapshotInfo
 
 MAX_BYTES: Final = 4 << 20
 MAX_FAILED: Final = 10_000
@@ -32,6 +33,35 @@ class _Told(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     in_motion: _Failed = []
 
 
+class _Carried(msgspec.Struct, kw_only=True):
+    """What a snapshot keeps of what the one that it comes from lacks."""
+
+    failed: _Failed = []
+    in_motion: _Failed = []
+
+
+class _Kept(_Carried, kw_only=True):
+    """What a server's snapshot keeps with it, as far as that is about what it lacks."""
+
+    partial: bool = False
+    coverage: _Carried | None = None
+
+
+def lacking_told(snapshot: SnapshotInfo) -> Lacking:
+    """Returns what a server's snapshot does not vouch for; raises `Unavailable` for nonsense."""
+    try:
+        kept = msgspec.convert(snapshot.detail, type=_Kept)
+        told = kept if kept.coverage is None else kept.coverage
+        return Lacking(
+            [check_omission(row).path for row in told.failed],
+            [check_omission(row).path for row in told.in_motion],
+            kept.partial and not told.failed,
+        )
+    except (ValueError, RecursionError) as exc:
+        message = f"the server's snapshot {snapshot.id} lacks what nobody can name: {exc}"
+        raise Unavailable(message) from exc
+
+
 def checked_detail(told: bytes) -> dict[str, Any]:
     """Returns what is kept with a snapshot about its coverage; nothing, if nothing was told."""
     if not told:
@@ -46,18 +76,11 @@ def checked_detail(told: bytes) -> dict[str, Any]:
             captured_bytes=found.captured_bytes,
             skipped_count=found.skipped_count,
             excluded_count=found.excluded_count,
-            skipped=[_omission(row) for row in found.skipped],
-            excluded=[_omission(row) for row in found.excluded],
-            failed=[_omission(row) for row in found.failed],
-            in_motion=[_omission(row) for row in found.in_motion],
+            skipped=[check_omission(row) for row in found.skipped],
+            excluded=[check_omission(row) for row in found.excluded],
+            failed=[check_omission(row) for row in found.failed],
+            in_motion=[check_omission(row) for row in found.in_motion],
         ).to_detail()
     except (ValueError, RecursionError) as exc:
         message = f"the coverage is none: {exc}"
         raise InvalidValue(message) from exc
-
-
-def _omission(row: list[str]) -> Omission:
-    path, reason, *hexed = row
-    if any("\0" in part or "\ud800" <= part[:1] <= "\udfff" for part in (path, reason)):
-        raise ValueError("a path or reason holds what no row can")
-    return Omission(to_text(bytes.fromhex(hexed[0])) if hexed else path, reason)
