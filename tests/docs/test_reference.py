@@ -11,7 +11,6 @@ import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from enum import StrEnum
-from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,7 @@ from holdfast_docs.blocks import DOCS, name_of, text_of
 
 import holdfast
 from holdfast import entries
+from holdfast.catalog.tables import load_tables, newest_format
 from holdfast.engine.archives import tarread
 from holdfast.engine.archives.transfer import Imported
 from holdfast.engine.editing import Files
@@ -287,15 +287,19 @@ def test_the_reference_repeats_every_hint() -> None:
 
 
 def catalog_columns() -> Iterator[tuple[str, str]]:
-    schema = resources.files("holdfast.catalog") / "sql" / "sqlite" / "schema.sql"
     with contextlib.closing(sqlite3.connect(":memory:")) as connection:
-        connection.executescript(schema.read_text("utf-8"))
+        for migration in load_tables("sqlite"):
+            connection.executescript(";".join(migration.statements))
         tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
         # Tables whose names begin so are SQLite's own, and those in which FTS5 keeps its index.
         names = [name for (name,) in tables if not name.startswith(("sqlite_", "memory_"))]
         for table in names:
             for column in connection.execute(f"PRAGMA table_info({table})"):
                 yield table, column[1]
+
+
+def test_the_format_names_the_newest_format_of_the_catalog() -> None:
+    assert f"| catalog | {newest_format()} |" in text_of(DOCS / "format.md")
 
 
 def test_the_format_names_every_column_of_the_catalog() -> None:

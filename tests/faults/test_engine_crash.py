@@ -29,8 +29,8 @@ import pytest
 from holdfast.blobs.disk import DiskBlobStore
 from holdfast.catalog.port import Catalog
 from holdfast.catalog.postgres import PostgresCatalog
-from holdfast.catalog.queries import no_step
 from holdfast.catalog.sqlite import SqliteCatalog
+from holdfast.catalog.tables import no_step
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine import collect as collecting
 from holdfast.engine import stage

@@ -15,21 +15,20 @@ import pytest
 
 from holdfast.catalog.port import Catalog
 from holdfast.catalog.postgres import PostgresCatalog
-from holdfast.catalog.queries import Step, load_migrations, no_step
 from holdfast.catalog.sqlite import SqliteCatalog
-from holdfast.errors import Damaged, Incompatible, Unavailable, VaultTooNew
+from holdfast.catalog.tables import Step, load_tables, newest_format, no_step
+from holdfast.errors import Damaged, Incompatible, Unavailable, VaultTooNew, VaultTooOld
 from holdfast.ids import NamespaceId
 from holdfast.testing.faults import fuses
 from holdfast.testing.postgres import PostgresServer
 
 NOW = datetime(2025, 3, 1, tzinfo=UTC)
-NEWEST = len(load_migrations("sqlite"))
-STEPS = sum(len(migration.statements) for migration in load_migrations("sqlite"))
-TABLES = sum(
-    statement.startswith("CREATE TABLE")
-    for migration in load_migrations("sqlite")
-    for statement in migration.statements
-)
+NEWEST = newest_format()
+STATEMENTS = [
+    statement for migration in load_tables("sqlite") for statement in migration.statements
+]
+STEPS = len(STATEMENTS)
+TABLES = sum(statement.startswith("CREATE TABLE") for statement in STATEMENTS)
 
 OPENER = """
 import os, signal, sys
@@ -234,8 +233,8 @@ def test_a_catalog_that_is_newer_than_we_are_is_left_alone(place: Place) -> None
 @pytest.mark.parametrize(
     "harm",
     [
-        "UPDATE migrations SET name = '0005_other' WHERE number = 5",
-        "DELETE FROM migrations WHERE number = 5",
+        f"UPDATE migrations SET name = 'other' WHERE number = {NEWEST}",
+        "INSERT INTO migrations VALUES (15, '0015_writers', 0)",
     ],
 )
 def test_a_catalog_that_no_version_of_ours_has_made_is_left_alone(place: Place, harm: str) -> None:
@@ -244,6 +243,17 @@ def test_a_catalog_that_no_version_of_ours_has_made_is_left_alone(place: Place, 
     before = place.contents()
     with pytest.raises(Damaged):
         place.open()
+    assert place.contents() == before
+
+
+def test_a_catalog_that_is_older_than_we_know_is_left_alone(place: Place) -> None:
+    place.open().close()
+    place.run("UPDATE migrations SET number = 14, name = '0014_sessions_by_end'")
+    before = place.contents()
+    with pytest.raises(VaultTooOld) as raised:
+        place.open()
+    assert (raised.value.found, raised.value.known) == (14, 15)
+    assert "Export" in (raised.value.hint or "")
     assert place.contents() == before
 
 

@@ -1,34 +1,33 @@
-"""The SQL files: schema and migrations say the same, and every query is right and used."""
+"""The SQL files: the tables are written once, and every query is right and used."""
 
 import ast
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing
-from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import psycopg
 import pytest
 
 from holdfast.catalog import transaction
-from holdfast.catalog.queries import (
+from holdfast.catalog.queries import load_queries
+from holdfast.catalog.tables import (
+    OLDEST_FORMAT,
     load_migrations,
-    load_queries,
+    load_tables,
     missing_migrations,
-    split_statements,
+    newest_format,
 )
-from holdfast.errors import Damaged, VaultTooNew
-from holdfast.testing.postgres import PostgresServer
+from holdfast.errors import Damaged, VaultTooNew, VaultTooOld
 
-SQL = resources.files("holdfast.catalog") / "sql"
+SQL = Path(transaction.__file__).with_name("sql")
 DIALECTS = ("sqlite", "postgres")
 FILES = sorted(
     path.relative_to(SQL).as_posix()
     for folder in (SQL, SQL / "sqlite", SQL / "postgres")
     for path in folder.glob("*.sql")
-    if path.name != "schema.sql"
+    if path.name not in ("schema.sql", "tables.sql")
 )
 
 READS_A_WHOLE_TABLE = {"iter_retired", "iter_tenants", "pack_names"}
@@ -40,13 +39,8 @@ SCAN = re.compile(r"SCAN (?!CONSTANT ROW|named\b|needed\b|\w+ VIRTUAL TABLE INDE
 query has found before (`named`, `needed`) are no table."""
 
 
-def schema_of(dialect: str) -> tuple[str, ...]:
-    return split_statements((SQL / dialect / "schema.sql").read_text("utf-8"))
-
-
-def migrations_of(dialect: str) -> Iterator[str]:
-    for migration in load_migrations(dialect):
-        yield from migration.statements
+def tables_of(dialect: str) -> list[str]:
+    return [statement for each in load_tables(dialect) for statement in each.statements]
 
 
 def names_in(file: str) -> list[str]:
@@ -57,112 +51,98 @@ def parameters_of(query: str) -> list[str]:
     return [a or b for a, b in re.findall(r"(?<!:):(\w+)|%\((\w+)\)s", query)]
 
 
-def sqlite_tables(statements: Iterable[str]) -> Sequence[Any]:
-    """Returns what SQLite has made of these statements, whatever their layout."""
-    with closing(sqlite3.connect(":memory:")) as connection:
-        for statement in statements:
-            connection.execute(statement)
-        rows = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master")
-        return sorted((*row[:3], " ".join((row[3] or "").split())) for row in rows)
+# Tables
 
 
-POSTGRES_TABLES = (
+def test_both_databases_have_the_tables_of_one_file() -> None:
+    text = (SQL / "schema.sql").read_text("utf-8")
+    made = [re.findall(r"CREATE TABLE (\w+)", " ".join(tables_of(name))) for name in DIALECTS]
+    assert made[0] == made[1] == re.findall(r"^CREATE TABLE (\w+)", text, re.MULTILINE)
+
+
+def test_a_word_of_the_schema_becomes_what_each_database_calls_it() -> None:
+    sqlite, postgres = (" ".join(" ".join(tables_of(name)).split()) for name in DIALECTS)
+    assert "CREATE TABLE pending ( namespace_id INTEGER NOT NULL" in sqlite
+    assert "CREATE TABLE pending ( namespace_id BIGINT NOT NULL" in postgres
+    assert "key BLOB NOT NULL, entry BLOB, sequence INTEGER NOT NULL" in sqlite
+    assert "key BYTEA NOT NULL, entry BYTEA, sequence BIGINT NOT NULL" in postgres
+    assert "PRIMARY KEY (namespace_id, plane, key) ) STRICT, WITHOUT ROWID CREATE TABLE" in sqlite
+    assert "PRIMARY KEY (namespace_id, plane, key) ) CREATE TABLE" in postgres
+    assert "CREATE TABLE tenants ( id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT" in sqlite
+    assert "CREATE TABLE tenants ( id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY," in postgres
+    assert 'name TEXT COLLATE "C" NOT NULL UNIQUE' in postgres
+    assert "BYTES" not in sqlite + postgres
+    assert "BY KEY" not in sqlite + postgres
+
+
+def test_all_text_of_postgres_compares_by_its_bytes(postgres_url: str) -> None:
+    query = """
+        SELECT table_name, column_name FROM information_schema.columns
+        WHERE table_schema = 'holdfast' AND data_type = 'text'
+          AND collation_name IS DISTINCT FROM 'C'
     """
-    SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull, a.attidentity,
-           a.attstorage, l.collname, pg_get_expr(d.adbin, d.adrelid), c.relkind, c.relpersistence
-    FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
-    LEFT JOIN pg_collation l ON l.oid = a.attcollation
-    LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum
-    WHERE c.relnamespace = 'holdfast'::regnamespace AND a.attnum > 0 AND NOT a.attisdropped
-    ORDER BY 1, 2
-    """,
-    """
-    SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint
-    WHERE connamespace = 'holdfast'::regnamespace ORDER BY 1, 2
-    """,
-    "SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = 'holdfast' ORDER BY 1",
-)
-
-
-def postgres_tables(server: PostgresServer, statements: Iterable[str]) -> Sequence[Any]:
-    """Returns what PostgreSQL has made of these statements, whatever their layout."""
-    name = server.create_database()
-    options = "-c search_path=holdfast"
-    with psycopg.connect(server.dsn(name), options=options) as connection:
-        for statement in statements:
-            connection.execute(statement)
-        tables = [connection.execute(query).fetchall() for query in POSTGRES_TABLES]
-    server.drop_database(name)
-    assert all(tables)
-    return tables
-
-
-# Schema and migrations
-
-
-def test_the_migrations_lead_to_the_schema_on_sqlite() -> None:
-    assert sqlite_tables(migrations_of("sqlite")) == sqlite_tables(schema_of("sqlite"))
-
-
-def test_the_migrations_lead_to_the_schema_on_postgres(postgres: PostgresServer) -> None:
-    migrated = postgres_tables(postgres, migrations_of("postgres"))
-    assert migrated == postgres_tables(postgres, schema_of("postgres"))
-
-
-CHANGES = [
-    "CREATE INDEX more ON packs (created_at)",
-    "DROP INDEX namespaces_live",
-    "ALTER TABLE packs ADD COLUMN more BIGINT",
-    "ALTER TABLE packs RENAME COLUMN writer TO author",
-]
-
-
-def test_the_comparison_can_fail(postgres: PostgresServer) -> None:
-    schema = {name: schema_of(name) for name in DIALECTS}
-    tables = sqlite_tables(schema["sqlite"]), postgres_tables(postgres, schema["postgres"])
-    for change in CHANGES:
-        sqlite = change.replace("BIGINT", "INTEGER")
-        assert sqlite_tables([*schema["sqlite"], sqlite]) != tables[0]
-        assert postgres_tables(postgres, [*schema["postgres"], change]) != tables[1]
+    with psycopg.connect(postgres_url) as connection:
+        assert connection.execute(query).fetchall() == []
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_migrations_are_numbered_without_gaps(dialect: str) -> None:
     migrations = load_migrations(dialect)
-    assert [migration.number for migration in migrations] == list(range(1, len(migrations) + 1))
+    numbers = [migration.number for migration in migrations]
+    assert numbers == [*range(OLDEST_FORMAT + 1, newest_format() + 1)]
     for migration in migrations:
         assert re.fullmatch(r"\d{4}_[a-z_]+", migration.name)
         assert migration.statements
 
 
-def test_both_dialects_have_the_same_migrations_and_tables() -> None:
-    names = [[migration.name for migration in load_migrations(name)] for name in DIALECTS]
-    assert names[0] == names[1]
-    made = [re.findall(r"CREATE TABLE (\w+)", " ".join(schema_of(name))) for name in DIALECTS]
-    assert made[0] == made[1]
+def test_what_one_database_needs_belongs_to_a_migration_of_both() -> None:
+    names = {path.name.removesuffix(".sql") for path in (SQL / "migrations").glob("*.sql")}
+    for name in names:
+        of_both, _, dialect = name.partition(".")
+        assert of_both in names
+        assert dialect in ("", *DIALECTS)
+
+
+KNOWN = [(each.number, each.name) for each in load_migrations("sqlite")]
+OLD = [(number, f"{number:04}_x") for number in range(1, OLDEST_FORMAT)]
+OLD.append((OLDEST_FORMAT, "0015_writers"))
+
+
+def test_an_opener_applies_what_is_missing() -> None:
+    migrations = load_migrations("sqlite")
+    assert missing_migrations("sqlite", applied=[]) == load_tables("sqlite")
+    assert missing_migrations("sqlite", applied=OLD) == migrations
+    for count in range(1, len(KNOWN) + 1):
+        assert missing_migrations("sqlite", applied=KNOWN[:count]) == migrations[count:]
 
 
 def test_an_opener_that_knows_too_little_says_so() -> None:
-    migrations = load_migrations("sqlite")
-    known = [(each.number, each.name) for each in migrations]
-    assert missing_migrations("sqlite", applied=known) == ()
-    assert missing_migrations("sqlite", applied=known[:5]) == migrations[5:]
-    assert missing_migrations("sqlite", applied=[]) == migrations
-    newer = len(known) + 1
+    newer = newest_format() + 1
     with pytest.raises(VaultTooNew, match=f"has format {newer}"):
-        missing_migrations("sqlite", applied=[*known, (newer, "from the future")])
+        missing_migrations("sqlite", applied=[*KNOWN, (newer, "from the future")])
 
 
-def test_an_opener_takes_no_steps_for_its_own_that_are_not() -> None:
-    known = [(each.number, each.name) for each in load_migrations("sqlite")]
-    for applied in (
-        [*known[:3], (4, "0004_other")],
-        [*known[:2], *known[3:]],
-        known[1:],
-        [(0, "0000_before"), *known],
-    ):
-        with pytest.raises(Damaged):
-            missing_migrations("sqlite", applied=applied)
+@pytest.mark.parametrize("applied", [OLD[:1], OLD[:-1], [(0, "0000_before")], [(-1, "")]])
+def test_an_opener_that_knows_no_more_says_so(applied: list[tuple[int, str]]) -> None:
+    with pytest.raises(VaultTooOld, match=f"has format {applied[-1][0]};.* from 15") as raised:
+        missing_migrations("sqlite", applied=applied)
+    assert "Export" in (raised.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    "applied",
+    [
+        [*OLD, *KNOWN],
+        [*OLD[:-1], (15, "0015_other")],
+        [*OLD[:3], *OLD[4:]],
+        [(0, "0000_before"), *OLD],
+        [(KNOWN[0][0], "0016_other"), *KNOWN[1:]],
+        [OLD[-1], *KNOWN],
+    ],
+)
+def test_an_opener_takes_no_steps_for_its_own_that_are_not(applied: list[tuple[int, str]]) -> None:
+    with pytest.raises(Damaged):
+        missing_migrations("sqlite", applied=applied)
 
 
 # Queries
@@ -221,7 +201,7 @@ def test_what_is_asked_for_many_keys_has_one_place_for_them() -> None:
 def test_sqlite_understands_every_query_and_reads_no_whole_table_for_it() -> None:
     scans = set()
     with closing(sqlite3.connect(":memory:")) as connection:
-        for statement in schema_of("sqlite"):
+        for statement in tables_of("sqlite"):
             connection.execute(statement)
         for name, query in load_queries("sqlite").items():
             plan = connection.execute(
@@ -241,8 +221,8 @@ def test_postgres_understands_every_query(postgres_url: str) -> None:
 
 def test_no_statement_holds_what_the_reader_of_files_takes_for_an_end() -> None:
     """Comments and semicolons are cut out by plain rules: no text in quotes may have them."""
-    paths = [*FILES, *(f"{d}/{f}" for d in DIALECTS for f in ("schema.sql",))]
-    paths += [f"{d}/migrations/{m.name}.sql" for d in DIALECTS for m in load_migrations(d)]
+    paths = [path.relative_to(SQL) for path in SQL.rglob("*.sql")]
+    assert len(paths) > len(FILES)
     for path in paths:
         for line in (SQL / path).read_text("utf-8").splitlines():
             quoted = re.findall(r"'[^']*'", line.split("--")[0])

@@ -27,15 +27,17 @@ from holdfast.catalog.postgres_driver import (
 )
 from holdfast.catalog.postgres_dump import drop_rows, load_rows
 from holdfast.catalog.postgres_talk import Connection, Talk
-from holdfast.catalog.queries import (
+from holdfast.catalog.queries import load_queries
+from holdfast.catalog.tables import (
     Step,
-    load_migrations,
-    load_queries,
+    check_format,
+    load_tables,
     missing_migrations,
+    newest_format,
     no_step,
 )
 from holdfast.catalog.transaction import Transaction
-from holdfast.errors import Busy, PathExists, Unavailable, VaultTooNew
+from holdfast.errors import Busy, PathExists, Unavailable
 from holdfast.ids import IdMaker, object_id_of
 from holdfast.instants import to_us
 from holdfast.model_upkeep import Loss
@@ -207,7 +209,7 @@ class PostgresCatalog:
         try:
             if check is not None:
                 with guard:
-                    talk.say(check, {"known": len(load_migrations("postgres"))})
+                    talk.say(check, {"known": newest_format()})
             yield Transaction(PostgresDriver(talk, self._queries, guard))
             with guard:
                 talk.commit()
@@ -276,13 +278,14 @@ def load_catalog(url: str, path: str, *, migrations: int) -> None:
 
     Raises `PathExists` if it has one.
     """
-    known = load_migrations("postgres")
-    if migrations > len(known):
-        raise VaultTooNew("the backup's catalog", found=migrations, known=len(known))
+    check_format("the backup's catalog", found=migrations)
+    # Of the oldest format too: its columns are those of the first.
+    first, *later = load_tables("postgres")
+    made = [first, *(each for each in later if each.number <= migrations)]
     with translated(), psycopg.connect(_conninfo(url)) as connection:
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_OPEN_LOCK,))
         _check_empty(connection)
-        load_rows(connection, path, known[:migrations])
+        load_rows(connection, path, made)
 
 
 def check_no_catalog(url: str) -> None:

@@ -16,7 +16,7 @@ import psycopg
 from psycopg import sql
 
 from holdfast.catalog.postgres_talk import Talk
-from holdfast.catalog.queries import Migration
+from holdfast.catalog.tables import Migration
 from holdfast.errors import BackupDamaged
 
 _END: Final = b"\\.\n"

@@ -20,14 +20,7 @@ import msgspec
 
 from holdfast.catalog.driver import Guard
 from holdfast.catalog.filelocks import FileLocks
-from holdfast.catalog.queries import (
-    Migration,
-    Step,
-    check_format,
-    load_queries,
-    missing_migrations,
-    no_step,
-)
+from holdfast.catalog.queries import load_queries
 from holdfast.catalog.sqlite_driver import (
     BUSY_TIMEOUT_S,
     Connection,
@@ -38,6 +31,7 @@ from holdfast.catalog.sqlite_driver import (
     unreadable,
 )
 from holdfast.catalog.sqlite_reading import RESERVE_BYTES, Reserve, connections_without_writing
+from holdfast.catalog.tables import Migration, Step, check_format, missing_migrations, no_step
 from holdfast.catalog.transaction import Transaction
 from holdfast.catalog.watermark import Watermark
 from holdfast.errors import (
@@ -424,7 +418,7 @@ class _WriteTransaction(_Transaction):
         # what we write as we do. 2 µs, of the milliseconds that a commit takes.
         with self._guard:
             (found,) = connection.execute("SELECT MAX(number) FROM migrations").fetchone()
-        check_format("sqlite", found=found or 0)
+        check_format("the catalog", found=found or 0)
 
     def __exit__(
         self,

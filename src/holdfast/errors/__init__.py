@@ -69,6 +69,7 @@
     │   └── ServerFault         a server failed
     └── Incompatible        this program and this vault do not fit: upgrade
         ├── VaultTooNew
+        ├── VaultTooOld         export with the version that wrote it
         └── NotBuilt            a server that does not do this
 
 Families are what a caller can do next. Errors carry values, the class writes the
@@ -115,6 +116,7 @@ from holdfast.errors.families import (
     NotFound,
     Unavailable,
     VaultTooNew,
+    VaultTooOld,
     shorten,
 )
 from holdfast.errors.invalid import (
@@ -229,6 +231,7 @@ __all__ = [
     "Unreachable",
     "UnsafeArchive",
     "VaultTooNew",
+    "VaultTooOld",
     "VersionNotFound",
     "WebhookNotFound",
     "shorten",

@@ -106,6 +106,20 @@ class VaultTooNew(Incompatible):
         self.found, self.known = found, known
 
 
+class VaultTooOld(Incompatible):
+    """The vault was written by a holdfast that is older than this one can carry on from."""
+
+    code = "vault_too_old"
+    hint = (
+        "Export what you need with the holdfast that wrote it, and import that here; nothing was "
+        "changed."
+    )
+
+    def __init__(self, what: str, *, found: int, known: int) -> None:
+        super().__init__(f"{what} has format {found}; this holdfast carries on from {known}")
+        self.found, self.known = found, known
+
+
 def shorten(text: bytes | str) -> str:
     """Returns a quoted, printable, bounded form of text that an attacker may have chosen."""
     if isinstance(text, bytes):

@@ -1,31 +1,39 @@
--- The catalog on SQLite. Instants are whole microseconds since 1970, UTC.
--- The truth about the tables: a test proves that the migrations lead exactly here.
+-- The tables, as SQLite and PostgreSQL both have them. `tables.py` makes each one's text of this;
+-- what only one of them has (indexes of words, how bytes are stored) is in its own tables.sql.
+--
+--   INTEGER    64 bits; an instant is so many microseconds since 1970 in UTC, a yes or no 1 or 0
+--   TEXT       compared by its bytes
+--   BYTES
+--   IDENTITY   the primary key, a number that the database gives out, and never again: rows
+--              elsewhere may still name one whose row is gone
+--   ) BY KEY   the rows lie in the order of the primary key
+--
+-- This is format 16. What later formats change is in migrations/, for vaults that are there and for
+-- new ones alike.
 
 CREATE TABLE migrations (
     number INTEGER PRIMARY KEY,
     name TEXT NOT NULL,
     applied_at INTEGER NOT NULL
-) STRICT;
+);
 
 CREATE TABLE tenants (
-    -- AUTOINCREMENT: rows elsewhere may still name an id whose row is gone.
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    id IDENTITY,
     name TEXT NOT NULL UNIQUE,
     public_id TEXT NOT NULL UNIQUE,
     created_at INTEGER NOT NULL,
     quota_bytes INTEGER,
     -- Moved on by each collection. Objects carry the epoch they were last needed in.
     epoch INTEGER NOT NULL DEFAULT 1
-) STRICT;
+);
 
 CREATE TABLE namespaces (
-    -- AUTOINCREMENT: rows elsewhere may still name an id whose row is gone.
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    id IDENTITY,
     tenant_id INTEGER NOT NULL REFERENCES tenants (id),
     name TEXT NOT NULL,
     generation INTEGER NOT NULL DEFAULT 0,
     sequence INTEGER NOT NULL DEFAULT 0,
-    root BLOB NOT NULL,
+    root BYTES NOT NULL,
     position TEXT,
     redo TEXT NOT NULL DEFAULT '[]',
     entries INTEGER NOT NULL DEFAULT 0,
@@ -35,8 +43,10 @@ CREATE TABLE namespaces (
     quota_bytes INTEGER,
     retention TEXT,
     fork_of INTEGER,
-    fork_root BLOB
-    , writer TEXT NOT NULL DEFAULT '') STRICT;
+    fork_root BYTES,
+    -- Who has changed it last, and since when nobody else has.
+    writer TEXT NOT NULL DEFAULT ''
+);
 
 -- A deleted namespace keeps its row through the grace period; its name is free at once.
 CREATE UNIQUE INDEX namespaces_live ON namespaces (tenant_id, name) WHERE deleted_at IS NULL;
@@ -47,25 +57,25 @@ CREATE INDEX namespaces_of_tenant ON namespaces (tenant_id, name);
 CREATE TABLE pending (
     namespace_id INTEGER NOT NULL REFERENCES namespaces (id),
     plane TEXT NOT NULL,
-    key BLOB NOT NULL,
-    entry BLOB,
+    key BYTES NOT NULL,
+    entry BYTES,
     sequence INTEGER NOT NULL,
     PRIMARY KEY (namespace_id, plane, key)
-) STRICT, WITHOUT ROWID;
+) BY KEY;
 
 -- Up to where the log of an open store is in the rows of its namespace.
 CREATE TABLE logs (
     namespace_id INTEGER PRIMARY KEY REFERENCES namespaces (id),
     name TEXT NOT NULL,
     position INTEGER NOT NULL
-) STRICT;
+);
 
 CREATE TABLE snapshots (
     id TEXT PRIMARY KEY,
     namespace_id INTEGER NOT NULL REFERENCES namespaces (id),
     number INTEGER NOT NULL,
     kind TEXT NOT NULL,
-    root BLOB NOT NULL,
+    root BYTES NOT NULL,
     parent TEXT,
     target TEXT,
     label TEXT,
@@ -81,11 +91,10 @@ CREATE TABLE snapshots (
     bytes INTEGER NOT NULL,
     detail TEXT NOT NULL DEFAULT '{}',
     UNIQUE (namespace_id, number)
-) STRICT;
+);
 
 CREATE TABLE packs (
-    -- AUTOINCREMENT: rows elsewhere may still name an id whose row is gone.
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    id IDENTITY,
     tenant_id INTEGER NOT NULL REFERENCES tenants (id),
     name TEXT NOT NULL UNIQUE,
     -- writing: announced, its bytes may or may not be there; stored: complete.
@@ -95,18 +104,18 @@ CREATE TABLE packs (
     writer TEXT,
     size_bytes INTEGER NOT NULL,
     created_at INTEGER NOT NULL
-) STRICT;
+);
 
 CREATE INDEX packs_of_tenant ON packs (tenant_id, size_bytes);
 
 CREATE TABLE pack_data (
     pack_id INTEGER PRIMARY KEY REFERENCES packs (id),
-    data BLOB NOT NULL
-) STRICT;
+    data BYTES NOT NULL
+);
 
 CREATE TABLE objects (
     tenant_id INTEGER NOT NULL,
-    id BLOB NOT NULL,
+    id BYTES NOT NULL,
     pack_id INTEGER NOT NULL,
     block_offset INTEGER NOT NULL,
     block_size INTEGER NOT NULL,
@@ -114,7 +123,7 @@ CREATE TABLE objects (
     size INTEGER NOT NULL,
     touched INTEGER NOT NULL,
     PRIMARY KEY (tenant_id, id)
-) STRICT, WITHOUT ROWID;
+) BY KEY;
 
 -- Sessions: what there is now, and every version and every turn that there has been.
 
@@ -138,7 +147,7 @@ CREATE TABLE sessions (
     is_present INTEGER NOT NULL,
     deleted_at INTEGER,
     PRIMARY KEY (namespace_id, id)
-) STRICT;
+);
 
 CREATE INDEX sessions_by_age ON sessions (namespace_id, created_at, id);
 
@@ -154,7 +163,7 @@ CREATE TABLE versions (
     session_id TEXT NOT NULL,
     number INTEGER NOT NULL,
     kind TEXT NOT NULL,
-    state BLOB NOT NULL,
+    state BYTES NOT NULL,
     bytes INTEGER NOT NULL,
     branch TEXT NOT NULL,
     turns INTEGER NOT NULL,
@@ -165,7 +174,7 @@ CREATE TABLE versions (
     trace_id TEXT,
     created_at INTEGER NOT NULL,
     PRIMARY KEY (namespace_id, session_id, number)
-) STRICT;
+);
 
 -- A conversation that went back and on has branches. `turns` counts its parent's, too.
 CREATE TABLE branches (
@@ -176,7 +185,7 @@ CREATE TABLE branches (
     turns INTEGER NOT NULL,
     -- Of its own turns: what they count against a quota.
     bytes INTEGER NOT NULL
-) STRICT, WITHOUT ROWID;
+) BY KEY;
 
 CREATE INDEX branches_of_tenant ON branches (tenant_id, bytes);
 
@@ -184,15 +193,15 @@ CREATE TABLE turns (
     branch TEXT NOT NULL,
     number INTEGER NOT NULL,
     id TEXT NOT NULL UNIQUE,
-    data BLOB NOT NULL,
+    data BYTES NOT NULL,
     created_at INTEGER NOT NULL,
     PRIMARY KEY (branch, number)
-) STRICT;
+);
 
 -- Namespaces whose sessions have no rows yet: forks, until somebody asks for a session of theirs.
 CREATE TABLE lagging (
     namespace_id INTEGER PRIMARY KEY REFERENCES namespaces (id)
-) STRICT;
+);
 
 CREATE TABLE traces (
     tenant_id INTEGER NOT NULL,
@@ -210,10 +219,10 @@ CREATE TABLE traces (
     created_at INTEGER NOT NULL,
     details TEXT NOT NULL,
     -- The hash of the trace before it, and its own over that and all of the above.
-    previous BLOB NOT NULL,
-    hash BLOB NOT NULL,
+    previous BYTES NOT NULL,
+    hash BYTES NOT NULL,
     PRIMARY KEY (tenant_id, number)
-) STRICT, WITHOUT ROWID;
+) BY KEY;
 
 CREATE INDEX traces_by_time ON traces (tenant_id, created_at, number);
 
@@ -230,14 +239,13 @@ WHERE session_id IS NOT NULL;
 CREATE TABLE trace_ends (
     tenant_id INTEGER PRIMARY KEY,
     number INTEGER NOT NULL,
-    hash BLOB NOT NULL
-) STRICT;
+    hash BYTES NOT NULL
+);
 
 -- Memories, and which of them hold a word.
 
 CREATE TABLE memories (
-    -- AUTOINCREMENT: the index of words may still be asked about a number whose row is gone.
-    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    number IDENTITY,
     namespace_id INTEGER NOT NULL REFERENCES namespaces (id),
     id TEXT NOT NULL UNIQUE,
     session_id TEXT,
@@ -257,8 +265,8 @@ CREATE TABLE memories (
     terms TEXT NOT NULL,
     content TEXT NOT NULL,
     -- Little-endian float32. Last: what reads the columns before it does not read so much.
-    embedding BLOB
-) STRICT;
+    embedding BYTES
+);
 
 -- With what a quota asks for.
 CREATE INDEX memories_of_namespace ON memories (namespace_id, number, bytes);
@@ -266,24 +274,8 @@ CREATE INDEX memories_of_namespace ON memories (namespace_id, number, bytes);
 CREATE INDEX memories_of_session ON memories (namespace_id, session_id)
 WHERE session_id IS NOT NULL;
 
-CREATE INDEX memories_searchable ON memories (namespace_id, is_searchable, deleted_at, number);
-
 CREATE INDEX memories_deleted ON memories (namespace_id, deleted_at)
 WHERE deleted_at IS NOT NULL;
-
--- A word begins with its namespace: then none is shared by two.
-CREATE VIEW memory_texts AS
-SELECT number, 'n' || namespace_id || 'x' || replace(terms, ' ', ' n' || namespace_id || 'x')
-    AS words
-FROM memories WHERE is_searchable = 1 AND deleted_at IS NULL AND terms != '';
-
--- `ascii` takes what is not ASCII for letters: it cuts the words where we have cut them.
-CREATE VIRTUAL TABLE memory_index USING fts5 (
-    words, content = 'memory_texts', content_rowid = 'number', tokenize = 'ascii',
-    detail = 'none', columnsize = 0
-);
-
-CREATE VIRTUAL TABLE memory_words USING fts5vocab ('memory_index', 'row');
 
 CREATE TABLE keys (
     id TEXT PRIMARY KEY,
@@ -300,8 +292,8 @@ CREATE TABLE keys (
     last_used_at INTEGER,
     requests INTEGER NOT NULL DEFAULT 0,
     -- SHA-256. Secrets have 256 random bits: nothing slower is needed.
-    secret_hash BLOB NOT NULL UNIQUE
-) STRICT;
+    secret_hash BYTES NOT NULL UNIQUE
+);
 
 CREATE INDEX keys_of_tenant ON keys (tenant_id, created_at);
 
@@ -317,7 +309,7 @@ CREATE TABLE events (
     namespace TEXT,
     data TEXT NOT NULL,
     PRIMARY KEY (tenant_id, number)
-) STRICT, WITHOUT ROWID;
+) BY KEY;
 
 CREATE UNIQUE INDEX events_by_instant ON events (tenant_id, created_us);
 
@@ -328,7 +320,7 @@ CREATE TABLE event_ends (
     tenant_id INTEGER PRIMARY KEY REFERENCES tenants (id),
     number INTEGER NOT NULL,
     created_us INTEGER NOT NULL
-) STRICT;
+);
 
 -- Who is told of events, and how that went.
 
@@ -351,7 +343,7 @@ CREATE TABLE webhooks (
     last_success_at INTEGER,
     -- The number of the last event that was looked at for it.
     cursor INTEGER NOT NULL
-) STRICT;
+);
 
 CREATE INDEX webhooks_of_tenant ON webhooks (tenant_id, created_at);
 
@@ -372,7 +364,7 @@ CREATE TABLE deliveries (
     status INTEGER,
     error TEXT,
     UNIQUE (webhook_id, event_number)
-) STRICT;
+);
 
 -- Of each webhook by itself: one that has much to be told keeps nobody else waiting.
 CREATE INDEX deliveries_due ON deliveries (webhook_id, next_at, event_number)
@@ -394,8 +386,10 @@ CREATE TABLE tasks (
     after_id TEXT,
     restored_id TEXT,
     started_at INTEGER NOT NULL,
-    ended_at INTEGER
-    , began INTEGER NOT NULL DEFAULT 0, is_named INTEGER NOT NULL DEFAULT 0) STRICT;
+    ended_at INTEGER,
+    began INTEGER NOT NULL DEFAULT 0,
+    is_named INTEGER NOT NULL DEFAULT 0
+);
 
 CREATE INDEX tasks_of_namespace ON tasks (namespace_id, started_at, id);
 
@@ -415,7 +409,7 @@ CREATE TABLE schedules (
     last_snapshot_id TEXT,
     -- Why the last attempt came to nothing.
     last_error TEXT
-) STRICT;
+);
 
 CREATE INDEX schedules_of_namespace ON schedules (namespace_id);
 
@@ -425,22 +419,22 @@ CREATE INDEX schedules_due ON schedules (next_at) WHERE enabled = 1;
 CREATE TABLE chores (
     name TEXT PRIMARY KEY,
     done_at INTEGER NOT NULL
-) STRICT;
+);
 
 CREATE TABLE replies (
     key_id TEXT NOT NULL,
     name TEXT NOT NULL,
     method TEXT NOT NULL,
     path TEXT NOT NULL,
-    fingerprint BLOB NOT NULL,
+    fingerprint BYTES NOT NULL,
     created_at INTEGER NOT NULL,
     leased_until INTEGER NOT NULL,
     -- None while it is being worked on.
     status INTEGER,
     media_type TEXT NOT NULL,
-    body BLOB NOT NULL,
+    body BYTES NOT NULL,
     PRIMARY KEY (key_id, name, method, path)
-) STRICT;
+);
 
 CREATE INDEX replies_by_age ON replies (created_at);
 
@@ -459,7 +453,7 @@ CREATE TABLE entities (
     deleted_at INTEGER,
     FOREIGN KEY (namespace_id, session_id) REFERENCES sessions (namespace_id, id)
     ON DELETE CASCADE
-) STRICT;
+);
 
 -- One of a kind and name in a session; a deleted one makes room at once.
 CREATE UNIQUE INDEX entities_live
@@ -479,10 +473,10 @@ WHERE deleted_at IS NOT NULL;
 
 CREATE TABLE received (
     namespace_id INTEGER NOT NULL,
-    id BLOB NOT NULL,
+    id BYTES NOT NULL,
     received_at INTEGER NOT NULL,
     PRIMARY KEY (namespace_id, id)
-) STRICT, WITHOUT ROWID;
+) BY KEY;
 
 CREATE INDEX received_by_age ON received (namespace_id, received_at);
 
@@ -495,4 +489,4 @@ CREATE TABLE retired (
     tenant_id INTEGER,
     size_bytes INTEGER NOT NULL,
     retired_at INTEGER NOT NULL
-) STRICT, WITHOUT ROWID;
+) BY KEY;

@@ -1,0 +1,296 @@
+"""A vault of the oldest format that is carried on: nothing is lost, and the tables become ours.
+
+`format_15.zip` was written by the last version before the tables were written once: a vault on
+SQLite, and on PostgreSQL its tables with a backup of its rows. They hold a bit of everything, and
+their clock stood at the first minutes of 2026.
+"""
+
+import re
+import shutil
+import sqlite3
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, LiteralString, Protocol, cast
+
+import psycopg
+import pytest
+
+import holdfast
+from holdfast.blobs.disk import DiskBlobStore
+from holdfast.catalog.port import Catalog
+from holdfast.catalog.postgres import PostgresCatalog
+from holdfast.catalog.postgres_dump import load_rows
+from holdfast.catalog.sqlite import SqliteCatalog
+from holdfast.catalog.tables import Migration, Step, load_migrations, newest_format, no_step
+from holdfast.engine.context import Context
+from holdfast.engine.vault import Holdfast
+from holdfast.errors import Incompatible, VaultTooOld
+from holdfast.testing.faults import fuses
+from holdfast.testing.postgres import PostgresServer
+
+FIXTURE = Path(__file__).with_name("format_15.zip")
+LATER = datetime(2026, 1, 2, tzinfo=UTC)
+
+Rows = dict[str, list[tuple[Any, ...]]]
+
+
+class Old(Protocol):
+    """A vault of format 15, and an empty place for a new one."""
+
+    def open(self, step: Step = no_step) -> Catalog: ...
+    def open_new(self) -> Catalog: ...
+    def tables(self, *, new: bool = False) -> object: ...
+    def rows(self) -> Rows: ...
+    def start_afresh(self) -> None: ...
+
+
+class OldSqlite:
+    def __init__(self, files: Path) -> None:
+        self._files, self._folder = files, files / "vault"
+        self.start_afresh()
+
+    def start_afresh(self) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.copytree(self._files / "sqlite", self._folder)
+
+    def open(self, step: Step = no_step) -> Catalog:
+        return SqliteCatalog(self._folder, step=step)
+
+    def open_new(self) -> Catalog:
+        return SqliteCatalog(self._files / "new")
+
+    def tables(self, *, new: bool = False) -> object:
+        with self._connect(self._files / "new" if new else self._folder) as connection:
+            return sqlite_tables(connection)
+
+    def rows(self) -> Rows:
+        with self._connect(self._folder) as connection:
+            query = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE '%STRICT%'"
+            names = [name for (name,) in connection.execute(query).fetchall()]
+            return {n: connection.execute(f"SELECT * FROM {n}").fetchall() for n in names}
+
+    @contextmanager
+    def _connect(self, folder: Path) -> Iterator[sqlite3.Connection]:
+        with closing(sqlite3.connect(folder / "catalog.sqlite")) as connection:
+            yield connection
+
+
+class OldPostgres:
+    def __init__(self, files: Path, server: PostgresServer) -> None:
+        self._files, self._server = files, server
+        self._new = server.create_database()
+        self.start_afresh()
+
+    def start_afresh(self) -> None:
+        self._old = self._server.create_database()
+        text = (self._files / "postgres.sql").read_text()
+        statements = re.sub(r"--[^\n]*", "", text).split(";")[:-1]
+        (rows,) = (self._files / "backup").glob("catalog-*")
+        with self._connect(self._old) as connection:
+            load_rows(connection, str(rows), [Migration(15, "15", tuple(statements))])
+
+    def open(self, step: Step = no_step) -> Catalog:
+        return PostgresCatalog(self._server.dsn(self._old), step=step)
+
+    def open_new(self) -> Catalog:
+        return PostgresCatalog(self._server.dsn(self._new))
+
+    def tables(self, *, new: bool = False) -> object:
+        with self._connect(self._new if new else self._old) as connection:
+            return postgres_tables(connection)
+
+    def rows(self) -> Rows:
+        with self._connect(self._old) as connection:
+            query = "SELECT tablename FROM pg_tables WHERE schemaname = 'holdfast'"
+            names = [name for (name,) in connection.execute(query)]
+            return {name: _all(connection, name) for name in names}
+
+    @contextmanager
+    def _connect(self, name: str) -> "Iterator[psycopg.Connection[Any]]":
+        options = "-c search_path=holdfast"
+        with psycopg.connect(self._server.dsn(name), options=options) as connection:
+            yield connection
+
+
+def _all(connection: "psycopg.Connection[Any]", table: str) -> list[tuple[Any, ...]]:
+    found = connection.execute(cast("LiteralString", f"SELECT * FROM {table}")).fetchall()
+    return sorted(found, key=repr)
+
+
+def sqlite_tables(connection: sqlite3.Connection) -> Sequence[Any]:
+    """Returns what SQLite has, whatever the layout of what made it."""
+    rows = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master").fetchall()
+    texts = (" ".join((row[3] or "").split()) for row in rows)
+    plain = [re.sub(r"\s*([(),])\s*", r"\1", text) for text in texts]
+    return sorted((*row[:3], text) for row, text in zip(rows, plain, strict=True))
+
+
+POSTGRES_TABLES: Sequence[LiteralString] = (
+    """
+    SELECT c.relname, a.attname, a.attnum, format_type(a.atttypid, a.atttypmod), a.attnotnull,
+           a.attidentity, a.attstorage, l.collname, pg_get_expr(d.adbin, d.adrelid), c.relkind,
+           c.relpersistence
+    FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
+    LEFT JOIN pg_collation l ON l.oid = a.attcollation
+    LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum
+    WHERE c.relnamespace = 'holdfast'::regnamespace AND a.attnum > 0 AND NOT a.attisdropped
+    ORDER BY 1, 2
+    """,
+    """
+    SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint
+    WHERE connamespace = 'holdfast'::regnamespace ORDER BY 1, 2
+    """,
+    "SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = 'holdfast' ORDER BY 1",
+)
+
+
+def postgres_tables(connection: "psycopg.Connection[Any]") -> Sequence[Any]:
+    """Returns what PostgreSQL has, whatever the layout of what made it."""
+    tables = [connection.execute(query).fetchall() for query in POSTGRES_TABLES]
+    assert all(tables)
+    return tables
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    with zipfile.ZipFile(FIXTURE) as archive:
+        archive.extractall(tmp_path / "files")
+    return tmp_path / "files"
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def old(request: pytest.FixtureRequest, files: Path) -> Old:
+    if request.param == "sqlite":
+        return OldSqlite(files)
+    return OldPostgres(files, request.getfixturevalue("postgres"))
+
+
+def vault_of(catalog: Catalog, packs: Path) -> Holdfast:
+    return Holdfast(Context.of(catalog, DiskBlobStore(packs), clock=lambda: LATER))
+
+
+def check_it_is_whole(vault: Holdfast) -> None:
+    """Raises unless everything is there that was put into the vault, in its order."""
+    alice = vault.namespace("alice")
+    kinds = [(snapshot.kind.value, snapshot.label) for snapshot in alice.timeline()][::-1]
+    assert kinds[:2] == [("snapshot", "first"), ("snapshot", "second")]
+    assert [kind for kind, _ in kinds[2:]] == ["restore", "undo", *3 * ["snapshot"]]
+    (second,) = (each for each in alice.timeline() if each.label == "second")
+    assert (second.pinned, second.actor, second.reason) == (True, "ops", "a reason")
+    assert alice.files.read("notes.md") == b"second"
+    assert alice.files.read("pending.txt") == b"in no snapshot yet"
+    assert alice.store.get("config", "mode") == "careful"
+    assert alice.sessions.get_state("talk").state == {"step": 1}
+    history = [version.kind.value for version in alice.sessions.history("talk")]
+    assert history == ["created", "updated", "rollback"]
+    assert [turn.input["content"] for turn in alice.sessions.list_turns("talk")] == ["hello"]
+    (aside,) = (each for each in alice.sessions.list() if each.id != "talk")
+    assert alice.sessions.get_state(aside.id).state == {"step": 2}
+    assert alice.memory.search("answer")[0].memory.content == "the answer is forty-two"
+    assert [each.entity_id for each in alice.entities.list(session_id="talk")] == ["17"]
+    assert [task.name for task in alice.tasks.list()] == ["tidy up"]
+    assert [schedule.label for schedule in alice.schedules.list()] == ["hourly"]
+    assert [webhook.events for webhook in vault.webhooks.list()] == [("snapshot.created",)]
+    assert [key.name for key in vault.keys.list()] == ["ops"]
+    assert vault.namespace("branch").files.read("tidy.txt") == b"done"
+    acme = vault.tenant("acme")
+    assert acme.namespace("bob").files.read("theirs.txt") == b"acme's"
+    for tenant in (vault, acme):
+        assert tenant.verify().ok
+        assert tenant.verify_audit().ok
+
+
+def test_an_old_vault_is_carried_on_with_all_that_it_had(old: Old, tmp_path: Path) -> None:
+    before = old.rows()
+    with closing(old.open()) as catalog:
+        vault = vault_of(catalog, tmp_path / "packs")
+        check_it_is_whole(vault)
+        after = old.rows()
+        assert [row[0] for row in after.pop("migrations")] == [newest_format()]
+        assert sorted(row[0] for row in before.pop("migrations")) == [*range(1, 16)]
+        assert after == before
+        # Life goes on, on the same chain and with ids that nothing had.
+        audited = vault.verify_audit()
+        vault.namespace("alice").snapshot("carried on")
+        vault.namespace("alice").sessions.update_state("talk", {"step": 3})
+        vault.namespace("carol").files.write("a", "b")
+        assert vault.verify_audit().ok
+        assert vault.verify_audit() != audited
+        assert vault.verify().ok
+
+
+def test_the_tables_of_an_old_vault_become_those_of_a_new_one(old: Old) -> None:
+    old.open_new().close()
+    old.open().close()
+    assert old.tables() == old.tables(new=True)
+
+
+def test_dying_at_any_step_leaves_the_old_vault_or_the_new_one(old: Old, tmp_path: Path) -> None:
+    before, deaths = old.rows(), 0
+    for fuse in fuses():
+        old.start_afresh()
+        with fuse:
+            old.open(fuse.step).close()
+        if fuse.blown:
+            assert old.rows() == before
+            old.open().close()
+        deaths += fuse.blown
+        assert [row[0] for row in old.rows()["migrations"]] == [newest_format()]
+    with closing(old.open()) as catalog:
+        check_it_is_whole(vault_of(catalog, tmp_path / "packs"))
+    assert deaths >= len(load_migrations("sqlite")[0].statements)
+
+
+CHANGES = [
+    "CREATE INDEX more ON packs (created_at)",
+    "DROP INDEX namespaces_live",
+    "ALTER TABLE packs ADD COLUMN more INTEGER",
+    "ALTER TABLE packs RENAME COLUMN writer TO author",
+    'ALTER TABLE retired ALTER COLUMN name TYPE TEXT COLLATE "default"',
+]
+
+
+def test_the_comparison_of_tables_can_fail(postgres_url: str, tmp_path: Path) -> None:
+    SqliteCatalog(tmp_path).close()
+    with closing(sqlite3.connect(tmp_path / "catalog.sqlite")) as connection:
+        tables = sqlite_tables(connection)
+        for change in CHANGES[:-1]:
+            connection.execute("BEGIN")
+            connection.execute(change)
+            assert sqlite_tables(connection) != tables
+            connection.rollback()
+    with psycopg.connect(postgres_url, options="-c search_path=holdfast") as connection:
+        tables = postgres_tables(connection)
+        for change in CHANGES:
+            connection.execute(cast("LiteralString", change))
+            assert postgres_tables(connection) != tables
+            connection.rollback()
+
+
+# Backups
+
+
+def test_a_backup_of_an_old_vault_comes_back(
+    files: Path, tmp_path: Path, postgres: PostgresServer
+) -> None:
+    url = postgres.dsn(postgres.create_database())
+    holdfast.reinstate(files / "backup", url, objects=tmp_path / "packs")
+    with closing(PostgresCatalog(url)) as catalog:
+        check_it_is_whole(vault_of(catalog, tmp_path / "packs"))
+
+
+def test_a_backup_that_is_older_than_we_know_is_refused(
+    files: Path, tmp_path: Path, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = postgres.dsn(postgres.create_database())
+    monkeypatch.setattr("holdfast.catalog.tables.OLDEST_FORMAT", 16)
+    with pytest.raises(VaultTooOld, match="the backup's catalog has format 15") as raised:
+        holdfast.reinstate(files / "backup", url, objects=tmp_path / "packs")
+    assert isinstance(raised.value, Incompatible)
+    with psycopg.connect(url) as connection:
+        found = connection.execute("SELECT to_regnamespace('holdfast') IS NULL").fetchone()
+    assert found == (True,)
+    assert not (tmp_path / "packs").exists()
