@@ -68,11 +68,9 @@ class Collected(msgspec.Struct, frozen=True):
     damaged: tuple[str, ...] = ()
     bytes_retired: int = 0
     """How much of that nothing needs any more: it is given back when its period ends."""
-
-    @property
-    def bytes_freed(self) -> int:
-        """How much less room the vault's packs take."""
-        return self.bytes_before - self.bytes_after
+    bytes_freed: int = 0
+    """What it deleted, less what it wrote to copy what lives out of packs that are mostly dead.
+    Counted, since others write while it runs: the two above are of other moments."""
 
 
 class BackedUp(msgspec.Struct, frozen=True, kw_only=True):

@@ -389,12 +389,40 @@ def test_rows_of_one_database_are_not_put_into_another(
         holdfast.reinstate(target, tmp_path / "new")
 
 
-def test_two_at_once_are_one_and_busy(make: Make, target: Path) -> None:
+def test_two_at_once_are_one_and_busy(
+    make: Make, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retiring, "PATIENCE_S", 2 * retiring.PAUSE_S)
     with make("live").open() as vault:
         fill(vault, length=2)
         with vault._context.catalog.lock(retiring.LOCK), pytest.raises(Busy):
             vault.backup(target)
         vault.backup(target)
+
+
+class Contended:
+    """A catalog whose locks somebody else lets go of while they are waited for."""
+
+    def __init__(self, inner: Any, *, meets: list[str]) -> None:
+        self._inner, self._meets = inner, meets
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def lock(self, name: str) -> Any:
+        if len(self._meets) < 3:
+            self._meets.append(name)
+            raise Busy(name)
+        return self._inner.lock(name)
+
+
+def test_a_backup_waits_for_bytes_that_are_being_given_back(make: Make, target: Path) -> None:
+    met: list[str] = []
+    with make("live").open() as vault:
+        fill(vault, length=2)
+        context = replace(vault._context, catalog=Contended(vault._context.catalog, meets=met))
+        assert making.back_up(context, target).packs > 0
+    assert met == [retiring.LOCK] * 3
 
 
 # Power cuts, and a full disk

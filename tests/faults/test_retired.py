@@ -192,6 +192,10 @@ def check_reads(context: Context, expected: Observed) -> None:
     assert Holdfast(context).verify().faults == []
 
 
+def pack_sizes(packs: Path) -> dict[str, int]:
+    return {path.name: path.stat().st_size for path in packs.rglob("*.pack")}
+
+
 def pack_files(packs: Path) -> set[str]:
     return {path.stem for path in packs.rglob("*.pack")}
 
@@ -346,6 +350,34 @@ def test_what_a_dead_writer_has_torn_goes_at_once(place: Place, packs: Path) -> 
         vault.collect()
         assert not torn.exists()
         assert vault.retired_bytes() == 0
+
+
+# What was given back
+
+
+def test_what_was_given_back_is_counted_whatever_others_write_meanwhile(
+    place: Place, packs: Path
+) -> None:
+    """Bytes before and after are of two moments, and writers do not wait."""
+    clock = Clock()
+    with opened(place, "live", packs, clock=clock) as context:
+        vault = Holdfast(context)
+        forget_most(build(vault))
+        clock.pass_(2 * GRACE)
+        vault.collect()
+        waiting, before = vault.retired_bytes(), pack_sizes(packs)
+        written: list[int] = []
+
+        def write(_stage: str, _done: int, _total: int) -> None:
+            if not written:
+                written.append(200_000)
+                vault.namespace("beside").files.write("new.bin", noise(200_000, 77))
+
+        done = vault.collect(now=True, progress=write)
+        assert written
+        gone = sum(size for name, size in before.items() if name not in pack_sizes(packs))
+        assert done.bytes_freed == gone == waiting > 30_000
+        assert done.bytes_before - done.bytes_after < done.bytes_freed
 
 
 # After the period

@@ -100,7 +100,7 @@ def collect(
         with context.catalog.read() as transaction:
             before = transaction.stored_bytes(tenant_id) + retired_bytes(transaction, tenant_id)
         # First: on a full disk, this makes the room that the rest needs.
-        clear(context, tenant_id, now=now)
+        freed = clear(context, tenant_id, now=now)
         cleared = _clear_litter(context, tenant_id)
         packer = _Packer(context, tenant_id)
         deleted, hidden = 0, ()
@@ -114,13 +114,14 @@ def collect(
         else:
             packer.run(packs, live, progress)
             retire_unnamed(context)
-            clear(context, tenant_id, now=now)
+            freed += clear(context, tenant_id, now=now)
         with context.catalog.read() as transaction:
             waiting = retired_bytes(transaction, tenant_id)
             after = transaction.stored_bytes(tenant_id) + waiting
     context.catalog.reclaim()
     removed, damaged = cleared + packer.removed, (*hidden, *packer.damaged)
-    return Collected(deleted, removed, before, after, damaged, waiting)
+    freed += packer.freed_bytes
+    return Collected(deleted, removed, before, after, damaged, waiting, freed)
 
 
 def lock_name(tenant_id: TenantId) -> str:
@@ -211,6 +212,8 @@ class _Packer:
         self._tenant_id = tenant_id
         self._live: Live = {}
         self.removed = 0
+        self.freed_bytes = 0
+        """What was deleted at once, less what was written."""
         self.damaged: list[str] = []
 
     def run(self, packs: Sequence[PackRow], live: Live, progress: Progress) -> None:
@@ -285,6 +288,7 @@ class _Packer:
         with context.catalog.write() as transaction:
             if not transaction.finish_pack(pack_id):
                 return
+        self.freed_bytes -= len(new.data)
         self._move(sources, pack_id, new.placements)
         self._drop([pack for pack, _ in sources])
 
@@ -332,6 +336,7 @@ class _Packer:
                 transaction.delete_pack(pack.id)
             transaction.retire(outside)
         self.removed += len(packs)
+        self.freed_bytes += sum(pack.size_bytes for pack in packs if pack.is_inline)
 
     def _objects(self, pack: PackRow) -> Iterator[tuple[ObjectId, bytes, ObjectKind]]:
         """Yields the live objects of a pack, each proven by its hash."""

@@ -10,7 +10,9 @@ Bytes go here and nowhere else, never those that a row of a pack names, and neve
 backup is being made.
 """
 
-from contextlib import suppress
+import time
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from functools import partial
 from typing import Final
@@ -26,6 +28,10 @@ from holdfast.ids import PackName, TenantId
 
 LOCK: Final = "retired"
 """Held by whoever deletes the bytes of retired packs, and by whoever needs them to stay."""
+
+PATIENCE_S: Final = 30.0
+PAUSE_S: Final = 0.05
+"""How long, and in which steps, a backup waits for bytes that are being given back."""
 
 BATCH: Final = 100
 """Packs whose bytes go before their rows do: so much is done again after a crash."""
@@ -59,23 +65,52 @@ def retire_unnamed(context: Context) -> None:
             transaction.retire(unnamed)
 
 
-def clear(context: Context, tenant_id: TenantId, *, now: bool = False) -> None:
+@contextmanager
+def keeping(context: Context) -> Generator[None]:
+    """Keeps the bytes of retired packs where they are.
+
+    Waits while somebody gives some back, which takes a second for ten thousand packs; raises
+    `Busy` if that does not end, as it does not while a backup is made elsewhere.
+    """
+    tries_left = int(PATIENCE_S / PAUSE_S)
+    with ExitStack() as held:
+        while True:
+            try:
+                held.enter_context(context.catalog.lock(LOCK))
+                break
+            except Busy as exc:
+                if not tries_left:
+                    message = "another backup is being made, or bytes are being given back"
+                    raise Busy(message) from exc
+            tries_left -= 1
+            time.sleep(PAUSE_S)
+        yield
+
+
+def clear(context: Context, tenant_id: TenantId, *, now: bool = False) -> int:
     """Deletes the bytes of packs that have been retired for long enough.
+
+    Returns how many of them were the tenant's.
 
     With `now` those of all that a tenant has retired, too. Left for another time while somebody
     else does so, or a backup is being made; with `now` that is `Busy`. None go while acknowledged
     changes are missing: somebody may bring back a catalog that has them.
     """
     if context.catalog.find_loss() is not None:
-        return
+        return 0
     find_due = partial(_find_due, context, tenant_id if now else None)
     # Most of the time there is nothing to do, and a lock is a connection to the database.
     if not find_due():
-        return
+        return 0
+    freed = 0
     with suppress(*() if now else (Busy,)), context.catalog.lock(LOCK):
         due = find_due()
+        with context.catalog.read() as transaction:
+            own = {pack.name for pack in _own(transaction, tenant_id)}
         for at in range(0, len(due), BATCH):
-            _delete(context, due[at : at + BATCH])
+            gone = _delete(context, due[at : at + BATCH])
+            freed += sum(pack.size_bytes for pack in gone if pack.name in own)
+    return freed
 
 
 def _find_due(context: Context, hurried: TenantId | None) -> list[RetiredPack]:
@@ -105,13 +140,17 @@ def _own(transaction: Transaction, tenant_id: TenantId) -> list[RetiredPack]:
     return own
 
 
-def _delete(context: Context, due: list[RetiredPack]) -> None:
-    """Deletes bytes, then rows: on a full disk, the first makes room for the second."""
+def _delete(context: Context, due: list[RetiredPack]) -> list[RetiredPack]:
+    """Deletes bytes, then rows: on a full disk, the first makes room for the second.
+
+    Returns those whose bytes went.
+    """
     with context.catalog.read() as transaction:
         named = transaction.pack_names()
-    for pack in due:
-        # A row that names it again comes first: then it was brought back, and is not retired.
-        if pack.name not in named:
-            context.blobs.delete(pack.name)
+    # A row that names it again comes first: then it was brought back, and is not retired.
+    gone = [pack for pack in due if pack.name not in named]
+    for pack in gone:
+        context.blobs.delete(pack.name)
     with context.catalog.write() as transaction:
         transaction.forget_retired(pack.name for pack in due)
+    return gone

@@ -237,6 +237,7 @@ def _collected(answer: CollectedAnswer) -> Collected:
         answer.bytes_after,
         tuple(answer.damaged),
         answer.bytes_retired,
+        answer.bytes_freed,
     )
 
 

@@ -51,8 +51,9 @@ _OURS: Final = re.compile(
 def back_up(context: Context, target: Path, *, progress: Progress = no_progress) -> BackedUp:
     """Makes a backup in a directory, or brings the one that is there up to date.
 
-    Raises `Busy` while another is made, or bytes are given back; `PathExists` if the directory
-    holds something else; `Damaged` if the vault is, which leaves the backup before as it was.
+    Waits half a minute at the most while bytes are given back. Raises `Busy` while another is
+    made; `PathExists` if the directory holds something else; `Damaged` if the vault is, which
+    leaves the backup before as it was.
     """
     target = target.absolute()
     with files.held(target):
@@ -60,7 +61,7 @@ def back_up(context: Context, target: Path, *, progress: Progress = no_progress)
         if loss := context.catalog.find_loss():
             # The backup before may hold what is missing here.
             raise _damaged([Fault("catalog", str(loss))])
-        with context.catalog.lock(retiring.LOCK):
+        with retiring.keeping(context):
             made = _Making(context, target).run(progress)
         files.put(target / MANIFEST_NAME, made.manifest.encode())
         for path in {*files.all_files(target)} - made.manifest.paths:
