@@ -214,6 +214,10 @@ def test_other_values_come_back_as_the_table_says(store: Any, value: Any, back: 
 def test_what_somebody_else_has_encoded_is_taken_at_its_word(store: Any) -> None:
     store.set("n", "k", {"a": msgspec.Raw(b"\x92\x01\xa1b")})
     assert store.get("n", "k") == {"a": [1, "b"]}
+    # The first and the last character of each length, and those around half characters.
+    text = "\0\x7f\x80\u07ff\u0800\ud7ff\ue000\uffff\U00010000\U0010ffff" * 3
+    store.set("n", "k", msgspec.Raw(msgspec.msgpack.encode([text, text[:-1]])))
+    assert store.get("n", "k") == [text, text[:-1]]
 
 
 def test_nan_is_a_number_too(store: Any) -> None:
@@ -324,6 +328,17 @@ REFUSED: list[tuple[Any, str]] = [
     ([msgspec.Raw(b"")], "[0]"),
     ([msgspec.Raw(b"\x01\x02")], "[0]"),
     ([msgspec.Raw(b"\x81\x80\x01")], "[0]"),
+    ([msgspec.Raw(b"\xa1\xff")], "[0]"),  # Text that is not UTF-8: beside ASCII, as a key, long.
+    ([msgspec.Raw(b"\xaalong text\x80")], "[0]"),
+    ([msgspec.Raw(b"\x81\xa1\x80\x01")], "[0]"),
+    ([msgspec.Raw(b"\xd9\x28" + b"x" * 39 + b"\xc3")], "[0]"),
+    ([msgspec.Raw(b"\xda\x00\x02\xc3\x28")], "[0]"),
+    ([msgspec.Raw(b"\xdb\x00\x00\x00\x03\xed\xa0\x80")], "[0]"),  # Half a character.
+    ([msgspec.Raw(b"\xa2\xc0\x80")], "[0]"),  # More bytes than it takes.
+    ([msgspec.Raw(b"\xa3\xe0\x9f\xbf")], "[0]"),
+    ([msgspec.Raw(b"\xa4\xf0\x8f\xbf\xbf")], "[0]"),
+    ([msgspec.Raw(b"\xa4\xf4\x90\x80\x80")], "[0]"),  # Beyond the last character.
+    ([msgspec.Raw(b"\xa4\xf1\x80\x80\x28")], "[0]"),
     ([msgspec.msgpack.Ext(5, b"x")], "[0]"),
     ([datetime(1, 1, 1, tzinfo=ELSEWHERE)], "[0]"),  # Before the first year in UTC.
     ([memoryview(b"abcdef")[::2]], "[0]"),

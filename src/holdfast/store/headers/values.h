@@ -5,6 +5,7 @@
 
 #include <Python.h>
 #include <stdint.h>
+#include <string.h>
 
 static PyObject *encode_into, *encode, *decode; /* of holdfast.store.codec */
 static PyObject *buffer;                        /* kept for the next to encode; NULL while in use */
@@ -20,9 +21,50 @@ static uint64_t big_endian(const uint8_t *at, unsigned bytes)
     return number;
 }
 
+/* Says whether 32 bytes are, as those before them ask for, beginnings and rests of characters.
+   Without a branch, so that compilers do sixteen at a time: large texts are usual. */
+static int are_in_order(const uint8_t *bytes)
+{
+    uint8_t wrong = 0;
+    for (int i = 0; i < 32; i++) {
+        uint8_t byte = bytes[i], last = bytes[i - 1];
+        uint8_t is_rest = (byte & 0xc0) == 0x80;
+        uint8_t is_due = (last >= 0xc2) | (bytes[i - 2] >= 0xe0) | (bytes[i - 3] >= 0xf0);
+        /* What takes fewer bytes, half characters, and what is beyond the last character. */
+        uint8_t is_none = (byte == 0xc0) | (byte == 0xc1) | (byte > 0xf4)
+                          | ((last == 0xe0) & (byte < 0xa0)) | ((last == 0xed) & (byte > 0x9f))
+                          | ((last == 0xf0) & (byte < 0x90)) | ((last == 0xf4) & (byte > 0x8f));
+        wrong |= (is_rest ^ is_due) | is_none;
+    }
+    return !wrong;
+}
+
+/* Says whether bytes are UTF-8. What comes from a str is; a `msgspec.Raw` brings its own. */
+static int is_text(const uint8_t *at, uint64_t length)
+{
+    uint8_t bytes[3 + 32] = {0}; /* the three before them, and those that are looked at */
+    for (;; at += 32, length -= 32) {
+        for (uint64_t eight; length >= 8; at += 8, length -= 8) {
+            memcpy(&eight, at, 8);
+            if ((eight & UINT64_C(0x8080808080808080)) || bytes[2] >= 0x80)
+                break;
+            bytes[0] = bytes[1] = bytes[2] = 0;
+        }
+        size_t count = length < 32 ? (size_t)length : 32;
+        memcpy(bytes + 3, at, count);
+        memset(bytes + 3 + count, 0, 32 - count);
+        if (!are_in_order(bytes + 3))
+            return 0;
+        if (count < 32) /* The zeros after the end have shown that nothing was due. */
+            return 1;
+        memcpy(bytes, bytes + 32, 3);
+    }
+}
+
 /* Walks over the lists and dicts of one msgpack value; returns where it ends. NULL stands for
    what `codec.encode` has to look at: a key that holds a map, which Python could not hash when
-   the value is read again, extensions, and what is nested deeply or ends too early. */
+   the value is read again, text that is none, extensions, and what is nested deeply or ends too
+   early. */
 static const uint8_t *skim(const uint8_t *at, const uint8_t *end, int is_key, int depth)
 {
     static const int8_t sizes[] = {/* of what follows the tags from C0 on; below 0: see there */
@@ -46,8 +88,11 @@ static const uint8_t *skim(const uint8_t *at, const uint8_t *end, int is_key, in
         length = big_endian(at, wide);
         at += wide;
     }
-    if (size != -3)
-        return (uint64_t)(end - at) < length ? NULL : at + length;
+    if (size != -3) {
+        int is_str = tag < 0xc0 || (tag >= 0xd9 && tag <= 0xdb);
+        int fits = length <= (uint64_t)(end - at) && (!is_str || is_text(at, length));
+        return fits ? at + length : NULL;
+    }
     int is_map = tag < 0x90 || tag >= 0xde;
     if (depth == 0 || (is_map && is_key))
         return NULL;
