@@ -46,7 +46,7 @@ class CustomBuildHook(BuildHookInterface[Any]):
         if self.target_name != "wheel":
             return
         built = dict[Part, Path]()
-        for part in (STAT_CHECK, CREATING, STORE_CORE):
+        for part in PARTS:
             try:
                 built[part] = compile_part(Path(self.root), part)
             except (CannotCompile, OSError) as problem:
@@ -64,14 +64,14 @@ class CustomBuildHook(BuildHookInterface[Any]):
             build_data["tag"] = f"py3-none-{platform}"
 
 
-def compile_part(root: Path, part: Part) -> Path:
+def compile_part(root: Path, part: Part, *, flags: tuple[str, ...] = FLAGS) -> Path:
     """Returns the library, compiled anew and put in place whole."""
     source = root / part.source
     target = source.parent / part.target()
     digest = digest_of(source, *sorted((root / part.headers).iterdir() if part.headers else ()))
     with tempfile.TemporaryDirectory(dir=source.parent, prefix=".compiling-") as work:
         output = Path(work, target.name)
-        command = [*find_compiler(), *FLAGS, *part.flags(), f'-DSOURCE_DIGEST="{digest}"']
+        command = [*find_compiler(), *flags, *part.flags(), f'-DSOURCE_DIGEST="{digest}"']
         done = subprocess.run(  # noqa: S603 - the compiler that the person who builds has chosen
             [*command, "-o", str(output), str(source)],
             stdin=subprocess.DEVNULL,
@@ -148,3 +148,4 @@ STORE_CORE = Part(
     flags=store_core_flags,
     fallback="The core of the store stays in Python",
 )
+PARTS = (STAT_CHECK, CREATING, STORE_CORE)
