@@ -19,6 +19,8 @@ class Scope(enum.StrEnum):
     """Keys, webhooks, retention, recovery and purging; no agent's data."""
     RUNTIME = "runtime"
     """An agent's data: files, store, sessions, snapshots. Never purging."""
+    ADD_ONLY = "add-only"
+    """The same, but for whatever takes away for good: the history only grows."""
 
 
 class KeyInfo(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,6 +20,7 @@ import pytest
 
 import holdfast
 from holdfast.model_keys import Scope
+from holdfast.server.verdicts import VERDICTS
 from holdfast.testing.servers import ADMIN_KEY, API_KEY, Server, running_server
 
 PUBLIC = {"/", "/health", "/health/ready", "/health/live", "/metrics", "/openapi.json"}
@@ -184,6 +185,10 @@ class World:
     refused: dict[str, Caller]
     second: Caller
     """Another key of my workspace, which has no lock either."""
+    adder: Caller
+    """A key of mine that only adds, and names my namespace."""
+    bobs_adder: Caller
+    """One that is for another namespace."""
 
     def send(self, caller: Caller, operation: Operation, ids: dict[str, str]) -> httpx.Response:
         """Asks for what the ids name."""
@@ -324,6 +329,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             _, locked = vault.keys.create("bobs", namespace="bob")
             _, expired = vault.keys.create("brief", expires_in=timedelta(microseconds=1))
             _, second = vault.keys.create("second")
+            _, adder = vault.keys.create("adder", scope=Scope.ADD_ONLY)
+            _, bobs_adder = vault.keys.create("adds", scope=Scope.ADD_ONLY, namespace="bob")
             gone, revoked = vault.keys.create("gone")
             vault.keys.revoke(gone.id)
             ids = [{"workspace_id": each.tenant_id} for each in (vault, vault, other)]
@@ -340,8 +347,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             "an expired key": Caller(expired, "alice"),
         }
         operations = operations_of(http.get("/openapi.json").json())
+        adders = Caller(adder, "alice"), Caller(bobs_adder)
         second_key = Caller(second, "carol")
-        yield World(server, http, operations, mine, bobs, others, refused, second_key)
+        yield World(server, http, operations, mine, bobs, others, refused, second_key, *adders)
 
 
 @pytest.fixture(autouse=True)
@@ -431,7 +439,8 @@ def test_an_admin_key_opens_no_agents_data(world: World):
 
 
 def test_an_agents_key_opens_nothing_of_an_operators(world: World):
-    for caller in (world.mine.agent, world.bobs.agent, world.other.agent):
+    callers = (world.mine.agent, world.bobs.agent, world.other.agent, world.adder, world.bobs_adder)
+    for caller in callers:
         for operation in world.operations:
             if operation.is_for_admins:
                 answer = world.send(caller, operation, world.mine.ids)
@@ -449,18 +458,32 @@ def test_another_workspaces_operator_finds_no_such_workspace(world: World):
 
 
 def test_a_key_for_one_namespace_is_refused_in_another(world: World):
-    caller = Caller(world.bobs.agent.key, "alice")
-    for operation in world.operations:
-        if operation.is_for_agents:
-            answer = world.send(caller, operation, world.mine.ids)
-            assert answer.status_code == 403, (operation.name, answer.text)
-            check_tells_nothing(world.mine, answer)
+    for key in (world.bobs.agent.key, world.bobs_adder.key):
+        for operation in world.operations:
+            if operation.is_for_agents:
+                answer = world.send(Caller(key, "alice"), operation, world.mine.ids)
+                assert answer.status_code == 403, (operation.name, answer.text)
+                check_tells_nothing(world.mine, answer)
+
+
+def test_a_key_that_only_adds_is_refused_what_takes_away(world: World):
+    tried = [each for each in world.operations if VERDICTS.get(each.name)]
+    assert len(tried) > 10
+    for operation in tried:
+        answer = world.send(world.adder, operation, world.mine.ids)
+        assert answer.status_code == 403, (operation.name, answer.text)
+        assert answer.json()["error"]["code"] == "add_only"
+        check_tells_nothing(world.mine, answer)
+
+
+ADDER = "a key for another namespace that only adds"
 
 
 def strangers(world: World) -> dict[str, Caller]:
     return {
         "a key of another workspace": world.other.agent,
         "a key for another namespace": world.bobs.agent,
+        ADDER: world.bobs_adder,
         "a key that names another namespace": Caller(API_KEY, "bob"),
     }
 
@@ -478,7 +501,10 @@ def test_what_is_somebody_elses_is_answered_like_what_is_not_there(world: World)
                 none = world.send(caller, operation, missing)
                 assert without(theirs, mine) == without(none, missing), (who, operation.name)
                 is_list = operation.path.endswith("/traces")
-                assert theirs.status_code == (200 if is_list else 404), (who, operation.name)
+                wanted = 200 if is_list else 404
+                if who == ADDER and VERDICTS.get(operation.name):
+                    wanted = 403
+                assert theirs.status_code == wanted, (who, operation.name)
 
 
 def test_another_workspaces_operator_finds_nothing_of_mine_in_their_own(world: World):

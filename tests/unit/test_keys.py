@@ -72,8 +72,10 @@ def test_an_expired_key_opens_nothing(vault: holdfast.Holdfast) -> None:
 
 def test_two_secrets_differ_and_say_what_they_are_for(vault: holdfast.Holdfast) -> None:
     made = [vault.keys.create("k", scope=scope)[1] for scope in (*Scope, *Scope)]
-    assert len(set(made)) == 4
-    for secret, begins in zip(made, ["holdfast-admin-", "holdfast-sk-"] * 2, strict=True):
+    assert len(set(made)) == 6
+    for secret, begins in zip(
+        made, ["holdfast-admin-", "holdfast-sk-", "holdfast-sk-"] * 2, strict=True
+    ):
         assert secret.startswith(begins)
 
 

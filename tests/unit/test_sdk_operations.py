@@ -274,6 +274,7 @@ class Recorder:
 GIVEN: Json = {
     "action": "tool.called",
     "actor": "somebody",
+    "add_only": True,
     "admin": False,
     "after": datetime.now(UTC),
     "after_changes": 5,

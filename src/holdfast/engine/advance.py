@@ -26,6 +26,7 @@ import msgspec
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine import marking
 from holdfast.engine.actions import named, told_by
+from holdfast.engine.adding import ADDED, let_go
 from holdfast.engine.attached import Moving
 from holdfast.engine.chain import append, new_id
 from holdfast.engine.coverage import LACKS_NOTHING, Lacking, lacking_in
@@ -34,7 +35,6 @@ from holdfast.engine.sessions.following import Told, follow
 from holdfast.engine.sessions.overlays import settle_session
 from holdfast.engine.stage import Stage, StagedObjects, Withdrawn
 from holdfast.engine.writers import written
-from holdfast.entries import decode_entry
 from holdfast.errors import (
     Busy,
     Damaged,
@@ -47,7 +47,7 @@ from holdfast.errors import (
 from holdfast.ids import NamespaceId, ObjectId, SnapshotId, TraceId
 from holdfast.model import EMPTY_ROOT, Head, Kind, Plane, Root, Size, SnapshotInfo
 from holdfast.packs import ObjectKind
-from holdfast.tree import Edit, apply
+from holdfast.tree import apply
 
 ROUNDS: Final = 4
 """Optimistic attempts before the plan is made under the lock."""
@@ -274,19 +274,6 @@ def replacing(
     return [kept, mark] if kept else [mark]
 
 
-def size_of(edits: Sequence[Edit]) -> Size:
-    """Returns by how much these edits make a namespace grow."""
-    entries = total = 0
-    for edit in edits:
-        if edit.new is not None:
-            entries += 1
-            total += decode_entry(edit.new).size
-        if edit.old is not None:
-            entries -= 1
-            total -= decode_entry(edit.old).size
-    return Size(entries, total)
-
-
 def _try(
     handle: Handle, plan: Plan, expected: SnapshotId | None, stand_in: StandIn | None
 ) -> list[SnapshotInfo] | None:
@@ -390,10 +377,13 @@ def _commit(
         if transaction.find_snapshot(head.namespace_id, snapshot_id) is None:
             raise SnapshotNotFound(snapshot_id)
     folded.stage.record(transaction)
-    done: list[SnapshotInfo] = []
+    done, left = list[SnapshotInfo](), list[SnapshotId]()
+    if move.marks and handle.context.adds_only:
+        root, still = move.marks[-1].root, (move.position, *move.redo)
+        left += let_go(transaction, handle, head, root=root, still=still)
     for mark in move.marks:
         number = head.generation + len(done) + 1
-        snapshot = to_snapshot(handle, head.namespace_id, mark, number=number)
+        snapshot = to_snapshot(handle, head.namespace_id, mark, number=number, let_go=left)
         transaction.add_snapshot(snapshot)
         done.append(snapshot)
     if done:
@@ -453,10 +443,16 @@ def _follow_sessions(
 
 
 def to_snapshot(
-    handle: Handle, namespace_id: NamespaceId, mark: Mark, *, number: int
+    handle: Handle,
+    namespace_id: NamespaceId,
+    mark: Mark,
+    *,
+    number: int,
+    let_go: Sequence[SnapshotId] = (),
 ) -> SnapshotInfo:
     """Returns the snapshot row of a mark."""
     now = handle.context.clock()
+    added = {ADDED: [*let_go]} if handle.context.adds_only else {}
     return SnapshotInfo(
         id=mark.id,
         namespace_id=namespace_id,
@@ -474,7 +470,7 @@ def to_snapshot(
         trace_id=mark.note.trace_id,
         pinned=mark.note.pin,
         expires_at=None if mark.note.expires_in is None else now + mark.note.expires_in,
-        detail={**mark.detail, **mark.lacking.to_detail()},
+        detail={**mark.detail, **mark.lacking.to_detail(), **added},
     )
 
 

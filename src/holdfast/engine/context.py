@@ -15,6 +15,7 @@ from holdfast.catalog.port import Catalog
 from holdfast.engine.caches import ByteCache
 from holdfast.engine.embedding import Embedder
 from holdfast.engine.limits import Limits
+from holdfast.errors import AddOnly
 from holdfast.ids import IdMaker, ObjectId, PackName, TenantId
 from holdfast.model import Root
 from holdfast.tree import Node
@@ -71,6 +72,8 @@ class Context:
     """What knows the meaning of texts; without it, memories are found by their words."""
     actor: str | None = None
     """Who acts, where a call does not say: behind a server, the key that the call came with."""
+    adds_only: bool = False
+    """Whether who acts may add to the history alone: see `adding.py`."""
     announces: bool = False
     """Whether what is done is told as events, too: there is nobody to hear them in process."""
     salvage: Salvage = no_packs
@@ -121,6 +124,11 @@ class Context:
         """How long bytes outlive the rows that named them."""
         said = self.limits.keep_deleted
         return self.catalog.keep_deleted if said is None else said
+
+    def check_takes_away(self, what: str) -> None:
+        """Raises `AddOnly` where who acts may not do `what`: it takes away, or changes rules."""
+        if self.adds_only:
+            raise AddOnly(what)
 
     def new_pack_name(self) -> PackName:
         """Returns a name for a pack that says which vault it belongs to."""

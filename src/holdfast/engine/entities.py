@@ -115,6 +115,8 @@ class Entities:
 
     def update(self, row_id: str, attributes: dict[str, Any]) -> Entity:
         """Replaces all that is known of a thing."""
+        # As with memories: nothing keeps what was known before.
+        self._handle.context.check_takes_away("change an entity")
         text, now = _checked(attributes), self._handle.context.clock()
         with self._handle.context.catalog.write() as transaction:
             head, old, session = self._lock(transaction, row_id)
@@ -126,6 +128,7 @@ class Entities:
 
     def delete(self, row_id: str) -> None:
         """Forgets a thing; `recover` brings it back for a while."""
+        self._handle.context.check_takes_away("forget an entity")
         with self._handle.context.catalog.write() as transaction:
             head, old, session = self._lock(transaction, row_id)
             now = self._handle.context.clock()

@@ -22,7 +22,6 @@ import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
-from holdfast.engine.advance import size_of
 from holdfast.engine.attached import Became, Moving
 from holdfast.engine.capture import Captured, Rereading
 from holdfast.engine.collect import Progress, no_progress
@@ -30,6 +29,7 @@ from holdfast.engine.content import list_refs
 from holdfast.engine.coverage import lacking_in
 from holdfast.engine.diff import find_word
 from holdfast.engine.directory import Directory, fill
+from holdfast.engine.growth import size_of
 from holdfast.engine.paths import ancestors, check_key, to_bytes, to_text
 from holdfast.engine.proof import Proof, prove
 from holdfast.engine.retrieval import MapGoal, Retrieval, Weighing, check_entry

@@ -19,11 +19,11 @@ from holdfast.engine.advance import (
     advance,
     nothing_more,
     safety,
-    size_of,
 )
 from holdfast.engine.capture import Captured, Rereading
 from holdfast.engine.collect import Progress
 from holdfast.engine.directory import Directory, Filled, fill
+from holdfast.engine.growth import size_of
 from holdfast.engine.handle import Handle
 from holdfast.engine.limits import check_quota
 from holdfast.engine.stage import Stage, StagedObjects, Withdrawn

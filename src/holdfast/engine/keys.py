@@ -55,6 +55,7 @@ class Keys:
 
         With a `namespace` it reaches that one alone. A `secret` of your own is taken as it is.
         """
+        self._context.check_takes_away("make a key")
         if namespace is not None:
             check_namespace(self._context, self._tenant_id, namespace)
             if scope is Scope.ADMIN:
@@ -111,6 +112,7 @@ class Keys:
 
         Raises `KeyNotFound`, and `LastAdminKey` for one without which nobody could make another.
         """
+        self._context.check_takes_away("revoke a key")
         now = self._context.clock()
         with self._context.catalog.write() as transaction:
             # Of two who revoke each other, the second waits here, and finds itself the last.

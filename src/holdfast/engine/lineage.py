@@ -15,6 +15,10 @@ FOUND: Final = "found after an interrupted restore"
 """The reason of a snapshot that keeps what a recovery came upon."""
 
 
+_ABOVE_ALL: Final = 2**62
+"""A number that no snapshot has."""
+
+
 class Snapshots(Protocol):
     """Snapshots of one namespace, to look up."""
 
@@ -88,6 +92,17 @@ def before(
         if at.root != root and is_usable and not is_shown and not is_found(at):
             yield at
         at = previous(snapshots, at)
+
+
+def needed(head: Head, snapshots: Snapshots, *, goes_back: bool = True) -> set[SnapshotId]:
+    """Returns what a head needs: its newest snapshot, its position, one step back, and every redo.
+
+    Where it never `goes_back`, without the step: looking for it may lead far.
+    """
+    newest = snapshots.find_below(_ABOVE_ALL)
+    back = next(before(head, head.root, snapshots), None) if goes_back else None
+    position = [head.position] if head.position else []
+    return {*position, *head.redo, *(each.id for each in (newest, back) if each)}
 
 
 def is_found(snapshot: SnapshotInfo) -> bool:

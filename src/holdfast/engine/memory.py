@@ -114,6 +114,8 @@ class Memories:
         actor: str | None = None,
     ) -> Memory:
         """Changes what is given: tags replace the old ones, metadata is merged key by key."""
+        # Memories are in no snapshot: nothing keeps what this one said before.
+        self._handle.context.check_takes_away("change a memory")
         if content is not None:
             check_content(content)
         more = msgspec.json.decode(check_metadata(metadata))
@@ -144,6 +146,7 @@ class Memories:
 
     def delete(self, memory_id: str, *, actor: str | None = None) -> None:
         """Forgets a memory; `recover` brings it back for a while."""
+        self._handle.context.check_takes_away("forget a memory")
         with self._handle.context.catalog.write() as transaction:
             head, memory = self._lock(transaction, memory_id)
             now = self._handle.context.clock()

@@ -21,9 +21,9 @@ from holdfast.engine.advance import (
     fold,
     lacking_at,
     replacing,
-    size_of,
 )
 from holdfast.engine.diff import collect_changes, iter_changes, timeless
+from holdfast.engine.growth import size_of
 from holdfast.engine.handle import Handle
 from holdfast.engine.limits import Limits, check_quota
 from holdfast.engine.mergebase import MERGED_ROOT, common_root

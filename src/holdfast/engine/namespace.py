@@ -329,6 +329,7 @@ class Namespace:
         """Limits how many content bytes the head may hold; None takes the limit away."""
         if quota_bytes is not None and quota_bytes < 0:
             raise InvalidValue("a quota is 0 or more bytes")
+        self._handle.context.check_takes_away("set a quota")
         with self._handle.context.catalog.write() as transaction:
             head = self._handle.lock_or_create(transaction)
             transaction.set_namespace_quota(head.namespace_id, quota_bytes)

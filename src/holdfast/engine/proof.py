@@ -10,11 +10,11 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from holdfast.engine.advance import size_of
 from holdfast.engine.capture import Capture, Captured
 from holdfast.engine.collect import Progress
 from holdfast.engine.content import Sink
 from holdfast.engine.directory import Directory, combine
+from holdfast.engine.growth import size_of
 from holdfast.engine.known import Known
 from holdfast.engine.paths import parent_of
 from holdfast.engine.retrieval import Weighing

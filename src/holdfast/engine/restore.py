@@ -22,12 +22,12 @@ from holdfast.engine.advance import (
     lacking_at,
     nothing_more,
     replacing,
-    size_of,
 )
 from holdfast.engine.attached import Attached
 from holdfast.engine.content import content_refs
 from holdfast.engine.coverage import Lacking, lacking_in
 from holdfast.engine.diff import collect_changes, iter_changes, to_change
+from holdfast.engine.growth import size_of
 from holdfast.engine.handle import Handle, looking_at
 from holdfast.engine.limits import check_limit
 from holdfast.engine.objects import Objects

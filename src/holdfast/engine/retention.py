@@ -4,7 +4,8 @@ A snapshot expires 30 days after it was taken unless it says otherwise. A namesp
 policy, which takes the place of those 30 days: what the policy keeps stays, and the rest goes
 when the policy is applied. Never gone are pinned snapshots, what the head stands on, and what
 one undo or any redo would go to; what the head stands on does not even expire. Deleted snapshots
-stay recoverable for the grace period.
+stay recoverable for the grace period. What a caller did who only adds makes nothing go: see
+`adding.py`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -13,9 +14,10 @@ from datetime import datetime
 import msgspec
 
 from holdfast.engine.actions import told_of_namespace, told_of_snapshots
+from holdfast.engine.adding import is_added, spared
 from holdfast.engine.chain import append
 from holdfast.engine.handle import Handle, is_expired
-from holdfast.engine.lineage import Timeline, before
+from holdfast.engine.lineage import Timeline, needed
 from holdfast.ids import SnapshotId
 from holdfast.model import Head, SnapshotInfo
 from holdfast.model_upkeep import Policy
@@ -23,6 +25,7 @@ from holdfast.model_upkeep import Policy
 
 def set_policy(handle: Handle, policy: Policy) -> None:
     """Gives a namespace a policy."""
+    handle.context.check_takes_away("set retention")
     text = msgspec.json.encode(policy).decode() if policy.is_set else None
     with handle.context.catalog.write() as transaction:
         head = handle.lock_or_create(transaction)
@@ -46,6 +49,8 @@ def forget(
     Returns those snapshots, newest first. Their bytes come back with the next collection.
     """
     context = handle.context
+    if not dry_run:
+        context.check_takes_away("apply retention")
     with context.catalog.read() as transaction:
         head = handle.get_head(transaction)
         timeline = transaction.timeline(head.namespace_id, before=None, most=2**31)
@@ -70,35 +75,30 @@ def choose(
 ) -> list[SnapshotInfo]:
     """Returns the snapshots that may go; `timeline` is newest first."""
     now, grace = handle.context.clock(), handle.context.limits.grace
-    needed = _needed(head, timeline)
+    needs = needed(head, Timeline(timeline))
+    stays = spared(handle.context, timeline)
     live = [
         snapshot
         for snapshot in timeline
         if snapshot.deleted_at is None and not is_expired(handle.context, head, snapshot)
     ]
-    kept = _kept(live, policy) if policy.is_set else None
+    added = [snapshot for snapshot in live if is_added(snapshot)]
+    rest = [snapshot for snapshot in live if not is_added(snapshot)]
+    kept = _kept(rest, policy) | _kept(added, policy) if policy.is_set else None
 
     def may_go(snapshot: SnapshotInfo) -> bool:
-        if snapshot.id in needed:
+        if snapshot.id in needs:
             return False
         if snapshot.deleted_at is not None:
             # Pinned or not: who deletes it wants its bytes back.
             return snapshot.deleted_at + grace <= now
-        if snapshot.pinned:
+        if snapshot.pinned or snapshot.id in stays:
             return False
         if is_expired(handle.context, head, snapshot):
             return True
         return kept is not None and snapshot.id not in kept
 
     return [snapshot for snapshot in timeline if may_go(snapshot)]
-
-
-def _needed(head: Head, timeline: Sequence[SnapshotInfo]) -> set[SnapshotId]:
-    """Returns what the head needs: its newest snapshot, its position, one step back and redo."""
-    newest = [timeline[0].id] if timeline else []
-    position = [head.position] if head.position else []
-    back = next(before(head, head.root, Timeline(timeline)), None)
-    return {*newest, *position, *([back.id] if back else []), *head.redo}
 
 
 def _kept(timeline: Sequence[SnapshotInfo], policy: Policy) -> set[SnapshotId]:

@@ -74,6 +74,7 @@ class Schedules:
         cadence, amount = _cadence(every, after_changes, when_quiet)
         check_text("label", label, max_chars=MAX_LABEL_CHARS)
         context, now = self._handle.context, self._handle.context.clock()
+        context.check_takes_away("make a schedule")
         with context.catalog.write() as transaction:
             head = self._handle.lock_or_create(transaction)
             if len(transaction.list_schedules(head.namespace_id)) >= MOST_SCHEDULES:
@@ -112,6 +113,7 @@ class Schedules:
         """Stops a schedule, lets it go on, or gives its snapshots another label."""
         check_text("label", label, max_chars=MAX_LABEL_CHARS)
         context, now = self._handle.context, self._handle.context.clock()
+        context.check_takes_away("change a schedule")
         with context.catalog.write() as transaction:
             head = self._locked(transaction, schedule_id)
             # Locked, since a worker may be at it: what either of us writes is not lost.
@@ -134,6 +136,7 @@ class Schedules:
     def delete(self, schedule_id: str) -> None:
         """Takes a schedule away; the snapshots that it asked for stay."""
         context = self._handle.context
+        context.check_takes_away("delete a schedule")
         with context.catalog.write() as transaction:
             head = self._locked(transaction, schedule_id)
             schedule = _get(transaction, head, schedule_id)

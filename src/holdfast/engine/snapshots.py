@@ -140,6 +140,12 @@ def held_by(transaction: Transaction, handle: Handle, head: Head) -> SnapshotInf
     return dated(handle.context, head, found)
 
 
+def hold(handle: Handle, *, reason: str) -> None:
+    """Makes sure that a snapshot holds everything as it is now."""
+    if find_held(handle) is None:
+        take(handle, Note(reason=reason))
+
+
 def timeline(
     handle: Handle, *, limit: int | None = None, before: int | None = None
 ) -> list[SnapshotInfo]:
@@ -155,6 +161,8 @@ def timeline(
 def pin(handle: Handle, snapshot_id: SnapshotId, *, pinned: bool) -> SnapshotInfo:
     """Keeps a snapshot out of retention's reach, or lets it in again with a full term."""
     context = handle.context
+    if not pinned:
+        context.check_takes_away("unpin a snapshot")
     with context.catalog.write() as transaction:
         # Locked, as `forget` does: a snapshot is pinned, or it is gone, and never both.
         head = handle.lock(transaction)
@@ -170,6 +178,7 @@ def pin(handle: Handle, snapshot_id: SnapshotId, *, pinned: bool) -> SnapshotInf
 def set_label(handle: Handle, snapshot_id: SnapshotId, label: str | None) -> SnapshotInfo:
     """Gives a snapshot another label, or none."""
     check_text("label", label, max_chars=MAX_LABEL_CHARS)
+    handle.context.check_takes_away("change the label of a snapshot")
     with handle.context.catalog.write() as transaction:
         head = handle.get_head(transaction)
         handle.get_snapshot(transaction, head, snapshot_id)
@@ -182,6 +191,7 @@ def set_label(handle: Handle, snapshot_id: SnapshotId, label: str | None) -> Sna
 
 def delete(handle: Handle, snapshot_id: SnapshotId) -> None:
     """Takes a snapshot off the timeline; it can be recovered until the grace period ends."""
+    handle.context.check_takes_away("delete a snapshot")
     handle.context.catalog.make_room()
     with handle.context.catalog.write() as transaction:
         head = handle.get_head(transaction)
@@ -196,6 +206,7 @@ def delete_all(handle: Handle) -> None:
 
     But for those that are pinned, and the one that the head stands on.
     """
+    handle.context.check_takes_away("delete snapshots")
     handle.context.catalog.make_room()
     with handle.context.catalog.write() as transaction:
         # Locked, as `pin` does: a snapshot is pinned, or it is gone, and never both.

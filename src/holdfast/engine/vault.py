@@ -31,6 +31,7 @@ from holdfast.engine.retention import forget
 from holdfast.engine.retiring import retired_bytes
 from holdfast.engine.schedules import run_due
 from holdfast.engine.sessions.lapsing import end_lapsed
+from holdfast.engine.tenants import get_or_add
 from holdfast.engine.totals import total_of
 from holdfast.engine.traces import Traces
 from holdfast.engine.trust import find_lost_packs
@@ -38,7 +39,6 @@ from holdfast.engine.verify import rebuild_index, verify
 from holdfast.engine.webhooks import Webhooks
 from holdfast.engine.workspace import Workspace
 from holdfast.errors import (
-    CatalogLost,
     DirectoryMissing,
     DirectoryReplaced,
     HoldfastError,
@@ -50,7 +50,7 @@ from holdfast.errors import (
 from holdfast.model import Head, SnapshotInfo, Tenant
 from holdfast.model_entities import Totals
 from holdfast.model_health import Health, Thresholds
-from holdfast.model_keys import KeyInfo, KeyUse
+from holdfast.model_keys import KeyInfo, KeyUse, Scope
 from holdfast.model_traces import Trace
 from holdfast.model_upkeep import (
     AuditReport,
@@ -91,6 +91,13 @@ class TenantVault:
     def acting_as(self, actor: str) -> "TenantVault":
         """Returns the same, with somebody who did it wherever a call does not say who."""
         return TenantVault(replace(self._context, actor=actor), self._tenant)
+
+    def adding_only(self) -> "TenantVault":
+        """Returns the same, for somebody who may add to the history and take nothing of it away.
+
+        What would do so raises `AddOnly`; what they do pushes nothing out of the history either.
+        """
+        return TenantVault(replace(self._context, adds_only=True), self._tenant)
 
     def namespace(self, name: str, *, door: Door | None = None) -> Namespace:
         """Returns a namespace by name; it need not exist yet.
@@ -174,6 +181,7 @@ class TenantVault:
 
     def delete_namespace(self, name: str) -> None:
         """Deletes a namespace with its timeline; recoverable until the grace period ends."""
+        self._context.check_takes_away("delete a namespace")
         handle = self._handle(name)
         self._context.catalog.make_room()
         with self._context.catalog.write() as transaction:
@@ -216,6 +224,7 @@ class TenantVault:
 
     def forget(self) -> list[SnapshotInfo]:
         """Applies every namespace's retention, and purges what outlived its grace period."""
+        self._context.check_takes_away("apply retention")
         gone: list[SnapshotInfo] = []
         now, grace = self._context.clock(), self._context.limits.grace
         for head in self._heads():
@@ -237,6 +246,7 @@ class TenantVault:
         that is made by hand at this moment, or a database that is set back to an earlier one,
         may lack packs. Raises `Busy` if somebody needs them just then.
         """
+        self._context.check_takes_away("collect")
         self._context.catalog.make_room()
         self.forget()
         return collect(self._context, self._tenant.id, now=now, progress=progress)
@@ -319,6 +329,7 @@ class TenantVault:
         """Limits how many bytes the tenant's packs may take; None takes the limit away."""
         if quota_bytes is not None and quota_bytes < 0:
             raise InvalidValue("a quota is 0 or more bytes")
+        self._context.check_takes_away("set a quota")
         with self._context.catalog.write() as transaction:
             transaction.set_tenant_quota(self._tenant.id, quota_bytes)
             told = Trace(
@@ -377,7 +388,7 @@ class Holdfast(TenantVault):
 
     def __init__(self, context: Context) -> None:
         try:
-            tenant = _get_tenant(context, DEFAULT_TENANT)
+            tenant = get_or_add(context, DEFAULT_TENANT)
             # Drawn at random when the vault was made: no other vault has it.
             super().__init__(replace(context, vault=tenant.public_id.removeprefix("ws-")), tenant)
         except HoldfastError:
@@ -386,7 +397,7 @@ class Holdfast(TenantVault):
 
     def tenant(self, name: str) -> TenantVault:
         """Returns a tenant's part of the vault; makes it on first use."""
-        return TenantVault(self._context, _get_tenant(self._context, check_name("tenant", name)))
+        return TenantVault(self._context, get_or_add(self._context, check_name("tenant", name)))
 
     def tenants(self) -> list[str]:
         """Returns the names of the tenants."""
@@ -399,7 +410,8 @@ class Holdfast(TenantVault):
         if found is None:
             return None
         key, tenant = found
-        return TenantVault(self._context, tenant).acting_as(key.id), key
+        opened = TenantVault(self._context, tenant).acting_as(key.id)
+        return opened.adding_only() if key.scope is Scope.ADD_ONLY else opened, key
 
     def outbox(self, *, retries_s: Sequence[float] = RETRIES_S) -> Outbox:
         """Returns what is on its way to webhooks, of all tenants."""
@@ -482,17 +494,3 @@ class Holdfast(TenantVault):
         self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _get_tenant(context: Context, name: str) -> Tenant:
-    with context.catalog.read() as transaction:
-        found = transaction.find_tenant(name)
-    if found is not None:
-        return found
-    # Looked for before the tenants are: whoever puts a pack has added a tenant first.
-    has_packs = next(iter(context.blobs.iter_names()), None) is not None
-    with context.catalog.write() as transaction:
-        if has_packs and not transaction.iter_tenants():
-            # To go on would be to collect them: a lost catalog is not a new vault.
-            raise CatalogLost("these packs", has_packs=True)
-        return transaction.add_tenant(name, public_id=context.ids.tenant(), now=context.clock())

@@ -73,6 +73,7 @@ class Webhooks:
     ) -> Webhook:
         """Makes a webhook that is told of what happens from now on; it knows its secret."""
         context = self._context
+        context.check_takes_away("make a webhook")
         if namespace is not None:
             check_namespace(context, self._tenant.id, namespace)
         with context.catalog.write() as transaction:
@@ -114,6 +115,7 @@ class Webhooks:
         enabled: bool | None = None,
     ) -> Webhook:
         """Changes what is given; one that is enabled again is told what it missed."""
+        self._context.check_takes_away("change a webhook")
         with self._context.catalog.write() as transaction:
             old = self._lock(transaction, webhook_id)
             new = replace(
@@ -134,6 +136,7 @@ class Webhooks:
 
     def rotate(self, webhook_id: str) -> Webhook:
         """Gives a webhook another secret; what is sent from now on is signed with it."""
+        self._context.check_takes_away("change a webhook")
         with self._context.catalog.write() as transaction:
             secret = self._context.ids.secret("whsec")
             webhook = replace(self._lock(transaction, webhook_id), secret=secret)
@@ -143,6 +146,7 @@ class Webhooks:
 
     def delete(self, webhook_id: str) -> None:
         """Removes a webhook, and what is still on its way to it."""
+        self._context.check_takes_away("delete a webhook")
         with self._context.catalog.write() as transaction:
             webhook = self._lock(transaction, webhook_id)
             transaction.delete_webhook(self._tenant.id, webhook_id)

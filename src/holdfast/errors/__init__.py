@@ -48,7 +48,8 @@
     │   └── Busy
     ├── Denied              the key does not open this: use another
     │   ├── Unauthorized        there is no key, or it opens nothing
-    │   └── Forbidden
+    │   ├── Forbidden
+    │   └── AddOnly             would take away what an add-only key only adds to
     ├── LimitExceeded       refused before anything was written: make room
     │   ├── QuotaExceeded
     │   ├── StorageFull
@@ -152,6 +153,7 @@ from holdfast.errors.missing import (
     WebhookNotFound,
 )
 from holdfast.errors.refused import (
+    AddOnly,
     Denied,
     Forbidden,
     NotBuilt,
@@ -163,6 +165,7 @@ from holdfast.errors.refused import (
 from holdfast.errors.unavailable import CatalogReplaced, StorageReadOnly
 
 __all__ = [
+    "AddOnly",
     "AlreadyAttached",
     "BackupDamaged",
     "Busy",

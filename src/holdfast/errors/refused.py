@@ -24,6 +24,16 @@ class Forbidden(Denied):
     hint = "Agents' data needs a runtime key for the namespace, operators' work an admin key."
 
 
+class AddOnly(Denied):
+    """The caller may add to a history, and take nothing of it away."""
+
+    code = "add_only"
+    hint = "Use a runtime key, or ask an operator: an add-only key removes nothing for good."
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"an add-only key does not {what}")
+
+
 class RateLimited(LimitExceeded):
     """The key made more requests than it may."""
 

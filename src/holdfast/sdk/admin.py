@@ -77,6 +77,7 @@ class Operator(Group[F]):
         *,
         namespace: str | None = None,
         admin: bool = False,
+        add_only: bool = False,
         expires_in: timedelta | None = None,
         rate_limit: int | None = None,
     ) -> Call[NewKey]:
@@ -86,6 +87,7 @@ class Operator(Group[F]):
             name,
             namespace=namespace,
             admin=admin,
+            add_only=add_only,
             expires_in=expires_in,
             rate_limit=rate_limit,
         )

@@ -33,7 +33,7 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     prefix: str
     """How the secret begins: enough to recognise it, and not to guess it."""
     scope: str
-    """`workspace` or `admin`."""
+    """`workspace`, `add-only` or `admin`."""
     namespace: str | None
     """The only namespace that it reaches; None for all."""
     created_at: datetime

@@ -23,6 +23,7 @@ from holdfast.model_keys import KeyInfo
 from holdfast.model_keys import Scope as KeyScope
 from holdfast.running import Door
 from holdfast.server.problems import Forbidden, MissingNamespace, Unauthorized, UnknownWorkspace
+from holdfast.server.verdicts import check_adds
 
 PUBLIC: Final = {"public": True}
 """`opt` of a route that needs no key."""
@@ -74,6 +75,8 @@ class Admission(ASGIMiddleware):
         if not scope["route_handler"].opt.get("public"):
             caller = scope["state"]["caller"] = await self._admit(scope)
             self._count(caller)
+            if caller.key.scope is KeyScope.ADD_ONLY:
+                check_adds(scope)
         await next_app(scope, receive, send)
 
     async def _admit(self, scope: Scope) -> Caller:

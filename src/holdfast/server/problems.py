@@ -16,6 +16,7 @@ from litestar.exceptions import HTTPException, InternalServerException, Validati
 from holdfast.errors import (
     Busy,
     Conflict,
+    Denied,
     DirectoryRefused,
     HoldfastError,
     Incompatible,
@@ -43,6 +44,7 @@ _STATUSES: Final[tuple[tuple[type[HoldfastError], int], ...]] = (
     (StorageFull, 507),
     (LimitExceeded, 413),
     (NotFound, 404),
+    (Denied, 403),
     (Busy, 409),
     (DirectoryRefused, 400),
     (Conflict, 409),

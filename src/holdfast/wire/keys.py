@@ -17,6 +17,8 @@ class KeyRequest(msgspec.Struct, kw_only=True):
     namespace: str | None = None
     """The only namespace that it reaches; none means all."""
     admin: bool | None = None
+    add_only: bool | None = None
+    """Whether it adds to the history alone, and takes nothing of it away."""
     expires_in_seconds: Annotated[int, msgspec.Meta(ge=1, le=LONGEST_S)] | None = None
     rate_limit: Annotated[int, msgspec.Meta(ge=1, le=MOST_REQUESTS)] | None = None
     """Requests a minute."""
@@ -29,7 +31,7 @@ class KeyAnswer(msgspec.Struct, kw_only=True):
     name: str
     prefix: str
     scope: str
-    """`workspace` or `admin`."""
+    """`workspace`, `add-only` or `admin`."""
     namespace: str | None
     created_at: Instant
     expires_at: Instant | None

@@ -23,6 +23,7 @@ EXAMPLES = """\
 examples:
   holdfast keys                                    list them
   holdfast keys create agent-7 --namespace alice   a runtime key for one namespace
+  holdfast keys create agent-7 --add-only          one that takes no history away
   holdfast keys create ops --admin                 an operator's key
   holdfast keys create ops --admin --tenant acme   the first key of another tenant
   holdfast keys revoke key-k3v7…
@@ -53,6 +54,9 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", metavar="NAME", help="a name, or the id to revoke")
     parser.add_argument("--tenant", metavar="NAME", default=DEFAULT_TENANT, help="whose keys")
     parser.add_argument("--admin", action="store_true", help="make an operator's key")
+    parser.add_argument(
+        "--add-only", action="store_true", help="make a key that takes nothing of a history away"
+    )
     parser.add_argument("--namespace", metavar="NAME", help="the only namespace that it reaches")
     parser.add_argument("--expires-in", metavar="DAYS", type=int, help="when it ends")
     parser.add_argument("--rate-limit", metavar="N", type=int, help="requests a minute")
@@ -83,7 +87,7 @@ def _create(tenant: "holdfast.TenantVault", arguments: Namespace, console: Conso
     days = arguments.expires_in
     key, secret = tenant.keys.create(
         arguments.name,
-        scope=Scope.ADMIN if arguments.admin else Scope.RUNTIME,
+        scope=_scope_of(arguments),
         namespace=arguments.namespace,
         expires_in=None if days is None else timedelta(days=days),
         rate_limit=arguments.rate_limit,
@@ -92,6 +96,14 @@ def _create(tenant: "holdfast.TenantVault", arguments: Namespace, console: Conso
     lines = [f"workspace  {shown(tenant.tenant_id)}", f"key id     {shown(key.id)}", secret]
     console.answer(document=lambda: document, lines=lambda: lines)
     console.say("It is shown this once: only its hash is kept.")
+
+
+def _scope_of(arguments: Namespace) -> Scope:
+    if arguments.admin and arguments.add_only:
+        raise usage("--admin and --add-only do not go together", hint="Choose one of them.")
+    if arguments.admin:
+        return Scope.ADMIN
+    return Scope.ADD_ONLY if arguments.add_only else Scope.RUNTIME
 
 
 def _revoke(tenant: "holdfast.TenantVault", arguments: Namespace, console: Console) -> None:

@@ -26,7 +26,6 @@ from holdfast.engine.advance import (
     lacking_at,
     replacing,
     safety,
-    size_of,
 )
 from holdfast.engine.coverage import Lacking
 from holdfast.engine.exchange.edits import (
@@ -38,6 +37,7 @@ from holdfast.engine.exchange.edits import (
 )
 from holdfast.engine.exchange.reach import Reach, Survey
 from holdfast.engine.exchange.receiving import unpack
+from holdfast.engine.growth import size_of
 from holdfast.engine.handle import Handle, dated
 from holdfast.engine.limits import check_quota
 from holdfast.engine.weighing import check_size

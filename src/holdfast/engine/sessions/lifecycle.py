@@ -194,6 +194,8 @@ def set_metadata(
             expires_at=_expiry(draft.now, ttl_seconds) or session.expires_at,
             is_present=True,
         )
+        if _ends_sooner(changed, session):
+            handle.context.check_takes_away("shorten the term of a session")
         draft.transaction.set_session(changed)
         details = {"metadata_diff": sorted(more), "ttl_seconds": ttl_seconds}
         draft.note(changed, "session.updated", details)
@@ -212,7 +214,8 @@ def delete(handle: Handle, session_id: str, *, reason: str | None, actor: str | 
         draft.transaction.set_session(gone)
         if session.is_present:
             draft.remove(session, version)
-        draft.transaction.delete_memories_of(session.namespace_id, session.id, now=draft.now)
+        if not handle.context.adds_only:  # No snapshot holds them.
+            draft.transaction.delete_memories_of(session.namespace_id, session.id, now=draft.now)
         draft.note(gone, "session.deleted", {"reason": reason, "turn_count": session.turns})
 
     write(handle, compute, actor=actor, about=(session_id, None))
@@ -341,6 +344,12 @@ def _expiry(now: datetime, ttl_seconds: int | None) -> datetime | None:
         message = f"ttl_seconds is a number from 1 to {MAX_TTL_SECONDS}, or None for no end"
         raise InvalidValue(message)
     return now + timedelta(seconds=ttl_seconds)
+
+
+def _ends_sooner(new: SessionRow, old: SessionRow) -> bool:
+    if new.expires_at is None:
+        return False
+    return old.expires_at is None or new.expires_at < old.expires_at
 
 
 def _same_term(origin: SessionRow, now: datetime) -> datetime | None:

@@ -114,17 +114,20 @@ class Keys(OperatorGroup[F]):
         *,
         namespace: str | None = None,
         admin: bool = False,
+        add_only: bool = False,
         expires_in: timedelta | None = None,
         rate_limit: int | None = None,
     ) -> Call[NewKey]:
         """Makes a key; its secret is in this answer and nowhere else.
 
-        With `namespace`, it reaches that one alone. `rate_limit` is requests a minute.
+        With `namespace`, it reaches that one alone. With `add_only`, it takes nothing of the
+        history away. `rate_limit` is requests a minute.
         """
         body = KeyRequest(
             name=name,
             namespace=namespace,
             admin=admin,
+            add_only=add_only,
             expires_in_seconds=None if expires_in is None else int(expires_in.total_seconds()),
             rate_limit=rate_limit,
         )

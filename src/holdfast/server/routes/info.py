@@ -17,6 +17,7 @@ from prometheus_client import (
 
 from holdfast.server.callers import PUBLIC, Caller
 from holdfast.server.openapi import describe
+from holdfast.server.routes.keys import SHOWN
 from holdfast.server.routing import get
 from holdfast.server.times import shown
 from holdfast.wire.info import Health, Me, ServiceHealth, Welcome
@@ -76,7 +77,7 @@ def me(caller: Caller) -> Me:
         workspace_id=caller.vault.tenant_id,
         key_id=key.id,
         key_name=key.name,
-        scope="admin" if caller.is_admin else "workspace",
+        scope=SHOWN[key.scope],
         namespace=key.namespace,
         capabilities=["files", "snapshots", "sessions", "store", "events", "webhooks"],
     )

@@ -8,11 +8,15 @@ from litestar.handlers import HTTPRouteHandler
 from holdfast.model_keys import KeyInfo, Scope
 from holdfast.server.callers import Caller, admin_only
 from holdfast.server.idempotency import SECRET
+from holdfast.server.problems import Unfit
 from holdfast.server.routing import delete, get, post
 from holdfast.server.times import shown, shown_or_none
 from holdfast.wire.keys import KeyAnswer, KeyList, KeyRequest, NewKeyAnswer, RevokedAnswer
 
 _KEYS: Final = "/v1/workspaces/{workspace_id:str}/keys"
+
+SHOWN: Final = {Scope.ADMIN: "admin", Scope.RUNTIME: "workspace", Scope.ADD_ONLY: "add-only"}
+"""What a scope is called on the wire."""
 
 
 @post(_KEYS, status=201, guards=[admin_only], opt=SECRET)
@@ -21,7 +25,7 @@ def create(caller: Caller, workspace_id: str, data: KeyRequest) -> NewKeyAnswer:
     seconds = data.expires_in_seconds
     key, secret = caller.vault.keys.create(
         data.name,
-        scope=Scope.ADMIN if data.admin else Scope.RUNTIME,
+        scope=_scope_of(data),
         namespace=data.namespace,
         expires_in=None if seconds is None else timedelta(seconds=seconds),
         rate_limit=data.rate_limit,
@@ -41,13 +45,21 @@ def revoke(caller: Caller, workspace_id: str, key_id: str) -> RevokedAnswer:
     return RevokedAnswer(key_id=caller.vault.keys.revoke(key_id).id, revoked=True)
 
 
+def _scope_of(data: KeyRequest) -> Scope:
+    if data.admin and data.add_only:
+        raise Unfit("a key is an admin's or adds only, not both", param="add_only")
+    if data.admin:
+        return Scope.ADMIN
+    return Scope.ADD_ONLY if data.add_only else Scope.RUNTIME
+
+
 def fields_of(key: KeyInfo) -> dict[str, Any]:
     """Returns a key's fields as they stand on the wire."""
     return {
         "key_id": key.id,
         "name": key.name,
         "prefix": key.prefix,
-        "scope": "admin" if key.scope is Scope.ADMIN else "workspace",
+        "scope": SHOWN[key.scope],
         "namespace": key.namespace,
         "created_at": shown(key.created_at),
         "expires_at": shown_or_none(key.expires_at),

@@ -1,0 +1,70 @@
+"""What a caller who only adds leaves as it was: all of the history.
+
+Such a caller writes, takes snapshots, restores and undoes. What takes away for good raises
+`AddOnly` (`Context.check_takes_away`), whichever door it came through. Two things are left that
+would let go of a snapshot without anybody asking for it, and both are met here:
+
+1. A policy counts snapshots, so new ones push old ones out. Those that such a caller made say so,
+   and are counted for themselves: they take no place of anybody else's.
+2. What the head stands on, and what one undo or any redo needs, stays whatever its age; who moves
+   the head on lets go of that. What such a caller's snapshot has let go of it names, and while the
+   snapshot is younger than a full term, neither of them goes.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from holdfast.catalog.port import Transaction
+from holdfast.engine.context import Context
+from holdfast.engine.handle import Handle, is_over, term_of
+from holdfast.engine.lineage import Stored, needed
+from holdfast.ids import ObjectId, SnapshotId
+from holdfast.model import Head, SnapshotInfo
+
+ADDED: Final = "add_only"
+"""What the detail of a snapshot calls those that its maker, who only adds, let go of."""
+
+
+def is_added(snapshot: SnapshotInfo) -> bool:
+    """Says whether a caller made it who only adds."""
+    return ADDED in snapshot.detail
+
+
+def let_go(
+    transaction: Transaction,
+    handle: Handle,
+    head: Head,
+    *,
+    root: ObjectId,
+    still: Iterable[SnapshotId | None],
+) -> Sequence[SnapshotId]:
+    """Returns what a head needs and, but for `still`, will not once it shows another root.
+
+    What had no more than the head to stay for gets a full term from now.
+    """
+    context = handle.context
+    now, full = context.clock(), context.limits.retention
+    stored = Stored(transaction, head.namespace_id)
+    # From the same root, one step back leads to where it has led before.
+    gone = sorted(needed(head, stored, goes_back=root != head.root) - {*still})
+    for snapshot_id in gone:
+        found = transaction.find_snapshot(head.namespace_id, snapshot_id)
+        if found is None or found.deleted_at is not None:
+            continue
+        term = term_of(context, head, found)
+        # Its own ones end when it says, unless they are all that there is.
+        is_brief = is_added(found) and found.expires_at and not is_over(context, head, found)
+        if term is not None and term < now + full and not is_brief:
+            transaction.set_pinned(
+                head.namespace_id, snapshot_id, pinned=False, expires_at=now + full
+            )
+    return gone
+
+
+def spared(context: Context, timeline: Iterable[SnapshotInfo]) -> set[SnapshotId]:
+    """Returns what neither age nor a policy takes yet, since a caller who only adds was there."""
+    found = set[SnapshotId]()
+    for snapshot in timeline:
+        if is_added(snapshot) and snapshot.created_at + context.limits.retention > context.clock():
+            found |= {snapshot.id, *snapshot.detail[ADDED]}
+    return found

@@ -1,0 +1,327 @@
+"""An add-only caller in an engine: what it does, what it is refused, and what stays."""
+
+import re
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from litestar.handlers import HTTPRouteHandler
+
+import holdfast
+from holdfast.engine.limits import Limits
+from holdfast.engine.vault import TenantVault
+from holdfast.errors import AddOnly, InvalidValue, QuotaExceeded, SessionNotFound
+from holdfast.model_keys import Scope
+from holdfast.model_upkeep import Policy
+from holdfast.server import routes
+from holdfast.server.callers import PUBLIC, admin_only
+from holdfast.server.verdicts import READS, VERDICTS
+
+DAY = timedelta(days=1)
+MONTH = 30 * DAY
+
+
+class Watch:
+    """A clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.now = datetime(2031, 5, 1, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def wait(self, span: timedelta) -> None:
+        self.now += span
+
+
+@pytest.fixture
+def watch() -> Watch:
+    return Watch()
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def vault(
+    request: pytest.FixtureRequest, tmp_path: Path, watch: Watch
+) -> Iterator[holdfast.Holdfast]:
+    place, is_postgres = tmp_path / "vault", request.param == "postgres"
+    with holdfast.open(
+        request.getfixturevalue("postgres_url") if is_postgres else place,
+        objects=place if is_postgres else None,
+        clock=watch,
+        limits=Limits(free_floor_bytes=0),
+        announces=True,
+    ) as opened:
+        yield opened
+
+
+@pytest.fixture
+def owner(vault: holdfast.Holdfast) -> holdfast.Namespace:
+    return vault.namespace("alice")
+
+
+@pytest.fixture
+def adder(vault: holdfast.Holdfast) -> holdfast.Namespace:
+    return vault.adding_only().namespace("alice")
+
+
+def labels(agent: holdfast.Namespace) -> list[str | None]:
+    return [snapshot.label for snapshot in agent.timeline()]
+
+
+def test_a_key_of_that_scope_opens_a_vault_that_only_adds(vault: holdfast.Holdfast) -> None:
+    key, secret = vault.keys.create("agent", scope=Scope.ADD_ONLY, namespace="alice")
+    assert (key.scope.value, key.namespace) == ("add-only", "alice")
+    admitted = vault.admit(secret)
+    assert admitted is not None
+    opened = admitted[0].namespace("alice")
+    opened.files.write("a", "1")
+    taken = opened.snapshot("mine")
+    assert taken.actor == key.id
+    with pytest.raises(AddOnly, match="delete a snapshot"):
+        opened.delete_snapshot(taken)
+    with pytest.raises(InvalidValue):
+        vault.keys.create("boss", scope=Scope.ADMIN, namespace="alice")
+
+
+def test_it_writes_takes_restores_undoes_forks_and_merges(
+    vault: holdfast.Holdfast, adder: holdfast.Namespace
+) -> None:
+    adder.files.write("a", "1")
+    first = adder.snapshot("first", pin=True)
+    adder.files.write("a", "2")
+    adder.store.set("n", "k", 1)
+    adder.snapshot("second")
+    adder.files.delete("a")
+    adder.store.clear()
+    adder.restore(first)
+    assert adder.files.read_text("a") == "1"
+    adder.undo()
+    assert not adder.files.exists("a")
+    adder.undo()
+    assert (adder.files.read_text("a"), adder.store.get("n", "k")) == ("2", 1)
+    adder.redo()
+    adder.pin(adder.snapshot("kept"))
+    fork = adder.fork("a fork")
+    fork.files.write("b", "3")
+    adder.merge(fork)
+    assert adder.files.read_text("b") == "3"
+    assert vault.verify().ok
+
+
+Refused = Callable[[TenantVault, holdfast.Namespace, dict[str, Any]], object]
+REFUSED: dict[str, Refused] = {
+    "delete a snapshot": lambda _, agent, at: agent.delete_snapshot(at["snapshot"]),
+    "unpin one": lambda _, agent, at: agent.unpin(at["snapshot"]),
+    "relabel one": lambda _, agent, at: agent.set_label(at["snapshot"], None),
+    "delete all": lambda _, agent, __: agent.store.clear_history(),
+    "set retention": lambda _, agent, __: agent.set_retention(keep_last=1),
+    "forget": lambda _, agent, __: agent.forget(policy=Policy(keep_last=1)),
+    "set a quota": lambda _, agent, __: agent.set_quota(1),
+    "set the tenant's quota": lambda vault, *_: vault.set_quota(1),
+    "delete the namespace": lambda vault, *_: vault.delete_namespace("alice"),
+    "apply all retention": lambda vault, *_: vault.forget(),
+    "collect": lambda vault, *_: vault.collect(now=True),
+    "make a key": lambda vault, *_: vault.keys.create("more", scope=Scope.ADMIN),
+    "revoke a key": lambda vault, _, at: vault.keys.revoke(at["key"]),
+    "make a webhook": lambda vault, *_: vault.webhooks.create("https://example.com"),
+    "stop a webhook": lambda vault, _, at: vault.webhooks.update(at["webhook"], enabled=False),
+    "rotate a webhook": lambda vault, _, at: vault.webhooks.rotate(at["webhook"]),
+    "delete a webhook": lambda vault, _, at: vault.webhooks.delete(at["webhook"]),
+    "make a schedule": lambda _, agent, __: agent.schedules.create(every=DAY),
+    "stop a schedule": lambda _, agent, at: agent.schedules.update(at["schedule"], enabled=False),
+    "delete a schedule": lambda _, agent, at: agent.schedules.delete(at["schedule"]),
+    "change a memory": lambda _, agent, at: agent.memory.update(at["memory"], content="other"),
+    "forget a memory": lambda _, agent, at: agent.memory.delete(at["memory"]),
+    "change an entity": lambda _, agent, at: agent.entities.update(at["entity"], {}),
+    "forget an entity": lambda _, agent, at: agent.entities.delete(at["entity"]),
+    "end a session": lambda _, agent, at: agent.sessions.update(at["session"], ttl_seconds=1),
+}
+
+
+def test_whatever_takes_away_for_good_is_refused_and_changes_nothing(
+    vault: holdfast.Holdfast, owner: holdfast.Namespace, adder: holdfast.Namespace
+) -> None:
+    owner.files.write("a", "1")
+    session = owner.sessions.create("agent").id
+    at = {
+        "session": session,
+        "snapshot": owner.snapshot("good", pin=True),
+        "key": vault.keys.create("other")[0].id,
+        "webhook": vault.webhooks.create("https://example.com/hook").id,
+        "schedule": owner.schedules.create(every=DAY).id,
+        "memory": owner.memory.add("the door is blue").id,
+        "entity": owner.entities.create(session, entity_type="t", entity_id="e").id,
+    }
+
+    def seen() -> tuple[object, ...]:
+        return (
+            vault.traces.list(limit=100),
+            owner.timeline(),
+            owner.memory.list(),
+            owner.entities.list(),
+            owner.sessions.list(),
+            vault.keys.list(),
+            vault.webhooks.list(),
+            owner.schedules.list(),
+        )
+
+    before = seen()
+    for what, attempt in REFUSED.items():
+        with pytest.raises(AddOnly) as refused:
+            attempt(vault.adding_only(), adder, at)
+        assert refused.value.code == "add_only", what
+        assert seen() == before, what
+
+
+def test_a_session_that_it_deletes_is_in_a_snapshot_first_and_its_memories_stay(
+    vault: holdfast.Holdfast, owner: holdfast.Namespace, adder: holdfast.Namespace, watch: Watch
+) -> None:
+    session = owner.sessions.create("agent", initial_state={"n": 1}).id
+    owner.sessions.add_turn(session, "hello", "world")
+    owner.memory.add("the door is blue", session_id=session)
+    adder.sessions.delete(session)
+    with pytest.raises(SessionNotFound):
+        owner.sessions.get(session)
+    watch.wait(10 * DAY)
+    vault.collect(now=True)
+    assert [memory.content for memory in owner.memory.list()] == ["the door is blue"]
+    [held] = [each for each in owner.timeline() if each.reason]
+    adder.restore(held)
+    assert adder.sessions.get_state(session).state == {"n": 1}
+    assert [turn.input for turn in adder.sessions.list_turns(session)] != []
+    with pytest.raises(SessionNotFound):
+        adder.sessions.delete("none")
+
+
+def test_a_session_gets_a_longer_term_from_it_and_no_shorter_one(
+    owner: holdfast.Namespace, adder: holdfast.Namespace
+) -> None:
+    brief, endless = owner.sessions.create("a", ttl_seconds=100), owner.sessions.create("a")
+    adder.sessions.update(brief.id, metadata={"seen": True}, ttl_seconds=200)
+    for session, seconds in ((brief, 199), (endless, 10_000)):
+        with pytest.raises(AddOnly):
+            adder.sessions.update(session.id, ttl_seconds=seconds)
+    adder.sessions.update(endless.id, metadata={"seen": True})
+    assert owner.sessions.get(endless.id).expires_at is None
+
+
+def test_flooding_pushes_nothing_out_where_a_policy_counts(
+    vault: holdfast.Holdfast, owner: holdfast.Namespace, adder: holdfast.Namespace, watch: Watch
+) -> None:
+    owner.set_retention(keep_last=3, keep_daily=2)
+    for number in range(3):
+        owner.files.write("a", f"good {number}")
+        owner.snapshot(f"good {number}")
+    for number in range(30):
+        adder.files.write("a", f"bad {number}")
+        adder.snapshot(f"bad {number}", expires_in=timedelta(seconds=1))
+        watch.wait(timedelta(minutes=1))
+        vault.collect(now=True)
+    watch.wait(MONTH - DAY)
+    adder.snapshot("the last")
+    vault.collect(now=True)
+    watch.wait(2 * MONTH)
+    vault.collect(now=True)
+    assert labels(owner)[-3:] == ["good 2", "good 1", "good 0"]
+    for number in range(3):
+        found = next(each for each in owner.timeline() if each.label == f"good {number}")
+        owner.restore(found)
+        assert owner.files.read_text("a") == f"good {number}"
+
+
+def test_what_it_made_stays_for_a_full_term_and_then_the_policy_counts(
+    vault: holdfast.Holdfast, owner: holdfast.Namespace, adder: holdfast.Namespace, watch: Watch
+) -> None:
+    owner.set_retention(keep_last=2)
+    for number in range(6):
+        adder.files.write("a", f"{number}")
+        adder.snapshot(f"mine {number}")
+        watch.wait(timedelta(hours=1))
+    vault.collect()
+    assert len(labels(owner)) == 6, "not even its own earlier ones does it push out"
+    watch.wait(MONTH)
+    vault.collect()
+    assert labels(owner) == ["mine 5", "mine 4"]
+
+
+def test_what_only_the_head_kept_gets_a_full_term_when_it_moves_the_head(
+    vault: holdfast.Holdfast, owner: holdfast.Namespace, adder: holdfast.Namespace, watch: Watch
+) -> None:
+    owner.files.write("a", "all that there is")
+    only = owner.snapshot("only")
+    watch.wait(400 * DAY)
+    adder.files.delete("a")
+    for _ in range(3):
+        adder.files.write("b", watch.now.isoformat())
+        adder.snapshot(expires_in=timedelta(seconds=1))
+        watch.wait(DAY)
+        vault.collect(now=True)
+    watch.wait(20 * DAY)
+    vault.collect(now=True)
+    owner.restore(only)
+    assert owner.files.read_text("a") == "all that there is"
+
+
+def test_the_way_forward_that_it_closes_stays_on_the_timeline(
+    vault: holdfast.Holdfast, owner: holdfast.Namespace, adder: holdfast.Namespace, watch: Watch
+) -> None:
+    owner.set_retention(keep_last=1)
+    taken: list[holdfast.SnapshotInfo] = []
+    for number in range(4):
+        owner.files.write("a", f"{number}")
+        taken.append(owner.snapshot(f"{number}"))
+    for _ in range(3):
+        owner.undo()
+    vault.collect(now=True)
+    adder.files.write("a", "elsewhere")
+    for _ in range(3):
+        adder.snapshot(expires_in=timedelta(seconds=1))
+        adder.files.write("b", watch.now.isoformat())
+        watch.wait(DAY)
+        vault.collect(now=True)
+    for number, snapshot in enumerate(taken):
+        assert owner.at(snapshot).files.read_text("a") == f"{number}"
+
+
+def test_a_full_quota_refuses_it_and_loses_nothing(
+    vault: holdfast.Holdfast, owner: holdfast.Namespace, adder: holdfast.Namespace
+) -> None:
+    owner.files.write("a", "good")
+    good = owner.snapshot("good")
+    vault.set_quota(50_000)
+
+    def flood() -> None:
+        for number in range(1000):
+            adder.files.write("noise", Random(number).randbytes(9000))
+            adder.snapshot(f"{number}")
+
+    with pytest.raises(QuotaExceeded):
+        flood()
+    vault.collect(now=True)
+    owner.restore(good)
+    assert owner.files.read_text("a") == "good"
+
+
+# The table of routes.
+
+
+def changing_routes() -> dict[str, HTTPRouteHandler]:
+    handlers = [*routes.NAMED, *routes.WITH_VALUES, *routes.WITH_TEXTS, *routes.DEFAULTED]
+    return {
+        f"{method} {re.sub(r':[a-z]+}', '}', path)}": handler
+        for handler in handlers
+        for path in handler.paths
+        for method in handler.http_methods - READS
+    }
+
+
+def test_every_route_that_changes_something_has_a_verdict() -> None:
+    ours = {
+        name
+        for name, handler in changing_routes().items()
+        if admin_only not in (handler.guards or []) and not handler.opt.get(next(iter(PUBLIC)))
+    }
+    assert ours == {*VERDICTS}, "decide what an add-only key may do with it"
