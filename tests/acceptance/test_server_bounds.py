@@ -3,7 +3,7 @@
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx
@@ -35,6 +35,81 @@ def test_a_body_of_very_many_lists_is_refused_before_it_is_decoded(agent: httpx.
     assert answer.status_code == 422
     assert "lists and objects" in answer.json()["detail"]
     assert time.monotonic() - begun < 1.5
+
+
+def of_state(value: bytes) -> bytes:
+    return b'{"agent_id": "a", "initial_state": {"a": ' + value + b"}}"
+
+
+def with_unknown(value: bytes) -> bytes:
+    return b'{"path": "a.txt", "content": "b", "unknown": ' + value + b"}"
+
+
+def of_text(quoted: bytes) -> bytes:
+    return b'{"path": "large.txt", "content": "' + quoted + b'"}'
+
+
+BODIES: dict[str, tuple[str, Callable[[], bytes], int]] = {
+    # More than is made anything of: it took seconds to decode, and gigabytes.
+    "floats in no field": (
+        "/write",
+        lambda: with_unknown(b"[" + b"1.5," * (30 * MIB) + b"1]"),
+        413,
+    ),
+    "keys in no field": (
+        "/write",
+        lambda: with_unknown(b"{" + b",".join(b'"%07d":1' % n for n in range(6_000_000)) + b"}"),
+        413,
+    ),
+    "a state of floats": (
+        "/v1/sessions",
+        lambda: of_state(b"[" + b"1.5," * (7 * MIB) + b"1]"),
+        413,
+    ),
+    # As much as is taken.
+    "a file of line ends": ("/write", lambda: of_text(b"\\n" * (20 * MIB)), 200),
+    "a file with one wide character": (
+        "/write",
+        lambda: of_text(b"a" * (99 * MIB) + "😀".encode()),
+        200,
+    ),
+    "a state of many floats": (
+        "/v1/sessions",
+        lambda: of_state(b"[" + b"0.1234567890123456," * 499_000 + b"1]"),
+        201,
+    ),
+    "a state of many lists": (
+        "/v1/sessions",
+        lambda: of_state(b"[" + b"[]," * 99_000 + b"1]"),
+        201,
+    ),
+    "a state of one text": (
+        "/v1/sessions",
+        lambda: of_state(b'"' + b"\\n" * (15 * MIB) + b'"'),
+        201,
+    ),
+}
+
+WORST_S = 1.5
+"""On a quiet machine it is less than 0.25; one that runs other tests, too, gets six times that."""
+
+
+@pytest.mark.parametrize("shape", BODIES)
+def test_while_a_large_body_is_read_everybody_else_is_answered(
+    server: Server, agent: httpx.Client, shape: str
+) -> None:
+    path, make, status = BODIES[shape]
+    body, answers = make(), list[httpx.Response]()
+    sending = threading.Thread(target=lambda: answers.append(agent.post(path, content=body)))
+    worst = 0.0
+    with httpx.Client(base_url=server.url, timeout=60) as other:
+        sending.start()
+        while sending.is_alive():
+            begun = time.monotonic()
+            assert other.get("/health/live").status_code == 200
+            worst = max(worst, time.monotonic() - begun)
+    assert answers[0].status_code == status
+    assert worst < WORST_S
 
 
 @pytest.mark.parametrize(

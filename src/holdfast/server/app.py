@@ -1,6 +1,7 @@
 """Puts the server together: routes, who may use them, and how their errors are answered."""
 
 import asyncio
+import gc
 import sys
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -57,7 +58,11 @@ def create() -> ASGIApp:
     stop_with_parent()
     sys.setswitchinterval(SWITCH_S)
     config = configure(process_environ())
-    return make_app(config, open_vault(config))
+    app = make_app(config, open_vault(config))
+    # What is there from the start stays: Python's collector need not look at it again and again,
+    # while nobody is answered.
+    gc.freeze()
+    return app
 
 
 def open_vault(config: Config) -> Holdfast:
@@ -68,7 +73,7 @@ def open_vault(config: Config) -> Holdfast:
         objects=config.objects,
         limits=Limits(
             snapshot_bytes=config.max_snapshot_bytes or None,
-            answer_bytes=config.max_state_bytes,
+            answer_bytes=config.max_answer_bytes,
             keep_deleted=None if kept is None else timedelta(seconds=kept),
         ),
         announces=True,
@@ -126,6 +131,7 @@ def _routers(config: Config) -> list[Router]:
             (routes.NAMED, named, config.max_body_bytes),
             (routes.WITH_VALUES, named, config.max_state_bytes),
             (routes.WITH_TEXTS, named, config.max_text_bytes),
+            (routes.WITH_BATCHES, named, config.max_batch_bytes),
             (routes.DEFAULTED, defaulted, config.max_state_bytes),
         )
     ]

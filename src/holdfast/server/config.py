@@ -45,8 +45,13 @@ class Config:
     max_snapshot_bytes: int = 1 * GIB
     max_body_bytes: int = 8 * MIB
     """The largest JSON body, where nothing else is said."""
-    max_state_bytes: int = 64 * MIB
-    """The largest JSON body with state or values, and the most of them that an answer holds."""
+    max_state_bytes: int = 32 * MIB
+    """The largest JSON body with state or values: what is decoded in a tenth of a second, in
+    which nobody else is answered."""
+    max_answer_bytes: int = 64 * MIB
+    """The most states or values that an answer holds."""
+    max_batch_bytes: int = 48 * MIB
+    """The largest JSON body with several files: the 32 MiB of a batch, in base64."""
     session_ttl_seconds: int | None = 86_400
     """How long a session lives that does not say; None for ever."""
     keep_deleted_seconds: int | None = None

@@ -9,8 +9,9 @@ computes for up to two seconds `is_costly=True`.
 
 from collections.abc import Callable, Sequence
 from functools import partial, wraps
-from typing import Any, Final
+from typing import Any, Final, cast
 
+import msgspec
 from anyio import CapacityLimiter, to_thread
 from litestar import delete as _delete
 from litestar import get as _get
@@ -20,6 +21,7 @@ from litestar import put as _put
 from litestar.handlers import HTTPRouteHandler
 from litestar.openapi import ResponseSpec
 
+from holdfast.server import answers
 from holdfast.wire.basics import ProblemAnswer
 
 Paths = str | list[str]
@@ -87,6 +89,8 @@ def _declared(
         summary, _, more = (function.__doc__ or "").partition("\n")
         topic = function.__module__.rpartition(".")[2]
         is_async = options.pop("is_async", False)
+        if not is_async:
+            function = _encoded(function)
         limiters = {"is_slow": None, "is_heavy": _HEAVY, "is_costly": _COSTLY}
         for kind, limiter in limiters.items():
             if options.pop(kind, False):
@@ -111,6 +115,18 @@ def _declared(
         return handler(function)
 
     return declare
+
+
+def _encoded(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a route whose answer is encoded in its own thread, and not by who answers all."""
+
+    @wraps(function)
+    def run(*arguments: Any, **named: Any) -> Any:  # noqa: ANN401 - any route
+        answer = function(*arguments, **named)
+        is_json = isinstance(answer, msgspec.Struct | list)
+        return answers.encode(cast("object", answer)) if is_json else answer
+
+    return run
 
 
 def _apart(function: Callable[..., Any], limiter: CapacityLimiter | None) -> Callable[..., Any]:

@@ -2,10 +2,14 @@
 
 An upload is spooled first, to memory while it is small and to a file without a name after that:
 the engine reads it from there in its own thread, and a client that goes away has written nothing.
-A download is read piece by piece as the client takes it.
+A download is read piece by piece as the client takes it. A file that came as a string of JSON is
+unquoted piece by piece as the engine takes it: all at once it would keep the interpreter from
+everybody else.
 """
 
 import errno
+import io
+import re
 import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -14,6 +18,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, Final, TypeVar, cast
 
+import msgspec
 from anyio import to_thread
 from litestar import Request
 from litestar.exceptions import InternalServerException
@@ -29,6 +34,19 @@ SPOOLED_BYTES: Final = 1 << 20
 """Up to here an upload stays in memory."""
 
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+UNQUOTED_BYTES: Final = 256 << 10
+"""So much of a string is unquoted at a time: 1 ms at the worst."""
+
+# Possessive: what cannot match is not tried in parts. A pair of escapes that are one character
+# stays together, and half of one is none of these.
+_WHOLE: Final = re.compile(
+    rb"(?:[^\\]++|\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\u(?![dD][89a-fA-F])....|\\[^u])*+", re.DOTALL
+)
+
+_MASK, _LATER = 0b1100_0000, 0b1000_0000
+"""What tells the later bytes of a character from its first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +74,64 @@ async def received(
                     spooled.write(piece)
         spooled.seek(0)
         yield cast("BinaryIO", spooled)
+
+
+class Unquoted(io.RawIOBase):
+    """The UTF-8 of a JSON string, as a file; reading it raises `Unfit` or `TooLarge`."""
+
+    def __init__(self, quoted: msgspec.Raw, *, max_bytes: int) -> None:
+        super().__init__()
+        self._quoted, self._max_bytes = memoryview(quoted), max_bytes
+        if self._quoted[0] != ord('"'):
+            raise Unfit("the content of a file is text", param="content")
+        self._at, self._size, self._ahead = 1, 0, b""
+
+    def readable(self) -> bool:
+        """Says that it can be read."""
+        return True
+
+    def seekable(self) -> bool:
+        """Says that it can be read again."""
+        return True
+
+    def tell(self) -> int:
+        """Returns how much was read."""
+        return self._size - len(self._ahead)
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Goes back to the beginning, and nowhere else."""
+        if offset or whence:
+            raise io.UnsupportedOperation("a quoted text is read from its beginning")
+        self._at, self._size, self._ahead = 1, 0, b""
+        return 0
+
+    def readinto(self, buffer: Any, /) -> int:  # noqa: ANN401 - as its base has it
+        """Fills a buffer as far as there is something."""
+        if not self._ahead:
+            self._ahead = self._next()
+        part, self._ahead = self._ahead[: len(buffer)], self._ahead[len(buffer) :]
+        buffer[: len(part)] = part
+        return len(part)
+
+    def _next(self) -> bytes:
+        start, end = self._at, len(self._quoted) - 1
+        if start >= end:
+            return b""
+        whole = _WHOLE.match(self._quoted, start, min(start + UNQUOTED_BYTES, end))
+        stop = start if whole is None else whole.end()
+        while start < stop < end and self._quoted[stop] & _MASK == _LATER:
+            stop -= 1  # To where a character begins.
+        if stop == start:
+            raise Unfit("the content holds half a character", param="content")
+        try:
+            text: str = msgspec.json.decode(b'"%b"' % self._quoted[start:stop], type=str)
+            piece = text.encode()
+        except (msgspec.DecodeError, UnicodeError) as exc:
+            raise Unfit(f"the content is no text: {exc}", param="content") from exc
+        self._at, self._size = stop, self._size + len(piece)
+        if self._size > self._max_bytes:
+            raise too_large(self._max_bytes)
+        return piece
 
 
 async def receive_to(request: "Request[Any, Any, Any]", target: Path, *, max_bytes: int) -> None:
@@ -114,13 +190,13 @@ async def _pieces(request: "Request[Any, Any, Any]", max_bytes: int) -> AsyncIte
     """Yields the body of a request; raises for one that is too large, or ends too early."""
     announced = request.headers.get("content-length", "")
     if announced.isdecimal() and int(announced) > max_bytes:
-        raise _too_large(max_bytes)
+        raise too_large(max_bytes)
     size = 0
     try:
         async for piece in request.stream():
             size += len(piece)
             if size > max_bytes:
-                raise _too_large(max_bytes)
+                raise too_large(max_bytes)
             yield piece
     except InternalServerException as exc:
         # The framework's word for a client that went away.
@@ -137,5 +213,6 @@ def _told() -> Generator[None]:
         raise (StorageFull if exc.errno in _NO_ROOM else Unavailable)(message) from exc
 
 
-def _too_large(max_bytes: int) -> TooLarge:
+def too_large(max_bytes: int) -> TooLarge:
+    """Returns what is raised for a file that is larger than accepted."""
     return TooLarge(f"a file may have {max_bytes} bytes; this one has more")

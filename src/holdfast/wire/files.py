@@ -1,15 +1,20 @@
 """Requests and answers about files."""
 
+from typing import Annotated
+
 import msgspec
 
 from holdfast.wire.basics import Instant
+
+QuotedText = Annotated[msgspec.Raw, msgspec.Meta(extra_json_schema={"type": "string"})]
+"""A text as it came: quoted, and as long as a file may be."""
 
 
 class WriteRequest(msgspec.Struct, kw_only=True):
     """A text to write to a path below the namespace's root."""
 
     path: str
-    content: str
+    content: QuotedText
 
 
 class WrittenAnswer(msgspec.Struct, kw_only=True):

@@ -53,11 +53,11 @@ NAMED: list[HTTPRouteHandler] = [
 WITH_VALUES: list[HTTPRouteHandler] = store.ROUTES
 """The same, with bodies that hold values."""
 
-WITH_TEXTS: list[HTTPRouteHandler] = [
-    *files.ROUTES_WITH_TEXTS,
-    *paths.ROUTES_WITH_TEXTS,
-]
-"""The same, with bodies that hold whole files."""
+WITH_TEXTS: list[HTTPRouteHandler] = files.ROUTES_WITH_TEXTS
+"""The same, with bodies that hold a whole file."""
+
+WITH_BATCHES: list[HTTPRouteHandler] = paths.ROUTES_WITH_BATCHES
+"""The same, with bodies that hold several."""
 
 DEFAULTED: list[HTTPRouteHandler] = [
     *sessions.ROUTES,

@@ -5,7 +5,7 @@ somebody typed them.
 """
 
 from functools import partial
-from typing import Any, Final
+from typing import Any, BinaryIO, Final, cast
 
 from anyio import to_thread
 from litestar import Request
@@ -17,7 +17,7 @@ from holdfast.engine.browsing import browse
 from holdfast.engine.files import EPOCH, FilesReader
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.paths import to_key
-from holdfast.errors import InvalidPath, NotAFile, TooLarge
+from holdfast.errors import InvalidPath, NotAFile
 from holdfast.model_files import FileInfo
 from holdfast.server import transfer
 from holdfast.server.callers import runtime_only
@@ -30,7 +30,6 @@ from holdfast.server.places import (
     url_path,
     written_path,
 )
-from holdfast.server.problems import Unfit
 from holdfast.server.routing import get, post, put
 from holdfast.server.times import shown
 from holdfast.wire.files import (
@@ -54,12 +53,9 @@ _BYTES: Final = "application/octet-stream"
 @post("/write", guards=[runtime_only])
 def write(request: "Request[Any, Any, Any]", agent: Namespace, data: WriteRequest) -> WrittenAnswer:
     """Writes a text file, byte for byte; the directories above it come about by themselves."""
-    path, body = written_path(data.path), _encoded(data.content)
     most = request.app.state.config.max_upload_bytes
-    if len(body) > most:
-        message = f"a file may have {most} bytes; this one has {len(body)}"
-        raise TooLarge(message)
-    return _written(agent.files.write(path, body))
+    body = transfer.Unquoted(data.content, max_bytes=most)
+    return _written(agent.files.write(written_path(data.path), cast("BinaryIO", body)))
 
 
 @put(
@@ -195,13 +191,6 @@ def _url_path(request: "Request[Any, Any, Any]") -> str:
         # What a client meant as part of a name; to go on would be to use another file.
         raise InvalidPath(request.scope["path"], reason="a '?' in a name has to be sent as %3F")
     return url_path(request.scope["raw_path"])
-
-
-def _encoded(text: str) -> bytes:
-    try:
-        return text.encode()
-    except UnicodeEncodeError as exc:
-        raise Unfit("the content holds half a character", param="content") from exc
 
 
 def _written(info: FileInfo) -> WrittenAnswer:

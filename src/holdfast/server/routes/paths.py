@@ -139,6 +139,6 @@ def _content(item: WriteManyItem) -> bytes:
         raise Unfit("the content of a file is not base64", param="content") from exc
 
 
-ROUTES_WITH_TEXTS: Final[list[HTTPRouteHandler]] = [write_many]
+ROUTES_WITH_BATCHES: Final[list[HTTPRouteHandler]] = [write_many]
 
 ROUTES: Final[list[HTTPRouteHandler]] = [stat, list_, mkdir, symlink, chmod, move, delete]

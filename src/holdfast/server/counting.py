@@ -1,0 +1,118 @@
+"""How much a JSON text would make, found without making it.
+
+Decoding holds the interpreter's lock from the first byte to the last, in whatever thread it
+happens: until it is over, this process answers nobody. So a large text is looked over first, a
+piece at a time with everybody else in between, and refused where it holds more than can be
+decoded in a tenth of a second. Each step is one pass of the interpreter's own C over a piece;
+nothing is made for each value but where there may be no more of them than are accepted anyway.
+
+Text that is no JSON is counted as if it were: what decodes it afterwards says what is wrong.
+"""
+
+import codecs
+from itertools import accumulate
+from typing import Final
+
+from holdfast.errors import TooLarge
+from holdfast.server.problems import Unfit
+
+MOST_VALUES: Final = 500_000
+"""Values and keys: as many floats of 17 digits take 85 ms to decode, as many keys 80 ms."""
+
+MOST_INSIDE: Final = 100_000
+"""Lists and objects among them: each takes longer, and Python's collector looks at all of them."""
+
+DEEPEST: Final = 200
+"""Lists and objects in one another. Reason ends well before the interpreter does: an answer that
+shows what was stored nests it a few levels deeper, and has to be possible, too."""
+
+LONGEST_NUMBER: Final = 400
+"""Characters: what a number takes grows with the square of its length. 10^308 has 309."""
+
+MOST_DIGITS: Final = 12 << 20
+"""Characters of all numbers, with the commas between them: 80 ms, however long each is."""
+
+PIECE_BYTES: Final = 64 << 10
+
+_STEPS: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
+_NO_NUMBERS: Final = b" \t\r\n[]{}:"
+_NO_BRACKETS: Final = bytes(set(range(256)) - set(_STEPS))
+
+
+def check(text: bytes) -> None:
+    """Raises `TooLarge` or `Unfit` for JSON that is not to be decoded."""
+    counter = Counter()
+    for start in range(0, len(text), PIECE_BYTES):
+        counter.add(text[start : start + PIECE_BYTES])
+    counter.end()
+
+
+class Counter:
+    """Counts what a text holds, of pieces in their order."""
+
+    def __init__(self) -> None:
+        self.values = 1
+        """Values and keys: each follows a bracket, a comma or a colon, but for the first."""
+        self.inside = 0
+        self.depth = self.deepest = 0
+        self.digits = 0
+        self._utf8 = codecs.getincrementaldecoder("utf-8")()
+        self._is_in_string = False
+        self._rest = b""
+
+    def add(self, piece: bytes) -> None:
+        """Counts a piece; raises `TooLarge` or `Unfit` as soon as it is too much."""
+        self._check_text(piece)
+        piece = self._rest + piece
+        if b"\\" in piece:
+            # An escape that the end of a piece cuts in two belongs to the next one.
+            cut = (len(piece) - len(piece.rstrip(b"\\"))) % 2
+            piece, self._rest = piece[: len(piece) - cut], piece[len(piece) - cut :]
+            # Without escapes, every quote begins or ends a string.
+            piece = piece.replace(b"\\\\", b"").replace(b'\\"', b"")
+        else:
+            self._rest = b""
+        self._check_number(piece.count(b'"') // 2)
+        parts = piece.split(b'"')
+        # Without its strings, but with a space where each was: `"a"1` is no longer a number.
+        outside = b" ".join(parts[self._is_in_string :: 2])
+        self._is_in_string ^= len(parts) % 2 == 0
+        inside = outside.count(b"[") + outside.count(b"{")
+        self.inside += inside
+        self.values += inside + outside.count(b",") + outside.count(b":")
+        self._check_number(0)
+        self._check_depth(outside)
+        self._check_digits(outside)
+
+    def end(self) -> None:
+        """Raises `Unfit` for text that ends within a character."""
+        self._check_text(b"", is_end=True)
+
+    def _check_text(self, piece: bytes, *, is_end: bool = False) -> None:
+        try:
+            self._utf8.decode(piece, final=is_end)
+        except UnicodeDecodeError as exc:
+            raise Unfit("the body is not UTF-8") from exc
+
+    def _check_number(self, more: int) -> None:
+        if self.inside > MOST_INSIDE:
+            raise Unfit(f"the body holds more than {MOST_INSIDE} lists and objects")
+        if self.values + more > MOST_VALUES:
+            raise TooLarge(f"a body may hold {MOST_VALUES} values and keys; this one holds more")
+
+    def _check_depth(self, outside: bytes) -> None:
+        brackets = outside.translate(None, _NO_BRACKETS)
+        depths = list(accumulate(map(_STEPS.__getitem__, brackets), initial=self.depth))
+        self.depth = depths[-1]
+        self.deepest = max(self.deepest, *set(depths))
+        if self.deepest > DEEPEST:
+            raise Unfit(f"the body is nested more than {DEEPEST} levels deep")
+
+    def _check_digits(self, outside: bytes) -> None:
+        digits = outside.translate(None, _NO_NUMBERS)
+        self.digits += len(digits)
+        if self.digits > MOST_DIGITS:
+            raise TooLarge(f"the numbers of a body have {MOST_DIGITS} characters at the most")
+        # Between two commas there is one value at the most that is no string.
+        if max(map(len, digits.split(b","))) > LONGEST_NUMBER:
+            raise Unfit(f"a number has {LONGEST_NUMBER} characters at the most")

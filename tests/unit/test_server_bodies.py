@@ -1,0 +1,247 @@
+"""JSON on its way in and out: counted before it is made, and never made for long at a time."""
+
+import json
+import tracemalloc
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.errors import TooLarge
+from holdfast.server import answers, bodies, counting
+from holdfast.server.problems import Unfit
+from holdfast.server.transfer import UNQUOTED_BYTES, Unquoted
+
+MIB = 1 << 20
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=9),
+    lambda inner: st.lists(inner, max_size=6) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=40,
+)
+
+
+def nodes(value: object) -> int:
+    """Returns how many values and keys there are."""
+    if isinstance(value, dict):
+        return 1 + len(value) + sum(map(nodes, value.values()))
+    return 1 + sum(map(nodes, value)) if isinstance(value, list) else 1
+
+
+def boxes(value: object) -> list[object]:
+    """Returns all lists and objects."""
+    inside = list(value.values()) if isinstance(value, dict) else value
+    if not isinstance(inside, list):
+        return []
+    return [value, *(box for part in inside for box in boxes(part))]
+
+
+def depth(value: object) -> int:
+    inside = list(value.values()) if isinstance(value, dict) else value
+    return 1 + max(map(depth, inside), default=0) if isinstance(inside, list) else 0
+
+
+@given(
+    value=VALUES,
+    ascii_only=st.booleans(),
+    indent=st.sampled_from([None, 0, 2]),
+    cuts=st.lists(st.integers(min_value=0), max_size=8),
+)
+def test_what_is_counted_is_never_less_than_what_there_is(
+    value: object, ascii_only: bool, indent: int | None, cuts: list[int]
+) -> None:
+    text = json.dumps(value, ensure_ascii=ascii_only, indent=indent).encode()
+    ends = sorted({*(cut % (len(text) + 1) for cut in cuts), 0, len(text)})
+    counter = counting.Counter()
+    for start, end in pairwise(ends):
+        counter.add(text[start:end])
+    counter.end()
+    found = boxes(value)
+    assert counter.inside == len(found)
+    assert counter.values == nodes(value) + sum(not box for box in found)
+    assert counter.depth == 0
+    assert counter.deepest == depth(value)
+
+
+@pytest.mark.parametrize(
+    "text", [b'{"a": "[[[[,,,,::::{{{{"}', b'["\\\\", "\\",,,,", "\\\\\\",,,"]']
+)
+def test_what_stands_in_a_string_is_not_counted(text: bytes) -> None:
+    counter = counting.Counter()
+    counter.add(text)
+    assert counter.values == nodes(json.loads(text))
+
+
+MANY = counting.MOST_VALUES
+
+SHAPES = {
+    "floats": (b"[" + b"1.5," * MANY + b"1]", TooLarge),
+    "empty texts": (b"[" + b'"",' * MANY + b"1]", TooLarge),
+    "keys": (b"{" + b",".join(b'"%d":1' % n for n in range(MANY // 2)) + b"}", TooLarge),
+    "the same key": (b"{" + b",".join([b'"a":1'] * (MANY // 2)) + b"}", TooLarge),
+    "spaces between": (b"[" + b"1 ,\n" * MANY + b"1]", TooLarge),
+    "numbers without end": (b"[" + (b"7" * 399 + b",") * (13 * MIB // 400) + b"1]", TooLarge),
+    "lists": (b"[" + b"[]," * counting.MOST_INSIDE + b"1]", Unfit),
+    "objects": (b"[" + b"{}," * counting.MOST_INSIDE + b"1]", Unfit),
+    "depth": (b"[" * 201 + b"]" * 201, Unfit),
+    "depth of objects": (b'{"a":' * 201 + b"1" + b"}" * 201, Unfit),
+    "a long number": (b"[" + b"7" * 401 + b"]", Unfit),
+    "a long fraction": (b"[0." + b"7" * 401 + b"]", Unfit),
+    "no UTF-8": (b'["' + b"a" * MIB + b'\xff"]', Unfit),
+    "no UTF-8 at the end": (b'["' + b"a" * MIB + b'"]\xc3', Unfit),
+}
+
+
+class Taken(msgspec.Struct):
+    """What a route takes."""
+
+    state: dict[str, Any] | None = None
+    number: int = 0
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("place", [b'{"state":{"a":%b}}', b'{"unknown":%b}'])
+def test_a_body_of_a_hostile_shape_is_refused_before_anything_is_made_of_it(
+    shape: str, place: bytes
+) -> None:
+    text, error = SHAPES[shape]
+    body = place % text
+    tracemalloc.start()
+    try:
+        with pytest.raises(error) as refused:
+            bodies.decode(body, Taken)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 8 * MIB
+    assert any(character.isdigit() for character in str(refused.value)) or error is Unfit
+
+
+def test_a_field_that_nobody_knows_is_passed_over_and_not_made() -> None:
+    body = b'{"unknown":[' + b'"abcdefgh",' * (MANY - 9) + b'1],"number":7}'
+    tracemalloc.start()
+    try:
+        assert bodies.decode(body, Taken) == Taken(number=7)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    # As objects these texts take 30 MB.
+    assert peak < 8 * MIB
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [1.5] * (MANY - 9),
+        {str(number): None for number in range(MANY // 2 - 9)},
+        [[]] * (counting.MOST_INSIDE - 9),
+        ["1,2;3:4[{" * 99_999],
+        10**399,
+        -1.7976931348623157e308,
+    ],
+)
+def test_as_much_as_is_promised_is_taken(value: object) -> None:
+    body = msgspec.json.encode({"state": {"a": value}})
+    assert bodies.decode(body, Taken).state == {"a": value}
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        (b'{"number": "x"}', "number: Expected `int`, got `str`"),
+        (b'{"state": {"a": ]}', "the body cannot be read: JSON is malformed: invalid character"),
+        (b'{"state": {"a": "\xff"}}', "the body is not UTF-8"),
+        (b"[]", "Expected `object`, got `array`"),
+    ],
+)
+def test_what_does_not_fit_is_named(body: bytes, sentence: str) -> None:
+    with pytest.raises(Unfit, match=sentence.replace("(", r"\(")):
+        bodies.decode(body, Taken)
+
+
+def unquoted(quoted: bytes, *, max_bytes: int = 1 << 30, read: int = 4093) -> bytes:
+    file, parts = Unquoted(msgspec.Raw(quoted), max_bytes=max_bytes), list[bytes]()
+    while part := file.read(read):
+        parts.append(part)
+    assert file.tell() == sum(map(len, parts))
+    file.seek(0)
+    assert file.readall() == b"".join(parts)
+    return b"".join(parts)
+
+
+@given(text=st.text(), ascii_only=st.booleans())
+def test_a_quoted_text_is_unquoted_as_json_says(text: str, ascii_only: bool) -> None:
+    assert unquoted(json.dumps(text, ensure_ascii=ascii_only).encode()) == text.encode()
+
+
+@pytest.mark.parametrize("escape", ["\\\\", '\\"', "\\n", "\\u20ac", "\\ud83d\\ude00", "€", "😀"])
+def test_a_piece_never_ends_within_a_character(escape: str) -> None:
+    for before in range(13):
+        quoted = f'"{"a" * (UNQUOTED_BYTES - before)}{escape}{escape}z"'.encode()
+        assert unquoted(quoted, read=MIB) == json.loads(quoted).encode()
+    quoted = ('"' + escape * (UNQUOTED_BYTES // 2) + '"').encode()
+    assert unquoted(quoted, read=MIB) == json.loads(quoted).encode()
+
+
+@pytest.mark.parametrize(
+    "quoted",
+    [
+        b'"\\ud83d"',
+        b'"\\ude00"',
+        b'"\\ude00\\ud83d"',
+        b'"\\ud83dx"',
+        b'"\xff"',
+        b"12",
+        b"[]",
+        b'"\\u12"',
+    ],
+)
+def test_what_is_no_text_is_refused(quoted: bytes) -> None:
+    with pytest.raises(Unfit):
+        unquoted(quoted)
+
+
+def test_a_quoted_text_is_as_long_as_its_bytes() -> None:
+    assert unquoted(b'"\\u20ac"', max_bytes=3) == b"\xe2\x82\xac"
+    with pytest.raises(TooLarge, match="2 bytes"):
+        unquoted(b'"\\u20ac"', max_bytes=2)
+
+
+class Answer(msgspec.Struct, kw_only=True):
+    """An answer that shows a value twice."""
+
+    session_id: str
+    state: dict[str, Any]
+    data: dict[str, Any]
+
+
+LARGE = {
+    "floats": {"a": [1.5] * 300_000},
+    "long texts": {"a": "\x01€" * (2 * MIB), "b": "x", "c": ["y" * 3 * MIB] * 2},
+    "many keys": {f"key {number}": number for number in range(70_000)},
+    "long keys": {"k" * 2 * MIB: 1, "": {}, "l" * MIB: []},
+    "many small": {"a": [{"b": [None, True]}] * 30_000},
+    "depth": {"a": json.loads("[" * 190 + "1," * 100_000 + '"\\n"' + "]" * 190)},
+    "long numbers": {"a": [10**399] * 9_000},
+    "nothing": {},
+}
+
+
+@pytest.mark.parametrize("shape", LARGE)
+def test_an_answer_in_parts_is_the_answer(shape: str) -> None:
+    answer = Answer(session_id="s", state=LARGE[shape], data=LARGE[shape])
+    whole = msgspec.json.encode(answer)
+    assert answers.encode(answer) == whole
+    assert answers.encode([answer]) == b"[" + whole + b"]"
+    # A character is six at the most.
+    assert max(map(len, answers.parts_of(answer))) <= 6 * answers.LIGHT
+
+
+@given(value=VALUES)
+def test_any_answer_in_parts_is_the_answer(value: object) -> None:
+    # So large that its parts are not together.
+    answer = [value, "x" * answers.LIGHT, value]
+    assert answers.encode(answer) == msgspec.json.encode(answer)
