@@ -163,6 +163,20 @@ def until(look: Callable[[], Any]) -> Any:
     raise AssertionError("it did not happen in time")
 
 
+def test_what_names_nothing_is_refused(side: Side) -> None:
+    hooks = side.admin.webhooks
+    for events in ([], ["file.wrote"], ["files.*"]):
+        with pytest.raises(errors.InvalidValue):
+            side.ask(hooks.create("http://127.0.0.1:9/x", events))
+    made = side.ask(hooks.create("http://127.0.0.1:9/x"))
+    assert made.events == ["*"]
+    with pytest.raises(errors.InvalidValue):
+        side.ask(hooks.update(made.webhook_id, events=[]))
+    side.ask(hooks.delete(made.webhook_id))
+    with pytest.raises(errors.InvalidName):
+        side.ask(side.admin.create_key(" "))
+
+
 def test_a_namespace_is_looked_after_as_a_whole(side: Side) -> None:
     ask, spaces, name = side.ask, side.admin.namespaces, side.name
     ask(side.agent.files.write("a", "12345"))

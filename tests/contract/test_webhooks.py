@@ -166,10 +166,39 @@ def test_what_is_no_address_is_refused(place: Place) -> None:
     assert place.hooks.list() == [made]
 
 
-def test_what_are_no_types_is_refused(place: Place) -> None:
-    for events in ([""], ["x" * 200], ["a\n"], [f"a{number}" for number in range(101)]):
-        with pytest.raises(InvalidValue):
-            place.hooks.create(URL, events=events)
+NO_TYPES = {
+    "none": [],
+    "empty": [""],
+    "long": ["x" * 200],
+    "two lines": ["file.written\n"],
+    "too many": ["file.written"] * 101,
+    "unknown": ["file.written", "file.wrote"],
+    "an unknown group": ["files.*"],
+    "half a pattern": ["file.w*"],
+    "one text": "file.written",
+}
+
+
+@pytest.mark.parametrize("events", NO_TYPES)
+def test_what_are_no_types_is_refused(place: Place, events: str) -> None:
+    with pytest.raises(InvalidValue):
+        place.hooks.create(URL, events=NO_TYPES[events])
+    made = place.hooks.create(URL, events=["file.*"])
+    with pytest.raises(InvalidValue):
+        place.hooks.update(made.id, events=NO_TYPES[events])
+    assert place.hooks.list() == [made]
+
+
+def test_who_asks_for_a_type_that_is_none_is_told_which_there_are(place: Place) -> None:
+    with pytest.raises(InvalidValue) as refused:
+        place.hooks.create(URL, events=["file.wrote"])
+    for known in ("'file.wrote'", "file.written", "snapshot.restored", "webhook.test", "file.*"):
+        assert known in str(refused.value)
+
+
+def test_every_type_that_clients_know_can_be_asked_for(place: Place) -> None:
+    kinds = ["*", "file.written", "exec.completed", "workspace.created", "webhook.test", "exec.*"]
+    assert place.hooks.create(URL, events=kinds).events == tuple(kinds)
 
 
 def test_what_is_no_namespace_is_refused(place: Place) -> None:
@@ -240,7 +269,7 @@ def test_a_webhook_gets_what_it_asked_for_and_no_more(place: Place, agent: Names
         "rolled back": ["trace.rollback"],
         "taken": ["snapshot.taken"],
         "own": ["trace.created"],
-        "nothing": ["nothing.ever"],
+        "nothing": ["exec.completed"],
     }
     hooks = {name: place.hooks.create(URL, events=events) for name, events in wanted.items()}
     hooks["of bob"] = place.hooks.create(URL, namespace="bob")
@@ -609,7 +638,7 @@ def test_what_is_deleted_while_it_is_looked_at_is_gone_all_the_same(
 
 
 def test_an_event_is_sent_once_more_on_request(place: Place, agent: Namespace) -> None:
-    hook, other = place.hooks.create(URL), place.hooks.create(URL, events=["nothing"])
+    hook, other = place.hooks.create(URL), place.hooks.create(URL, events=["exec.completed"])
     agent.files.write("a", "a")
     sent = next(parcel for parcel in place.claim() if parcel.delivery.event_type == "file.written")
     on_its_way = place.hooks.redeliver(hook.id, sent.delivery.id)

@@ -111,6 +111,13 @@ def test_a_key_that_makes_no_sense_is_not_made(
     assert vault.keys.list() == []
 
 
+@pytest.mark.parametrize("name", ["", " ", "\t\n"])
+def test_a_key_has_a_name(vault: holdfast.Holdfast, name: str) -> None:
+    with pytest.raises(InvalidName, match="empty"):
+        vault.keys.create(name)
+    assert vault.keys.list() == []
+
+
 def test_a_secret_is_never_two_keys(vault: holdfast.Holdfast) -> None:
     vault.keys.create("one", secret=SECRET)
     with pytest.raises(HoldfastError):

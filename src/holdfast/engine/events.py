@@ -67,6 +67,9 @@ _TYPES: Final = (
 )
 """What events are called."""
 
+_TOLD_ELSEWHERE: Final = ("exec.completed", "workspace.created", "webhook.test")
+"""What other servers of the same contract tell of: clients may ask for it, and hear nothing."""
+
 _CURSOR: Final = re.compile("[0-9a-f]{1,15}")
 _to_json = msgspec.json.Encoder().encode
 
@@ -161,6 +164,19 @@ def type_of(name: str) -> str:
     """Returns the type of event that somebody means who knows it under another name."""
     action = normalise(name)
     return _RENAMED.get(action, action)
+
+
+def check_types(names: Iterable[str]) -> None:
+    """Raises `InvalidValue` for a type, or a `group.*`, that no event is ever of."""
+    kinds = (*_TYPES, *_TOLD_ELSEWHERE)
+    known = {"*", *kinds, *(f"{kind.partition('.')[0]}.*" for kind in kinds)}
+    for name in names:
+        if type_of(name) not in known:
+            message = (
+                f"no event is called {shorten(name)}: ask for *, for all of a group as in file.*, "
+                f"or for {', '.join(sorted(kinds))}"
+            )
+            raise InvalidValue(message)
 
 
 def written(path: str, *, size_bytes: int, source: str = "write") -> Event:

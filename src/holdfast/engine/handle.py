@@ -208,6 +208,14 @@ def check_namespace(context: Context, tenant_id: TenantId, name: str) -> str:
     return name
 
 
+def check_title(kind: str, text: str, *, max_chars: int) -> str:
+    """Returns what people call something; raises `InvalidName` if that is nothing."""
+    if not text.strip():
+        raise InvalidName(kind, text, reason="it is empty")
+    check_text(kind, text, max_chars=max_chars)
+    return text
+
+
 def check_text(kind: str, text: str | None, *, max_chars: int) -> str | None:
     """Returns text that goes into a row; raises `InvalidName` if the row cannot hold it."""
     if text is None:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.chain import append
 from holdfast.engine.context import Context
-from holdfast.engine.handle import check_namespace, check_text
+from holdfast.engine.handle import check_namespace, check_title
 from holdfast.errors import InvalidValue, KeyNotFound, LastAdminKey
 from holdfast.ids import TenantId
 from holdfast.model import Tenant
@@ -131,7 +131,7 @@ class Keys:
         return key
 
     def _new(self, name: str, scope: Scope, secret: str) -> KeyInfo:
-        check_text("name", name, max_chars=MAX_NAME_CHARS)
+        check_title("name", name, max_chars=MAX_NAME_CHARS)
         return KeyInfo(
             id=self._context.ids.key(),
             tenant_id=self._tenant_id,

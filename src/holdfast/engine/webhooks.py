@@ -18,7 +18,7 @@ from holdfast.engine.actions import MARKED, ROLLBACKS
 from holdfast.engine.chain import append
 from holdfast.engine.context import Context
 from holdfast.engine.envelopes import envelope
-from holdfast.engine.events import type_of
+from holdfast.engine.events import check_types, type_of
 from holdfast.engine.handle import check_namespace, check_text
 from holdfast.errors import InvalidValue, WebhookNotFound
 from holdfast.instants import to_us
@@ -33,7 +33,6 @@ WebhookList = list[Webhook]
 ALL: Final = "*"
 MAX_URL_CHARS: Final = 2048
 MAX_EVENTS: Final = 100
-MAX_TYPE_CHARS: Final = 128
 MAX_DESCRIPTION_CHARS: Final = 512
 
 _RESTORED: Final = MARKED[Kind.RESTORE]
@@ -67,11 +66,14 @@ class Webhooks:
         self,
         url: str,
         *,
-        events: Sequence[str] = (),
+        events: Sequence[str] | None = None,
         namespace: str | None = None,
         description: str | None = None,
     ) -> Webhook:
-        """Makes a webhook that is told of what happens from now on; it knows its secret."""
+        """Makes a webhook that is told of what happens from now on; it knows its secret.
+
+        Without `events`, it is told of all.
+        """
         context = self._context
         context.check_takes_away("make a webhook")
         if namespace is not None:
@@ -81,7 +83,7 @@ class Webhooks:
                 id=context.ids.webhook(),
                 tenant_id=self._tenant.id,
                 url=check_url(url),
-                events=_checked(events),
+                events=(ALL,) if events is None else _checked(events),
                 namespace=namespace,
                 description=check_text("description", description, max_chars=MAX_DESCRIPTION_CHARS),
                 secret=context.ids.secret("whsec"),
@@ -285,11 +287,10 @@ def told_of(action: str, webhook: Webhook) -> Trace:
 
 
 def _checked(events: Sequence[str]) -> tuple[str, ...]:
-    kinds = tuple(dict.fromkeys(events)) or (ALL,)
-    if len(kinds) > MAX_EVENTS:
+    if not events:
+        raise InvalidValue("a webhook that is told of nothing is none: leave events out for all")
+    if len(events) > MAX_EVENTS:
         message = f"a webhook names {MAX_EVENTS} types of events at the most"
         raise InvalidValue(message)
-    for kind in kinds:
-        if not 0 < len(kind) <= MAX_TYPE_CHARS or not kind.isprintable():
-            raise InvalidValue("the type of an event is printable text, such as file.written")
-    return kinds
+    check_types(events)
+    return tuple(dict.fromkeys(events))

@@ -6,7 +6,7 @@ from holdfast.wire.basics import Instant
 
 
 class WebhookRequest(msgspec.Struct, kw_only=True):
-    """An address to tell of events; no events means all."""
+    """An address to tell of events; without `events`, of all."""
 
     url: str
     events: list[str] | None = None

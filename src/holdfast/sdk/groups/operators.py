@@ -154,15 +154,15 @@ class Webhooks(OperatorGroup[F]):
     def create(
         self,
         url: str,
-        events: Iterable[str] = (),
+        events: Iterable[str] | None = None,
         *,
         namespace: str | None = None,
         description: str | None = None,
     ) -> Call[NewWebhook]:
-        """Makes a webhook; its secret is in this answer and nowhere else. No events means all."""
+        """Makes a webhook; its secret is in this answer and nowhere else. Without `events`, all."""
         body = WebhookRequest(
             url=url,
-            events=texts("events", events) or None,
+            events=None if events is None else texts("events", events),
             namespace=namespace,
             description=description,
         )

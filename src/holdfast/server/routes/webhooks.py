@@ -42,7 +42,7 @@ def create(
     _check_reachable(request, data.url)
     made = caller.vault.webhooks.create(
         data.url,
-        events=data.events or (),
+        events=data.events,
         namespace=data.namespace,
         description=data.description,
     )
