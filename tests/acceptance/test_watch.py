@@ -1,9 +1,11 @@
 """`holdfast watch` as somebody starts it: snapshots by themselves, and commands that are fast."""
 
+import contextlib
 import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -247,6 +249,63 @@ def test_a_vault_inside_of_the_directory_works_too(tmp_path: Path) -> None:
         assert shell.labels() == ["watch", "holdfast init"]
     finally:
         shell.close()
+
+
+PLACE = b"1 1 80 utf-8"
+HOSTILE: list[bytes] = [
+    b"",
+    b"\0",
+    b"\0\0\0\x08\xff\xff\xff\xffshrt",
+    b"\xff\xff\xff\xff",
+    b"\0\0\0\x09half",
+    *(
+        thin.pack([b"0 0 80 " + encoding, b"/", b"0", b"status", *words])
+        for encoding in (b"idna", b"punycode", b"utf-16", b"undefined", b"rot13", b"unicode_escape")
+        for words in ([], [b"\xff" * 300], [b"--help"])
+    ),
+    *(
+        thin.pack([b"0 0 %s utf-8" % width, b"/", b"0", b"status", b"--help"])
+        for width in (b"-1", b"0", b"9" * 12, b"9" * 6000)
+    ),
+    *(
+        thin.pack([PLACE, cwd, b"0", b"status"])
+        for cwd in (b"", b"\0", b"relative", b"/" * 5000, b"/proc/self/fd", b"\xff", b"/gone")
+    ),
+    *(
+        thin.pack([PLACE, b"/", b"0", *words])
+        for words in (
+            [b"status", b"--version"],
+            [b"status", b"--no-such"],
+            [b"status", b"-C"],
+            [b"status", b"-C\0"],
+            [b"status", b"--data", b"postgresql://\0"],
+            [b"status", b"@/etc/passwd"],
+            [b"log", b"-n", b"9" * 5000],
+            [b"diff", b"\0", b"\xff"],
+            [b"--", b"status"],
+            [b"undo", b"-C", b"/"],
+        )
+    ),
+    thin.pack([PLACE, b"/", b"-5", b"A=B", b"status"]),
+    thin.pack([PLACE, b"/", b"1", b"HOLDFAST_DATA=\0", b"status"]),
+]
+
+
+def test_nothing_that_another_program_sends_ends_it(shell: Shell) -> None:
+    shell.run("init")
+    process = shell.watch("--no-snapshots")
+    for message in HOSTILE:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(str(shell.socket))
+            connection.settimeout(60)
+            thin.receive(connection)
+            connection.sendall(message)
+            connection.shutdown(socket.SHUT_WR)
+            with contextlib.suppress(ConnectionError):  # It does not read all of some.
+                while connection.recv(1 << 16):  # Until it is done with this one.
+                    pass
+        assert process.poll() is None, message
+    assert is_answered_by_another_process(shell, "status")
 
 
 def test_in_the_background_until_it_is_stopped(shell: Shell) -> None:

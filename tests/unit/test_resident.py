@@ -233,6 +233,25 @@ def test_a_command_is_answered_with_its_output(
     assert capfd.readouterr() == ("said \\udcff", "half done")
 
 
+def test_what_an_encoding_refuses_is_told_without_it(
+    directory: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = "ü" + 70 * "x" + ".. "  # No domain name, which is what this one is for.
+
+    def answer(request: Request) -> int:
+        console = request.console(vaults=None)  # type: ignore[arg-type]  # nothing is opened here
+        console.err.write(said)
+        console.err.flush()
+        console.out.write(said)
+        return 0
+
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), "idna"))
+    with serving(directory, answer):
+        assert thin.try_resident(["log"]) == 0
+    told = said.replace("ü", "\\xfc")
+    assert capfd.readouterr() == (told, told)
+
+
 def test_what_is_not_hot_is_not_even_asked(directory: Path) -> None:
     asked: list[Request] = []
     with serving(directory, lambda request: asked.append(request) or 0):
@@ -333,6 +352,10 @@ def test_the_server_listens_to_its_own_user_alone(
         [b"x x x x", b"/", b"0", b"status"],
         [b"1 1 80 utf-8", b"/", b"many", b"status"],
         [b"1 1 80 utf-8", b"/", b"1", b"no equals sign", b"status"],
+        [b"1 1 80 undefined", b"/", b"0", b"status"],
+        [b"1 1 80 hex", b"/", b"0", b"status"],
+        [b"1 1 99999999999 utf-8", b"/", b"0", b"status"],
+        [b"1 1 -1 utf-8", b"/", b"0", b"status"],
     ],
 )
 def test_nonsense_is_declined(directory: Path, fields: list[bytes]) -> None:

@@ -34,6 +34,8 @@ ANSWER_TIMEOUT_S: Final = 10.0
 
 LONGEST_REQUEST: Final = 1 << 20
 _BACKLOG: Final = 64
+_WIDEST: Final = 10_000
+"""Columns of a terminal: far more than there are, and few enough to be filled."""
 _PEER: Final = struct.Struct("3i")  # pid, uid, gid
 
 
@@ -130,6 +132,8 @@ class Request:
         self._connection: socket.socket | None = connection
         self._is_terminal, self._has_progress = bool(int(is_terminal)), bool(int(has_progress))
         self._width = int(width)
+        if not 0 < self._width <= _WIDEST:
+            raise ValueError("no terminal is as wide")
         self._cwd = cwd
         self._environ: Mapping[str, str] = dict(pair.split("=", 1) for pair in rest[: int(count)])
         self._out = io.StringIO()
@@ -158,7 +162,12 @@ class Request:
 
     def _encoded(self, text: str) -> bytes:
         # As `system_console` has it: a name that the encoding lacks is no reason to fail.
-        return text.encode(self._encoding, "backslashreplace")
+        try:
+            return text.encode(self._encoding, "backslashreplace")
+        except UnicodeError:
+            # One that takes some texts alone (idna). The command is done: to tell of it is all
+            # that is left.
+            return text.encode("ascii", "backslashreplace")
 
     def _send(self, fields: list[bytes]) -> None:
         """Sends if somebody is there: a command is finished all the same if not."""
