@@ -2,7 +2,8 @@
 
 One process per directory, and one thread in it: it sleeps until something happens in the
 directory, somebody sends a command (`resident`), a signal comes, or something is due. What is
-due when is `Keeper`'s to say, which neither sleeps nor captures.
+due when is `Keeper`'s to say, which neither sleeps nor captures. Once nobody has wanted anything
+for a moment, it does some of the next look's work.
 
 What the kernel tells of changes is a hint. At the start and every ten minutes the directory is
 opened anew and looked at from top to bottom.
@@ -48,6 +49,9 @@ still there."""
 
 PAUSE_S: Final = 0.1
 """While a directory is busy it is listened to ten times a second, not at every event."""
+
+LEISURE_S: Final = 0.05
+"""How long nobody may want anything before work is done that nobody waits for."""
 
 EXAMPLES = """\
 examples:
@@ -143,6 +147,7 @@ class _Watch:
         self._listen_at = 0.0
         self._check_s = CHECK_S if self._activity or not self._takes_snapshots else POLL_S
         self._check_at = time.monotonic()
+        self._is_ahead = False
 
     def run(self) -> None:
         """Goes on until a signal, or a command, ends it."""
@@ -174,6 +179,7 @@ class _Watch:
             if self._activity.take() != frozenset():
                 self._keeper.suspect()
         self._keeper.run_due()
+        self._is_ahead = not ready and (self._is_ahead or not self._look_ahead())
         return True
 
     def _is_current(self) -> bool:
@@ -203,6 +209,8 @@ class _Watch:
             poll.register(self._activity.fileno(), select.POLLIN)
         elif self._activity is not None:
             due.append(self._listen_at - now)
+        if not self._is_ahead:
+            due.append(LEISURE_S)
         in_s = self._keeper.due_in()
         if in_s is not None:
             due.append(in_s)
@@ -232,6 +240,13 @@ class _Watch:
             lines=lambda: [f"{words.local(snapshot.created_at)}  {words.titled(snapshot)}"],
         )
         self._console.out.flush()
+
+    def _look_ahead(self) -> bool:
+        """Does some of the next look's work while nobody waits; says whether there is more."""
+        workspace = self._vaults.workspace
+        with suppress(HoldfastError, OSError):  # If it matters, `_keep` meets it again.
+            return workspace is not None and workspace.look_ahead()
+        return False
 
     def _reopen(self) -> "holdfast.Workspace":
         """Opens the directory anew, which keeps what is known and then checks everything."""

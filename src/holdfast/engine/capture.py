@@ -35,6 +35,7 @@ from holdfast.entries import Blob, Directory, Entry, Inline, Link, encode_entry,
 from holdfast.errors import TooLarge
 from holdfast.ids import ObjectId
 from holdfast.workspace.descent import Descent
+from holdfast.workspace.openings import Openings
 from holdfast.workspace.reading import (
     OPEN,
     TORN,
@@ -127,12 +128,17 @@ class Capture:
         *,
         reads_twice: bool = True,
         rereading: Rereading = Rereading.SOME,
+        openings: Openings | None = None,
     ) -> None:
-        """Without `reads_twice`, for what was just written here, and is only compared."""
+        """Without `reads_twice`, for what was just written here, and is only compared.
+
+        In a watched directory `openings` are told what was found at rest.
+        """
         self._reads_twice = reads_twice
         self._rereading = rereading
         self._again_bytes = AGAIN_BYTES
-        self._resting = Resting()
+        self._openings = openings
+        self._resting = Resting() if openings is None else Resting(openings.listen)
         self._root_fd = root_fd
         self._known = known
         self._sink = sink
@@ -300,6 +306,8 @@ class Capture:
         )
         draft.rows[name] = row_of(name, state)._replace(ctime_ns=reading.ctime_ns)
         self._moving.pop(key, None)
+        if self._openings is not None and reading.heard is not None:
+            self._openings.settle(key, reading.heard)
         if reading.motion:
             self._moving[key] = reading.motion
         if is_unsure(reading.ctime_ns) and (not reading.motion or _is_lively(reading)):

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
@@ -31,6 +31,7 @@ from holdfast.tree import Edit, NodeSource, apply, build, diff
 from holdfast.workspace.descent import open_root
 from holdfast.workspace.ignoring import IGNORE_FILE, MAX_RULES_BYTES, Rules
 from holdfast.workspace.journal import Journal
+from holdfast.workspace.openings import Openings, Watching
 from holdfast.workspace.reading import TORN, Unreadable, Vanished, read_all, read_still
 from holdfast.workspace.resting import Resting
 from holdfast.workspace.scan import Scan, Scanner
@@ -42,22 +43,6 @@ _LEAST_SHARE: Final = 4
 
 _TAKES_NO_WRITES: Final = frozenset({errno.EROFS, errno.ENOSPC, errno.EDQUOT})
 """Whoever writes is told of these, and whoever reads need not be."""
-
-
-class Watching(Protocol):
-    """Who says where something has happened (`holdfast.workspace.watching`)."""
-
-    def take(self) -> frozenset[bytes] | None:
-        """Returns folders in which something has happened; None if it cannot say."""
-        ...
-
-    def wait(self, timeout_s: float) -> bool:
-        """Waits until something happens; says whether it did."""
-        ...
-
-    def close(self) -> None:
-        """Lets go of the directory."""
-        ...
 
 
 class Directory:
@@ -75,7 +60,10 @@ class Directory:
         self._saved = self.known
         self._stamp: tuple[int, int] | None = None
         self._watcher: Watching | None = None
+        self._openings: Openings | None = None
         self._hints: frozenset[bytes] | None = None
+        self._doubtful: frozenset[bytes] = frozenset()
+        self._heard = 0
         self._earlier_rules: Callable[[], bytes] | None = None
         self.is_sound = False
         """Whether every byte was read, and kept, since somebody took hold of it."""
@@ -141,8 +129,11 @@ class Directory:
 
             rules = self.rules()
             self._watcher = Watcher(
-                str(self.path), skips=lambda path: rules.excludes(path, is_folder=True)
+                str(self.path),
+                skips=lambda path: rules.excludes(path, is_folder=True),
+                hears_opening=True,
             )
+            self._openings = Openings(self._watcher)
             self._hints = None
 
     def wait(self, timeout_s: float) -> bool:
@@ -150,6 +141,18 @@ class Directory:
         if self._watcher is None:
             raise InvalidValue("the directory is not watched")
         return self._watcher.wait(timeout_s)
+
+    def ask(self) -> bool:
+        """Asks who has files open, in a directory that is watched; says whether there are more.
+
+        For a moment of leisure: the next look has that much less to do.
+        """
+        if self._openings is None:
+            return False
+        asked = self._openings.ask(self.root_fd, self.known.index)
+        self._hints = None if self._hints is None else self._hints | asked.folders
+        self._doubtful |= asked.doubtful
+        return asked.is_worth_more
 
     def close(self) -> None:
         """Keeps what is known, and lets go of the directory."""
@@ -160,7 +163,7 @@ class Directory:
         """Lets go of the directory, and keeps nothing."""
         if self._watcher is not None:
             self._watcher.close()
-            self._watcher = None
+            self._watcher = self._openings = None
         self.let_go()
 
     def look(
@@ -180,6 +183,8 @@ class Directory:
         `litter` are what an interrupted restore has left, and are removed; `rereading` says what
         is read of what is unsure.
         """
+        if self._openings is not None:
+            self._heard = self._openings.listen()
         rules = self.rules(including)
         scan = self._scan(rules, litter)
         context = self.context
@@ -188,7 +193,13 @@ class Directory:
             places = (context.catalog, context.blobs)
             check_free(needed // _LEAST_SHARE, limits=context.limits, places=places)
         capture = Capture(
-            self.root_fd, self.known, sink, self.context.limits, progress, rereading=rereading
+            self.root_fd,
+            self.known,
+            sink,
+            self.context.limits,
+            progress,
+            rereading=rereading,
+            openings=self._openings,
         )
         captured = capture.take(scan, rules=rules.digest)
         self.coverage = captured.coverage
@@ -198,7 +209,9 @@ class Directory:
         """Knows from now on what was captured: a map of that root holds it."""
         self.known = captured.settle(root)
         self.is_sound |= captured.is_whole
-        self._hints = frozenset()
+        self._hints = self._doubtful = frozenset()
+        if self._openings is not None and captured.is_whole:
+            self._openings.settle_all(self._heard)
 
     def settle(self) -> None:
         """Ends an operation: what is known is kept for the next process, unless this one stays."""
@@ -230,7 +243,8 @@ class Directory:
 
     def _rules_text(self) -> bytes:
         try:
-            reading = read_still(IGNORE_FILE, self.root_fd, _read_rules, resting=Resting())
+            listening = Resting() if self._openings is None else Resting(self._openings.listen)
+            reading = read_still(IGNORE_FILE, self.root_fd, _read_rules, resting=listening)
         except Vanished:
             return b""
         except Unreadable as exc:
@@ -239,6 +253,8 @@ class Directory:
         if reading.motion == TORN:
             message = f".holdfastignore cannot be read: {TORN}"
             raise Unavailable(message)
+        if self._openings is not None and reading.heard is not None:
+            self._openings.settle(IGNORE_FILE, reading.heard)
         return reading.found
 
     def _scan(self, rules: Rules, litter: re.Pattern[bytes] | None) -> Scan:
@@ -246,20 +262,28 @@ class Directory:
         if self.known.rules != rules.digest or index.find(b"") is None:
             return Scanner(self.root_fd, index, rules, litter=litter).scan(everything=True)
         only = None if litter is not None else self._hinted()
-        scan = Scanner(self.root_fd, index, rules, litter=litter).scan(only=only)
+        scan = Scanner(self.root_fd, index, rules, litter=litter, doubtful=self._doubtful).scan(
+            only=only
+        )
         if only is not None and scan.has_twins(index):
-            return Scanner(self.root_fd, index, rules).scan()
+            return Scanner(self.root_fd, index, rules, doubtful=self._doubtful).scan()
         return scan
 
     def _hinted(self) -> frozenset[bytes] | None:
         """Returns where something has happened since the last `learn`; None for anywhere."""
-        if self._watcher is None:
+        if self._watcher is None or self._openings is None:
             return None
         fresh = self._watcher.take()
         self._hints = None if fresh is None or self._hints is None else self._hints | fresh
-        # Nobody tells of what is written through a mapping, nor that a writer has left.
+        self.ask()
+        # Nobody tells of what is written through a mapping, nor that a writer has left, nor what
+        # is written through a name that lies elsewhere.
+        opened = self._openings.find_folders()
+        self._hints = None if self._hints is None or opened is None else self._hints | opened
+        if self._hints is None:
+            return None
         moving = {parent_of(key) for key in self.known.moving}
-        return None if self._hints is None else self._hints | moving
+        return self._hints | moving | self.known.index.find_linked()
 
     def let_go(self) -> None:
         """Closes the directory; what was learned of it since the last `save` is forgotten."""

@@ -341,6 +341,11 @@ class Workspace:
         """Waits until something happens in a watched directory; says whether it did."""
         return self._directory.wait(timeout_s)
 
+    def look_ahead(self) -> bool:
+        """Does some of the next look's work in a watched directory; says whether there is more."""
+        with self._exclusive():
+            return self._directory.ask()
+
     def recover(self) -> str | None:
         """Puts right what an interrupted restore has left; says what was done, if anything."""
         with self._exclusive():

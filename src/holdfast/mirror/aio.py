@@ -102,6 +102,7 @@ class AsyncRemoteWorkspace:
     import_ = awaited(RemoteWorkspace.import_)
     watch = awaited(RemoteWorkspace.watch)
     wait_for_changes = awaited(RemoteWorkspace.wait_for_changes)
+    look_ahead = awaited(RemoteWorkspace.look_ahead)
     recover = awaited(RemoteWorkspace.recover)
 
     def task(

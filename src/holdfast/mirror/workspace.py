@@ -266,6 +266,10 @@ class RemoteWorkspace(Comparing):
         """Waits until something happens in a watched directory; says whether it did."""
         return self._local.wait_for_changes(timeout_s)
 
+    def look_ahead(self) -> bool:
+        """Does some of the next look's work in a watched directory; says whether there is more."""
+        return self._local.look_ahead()
+
     def recover(self) -> str | None:
         """Puts right what an interrupted restore has left; says what was done, if anything.
 

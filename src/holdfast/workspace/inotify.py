@@ -20,6 +20,7 @@ from holdfast.errors import Unavailable
 MODIFY: Final = 0x0000_0002
 ATTRIB: Final = 0x0000_0004
 CLOSE_WRITE: Final = 0x0000_0008
+OPEN: Final = 0x0000_0020
 MOVED_FROM: Final = 0x0000_0040
 MOVED_TO: Final = 0x0000_0080
 CREATE: Final = 0x0000_0100
@@ -108,7 +109,7 @@ class Inotify:
         left = int.from_bytes(queued, "little" if _IS_LITTLE_ENDIAN else "big")
         while left > 0:
             try:
-                block = os.read(self._fd, _BUFFER_BYTES)
+                block = os.read(self._fd, min(left, _BUFFER_BYTES))
             except BlockingIOError:
                 return
             left -= len(block)

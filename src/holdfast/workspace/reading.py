@@ -57,6 +57,8 @@ class Reading(NamedTuple, Generic[T]):
     """For the index: proof that what was read is one version, or else unsure."""
     motion: str
     """Why what was read may be a mixture; empty if nothing says so."""
+    heard: int | None
+    """How much had been heard when nobody was seen to have it open for writing; None otherwise."""
 
 
 def read_still(
@@ -76,6 +78,7 @@ def read_still(
         fd = _open(name, folder_fd)
         try:
             floor, before = _look(fd)
+            heard = resting.listen()
             rest = resting.ask(fd, before.st_dev)
             found = read(fd, before)
             rest = resting.ask_again(fd, before.st_dev, rest)
@@ -86,11 +89,11 @@ def read_still(
             os.close(fd)
         if rest is Rest.REFUSED:
             # Whoever it is may stay for days: the caller knows whether to try again.
-            return Reading(found, after, unsure(after.st_ctime_ns), OPEN)
+            return Reading(found, after, unsure(after.st_ctime_ns), OPEN, None)
         if is_same(before, after):
-            return Reading(found, after, _settled(after, rest, floor), "")
+            return Reading(found, after, _settled(after, rest, floor), "", heard)
         if not attempts_left:
-            return Reading(found, after, unsure(after.st_ctime_ns), TORN)
+            return Reading(found, after, unsure(after.st_ctime_ns), TORN, None)
     raise AssertionError("the last attempt returns or raises")
 
 

@@ -107,12 +107,14 @@ NOTHING: Final = Asked(sees_writers=False, sees_all=False, stamps_all=False)
 class Resting:
     """Asks about files, in one look at a directory; what kind a file system is, it asks once."""
 
-    def __init__(self) -> None:
+    def __init__(self, listen: Callable[[], int] = lambda: 0) -> None:
+        """In a watched directory, `listen` is called before it is asked (`openings.py`)."""
+        self.listen = listen
         self._devices: dict[int, Asked] = {}
 
     def ask(self, fd: int, device: int) -> Rest:
         """Says whether anybody has an open file open for writing, too."""
-        known = self._about(fd, device)
+        known = self.about(fd, device)
         if not known.sees_writers:
             return Rest.UNKNOWN
         found = _lease(fd)
@@ -120,11 +122,12 @@ class Resting:
 
     def ask_again(self, fd: int, device: int, before: Rest) -> Rest:
         """Says the same after the reading: anew where a writer need not have left a stamp."""
-        if before is not Rest.PROVEN or self._about(fd, device).stamps_all:
+        if before is not Rest.PROVEN or self.about(fd, device).stamps_all:
             return before
         return self.ask(fd, device)
 
-    def _about(self, fd: int, device: int) -> Asked:
+    def about(self, fd: int, device: int) -> Asked:
+        """Returns what is known of the file system that an open file is on."""
         known = self._devices.get(device)
         if known is None:
             known = self._devices[device] = about(_file_system_of(fd))

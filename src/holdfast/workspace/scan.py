@@ -21,7 +21,7 @@ from holdfast.workspace.descent import Descent
 from holdfast.workspace.guard import A_PACK, A_VAULT, describe_mount, is_pack, is_vault
 from holdfast.workspace.ignoring import Rules
 from holdfast.workspace.statindex import UNSURE, Folder, Row, StatIndex, settled, unsure
-from holdfast.workspace.steps import above
+from holdfast.workspace.steps import above, split_key
 
 LOOKS: Final = 5
 """Times that a folder is listed in which a name changes what it is."""
@@ -138,8 +138,11 @@ class Scanner:
         rules: Rules,
         *,
         litter: re.Pattern[bytes] | None = None,
+        doubtful: frozenset[bytes] = frozenset(),
     ) -> None:
+        """Files that are `doubtful` are to be read, whatever their state says."""
         self._root_fd = root_fd
+        self._doubtful = doubtful
         self._index = index
         self._rules = rules
         self._litter = litter
@@ -158,7 +161,8 @@ class Scanner:
             else:
                 checked = self._index.check(self._root_fd, only=only)
                 self._todo = checked.folders[::-1]
-                self._take_rows(descent, checked.rows, listed=set(checked.folders))
+                rows = {*checked.rows, *map(split_key, self._doubtful)}
+                self._take_rows(descent, sorted(rows), listed=set(checked.folders))
             while self._todo:
                 self._list(descent, self._todo.pop(), everything=everything)
         self._settle_gone()
@@ -176,6 +180,8 @@ class Scanner:
                 if folder is None:
                     continue
                 draft = self._drafts[path] = Draft.of(folder)
+            if name not in draft.rows:
+                continue
             try:
                 state = os.stat(name, dir_fd=descent.open(path), follow_symlinks=False)
             except OSError:
@@ -293,7 +299,11 @@ class Scanner:
             if not is_content(row.mode):
                 reason = _SPECIAL.get(stat.S_IFMT(row.mode), "no file, link or folder")
                 draft.omitted.append(Omitted(name, "skipped", reason))
-            elif row != before.get(name) or (everything and row.nlink > 1):
+            elif (
+                row != before.get(name)
+                or (everything and row.nlink > 1)
+                or draft.key(name) in self._doubtful
+            ):
                 draft.want(row, before.get(name))
         known_folders = set(known.folders) if known else set[bytes]()
         for name in known_folders - draft.folders:

@@ -182,6 +182,16 @@ def open_record(data: bytes, offset: int) -> Record:
     )
 
 
+def modes_of(record: Record) -> Sequence[int]:
+    """Returns the modes of a record's rows."""
+    return memoryview(record.rows).cast("I")[0 :: ROW.size // 4]
+
+
+def links_of(record: Record) -> Sequence[int]:
+    """Returns how many names each of a record's rows has."""
+    return memoryview(record.rows).cast("I")[1 :: ROW.size // 4]
+
+
 def path_at(data: bytes, offset: int) -> bytes:
     """Returns the path of the record at the offset."""
     start = offset + FOLDER.size

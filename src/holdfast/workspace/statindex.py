@@ -19,6 +19,7 @@ Not here: which files are captured, listing, reading.
 
 import errno
 import os
+import stat
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -40,6 +41,8 @@ from holdfast.workspace.statformat import (
     Row,
     decode_folder,
     is_unsure,
+    links_of,
+    modes_of,
     open_record,
     order_of,
     path_at,
@@ -104,17 +107,19 @@ class Checked(NamedTuple):
 class StatIndex:
     """What is known of a directory. Immutable, and safe to use from many threads."""
 
-    __slots__ = ("_known", "meta")
+    __slots__ = ("_known", "_linked", "meta")
 
     meta: bytes
     """The caller's own bytes, kept with the index."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, *, linked: frozenset[bytes] | None = None) -> None:
         """Takes over the bytes of an index; its head is `load`'s and `save`'s business.
 
-        `ValueError`: the parts do not add up to the whole.
+        `linked`: what `find_linked` is to say, if that is known. `ValueError`: the parts do not
+        add up to the whole.
         """
         self._known = Known.of(data)
+        self._linked = linked
         self.meta = data[META_AT : self._known.table_at]
 
     @classmethod
@@ -185,6 +190,22 @@ class StatIndex:
         for place in self._places_under(under):
             yield decode_folder(data, offsets[place])
 
+    def find_files(self, path: bytes) -> frozenset[bytes]:
+        """Returns the names of the files that are known in a folder."""
+        place = self._place_of(path)
+        if place is None:
+            return frozenset()
+        record = open_record(self._known.data, self._known.offsets[place])
+        return frozenset(compress(split_names(record.names), map(stat.S_ISREG, modes_of(record))))
+
+    def find_linked(self) -> frozenset[bytes]:
+        """Returns the folders that have files with several names, which may be anywhere."""
+        if self._linked is None:
+            data, offsets = self._known.data, self._known.offsets[:-1]
+            records = (open_record(data, offset) for offset in offsets)
+            self._linked = frozenset(r.path for r in records if max(links_of(r), default=0) > 1)
+        return self._linked
+
     def check(
         self, root_fd: int, *, only: Iterable[bytes] | None = None, use_c: bool | None = None
     ) -> Checked:
@@ -222,7 +243,8 @@ class StatIndex:
             start, known = self._bisect(order_of(path)), self._place_of(path)
             copy.skip(range(start, start if known is None else start + 1))
             copy.put(folder)
-        return type(self)(copy.finish(meta=meta))
+        linked = None if self._linked is None else _still_linked(self._linked, changed)
+        return type(self)(copy.finish(meta=meta), linked=linked)
 
     def _bisect(self, key: bytes) -> int:
         """Returns the place of the first folder that does not come before the key."""
@@ -286,6 +308,17 @@ class StatIndex:
             folders=sorted(folders),
             rows=[(path, name) for path, names in sorted(rows) for name in names],
         )
+
+
+def _still_linked(
+    linked: frozenset[bytes], changed: Mapping[bytes, Folder | None]
+) -> frozenset[bytes]:
+    gone = tuple(path + b"/" if path else b"" for path in changed if changed[path] is None)
+    kept = {path for path in linked if path not in changed and not path.startswith(gone)}
+    put = (folder for folder in changed.values() if folder is not None)
+    return frozenset(
+        kept | {folder.path for folder in put if any(row.nlink > 1 for row in folder.rows)}
+    )
 
 
 def remove_temporaries(path: str | os.PathLike[str]) -> None:

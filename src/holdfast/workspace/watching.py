@@ -4,8 +4,9 @@ A hint, never the truth. Whoever asks checks everything when the answer is None,
 without asking, because some changes leave no event in the folder that shows them:
 
 - through another name of the same file (a hard link): the event names only the name that was
-  used. Where that name is in the tree too, its folder is reported; one outside is not seen;
-- through `mmap`, by a program that mapped the file before;
+  used. Where that name is in the tree too, its folder is reported; one outside is not heard;
+- through `mmap`, by a program that mapped the file before; that it was opened is told to who asks
+  for it (`openings.py`);
 - by another machine, or below something that was mounted over a watched folder.
 
 A folder's own times move with the names in it: then the folder is reported, not its parent.
@@ -26,6 +27,7 @@ import errno
 import os
 import select
 import threading
+import time
 from collections.abc import Callable
 from typing import Final
 
@@ -61,9 +63,18 @@ class Watcher:
     must not be called while another thread waits.
     """
 
-    def __init__(self, root: str, *, skips: Callable[[bytes], bool]) -> None:
+    def __init__(
+        self, root: str, *, skips: Callable[[bytes], bool], hears_opening: bool = False
+    ) -> None:
         """Watches every folder; raises `Unavailable` if that is not possible."""
         self._root = os.fsencode(root)
+        self._mask = _WATCHED | inotify.OPEN if hears_opening else _WATCHED
+        self._hears_opening = hears_opening
+        self._listened = 0
+        # As `holdfast.workspace.openings` wants them; empty if opening is not heard.
+        self.opened: dict[bytes, int] = {}
+        self.unheard: dict[bytes, int] = {}
+        self.closed: set[bytes] = set()
         self._skips = skips
         self._guard = threading.Lock()
         self._paths: dict[int, bytes] = {}
@@ -103,13 +114,25 @@ class Watcher:
             self._happened.clear()
             return answer
 
+    def listen(self) -> int:
+        """Takes in what has happened up to now, for `take`; returns a number that grows."""
+        with self._guard:
+            self._drain()
+            return self._listened
+
     def wait(self, timeout_s: float) -> bool:
         """Waits until something happens, and returns whether it did."""
-        if self._must_check:
-            return True
         poll = select.poll()
         poll.register(self._inotify.fileno(), select.POLLIN)
-        return bool(poll.poll(timeout_s * 1000))
+        until = time.monotonic() + timeout_s
+        while not (self._must_check or self._happened):
+            left_s = max(0.0, until - time.monotonic())
+            if not poll.poll(left_s * 1000):
+                return False
+            self.listen()  # it may be nothing but that somebody reads
+            if self._failure is not None:
+                break
+        return True
 
     def fileno(self) -> int:
         """Returns a descriptor that is readable while there is something to take."""
@@ -125,6 +148,7 @@ class Watcher:
 
         Left in the queue, those would wake up whoever waits, for nothing.
         """
+        self._listened += 1
         self._has_ended_some = False
         for event in self._inotify.drain():
             self._follow(event)
@@ -145,9 +169,17 @@ class Watcher:
             return
         if event.mask & inotify.IGNORED:
             return  # Gone with its watch, which its parent tells too, by name.
+        key = path + b"/" + event.name if path else event.name
+        is_file = bool(event.name) and not event.mask & inotify.ISDIR
+        if event.mask & inotify.OPEN:
+            if is_file:
+                self.opened[key] = self._listened
+            return
         self._happened.add(path)
-        if event.name and event.mask & inotify.ISDIR and event.mask & _NAMES_CHANGED:
-            self._align(path + b"/" + event.name if path else event.name)
+        if is_file and event.mask & inotify.CLOSE_WRITE and self._hears_opening:
+            self.closed.add(key)
+        if event.name and not is_file and event.mask & _NAMES_CHANGED:
+            self._align(key)
 
     def _align(self, top: bytes) -> None:
         """Makes the watches at and below a path be those of what is there now."""
@@ -171,7 +203,7 @@ class Watcher:
     def _watch(self, path: bytes) -> int | None:
         """Returns the watch of a folder: None if there is none, or it cannot be watched."""
         absolute = self._absolute(path)
-        mask = _WATCHED | inotify.DONT_FOLLOW if path else _WATCHED
+        mask = self._mask | inotify.DONT_FOLLOW if path else self._mask
         try:
             watch = self._inotify.add(absolute, mask)
             known = self._paths.get(watch, path)
@@ -208,6 +240,8 @@ class Watcher:
         self._forget(path, but=watch)
         self._watches[path] = watch
         self._paths[watch] = path
+        if self._hears_opening:
+            self.unheard[path] = self._listened
         if path:
             self._children.setdefault(path.rpartition(b"/")[0], set()).add(path)
 
