@@ -141,6 +141,13 @@ CREATING = Part(
     flags=lambda: (),
     fallback="Files are created from Python",
 )
+RESTING = Part(
+    source="src/holdfast/workspace/_resting.c",
+    headers=None,
+    target=lambda: library_name("resting"),
+    flags=lambda: (),
+    fallback="Leases are asked for from Python",
+)
 STORE_CORE = Part(
     source="src/holdfast/store/_core.c",
     headers="src/holdfast/store/headers",
@@ -148,4 +155,4 @@ STORE_CORE = Part(
     flags=store_core_flags,
     fallback="The core of the store stays in Python",
 )
-PARTS = (STAT_CHECK, CREATING, STORE_CORE)
+PARTS = (STAT_CHECK, CREATING, RESTING, STORE_CORE)

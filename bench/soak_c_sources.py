@@ -6,9 +6,10 @@
 
 Compiles each source with AddressSanitizer and UndefinedBehaviorSanitizer (`sanitized.py`), and
 plays it in processes of their own: random operations, held against a model in plain Python where
-there is one (`play_core.py`, `play_statcheck.py`, `play_creating.py`). A source that nobody plays
-is a mistake. At the first report, wrong answer, crash, standstill or growth of memory it stops,
-prints the seed, and keeps the report. Needs gcc or clang with the sanitizers' libraries.
+there is one (`play_core.py`, `play_statcheck.py`, `play_creating.py`, `play_resting.py`). A source
+that nobody plays is a mistake. At the first report, wrong answer, crash, standstill or growth of
+memory it stops, prints the seed, and keeps the report. Needs gcc or clang with the sanitizers'
+libraries.
 
 What it cannot play: memory that ends inside of `msgspec`, which does not survive that itself.
 """

@@ -63,7 +63,7 @@ def test_the_wheel_holds_every_file_of_the_package(wheel: zipfile.ZipFile) -> No
     }
     # Compiled for this machine, if it can be; never what another machine left in the tree.
     if COMPILER:
-        parts = ("statcheck", "creating")
+        parts = ("statcheck", "creating", "resting")
         wanted |= {f"holdfast/workspace/{library_name(part)}" for part in parts}
         wanted.add(f"holdfast/store/{CORE_NAME}")
     shipped = {name for name in wheel.namelist() if name.startswith("holdfast/")}
@@ -98,8 +98,9 @@ def test_without_a_compiler_the_wheel_is_pure(
     said = "".join(capsys.readouterr())
     assert "The stat check stays in Python" in said
     assert "Files are created from Python" in said
+    assert "Leases are asked for from Python" in said
     assert "The core of the store stays in Python" in said
-    assert said.count("\n") == 3
+    assert said.count("\n") == 4
 
 
 def test_the_wheel_carries_its_licence_and_version(wheel: zipfile.ZipFile) -> None:

@@ -16,10 +16,13 @@ def library_name(part: str) -> str:
     return f"_{part}-{machine.sysname.lower()}-{machine.machine}-{bits}.so"
 
 
-def load_function(part: str, name: str, arguments: str) -> Callable[..., int] | None:
+def load_function(
+    part: str, name: str, arguments: str, *, keeps_lock: bool = False
+) -> Callable[..., int] | None:
     """Returns a function of a compiled part; None where there is none that fits.
 
     Its arguments are given as in `struct`: i for int, I for uint32, Q for uint64, P for an address.
+    With `keeps_lock` other threads of Python stand still while it runs.
     """
     path = f"{__file__.rpartition('/')[0]}/{library_name(part)}"
     # Asked before ctypes is imported, which costs as much as looking at a thousand files.
@@ -29,7 +32,7 @@ def load_function(part: str, name: str, arguments: str) -> Callable[..., int] | 
 
     types = {"i": ctypes.c_int, "I": ctypes.c_uint32, "Q": ctypes.c_uint64, "P": ctypes.c_void_p}
     try:
-        function = ctypes.CDLL(path)[name]
+        function = (ctypes.PyDLL if keeps_lock else ctypes.CDLL)(path)[name]
     except (OSError, AttributeError):
         # Built for another C library, or from a source that has changed since.
         return None

@@ -38,6 +38,7 @@ it is refused for good reason. Then the answer is `UNKNOWN`, and a margin and a 
 to do (`reading.py`).
 """
 
+import errno
 import fcntl
 import sys
 import time
@@ -46,6 +47,8 @@ from enum import Enum
 from functools import cache
 from signal import SIGURG
 from typing import Final, NamedTuple
+
+from holdfast.workspace.library import load_function
 
 _COARSE_CLOCK: Final = 5
 """CLOCK_REALTIME_COARSE, which `time` has no name for."""
@@ -157,21 +160,34 @@ def tick_s() -> float:
 
 
 def _lease(fd: int) -> Rest:
+    problem = load_lease()(fd)
+    if problem == 0:
+        return Rest.PROVEN
+    return Rest.REFUSED if problem == errno.EAGAIN else Rest.UNKNOWN
+
+
+@cache
+def load_lease() -> Callable[[int], int]:
+    """Returns what asks for a lease and gives it back: compiled, or else in Python."""
+    compiled = load_function("resting", "holdfast_rest_1", "i", keeps_lock=True)
+    return lease_in_python if compiled is None else compiled
+
+
+def lease_in_python(fd: int) -> int:
+    """Returns 0 if a lease was granted, or why not: as `_resting.c`, two microseconds later."""
     library = _load()
     if library is None:
-        return Rest.UNKNOWN
+        return errno.ENOSYS
     _, asked, _ = map(library.fcntl, (fd, fd, fd), COMMANDS, ARGUMENTS)
     if asked == 0:
-        return Rest.PROVEN
+        return 0
     # Giving back what was not granted has failed since: asked once more for the reason.
     try:
         fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
-    except BlockingIOError:
-        return Rest.REFUSED
-    except OSError:
-        return Rest.UNKNOWN
+    except OSError as exc:
+        return exc.errno or errno.EIO
     library.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
-    return Rest.REFUSED  # whoever it was has just gone
+    return errno.EAGAIN  # whoever it was has just gone
 
 
 class _Library(NamedTuple):

@@ -1,0 +1,66 @@
+"""Asking for a lease, compiled and in Python: both say the same."""
+
+import ctypes
+import errno
+import os
+import sys
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from holdfast.workspace import library, resting
+from holdfast.workspace.library import library_name
+from holdfast.workspace.resting import Rest, Resting, lease_in_python, load_lease
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has leases")
+
+FOLDER = Path(resting.__file__).parent
+
+
+@pytest.fixture(params=["compiled", "in Python"])
+def lease(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], int]:
+    found = load_lease()
+    if request.param == "compiled" and found is lease_in_python:
+        pytest.skip("it was not compiled: no compiler at hand")
+    used = found if request.param == "compiled" else lease_in_python
+    monkeypatch.setattr(resting, "load_lease", lambda: used)
+    return used
+
+
+def test_a_lease_is_granted_refused_or_not_to_be_had(
+    lease: Callable[[int], int], tmp_path: Path
+) -> None:
+    (tmp_path / "f").write_bytes(b"1")
+    fd = os.open(tmp_path / "f", os.O_RDONLY)
+    folder = os.open(tmp_path, os.O_RDONLY)
+    device = os.fstat(fd).st_dev
+    try:
+        assert lease(fd) == 0
+        assert Resting().ask(fd, device) is Rest.PROVEN
+        with open(tmp_path / "f", "r+b"):
+            assert lease(fd) == errno.EAGAIN
+            assert Resting().ask(fd, device) is Rest.REFUSED
+        assert lease(fd) == 0, "it was not given back"
+        assert lease(folder) not in (0, errno.EAGAIN)
+        assert Resting().ask(folder, device) is Rest.UNKNOWN
+    finally:
+        os.close(fd)
+        os.close(folder)
+    assert lease(fd) == errno.EBADF
+
+
+@pytest.mark.skipif(load_lease() is lease_in_python, reason="no compiler at hand")
+def test_the_library_was_built_from_the_source_that_is_here() -> None:
+    built = ctypes.CDLL(str(FOLDER / library_name("resting")))
+    digest = sha256((FOLDER / "_resting.c").read_bytes()).hexdigest()
+    built_from = (ctypes.c_char * 65).in_dll(built, "holdfast_resting_source").value.decode()
+    assert built_from == digest, "stale: `pip install --editable .` builds it again"
+
+
+def test_python_asks_where_no_library_fits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library, "__file__", str(tmp_path / "library.py"))
+    assert load_lease.__wrapped__() is lease_in_python
+    (tmp_path / library_name("resting")).write_bytes(b"not a library")
+    assert load_lease.__wrapped__() is lease_in_python
