@@ -18,6 +18,7 @@ from psycopg import sql
 from holdfast.catalog.postgres_talk import Talk
 from holdfast.catalog.tables import Migration
 from holdfast.errors import BackupDamaged
+from holdfast.private import create
 
 _END: Final = b"\\.\n"
 _PIECE: Final = 1 << 20
@@ -49,7 +50,7 @@ def dump_rows(talk: Talk, path: str) -> None:
     for table, other in talk.ask(_REFERENCES).fetchall():
         order.add(_plain(table), _plain(other))
     numbers = dict(talk.ask(_NUMBERS).fetchall())
-    with open(path, "wb") as file:  # noqa: PTH123 - a path as text
+    with create(path) as file:
         for table in order.static_order():
             names = columns[table]
             file.write(_line({"table": table, "columns": names}))

@@ -49,6 +49,7 @@ from holdfast.errors.system import from_system
 from holdfast.ids import IdMaker
 from holdfast.instants import to_us
 from holdfast.model_upkeep import Loss
+from holdfast.private import claim, close_to_others
 from holdfast.settings import has_packs
 
 _PAGES_PER_TURN: Final = 1000
@@ -217,6 +218,7 @@ class SqliteCatalog:
         # the file: so every opener takes its turn.
         with (
             self._locks.waiting(_OPEN),
+            self._kept_private(),
             _naming(self._look_for_loss()),
             self._connections.use(writing=True) as connection,
             translated(),
@@ -230,6 +232,16 @@ class SqliteCatalog:
                 finally:
                     connection.rollback()
             self._connections.pin(connection)
+
+    @contextmanager
+    def _kept_private(self) -> Generator[None]:
+        """Takes the catalog's files from all but their owner; SQLite's others follow the first."""
+        if not self._watermark.has_log:
+            claim(self._path)
+        for name in self._connections.names:
+            close_to_others(name)
+        yield
+        close_to_others(self._path)
 
     def _look_for_loss(self) -> str | None:
         """Compares how far the catalog has come with what was acknowledged.

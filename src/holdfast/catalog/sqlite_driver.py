@@ -80,7 +80,7 @@ class SqliteConnections:
 
     def __init__(self, path: Path, *, only: HoldfastError | None = None, how: str = "") -> None:
         self._path = path.resolve()
-        self._names = tuple(f"{self._path}{end}" for end in _BESIDE)
+        self.names = tuple(f"{self._path}{end}" for end in _BESIDE)
         self._only, self._how = only, how
         self._held: int | None = None
         self._idle: dict[bool, list[Connection]] = {False: [], True: []}
@@ -146,7 +146,7 @@ class SqliteConnections:
         """Remembers which files a connection has open, which has just read or written."""
         connection.files = self._identify()
         if self._held is None and _HOLD is not None and connection.files[0] is not None:
-            self._held = os.open(self._names[0], _HOLD | os.O_CLOEXEC)
+            self._held = os.open(self.names[0], _HOLD | os.O_CLOEXEC)
 
     def check_files(self, connection: Connection) -> None:
         """Raises `CatalogReplaced` unless a connection's files are still the catalog's.
@@ -157,7 +157,7 @@ class SqliteConnections:
         found = self._identify()
         if found == connection.files:
             return
-        changed = zip(self._names, found, connection.files, strict=True)
+        changed = zip(self.names, found, connection.files, strict=True)
         name, now = next((name, now) for name, now, then in changed if now != then)
         if now is not None:
             raise CatalogReplaced(name, how="was replaced by another file")
@@ -170,7 +170,7 @@ class SqliteConnections:
         return self._held is not None and _count_names(self._held) > 0 and not self._path.exists()
 
     def _identify(self) -> Files:
-        return tuple(_identity(name) for name in self._names)
+        return tuple(_identity(name) for name in self.names)
 
     def close(self) -> None:
         """Closes what is idle now, and what is in use as soon as it comes back."""

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Final
 
 from holdfast.model_upkeep import Loss
+from holdfast.private import create
 from holdfast.syncing import sync_folder
 
 _RECORD: Final = struct.Struct("<8sQI")
@@ -150,8 +151,9 @@ class Watermark:
         missing = loss.missing + (0 if before is None else before.missing)
         last_at = None if loss.last_at is None else loss.last_at.isoformat()
         temporary = self._loss_path.with_suffix(".loss.tmp")
-        with temporary.open("w") as file:
-            json.dump({"missing": missing, "last_at": last_at, "log": loss.log}, file)
+        with create(temporary) as file:
+            told = {"missing": missing, "last_at": last_at, "log": loss.log}
+            file.write(json.dumps(told).encode())
             file.flush()
             os.fsync(file.fileno())
         temporary.rename(self._loss_path)

@@ -19,6 +19,7 @@ from holdfast.cli.attached import LOSS_HINT
 from holdfast.cli.console import Console
 from holdfast.cli.exits import DAMAGE_HINT, hint_of
 from holdfast.errors import HoldfastError
+from holdfast.private import is_open
 from holdfast.settings import holds_vault, is_url
 
 OK, WARN, FAIL = "ok", "warn", "fail"
@@ -93,7 +94,7 @@ def _vault_directory(location: str) -> Iterator[Check]:
         return
     yield Check("vault", OK, location)
     mode = stat.S_IMODE(os.stat(location).st_mode)
-    if mode & 0o077:
+    if is_open(location):
         message = f"others may look into {location} (mode {mode:o})"
         yield Check("privacy", WARN, message, f"chmod 700 {location}")
 

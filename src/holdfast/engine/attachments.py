@@ -37,6 +37,7 @@ from holdfast.errors import (
     Unavailable,
 )
 from holdfast.ids import TenantId
+from holdfast.private import create
 from holdfast.workspace.descent import make_root
 from holdfast.workspace.identity import Identity, find_identity, find_near
 
@@ -407,7 +408,7 @@ def _write(attachment: Attachment) -> None:
         "detached": attachment.is_detached,
     }
     temporary = attachment.state / f"{_NAME}.tmp"
-    with temporary.open("wb") as file:
+    with create(temporary) as file:
         file.write(json.dumps(fields, indent=1).encode())
         file.flush()
         os.fsync(file.fileno())

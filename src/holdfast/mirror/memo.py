@@ -15,6 +15,7 @@ import msgspec
 from holdfast.errors import Unavailable
 from holdfast.ids import ObjectId
 from holdfast.model import EMPTY_MAP, SnapshotInfo
+from holdfast.private import create
 from holdfast.workspace.journal import sync_folder
 
 
@@ -56,7 +57,7 @@ class MemoFile:
         self.now = memo
         temporary = self._path.with_suffix(".tmp")
         try:
-            with temporary.open("wb") as file:
+            with create(temporary) as file:
                 file.write(msgspec.json.encode(memo))
                 file.flush()
                 if durably:

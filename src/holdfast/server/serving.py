@@ -5,6 +5,7 @@ outlive. Asked to stop, a server takes no new requests, lets those that are unde
 live streams, and closes the vault.
 """
 
+import logging
 import os
 import signal
 import socket
@@ -19,10 +20,13 @@ import uvicorn
 from uvicorn.supervisors import Multiprocess
 
 from holdfast.errors import Unavailable
+from holdfast.private import is_open
 from holdfast.server.app import open_vault
 from holdfast.server.config import Config, to_environ
 from holdfast.server.connections import Connection
 from holdfast.server.credentials import Started, make_credentials
+
+logger = logging.getLogger("holdfast.server")
 
 _OTHER_PLACE: Final = (
     "Choose another --port (0 takes one that is free) or --host, or stop what listens there."
@@ -48,6 +52,8 @@ def serve(config: Config, *, tell: Callable[[Started], None]) -> None:
         with open_vault(config) as vault:
             made = make_credentials(vault, config)
             workspace_id = vault.tenant_id
+        if is_open(config.data):
+            logger.warning("others may look into %s: its files are yours alone", config.data)
         tell(Started(_url_of(config, listening), workspace_id, made))
         os.environ.update(to_environ(config))
         with tempfile.TemporaryDirectory(prefix="holdfast-metrics-") as folder:
