@@ -3,6 +3,8 @@
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from holdfast.errors import Damaged
+
 _START: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
@@ -13,5 +15,12 @@ def to_us(instant: datetime) -> int:
 
 
 def from_us(microseconds: int) -> datetime:
-    """Returns the aware UTC instant of so many microseconds since 1970."""
-    return _START + microseconds * _MICROSECOND
+    """Returns the aware UTC instant of so many microseconds since 1970; raises `Damaged`.
+
+    Only instants are stored: a number that no calendar has was never written.
+    """
+    try:
+        return _START + microseconds * _MICROSECOND
+    except OverflowError as exc:
+        message = f"an instant lies outside of the calendar: {microseconds}"
+        raise Damaged(message) from exc

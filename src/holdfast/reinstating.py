@@ -82,12 +82,10 @@ def _make_in_database(
 ) -> Reinstated:
     postgres = load_postgres()
     assert objects is not None  # noqa: S101 - checked above
-    with ExitStack() as on_failure:
-        with _prepared(objects) as (packs, publish):
-            _put_packs(source, packs, progress)
-            # Bytes first, name last: rows without their packs would be damage.
-            publish()
-        on_failure.callback(shutil.rmtree, objects, ignore_errors=True)
+    with _prepared(objects) as (packs, publish), ExitStack() as on_failure:
+        _put_packs(source, packs, progress)
+        # Bytes first, name last: rows without their packs would be damage.
+        publish()
         migrations = source.manifest.catalog.migrations
         postgres.load_catalog(location, str(source.catalog), migrations=migrations)
         on_failure.callback(postgres.drop_catalog, location)
@@ -127,23 +125,28 @@ def _prove(vault: Holdfast, source: Backup, location: str, progress: Progress) -
 
 @contextmanager
 def _prepared(place: Path) -> Generator[tuple[Path, Callable[[], None]]]:
-    """Lends a directory beside a place, and what puts it there; it goes if that never happens."""
+    """Lends a directory beside a place, and what puts it there.
+
+    If anything fails it goes, wherever it is by then.
+    """
     place = place.absolute()
     beside = place.with_name(f".{place.name}.{os.urandom(4).hex()}.reinstating")
     with files.translated(beside):
         beside.parent.mkdir(parents=True, exist_ok=True)
         beside.mkdir(mode=0o700)
 
-    def publish() -> None:
-        with files.translated(place):
-            # Over an empty directory, or nothing: anything else makes it fail.
-            beside.rename(place)
-            files.sync(place.parent)
+    with ExitStack() as on_failure:
+        on_failure.callback(shutil.rmtree, beside, ignore_errors=True)
 
-    try:
+        def publish() -> None:
+            with files.translated(place):
+                # Over an empty directory, or nothing: anything else makes it fail.
+                beside.rename(place)
+                on_failure.callback(shutil.rmtree, place, ignore_errors=True)
+                files.sync(place.parent)
+
         yield beside, publish
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        on_failure.pop_all()
 
 
 def _check_empty(place: Path) -> None:

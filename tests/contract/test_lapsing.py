@@ -165,6 +165,46 @@ def test_a_damaged_session_keeps_nobody_from_the_others(tmp_path: Path, clock: C
             vault.end_lapsed_sessions()
 
 
+@pytest.mark.parametrize("bad", [2, 3, 7])
+def test_what_cannot_be_ended_is_in_nobodys_way(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch, bad: int
+) -> None:
+    """Of the same namespace and of another, however many stand before the others."""
+    monkeypatch.setattr(lapsing, "MOST", 3)
+    with holdfast.open(tmp_path / "vault", clock=clock) as vault:
+        for number in range(bad):
+            vault.namespace("a").sessions.create("bot", session_id=f"bad-{number}", ttl_seconds=60)
+        for name in ("a", "b"):
+            for number in range(2):
+                vault.namespace(name).sessions.create(
+                    "bot", session_id=f"{name}-{number}", ttl_seconds=61
+                )
+    with closing(sqlite3.connect(tmp_path / "vault" / "catalog.sqlite")) as connection, connection:
+        connection.execute("UPDATE versions SET kind = 'none' WHERE session_id LIKE 'bad-%'")
+    clock.now += timedelta(hours=1)
+    with holdfast.open(tmp_path / "vault", clock=clock) as vault:
+        for _ in range(2):
+            with pytest.raises(Damaged):
+                vault.end_lapsed_sessions()
+        for name in ("a", "b"):
+            assert sorted(map(str, told(vault.namespace(name)))) == [f"{name}-0", f"{name}-1"]
+
+
+@pytest.mark.parametrize("us", [2**62, -(2**62)])
+def test_an_instant_that_no_calendar_has_is_damage(tmp_path: Path, clock: Clock, us: int) -> None:
+    with holdfast.open(tmp_path / "vault", clock=clock) as vault:
+        vault.namespace("a").sessions.create("bot", session_id="s")
+        vault.namespace("a").sessions.add_turn("s", "i", "o")
+    for table, column in (("turns", "created_at"), ("versions", "created_at")):
+        catalog = tmp_path / "vault" / "catalog.sqlite"
+        with closing(sqlite3.connect(catalog)) as connection, connection:
+            connection.execute(f"UPDATE {table} SET {column} = {us}")
+        with holdfast.open(tmp_path / "vault", clock=clock) as vault:
+            sessions = vault.namespace("a").sessions
+            with pytest.raises(Damaged, match="calendar"):
+                list(sessions.list_turns("s")) + list(sessions.history("s"))
+
+
 def test_another_tenant_hears_nothing(opener: Open, clock: Clock) -> None:
     vault = opener()
     mine, theirs = vault.namespace("n"), vault.tenant("other").namespace("n")

@@ -4,6 +4,7 @@ On both databases: with writers and a collection in between, into the same direc
 every file of it missing or altered in turn, and with the power gone between any two steps.
 """
 
+import errno
 import json
 import os
 import shutil
@@ -20,14 +21,16 @@ from random import Random
 from typing import Any
 
 import pytest
+from msgspec.structs import replace as replaced
 
 import holdfast
 from holdfast.blobs.disk import DiskBlobStore
-from holdfast.catalog.postgres import PostgresCatalog
+from holdfast.catalog.postgres import PostgresCatalog, drop_catalog
 from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine import retiring
 from holdfast.engine.backups import making
+from holdfast.engine.backups.manifest import decode_manifest, hash_of
 from holdfast.engine.backups.reading import Backup
 from holdfast.engine.context import Context
 from holdfast.engine.limits import Limits
@@ -40,6 +43,7 @@ from holdfast.errors import (
     InvalidValue,
     PathExists,
     StorageFull,
+    Unavailable,
     VaultTooNew,
 )
 from holdfast.ids import TenantId
@@ -289,6 +293,75 @@ def test_a_backup_of_which_anything_is_missing_or_altered_is_refused(
     assert not empty.packs.exists()
     assert not list(target.parent.glob(".*reinstating"))
     holdfast.reinstate(target, empty.location, objects=empty.packs)
+
+
+def reseal(target: Path, rows: bytes) -> None:
+    """Puts other rows into a backup, as somebody does who can write its manifest as well."""
+    manifest = decode_manifest((target / "backup.json").read_bytes())
+    (target / manifest.catalog.file).write_bytes(rows)
+    catalog = replaced(manifest.catalog, size=len(rows), hash=hash_of(rows))
+    (target / "backup.json").write_bytes(replaced(manifest, catalog=catalog).encode())
+
+
+CRAFTED = {
+    "no table": b'{"columns": ["a"]}\n',
+    "no columns": b'{"table": "tenants"}\n\\.\n',
+    "a table that is none": b'{"table": "nothing", "columns": ["id"]}\n\\.\n',
+    "a column that is none": b'{"table": "tenants", "columns": ["nothing"]}\n\\.\n',
+    "columns that are none": b'{"table": "tenants", "columns": 7}\n',
+    "a number for a name": b'{"table": "tenants", "columns": [7]}\n',
+    "a name with a NUL": b'{"table": "ten\\u0000ants", "columns": ["id"]}\n',
+    "numbers that are none": b'{"numbers": []}\n',
+    "a number that is none": b'{"numbers": {"tenants_id_seq": "x"}}\n',
+    "a sequence that is none": b'{"numbers": {"nothing": 1}}\n',
+    "a list": b"[]\n",
+    "deep nesting": b"[" * 100_000 + b"\n",
+    "not UTF-8": b'{"table": "\xff"}\n',
+    "rows that are none": b'{"table": "tenants", "columns": ["id", "name"]}\nx\ty\tz\n\\.\n',
+}
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("rows", CRAFTED.values(), ids=CRAFTED)
+def test_rows_of_a_crafted_backup_are_refused_as_damage(
+    tmp_path: Path, sealed: Path, postgres_url: str, rows: bytes
+) -> None:
+    reseal(sealed, rows)
+    with pytest.raises(BackupDamaged):
+        holdfast.reinstate(sealed, postgres_url, objects=tmp_path / "packs")
+    assert not (tmp_path / "packs").exists()
+    assert not list(tmp_path.glob(".*reinstating"))
+
+
+@pytest.fixture
+def sealed(tmp_path: Path, postgres_url: str) -> Path:
+    """A backup of a vault in a database that is empty again."""
+    with holdfast.open(postgres_url, objects=tmp_path / "live") as vault:
+        fill(vault, length=2)
+        vault.backup(tmp_path / "backup")
+    drop_catalog(postgres_url)
+    return tmp_path / "backup"
+
+
+def test_a_vault_that_cannot_have_its_name_leaves_no_packs_behind(
+    tmp_path: Path, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with holdfast.open(tmp_path / "live") as vault:
+        fill(vault, length=2)
+        vault.backup(target)
+    rename = Path.rename
+
+    def failing(self: Path, to: Path) -> Path:
+        if to.name == "vault":
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return rename(self, to)
+
+    monkeypatch.setattr(Path, "rename", failing)
+    with pytest.raises(Unavailable):
+        holdfast.reinstate(target, tmp_path / "vault", objects=tmp_path / "objects")
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted({"live", target.name})
+    monkeypatch.undo()
+    holdfast.reinstate(target, tmp_path / "vault", objects=tmp_path / "objects")
 
 
 def test_a_vault_is_made_only_where_nothing_is(make: Make, target: Path) -> None:

@@ -23,6 +23,7 @@ import pytest
 import holdfast
 from holdfast import Holdfast, Limits
 from holdfast.engine import collect as collecting
+from holdfast.engine.restore import SHOWN
 from holdfast.errors import (
     Damaged,
     HoldfastError,
@@ -511,3 +512,29 @@ def test_bits_that_flip_in_the_catalog_never_make_wrong_bytes(vault: Vault) -> N
             hf.verify()
             with suppress(HoldfastError):
                 hf.collect(now=True)
+
+
+@pytest.mark.parametrize("go", ["restore", "restore in part", "undo"])
+def test_what_is_lost_of_the_last_of_many_changes_keeps_a_restore_from_beginning(
+    tmp_path: Path, go: str
+) -> None:
+    with holdfast.open(tmp_path / "vault") as hf:
+        alice = hf.namespace("alice")
+        for version in (b"1", b"2"):
+            alice.files.write_many([(f"many/{n:04}", version) for n in range(SHOWN + 100)])
+            alice.files.write("zz.bin", Random(version).randbytes(400_000))
+            last = alice.snapshot(version.decode())
+            if version == b"1":
+                first = last
+                (pack,) = (tmp_path / "vault" / "packs").rglob("*.pack")
+        pack.unlink()
+        before = [each.id for each in alice.timeline()]
+        ways: dict[str, Callable[[], object]] = {
+            "restore": lambda: alice.restore(first, limit=3),
+            "restore in part": lambda: alice.restore(first, paths=["*"], limit=3),
+            "undo": lambda: alice.undo(limit=3),
+        }
+        with pytest.raises(Damaged):
+            ways[go]()
+        assert [each.id for each in alice.timeline()] == before
+        assert alice.files.read("many/0000") == b"2"

@@ -13,7 +13,7 @@ from holdfast import Holdfast, Limits
 from holdfast.blobs.disk import DiskBlobStore
 from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.engine.context import Context
-from holdfast.errors import Damaged
+from holdfast.errors import Damaged, NotFound
 from holdfast.model import SnapshotInfo
 from holdfast.testing.faults import FusedBlobStore, FusedCatalog, fuses, leaves_traces
 from holdfast.testing.postgres import PostgresServer
@@ -119,6 +119,13 @@ def test_what_is_nowhere_is_named_with_all_who_lack_it(
         place.mend()
     # What only an older version of a file held is nowhere else.
     assert total
+
+
+def test_a_place_that_is_not_there_is_not_found(place: Place, tmp_path: Path) -> None:
+    for pack in packs_of(place.root):
+        remove(pack)
+    with open_vault(place.root) as hf, pytest.raises(NotFound, match="no such place"):
+        hf.repair(places=[tmp_path / "nothing"])
 
 
 @pytest.mark.parametrize("damage", [flip, remove])

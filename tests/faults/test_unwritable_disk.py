@@ -226,3 +226,14 @@ def test_room_for_a_collection_is_kept_again_once_there_is_some(disk: Disk) -> N
     disk.ok("log")
     disk.fill()
     disk.ok("gc", "--now")
+
+
+def test_a_reserve_that_was_left_empty_is_filled(tmp_path: Path) -> None:
+    """Whoever took the room was killed between making the file and making it long."""
+    holdfast.open(tmp_path / "vault").close()
+    reserve = tmp_path / "vault" / "reserve"
+    for size in (0, 4096):
+        os.truncate(reserve, size)
+        holdfast.open(tmp_path / "vault").close()
+        assert reserve.stat().st_size == MIB
+        assert reserve.stat().st_blocks * 512 >= MIB

@@ -1,12 +1,15 @@
 """Directories that are moved: known again with bounded work, whatever was there before."""
 
+import errno
+import os
 import shutil
 from pathlib import Path
 
 import pytest
 
 import holdfast
-from holdfast.errors import DirectoryReplaced
+from holdfast.engine.directory import Directory
+from holdfast.errors import DirectoryMissing, DirectoryReplaced, Unavailable
 
 
 def attached(vault: holdfast.Holdfast, path: Path, files: dict[str, str]) -> None:
@@ -89,3 +92,65 @@ def test_a_moved_directory_takes_the_place_of_what_a_crash_has_left(tmp_path: Pa
         with found as workspace:
             assert workspace.moved_from == old
             assert [each.label for each in workspace.namespace.timeline()] == ["before"]
+
+
+def test_a_directory_that_is_moved_to_where_a_detached_one_was_keeps_its_history(
+    tmp_path: Path,
+) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    with holdfast.open(tmp_path / "vault") as vault:
+        attached(vault, new, {"other.txt": "other"})
+        vault.detach(new)
+        shutil.rmtree(new)
+        attached(vault, old, THREE)
+        old.rename(new)
+        with vault.workspace(new) as workspace:
+            assert workspace.namespace.name == "old"
+            assert [each.label for each in workspace.namespace.timeline()] == ["before"]
+            assert not workspace.status().changes
+        # What was let go of is still to be had by its name.
+        (tmp_path / "back").mkdir()
+        with vault.workspace(tmp_path / "back", namespace="new") as workspace:
+            assert workspace.namespace.timeline()
+
+
+def test_a_detached_directory_that_is_still_there_goes_on_with_its_own_history(
+    tmp_path: Path,
+) -> None:
+    new = tmp_path / "new"
+    with holdfast.open(tmp_path / "vault") as vault:
+        attached(vault, new, THREE)
+        vault.detach(new)
+        with vault.workspace(new) as workspace:
+            assert workspace.namespace.name == "new"
+            assert workspace.namespace.timeline()
+
+
+@pytest.mark.parametrize(
+    ("number", "kind"),
+    [
+        (errno.ENOENT, DirectoryMissing),
+        (errno.ENOTDIR, DirectoryMissing),
+        (errno.EACCES, Unavailable),
+        (errno.EIO, Unavailable),
+        (errno.ESTALE, Unavailable),
+    ],
+)
+def test_only_a_directory_that_is_not_there_is_called_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, kind: type[Exception]
+) -> None:
+    state = tmp_path / "state"
+    state.mkdir()
+    with holdfast.open(tmp_path / "vault") as vault:
+        directory = Directory(vault._context, tmp_path, state)
+        directory.refresh()
+
+        def failing(_path: Path) -> object:
+            raise OSError(number, os.strerror(number))
+
+        monkeypatch.setattr(Path, "lstat", failing)
+        with pytest.raises(Unavailable) as caught:
+            directory.refresh()
+        monkeypatch.undo()
+        assert type(caught.value) is kind
+        directory.close()

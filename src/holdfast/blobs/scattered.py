@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from holdfast.errors import Unavailable
+from holdfast.errors import NotFound, shorten
 
 SUFFIX: Final = ".pack"
 
@@ -17,13 +17,13 @@ MOST_BYTES: Final = 1 << 30
 
 
 def iter_scattered(place: Path) -> Iterator[tuple[str, bytes]]:
-    """Yields the packs below a place, or the one that it is; raises `Unavailable` if it is none.
+    """Yields the packs below a place, or the one that it is; raises `NotFound` if it is none.
 
     What cannot be read is passed over: others may hold the same.
     """
     if not place.exists():
-        message = f"{place} is not there"
-        raise Unavailable(message)
+        message = f"{shorten(str(place))}: there is no such place"
+        raise NotFound(message).with_hint("Look for it, then say where it is.")
     if place.is_file():
         yield from _read(place)
     for folder, _, names in os.walk(place):

@@ -8,10 +8,10 @@ says how far the numbers are that the database itself gives out: none is given t
 import json
 import os
 from collections.abc import Iterable
-from contextlib import suppress
 from graphlib import TopologicalSorter
-from typing import Any, BinaryIO, Final, LiteralString, cast
+from typing import Annotated, Any, BinaryIO, Final, LiteralString, cast
 
+import msgspec
 import psycopg
 from psycopg import sql
 
@@ -43,6 +43,18 @@ WHERE schemaname = 'holdfast' AND last_value IS NOT NULL ORDER BY sequencename
 """
 
 
+_Name = Annotated[str, msgspec.Meta(min_length=1, max_length=63, pattern="^[a-z0-9_]+$")]
+"""What we call tables and columns, within what PostgreSQL has room for."""
+
+
+class _Head(msgspec.Struct, forbid_unknown_fields=True):
+    """The line before the rows of a table, or the last one, with `numbers`."""
+
+    table: _Name = "none"
+    columns: list[_Name] = []
+    numbers: dict[_Name, Annotated[int, msgspec.Meta(ge=1, le=2**62)]] | None = None
+
+
 def dump_rows(talk: Talk, path: str) -> None:
     """Writes all rows that a transaction sees to a file."""
     columns = dict(talk.ask(_TABLES).fetchall())
@@ -69,13 +81,20 @@ def load_rows(
         for statement in migration.statements:
             # From our own files; LiteralString cannot say so.
             connection.execute(cast("LiteralString", statement))
+    try:
+        _load(connection, path)
+    except (psycopg.DataError, psycopg.IntegrityError, psycopg.ProgrammingError) as exc:
+        raise BackupDamaged("the catalog", reason=f"its rows do not fit: {exc}") from exc
+
+
+def _load(connection: "psycopg.Connection[tuple[Any, ...]]", path: str) -> None:
     with open(path, "rb") as file:  # noqa: PTH123 - a path as text
         while True:
             head = _read_head(file)
-            if "numbers" in head:
+            if head.numbers is not None:
                 break
             _load_table(connection, file, head)
-    for name, last in head["numbers"].items():
+    for name, last in head.numbers.items():
         query = "SELECT setval(format('holdfast.%%I', %s::text)::regclass, %s)"
         connection.execute(query, (name, last))
 
@@ -86,9 +105,9 @@ def drop_rows(connection: "psycopg.Connection[tuple[Any, ...]]") -> None:
 
 
 def _load_table(
-    connection: "psycopg.Connection[tuple[Any, ...]]", file: BinaryIO, head: dict[str, Any]
+    connection: "psycopg.Connection[tuple[Any, ...]]", file: BinaryIO, head: _Head
 ) -> None:
-    query = _copy(head["table"], head["columns"], "FROM STDIN")
+    query = _copy(head.table, head.columns, "FROM STDIN")
     with connection.cursor() as cursor, cursor.copy(query) as copying:
         lines, size = list[bytes](), 0
         for line in file:
@@ -103,12 +122,11 @@ def _load_table(
         raise BackupDamaged("the catalog", reason="it ends inside of a table")
 
 
-def _read_head(file: BinaryIO) -> dict[str, Any]:
-    with suppress(ValueError):
-        head = json.loads(file.readline())
-        if isinstance(head, dict):
-            return cast("dict[str, Any]", head)
-    raise BackupDamaged("the catalog", reason="it holds something else than rows")
+def _read_head(file: BinaryIO) -> _Head:
+    try:
+        return msgspec.json.decode(file.readline(), type=_Head)
+    except (ValueError, RecursionError) as exc:
+        raise BackupDamaged("the catalog", reason="it holds something else than rows") from exc
 
 
 def _copy(table: str, columns: Iterable[str], where: LiteralString) -> sql.Composed:

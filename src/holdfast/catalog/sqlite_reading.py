@@ -57,13 +57,13 @@ class Reserve:
 
     def keep(self, *, free_bytes: int | None) -> None:
         """Takes the room, if it is not taken, and there is plenty."""
-        if self._path.exists() or free_bytes is None or free_bytes < 4 * RESERVE_BYTES:
+        if self._is_kept() or free_bytes is None or free_bytes < 4 * RESERVE_BYTES:
             return
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         try:
             fd = os.open(self._path, flags, 0o600)
         except OSError:
-            return  # Somebody else does it, or it cannot be: it is thrift, not a promise.
+            return  # It is thrift, not a promise.
         try:
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(fd, 0, RESERVE_BYTES)
@@ -73,6 +73,13 @@ class Reserve:
             self.give_up()
         finally:
             os.close(fd)
+
+    def _is_kept(self) -> bool:
+        """Says whether all of the room is taken: who was killed while taking it had some."""
+        try:
+            return self._path.lstat().st_size >= RESERVE_BYTES
+        except OSError:
+            return False
 
     def give_up(self) -> bool:
         """Gives the room back to the disk; says whether there was any."""

@@ -38,13 +38,16 @@ class UpkeepQueries:
         return [row[0] for row in found]
 
     def sessions_to_end(
-        self, tenant_id: TenantId | None, *, now: datetime, most: int
+        self, tenant_id: TenantId | None, *, now: datetime, most: int, skip: int = 0
     ) -> list[tuple[TenantId, str, str]]:
         """Returns sessions that are present though their time is over, of one tenant or of all.
 
         Each with its tenant and its namespace's name; those that were over first come first.
+        `skip` of them are left out: those that could not be ended stand before all others.
         """
-        found = self._db.all("sessions_to_end", tenant_id=tenant_id, now=to_us(now), most=most)
+        found = self._db.all(
+            "sessions_to_end", tenant_id=tenant_id, now=to_us(now), most=most, skip=skip
+        )
         return [(TenantId(row[0]), row[1], row[2]) for row in found]
 
     def purge_session(self, namespace_id: NamespaceId, session_id: str) -> None:

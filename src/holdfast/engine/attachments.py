@@ -150,8 +150,9 @@ class Attachments:
                 return check(found, self._handle(found))
             there = find_identity(real)
             return found if there is None else _keeping(found, there)
+        is_free = found is None or found.is_detached
         if (
-            found is None
+            is_free
             and namespace is None
             and (moved := self._recognise(real, self._all())) is not None
         ):

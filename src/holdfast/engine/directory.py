@@ -90,8 +90,11 @@ class Directory:
         here = os.fstat(self.root_fd)
         try:
             there = self.path.lstat()
-        except OSError as exc:
+        except (FileNotFoundError, NotADirectoryError) as exc:
             raise DirectoryMissing(str(self.path)) from exc
+        except OSError as exc:
+            message = f"the directory {self.path} cannot be looked at: {exc.strerror or exc}"
+            raise Unavailable(message) from exc
         if (here.st_dev, here.st_ino) != (there.st_dev, there.st_ino):
             self.let_go()
             self._hints = None

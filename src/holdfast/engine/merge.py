@@ -27,7 +27,7 @@ from holdfast.engine.growth import size_of
 from holdfast.engine.handle import Handle
 from holdfast.engine.limits import Limits, check_quota
 from holdfast.engine.mergebase import MERGED_ROOT, common_root
-from holdfast.engine.restore import check_present
+from holdfast.engine.restore import present
 from holdfast.engine.sessions.merging import merge_session
 from holdfast.engine.settle import find_clashes, is_directory, keep_emptied, settle
 from holdfast.engine.stage import Withdrawn
@@ -65,8 +65,8 @@ def merge_from(
         )
         goal = folded.source.get_root(merged.root)
         found = iter_changes(folded.source, folded.root, goal)
-        shown[:] = [collect_changes(found, limit=None, counts=True)]
-        check_present(handle, transaction, folded, shown[0])
+        brought = present(handle, transaction, folded, found)
+        shown[:] = [collect_changes(brought, limit=None, counts=True)]
         grown = Size(0, merged.size.bytes - folded.size.bytes)
         check_quota(folded.head, grown)
         marks = replacing(

@@ -7,9 +7,10 @@ changed, how to get back, and that what is now stored is what was asked for.
 
 import fnmatch
 import re
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from holdfast.catalog.transaction import Transaction
@@ -39,7 +40,7 @@ from holdfast.entries import Blob
 from holdfast.errors import Damaged, InvalidValue, ObjectMissing, PackDamaged
 from holdfast.ids import ObjectId, SnapshotId
 from holdfast.model import EMPTY_MAP, Head, Kind, Plane, Root, Size, SnapshotInfo
-from holdfast.model_changes import Changes, Restored
+from holdfast.model_changes import Change, Changes, Restored
 from holdfast.packs import ObjectKind
 from holdfast.tree import apply, count, diff
 
@@ -47,10 +48,16 @@ SHOWN: Final = 1000
 """Changes that an answer lists unless more are asked for: it stays constant in time."""
 
 
+BATCH: Final = 1000
+"""Objects that are looked for together."""
+
 MAX_PATTERNS: Final = 1000
 MAX_PATTERN_BYTES: Final = 1 << 16
 """Among the paths of one selection: every file is held against each; measured, a file takes up to
 a tenth of a millisecond."""
+
+
+Check = Callable[[Iterable[Change]], Iterator[Change]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +98,8 @@ def restore(
 
     def plan(transaction: Transaction, folded: Folded) -> Move:
         goal = goal_of(handle, transaction, folded, target, planes=chosen)
-        aim = _aim(folded, goal, chosen, selects, looked_at(limit))
-        check_present(handle, transaction, folded, aim.changes)
-        shown[:] = [replace(aim, changes=aim.changes.first(limit))]
+        check = partial(present, handle, transaction, folded)
+        shown[:] = [aim := _aim(folded, goal, chosen, selects, limit=limit, check=check)]
         marks = replacing(
             handle,
             transaction,
@@ -202,15 +208,6 @@ def path_filter(paths: Sequence[PathLike]) -> Callable[[bytes], bool]:
     return selects
 
 
-def looked_at(limit: int | None) -> int | None:
-    """Returns how many changes are checked before one is made; None for all.
-
-    As many as are listed by default, also where fewer are asked for.
-    """
-    check_limit(limit)
-    return None if limit is None else max(limit, SHOWN)
-
-
 def check_selection(planes: Sequence[Plane] | None, paths: Sequence[PathLike] | None) -> None:
     """Raises `InvalidValue` for a selection of planes and paths that makes no sense."""
     if isinstance(paths, str):
@@ -253,14 +250,16 @@ def _aim(
     target: SnapshotInfo,
     planes: Sequence[Plane],
     selects: Callable[[bytes], bool] | None,
+    *,
     limit: int | None,
+    check: Check,
 ) -> _Aim:
     """Returns the root to move to, its size, and what changes on the way."""
     goal = folded.source.get_root(target.root)
     if selects is not None:
-        return _aim_at_paths(folded, goal, selects, limit)
+        return _aim_at_paths(folded, goal, selects, limit, check)
     found = iter_changes(folded.source, folded.root, goal, planes=planes)
-    changes = collect_changes(found, limit=limit, counts=True)
+    changes = collect_changes(check(found), limit=limit, counts=True)
     files = count(folded.source, goal.plane(Plane.FILES)) if Plane.FILES in planes else None
     if set(planes) == set(Plane):
         return _Aim(target.root, target.size, changes, files)
@@ -272,7 +271,11 @@ def _aim(
 
 
 def _aim_at_paths(
-    folded: Folded, goal: Root, selects: Callable[[bytes], bool], limit: int | None
+    folded: Folded,
+    goal: Root,
+    selects: Callable[[bytes], bool],
+    limit: int | None,
+    check: Check,
 ) -> _Aim:
     old = folded.root.plane(Plane.FILES)
     edits = [e for e in diff(folded.source, old, goal.plane(Plane.FILES)) if selects(e.key)]
@@ -287,17 +290,32 @@ def _aim_at_paths(
     folded.stage.add_nodes(applied.nodes)
     root = folded.root.replacing(files=applied.root)
     found = (to_change(Plane.FILES, edit) for edit in applied.edits)
-    changes = collect_changes((each for each in found if each), limit=limit, counts=True)
+    brought = check(each for each in found if each)
+    changes = collect_changes(brought, limit=limit, counts=True)
     size = folded.size + size_of(applied.edits)
     return _Aim(folded.stage.add(root.encode(), ObjectKind.NODE), size, changes)
 
 
-def check_present(
-    handle: Handle, transaction: Transaction, folded: Folded, changes: Changes
-) -> None:
-    """Raises before anything is changed if what is to be brought back is not there."""
-    wanted = [*_objects_of(folded, changes)]
-    located = transaction.locate(handle.tenant_id, wanted)
+def present(
+    handle: Handle, transaction: Transaction, folded: Folded, found: Iterable[Change]
+) -> Iterator[Change]:
+    """Yields changes; raises at the latest behind the last if what they bring back is not there.
+
+    All of them have to be asked for before anything is changed.
+    """
+    wanted: list[ObjectId] = []
+    for change in found:
+        if isinstance(change.new, Blob):
+            wanted += [object_id for object_id, _ in content_refs(folded.source, change.new)]
+        if len(wanted) >= BATCH:
+            _check_present(handle, transaction, wanted)
+            wanted.clear()
+        yield change
+    _check_present(handle, transaction, wanted)
+
+
+def _check_present(handle: Handle, transaction: Transaction, wanted: Sequence[ObjectId]) -> None:
+    located = transaction.locate(handle.tenant_id, list(dict.fromkeys(wanted)))
     ends: dict[str, int] = {}
     for object_id in wanted:
         if object_id not in located:
@@ -309,12 +327,6 @@ def check_present(
     for pack, end in ends.items():
         if handle.context.blobs.size(pack) < end:
             raise PackDamaged(pack, reason="it is shorter than what it should hold")
-
-
-def _objects_of(folded: Folded, changes: Changes) -> Iterator[ObjectId]:
-    for change in changes:
-        if isinstance(change.new, Blob):
-            yield from (object_id for object_id, _ in content_refs(folded.source, change.new))
 
 
 def _staying(

@@ -25,7 +25,7 @@ from holdfast.engine.diff import collect_changes, iter_changes
 from holdfast.engine.handle import Handle
 from holdfast.engine.lineage import Stored, before
 from holdfast.engine.merge import merge_roots
-from holdfast.engine.restore import SHOWN, check_present, goal_of, looked_at, prove
+from holdfast.engine.restore import SHOWN, goal_of, present, prove
 from holdfast.errors import NothingToUndo, SnapshotNotFound
 from holdfast.ids import ObjectId, SnapshotId
 from holdfast.model import Kind, Plane, SnapshotInfo
@@ -57,9 +57,8 @@ def undo(
         if target is None:
             raise NothingToUndo("no earlier state is on the timeline")
         goal = goal_of(handle, transaction, folded, target)
-        changes = _changes(folded, goal.root, most=looked_at(limit))
-        check_present(handle, transaction, folded, changes)
-        shown[:] = [_Shown(changes.first(limit), lacking_in(target))]
+        changes = _changes(handle, transaction, folded, goal.root, most=limit)
+        shown[:] = [_Shown(changes, lacking_in(target))]
         towards(target)
         marks = _marks(handle, transaction, folded, kind=Kind.UNDO, target=goal, note=note)
         # After an undo of what was pending, the way forward leads to its safety snapshot.
@@ -93,9 +92,8 @@ def redo(
         if target is None:
             raise NothingToUndo("what was undone is no longer on the timeline")
         goal = goal_of(handle, transaction, folded, target)
-        changes = _changes(folded, goal.root, most=looked_at(limit))
-        check_present(handle, transaction, folded, changes)
-        shown[:] = [_Shown(changes.first(limit), lacking_in(target))]
+        changes = _changes(handle, transaction, folded, goal.root, most=limit)
+        shown[:] = [_Shown(changes, lacking_in(target))]
         towards(target)
         marks = _marks(handle, transaction, folded, kind=Kind.REDO, target=goal, note=note)
         return Move(
@@ -133,9 +131,8 @@ def revert(
             prefer=None,
             limits=handle.context.limits,
         )
-        changes = _changes(folded, merged.root, most=None)
+        changes = _changes(handle, transaction, folded, merged.root, most=None)
         back = {change.key for change in changes if change.plane is Plane.FILES}
-        check_present(handle, transaction, folded, changes)
         shown[:] = [_Shown(changes.first(limit), lacking_in(earlier, back.__contains__))]
         marks = replacing(
             handle,
@@ -164,9 +161,13 @@ class _Shown(NamedTuple):
     lacking: Lacking
 
 
-def _changes(folded: Folded, root: ObjectId, *, most: int | None) -> Changes:
+def _changes(
+    handle: Handle, transaction: Transaction, folded: Folded, root: ObjectId, *, most: int | None
+) -> Changes:
+    """Returns what going to a root changes; raises if what it needs for that is not there."""
     found = iter_changes(folded.source, folded.root, folded.source.get_root(root))
-    return collect_changes(found, limit=most, counts=True)
+    brought = present(handle, transaction, folded, found)
+    return collect_changes(brought, limit=most, counts=True)
 
 
 def _marks(

@@ -16,7 +16,7 @@ SELECT n.tenant_id, n.name, s.id FROM sessions s JOIN namespaces n ON n.id = s.n
 WHERE s.expires_at <= :now AND s.expires_at IS NOT NULL AND s.is_present = 1
   AND s.deleted_at IS NULL AND n.deleted_at IS NULL
   AND (CAST(:tenant_id AS BIGINT) IS NULL OR n.tenant_id = :tenant_id)
-ORDER BY s.expires_at LIMIT :most
+ORDER BY s.expires_at, s.namespace_id, s.id LIMIT :most OFFSET :skip
 
 -- name: purge_versions_of
 DELETE FROM versions WHERE namespace_id = :namespace_id AND session_id = :session_id

@@ -19,7 +19,14 @@ from holdfast.engine.handle import Handle
 from holdfast.engine.sessions.writing import Draft, write
 from holdfast.engine.upkeep import do_all
 from holdfast.engine.writers import UPKEEP
-from holdfast.errors import Busy, Damaged, LimitExceeded, NamespaceNotFound, Unavailable
+from holdfast.errors import (
+    Busy,
+    Damaged,
+    HoldfastError,
+    LimitExceeded,
+    NamespaceNotFound,
+    Unavailable,
+)
 from holdfast.ids import TenantId
 from holdfast.model_sessions import SessionRow
 
@@ -30,21 +37,30 @@ MOST: Final = 100
 def end_lapsed(context: Context, tenant_id: TenantId | None = None) -> int:
     """Ends some of the sessions whose time is over, of a tenant or of all; returns how many.
 
-    What fails in one namespace is raised once all have had their turn.
+    What fails is raised once all others have had their turn: what cannot be ended is in nobody's
+    way.
     """
-    now, groups, ended = context.clock(), dict[tuple[TenantId, str], list[str]](), list[int]()
-    with context.catalog.read() as transaction:
-        found = transaction.sessions_to_end(tenant_id, now=now, most=MOST)
-    for tenant, name, session_id in found:
-        groups.setdefault((tenant, name), []).append(session_id)
-
-    def end(place: tuple[TenantId, str]) -> None:
-        ended.append(_end(Handle(context, *place, door=UPKEEP), groups[place], now=now))
-
-    failed = do_all([partial(end, place) for place in groups])
+    now, ended, stuck = context.clock(), 0, 0
+    failed: HoldfastError | None = None
+    while ended < MOST:
+        groups = dict[tuple[TenantId, str], list[str]]()
+        with context.catalog.read() as transaction:
+            found = transaction.sessions_to_end(tenant_id, now=now, most=MOST - ended, skip=stuck)
+        for tenant, name, session_id in found:
+            groups.setdefault((tenant, name), []).append(session_id)
+        done = list[int]()
+        first = do_all(
+            partial(_end_each, Handle(context, *place, door=UPKEEP), ids, now=now, done=done)
+            for place, ids in groups.items()
+        )
+        failed = failed or first
+        ended += sum(done)
+        stuck += len(found) - sum(done)
+        if not found:
+            break
     if failed is not None:
         raise failed
-    return sum(ended)
+    return ended
 
 
 def notice_lapsed(context: Context, tenant_id: TenantId) -> None:
@@ -56,6 +72,19 @@ def notice_lapsed(context: Context, tenant_id: TenantId) -> None:
     with suppress(Busy, Damaged, LimitExceeded, Unavailable):
         while end_lapsed(context, tenant_id) == MOST:
             pass
+
+
+def _end_each(handle: Handle, ids: Sequence[str], *, now: datetime, done: list[int]) -> None:
+    """Ends sessions of a namespace, all at once; one by one where something about one is wrong."""
+    try:
+        done.append(_end(handle, ids, now=now))
+    except Damaged:
+        if len(ids) == 1:
+            raise
+        parts = (partial(_end_each, handle, [each], now=now, done=done) for each in ids)
+        failed = do_all(parts)
+        if failed is not None:
+            raise failed from None
 
 
 def _end(handle: Handle, ids: Sequence[str], *, now: datetime) -> int:
