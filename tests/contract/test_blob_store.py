@@ -231,3 +231,15 @@ def test_deleting_while_others_read_gives_all_or_missing(blobs: BlobStore) -> No
         reads = pool.map(read, range(50))
         blobs.delete("pack-a")
         assert all(reads)
+
+
+def test_blobs_that_are_missing_or_too_short_are_found(blobs: BlobStore) -> None:
+    for number in range(3):
+        blobs.put(f"pack-{number}", b"x" * 10)
+    expected = {"pack-0": 10, "pack-1": 11, "pack-2": 3, "pack-3": 1}
+    for _ in range(2):
+        assert blobs.find_short(expected) == {"pack-1": 10, "pack-3": 0}
+    blobs.delete("pack-0")
+    assert blobs.find_short(expected) == {"pack-0": 0, "pack-1": 10, "pack-3": 0}
+    with pytest.raises(InvalidName):
+        blobs.find_short({"../x": 1})

@@ -12,6 +12,7 @@ import signal
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
@@ -427,3 +428,53 @@ def assert_delete_leaves_nothing(blobs: DiskBlobStore, root: Path) -> None:
     blobs.delete("pack-a")
     assert files(root) == []
     assert dict(blobs.iter_names()) == {}
+
+
+def test_what_was_whole_is_looked_at_again_once_something_came_or_went(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = DiskBlobStore(tmp_path / "packs")
+    expected = {f"pack-{number:04}-aa": 5 for number in range(50)}
+    for name in expected:
+        store.put(name, b"12345")
+    shard = tmp_path / "packs" / "aa"
+    os.utime(shard, (1, 1))  # It has not changed for a while.
+    looked: list[object] = []
+    stat = os.stat
+
+    def counting(path: object, *rest: object, **more: object) -> object:
+        looked.append(path)
+        return stat(path, *rest, **more)  # pyright: ignore[reportArgumentType, reportCallIssue] - as it came
+
+    monkeypatch.setattr(os, "stat", counting)
+    assert store.find_short(expected) == {}
+    assert len(looked) > 50
+    del looked[:]
+    assert store.find_short(expected) == {}
+    assert looked == [str(shard)]
+    (shard / "pack-0007-aa.pack").unlink()
+    assert store.find_short(expected) == {"pack-0007-aa": 0}
+    # Just changed: the next change may bear the same time, so nothing is believed.
+    (shard / "pack-0008-aa.pack").unlink()
+    assert store.find_short(expected) == {"pack-0007-aa": 0, "pack-0008-aa": 0}
+
+
+def test_what_was_cut_in_place_is_noticed_a_minute_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = DiskBlobStore(tmp_path / "packs")
+    store.put("pack-aa", b"12345")
+    os.utime(tmp_path / "packs" / "aa", (1, 1))
+    assert store.find_short({"pack-aa": 5}) == {}
+    os.truncate(tmp_path / "packs" / "aa" / "pack-aa.pack", 2)
+    assert DiskBlobStore(tmp_path / "packs").find_short({"pack-aa": 5}) == {"pack-aa": 2}
+    later = time.monotonic() + 61
+    monkeypatch.setattr(time, "monotonic", lambda: later)
+    assert store.find_short({"pack-aa": 5}) == {"pack-aa": 2}
+
+
+def test_a_directory_that_is_gone_is_no_damage(tmp_path: Path) -> None:
+    store = DiskBlobStore(tmp_path / "packs")
+    (tmp_path / "packs").rmdir()
+    with pytest.raises(Unavailable):
+        store.find_short({"pack-aa": 5})

@@ -100,6 +100,33 @@ def age(namespace: Namespace, times: int = 3) -> None:
 # What goes, and when
 
 
+def test_a_session_that_a_restore_has_set_aside_goes_with_the_snapshots_that_hold_it(
+    world: World,
+) -> None:
+    with world.opened() as vault:
+        agent = vault.namespace("alice")
+        before = agent.snapshot("before", pin=True)
+        agent.sessions.create("a", session_id="aside", initial_state={"text": LONG})
+        talk(agent, "aside", "one", "two")
+        agent.restore(before)
+        world.now += 10 * DAY
+        vault.collect()
+        assert rows(vault)["versions"] > 0, "an undo brings it back"
+        agent.undo()
+        assert said(agent, "aside") == ["one", "two"]
+        agent.restore(before)
+        age(agent)
+        world.now += 400 * DAY
+        vault.collect()
+        world.now += 10 * DAY
+        vault.collect()
+        assert rows(vault) == {"versions": 0, "branches": 0, "turns": 0}
+        with pytest.raises(SessionNotFound):
+            agent.sessions.get("aside")
+        agent.sessions.create("a", session_id="aside")
+        assert agent.sessions.get("aside").turn_count == 0
+
+
 def test_a_deleted_session_goes_after_the_grace_period_and_not_before(world: World) -> None:
     with world.opened() as vault:
         agent = vault.namespace("alice")

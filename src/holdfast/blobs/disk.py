@@ -21,10 +21,12 @@ reading one object takes, not worth a cache that has to know what other processe
 import contextlib
 import errno
 import os
+import time
 from collections import Counter
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
+from itertools import groupby
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from holdfast.blobs.port import check_name, is_blob_name, length_of_range
 from holdfast.errors import (
@@ -41,6 +43,20 @@ _FILE_MODE: Final = 0o600
 _DIRECTORY_MODE: Final = 0o700
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
+_BELIEVED_S: Final = 60.0
+"""How long a file that was long enough is believed to be so."""
+
+_TICK_NS: Final = 2_000_000_000
+"""A file system may tell two moments apart only if they are so far from each other."""
+
+
+class _Whole(NamedTuple):
+    """The files of a shard that were long enough, while the shard had this time."""
+
+    stamp: int
+    since: float
+    names: frozenset[str]
+
 
 class DiskBlobStore:
     """A `BlobStore` of one file per blob, readable by the owner alone."""
@@ -50,6 +66,7 @@ class DiskBlobStore:
         self._root = os.path.abspath(root)
         # Shards whose own name is known to be durable.
         self._durable_shards: set[str] = set()
+        self._whole: dict[str, _Whole] = {}
         with _translated("the blob directory"):
             _make_directory(self._root)
             # Also when it was there: another process may have made it a moment ago and not
@@ -101,6 +118,45 @@ class DiskBlobStore:
                 return os.stat(path, follow_symlinks=False).st_size
             except FileNotFoundError:
                 raise self._missing(name) from None
+
+    def find_short(self, expected: Mapping[str, int], /) -> dict[str, int]:
+        """Returns those that are shorter than expected, or not there.
+
+        A look at a file takes 10 µs, and there may be ten thousand. A shard's own time says
+        whether files came or went: what was whole in one that has not changed since is only
+        looked at again after a minute, as what was cut in place changes nothing there.
+        """
+        for name in expected:
+            check_name(name)
+        short: dict[str, int] = {}
+        with _translated("the blob directory"):
+            for shard, names in groupby(sorted(expected, key=self._shard), key=self._shard):
+                short |= self._short_in(shard, {name: expected[name] for name in names})
+        for name in short:
+            if isinstance(error := self._missing(name), Unavailable):
+                raise error
+            break
+        return short
+
+    def _short_in(self, shard: str, expected: Mapping[str, int]) -> dict[str, int]:
+        try:
+            stamp = os.stat(shard).st_mtime_ns
+        except FileNotFoundError:
+            return dict.fromkeys(expected, 0)
+        now = time.monotonic()
+        known = self._whole.get(shard)
+        if known is None or known.stamp != stamp or now - known.since > _BELIEVED_S:
+            known = _Whole(stamp, now, frozenset())
+        found: dict[str, int] = {}
+        for name in expected.keys() - known.names:
+            try:
+                found[name] = os.stat(f"{shard}/{name}.pack", follow_symlinks=False).st_size
+            except FileNotFoundError:
+                found[name] = 0
+        short = {name: size for name, size in found.items() if size < expected[name]}
+        if found and time.time_ns() - stamp > _TICK_NS:
+            self._whole[shard] = known._replace(names=known.names | (found.keys() - short.keys()))
+        return short
 
     def delete(self, name: str, /) -> None:
         """Removes the file, and the temporary files of interrupted puts."""

@@ -4,7 +4,7 @@ As strict as a disk: the same names are refused, the same ranges raise. It has n
 survive and no room to run out of.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from holdfast.blobs.port import check_name, length_of_range
 from holdfast.errors import PackMissing
@@ -31,6 +31,13 @@ class MemoryBlobStore:
     def size(self, name: str, /) -> int:
         """Returns the number of bytes."""
         return len(self._find(name))
+
+    def find_short(self, expected: Mapping[str, int], /) -> dict[str, int]:
+        """Returns those that are shorter than expected."""
+        for name in expected:
+            check_name(name)
+        found = {name: len(self._blobs.get(name, b"")) for name in expected}
+        return {name: size for name, size in found.items() if size < expected[name]}
 
     def delete(self, name: str, /) -> None:
         """Removes the blob if it is there."""

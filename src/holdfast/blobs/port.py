@@ -6,7 +6,7 @@ be there, whole, after any crash. What nothing names is found by `iter_names` an
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final, Protocol
 
 from holdfast.errors import InvalidName, InvalidValue, PackDamaged
@@ -44,6 +44,14 @@ class BlobStore(Protocol):
 
     def size(self, name: str, /) -> int:
         """Returns the number of bytes; raises `PackMissing` when there is no such blob."""
+        ...
+
+    def find_short(self, expected: Mapping[str, int], /) -> dict[str, int]:
+        """Returns which of these blobs have fewer bytes than expected, and how many they have.
+
+        What is not there has none. A blob that was found whole may be believed to be so for a
+        minute, but not that it is there.
+        """
         ...
 
     def delete(self, name: str, /) -> None:

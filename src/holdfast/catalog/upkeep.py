@@ -28,7 +28,11 @@ class UpkeepQueries:
     def ended_sessions(
         self, tenant_id: TenantId, *, before: datetime
     ) -> list[tuple[NamespaceId, str]]:
-        """Returns the sessions of live namespaces that were deleted or past their time by then."""
+        """Returns the sessions of live namespaces that were deleted or past their time by then.
+
+        And those that a restore has set aside, whenever that was: as long as an undo can bring
+        one back, a plane holds it.
+        """
         found = self._db.all("ended_sessions", tenant_id=tenant_id, before=to_us(before))
         return [(NamespaceId(row[0]), row[1]) for row in found]
 

@@ -107,16 +107,10 @@ def check_packs(
 def _find_lost(context: Context, transaction: Transaction, tenant_id: TenantId) -> dict[str, int]:
     """Returns the packs that are not as long as they should be, with how long they are."""
     packs = transaction.iter_packs(tenant_id)
-    files = (pack for pack in packs if pack.is_stored and not pack.is_inline)
-    sizes = ((pack, _size_of(context, pack.name)) for pack in files)
-    return {pack.name: size for pack, size in sizes if size < pack.size_bytes}
-
-
-def _size_of(context: Context, name: str) -> int:
-    try:
-        return context.blobs.size(name)
-    except Damaged:
-        return 0
+    wanted: dict[str, int] = {
+        pack.name: pack.size_bytes for pack in packs if pack.is_stored and not pack.is_inline
+    }
+    return context.blobs.find_short(wanted)
 
 
 def _is_in(lost: Mapping[str, int], found: Located) -> bool:

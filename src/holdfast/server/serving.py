@@ -10,7 +10,6 @@ import os
 import signal
 import socket
 import sys
-import tempfile
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from types import FrameType, ModuleType
@@ -25,6 +24,7 @@ from holdfast.server.app import open_vault
 from holdfast.server.config import Config, to_environ
 from holdfast.server.connections import Connection
 from holdfast.server.credentials import Started, make_credentials
+from holdfast.server.scratch import shared_folder
 
 logger = logging.getLogger("holdfast.server")
 
@@ -56,7 +56,7 @@ def serve(config: Config, *, tell: Callable[[Started], None]) -> None:
             logger.warning("others may look into %s: its files are yours alone", config.data)
         tell(Started(_url_of(config, listening), workspace_id, made))
         os.environ.update(to_environ(config))
-        with tempfile.TemporaryDirectory(prefix="holdfast-metrics-") as folder:
+        with shared_folder() as folder:
             if config.workers > 1:
                 # Read when the metrics are first imported, in each worker.
                 os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder

@@ -21,7 +21,7 @@ is a step too, of the same fuse; a `Trouble` makes the call fail instead, as a f
 import os
 import sys
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from itertools import count
@@ -305,6 +305,11 @@ class FusedBlobStore:
         """Returns the number of bytes."""
         self._fuse.step("blobs.size")
         return self._inner.size(name)
+
+    def find_short(self, expected: Mapping[str, int], /) -> dict[str, int]:
+        """Returns those that are shorter than expected."""
+        self._fuse.step("blobs.find_short")
+        return self._inner.find_short(expected)
 
     def delete(self, name: str, /) -> None:
         """Removes the blob."""

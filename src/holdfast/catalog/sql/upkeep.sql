@@ -3,7 +3,8 @@
 -- name: ended_sessions
 SELECT s.namespace_id, s.id FROM namespaces n JOIN sessions s ON s.namespace_id = n.id
 WHERE n.tenant_id = :tenant_id AND n.deleted_at IS NULL
-  AND (s.deleted_at <= :before OR s.expires_at <= :before)
+  AND (s.deleted_at <= :before OR s.expires_at <= :before
+    OR (s.is_present = 0 AND s.deleted_at IS NULL))
 ORDER BY s.namespace_id, s.id
 
 -- name: lapsed_sessions

@@ -1,7 +1,8 @@
 """Lets go of sessions and conversations that nothing needs any more.
 
 A session that was deleted, or whose time is over, keeps its rows through the grace period and for
-as long as a snapshot on any timeline holds it. Turns stay while anything shows them: a session or
+as long as a snapshot on any timeline holds it; one that a restore has set aside keeps them for as
+long as a snapshot holds it. Turns stay while anything shows them: a session or
 a version of one, a branch that goes on from them, or what a snapshot or head holds, be it in
 another namespace. Memories are not part of a session and stay.
 

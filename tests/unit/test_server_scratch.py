@@ -1,0 +1,51 @@
+"""The folder that workers share: it goes with its server, however that ends."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from holdfast.server.scratch import PREFIX, remove_left, shared_folder
+
+KILLED = """
+import os, signal, sys, tempfile
+from holdfast.server.scratch import shared_folder
+tempfile.tempdir = sys.argv[1]
+with shared_folder():
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def test_a_killed_servers_folder_is_removed_by_the_next_and_a_living_ones_is_not(
+    temporary: Path,
+) -> None:
+    with shared_folder() as mine:
+        for _ in range(2):
+            done = subprocess.run([sys.executable, "-c", KILLED, temporary], check=False)
+            assert done.returncode == -signal.SIGKILL
+        assert len(list(temporary.glob(f"{PREFIX}*"))) == 2, "mine, and that of the last"
+        with shared_folder() as another:
+            assert {*temporary.iterdir()} == {Path(mine), Path(another)}
+    assert list(temporary.iterdir()) == []
+
+
+def test_what_is_not_a_servers_folder_is_left_alone(temporary: Path) -> None:
+    (temporary / f"{PREFIX}begun").mkdir()
+    (temporary / f"{PREFIX}file").write_text("x")
+    elsewhere = temporary / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "lock").touch()
+    os.symlink(elsewhere, temporary / f"{PREFIX}link")
+    before = {*temporary.rglob("*")}
+    remove_left()
+    assert {*temporary.rglob("*")} == before
