@@ -87,6 +87,17 @@ def test_a_key_that_makes_no_sense_is_not_made(admin: httpx.Client, body: dict[s
     assert len(admin.get("/keys").json()["keys"]) == before
 
 
+@pytest.mark.parametrize("limit", [{"scope": "admin"}, {"addOnly": True}, {"expires_in": 1}])
+def test_a_limit_that_is_not_known_is_not_passed_over(
+    admin: httpx.Client, limit: dict[str, Any]
+) -> None:
+    before = len(admin.get("/keys").json()["keys"])
+    answer = admin.post("/keys", json={"name": "k", **limit})
+    assert answer.status_code == 422
+    assert next(iter(limit)) in answer.text
+    assert len(admin.get("/keys").json()["keys"]) == before
+
+
 def test_a_key_may_have_an_end_and_a_rate(server: Server, admin: httpx.Client) -> None:
     made = make(admin, expires_in_seconds=3600, rate_limit=2)
     ends, begins = (datetime.fromisoformat(made[at]) for at in ("expires_at", "created_at"))

@@ -10,8 +10,8 @@ LONGEST_S: Final = 36_500 * 86_400
 MOST_REQUESTS: Final = 1_000_000_000
 
 
-class KeyRequest(msgspec.Struct, kw_only=True):
-    """A key to make."""
+class KeyRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A key to make. What was meant to make it less is not passed over: it would open more."""
 
     name: str
     namespace: str | None = None
