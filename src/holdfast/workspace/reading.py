@@ -72,7 +72,7 @@ def read_still(
 
     Raises `Vanished`, or `Unreadable` with the reason.
     """
-    for attempts_left, pause_s in zip(range(len(PAUSES_S))[::-1], PAUSES_S, strict=True):
+    for pause_s in PAUSES_S:
         if pause_s:
             time.sleep(pause_s)
         fd = _open(name, folder_fd)
@@ -92,7 +92,7 @@ def read_still(
             return Reading(found, after, unsure(after.st_ctime_ns), OPEN, None)
         if is_same(before, after):
             return Reading(found, after, _settled(after, rest, floor), "", heard)
-        if not attempts_left:
+        if pause_s == PAUSES_S[-1]:
             return Reading(found, after, unsure(after.st_ctime_ns), TORN, None)
     raise AssertionError("the last attempt returns or raises")
 

@@ -118,10 +118,10 @@ class Resting:
     def ask(self, fd: int, device: int) -> Rest:
         """Says whether anybody has an open file open for writing, too."""
         known = self.about(fd, device)
-        if not known.sees_writers:
-            return Rest.UNKNOWN
-        found = _lease(fd)
-        return Rest.UNKNOWN if found is Rest.PROVEN and not known.sees_all else found
+        problem = load_lease()(fd) if known.sees_writers else errno.ENOTSUP
+        if problem == 0 and known.sees_all:
+            return Rest.PROVEN
+        return Rest.REFUSED if problem == errno.EAGAIN else Rest.UNKNOWN
 
     def ask_again(self, fd: int, device: int, before: Rest) -> Rest:
         """Says the same after the reading: anew where a writer need not have left a stamp."""
@@ -157,13 +157,6 @@ def tick_s() -> float:
     if sys.platform == "linux":
         return time.clock_getres(_COARSE_CLOCK)
     return _TICK_MARGIN_NS / 1e9
-
-
-def _lease(fd: int) -> Rest:
-    problem = load_lease()(fd)
-    if problem == 0:
-        return Rest.PROVEN
-    return Rest.REFUSED if problem == errno.EAGAIN else Rest.UNKNOWN
 
 
 @cache
