@@ -13,6 +13,7 @@ from holdfast.engine.vault import Holdfast
 from holdfast.errors import Unavailable
 from holdfast.model_events import EventRow
 from holdfast.server import streams
+from holdfast.server.problems import TooManyAtOnce
 from holdfast.server.stopping import Stopping
 from holdfast.server.streams import Streams, told
 from holdfast.wiring import open_vault
@@ -266,3 +267,20 @@ def test_a_catalog_that_is_away_for_a_while_ends_no_stream(
 def test_a_message_is_one_line_of_ascii() -> None:
     line = told({"a": "x\u2028y\r\nzü\x85"}, event_id="evt-1")
     assert line == b'id: evt-1\ndata: {"a":"x\\u2028y\\r\\nz\\u00fc\\u0085"}\n\n'
+
+
+def test_a_tenant_has_half_of_the_streams_whatever_keys_it_makes_and_gets_them_back() -> None:
+    served = quick()
+    leave = [served.seat("greedy", f"key-{number % 9}") for number in range(streams.STREAMS // 2)]
+    with pytest.raises(TooManyAtOnce) as refused:
+        served.seat("greedy", "another")
+    assert refused.value.retry_after
+    served.seat("modest", "theirs")()
+    leave.pop()()
+    leave.append(served.seat("greedy", "another"))
+    for each in leave:
+        each()
+    for _ in range(streams.STREAMS_OF_KEY):
+        served.seat("greedy", "key-0")
+    with pytest.raises(TooManyAtOnce, match="key"):
+        served.seat("greedy", "key-0")

@@ -1,10 +1,8 @@
 """Puts the server together: routes, who may use them, and how their errors are answered."""
 
-import asyncio
 import gc
 import sys
 from collections.abc import AsyncGenerator, Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from datetime import timedelta
 from typing import Any, Final
@@ -31,8 +29,10 @@ from holdfast.server.observing import Observed
 from holdfast.server.outbound import Sender
 from holdfast.server.problems import answer_http, answer_known, answer_unknown
 from holdfast.server.rates import Rates
+from holdfast.server.room import Arriving, Room
 from holdfast.server.stopping import Stopping, stop_with_parent
 from holdfast.server.streams import Streams
+from holdfast.server.threads import Threads
 from holdfast.server.work import delivery, schedules, sessions, upkeep, uses
 from holdfast.server.work.loops import Job, Loops
 from holdfast.settings import process_environ
@@ -42,9 +42,6 @@ Lifespan = Callable[[Litestar], AbstractAsyncContextManager[None]]
 SWITCH_S: Final = 0.0005
 """How long a thread may keep the others waiting: with the usual 5 ms, the loop that answers waits
 for every route that computes something. A tenth of it makes a write over HTTP a third faster."""
-
-THREADS: Final = 8
-"""At 16 connections, 64 threads answered 40 % fewer reads a second than one connection gets."""
 
 _NOWHERE: Final = "/.outside"
 """A path that no route has: what answers there is what answers everything unknown."""
@@ -82,14 +79,15 @@ def open_vault(config: Config) -> Holdfast:
 
 def make_app(config: Config, vault: Holdfast) -> ASGIApp:
     """Returns the application over a vault, which it closes when it is shut down."""
-    rates, stopping = Rates(), Stopping(grace_s=config.grace_s)
+    rates, threads, stopping = Rates(), Threads(), Stopping(grace_s=config.grace_s)
     sender = Sender(allow_private=config.allow_private_webhooks)
     jobs = _jobs(config, vault, rates, sender, stopping)
     app = Litestar(
         route_handlers=_routers(config),
         dependencies={"caller": provided(provide_caller)},
         middleware=[
-            Admission(vault, rates.count, waits=config.database_url is not None),
+            Admission(vault, rates.count, threads, waits=config.database_url is not None),
+            Arriving(Room(config)),
             Idempotency(),
         ],
         exception_handlers={
@@ -108,7 +106,7 @@ def make_app(config: Config, vault: Holdfast) -> ASGIApp:
         ),
         lifespan=[
             _closing(vault, rates),
-            _with_threads,
+            threads.running,
             stopping.watching,
             Loops(jobs, stopping).running,
         ],
@@ -185,14 +183,6 @@ def _closing(vault: Holdfast, rates: Rates) -> Lifespan:
             vault.close()
 
     return lifespan
-
-
-@asynccontextmanager
-async def _with_threads(_: Litestar) -> AsyncGenerator[None]:
-    """Gives routes their threads: few, as more of them wait for each other, not for the disk."""
-    with ThreadPoolExecutor(THREADS, thread_name_prefix="holdfast-route") as pool:
-        asyncio.get_running_loop().set_default_executor(pool)
-        yield
 
 
 def _openapi() -> OpenAPIConfig:

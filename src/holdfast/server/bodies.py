@@ -5,15 +5,14 @@ is, before anything is made of it. The rest is decoded straight into what the ro
 that it does not know is passed over, and nothing is built for it.
 """
 
-from functools import partial
 from typing import Any, Final
 
 import msgspec
-from anyio import to_thread
 from litestar import Request
 
 from holdfast.server import counting
 from holdfast.server.problems import Unfit
+from holdfast.server.threads import Work, in_thread
 
 SMALL_BYTES: Final = 64 << 10
 """Up to here a body is decoded where it is: to count it, or to find a thread, would take longer."""
@@ -29,7 +28,7 @@ class JsonRequest(Request[Any, Any, Any]):
         body = await self.body()
         if len(body) <= SMALL_BYTES:
             return decode(body, kind)
-        return await to_thread.run_sync(partial(decode, body, kind))
+        return await in_thread(decode, body, kind, work=Work.HEAVY)
 
 
 def decode(body: bytes, kind: Any) -> Any:  # noqa: ANN401 - any type, and a value of it

@@ -23,6 +23,8 @@ from holdfast.model_keys import KeyInfo
 from holdfast.model_keys import Scope as KeyScope
 from holdfast.running import Door
 from holdfast.server.problems import Forbidden, MissingNamespace, Unauthorized, UnknownWorkspace
+from holdfast.server.sharing import STRANGERS
+from holdfast.server.threads import SEAT, Seat, Threads
 from holdfast.server.verdicts import check_adds
 
 PUBLIC: Final = {"public": True}
@@ -67,16 +69,22 @@ class Admission(ASGIMiddleware):
 
     scopes = (ScopeType.HTTP,)
 
-    def __init__(self, vault: Holdfast, count: Callable[[Caller], None], *, waits: bool) -> None:
+    def __init__(
+        self, vault: Holdfast, count: Callable[[Caller], None], threads: Threads, *, waits: bool
+    ) -> None:
         self._vault, self._count, self._waits = vault, count, waits
+        self._threads, self._strangers = threads, Seat(STRANGERS, threads)
 
     async def handle(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
         """Admits a request, or raises `Unauthorized`."""
-        if not scope["route_handler"].opt.get("public"):
+        if scope["route_handler"].opt.get("public"):
+            SEAT.set(self._strangers)
+        else:
             caller = scope["state"]["caller"] = await self._admit(scope)
             self._count(caller)
             if caller.key.scope is KeyScope.ADD_ONLY:
                 check_adds(scope)
+            SEAT.set(Seat(caller.vault.tenant_id, self._threads))
         await next_app(scope, receive, send)
 
     async def _admit(self, scope: Scope) -> Caller:

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeVar, cast
 
-from anyio import to_thread
 from blake3 import blake3
 from litestar.connection import ASGIConnection
 from litestar.enums import ScopeType
@@ -27,6 +26,7 @@ from holdfast.errors import HoldfastError, ReplyNotKept, RequestRunning, TooLarg
 from holdfast.model_replies import Reply, ReplyPlace
 from holdfast.server.callers import Caller
 from holdfast.server.problems import Unfit
+from holdfast.server.threads import in_thread
 
 T = TypeVar("T")
 
@@ -138,13 +138,13 @@ class _Claim:
                 return
             renew = self.caller.vault.replies.renew
             with suppress(Unavailable):  # Asked again in time, before the lease ends.
-                self.mine = await to_thread.run_sync(renew, self.place, self.mine)
+                self.mine = await in_thread(renew, self.place, self.mine)
 
     async def _release(self) -> None:
         with suppress(
             Unavailable
         ):  # The lease ends by itself; what went wrong is told all the same.
-            await to_thread.run_sync(self.caller.vault.replies.release, self.place, self.mine)
+            await in_thread(self.caller.vault.replies.release, self.place, self.mine)
 
 
 def _name_of(scope: Scope) -> str | None:
@@ -157,7 +157,7 @@ async def _patiently(act: Callable[[], T], *, unless: type[HoldfastError]) -> T:
     deadline = time.monotonic() + PATIENCE_S
     while True:
         try:
-            return await to_thread.run_sync(act)
+            return await in_thread(act)
         except unless:
             if time.monotonic() > deadline:
                 raise

@@ -191,6 +191,18 @@ class RateLimited(Refused):
         self.retry_after = retry_after
 
 
+class TooManyAtOnce(Refused):
+    """A tenant or a key that has as much under way as it may."""
+
+    code = "too_many_at_once"
+    hint = "Let what is under way end, or wait for as many seconds as `retry_after` says."
+    http_status = 429
+
+    def __init__(self, message: str, *, retry_after: int = 5) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
 def answer_known(request: "Request[Any, Any, Any]", error: HoldfastError) -> Response[bytes]:
     """Answers an error that was raised on purpose."""
     status = status_of(error)

@@ -3,8 +3,7 @@
 A route is a plain function: it runs in a thread, its docstring describes it, its annotations are
 its part of the OpenAPI document, and every problem that it can answer with is in there, too. A
 route that reads its body itself says of what type that is: `body="application/octet-stream"`. One
-that may take seconds says `is_slow=True`, one that takes much memory `is_heavy=True`, one that
-computes for up to two seconds `is_costly=True`.
+that is not quick says what kind of `work` it is.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,7 +11,6 @@ from functools import partial, wraps
 from typing import Any, Final, cast
 
 import msgspec
-from anyio import CapacityLimiter, to_thread
 from litestar import delete as _delete
 from litestar import get as _get
 from litestar import patch as _patch
@@ -22,6 +20,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.openapi import ResponseSpec
 
 from holdfast.server import answers
+from holdfast.server.threads import Work, in_thread
 from holdfast.wire.basics import ProblemAnswer
 
 Paths = str | list[str]
@@ -48,13 +47,6 @@ _RESPONSES: Final = {
     status: ResponseSpec(ProblemAnswer, description=description, generate_examples=False)
     for status, description in _PROBLEMS.items()
 }
-
-
-_HEAVY: Final = CapacityLimiter(4)
-"""So many heavy requests of a worker are worked on at once: each may take hundreds of megabytes."""
-
-_COSTLY: Final = CapacityLimiter(2)
-"""So many requests that compute are: they take the interpreter from everybody else."""
 
 
 def get(path: Paths, *, status: int = 200, **options: object) -> Declare:
@@ -88,14 +80,13 @@ def _declared(
     def declare(function: Callable[..., Any]) -> HTTPRouteHandler:
         summary, _, more = (function.__doc__ or "").partition("\n")
         topic = function.__module__.rpartition(".")[2]
-        is_async = options.pop("is_async", False)
+        threads, is_async = dict[str, Any](), options.pop("is_async", False)
         if not is_async:
             function = _encoded(function)
-        limiters = {"is_slow": None, "is_heavy": _HEAVY, "is_costly": _COSTLY}
-        for kind, limiter in limiters.items():
-            if options.pop(kind, False):
-                function, is_async = _apart(function, limiter), True
-        threads = {} if is_async else {"sync_to_thread": options.pop("in_thread", True)}
+        if not options.pop("in_thread", True):
+            threads["sync_to_thread"] = False
+        elif not is_async:
+            function = _in_thread(function, options.pop("work", Work.QUICK))
         responses = {key: told for key, told in _RESPONSES.items() if key != status}
         opt = {**options.pop("opt", {})}
         if "body" in options:
@@ -129,12 +120,12 @@ def _encoded(function: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def _apart(function: Callable[..., Any], limiter: CapacityLimiter | None) -> Callable[..., Any]:
-    """Returns a route that runs in threads of its own kind: it keeps no quick one waiting."""
+def _in_thread(function: Callable[..., Any], work: Work) -> Callable[..., Any]:
+    """Returns a route that runs in a thread that its caller's tenant has for such work."""
 
     @wraps(function)
     async def run(*arguments: Any, **named: Any) -> Any:  # noqa: ANN401 - any route
-        return await to_thread.run_sync(partial(function, *arguments, **named), limiter=limiter)
+        return await in_thread(partial(function, *arguments, **named), work=work)
 
     return run
 

@@ -11,33 +11,46 @@ off, and can come back with the id of what it saw last; so is one whose key is n
 import asyncio
 import json
 import logging
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
-
-from anyio import to_thread
 
 from holdfast.engine.envelopes import API_VERSION, envelope, shown
 from holdfast.engine.events import MAX_LISTED
 from holdfast.engine.vault import TenantVault
 from holdfast.errors import HoldfastError
 from holdfast.model_events import EventRow
+from holdfast.server.problems import TooManyAtOnce
+from holdfast.server.sharing import Shares
 from holdfast.server.stopping import Stopping
+from holdfast.server.threads import Work, in_thread
 
 logger = logging.getLogger("holdfast.server")
+
+_in_turn = partial(in_thread, work=Work.PIECES)
 
 PAUSE_S: Final = 0.25
 FAILED_S: Final = 1.0
 """How long a reader rests when the catalog did not answer."""
 
 KEEPALIVE_S: Final = 15.0
+"""How often a silent stream shows that it is alive."""
 
 CHECK_S: Final = 1.0
 """How often it is asked whether a listener's key is still valid."""
-"""How often a silent stream shows that it is alive, and any stream's key is looked at again."""
 
 WAITING: Final = 1000
 """Events that may wait for a slow listener."""
+
+STREAMS: Final = 256
+"""At once, in a worker; one tenant gets half of them."""
+
+STREAMS_OF_KEY: Final = 32
+
+SEAT_AFTER_S: Final = 30
+"""After so long it makes sense to ask again for a stream: they last."""
 
 
 @dataclass(eq=False)
@@ -103,6 +116,28 @@ class Streams:
         self._pause_s, self._keepalive_s = pause_s, keepalive_s
         self._check_s = min(CHECK_S, keepalive_s)
         self.readers: dict[str, Reader] = {}
+        self._seats, self._keys = Shares(STREAMS), Counter[str]()
+
+    def seat(self, tenant: str, key_id: str) -> Callable[[], None]:
+        """Takes a seat for one more listener of a key; returns what gives it back.
+
+        Raises `TooManyAtOnce` if the key has as many as it may, or its tenant.
+        """
+        if self._keys[key_id] >= STREAMS_OF_KEY:
+            message = f"a key may have {STREAMS_OF_KEY} streams at once, and this one has"
+            raise TooManyAtOnce(message, retry_after=SEAT_AFTER_S)
+        if not self._seats.take_at_once(tenant):
+            message = "this workspace has as many streams as it may have at once"
+            raise TooManyAtOnce(message, retry_after=SEAT_AFTER_S)
+        self._keys[key_id] += 1
+
+        def leave() -> None:
+            self._seats.give_back(tenant)
+            self._keys[key_id] -= 1
+            if not self._keys[key_id]:
+                del self._keys[key_id]
+
+        return leave
 
     async def listen(
         self,
@@ -116,7 +151,7 @@ class Streams:
 
         `is_valid` is asked now and then, in a thread, whether the listener may go on.
         """
-        last = await to_thread.run_sync(vault.events.last)
+        last = await _in_turn(vault.events.last)
         listener = Listener(namespace, last if after is None else after)
         reader, passed = self._join(vault, listener, last)
         try:
@@ -143,7 +178,7 @@ class Streams:
         """Yields what the reader had passed before the listener joined it."""
         after = listener.after
         while after < passed and not self._stopping.is_set():
-            page = await to_thread.run_sync(read_page, vault, after)
+            page = await _in_turn(read_page, vault, after)
             if not page:
                 return
             for event in page:
@@ -168,7 +203,7 @@ class Streams:
             if line is None:
                 return
             if loop.time() - checked >= self._check_s:
-                if not await to_thread.run_sync(is_valid):
+                if not await _in_turn(is_valid):
                     return
                 checked = loop.time()
             if line or loop.time() - spoken >= self._keepalive_s:
@@ -180,7 +215,7 @@ class Streams:
         try:
             while reader.listeners and not self._stopping.is_set():
                 try:
-                    page = await to_thread.run_sync(read_page, reader.vault, reader.position)
+                    page = await _in_turn(read_page, reader.vault, reader.position)
                 except HoldfastError as exc:
                     logger.warning("events cannot be read: %s", exc)
                     await self._stopping.sleep(FAILED_S)

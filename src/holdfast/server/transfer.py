@@ -1,40 +1,38 @@
-"""Bytes of files on their way in and out, without ever holding a file in memory.
+"""Bytes of files on their way out and inside of JSON, without ever holding a file in memory.
 
-An upload is spooled first, to memory while it is small and to a file without a name after that:
-the engine reads it from there in its own thread, and a client that goes away has written nothing.
 A download is read piece by piece as the client takes it. A file that came as a string of JSON is
 unquoted piece by piece as the engine takes it: all at once it would keep the interpreter from
 everybody else.
 """
 
-import errno
 import io
+import os
 import re
 import tempfile
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, Final, TypeVar, cast
+from typing import Any, BinaryIO, Final, TypeVar
 
 import msgspec
-from anyio import to_thread
 from litestar import Request
-from litestar.exceptions import InternalServerException
 
 from holdfast.engine.files import FilesReader
 from holdfast.engine.sending import Sendable, find_sendable
-from holdfast.errors import StorageFull, TooLarge, Unavailable
+from holdfast.errors import TooLarge
 from holdfast.server.problems import Unfit
+from holdfast.server.room import taken_by
+from holdfast.server.threads import Work, in_thread
 
 T = TypeVar("T")
 
-SPOOLED_BYTES: Final = 1 << 20
-"""Up to here an upload stays in memory."""
+PIECE_BYTES: Final = 1 << 20
+"""What of a file is sent at a time."""
 
-_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
-
+_in_turn = partial(in_thread, work=Work.PIECES)
 
 UNQUOTED_BYTES: Final = 256 << 10
 """So much of a string is unquoted at a time: 1 ms at the worst."""
@@ -55,25 +53,6 @@ class Outgoing:
 
     size: int
     pieces: Iterator[bytes]
-
-
-@asynccontextmanager
-async def received(
-    request: "Request[Any, Any, Any]", *, max_bytes: int
-) -> AsyncGenerator[BinaryIO]:
-    """Opens the body of a request as a file at its beginning; raises `TooLarge`."""
-    size = 0
-    with tempfile.SpooledTemporaryFile[bytes](max_size=SPOOLED_BYTES) as spooled:
-        async for piece in _pieces(request, max_bytes):
-            size += len(piece)
-            with _told():
-                # Only beyond that size is there a disk to wait for.
-                if size > SPOOLED_BYTES:
-                    await to_thread.run_sync(spooled.write, piece)
-                else:
-                    spooled.write(piece)
-        spooled.seek(0)
-        yield cast("BinaryIO", spooled)
 
 
 class Unquoted(io.RawIOBase):
@@ -134,14 +113,6 @@ class Unquoted(io.RawIOBase):
         return piece
 
 
-async def receive_to(request: "Request[Any, Any, Any]", target: Path, *, max_bytes: int) -> None:
-    """Writes the body of a request to a file; raises `TooLarge`."""
-    file = await to_thread.run_sync(target.open, "wb")
-    with _told(), file:
-        async for piece in _pieces(request, max_bytes):
-            await to_thread.run_sync(file.write, piece)
-
-
 def exported(write: Callable[[Path], T]) -> tuple[BinaryIO, T]:
     """Returns what `write` writes to a file, which goes with whoever holds it open; and its answer.
 
@@ -154,10 +125,21 @@ def exported(write: Callable[[Path], T]) -> tuple[BinaryIO, T]:
         return target.open("rb"), answer
 
 
-async def pieces_of(file: BinaryIO) -> AsyncIterator[bytes]:
-    """Yields the bytes of an open file, each piece read in a thread; closes it in the end."""
+def pieces_of(request: "Request[Any, Any, Any]", file: BinaryIO) -> AsyncIterator[bytes]:
+    """Returns the bytes of an open file as the answer of a request, each piece read in a thread.
+
+    It is closed in the end; until then it takes the room that an upload would.
+    """
+    with ExitStack() as on_failure:
+        on_failure.enter_context(file)
+        taken_by(request.scope).write(os.fstat(file.fileno()).st_size)
+        on_failure.pop_all()
+    return _read(file)
+
+
+async def _read(file: BinaryIO) -> AsyncIterator[bytes]:
     with file:
-        while piece := await to_thread.run_sync(file.read, SPOOLED_BYTES):
+        while piece := await _in_turn(file.read, PIECE_BYTES):
             yield piece
 
 
@@ -179,38 +161,11 @@ async def send(outgoing: Outgoing, *, max_bytes: int) -> AsyncIterator[bytes]:
     """Yields a file's bytes up to a number of them, each piece read in a thread."""
     left = max_bytes
     while left > 0:
-        piece = await to_thread.run_sync(next, outgoing.pieces, b"")
+        piece = await _in_turn(partial(next, outgoing.pieces, b""))
         if not piece:
             return
         yield piece[:left]
         left -= len(piece)
-
-
-async def _pieces(request: "Request[Any, Any, Any]", max_bytes: int) -> AsyncIterator[bytes]:
-    """Yields the body of a request; raises for one that is too large, or ends too early."""
-    announced = request.headers.get("content-length", "")
-    if announced.isdecimal() and int(announced) > max_bytes:
-        raise too_large(max_bytes)
-    size = 0
-    try:
-        async for piece in request.stream():
-            size += len(piece)
-            if size > max_bytes:
-                raise too_large(max_bytes)
-            yield piece
-    except InternalServerException as exc:
-        # The framework's word for a client that went away.
-        raise Unfit("the body ended before it was complete") from exc
-
-
-@contextmanager
-def _told() -> Generator[None]:
-    """Turns what the operating system says about a file of ours into an error of ours."""
-    try:
-        yield
-    except OSError as exc:
-        message = f"an upload could not be kept: {exc.strerror or exc}"
-        raise (StorageFull if exc.errno in _NO_ROOM else Unavailable)(message) from exc
 
 
 def too_large(max_bytes: int) -> TooLarge:

@@ -1,9 +1,9 @@
 """The chain of traces, and how often agents go back."""
 
 from datetime import timedelta
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
-from anyio import to_thread
+from litestar import Request
 from litestar.di import Provide
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import Parameter
@@ -15,6 +15,7 @@ from holdfast.server.callers import Caller, admin_only, runtime_only
 from holdfast.server.paging import LAST_NUMBER
 from holdfast.server.problems import Unfit
 from holdfast.server.routing import get
+from holdfast.server.threads import Work, in_thread
 from holdfast.server.transfer import exported, pieces_of
 from holdfast.wire.audit import (
     AuditAnswer,
@@ -30,7 +31,7 @@ _WORKSPACE: Final = "/v1/workspaces/{workspace_id:str}"
 _LINES: Final = "application/jsonl"
 
 
-@get(f"{_WORKSPACE}/audit/verify", guards=[admin_only], is_slow=True)
+@get(f"{_WORKSPACE}/audit/verify", guards=[admin_only], work=Work.SLOW)
 def verify(caller: Caller, workspace_id: str, anchor: str | None = None) -> AuditAnswer:
     """Checks that no trace was edited, removed, inserted or moved since it was written."""
     report = caller.vault.verify_audit(anchor=anchor)
@@ -43,10 +44,10 @@ def verify(caller: Caller, workspace_id: str, anchor: str | None = None) -> Audi
 
 
 @get(f"{_WORKSPACE}/audit/export", guards=[admin_only], is_async=True, media_type=_LINES)
-async def export(caller: Caller, workspace_id: str) -> Stream:
+async def export(request: "Request[Any, Any, Any]", caller: Caller, workspace_id: str) -> Stream:
     """Returns all traces as a file that is checked without this server."""
-    file, _ = await to_thread.run_sync(exported, caller.vault.export_audit)
-    return Stream(pieces_of(file), media_type=_LINES)
+    file, _ = await in_thread(exported, caller.vault.export_audit, work=Work.SLOW)
+    return Stream(pieces_of(request, file), media_type=_LINES)
 
 
 def provide_limits(

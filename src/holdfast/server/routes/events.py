@@ -6,7 +6,6 @@ Admins see everything; an agent's key sees the namespace that it is for, or that
 from typing import Any, Final
 
 import msgspec
-from anyio import to_thread
 from litestar import Request
 from litestar.handlers import HTTPRouteHandler
 from litestar.response import Stream
@@ -16,7 +15,10 @@ from holdfast.errors import InvalidValue
 from holdfast.server.callers import Caller, own_workspace
 from holdfast.server.paging import page_size
 from holdfast.server.problems import Refused
+from holdfast.server.room import taken_by
 from holdfast.server.routing import get
+from holdfast.server.streams import Streams
+from holdfast.server.threads import in_thread
 from holdfast.server.times import parse_instant
 from holdfast.wire.events import EventAnswer, EventList
 
@@ -76,11 +78,14 @@ async def stream(
     `Last-Event-ID`, as a header or in the query, goes on after an event that was seen.
     """
     visible = _visible(caller, namespace)
+    streams: Streams = request.app.state.streams
     seen = request.headers.get("last-event-id") or last_event_id
-    lines = request.app.state.streams.listen(
+    after = await in_thread(_number_of, caller, visible, seen) if seen else None
+    taken_by(request.scope).until_answered(streams.seat(caller.vault.tenant_id, caller.key.id))
+    lines = streams.listen(
         caller.vault,
         namespace=visible,
-        after=await to_thread.run_sync(_number_of, caller, visible, seen) if seen else None,
+        after=after,
         is_valid=lambda: caller.vault.keys.is_valid(caller.key.id),
     )
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}

@@ -23,6 +23,7 @@ from holdfast.model import Kind
 from holdfast.server.callers import Caller, runtime_only
 from holdfast.server.routes.snapshots import to_answer
 from holdfast.server.routing import get, post
+from holdfast.server.threads import Work
 from holdfast.wire.exchange import (
     MEDIA_TYPE,
     ChangesRequest,
@@ -46,7 +47,7 @@ _BYTES_FOR_BYTES: Final[dict[str, Any]] = {
     "guards": [runtime_only],
     "body": MEDIA_TYPE,
     "media_type": MEDIA_TYPE,
-    "is_heavy": True,
+    "work": Work.HEAVY,
 }
 
 
@@ -69,13 +70,13 @@ def missing(caller: Caller, agent: Namespace, body: bytes) -> Response[bytes]:
     return _sent(encode(MissingAnswer(ids=_exchange(caller, agent).missing(asked.ids))))
 
 
-@post("/v1/exchange/objects", guards=[runtime_only], body=MEDIA_TYPE, is_heavy=True)
+@post("/v1/exchange/objects", guards=[runtime_only], body=MEDIA_TYPE, work=Work.HEAVY)
 def receive(caller: Caller, agent: Namespace, body: bytes) -> ReceivedAnswer:
     """Stores the objects of a pack, ahead of the commit that needs them."""
     return ReceivedAnswer(objects=_exchange(caller, agent).receive(body))
 
 
-@post("/v1/exchange/commit", status=201, guards=[runtime_only], body=MEDIA_TYPE, is_heavy=True)
+@post("/v1/exchange/commit", status=201, guards=[runtime_only], body=MEDIA_TYPE, work=Work.HEAVY)
 def commit(caller: Caller, agent: Namespace, body: bytes) -> CommitAnswer:
     """Makes a snapshot of a directory: its files are the namespace's from now on."""
     done = _exchange(caller, agent).commit(_commit_of(decode(body, CommitRequest)))

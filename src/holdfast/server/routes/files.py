@@ -4,10 +4,8 @@ Paths are those of `places`. What writes gets them relative to the root; what re
 somebody typed them.
 """
 
-from functools import partial
 from typing import Any, BinaryIO, Final, cast
 
-from anyio import to_thread
 from litestar import Request
 from litestar.datastructures import ResponseHeader
 from litestar.handlers import HTTPRouteHandler
@@ -31,7 +29,9 @@ from holdfast.server.places import (
     written_path,
 )
 from holdfast.server.routing import get, post, put
+from holdfast.server.threads import Work, in_thread
 from holdfast.server.times import shown
+from holdfast.server.uploads import Upload
 from holdfast.wire.files import (
     ContentAnswer,
     DeletedAnswer,
@@ -70,8 +70,8 @@ async def upload(request: "Request[Any, Any, Any]", agent: Namespace) -> Written
     path = _url_path(request)
     to_key(path)  # Before the body is read: a path that is none is refused at once.
     most = request.app.state.config.max_upload_bytes
-    async with transfer.received(request, max_bytes=most) as body:
-        info = await to_thread.run_sync(agent.files.write, path, body)
+    async with Upload(request, agent, max_bytes=most).opened() as body:
+        info = await in_thread(agent.files.write, path, body, work=Work.SLOW)
     return _written(info)
 
 
@@ -92,7 +92,7 @@ async def upload(request: "Request[Any, Any, Any]", agent: Namespace) -> Written
 async def download(request: "Request[Any, Any, Any]", agent: Namespace) -> Stream:
     """Returns a file's bytes; of a very large one the beginning, which a header says."""
     path, most = _url_path(request), request.app.state.config.max_download_bytes
-    outgoing = await to_thread.run_sync(partial(transfer.open_file, agent.files, path))
+    outgoing = await in_thread(transfer.open_file, agent.files, path)
     headers = {
         SIZE_HEADER: str(outgoing.size),
         "Content-Length": str(min(outgoing.size, most)),

@@ -19,6 +19,7 @@ from holdfast.server.callers import PUBLIC, Caller
 from holdfast.server.openapi import describe
 from holdfast.server.routes.keys import SHOWN
 from holdfast.server.routing import get
+from holdfast.server.threads import Work
 from holdfast.server.times import shown
 from holdfast.wire.info import Health, Me, ServiceHealth, Welcome
 
@@ -26,7 +27,7 @@ _STARTED: Final = time.monotonic()
 VERSION: Final = version("holdfast")
 
 
-@get(["/health", "/health/ready"], opt=PUBLIC, is_slow=True)
+@get(["/health", "/health/ready"], opt=PUBLIC, work=Work.SLOW)
 def health(state: State) -> Health:
     """Says whether the server and what it stands on are well."""
     begun = time.monotonic()

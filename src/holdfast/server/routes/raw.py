@@ -8,7 +8,6 @@ import re
 from functools import partial
 from typing import Annotated, Any, Final
 
-from anyio import to_thread
 from litestar import Request
 from litestar.datastructures import ResponseHeader
 from litestar.handlers import HTTPRouteHandler
@@ -26,7 +25,9 @@ from holdfast.server.places import read_path
 from holdfast.server.problems import RangeUnfit
 from holdfast.server.routes.paths import to_file
 from holdfast.server.routing import get, put
+from holdfast.server.threads import Work, in_thread
 from holdfast.server.times import parse_instant
+from holdfast.server.uploads import Upload
 from holdfast.wire.files import FileAnswer
 
 _BYTES: Final = "application/octet-stream"
@@ -64,9 +65,9 @@ async def upload(
     to_key(place)  # Before the body is read: a path that is none is refused at once.
     instant = None if modified_at is None else parse_instant("modified_at", modified_at)
     most = request.app.state.config.max_upload_bytes
-    async with transfer.received(request, max_bytes=most) as body:
+    async with Upload(request, agent, max_bytes=most).opened() as body:
         write = partial(agent.files.write, place, body, mode=mode, modified_at=instant)
-        info = await to_thread.run_sync(write)
+        info = await in_thread(write, work=Work.SLOW)
     return to_file(Listed(info, None))
 
 
@@ -89,7 +90,7 @@ async def download(
     if_range: IfRangeHeader = None,
 ) -> Stream:
     """Returns a file's bytes, all of them; with `Range`, 206 and a part of them."""
-    file = await to_thread.run_sync(_find, agent, read_path(path), at)
+    file = await in_thread(_find, agent, read_path(path), at)
     start, stop, tag = 0, file.size, f'"{file.tag}"'
     if if_range is None or if_range == tag:
         start, stop = _wanted(range_, file.size)
@@ -97,7 +98,7 @@ async def download(
     is_part = (start, stop) != (0, file.size)
     if is_part:
         headers["Content-Range"] = f"bytes {start}-{stop - 1}/{file.size}"
-    outgoing = await to_thread.run_sync(partial(transfer.begun, file, start=start))
+    outgoing = await in_thread(partial(transfer.begun, file, start=start))
     return Stream(
         transfer.send(outgoing, max_bytes=stop - start),
         media_type=_BYTES,

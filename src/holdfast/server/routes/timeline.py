@@ -25,6 +25,7 @@ from holdfast.server.routes.snapshots import (
     to_restored,
 )
 from holdfast.server.routing import get, post
+from holdfast.server.threads import Work
 from holdfast.wire.files import ContentAnswer, ListAnswer
 from holdfast.wire.snapshots import RestoreAnswer, SnapshotAnswer
 from holdfast.wire.timeline import (
@@ -121,7 +122,7 @@ def diff(
     )
 
 
-@get("/v1/diff/text", guards=[runtime_only], dependencies=UNTIL_GONE, is_costly=True)
+@get("/v1/diff/text", guards=[runtime_only], dependencies=UNTIL_GONE, work=Work.COSTLY)
 def text_diff(
     agent: Namespace,
     is_gone: IsGone,
@@ -140,7 +141,7 @@ def text_diff(
     return TextDiffAnswer(path=shown_path(bare), diff=shown_name(text))
 
 
-@get("/v1/diff/texts", guards=[runtime_only], dependencies=UNTIL_GONE, is_costly=True)
+@get("/v1/diff/texts", guards=[runtime_only], dependencies=UNTIL_GONE, work=Work.COSTLY)
 def text_diffs(
     agent: Namespace,
     is_gone: IsGone,

@@ -1,12 +1,9 @@
 """Collecting and verifying, by operators; moving a namespace out and in, by its own keys."""
 
-import tempfile
 from datetime import datetime
 from functools import partial
-from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from anyio import to_thread
 from litestar import Request
 from litestar.datastructures import ResponseHeader
 from litestar.handlers import HTTPRouteHandler
@@ -18,8 +15,10 @@ from holdfast.server.callers import Caller, admin_only, runtime_only
 from holdfast.server.places import shown_name
 from holdfast.server.routes.snapshots import to_answer
 from holdfast.server.routing import get, post
+from holdfast.server.threads import Work, in_thread
 from holdfast.server.times import shown_or_none
-from holdfast.server.transfer import exported, pieces_of, receive_to
+from holdfast.server.transfer import exported, pieces_of
+from holdfast.server.uploads import Upload
 from holdfast.wire.upkeep import (
     CollectedAnswer,
     FaultAnswer,
@@ -34,7 +33,7 @@ _WORKSPACE: Final = "/v1/workspaces/{workspace_id:str}"
 _TAR: Final = "application/x-tar"
 
 
-@post(f"{_WORKSPACE}/collect", guards=[admin_only], is_slow=True)
+@post(f"{_WORKSPACE}/collect", guards=[admin_only], work=Work.SLOW)
 def collect(caller: Caller, workspace_id: str, now: bool = False) -> CollectedAnswer:
     """Applies retention, and gives back the bytes that nothing needs any more.
 
@@ -52,7 +51,7 @@ def collect(caller: Caller, workspace_id: str, now: bool = False) -> CollectedAn
     )
 
 
-@post(f"{_WORKSPACE}/verify", guards=[admin_only], is_slow=True)
+@post(f"{_WORKSPACE}/verify", guards=[admin_only], work=Work.SLOW)
 def verify(caller: Caller, workspace_id: str) -> VerifiedAnswer:
     """Hashes everything again, and names what is damaged."""
     found = caller.vault.verify()
@@ -85,10 +84,12 @@ def verify(caller: Caller, workspace_id: str) -> VerifiedAnswer:
         )
     ],
 )
-async def export(agent: Namespace, snapshot: str | None = None) -> Stream:
+async def export(
+    request: "Request[Any, Any, Any]", agent: Namespace, snapshot: str | None = None
+) -> Stream:
     """Returns a snapshot, or what is there now, as a tar file."""
-    file, entries = await to_thread.run_sync(_export, agent, snapshot)
-    return Stream(pieces_of(file), media_type=_TAR, headers={ENTRIES_HEADER: str(entries)})
+    file, entries = await in_thread(_export, agent, snapshot, work=Work.SLOW)
+    return Stream(pieces_of(request, file), media_type=_TAR, headers={ENTRIES_HEADER: str(entries)})
 
 
 @post(
@@ -100,12 +101,9 @@ async def export(agent: Namespace, snapshot: str | None = None) -> Stream:
 )
 async def import_(request: "Request[Any, Any, Any]", agent: Namespace) -> ImportedAnswer:
     """Replaces the content by that of an exported tar file; what is there is kept first."""
-    config = request.app.state.config
-    # On the vault's own disk: that has the room, or nobody has.
-    with tempfile.NamedTemporaryFile(prefix="holdfast-import-", dir=config.data) as file:
-        source = Path(file.name)
-        await receive_to(request, source, max_bytes=config.max_import_bytes)
-        done = await to_thread.run_sync(agent.import_, source)
+    most = request.app.state.config.max_import_bytes
+    async with Upload(request, agent, max_bytes=most, is_file=False).written() as source:
+        done = await in_thread(agent.import_, source, work=Work.SLOW)
     return ImportedAnswer(
         snapshot=to_answer(agent, done.snapshot),
         safety_snapshot_id=done.safety_id,

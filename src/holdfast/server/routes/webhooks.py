@@ -14,6 +14,7 @@ from holdfast.server.idempotency import SECRET
 from holdfast.server.outbound import NotPublic, Unreachable
 from holdfast.server.paging import page_size, paged
 from holdfast.server.routing import delete, get, patch, post
+from holdfast.server.threads import Work
 from holdfast.server.times import shown, shown_or_none
 from holdfast.server.work.delivery import send
 from holdfast.signing import standard_secret
@@ -34,7 +35,7 @@ _HOOKS: Final = "/v1/workspaces/{workspace_id:str}/webhooks"
 _HOOK: Final = f"{_HOOKS}/{{webhook_id:str}}"
 
 
-@post(_HOOKS, status=201, guards=[admin_only], is_slow=True, opt=SECRET)
+@post(_HOOKS, status=201, guards=[admin_only], work=Work.SLOW, opt=SECRET)
 def create(
     request: "Request[Any, Any, Any]", caller: Caller, workspace_id: str, data: WebhookRequest
 ) -> NewWebhookAnswer:
@@ -62,7 +63,7 @@ def show(caller: Caller, workspace_id: str, webhook_id: str) -> WebhookAnswer:
     return WebhookAnswer(**_fields(caller.vault.webhooks.get(webhook_id)))
 
 
-@patch(_HOOK, guards=[admin_only], is_slow=True)
+@patch(_HOOK, guards=[admin_only], work=Work.SLOW)
 def update(
     request: "Request[Any, Any, Any]",
     caller: Caller,
@@ -96,7 +97,7 @@ def remove(caller: Caller, workspace_id: str, webhook_id: str) -> DeletedWebhook
     return DeletedWebhookAnswer(webhook_id=webhook_id, deleted=True)
 
 
-@post(f"{_HOOK}/test", guards=[admin_only], is_slow=True)
+@post(f"{_HOOK}/test", guards=[admin_only], work=Work.SLOW)
 def test(
     request: "Request[Any, Any, Any]", caller: Caller, workspace_id: str, webhook_id: str
 ) -> TestAnswer:

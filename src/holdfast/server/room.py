@@ -1,0 +1,192 @@
+"""Room for what comes in: bodies in memory, uploads on the vault's disk, both shared by tenants.
+
+A body whose length is known waits until there is room for all of it, and until then nothing of it
+is read. One that does not say how long it is takes room as it comes, and is refused where there is
+none: half of it waiting for the rest would wait for ever. What a request took, it gives back when
+it has been answered.
+"""
+
+import asyncio
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, cast
+
+from litestar.enums import ScopeType
+from litestar.handlers import HTTPRouteHandler
+from litestar.middleware import ASGIMiddleware
+from litestar.types import ASGIApp, Receive, Scope, Send
+
+from holdfast.engine.limits import GIB, MIB, Limits
+from holdfast.errors import StorageFull
+from holdfast.server.config import Config
+from holdfast.server.idempotency import MAX_BODY_BYTES
+from holdfast.server.problems import TooManyAtOnce
+from holdfast.server.sharing import Shares
+from holdfast.server.threads import tenant_here
+
+MEMORY_BYTES: Final = 512 * MIB
+DISK_BYTES: Final = 64 * GIB
+"""What a worker has for bodies and for uploads; more where a single one may be larger."""
+
+FREE_BYTES: Final = 64 << 10
+"""A body up to here takes no room: what a connection has read ahead of it anyway."""
+
+STEP_BYTES: Final = 4 * MIB
+"""What a body that does not say how long it is takes at a time."""
+
+PATIENCE_S: Final = 20.0
+
+
+class Room:
+    """What there is in one worker."""
+
+    def __init__(self, config: Config) -> None:
+        largest = max(config.max_text_bytes, config.max_state_bytes, config.max_body_bytes)
+        self.memory = Shares(max(MEMORY_BYTES, 4 * largest))
+        self.disk = Shares(max(DISK_BYTES, 4 * config.max_import_bytes))
+        self.promised = 0
+        """Bytes on disk that uploads have taken, and not written yet."""
+        self._folder, self._floor = config.data, Limits().free_floor_bytes
+
+    @property
+    def folder(self) -> Path:
+        """Where uploads are spooled: that disk has the room, or nobody has."""
+        return self._folder
+
+    def check_free(self) -> None:
+        """Raises `StorageFull` if the disk has no room for all that is on its way to it."""
+        free = shutil.disk_usage(self._folder).free
+        if free - self.promised < self._floor:
+            message = (
+                f"{self.promised} bytes are on their way and {free} are free; "
+                f"{self._floor} are always kept free"
+            )
+            raise StorageFull(message)
+
+
+class Taken:
+    """What one request has taken."""
+
+    def __init__(self, room: Room, tenant: str) -> None:
+        self.room = room
+        self._tenant = tenant
+        self._memory = self._disk = self._written = 0
+        self._also = list[Callable[[], None]]()
+
+    async def take_memory(self, amount: int) -> None:
+        """Waits for so much memory; raises `TooManyAtOnce`."""
+        await self._wait(self.room.memory, amount)
+        self._memory += amount
+
+    def grow_memory(self, amount: int) -> None:
+        """Takes more memory, if it is there; raises `TooManyAtOnce`."""
+        if not self.room.memory.take_at_once(self._tenant, amount):
+            raise _too_many()
+        self._memory += amount
+
+    async def take_disk(self, amount: int) -> None:
+        """Waits for so much room on disk; raises `TooManyAtOnce` or `StorageFull`."""
+        await self._wait(self.room.disk, amount)
+        self._promise(amount)
+
+    def write(self, size: int) -> None:
+        """Says that so much is about to be written; raises if there is no room for it."""
+        self._written += size
+        self.room.promised -= size
+        if self._written > self._disk:
+            amount = max(STEP_BYTES, self._written - self._disk)
+            if not self.room.disk.take_at_once(self._tenant, amount):
+                raise _too_many()
+            self._promise(amount)
+
+    def until_answered(self, give_back: Callable[[], None]) -> None:
+        """Keeps something else until all is given back."""
+        self._also.append(give_back)
+
+    def give_back(self) -> None:
+        """Gives all of it back."""
+        while self._also:
+            self._also.pop()()
+        if self._memory:
+            self.room.memory.give_back(self._tenant, self._memory)
+        if self._disk:
+            self.room.disk.give_back(self._tenant, self._disk)
+        self.room.promised -= self._disk - self._written
+        self._memory = self._disk = self._written = 0
+
+    def _promise(self, amount: int) -> None:
+        self._disk += amount
+        self.room.promised += amount
+        self.room.check_free()
+
+    async def _wait(self, shares: Shares, amount: int) -> None:
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                await shares.take(self._tenant, amount)
+        except TimeoutError:
+            raise _too_many() from None
+
+
+class Arriving(ASGIMiddleware):
+    """Lets a body in as far as there is room for it. Stands behind the admission."""
+
+    scopes = (ScopeType.HTTP,)
+
+    def __init__(self, room: Room) -> None:
+        self._room = room
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
+        """Passes a request on, once there is room for it."""
+        taken = scope["state"]["taken"] = Taken(self._room, tenant_here())
+        try:
+            size = _announced(scope)
+            if size is None or size > FREE_BYTES:
+                limit = cast(
+                    "HTTPRouteHandler", scope["route_handler"]
+                ).resolve_request_max_body_size()
+                # Without a limit, a route spools, and only what bears a name is read whole.
+                most = limit or MAX_BODY_BYTES
+                if size is None:
+                    receive = _counted(receive, taken, most)
+                elif limit is None or size <= limit:  # Else it is refused, and not read.
+                    await taken.take_memory(min(size, most))
+            await next_app(scope, receive, send)
+        finally:
+            taken.give_back()
+
+
+def taken_by(scope: Scope) -> Taken:
+    """Returns what a request has taken."""
+    return cast("Taken", scope["state"]["taken"])
+
+
+def _announced(scope: Scope) -> int | None:
+    """Returns how long a body is; None if it does not say."""
+    for name, value in scope["headers"]:
+        if name == b"content-length":
+            return int(value) if value.isdigit() else 0
+        if name == b"transfer-encoding":
+            return None
+    return 0
+
+
+def _counted(receive: Receive, taken: Taken, most: int) -> Receive:
+    """Returns what takes memory for a body as it comes, up to what is ever held of it."""
+    had, got = FREE_BYTES, 0
+
+    async def counted() -> Any:  # noqa: ANN401 - one of several kinds of messages
+        nonlocal had, got
+        message = await receive()
+        got += len(message.get("body", b""))
+        if had < got and had < most:
+            amount = max(STEP_BYTES, got - had)
+            taken.grow_memory(amount)
+            had += amount
+        return message
+
+    return counted
+
+
+def _too_many() -> TooManyAtOnce:
+    return TooManyAtOnce("this workspace has too many large requests at once")

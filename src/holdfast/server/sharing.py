@@ -1,0 +1,107 @@
+"""Slots and bytes that all tenants share, so that none of them takes what the others need.
+
+A tenant gets more only while at least as much as it would then hold is free: alone it comes to
+half of all there is, beside others to half of what they leave. Something is left for whoever comes
+next, however long the requests of one tenant take. What does not fit waits, and what comes free
+goes to the tenants that wait in turn: a thousand requests of one are before one of another's for a
+single turn.
+"""
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass
+from typing import Final
+
+STRANGERS: Final = ""
+"""The tenant of all who have shown no key."""
+
+
+@dataclass(eq=False, slots=True)
+class _Claim:
+    """What somebody waits for."""
+
+    amount: int
+    granted: "asyncio.Future[None]"
+
+
+class Shares:
+    """An amount of something, shared by tenants. For the coroutines of one loop."""
+
+    def __init__(self, total: int) -> None:
+        self.total = self.free = total
+        self._held = dict[str, int]()
+        self._waiting = dict[str, deque[_Claim]]()
+        """Those of each tenant in their order; the tenants in the order of their turns."""
+
+    def held_by(self, tenant: str) -> int:
+        """Returns how much a tenant holds."""
+        return self._held.get(tenant, 0)
+
+    def take_at_once(self, tenant: str, amount: int = 1) -> bool:
+        """Takes some for a tenant, unless it would have to wait for it."""
+        fits = tenant not in self._waiting and self._fits(tenant, amount)
+        if fits:
+            self._hand_out(tenant, amount)
+        return fits
+
+    async def take(self, tenant: str, amount: int = 1) -> None:
+        """Takes some for a tenant, which has to give it back; waits for its turn."""
+        if self.take_at_once(tenant, amount):
+            return
+        claim = _Claim(amount, asyncio.get_running_loop().create_future())
+        self._waiting.setdefault(tenant, deque()).append(claim)
+        try:
+            await claim.granted
+        except asyncio.CancelledError:
+            # What was granted just then would be lost: nobody would give it back.
+            if claim.granted.done() and not claim.granted.cancelled():
+                self.give_back(tenant, amount)
+            else:
+                self._withdraw(tenant, claim)
+            raise
+
+    def give_back(self, tenant: str, amount: int = 1) -> None:
+        """Gives back what a tenant took, and lets those go on who waited for it."""
+        left = self._held[tenant] - amount
+        if left:
+            self._held[tenant] = left
+        else:
+            del self._held[tenant]
+        self.free += amount
+        if self._waiting:
+            self._pass_on()
+
+    def _fits(self, tenant: str, amount: int) -> bool:
+        return self._held.get(tenant, 0) + amount <= self.free
+
+    def _hand_out(self, tenant: str, amount: int) -> None:
+        self._held[tenant] = self._held.get(tenant, 0) + amount
+        self.free -= amount
+
+    def _pass_on(self) -> None:
+        """Grants what fits by now, a claim of each tenant at a time."""
+        has_granted = True
+        while has_granted:
+            has_granted = False
+            for tenant, claims in list(self._waiting.items()):
+                # Who was cancelled just now has not come to withdraw its claim.
+                while claims and claims[0].granted.done():
+                    claims.popleft()
+                if claims and not self._fits(tenant, claims[0].amount):
+                    continue
+                # To the end of the queue: it is the turn of the others.
+                del self._waiting[tenant]
+                if claims:
+                    claim = claims.popleft()
+                    self._hand_out(tenant, claim.amount)
+                    claim.granted.set_result(None)
+                    has_granted = True
+                if claims:
+                    self._waiting[tenant] = claims
+
+    def _withdraw(self, tenant: str, claim: _Claim) -> None:
+        claims = self._waiting.get(tenant, deque())
+        if claim in claims:
+            claims.remove(claim)
+            # What it stood before may fit where it did not.
+            self._pass_on()

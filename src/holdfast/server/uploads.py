@@ -1,0 +1,149 @@
+"""Uploads: spooled first, to memory while they are short and to the vault's disk after that.
+
+The engine reads them from there in its own thread, and a client that goes away has written nothing.
+Before bytes land on disk they are held against what the tenant may store, and against what the
+disk has left.
+"""
+
+import errno
+import tempfile
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO, Final, cast
+
+from litestar import Request
+from litestar.exceptions import InternalServerException
+
+from holdfast.engine.namespace import Namespace
+from holdfast.errors import NamespaceNotFound, QuotaExceeded, StorageFull, Unavailable
+from holdfast.server.callers import provide_caller
+from holdfast.server.problems import Unfit
+from holdfast.server.room import taken_by
+from holdfast.server.threads import Work, in_thread
+from holdfast.server.transfer import too_large
+
+SPOOLED_BYTES: Final = 1 << 20
+"""Up to here an upload stays in memory."""
+
+SHRINKS: Final = 8
+"""What a tenant stores is compressed and shared, and its quota counts that; an upload of more than
+so many quotas is not taken, although it might shrink to one."""
+
+_in_turn = partial(in_thread, work=Work.PIECES)
+_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+@dataclass(frozen=True, slots=True)
+class _Quota:
+    """What an upload is held against before its bytes land."""
+
+    owner: str
+    used_bytes: int
+    quota_bytes: int
+    most: int
+    """What is longer than this does not fit, whatever it is made of."""
+
+    def check(self, size: int) -> None:
+        """Raises `QuotaExceeded` for an upload of such a size."""
+        if size > self.most:
+            raise QuotaExceeded(
+                self.owner,
+                used_bytes=self.used_bytes,
+                needed_bytes=size,
+                quota_bytes=self.quota_bytes,
+            )
+
+
+@dataclass(slots=True)
+class Upload:
+    """A body that is to be spooled; raises a `LimitExceeded` where there is no room for it."""
+
+    request: "Request[Any, Any, Any]"
+    agent: Namespace
+    _: KW_ONLY
+    max_bytes: int
+    is_file: bool = True
+    """A file counts for as much as it is long; an archive is longer than what is in it."""
+    _quotas: list[_Quota] | None = None
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncGenerator[BinaryIO]:
+        """Opens it as a file at its beginning, in memory while it is short."""
+        size, folder = 0, taken_by(self.request.scope).room.folder
+        with tempfile.SpooledTemporaryFile[bytes](SPOOLED_BYTES, dir=str(folder)) as spooled:
+            async for piece in self._pieces(SPOOLED_BYTES):
+                size += len(piece)
+                with _told():
+                    # Only beyond that size is there a disk to wait for.
+                    if size > SPOOLED_BYTES:
+                        await _in_turn(spooled.write, piece)
+                    else:
+                        spooled.write(piece)
+            spooled.seek(0)
+            yield cast("BinaryIO", spooled)
+
+    @asynccontextmanager
+    async def written(self) -> AsyncGenerator[Path]:
+        """Writes it to a file, which goes with the block."""
+        folder = taken_by(self.request.scope).room.folder
+        with tempfile.NamedTemporaryFile(prefix="holdfast-import-", dir=folder) as file:
+            async for piece in self._pieces(0):
+                with _told():
+                    await _in_turn(file.write, piece)
+            with _told():
+                await _in_turn(file.flush)
+            yield Path(file.name)
+
+    async def _pieces(self, unspooled: int) -> AsyncGenerator[bytes]:
+        """Yields the pieces; beyond so many bytes, each once there is room on disk for it."""
+        taken = taken_by(self.request.scope)
+        announced = self.request.headers.get("content-length", "")
+        expected = int(announced) if announced.isdecimal() else 0
+        await self._check(expected, unspooled)
+        if expected > unspooled:
+            await taken.take_disk(expected)
+        size = 0
+        try:
+            async for piece in self.request.stream():
+                before, size = size, size + len(piece)
+                await self._check(size, unspooled)
+                if size > unspooled:
+                    taken.write(len(piece) if before > unspooled else size)
+                yield piece
+        except InternalServerException as exc:
+            # The framework's word for a client that went away.
+            raise Unfit("the body ended before it was complete") from exc
+
+    async def _check(self, size: int, unspooled: int) -> None:
+        """Raises for what is too large; where it is to be spooled, for what no quota takes."""
+        if size > self.max_bytes:
+            raise too_large(self.max_bytes)
+        if size > unspooled:
+            if self._quotas is None:
+                self._quotas = await in_thread(self._read_quotas)
+            for quota in self._quotas:
+                quota.check(size)
+
+    def _read_quotas(self) -> list[_Quota]:
+        found, vault = list[_Quota](), provide_caller(self.request.scope).vault
+        if (most := vault.quota()) is not None:
+            found.append(_Quota("the tenant", vault.stored_bytes(), most, most * SHRINKS))
+        if self.is_file:
+            with suppress(NamespaceNotFound):
+                if (most := self.agent.quota()) is not None:
+                    name, used = f"namespace {self.agent.name!r}", self.agent.size().bytes
+                    found.append(_Quota(name, used, most, most))
+        return found
+
+
+@contextmanager
+def _told() -> Generator[None]:
+    """Turns what the operating system says about a file of ours into an error of ours."""
+    try:
+        yield
+    except OSError as exc:
+        message = f"an upload could not be kept: {exc.strerror or exc}"
+        raise (StorageFull if exc.errno in _NO_ROOM else Unavailable)(message) from exc

@@ -1,0 +1,295 @@
+"""What one tenant does, or somebody without a key, keeps no other tenant waiting."""
+
+import socket
+import sqlite3
+import threading
+import time
+from collections.abc import Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import httpx
+import pytest
+
+import holdfast
+from holdfast.model_keys import Scope
+from holdfast.server.streams import STREAMS_OF_KEY
+from holdfast.testing.servers import Server, running_server
+
+MIB, GIB = 1 << 20, 1 << 30
+PROMPT_S = 5.0
+"""What others wait at the most, generously: what is awaited for longer is not theirs."""
+
+
+@dataclass(frozen=True)
+class Tenant:
+    """A tenant of the server, and its keys."""
+
+    id: str
+    key: str
+    admin_key: str
+
+    def client(self, server: Server, *, is_admin: bool = False) -> httpx.Client:
+        key = self.admin_key if is_admin else self.key
+        headers = {"Authorization": f"Bearer {key}", "X-Namespace": "work"}
+        return httpx.Client(base_url=server.url, headers=headers, trust_env=False, timeout=60)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("fairness")
+    with running_server(folder, environ={"HOLDFAST_ALLOW_PRIVATE_WEBHOOKS": "1"}) as running:
+        yield running
+
+
+def make_tenant(server: Server, name: str) -> Tenant:
+    with holdfast.open(server.data) as vault:
+        tenant = vault.tenant(name)
+        _, key = tenant.keys.create("agent")
+        _, admin = tenant.keys.create("operator", scope=Scope.ADMIN)
+        return Tenant(tenant.tenant_id, key, admin)
+
+
+@pytest.fixture(scope="module")
+def hostile(server: Server) -> Tenant:
+    return make_tenant(server, "hostile")
+
+
+@pytest.fixture
+def other(server: Server) -> Iterator[httpx.Client]:
+    """Another tenant, which has a file and a snapshot."""
+    headers = {"Authorization": f"Bearer {server.api_key}", "X-Namespace": "work"}
+    with httpx.Client(base_url=server.url, headers=headers, trust_env=False, timeout=60) as client:
+        client.post("/write", json={"path": "a.txt", "content": "mine"}).raise_for_status()
+        client.post("/v1/snapshots", json={}).raise_for_status()
+        yield client
+
+
+@contextmanager
+def prompt(other: httpx.Client) -> Generator[None]:
+    """Asks for something as another tenant, and whether the server lives, until the block ends."""
+    over, worst, failed = threading.Event(), [0.0], list[str]()
+
+    def ask() -> None:
+        while True:
+            begun = time.monotonic()
+            for path in ("/files/a.txt", "/v1/snapshots", "/health/live", "/health"):
+                answer = other.get(path)
+                if answer.status_code != 200:
+                    failed.append(answer.text)
+            worst[0] = max(worst[0], time.monotonic() - begun)
+            if over.wait(0.05):
+                return
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    try:
+        yield
+    finally:
+        over.set()
+        asking.join()
+    assert not failed
+    assert worst[0] < PROMPT_S
+
+
+class Silent(BaseHTTPRequestHandler):
+    """Takes a request, and says nothing until it may."""
+
+    may_end = threading.Event()
+
+    def do_POST(self) -> None:
+        self.may_end.wait(9)
+
+    def log_message(self, format: str, *_: object) -> None:  # noqa: A002 - as the base has it
+        pass
+
+
+def test_slow_requests_of_one_tenant_keep_no_upload_of_another_waiting(
+    server: Server, hostile: Tenant, other: httpx.Client
+) -> None:
+    Silent.may_end.clear()
+    with (
+        ThreadingHTTPServer(("127.0.0.1", 0), Silent) as receiver,
+        hostile.client(server, is_admin=True) as admin,
+        ThreadPoolExecutor(48) as pool,
+    ):
+        threading.Thread(target=receiver.serve_forever, daemon=True).start()
+        base = f"/v1/workspaces/{hostile.id}/webhooks"
+        url = f"http://127.0.0.1:{receiver.server_port}/"
+        hook = admin.post(base, json={"url": url, "events": ["file.written"]}).json()["webhook_id"]
+        slow = [pool.submit(admin.post, f"{base}/{hook}/test") for _ in range(48)]
+        begun = time.monotonic()
+        with prompt(other):
+            for number in range(3):
+                answer = other.put("/v1/files/raw", params={"path": f"{number}"}, content=b"x")
+                assert answer.status_code == 200
+            assert other.get("/v1/export").status_code == 200
+        assert time.monotonic() - begun < PROMPT_S
+        assert not any(each.done() for each in slow[4:])
+        Silent.may_end.set()
+        assert {each.result().status_code for each in slow} == {200}
+        receiver.shutdown()
+
+
+def test_requests_of_one_tenant_that_wait_for_the_database_keep_no_other_waiting(
+    server: Server, hostile: Tenant, other: httpx.Client
+) -> None:
+    """The file's lock is held: whatever writes waits in its thread."""
+    catalog = sqlite3.connect(server.data / "catalog.sqlite", isolation_level=None)
+    with (
+        closing(catalog),
+        hostile.client(server) as client,
+        ThreadPoolExecutor(24) as pool,
+    ):
+        catalog.execute("BEGIN IMMEDIATE")
+        body = {"path": "x", "content": "x"}
+        writing = [pool.submit(client.post, "/write", json=body) for _ in range(24)]
+        try:
+            with prompt(other):
+                for _ in range(10):
+                    assert other.get("/files/a.txt").text == "mine"
+            assert not any(each.done() for each in writing)
+        finally:
+            catalog.execute("ROLLBACK")
+        assert {each.result().status_code for each in writing} == {200}
+
+
+def stream_of(server: Server, tenant: Tenant, *, key: str | None = None) -> socket.socket:
+    """Begins a stream of events; returns the connection once it is answered, or refused."""
+    connection = socket.create_connection(("127.0.0.1", server.port), 30)
+    connection.sendall(
+        f"GET /v1/workspaces/me/events/stream HTTP/1.1\r\nHost: x\r\n"
+        f"Authorization: Bearer {key or tenant.admin_key}\r\n\r\n".encode()
+    )
+    return connection
+
+
+def test_a_key_has_so_many_streams_and_the_next_one_is_told_to_come_back(
+    server: Server, hostile: Tenant, other: httpx.Client
+) -> None:
+    with ExitStack() as stack, prompt(other):
+        streams = [stream_of(server, hostile) for _ in range(STREAMS_OF_KEY)]
+        for stream in streams:
+            assert b" 200 OK" in stack.enter_context(closing(stream)).recv(4096)
+        refused = stack.enter_context(hostile.client(server, is_admin=True))
+        answer = refused.get("/v1/workspaces/me/events/stream")
+        assert (answer.status_code, answer.json()["error"]["code"]) == (429, "too_many_at_once")
+        assert int(answer.headers["Retry-After"]) == answer.json()["error"]["retry_after"] > 0
+        # Another key, and another tenant, have their own.
+        with holdfast.open(server.data) as vault:
+            _, key = vault.tenant("hostile").keys.create("second", scope=Scope.ADMIN)
+        for who in (stream_of(server, hostile, key=key), mine(server)):
+            assert b" 200 OK" in stack.enter_context(closing(who)).recv(4096)
+        streams[0].close()
+        deadline = time.monotonic() + 20
+        while b" 200 OK" not in stack.enter_context(closing(stream_of(server, hostile))).recv(4096):
+            assert time.monotonic() < deadline
+
+
+def mine(server: Server) -> socket.socket:
+    return stream_of(server, Tenant("", "", server.admin_key))
+
+
+# What comes in is held against the quota before it lands.
+
+
+@pytest.fixture
+def limited(server: Server, hostile: Tenant) -> Iterator[Tenant]:
+    with hostile.client(server, is_admin=True) as admin:
+        path = "/v1/workspaces/me/quota"
+        admin.put(path, json={"quota_bytes": MIB}).raise_for_status()
+        yield hostile
+        admin.put(path, json={"quota_bytes": None}).raise_for_status()
+
+
+def upload(server: Server, tenant: Tenant, what: str, length: str) -> socket.socket:
+    connection = socket.create_connection(("127.0.0.1", server.port), 30)
+    connection.sendall(
+        f"{what} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {tenant.key}\r\n"
+        f"X-Namespace: work\r\n{length}\r\n\r\n".encode()
+    )
+    return connection
+
+
+def answer_of(wire: socket.socket, begun: bytes = b"") -> bytes:
+    """Returns an answer of JSON, whole."""
+    wire.settimeout(30)
+    got = begun
+    while not got.endswith(b"}"):
+        more = wire.recv(4096)
+        assert more, got
+        got += more
+    return got
+
+
+UPLOADS = ["POST /v1/import", "PUT /v1/files/raw?path=big", "PUT /files/big"]
+
+
+def taken_by_spools(data: Path, server: Server) -> int:
+    """Returns the bytes of spooled files, with a name in the vault's folder or without one."""
+    assert server.process is not None
+    named = sum(file.stat().st_size for file in data.glob("holdfast-import-*"))
+    nameless = 0
+    for link in Path(f"/proc/{server.process.pid}/fd").iterdir():
+        try:
+            if str(link.readlink()).startswith(f"{data}/") and "(deleted)" in str(link.readlink()):
+                nameless += link.stat().st_size
+        except FileNotFoundError:
+            continue
+    return named + nameless
+
+
+@pytest.mark.parametrize("what", UPLOADS)
+def test_an_upload_beyond_the_quota_is_refused_by_its_length_alone(
+    server: Server, limited: Tenant, other: httpx.Client, what: str
+) -> None:
+    size = 16 * GIB - 1 if "import" in what else 99 * MIB
+    with prompt(other), closing(upload(server, limited, what, f"Content-Length: {size}")) as wire:
+        answer = answer_of(wire)
+        assert b" 413 " in answer
+        assert b"quota_exceeded" in answer
+        assert taken_by_spools(server.data, server) == 0
+
+
+@pytest.mark.parametrize("what", UPLOADS)
+def test_an_upload_that_does_not_say_how_long_it_is_ends_where_the_quota_does(
+    server: Server, limited: Tenant, other: httpx.Client, what: str
+) -> None:
+    piece, sent, worst = b"%x\r\n%s\r\n" % (MIB, b"\0" * MIB), 0, 0
+    length = "Transfer-Encoding: chunked"
+    with prompt(other), closing(upload(server, limited, what, length)) as wire:
+        wire.settimeout(0.2)
+        answer = b""
+        while not answer and sent < 300:
+            wire.settimeout(30)
+            wire.sendall(piece)
+            sent += 1
+            worst = max(worst, taken_by_spools(server.data, server))
+            wire.setblocking(False)
+            try:
+                answer = wire.recv(4096)
+            except BlockingIOError:
+                continue
+        answer = answer_of(wire, answer)
+        assert b" 413 " in answer
+        assert b"quota_exceeded" in answer
+        assert worst <= 12 * MIB
+        assert taken_by_spools(server.data, server) == 0
+
+
+def test_a_file_longer_than_the_quota_of_its_namespace_is_refused_by_its_length(
+    server: Server, hostile: Tenant
+) -> None:
+    with hostile.client(server) as client, hostile.client(server, is_admin=True) as admin:
+        client.post("/write", json={"path": "x", "content": "x"}).raise_for_status()
+        path = "/v1/workspaces/me/namespaces/work/quota"
+        admin.put(path, json={"quota_bytes": 3 * MIB}).raise_for_status()
+        what = UPLOADS[1]
+        with closing(upload(server, hostile, what, f"Content-Length: {4 * MIB}")) as wire:
+            answer = answer_of(wire)
+        admin.put(path, json={"quota_bytes": None}).raise_for_status()
+    assert b" 413 " in answer
+    assert b"quota_exceeded" in answer

@@ -1,0 +1,123 @@
+"""Room for what comes in: who waits, who is refused, and what is given back."""
+
+import asyncio
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from holdfast.engine.limits import GIB, MIB
+from holdfast.errors import StorageFull
+from holdfast.server import room as room_
+from holdfast.server.config import Config
+from holdfast.server.problems import TooManyAtOnce
+from holdfast.server.room import Room, Taken
+
+
+class Usage(NamedTuple):
+    """How full a disk is, as `shutil` says it."""
+
+    total: int
+    used: int
+    free: int
+
+
+def has_free(monkeypatch: pytest.MonkeyPatch, free: int) -> None:
+    def usage(_: Path) -> Usage:
+        return Usage(200 * GIB, 200 * GIB - free, free)
+
+    monkeypatch.setattr(shutil, "disk_usage", usage)
+
+
+@pytest.fixture
+def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Room:
+    has_free(monkeypatch, 100 * GIB)
+    monkeypatch.setattr(room_, "PATIENCE_S", 0.01)
+    return Room(Config(data=tmp_path))
+
+
+def is_as_before(room: Room) -> bool:
+    return (room.memory.free, room.disk.free, room.promised) == (
+        room.memory.total,
+        room.disk.total,
+        0,
+    )
+
+
+def test_uploads_of_one_tenant_wait_for_each_other_and_are_told_so(room: Room) -> None:
+    async def test() -> None:
+        held = [Taken(room, "greedy") for _ in range(room.disk.total // (16 * GIB) // 2)]
+        for each in held:
+            await each.take_disk(16 * GIB)
+        with pytest.raises(TooManyAtOnce, match="at once") as refused:
+            await Taken(room, "greedy").take_disk(16 * GIB)
+        assert refused.value.retry_after
+        other = Taken(room, "modest")
+        await other.take_disk(16 * GIB)
+        for each in (*held, other):
+            each.give_back()
+        assert is_as_before(room)
+
+    asyncio.run(test())
+
+
+def test_one_that_waits_goes_on_when_another_is_done(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room_, "PATIENCE_S", 20.0)
+
+    async def test() -> None:
+        first, second = Taken(room, "greedy"), Taken(room, "greedy")
+        await first.take_memory(room.memory.total // 2)
+        waiting = asyncio.create_task(second.take_memory(MIB))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        first.give_back()
+        await waiting
+        second.give_back()
+        assert is_as_before(room)
+
+    asyncio.run(test())
+
+
+def test_an_upload_of_unknown_length_takes_room_as_it_comes_until_there_is_none(room: Room) -> None:
+    taken = Taken(room, "greedy")
+    for _ in range(room.disk.total // GIB // 2):
+        taken.write(GIB)
+    with pytest.raises(TooManyAtOnce):
+        taken.write(1)
+    taken.give_back()
+    assert is_as_before(room)
+
+
+def test_bytes_that_are_on_their_way_count_before_they_have_come(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    has_free(monkeypatch, GIB)
+
+    async def test() -> None:
+        first, second = Taken(room, "one"), Taken(room, "two")
+        await first.take_disk(600 * MIB)
+        with pytest.raises(StorageFull):
+            await second.take_disk(600 * MIB)
+        second.give_back()
+        first.write(600 * MIB)
+        # They lie on the disk by now, which has so much less free.
+        has_free(monkeypatch, 424 * MIB)
+        third = Taken(room, "three")
+        await third.take_disk(300 * MIB)
+        for each in (first, third):
+            each.give_back()
+        assert is_as_before(room)
+
+    asyncio.run(test())
+
+
+def test_what_a_request_took_comes_back_once() -> None:
+    given_back = list[str]()
+    taken = Taken(Room(Config(data=Path())), "one")
+    taken.until_answered(lambda: given_back.append("a seat"))
+    taken.give_back()
+    taken.give_back()
+    assert given_back == ["a seat"]

@@ -1,0 +1,108 @@
+"""Threads that tenants share: who waits for whom, and what comes back when something goes wrong."""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
+from typing import Any, cast
+
+import pytest
+from litestar import Litestar
+
+from holdfast.server.threads import SEAT, TOTALS, Seat, Threads, Work, in_thread
+
+PATIENCE_S = 20.0
+
+
+def run(test: Callable[[Threads], Awaitable[None]]) -> None:
+    async def within() -> None:
+        threads = Threads()
+        async with asyncio.timeout(PATIENCE_S), threads.running(cast("Litestar", None)):
+            await test(threads)
+
+    asyncio.run(within())
+
+
+@contextmanager
+def seat_of(threads: Threads, tenant: str) -> Generator[None]:
+    token = SEAT.set(Seat(tenant, threads))
+    try:
+        yield
+    finally:
+        SEAT.reset(token)
+
+
+class Blocked:
+    """Work that does not end before it may."""
+
+    def __init__(self) -> None:
+        self.may_end = threading.Event()
+        self.begun = threading.Semaphore(0)
+
+    def __call__(self) -> None:
+        self.begun.release()
+        assert self.may_end.wait(PATIENCE_S)
+
+    async def has_begun(self, times: int) -> None:
+        for _ in range(times):
+            assert await asyncio.to_thread(self.begun.acquire, timeout=PATIENCE_S)
+
+
+def begin(
+    threads: Threads, tenant: str, function: Callable[[], Any], *, work: Work, times: int
+) -> list["asyncio.Task[Any]"]:
+    with seat_of(threads, tenant):
+        return [asyncio.create_task(in_thread(function, work=work)) for _ in range(times)]
+
+
+@pytest.mark.parametrize("work", list(Work))
+def test_work_of_one_tenant_that_does_not_end_keeps_no_other_waiting(work: Work) -> None:
+    async def test(threads: Threads) -> None:
+        blocked, most = Blocked(), TOTALS[work] // 2
+        begun = begin(threads, "greedy", blocked, work=work, times=50)
+        await blocked.has_begun(most)
+        for tenant in ("modest", ""):
+            (mine,) = begin(threads, tenant, threading.get_ident, work=work, times=1)
+            await mine
+        assert not blocked.begun.acquire(blocking=False)
+        blocked.may_end.set()
+        await asyncio.gather(*begun)
+
+    run(test)
+
+
+def test_what_is_given_up_keeps_its_thread_until_that_is_done_and_no_longer() -> None:
+    async def test(threads: Threads) -> None:
+        blocked = Blocked()
+        begun = begin(threads, "greedy", blocked, work=Work.COSTLY, times=3)
+        await blocked.has_begun(1)
+        for task in begun:
+            task.cancel()
+        await asyncio.gather(*begun, return_exceptions=True)
+        (next_one,) = begin(threads, "greedy", threading.get_ident, work=Work.COSTLY, times=1)
+        (other,) = begin(threads, "modest", threading.get_ident, work=Work.COSTLY, times=1)
+        await other
+        assert not next_one.done()
+        blocked.may_end.set()
+        await next_one
+
+    run(test)
+
+
+def test_what_fails_gives_its_thread_back() -> None:
+    def fail() -> None:
+        raise LookupError("on purpose")
+
+    async def test(threads: Threads) -> None:
+        for task in begin(threads, "greedy", fail, work=Work.COSTLY, times=9):
+            with pytest.raises(LookupError):
+                await task
+
+    run(test)
+
+
+def test_what_nobody_asked_for_runs_in_any_thread() -> None:
+    async def test(_: Threads) -> None:
+        assert await in_thread(threading.get_ident) != threading.get_ident()
+
+    run(test)

@@ -1,0 +1,117 @@
+"""Bodies on their way in: what the disk says, and what a client that stops early has sent."""
+
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from litestar.exceptions import InternalServerException
+
+from holdfast.errors import QuotaExceeded, StorageFull, TooLarge
+from holdfast.server.config import Config
+from holdfast.server.problems import Unfit
+from holdfast.server.room import Room, Taken
+from holdfast.server.uploads import SHRINKS, SPOOLED_BYTES, Upload
+
+ROOM = Room(Config(data=Path(tempfile.gettempdir())))
+
+
+@dataclass
+class Body:
+    """A request of which only the body counts, and the quotas that it meets."""
+
+    pieces: list[bytes]
+    headers: dict[str, str] = field(default_factory=dict[str, str])
+    is_cut: bool = False
+    tenant_quota: int | None = None
+    quota: int | None = None
+    scope: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    def __post_init__(self) -> None:
+        vault = SimpleNamespace(quota=lambda: self.tenant_quota, stored_bytes=lambda: 0)
+        state = {"taken": Taken(ROOM, "t"), "caller": SimpleNamespace(vault=vault)}
+        self.scope["state"] = state
+
+    def upload(self, *, max_bytes: int, is_file: bool = True) -> Upload:
+        agent = SimpleNamespace(
+            name="n", quota=lambda: self.quota, size=lambda: SimpleNamespace(bytes=0)
+        )
+        return Upload(cast("Any", self), cast("Any", agent), max_bytes=max_bytes, is_file=is_file)
+
+    async def stream(self) -> AsyncIterator[bytes]:
+        for piece in self.pieces:
+            yield piece
+        if self.is_cut:
+            raise InternalServerException
+
+
+def spool(body: Body, *, max_bytes: int) -> bytes:
+    async def read() -> bytes:
+        try:
+            async with body.upload(max_bytes=max_bytes).opened() as file:
+                return file.read()
+        finally:
+            body.scope["state"]["taken"].give_back()
+
+    return asyncio.run(read())
+
+
+def keep(body: Body, *, max_bytes: int = 99) -> bytes:
+    async def read() -> bytes:
+        async with body.upload(max_bytes=max_bytes, is_file=False).written() as path:
+            return path.read_bytes()
+
+    return asyncio.run(read())
+
+
+@pytest.mark.parametrize("sizes", [[], [0], [1], [SPOOLED_BYTES], [SPOOLED_BYTES, 1], [7] * 9])
+def test_a_body_comes_out_as_it_went_in(sizes: list[int]) -> None:
+    pieces = [bytes([number]) * size for number, size in enumerate(sizes)]
+    assert spool(Body(pieces), max_bytes=sum(sizes)) == b"".join(pieces)
+    assert keep(Body(pieces), max_bytes=sum(sizes)) == b"".join(pieces)
+
+
+@pytest.mark.parametrize(
+    "body", [Body([b"123", b"4"]), Body([], headers={"content-length": "4"}), Body([b"1234"])]
+)
+def test_a_body_that_is_too_large_is_refused(body: Body) -> None:
+    with pytest.raises(TooLarge):
+        spool(body, max_bytes=3)
+
+
+def test_a_body_that_is_cut_off_is_no_body() -> None:
+    with pytest.raises(Unfit):
+        spool(Body([b"123"], is_cut=True), max_bytes=9)
+
+
+@pytest.mark.parametrize("headers", [{}, {"content-length": str(SPOOLED_BYTES + 1)}])
+def test_a_file_is_held_against_both_quotas_before_it_is_on_disk(headers: dict[str, str]) -> None:
+    pieces, most = [b"x" * SPOOLED_BYTES, b"y"], SPOOLED_BYTES + 1
+    fitting = Body(pieces, headers, tenant_quota=most // SHRINKS + 1, quota=most)
+    assert len(spool(fitting, max_bytes=most)) == most
+    for body in (
+        Body(pieces, headers, tenant_quota=most // SHRINKS - 1),
+        Body(pieces, headers, quota=most - 1),
+    ):
+        with pytest.raises(QuotaExceeded) as refused:
+            spool(body, max_bytes=most)
+        assert refused.value.needed_bytes == most
+
+
+def test_an_archive_is_longer_than_what_a_namespace_takes_of_it() -> None:
+    assert keep(Body([b"123"], quota=1)) == b"123"
+    with pytest.raises(QuotaExceeded):
+        keep(Body([b"x" * (SHRINKS + 1)], tenant_quota=1))
+
+
+def test_a_full_disk_is_called_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    def on_a_full_disk(**_: object) -> Any:
+        return Path("/dev/full").open("wb")
+
+    monkeypatch.setattr(tempfile, "NamedTemporaryFile", on_a_full_disk)
+    with pytest.raises(StorageFull):
+        keep(Body([b"x" * SPOOLED_BYTES]), max_bytes=SPOOLED_BYTES)
