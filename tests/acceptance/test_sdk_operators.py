@@ -169,7 +169,9 @@ def test_what_names_nothing_is_refused(side: Side) -> None:
         with pytest.raises(errors.InvalidValue):
             side.ask(hooks.create("http://127.0.0.1:9/x", events))
     made = side.ask(hooks.create("http://127.0.0.1:9/x"))
-    assert made.events == ["*"]
+    other = side.ask(side.admin.create_webhook("http://127.0.0.1:9/x"))
+    assert made.events == other.events == ["*"]
+    side.ask(side.admin.delete_webhook(other.webhook_id))
     with pytest.raises(errors.InvalidValue):
         side.ask(hooks.update(made.webhook_id, events=[]))
     side.ask(hooks.delete(made.webhook_id))

@@ -3,12 +3,14 @@
 import contextlib
 import json
 import os
+import random
 import re
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -106,6 +108,57 @@ def test_a_change_becomes_a_snapshot_when_it_is_quiet(shell: Shell) -> None:
     assert re.fullmatch(r"\S+ \S+  snap-\w+\n", line(process))
     assert "Nothing has changed." in shell.run("status").stdout
     assert shell.labels() == ["watch", "holdfast init"]
+
+
+TERMINALS = (
+    *(b"1 1 80 " + name for name in (b"idna", b"punycode", b"undefined", b"utf-7", b"hex", b"")),
+    *(b"1 1 -1 utf-8", b"1 1 99999999999 utf-8", b"1 1 80", b"x y z utf-8", b"1 1 80 \xff"),
+)
+STRANGE = (
+    *(b"", b"\0", b"\xff\xfe", b"-1", b"0", b"9" * 5000, b"a" * 100_000, b"=", b"/", b"..", b"--"),
+    *(b"--help", b"--json", b"-C", b"-C/nowhere", b"--data", b"--data=x://", b"-n", b"--limit"),
+    *(b"HOME=\xff", b"TERM", "€😀".encode(), "٣".encode(), b"\xed\xa0\x80", b"%s{0}\x1b[2J"),
+)
+
+
+def strange(seed: random.Random, cwd: bytes) -> bytes:
+    """Returns what no client of ours sends, and somebody might."""
+    command = seed.choice([b"status", b"log", b"show", b"diff", b"pin"])
+    fields = [b"1 1 80 utf-8", cwd, b"1", b"TERM=dumb", command]
+    for _ in range(seed.randint(1, 3)):
+        match seed.randrange(4):
+            case 0:
+                fields[0] = seed.choice(TERMINALS)
+            case 1:
+                fields[seed.randrange(len(fields))] = seed.choice(STRANGE)
+            case 2:
+                fields.insert(seed.randint(0, len(fields)), seed.choice(STRANGE))
+            case _ if len(fields) > 1:
+                fields.pop(seed.randrange(len(fields)))
+            case _:
+                pass
+    message = bytearray(thin.pack(fields))
+    for _ in range(seed.choice([0, 0, 0, 1, 8])):
+        message[seed.randrange(len(message))] = seed.randrange(256)
+    return bytes(message[: seed.choice([len(message)] * 4 + [seed.randrange(len(message))])])
+
+
+def test_whatever_another_program_sends_snapshots_go_on(shell: Shell) -> None:
+    process = shell.watch("--quiet-for", "0.2")
+    seed, folder, cwd = random.Random(7), str(shell.vault / "run"), os.fsencode(shell.directory)
+    for _ in range(300):
+        connection = thin.connect(folder, str(shell.directory))
+        assert connection is not None
+        with closing(connection), suppress(OSError):
+            connection.settimeout(30)
+            thin.receive(connection)
+            connection.sendall(strange(seed, cwd))
+            connection.shutdown(socket.SHUT_WR)
+            thin.receive(connection)
+    assert process.poll() is None
+    assert is_answered_by_another_process(shell, "status")
+    (shell.directory / "new").write_text("x")
+    assert re.fullmatch(r"\S+ \S+  snap-\w+\n", line(process))
 
 
 def test_no_snapshot_is_taken_when_nothing_has_changed(shell: Shell) -> None:

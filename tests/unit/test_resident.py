@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -356,6 +357,16 @@ def test_the_server_listens_to_its_own_user_alone(
         [b"1 1 80 hex", b"/", b"0", b"status"],
         [b"1 1 99999999999 utf-8", b"/", b"0", b"status"],
         [b"1 1 -1 utf-8", b"/", b"0", b"status"],
+        [b"1 1 80 utf-8", b"/", b"-1", b"status", b"status"],
+        [b"1 1 80 utf-8", b"/", b"2", b"status"],
+        [b"2 1 80 utf-8", b"/", b"0", b"status"],
+        [b"1 1 999999999 utf-8", b"/", b"0", b"status"],
+        [b"1 1 " + b"9" * 5000 + b" utf-8", b"/", b"0", b"status"],
+        [b"1 1 80 utf-8", b"elsewhere", b"0", b"status"],
+        [b"1 1 80 utf-8", b"/a\0b", b"0", b"status"],
+        [b"1 1 80 utf-8", b"/", b"0", b"status", b"\0"],
+        [b"1 1 80 ", b"/", b"0", b"status"],
+        [b"1 1 0 utf-8", b"/", b"0", b"status"],
     ],
 )
 def test_nonsense_is_declined(directory: Path, fields: list[bytes]) -> None:
@@ -368,6 +379,42 @@ def test_nonsense_is_declined(directory: Path, fields: list[bytes]) -> None:
         assert thin.receive(connection) == [b"no"]
         connection.close()
     assert asked == []
+
+
+def test_a_request_that_goes_wrong_ends_alone(directory: Path) -> None:
+    answers = iter([ValueError("one"), RecursionError("two"), MemoryError("three")])
+
+    def answer(_: Request) -> int:
+        error = next(answers, None)
+        if error is not None:
+            raise error
+        return 0
+
+    for expected in (None, None, None, 0):  # None: it is done without.
+        with serving(directory, answer):
+            assert thin.try_resident(["status"]) == expected
+
+
+def test_a_request_that_drips_is_not_waited_for(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Each byte is in time; all of them would take minutes, in which no snapshot is taken.
+    monkeypatch.setattr("holdfast.cli.resident.REQUEST_TIMEOUT_S", 0.2)
+    with serving(directory, lambda _: 0) as door:
+        connection = thin.connect(str(door._folder), str(directory))
+        assert connection is not None
+        thin.receive(connection)
+        connection.sendall(thin.pack([b"x" * 10_000])[:4])
+        connection.settimeout(0.02)
+        begun = time.monotonic()
+        with contextlib.suppress(OSError):
+            for _ in range(1000):
+                connection.send(b"\0")
+                with contextlib.suppress(TimeoutError):
+                    assert connection.recv(1) == b""
+                    break
+        assert time.monotonic() - begun < 10
+        connection.close()
 
 
 def test_a_directory_has_one_door(directory: Path) -> None:

@@ -5,19 +5,22 @@ when the socket has somebody waiting. They run as `app.run` runs them anywhere, 
 that is the client's in all but name, and with vaults that are open already.
 
 Only this user's processes are listened to: the folder is 0700, the socket 0600, and the kernel
-is asked who is on the other side. One process holds a directory's lock for as long as it lives;
-a socket that a dead one left behind is replaced.
+is asked who is on the other side. What they send is checked field by field all the same, and a
+request that goes wrong ends alone: snapshots are taken as before. One process holds a directory's
+lock for as long as it lives; a socket that a dead one left behind is replaced.
 """
 
 import fcntl
 import io
+import logging
 import os
 import socket
 import struct
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 import holdfast
 from holdfast.cli import thin
@@ -26,8 +29,10 @@ from holdfast.cli.console import Console
 from holdfast.cli.vaults import OwnVaults, Vaults
 from holdfast.errors import Busy, Unavailable
 
+logger = logging.getLogger(__name__)
+
 REQUEST_TIMEOUT_S: Final = 1.0
-"""A client sends at once. Everybody else waits while this one is waited for."""
+"""A client sends all of it at once. Everybody else waits while this one is waited for."""
 
 ANSWER_TIMEOUT_S: Final = 10.0
 """A client that was stopped does not hold up the others for longer."""
@@ -87,13 +92,18 @@ class Door:
                 return self._converse(connection, answer)
             except OSError:
                 return True  # Gone, or too slow: there is nobody to tell.
+            except Exception:
+                # Who waits finds the connection closed, and does it without us.
+                logger.exception("a request failed")
+                return True
 
     def _converse(self, connection: socket.socket, answer: "Callable[[Request], int]") -> bool:
         if not _is_same_user(connection):
             return True
         connection.settimeout(REQUEST_TIMEOUT_S)
         connection.sendall(thin.pack([*thin.greeting(self._directory), b"%d" % os.getpid()]))
-        fields = thin.receive(connection, longest=LONGEST_REQUEST)
+        hurried = cast("socket.socket", _Hurried(connection, REQUEST_TIMEOUT_S))
+        fields = thin.receive(hurried, longest=LONGEST_REQUEST)
         connection.settimeout(ANSWER_TIMEOUT_S)
         if fields == [thin.STOP.encode()]:
             connection.sendall(thin.pack([b"exit", b"0", b"", b""]))
@@ -123,19 +133,22 @@ class Request:
     """A command that somebody sent, and the console that they would have had."""
 
     def __init__(self, fields: list[bytes], connection: socket.socket) -> None:
-        terminal, cwd, count, *rest = [os.fsdecode(field) for field in fields]
+        if any(b"\0" in field for field in fields):
+            raise ValueError("no argument, path or variable holds a NUL")
+        terminal, self._cwd, count, *rest = [os.fsdecode(field) for field in fields]
         is_terminal, has_progress, width, self._encoding = terminal.split(" ")
-        self.argv: Final = rest[int(count) :]
+        self._is_terminal = bool(_number(is_terminal, most=1))
+        self._has_progress = bool(_number(has_progress, most=1))
+        self._width = _number(width, most=_WIDEST)
+        "".encode(self._encoding)  # Raises LookupError where we do not know it.
+        if not self._width or not self._cwd.startswith("/"):
+            raise ValueError("this is no terminal in a directory")
+        variables = _number(count, most=len(rest))
+        self._environ: Mapping[str, str] = dict(pair.split("=", 1) for pair in rest[:variables])
+        self.argv: Final = rest[variables:]
         if thin.read_command_line(self.argv)[0] not in thin.HOT:
             raise ValueError("only commands that thin sends are answered")
-        "".encode(self._encoding)  # Raises LookupError where we do not know it.
         self._connection: socket.socket | None = connection
-        self._is_terminal, self._has_progress = bool(int(is_terminal)), bool(int(has_progress))
-        self._width = int(width)
-        if not 0 < self._width <= _WIDEST:
-            raise ValueError("no terminal is as wide")
-        self._cwd = cwd
-        self._environ: Mapping[str, str] = dict(pair.split("=", 1) for pair in rest[: int(count)])
         self._out = io.StringIO()
         self._err = _Err(self._send_err)
 
@@ -177,6 +190,21 @@ class Request:
             self._connection.sendall(thin.pack(fields))
         except OSError:
             self._connection = None
+
+
+class _Hurried:
+    """A connection on which everything has to have come in some seconds, however it drips."""
+
+    def __init__(self, connection: socket.socket, seconds: float) -> None:
+        self._connection, self._until = connection, time.monotonic() + seconds
+
+    def recv(self, size: int) -> bytes:
+        """Returns what has come; raises OSError if that takes too long."""
+        left = self._until - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        self._connection.settimeout(left)
+        return self._connection.recv(size)
 
 
 class _Err(io.StringIO):
@@ -243,6 +271,12 @@ def answer_with(vaults: Vaults) -> "Callable[[Request], int]":
         return run(request.argv, request.console(vaults))
 
     return answer
+
+
+def _number(text: str, *, most: int) -> int:
+    if not (text.isascii() and text.isdecimal()) or int(text) > most:
+        raise ValueError("this is no number, or too large")
+    return int(text)
 
 
 def _lock(path: Path, directory: str) -> int:

@@ -106,7 +106,7 @@ class Operator(Group[F]):
     def create_webhook(
         self,
         url: str,
-        events: Iterable[str] = (),
+        events: Iterable[str] | None = None,
         *,
         namespace: str | None = None,
         description: str | None = None,
