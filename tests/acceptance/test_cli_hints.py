@@ -159,3 +159,25 @@ def test_what_was_imported_is_said_with_or_without_a_label(tmp_path: Path) -> No
     assert told.startswith(f'Imported "{label}" of namespace project:')
     told = user.ok("import", "../plain.tar")
     assert told.startswith("Imported a snapshot of namespace project:")
+
+
+def test_a_vault_is_no_directory_to_insist_on(user: User) -> None:
+    inside = user.folder / "vault" / "packs"
+    for place in (inside, inside.parent):
+        message, hint = user.refused("init", str(place))
+        assert "vault" in message
+        assert "--force" not in hint
+        assert "that the agent works in" in hint
+
+
+def test_an_archive_that_is_too_large_is_not_said_to_be_split(user: User, tmp_path: Path) -> None:
+    archive = tmp_path / "large.tar"
+    archive.touch()
+    os.truncate(archive, 2 << 40)
+    done = user("import", str(archive), "--json")
+    assert done.returncode == 1
+    error = json.loads(done.stderr)["error"]
+    assert error["code"] == "too_large"
+    assert "Nothing was imported" in error["hint"]
+    assert "holdfast.Limits" in error["hint"]
+    assert "Split" not in error["hint"]

@@ -261,9 +261,10 @@ def test_a_renamed_ancestor_is_noticed(tmp_path: Path) -> None:
 def test_without_room_for_a_watch_it_refuses(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run_out_of_watches(monkeypatch, after=3)
     before = len(os.listdir("/proc/self/fd"))
-    with pytest.raises(Unavailable, match="max_user_watches"):
+    with pytest.raises(Unavailable, match="max_user_watches") as refused:
         Watcher(str(tree), skips=skips_nothing)
     assert len(os.listdir("/proc/self/fd")) == before
+    assert "`sysctl fs.inotify.max_user_watches=" in refused.value.hint
 
 
 def test_running_out_of_watches_later_is_admitted_until_there_are_some(

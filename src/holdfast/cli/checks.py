@@ -213,7 +213,8 @@ def _watches() -> Check:
         return Check("inotify", OK, "not on this system: directories are looked at instead")
     message = f"{most:,} directories can be watched"
     if most < FEW_WATCHES:
-        return Check("inotify", WARN, message, f"sysctl fs.inotify.max_user_watches={FEW_WATCHES}")
+        hint = f"As root, `sysctl fs.inotify.max_user_watches={FEW_WATCHES}` allows more."
+        return Check("inotify", WARN, message, hint)
     return Check("inotify", OK, message)
 
 

@@ -25,6 +25,7 @@ from holdfast.errors import (
     InvalidValue,
     LimitExceeded,
     NotFound,
+    TooLarge,
     Unavailable,
 )
 
@@ -78,6 +79,11 @@ HINTS: Final = {
     "unsafe_archive": "Import only what `holdfast export` has made; nothing of this was used.",
 }
 """Hints by error code where the next step on a command line is a command."""
+
+TOO_LARGE_HINT: Final = (
+    "Nothing was imported. A program may accept more: `holdfast.open(…, limits=holdfast.Limits(…))`"
+    ", then `import_` of the namespace."
+)
 
 DRIFT_HINTS: Final[dict[str, str]] = {
     "refused": "Without --refuse-drift they are kept as a snapshot first; `holdfast snapshot` "
@@ -146,6 +152,8 @@ def hint_of(error: HoldfastError, console: Console) -> str:
             return f"{detach} lets go of it; its history stays, and can be attached again."
         case DriftFound():
             return DRIFT_HINTS[error.cause]
+        case TooLarge() if console.command == "import":
+            return TOO_LARGE_HINT
         case InvalidValue() if console.command and "hint" not in vars(error):
             return f"`holdfast {console.command} --help` shows what it takes."
         case _:

@@ -224,6 +224,7 @@ class _Watch:
             return Watcher(self._directory, skips=lambda path: root + b"/" + path == vault)
         except Unavailable as exc:
             self._console.note(f"{exc}; everything is checked every {POLL_S:.0f} s instead")
+            self._console.note(exc.hint)
             return None
 
     def _keep(self) -> None:

@@ -46,6 +46,12 @@ _PACK: Final = re.compile(rb"(?:.*/)?([0-9a-z]{2})/pack-[0-9a-z]+-[0-9a-z]*\1\.p
 """A pack in its shard: a vault in a database has a folder of them, and nothing else."""
 
 
+_OUTSIDE: Final = (
+    "Choose the directory that the agent works in: a vault keeps itself, and is left out of every "
+    "snapshot."
+)
+
+
 def check_directory(path: Path, *, home: Path | None, vault: Path | None) -> None:
     """Raises `DirectoryRefused` for a directory that should not be captured."""
     real = Path(os.path.realpath(path))
@@ -58,9 +64,10 @@ def check_directory(path: Path, *, home: Path | None, vault: Path | None) -> Non
         if house.is_relative_to(real):
             raise DirectoryRefused(str(path), reason="the home directory lies in it")
     if vault is not None and real.is_relative_to(os.path.realpath(vault)):
-        raise DirectoryRefused(str(path), reason="it lies in the vault itself")
+        raise DirectoryRefused(str(path), reason="it lies in the vault itself").with_hint(_OUTSIDE)
     if any(is_vault(os.fsencode(each)) for each in (real, *real.parents)):
-        raise DirectoryRefused(str(path), reason="it is a vault, or lies in one")
+        found = DirectoryRefused(str(path), reason="it is a vault, or lies in one")
+        raise found.with_hint(_OUTSIDE)
     kind = _kinds().get(os.stat(real).st_dev)
     if kind is not None and _is_network(kind):
         raise DirectoryRefused(str(path), reason=f"it is on a network mount ({kind})")

@@ -8,6 +8,7 @@ queue therefore sees everything that was finished before.
 """
 
 import ctypes
+import errno
 import fcntl
 import os
 import struct
@@ -49,6 +50,16 @@ class Event(NamedTuple):
     name: bytes
 
 
+def more_of(limit: str, *, instead: str) -> str:
+    """Returns what to type to have more of what the kernel limits for each user."""
+    try:
+        with open(f"/proc/sys/fs/inotify/{limit}", encoding="ascii") as file:
+            most = int(file.read())
+    except (OSError, ValueError):
+        return f"Raise fs.inotify.{limit}, {instead}."
+    return f"As root, `sysctl fs.inotify.{limit}={2 * most}` allows twice as many; {instead}."
+
+
 class Inotify:
     """One queue of the kernel's, with its watches; its descriptor never changes."""
 
@@ -67,9 +78,12 @@ class Inotify:
     def _open(self) -> int:
         fd = int(self._init(_CLOSE_AND_NEVER_BLOCK))
         if fd < 0:
-            reason = os.strerror(ctypes.get_errno())
-            message = f"no inotify to be had: {reason} (fs.inotify.max_user_instances)"
-            raise Unavailable(message)
+            number = ctypes.get_errno()
+            message = f"no inotify to be had: {os.strerror(number)}"
+            if number != errno.EMFILE:
+                raise Unavailable(message).with_hint("Without it, nobody can watch a directory.")
+            hint = more_of("max_user_instances", instead="or end a program that watches")
+            raise Unavailable(f"{message} (fs.inotify.max_user_instances)").with_hint(hint)
         return fd
 
     def renew(self) -> None:

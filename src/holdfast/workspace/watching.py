@@ -33,7 +33,7 @@ from typing import Final
 
 from holdfast.errors import Unavailable
 from holdfast.workspace import inotify
-from holdfast.workspace.inotify import Event, Inotify
+from holdfast.workspace.inotify import Event, Inotify, more_of
 
 _WATCHED: Final = (
     inotify.CREATE
@@ -91,7 +91,8 @@ class Watcher:
         self._watch_everything()
         if self._failure is not None:
             self._inotify.close()
-            raise Unavailable(_explain(self._failure)) from self._failure
+            error = Unavailable(_explain(self._failure))
+            raise error.with_hint(_how_to_go_on(self._failure)) from self._failure
 
     def take(self) -> frozenset[bytes] | None:
         """Returns the folders in which anything has happened since the last call.
@@ -296,10 +297,13 @@ def _identity_of(path: bytes) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
+def _how_to_go_on(exc: OSError) -> str:
+    if exc.errno == errno.ENOSPC:
+        return more_of("max_user_watches", instead="or leave folders out with .holdfastignore")
+    return "Make it readable, or leave it out with .holdfastignore."
+
+
 def _explain(exc: OSError) -> str:
     if exc.errno == errno.ENOSPC:
-        return (
-            "there are more folders than this user may watch: "
-            "raise fs.inotify.max_user_watches, or exclude some"
-        )
+        return "there are more folders than this user may watch (fs.inotify.max_user_watches)"
     return f"{exc.filename!r} cannot be watched: {exc.strerror}"
