@@ -51,6 +51,7 @@ _HOMES = {
     "Lost": "holdfast.model_upkeep",
     "MergeResult": "holdfast.model_changes",
     "Moment": "holdfast.engine.namespace",
+    "Name": "holdfast.model_names",
     "Namespace": "holdfast.engine.namespace",
     "NamespaceInfo": "holdfast.sdk.values",
     "NewKey": "holdfast.sdk.values",

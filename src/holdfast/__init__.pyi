@@ -20,6 +20,7 @@ from holdfast.model_entities import Entity, Totals
 from holdfast.model_files import FileInfo
 from holdfast.model_health import Health, Level, Loop, Thresholds
 from holdfast.model_memories import FoundMemory, Memory
+from holdfast.model_names import Name
 from holdfast.model_sessions import (
     Lineage,
     SessionContext,
@@ -95,6 +96,7 @@ __all__ = [
     "Memory",
     "MergeResult",
     "Moment",
+    "Name",
     "Namespace",
     "NamespaceInfo",
     "NewKey",

@@ -15,6 +15,8 @@ from holdfast.entries import Entry
 from holdfast.execonfig import is_executable_config
 from holdfast.ids import ObjectId, SnapshotId
 from holdfast.model import Plane, SnapshotInfo
+from holdfast.model_names import Name
+from holdfast.storekeys import from_store_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,13 @@ class Change:
     """The size before, None if it was not there."""
     new_bytes: int | None = None
     """The size after, None if it is not there."""
+
+    @property
+    def named(self) -> Name:
+        """What it is called, to the letter: for `names` and `except_` of a restore."""
+        if self.plane is Plane.STORE:
+            return Name.value(*from_store_key(self.key))
+        return Name.file(self.key) if self.plane is Plane.FILES else Name.session(self.name)
 
     @property
     def is_executable_config(self) -> bool:

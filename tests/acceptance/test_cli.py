@@ -384,6 +384,37 @@ def test_odd_names_come_through_and_never_reach_the_terminal(project: Session) -
     assert set(names) <= set(os.listdir(os.fsencode(project.project)))
 
 
+def test_restore_takes_names_to_the_letter_and_exceptions(project: Session) -> None:
+    odd = ["x[1].txt", "x1.txt", "-x", "a\nb", "d/*", "d/a"]
+    for name in odd:
+        project.write(name, "1")
+    snapshot = project.ok("snapshot", "--json").document["snapshot_id"]
+    for name in odd:
+        project.write(name, "2")
+
+    def changed(*argv: str) -> list[str]:
+        seen = project.ok("restore", snapshot, *argv, "--dry-run", "--json").document
+        done = project.ok("restore", snapshot, *argv, "--json").document
+        assert done["changes"] == seen["changes"]
+        return [change["path"] for change in done["changes"]]
+
+    assert changed("--name", "x[1].txt", "--name=-x") == ["-x", "x[1].txt"]
+    assert changed("--name", "d", "--except", "d/*") == ["d/a"]
+    assert (project.project / "d/*").read_text() == "2"
+    assert changed("--path", "x*", "--name", "a\nb") == ["a\nb", "x1.txt"]
+    missing = project("restore", snapshot, "--name", "d/?", "--json")
+    assert (missing.code, missing.error["code"]) == (3, "name_not_found")
+    assert "'d/?'" in missing.error["message"]
+    # Bytes that are no text are what the system gives a program.
+    raw = os.fsdecode(b"\xff.txt")
+    (project.project / raw).write_text("new")
+    assert changed("--name", raw) == ["\ufffd.txt"]
+    assert not (project.project / raw).exists()
+    project.ok("undo")
+    assert (project.project / raw).read_text() == "new"
+    assert changed("--except", "d/*", raw) == []
+
+
 def test_a_command_works_from_below_and_from_elsewhere(project: Session, tmp_path: Path) -> None:
     below = project("status", "--json", cwd=project.project / "src").document
     assert below["path"] == str(project.project)

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast import errors
+from holdfast import Name, errors
 from holdfast.engine import capture
 from holdfast.engine.coverage import lacking_in
 from holdfast.engine.namespace import Namespace
@@ -258,6 +258,65 @@ def test_some_paths_come_back_and_others_stay(project: Project) -> None:
     assert [change.name for change in done.changes] == ["a/one"]
     assert (project.tree / "a/one").read_text() == "1"
     assert (project.tree / "b/two").read_text() == "y"
+
+
+def test_names_of_every_plane_come_back_and_others_stay(project: Project) -> None:
+    tree, agent = os.fsencode(project.tree), project.client
+    odd = [b"x[1].txt", b"x1.txt", b"\xff", b"[\xff]"]
+
+    def put(content: bytes, value: int) -> None:
+        for name in odd:
+            Path(os.fsdecode(os.path.join(tree, name))).write_bytes(content)
+        agent.store.set_many([("n", "k", value), ("n", "other", value)])
+        agent.sessions.update_state("s", {"n": value})
+
+    def found() -> list[bytes]:
+        return [Path(os.fsdecode(os.path.join(tree, name))).read_bytes() for name in odd]
+
+    agent.sessions.create("helper", session_id="s")
+    put(b"1", 1)
+    before = project.workspace.snapshot()
+    put(b"2", 2)
+    names = [Name.file(b"[\xff]"), Name.file("x[1].txt"), Name.value("n", "k")]
+    seen = project.workspace.restore(before, names=names, dry_run=True)
+    done = project.workspace.restore(before, names=names)
+    assert done.verified
+    told = [(change.plane, change.key, change.name, change.change) for change in done.changes]
+    assert told == [
+        (change.plane, change.key, change.name, change.change) for change in seen.changes
+    ]
+    assert {key for _, key, _, _ in told} == {b"[\xff]", b"x[1].txt", b"n\0k"}
+    assert found() == [b"1", b"2", b"2", b"1"]
+    assert (agent.store.get("n", "k"), agent.store.get("n", "other")) == (1, 2)
+    # What a server tells of a name that is no text can be sent back to it.
+    listed = agent.restore(before, dry_run=True).changes
+    assert [change.key for change in listed] == [b"x1.txt", b"\xff", b"n\0other", b"s"]
+    done = project.workspace.restore(before, names=[listed.items[1].named, listed.items[3].named])
+    assert found() == [b"1", b"2", b"1", b"1"]
+    assert agent.sessions.get_state("s").state == {"n": 1}
+    for dry_run in (True, False):
+        with pytest.raises(errors.NameNotFound):
+            project.workspace.restore(before, names=[Name.file("x*")], dry_run=dry_run)
+        with pytest.raises(errors.NameNotFound):
+            project.workspace.restore(before, names=[Name.value("n", "*")], dry_run=dry_run)
+    done = project.workspace.restore(before, except_=[Name.file("x1.txt")])
+    assert [change.name for change in done.changes] == ["n/other"]
+    project.workspace.undo()
+    project.workspace.undo()
+    project.workspace.undo()
+    assert found() == [b"2"] * 4
+
+
+def test_a_preview_shows_what_changes_on_every_plane(project: Project) -> None:
+    project.put("a", "1")
+    project.client.store.set("n", "k", 1)
+    before = project.workspace.snapshot()
+    project.put("a", "2")
+    project.client.store.set("n", "k", 2)
+    seen = project.workspace.restore(before, dry_run=True)
+    done = project.workspace.restore(before)
+    assert [change.name for change in seen.changes] == ["a", "n/k"]
+    assert [change.name for change in done.changes] == ["a", "n/k"]
 
 
 def test_what_is_not_listed_is_counted_over_all_planes(project: Project) -> None:

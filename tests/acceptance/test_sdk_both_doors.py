@@ -31,6 +31,7 @@ from holdfast.engine.namespace import Namespace
 from holdfast.model import Kind, Plane, SnapshotInfo
 from holdfast.model_changes import Changes, Restored
 from holdfast.model_health import Level
+from holdfast.model_names import Name
 from holdfast.model_sessions import VersionKind
 from holdfast.model_tasks import Cadence, TaskStatus
 from holdfast.sdk.agent import Moment
@@ -541,6 +542,162 @@ def test_part_of_a_snapshot_can_be_brought_back(agent: Namespace) -> None:
     done = agent.restore(before, planes=[Plane.FILES], limit=0)
     assert (len(done.changes), done.changes.truncated) == (0, True)
     assert agent.files.read("other") == b"1"
+
+
+def test_names_bring_single_entries_back_to_the_letter(agent: Namespace) -> None:
+    hostile = ["x[1].txt", "x1.txt", "*", "a\nb", "d/[!a]", "d/{a,b}.", "workspace/x1.txt"]
+    agent.files.write_many((path, b"1") for path in hostile)
+    places = [("n", "k"), ("n/m", "k"), ("n", "m/k"), ("*", "*")]
+    agent.store.set_many((*place, 1) for place in places)
+    before = agent.snapshot()
+    agent.files.write_many((path, b"2") for path in hostile)
+    agent.store.set_many((*place, 2) for place in places)
+    names = [Name.file("x[1].txt"), Name.file("d"), Name.value("n/m", "k"), Name("store", "n/k")]
+    chosen: Any = {"names": names, "except_": [Name.file("d/[!a]")]}
+    seen = agent.restore(before, dry_run=True, **chosen)
+    assert agent.files.read("x[1].txt") == b"2"
+    done = agent.restore(before, **chosen)
+    assert done.changes.of("changed") == ["d/{a,b}.", "x[1].txt", "n/k", "n/m/k"]
+    assert (done.changes, done.root, done.files) == (seen.changes, seen.root, None)
+    assert done.verified
+    assert [agent.files.read(path) for path in hostile] == [b"1", *[b"2"] * 4, b"1", b"2"]
+    assert [agent.store.get(*place) for place in places] == [1, 1, 2, 2]
+    assert done.snapshot is not None
+    assert done.snapshot.detail["names"][0] == {"plane": "files", "name": "x[1].txt"}
+    assert done.snapshot.detail["names_count"] == 4
+    agent.undo()
+    assert {agent.files.read(path) for path in hostile} == {b"2"}
+    assert {agent.store.get(*place) for place in places} == {2}
+
+
+def test_what_a_preview_lists_can_be_chosen_by_its_name(agent: Namespace) -> None:
+    agent.files.write_many([("a", b"1"), ("b", b"1")])
+    agent.store.set_many([("n/m", "k", 1), ("n", "m/k", 1)])
+    agent.sessions.create("helper", session_id="s")
+    before = agent.snapshot()
+    agent.files.write_many([("a", b"2"), ("b", b"2")])
+    agent.store.set_many([("n/m", "k", 2), ("n", "m/k", 2)])
+    agent.sessions.update_state("s", {"n": 2})
+    listed = agent.restore(before, dry_run=True).changes
+    for change in listed:
+        done = agent.restore(before, names=[change.named])
+        assert [(c.plane, c.key, c.name) for c in done.changes] == [
+            (change.plane, change.key, change.name)
+        ]
+    assert not agent.restore(before, dry_run=True).changes
+    agent.undo()
+    left = agent.restore(before, except_=[listed.items[-1].named])
+    assert not left.changes
+
+
+def test_a_session_brought_back_alone_has_its_turns_and_its_versions(agent: Namespace) -> None:
+    for each in ("one", "other"):
+        agent.sessions.create("helper", session_id=each, initial_state={"n": 1})
+        agent.sessions.add_turn(each, "first", "1")
+    before = agent.snapshot()
+    for each in ("one", "other"):
+        agent.sessions.add_turn(each, "second", "2", state_after={"n": 2})
+    agent.sessions.create("helper", session_id="late")
+    agent.sessions.delete("one")
+
+    def said(session_id: str) -> list[Any]:
+        return [turn.output["content"] for turn in agent.sessions.list_turns(session_id)]
+
+    done = agent.restore(before, names=[Name.session("one")])
+    assert [(each.plane, each.name) for each in done.changes] == [(Plane.SESSIONS, "one")]
+    assert (agent.sessions.get_state("one").state, said("one")) == ({"n": 1}, ["1"])
+    assert agent.sessions.history("one")[-1].kind is VersionKind.RESTORE
+    assert (agent.sessions.get_state("other").state, said("other")) == ({"n": 2}, ["2", "1"])
+    assert {each.id for each in agent.sessions.list()} == {"one", "other", "late"}
+    agent.sessions.add_turn("one", "third", "3")
+    agent.restore(before, planes=["sessions"], except_=[Name.session("other")])
+    assert (said("one"), said("other")) == (["1"], ["2", "1"])
+    assert {each.id for each in agent.sessions.list()} == {"one", "other"}
+
+
+def test_names_that_mean_nothing_are_refused_and_exceptions_are_not(agent: Namespace) -> None:
+    agent.files.write("d/a", b"1")
+    agent.store.set("n", "k", 1)
+    before = agent.snapshot()
+    agent.files.write("d/new", b"2")
+    for dry_run in (True, False):
+        wanted = [Name.file("d"), Name.file("d/*"), Name.value("n", "*"), Name.session("none")]
+        chosen: Any = {"names": wanted, "dry_run": dry_run}
+        assert_raises(
+            agent,
+            errors.NameNotFound,
+            lambda a, chosen=chosen: a.restore(before, **chosen),
+            names=["d/*", "n/*", "none"],
+        )
+    assert [each.id for each in agent.timeline()] == [before.id]
+    done = agent.restore(before, names=[Name.file("d")], except_=[Name.file("no such file")])
+    assert done.changes.of("removed") == ["d/new"]
+
+
+def test_what_was_not_chosen_does_not_give_way(agent: Namespace) -> None:
+    agent.files.write_many([("a/b", b"1"), ("c", b"1")])
+    before = agent.snapshot()
+    agent.files.delete("a", recursive=True)
+    agent.files.delete("c")
+    agent.files.write_many([("a", b"2"), ("c/kept", b"2"), ("c/other", b"2")])
+    for dry_run in (True, False):
+        for in_the_way, chosen in (
+            ("a", {"names": [Name.file("a/b")]}),
+            ("a", {"paths": ["a/*"], "except_": [Name.file("c")]}),
+            ("c/kept", {"names": [Name.file("c")], "except_": [Name.file("c/kept")]}),
+        ):
+            more: Any = {**chosen, "dry_run": dry_run}
+            assert_raises(
+                agent,
+                errors.InTheWay,
+                lambda a, more=more: a.restore(before, **more),
+                paths=[in_the_way],
+            )
+    assert agent.files.read("a") == b"2"
+    agent.restore(before, names=[Name.file("a"), Name.file("c")])
+    assert [each.path for each in agent.files.list(recursive=True)] == ["a/b", "c"]
+
+
+BAD_NAMES: list[dict[str, Any]] = [
+    {"names": []},
+    {"names": [], "paths": ["a"]},
+    {"names": [Name.file("a")], "planes": ["store"]},
+    {"names": [Name.file("a")], "planes": ["files", "store"]},
+    {"names": [Name.value("n", "k")], "paths": ["a"], "planes": ["files"]},
+    {"names": [Name.file("a")], "except_": [Name.session("s")]},
+    {"planes": ["store"], "except_": [Name.file("a")]},
+    {"names": [Name("memories", "a")]},
+    {"names": [Name("store", "a/b/c")]},
+    {"names": [Name("store", "k")]},
+    {"names": [Name("store", "n/x", namespace="n", key="k")]},
+    {"names": [Name("store", namespace="n")]},
+    {"names": [Name("files", "a", key="k")]},
+    {"names": [Name("sessions")]},
+    {"names": "a"},
+    {"names": [("files", "a")]},
+    {"names": [Name.file(str(number)) for number in range(10_001)]},
+    {"except_": [Name.file(f"{number}" + "/x" * 2000) for number in range(300)]},
+    {"names": [Name.value("n", "k" * 5000)]},
+]
+BAD_PATHS = ["", ".", "..", "/a", "a//b", "a/../b", "nul\0", "x" * 256, "x/" * 2100]
+
+
+@pytest.mark.parametrize("number", range(len(BAD_NAMES)))
+def test_what_is_wrong_with_names_is_said_the_same_way(agent: Namespace, number: int) -> None:
+    agent.files.write("a", b"1")
+    agent.snapshot()
+    assert_raises(agent, errors.InvalidValue, lambda a: a.restore("@", **BAD_NAMES[number]))
+    assert len(agent.timeline()) == 1
+
+
+def test_a_name_never_leads_out_of_the_namespace(agent: Namespace) -> None:
+    agent.files.write("a", b"1")
+    agent.snapshot()
+    names = [*map(Name.file, BAD_PATHS), Name("files"), Name("files", name_b64="no base64!")]
+    for name in names:
+        assert_raises(agent, errors.InvalidPath, lambda a, it=name: a.restore("@", names=[it]))
+        assert_raises(agent, errors.InvalidPath, lambda a, it=name: a.restore("@", except_=[it]))
+    assert len(agent.timeline()) == 1
 
 
 def test_what_is_not_listed_is_counted(agent: Namespace) -> None:

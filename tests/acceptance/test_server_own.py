@@ -124,6 +124,60 @@ def test_a_diff_says_what_changed_between_two_moments(agent: httpx.Client) -> No
     assert "-one\n+two\n" in text["diff"]
 
 
+def test_what_a_dry_run_lists_is_sent_back_as_names(agent: httpx.Client) -> None:
+    for path in ("x[1].txt", "x1.txt", "workspace/y"):
+        write(agent, path, "one")
+    put(agent, "m/k", 1, "n")
+    put(agent, "k", 1, "n/m")
+    first = snap(agent)
+    for path in ("x[1].txt", "x1.txt", "workspace/y"):
+        write(agent, path, "two")
+    put(agent, "m/k", 2, "n")
+    put(agent, "k", 2, "n/m")
+    route = f"/v1/snapshots/{first}/restore"
+    seen = ok(agent.post(route, json={"dry_run": True}))["changes"]
+    assert len(seen) == 5
+    for change in seen:
+        done = ok(agent.post(route, json={"names": [change]}))
+        assert done["changes"] == [change]
+    ok(agent.post("/v1/undo"))
+    left = ok(agent.post(route, json={"except": seen[:4], "dry_run": True}))
+    assert left["changes"] == seen[4:]
+    assert left["counts"]["store"] == {"added": 0, "removed": 0, "changed": 1}
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({"names": []}, (400, "invalid_value")),
+        ({"names": [{"plane": "moon", "name": "a"}]}, (400, "invalid_value")),
+        ({"names": [{"plane": "files"}]}, (400, "invalid_path")),
+        ({"names": [{"plane": "files", "name": "../a"}]}, (400, "invalid_path")),
+        ({"names": [{"plane": "files", "name_b64": "/w=="}]}, (404, "name_not_found")),
+        ({"names": [{"plane": "files", "name_b64": "?"}]}, (400, "invalid_path")),
+        ({"names": [{"plane": "store", "name": "a/b/c"}]}, (400, "invalid_value")),
+        ({"names": [{"plane": "files", "name": "a"}], "planes": ["store"]}, (400, "invalid_value")),
+        ({"names": [{"name": "a"}]}, (422, "invalid_request")),
+        ({"names": "a"}, (422, "invalid_request")),
+        ({"except": [{"plane": "files", "name": 1}]}, (422, "invalid_request")),
+        ({"names": [{"plane": "sessions", "name": "a\nb"}]}, (404, "name_not_found")),
+        (
+            {"names": [{"plane": "files", "name": f"{n}"} for n in range(10_001)]},
+            (400, "invalid_value"),
+        ),
+    ],
+)
+def test_names_that_cannot_be_meant_are_refused(
+    agent: httpx.Client, body: dict[str, Any], expected: tuple[int, str]
+) -> None:
+    write(agent, "a", "one")
+    first = snap(agent)
+    for dry_run in (True, False):
+        answer = agent.post(f"/v1/snapshots/{first}/restore", json={**body, "dry_run": dry_run})
+        assert refusal(answer) == expected
+    assert len(ok(agent.get("/v1/timeline"))["snapshots"]) == 1
+
+
 @pytest.mark.parametrize(
     ("query", "expected"),
     [

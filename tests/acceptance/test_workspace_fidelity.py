@@ -18,7 +18,7 @@ from typing import NamedTuple
 import pytest
 
 import holdfast
-from holdfast import errors
+from holdfast import Name, errors
 from holdfast.engine.coverage import Coverage, coverage_of
 from holdfast.engine.workspace import Workspace
 from holdfast.model import SnapshotInfo
@@ -830,6 +830,67 @@ def test_some_names_of_one_file_come_back_and_leave_the_others(
     assert not project.workspace.is_dirty()
     project.workspace.undo()
     assert differing(look(project.tree), wrecked) == {}
+
+
+@pytest.mark.parametrize("kept", ["a", "b", "d/c", "a b", "b d/c"])
+def test_excepted_names_of_one_file_stay_and_the_others_come_back(
+    project: Project, kept: str
+) -> None:
+    project.put("a", b"before")
+    project.twin("a", "b", "d/c")
+    snapshot = project.workspace.snapshot()
+    project.put("a", b"after")
+    wrecked = look(project.tree)
+    done = project.workspace.restore(snapshot, except_=[Name.file(name) for name in kept.split()])
+    for name in ("a", "b", "d/c"):
+        content = b"after" if name in kept.split() else b"before"
+        assert (project.tree / name).read_bytes() == content
+    assert done.verified
+    assert not project.workspace.is_dirty()
+    project.workspace.undo()
+    assert differing(look(project.tree), wrecked) == {}
+
+
+def test_names_choose_on_every_plane_of_an_attached_namespace(project: Project) -> None:
+    agent = project.workspace.namespace
+
+    def put(value: int) -> None:
+        for name in ("x[1].txt", "x1.txt"):
+            project.put(name, str(value))
+        agent.store.set_many([("n", "k", value), ("n", "other", value)])
+        agent.sessions.update_state("s", {"n": value})
+
+    agent.sessions.create("helper", session_id="s")
+    put(1)
+    snapshot = project.workspace.snapshot()
+    put(2)
+    names = [Name.file("x[1].txt"), Name.value("n", "k"), Name.session("s")]
+    seen = project.workspace.restore(snapshot, names=names, dry_run=True)
+    done = project.workspace.restore(snapshot, names=names)
+    assert [change.name for change in done.changes] == ["x[1].txt", "n/k", "s"]
+    assert seen.changes == done.changes
+    assert (project.tree / "x1.txt").read_text() == "2"
+    assert (agent.store.get("n", "k"), agent.store.get("n", "other")) == (1, 2)
+    assert agent.sessions.get_state("s").state == {"n": 1}
+    done = project.workspace.restore(snapshot, except_=[Name.value("n", "other")])
+    assert [change.name for change in done.changes] == ["x1.txt"]
+
+
+def test_a_choice_that_cannot_be_leaves_no_snapshot(project: Project) -> None:
+    project.put("d/e", b"wanted")
+    snapshot = project.workspace.snapshot()
+    project.drop("d")
+    project.put("d", b"in the way")
+    wrecked = look(project.tree)
+    for dry_run in (True, False):
+        with pytest.raises(errors.InTheWay):
+            project.workspace.restore(snapshot, names=[Name.file("d/e")], dry_run=dry_run)
+        with pytest.raises(errors.NameNotFound):
+            project.workspace.restore(snapshot, names=[Name.file("d/*")], dry_run=dry_run)
+    assert look(project.tree) == wrecked
+    assert len(project.workspace.namespace.timeline()) == 1
+    project.workspace.restore(snapshot, names=[Name.file("d")])
+    assert [*look(project.tree)] == [b"d", b"d/e"]
 
 
 def test_a_path_in_a_folder_that_is_something_else_now(project: Project) -> None:

@@ -996,6 +996,26 @@ def test_work_done_after_a_restore_stays_where_it_is_after_a_power_cut(
         assert shown(it.context) == tree
 
 
+def test_a_file_that_a_power_cut_damaged_is_put_right_and_none_that_its_name_matches(
+    place: SqlitePlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(place, seed=1) as it:
+        for name in ("x[1].bin", "x1.bin"):
+            (it.tree / name).write_bytes(noise(9000, 1))
+        it.work.snapshot("one")
+        for name in ("x[1].bin", "x1.bin"):
+            (it.tree / name).write_bytes(noise(9000, 2))
+        it.work.snapshot("two")
+        restore_one(it.work)
+        (it.tree / "x1.bin").write_bytes(b"work done since")
+    lose_a_page(place, "x[1].bin")
+    monkeypatch.setattr(journal, "boot_id", lambda: "another boot")
+    with opened(place, seed=3) as it:
+        assert it.work.status().recovered
+        assert (it.tree / "x[1].bin").read_bytes() == noise(9000, 1)
+        assert (it.tree / "x1.bin").read_bytes() == b"work done since"
+
+
 def test_a_crash_while_a_lost_page_is_put_right_is_put_right(
     place: SqlitePlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

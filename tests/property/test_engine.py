@@ -29,7 +29,6 @@ from hypothesis.stateful import (
 import holdfast
 from holdfast import Kind, Limits, Namespace, Plane, Policy, SnapshotInfo, TenantVault
 from holdfast.engine.files import FilesReader
-from holdfast.engine.storekeys import to_store_key
 from holdfast.engine.storereader import StoreReader
 from holdfast.errors import (
     HoldfastError,
@@ -47,6 +46,7 @@ from holdfast.errors import (
 from holdfast.model import EMPTY_ROOT, Size
 from holdfast.model_changes import Changes, Restored
 from holdfast.model_files import FileInfo
+from holdfast.storekeys import to_store_key
 
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
 USUAL_FILE, USUAL_FOLDER = 0o644, 0o755

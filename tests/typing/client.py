@@ -10,6 +10,7 @@ from holdfast import (
     AsyncRemoteWorkspace,
     Client,
     FileInfo,
+    Name,
     Namespace,
     RemoteWorkspace,
     Restored,
@@ -25,6 +26,7 @@ def waits(client: Client, admin: AdminClient) -> None:
     """The methods of a client that waits return answers."""
     assert_type(client.snapshot("before"), SnapshotInfo)
     assert_type(client.restore("latest", paths=["notes.md"]), Restored)
+    assert_type(client.restore("latest", names=[Name.file("x[1]")], except_=[]), Restored)
     assert_type(client.restore_snapshot("latest"), int)
     assert_type(client.timeline(limit=3), list[SnapshotInfo])
     assert_type(client.snapshots.iter(), Iterator[SnapshotInfo])
@@ -46,7 +48,7 @@ def waits(client: Client, admin: AdminClient) -> None:
 async def awaits(client: AsyncClient, admin: AsyncAdminClient) -> None:
     """The same of one whose methods are coroutines."""
     assert_type(await client.snapshot("before"), SnapshotInfo)
-    assert_type(await client.restore("latest"), Restored)
+    assert_type(await client.restore("latest", names=[Name.value("n", "k")]), Restored)
     assert_type(await client.restore_snapshot("latest"), int)
     assert_type(client.snapshots.iter(), AsyncIterator[SnapshotInfo])
     assert_type(await client.files.read("notes.md"), bytes)

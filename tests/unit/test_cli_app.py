@@ -18,7 +18,17 @@ from typing import Any
 
 import pytest
 
-from holdfast import Change, Changes, Coverage, Omission, Plane, Restored, SnapshotInfo, Status
+from holdfast import (
+    Change,
+    Changes,
+    Coverage,
+    Name,
+    Omission,
+    Plane,
+    Restored,
+    SnapshotInfo,
+    Status,
+)
 from holdfast.cli import app, main
 from holdfast.cli.commands import COMMANDS, GROUPS, is_there
 from holdfast.cli.console import Console
@@ -374,6 +384,14 @@ def test_quiet_says_nothing_about_what_went_well(shell: Shell) -> None:
 # What is passed on
 
 
+def test_restore_passes_names_on_to_the_letter(shell: Shell) -> None:
+    shell("restore", "abc", "--name", "x[1]", "*", "--name", "\udcff", "--except", "a b")
+    _, said = shell.workspace.calls[0]
+    assert said["paths"] is None
+    assert said["names"] == [*map(Name.file, ("x[1]", "*", b"\xff"))]
+    assert said["except_"] == [Name.file("a b")]
+
+
 def test_restore_passes_on_what_was_said(shell: Shell) -> None:
     shell("restore", "abc", "--path", "a", "b*", "--path", "c", "--force", "--refuse-drift")
     _, said = shell.workspace.calls[0]
@@ -381,6 +399,8 @@ def test_restore_passes_on_what_was_said(shell: Shell) -> None:
     assert said == {
         "snapshot": "abc",
         "paths": ["a", "b*", "c"],
+        "names": None,
+        "except_": None,
         "dry_run": False,
         "force": True,
         "drift": "refuse",

@@ -21,10 +21,10 @@ from holdfast.engine.caches import ByteCache
 from holdfast.engine.limits import Limits
 from holdfast.engine.marking import mark
 from holdfast.engine.paths import ancestors, check_key, parent_of, to_folder, to_key, to_text
-from holdfast.engine.restore import path_filter
 from holdfast.engine.retention import choose, get_policy
+from holdfast.engine.selection import path_filter
 from holdfast.engine.settle import find_clashes, is_directory, keep_emptied, settle
-from holdfast.engine.storekeys import decode_value, from_store_key, to_store_key
+from holdfast.engine.storevalues import decode_value
 from holdfast.entries import (
     Blob,
     Directory,
@@ -49,6 +49,7 @@ from holdfast.model import Head, Kind, Plane, Size, SnapshotInfo
 from holdfast.model_upkeep import Policy
 from holdfast.packs import ObjectKind
 from holdfast.store.codec import encode
+from holdfast.storekeys import from_store_key, to_store_key
 from holdfast.tree import Node, build, decode_node
 
 MIB = 1 << 20

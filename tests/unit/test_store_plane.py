@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import holdfast
-from holdfast.engine.storekeys import decode_value
 from holdfast.engine.storesnapshot import StoreSnapshot
+from holdfast.engine.storevalues import decode_value
 from holdfast.errors import (
     Damaged,
     HeadMoved,

@@ -33,7 +33,6 @@ from holdfast.durable.snapshot import RememberedSnapshot
 from holdfast.engine.handle import Handle
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.stage import Withdrawn
-from holdfast.engine.storekeys import to_store_key
 from holdfast.engine.storesnapshot import StoreSnapshot
 from holdfast.errors import (
     Busy,
@@ -45,6 +44,7 @@ from holdfast.errors import (
 )
 from holdfast.model_changes import Restored
 from holdfast.store import Store
+from holdfast.storekeys import to_store_key
 
 Sync = Literal["full", "normal"]
 

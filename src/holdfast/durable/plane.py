@@ -18,13 +18,13 @@ from holdfast.engine.handle import Handle
 from holdfast.engine.limits import check_quota, check_room
 from holdfast.engine.objects import Objects
 from holdfast.engine.stage import Stage
-from holdfast.engine.storekeys import from_store_key, to_store_key
 from holdfast.engine.writers import written
 from holdfast.entries import REF_BYTES, Blob, Inline, decode_entry, encode_entry
 from holdfast.errors import Damaged, NamespaceNotFound, ObjectMissing, PackMissing
 from holdfast.ids import OBJECT_ID_BYTES, ObjectId
 from holdfast.model import EMPTY_MAP, Head, Plane, Size
 from holdfast.store import Snapshot, Store
+from holdfast.storekeys import from_store_key, to_store_key
 from holdfast.tree import diff
 
 BATCH: Final = 2048

@@ -15,9 +15,9 @@ from holdfast.engine import restore, snapshots
 from holdfast.engine.diff import collect_changes, iter_changes, text_diff, to_change
 from holdfast.engine.handle import Handle
 from holdfast.engine.paths import PathLike, to_key
+from holdfast.engine.selection import select
 from holdfast.engine.snapshots import SnapshotLike
 from holdfast.engine.stage import StagedObjects
-from holdfast.errors import InvalidValue, shorten
 from holdfast.model import Plane, Root
 from holdfast.model_changes import Change, Changes
 from holdfast.tree import Edit
@@ -52,13 +52,10 @@ class Comparing:
 
         With `after`, only those that come behind the one at that place.
         """
-        wanted = to_planes(planes)
-        restore.check_selection(wanted, paths)
-        chosen = (Plane.FILES,) if paths is not None else wanted or tuple(Plane)
-        selects = None if paths is None else restore.path_filter(paths)
+        parts = select(planes=planes, paths=paths).parts
         with self.roots(old, new) as (source, before, goal):
-            found = iter_changes(source, before, goal, planes=chosen)
-            those = (change for change in found if selects is None or selects(change.key))
+            found = iter_changes(source, before, goal, planes=parts)
+            those = (c for c in found if (selects := parts[c.plane]) is None or selects(c.key))
             yield source, those if after is None else _behind(those, after)
 
     @contextmanager
@@ -144,18 +141,3 @@ def _behind(changes: Iterator[Change], after: Place) -> Iterator[Change]:
     order = {plane: number for number, plane in enumerate(Plane)}
     last = (order[after[0]], after[1])
     return dropwhile(lambda change: (order[change.plane], change.key) <= last, changes)
-
-
-def to_planes(planes: Sequence[Plane | str] | None) -> tuple[Plane, ...] | None:
-    """Returns the planes that are named, in their order; None if none are."""
-    if planes is None:
-        return None
-    if not planes:
-        raise InvalidValue("nothing is selected: name at least one plane")
-    try:
-        chosen = {Plane(plane) for plane in planes}
-        return tuple(plane for plane in Plane if plane in chosen)
-    except ValueError as exc:
-        named = ", ".join(shorten(str(plane)) for plane in planes[:3])
-        message = f"{named} is not a choice of planes: there are {', '.join(Plane)}"
-        raise InvalidValue(message) from exc

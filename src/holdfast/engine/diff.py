@@ -18,11 +18,12 @@ from holdfast.engine.linediff import Budget, unified
 from holdfast.engine.paths import to_text
 from holdfast.engine.sessions import state as states
 from holdfast.engine.sessions.state import StateSource
-from holdfast.engine.storekeys import decode_value, from_store_key
+from holdfast.engine.storevalues import decode_value
 from holdfast.entries import Blob, Entry, Inline, Link, Session, decode_entry
 from holdfast.instants import from_us
 from holdfast.model import Plane, Root
 from holdfast.model_changes import Change, Changes, counted, tally
+from holdfast.storekeys import from_store_key
 from holdfast.tree import Edit, NodeSource, diff
 
 MAX_TEXT_BYTES: Final = 1 << 20

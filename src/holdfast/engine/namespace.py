@@ -15,7 +15,7 @@ from holdfast.engine.archives.imported import Imported
 from holdfast.engine.browsing import count_files
 from holdfast.engine.chain import append
 from holdfast.engine.collect import Progress, no_progress
-from holdfast.engine.comparing import Comparing, to_planes
+from holdfast.engine.comparing import Comparing
 from holdfast.engine.diff import collect_changes, text_diff
 from holdfast.engine.editing import Files
 from holdfast.engine.entities import Entities
@@ -28,6 +28,7 @@ from holdfast.engine.opening import opened_at, opened_head
 from holdfast.engine.paths import PathLike
 from holdfast.engine.restore import SHOWN
 from holdfast.engine.schedules import Schedules
+from holdfast.engine.selection import select
 from holdfast.engine.sessions.door import Sessions
 from holdfast.engine.sessions.reader import SessionsReader
 from holdfast.engine.snapshots import SnapshotLike
@@ -43,6 +44,7 @@ from holdfast.model import Kind, Plane, Size, SnapshotInfo
 from holdfast.model_changes import Change, Changes, MergeResult, Restored
 from holdfast.model_entities import Totals
 from holdfast.model_health import Health, Thresholds
+from holdfast.model_names import Name
 from holdfast.model_upkeep import Policy
 from holdfast.running import checkpointed
 
@@ -182,22 +184,24 @@ class Namespace:
         *,
         planes: Sequence[Plane | str] | None = None,
         paths: Sequence[PathLike] | None = None,
+        names: Sequence[Name] | None = None,
+        except_: Sequence[Name] | None = None,
         dry_run: bool = False,
         limit: int | None = SHOWN,
         reason: str | None = None,
         actor: str | None = None,
         expected: SnapshotLike | None = None,
     ) -> Restored:
-        """Brings a snapshot back: all planes, some, or the files that match some paths.
+        """Brings a snapshot back: all planes, some, or what matches some paths or is named.
 
-        What is there now is kept as a snapshot first. `dry_run` says what would change and
-        changes nothing. At most `limit` changes are listed; None lists all.
+        Of all that, nothing that is in `except_`. What is there now is kept as a snapshot first.
+        `dry_run` says what would change and changes nothing. At most `limit` changes are listed;
+        None lists all.
         """
         return restore.restore(
             self._handle,
             self.get_snapshot(snapshot),
-            planes=to_planes(planes),
-            paths=paths,
+            selection=select(planes=planes, paths=paths, names=names, except_=except_),
             dry_run=dry_run,
             limit=limit,
             note=Note(reason=reason, actor=actor),

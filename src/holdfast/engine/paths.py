@@ -69,6 +69,11 @@ def to_text(key: bytes) -> str:
     return key.decode("utf-8", "surrogateescape")
 
 
+def legible(text: str) -> str:
+    """Returns a path as every program can print and send it, for messages."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
 def ancestors(key: bytes) -> Iterator[bytes]:
     """Yields the directories above a path, outermost first."""
     at = key.find(b"/")

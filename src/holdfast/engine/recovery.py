@@ -20,6 +20,7 @@ from holdfast.engine.lineage import FOUND, is_found
 from holdfast.engine.mover import Mover
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.paths import ancestors, to_text
+from holdfast.engine.selection import only, only_files
 from holdfast.engine.since import Since, find_since
 from holdfast.entries import Blob, Directory, Inline, Link
 from holdfast.errors import NotFound
@@ -76,7 +77,7 @@ def _take_back(mover: Mover, record: Record) -> str | None:
         # The other planes are in the catalog, and never were half-way.
         mover.act(
             lambda handle: restoring.restore(
-                handle, before, planes=[Plane.FILES], note=note, keeps_redo=True
+                handle, before, selection=only(Plane.FILES), note=note, keeps_redo=True
             ),
             follower,
         )
@@ -122,7 +123,7 @@ def _look_again(mover: Mover, record: Record) -> str | None:
         return None
     note = Note(reason="put right what a power cut took")
     mover.move(
-        lambda handle, _: restoring.restore(handle, good, paths=lost, note=note),
+        lambda handle, _: restoring.restore(handle, good, selection=only_files(lost), note=note),
         # What leads away from it is what the power cut did: no map says what that was.
         Follower(directory, back=good.id, goal=""),
         reason=FOUND,

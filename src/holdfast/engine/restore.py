@@ -5,9 +5,7 @@ the chosen state: one transaction, constant time, all planes or none. The answer
 changed, how to get back, and that what is now stored is what was asked for.
 """
 
-import fnmatch
-import re
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,6 +14,7 @@ from typing import Final
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.advance import (
     Folded,
+    Mark,
     Move,
     Note,
     advance,
@@ -27,35 +26,36 @@ from holdfast.engine.advance import (
 from holdfast.engine.attached import Attached
 from holdfast.engine.content import content_refs
 from holdfast.engine.coverage import Lacking, lacking_in
-from holdfast.engine.diff import collect_changes, iter_changes, to_change
+from holdfast.engine.diff import collect_changes, entry_name, iter_changes, to_change
 from holdfast.engine.growth import size_of
 from holdfast.engine.handle import Handle, looking_at
 from holdfast.engine.limits import check_limit
 from holdfast.engine.objects import Objects
-from holdfast.engine.paths import PathLike, to_bytes, to_folder, to_text
+from holdfast.engine.paths import legible, to_text
+from holdfast.engine.selection import EVERYTHING, Selection
 from holdfast.engine.sessions.reviving import revive
-from holdfast.engine.settle import is_directory, keep_emptied, settle
-from holdfast.engine.stage import Stage
+from holdfast.engine.settle import (
+    Wanted,
+    find_clashes,
+    is_directory,
+    keep_emptied,
+    keep_needed,
+    settle,
+)
+from holdfast.engine.stage import Stage, StagedObjects
 from holdfast.entries import Blob
-from holdfast.errors import Damaged, InvalidValue, ObjectMissing, PackDamaged
+from holdfast.errors import Damaged, InTheWay, NameNotFound, ObjectMissing, PackDamaged
 from holdfast.ids import ObjectId, SnapshotId
 from holdfast.model import EMPTY_MAP, Head, Kind, Plane, Root, Size, SnapshotInfo
 from holdfast.model_changes import Change, Changes, Restored
 from holdfast.packs import ObjectKind
-from holdfast.tree import apply, count, diff
+from holdfast.tree import Edit, apply, count, diff, get_many
 
 SHOWN: Final = 1000
 """Changes that an answer lists unless more are asked for: it stays constant in time."""
 
-
 BATCH: Final = 1000
 """Objects that are looked for together."""
-
-MAX_PATTERNS: Final = 1000
-MAX_PATTERN_BYTES: Final = 1 << 16
-"""Among the paths of one selection: every file is held against each; measured, a file takes up to
-a tenth of a millisecond."""
-
 
 Check = Callable[[Iterable[Change]], Iterator[Change]]
 
@@ -74,8 +74,7 @@ def restore(
     handle: Handle,
     target: SnapshotInfo,
     *,
-    planes: Sequence[Plane] | None = None,
-    paths: Sequence[PathLike] | None = None,
+    selection: Selection = EVERYTHING,
     dry_run: bool = False,
     limit: int | None = SHOWN,
     note: Note | None = None,
@@ -83,23 +82,19 @@ def restore(
     keeps_redo: bool = False,
     also: Callable[[Transaction, Head, SnapshotId], None] = nothing_more,
 ) -> Restored:
-    """Brings a snapshot back: all of it, some planes, or the files that match some paths.
+    """Brings a snapshot back: all of it, or what is selected.
 
     `keeps_redo` leaves the way forward open: nothing is changed by going back to what was.
     `also` is done in the same transaction, with the id of the snapshot that shows the result.
     """
     check_limit(limit)
-    check_selection(planes, paths)
-    chosen = tuple(Plane) if planes is None else tuple(planes)
-    chosen = chosen if paths is None else (Plane.FILES,)
-    selects = None if paths is None else path_filter(paths)
-    lacking = lacking_in(target, selects) if Plane.FILES in chosen else Lacking()
-    shown: list[_Aim] = []
+    selects = selection.on(Plane.FILES)
+    lacking, shown = lacking_in(target, selects), list[_Aim]()
 
     def plan(transaction: Transaction, folded: Folded) -> Move:
-        goal = goal_of(handle, transaction, folded, target, planes=chosen)
+        goal = goal_of(handle, transaction, folded, target, planes=selection.parts)
         check = partial(present, handle, transaction, folded)
-        shown[:] = [aim := _aim(folded, goal, chosen, selects, limit=limit, check=check)]
+        shown[:] = [aim := _aim(folded, goal, selection, limit=limit, check=check)]
         marks = replacing(
             handle,
             transaction,
@@ -110,28 +105,40 @@ def restore(
             reason=f"before restoring {target.id}",
             target=target.id,
             note=note,
-            detail=_detail(planes, paths),
-            lacking=lacking.joined(_staying(lacking_at(transaction, folded), chosen, selects)),
+            detail=selection.detail,
+            lacking=lacking.joined(lacking_at(transaction, folded).only(lambda k: not selects(k))),
         )
-        shows = marks[-1].id
-        return Move(
-            marks=marks,
-            position=shows,
-            redo=folded.head.redo if keeps_redo else (),
-            needs=[target.id],
-            exact=True,
-            also=lambda transaction, head: also(transaction, head, shows),
-        )
+        redo = folded.head.redo if keeps_redo else ()
+        return _move(marks, redo=redo, needs=[target.id], also=also)
 
-    if dry_run:
-        with looking_at(handle, target), folded_head(handle) as (transaction, folded):
-            plan(transaction, folded)
-        return _answer(target, None, shown[0], None, lacking=lacking)
     with looking_at(handle, target):
+        if dry_run:
+            with folded_head(handle) as (transaction, folded):
+                plan(transaction, folded)
+            return _answer(target, None, shown[0], None, lacking=lacking)
         done = advance(handle, plan, expected=expected)
     safety_id = done[0].id if len(done) > 1 else None
     is_proven = prove(handle, done[-1])
     return _answer(target, done[-1], shown[0], safety_id, lacking=lacking, verified=is_proven)
+
+
+def _move(
+    marks: Sequence[Mark],
+    *,
+    redo: Sequence[SnapshotId],
+    needs: Sequence[SnapshotId],
+    also: Callable[[Transaction, Head, SnapshotId], None],
+) -> Move:
+    """Returns the move to the last of some snapshots, which shows the result."""
+    shows = marks[-1].id
+    return Move(
+        marks=marks,
+        position=shows,
+        redo=redo,
+        needs=needs,
+        exact=True,
+        also=lambda transaction, head: also(transaction, head, shows),
+    )
 
 
 @contextmanager
@@ -178,53 +185,13 @@ def prove(handle: Handle, snapshot: SnapshotInfo) -> bool:
     return True
 
 
-def path_filter(paths: Sequence[PathLike]) -> Callable[[bytes], bool]:
-    """Returns a test for keys: equal to a path, below it, or matching it as a glob.
-
-    Raises `InvalidValue` for more patterns than are held against every file in bounded time.
-    """
-    names = {to_folder(path) for path in paths}
-    if b"" in names:
-        return lambda _name: True
-    # Also where it looks like a pattern: `[id].tsx` is a file that somebody may mean.
-    patterns = sorted(name for name in names if any(char in name for char in b"*?["))
-    if len(patterns) > MAX_PATTERNS or sum(map(len, patterns)) > MAX_PATTERN_BYTES:
-        message = f"{len(patterns)} patterns are too many to hold every file against: "
-        raise InvalidValue(f"{message}{MAX_PATTERNS} with {MAX_PATTERN_BYTES} bytes at the most")
-    # `fnmatch` makes expressions whose time grows with the name alone: its stars never come back.
-    regex = "|".join(fnmatch.translate(pattern.decode("latin-1")) for pattern in patterns)
-    matches = re.compile(regex.encode("latin-1")).match if patterns else None
-
-    def selects(key: bytes) -> bool:
-        if matches is not None and matches(key):
-            return True
-        end = len(key)
-        while end > 0:
-            if key[:end] in names:
-                return True
-            end = key.rfind(b"/", 0, end)
-        return False
-
-    return selects
-
-
-def check_selection(planes: Sequence[Plane] | None, paths: Sequence[PathLike] | None) -> None:
-    """Raises `InvalidValue` for a selection of planes and paths that makes no sense."""
-    if isinstance(paths, str):
-        raise InvalidValue("paths is a list of paths, not one: each letter would be a path")
-    if paths is not None and planes is not None and list(planes) != [Plane.FILES]:
-        raise InvalidValue("paths select files: leave planes out, or name files alone")
-    if (planes is not None and not planes) or (paths is not None and not paths):
-        raise InvalidValue("nothing is selected: name at least one plane or path")
-
-
 def goal_of(
     handle: Handle,
     transaction: Transaction,
     folded: Folded,
     target: SnapshotInfo,
     *,
-    planes: Sequence[Plane] = tuple(Plane),
+    planes: Collection[Plane] = tuple(Plane),
 ) -> SnapshotInfo:
     """Returns a snapshot as it comes back: with a root in which its sessions are alive."""
     if Plane.SESSIONS not in planes:
@@ -248,52 +215,78 @@ def goal_of(
 def _aim(
     folded: Folded,
     target: SnapshotInfo,
-    planes: Sequence[Plane],
-    selects: Callable[[bytes], bool] | None,
+    selection: Selection,
     *,
     limit: int | None,
     check: Check,
 ) -> _Aim:
     """Returns the root to move to, its size, and what changes on the way."""
-    goal = folded.source.get_root(target.root)
-    if selects is not None:
-        return _aim_at_paths(folded, goal, selects, limit, check)
-    found = iter_changes(folded.source, folded.root, goal, planes=planes)
-    changes = collect_changes(check(found), limit=limit, counts=True)
-    files = count(folded.source, goal.plane(Plane.FILES)) if Plane.FILES in planes else None
-    if set(planes) == set(Plane):
+    source, goal = folded.source, folded.source.get_root(target.root)
+    _check_found(folded, goal, selection)
+    has_all_files = selection.parts.get(Plane.FILES, ...) is None
+    files = count(source, goal.plane(Plane.FILES)) if has_all_files else None
+    if selection.is_everything:
+        found = iter_changes(source, folded.root, goal)
+        changes = collect_changes(check(found), limit=limit, counts=True)
         return _Aim(target.root, target.size, changes, files)
-    root = folded.root.replacing(**{plane.value: goal.plane(plane) for plane in planes})
-    size = folded.size
-    for plane in planes:
-        size += size_of([*diff(folded.source, folded.root.plane(plane), goal.plane(plane))])
+    root, size, edits = folded.root, folded.size, dict[Plane, Sequence[Edit]]()
+    for plane in selection.parts:
+        moved, edits[plane] = _moved(folded, goal, plane, selection)
+        root, size = root.replacing(**{plane.value: moved}), size + size_of(edits[plane])
+    found = (to_change(plane, edit) for plane, those in edits.items() for edit in those)
+    brought = check(each for each in found if each)
+    changes = collect_changes(brought, limit=limit, counts=True)
     return _Aim(folded.stage.add(root.encode(), ObjectKind.NODE), size, changes, files)
 
 
-def _aim_at_paths(
-    folded: Folded,
-    goal: Root,
-    selects: Callable[[bytes], bool],
-    limit: int | None,
-    check: Check,
-) -> _Aim:
-    old = folded.root.plane(Plane.FILES)
-    edits = [e for e in diff(folded.source, old, goal.plane(Plane.FILES)) if selects(e.key)]
+def _moved(
+    folded: Folded, goal: Root, plane: Plane, selection: Selection
+) -> tuple[ObjectId, Sequence[Edit]]:
+    """Returns a plane's map with what is selected of it brought back, and what that changes."""
+    source, old, new = folded.source, folded.root.plane(plane), goal.plane(plane)
+    edits = diff(source, old, new)
+    selects = selection.parts[plane]
+    if selects is None:
+        return new, [*edits]
+    wanted = {edit.key: edit.new for edit in edits if selects(edit.key)}
+    if plane is Plane.FILES:
+        wanted = _fitting(source, old, new, wanted, selection)
+    applied = apply(source, old, wanted)
+    folded.stage.add_nodes(applied.nodes)
+    return applied.root, applied.edits
+
+
+def _fitting(
+    source: StagedObjects, old: ObjectId, new: ObjectId, wanted: Wanted, selection: Selection
+) -> Wanted:
+    """Returns changes of some files as they fit with those that stay."""
+    selects = selection.on(Plane.FILES)
+    if selection.is_literal:
+        in_the_way = [key for key in find_clashes(source, old, wanted) if not selects(key)]
+        if in_the_way:
+            raise InTheWay([legible(to_text(key)) for key in in_the_way])
 
     def stays(folder: bytes) -> bool:
-        return not selects(folder) or is_directory(folded.source, goal.plane(Plane.FILES), folder)
+        return not selects(folder) or is_directory(source, new, folder)
 
-    wanted = {edit.key: edit.new for edit in edits}
-    wanted = keep_emptied(folded.source, old, wanted, stays=stays)
-    wanted = settle(folded.source, old, wanted)
-    applied = apply(folded.source, old, wanted)
-    folded.stage.add_nodes(applied.nodes)
-    root = folded.root.replacing(files=applied.root)
-    found = (to_change(Plane.FILES, edit) for edit in applied.edits)
-    brought = check(each for each in found if each)
-    changes = collect_changes(brought, limit=limit, counts=True)
-    size = folded.size + size_of(applied.edits)
-    return _Aim(folded.stage.add(root.encode(), ObjectKind.NODE), size, changes)
+    wanted = keep_needed(source, old, wanted, goal=new)
+    return settle(source, old, keep_emptied(source, old, wanted, stays=stays))
+
+
+def _check_found(folded: Folded, goal: Root, selection: Selection) -> None:
+    """Raises `NameNotFound` for names that mean nothing, neither now nor then."""
+    missing: list[str] = []
+    for plane, keys in selection.named.items():
+        maps = (folded.root.plane(plane), goal.plane(plane))
+        left = sorted(keys)
+        for root in maps:
+            found = get_many(folded.source, root, left)
+            left = [key for key in left if key not in found]
+        if plane is Plane.FILES:
+            left = [k for k in left if not any(is_directory(folded.source, m, k) for m in maps)]
+        missing += [legible(entry_name(plane, key)) for key in left]
+    if missing:
+        raise NameNotFound(missing)
 
 
 def present(
@@ -327,24 +320,6 @@ def _check_present(handle: Handle, transaction: Transaction, wanted: Sequence[Ob
     for pack, end in ends.items():
         if handle.context.blobs.size(pack) < end:
             raise PackDamaged(pack, reason="it is shorter than what it should hold")
-
-
-def _staying(
-    lacking: Lacking, planes: Sequence[Plane], selects: Callable[[bytes], bool] | None
-) -> Lacking:
-    """Returns what the head lacks of the files that a restore leaves as they are."""
-    if Plane.FILES not in planes:
-        return lacking
-    return Lacking() if selects is None else lacking.only(lambda key: not selects(key))
-
-
-def _detail(planes: Sequence[Plane] | None, paths: Sequence[PathLike] | None) -> dict[str, object]:
-    detail: dict[str, object] = {}
-    if planes is not None:
-        detail["planes"] = [plane.value for plane in planes]
-    if paths is not None:
-        detail["paths"] = [to_text(to_bytes(path)) for path in paths]
-    return detail
 
 
 def _answer(

@@ -3,8 +3,8 @@
 Each change is sound where it comes from, and may contradict what is there where it goes to: a
 file on one side where the other has a directory. `find_clashes` names such paths for a merge
 to report; `settle` lets the changes win over what is in their way; `keep_emptied` keeps
-directories that nobody deleted. They leave directories' own entries in the form that
-`draft.py` describes.
+directories that nobody deleted, `keep_needed` those in which something stays. They leave
+directories' own entries in the form that `draft.py` describes.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -68,6 +68,24 @@ def keep_emptied(
         if next(live_below(source, root, folder, changes), None) is None:
             kept[folder] = encode_entry(Directory(USUAL_DIRECTORY_MODE))
     return kept
+
+
+def keep_needed(
+    source: NodeSource, root: ObjectId, changes: Wanted, *, goal: ObjectId
+) -> dict[bytes, bytes | None]:
+    """Returns the changes, less those that delete a directory in which something stays.
+
+    Where the goal has the directory, too, it loses only what is special about it, and may.
+    """
+    own = get_many(source, root, [key for key, entry in changes.items() if entry is None])
+    needed = {
+        key
+        for key, entry in own.items()
+        if _is_directory(entry)
+        and next(live_below(source, root, key, changes), None) is not None
+        and not is_directory(source, goal, key)
+    }
+    return {key: entry for key, entry in changes.items() if key not in needed}
 
 
 def is_directory(source: NodeSource, root: ObjectId, key: bytes) -> bool:

@@ -14,9 +14,9 @@ from holdfast.engine.advance import Note
 from holdfast.engine.handle import Handle
 from holdfast.engine.opening import opened_at, opened_head
 from holdfast.engine.pending import Rows, change, change_rows
+from holdfast.engine.selection import only
 from holdfast.engine.snapshots import SnapshotLike
 from holdfast.engine.stage import Stage
-from holdfast.engine.storekeys import to_store_key
 from holdfast.engine.storereader import StoreReader
 from holdfast.engine.storesnapshot import StoreSnapshot
 from holdfast.engine.view import View
@@ -25,6 +25,7 @@ from holdfast.errors import TooLarge
 from holdfast.model import Plane, Size
 from holdfast.model_changes import Restored
 from holdfast.store.core import encode
+from holdfast.storekeys import to_store_key
 
 
 class Store(StoreReader):
@@ -125,7 +126,7 @@ class Store(StoreReader):
         What is there now is kept as a snapshot first.
         """
         target = snapshots.resolve(self._handle, snapshot)
-        return restore.restore(self._handle, target, planes=(Plane.STORE,))
+        return restore.restore(self._handle, target, selection=only(Plane.STORE))
 
     def at(self, snapshot: SnapshotLike) -> StoreReader:
         """Returns the store as a snapshot shows it, to read."""

@@ -10,16 +10,16 @@ from typing import Any, Final, NamedTuple, overload
 
 from holdfast.engine.files import Opened
 from holdfast.engine.limits import check_answer, check_limit
-from holdfast.engine.storekeys import (
+from holdfast.engine.storevalues import value_of
+from holdfast.engine.view import View
+from holdfast.entries import decode_entry
+from holdfast.storekeys import (
     encode_text,
     from_store_key,
     namespace_start,
     namespace_stop,
     to_store_key,
-    value_of,
 )
-from holdfast.engine.view import View
-from holdfast.entries import decode_entry
 from holdfast.tree import prefix_stop
 
 PAGE_BYTES: Final = 8 << 20

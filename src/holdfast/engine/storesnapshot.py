@@ -13,10 +13,10 @@ from holdfast.engine import snapshots
 from holdfast.engine.handle import Handle, looking_at
 from holdfast.engine.opening import opened_at
 from holdfast.engine.snapshots import SnapshotLike
-from holdfast.engine.storekeys import from_store_key
 from holdfast.engine.storereader import StoreReader
 from holdfast.entries import decode_entry
 from holdfast.model import Plane, SnapshotInfo
+from holdfast.storekeys import from_store_key
 from holdfast.tree import Edit, diff
 
 Pair = tuple[str, str]

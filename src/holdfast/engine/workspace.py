@@ -42,11 +42,13 @@ from holdfast.engine.paths import PathLike
 from holdfast.engine.preview import preview
 from holdfast.engine.recovery import recover
 from holdfast.engine.restore import SHOWN, folded_head
+from holdfast.engine.selection import select
 from holdfast.engine.snapshots import SnapshotLike
 from holdfast.engine.tasks import Tasks
 from holdfast.errors import Damaged, DriftFound, InvalidValue, Unavailable
 from holdfast.model import SnapshotInfo
 from holdfast.model_changes import Change, Changes, Restored
+from holdfast.model_names import Name
 
 Drift = Literal["capture", "refuse"]
 """What to do with what is in the directory and in no snapshot: take one first, or refuse."""
@@ -219,6 +221,8 @@ class Workspace:
         snapshot: SnapshotLike,
         *,
         paths: Sequence[PathLike] | None = None,
+        names: Sequence[Name] | None = None,
+        except_: Sequence[Name] | None = None,
         dry_run: bool = False,
         force: bool = False,
         drift: Drift = "capture",
@@ -227,20 +231,25 @@ class Workspace:
         actor: str | None = None,
         progress: Progress = no_progress,
     ) -> Restored:
-        """Brings a snapshot back into the directory: all of it, or what matches some paths.
+        """Brings a snapshot back into the directory: all, or what matches some paths or is named.
 
-        What is there and in no snapshot becomes one first; with `drift="refuse"` it is an
-        error instead. What cannot be captured and would be lost is an error unless `force`.
+        Of all that, nothing that is in `except_`. What is there and in no snapshot becomes one
+        first; with `drift="refuse"` it is an error instead. What cannot be captured and would be
+        lost is an error unless `force`.
         """
+        selection = select(paths=paths, names=names, except_=except_)
         with self._exclusive(makes_anew=not dry_run):
             target = self.namespace.get_snapshot(snapshot)
             note = Note(reason=reason, actor=actor)
-            if dry_run:
-                return preview(self._mover, target, paths=paths, limit=limit)
+            if dry_run or selection.is_literal:
+                # A choice that cannot be is refused before anything is kept.
+                seen = preview(self._mover, target, selection=selection, limit=limit)
+                if dry_run:
+                    return seen
             self._check_drift(drift)
             done = self._mover.go(
                 lambda handle, _: restoring.restore(
-                    handle, target, paths=paths, limit=limit, note=note
+                    handle, target, selection=selection, limit=limit, note=note
                 ),
                 Follower(
                     self._directory,

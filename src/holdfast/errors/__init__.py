@@ -12,6 +12,7 @@
     │   └── InvalidSignature    a webhook's delivery that is not genuine
     ├── NotFound            the caller asked for something that is not there
     │   ├── PathNotFound
+    │   ├── NameNotFound        what was to be restored is neither there nor in the snapshot
     │   ├── NamespaceNotFound
     │   ├── SnapshotNotFound
     │   ├── SnapshotExpired
@@ -42,6 +43,7 @@
     │   ├── NamespaceExists
     │   │   └── AlreadyAttached     a directory has another namespace, or the reverse
     │   ├── PathExists
+    │   ├── InTheWay            what was not chosen stands where something is to be restored
     │   ├── DriftFound          a directory holds changes that no snapshot does
     │   ├── DirectoryRefused    a directory that should not be captured
     │   ├── DirectoryReplaced   something else stands where an attached directory was
@@ -86,6 +88,7 @@ from holdfast.errors.conflicts import (
     DriftFound,
     EntityExists,
     HeadMoved,
+    InTheWay,
     LastAdminKey,
     MergeConflict,
     NamespaceExists,
@@ -139,6 +142,7 @@ from holdfast.errors.missing import (
     EntityNotFound,
     KeyNotFound,
     MemoryNotFound,
+    NameNotFound,
     NamespaceNotFound,
     NothingToUndo,
     PathNotFound,
@@ -184,6 +188,7 @@ __all__ = [
     "Forbidden",
     "HeadMoved",
     "HoldfastError",
+    "InTheWay",
     "Incompatible",
     "Invalid",
     "InvalidName",
@@ -195,6 +200,7 @@ __all__ = [
     "LimitExceeded",
     "MemoryNotFound",
     "MergeConflict",
+    "NameNotFound",
     "NamespaceExists",
     "NamespaceNotFound",
     "NotADirectory",

@@ -8,6 +8,9 @@ from holdfast.errors.families import Conflict, shorten
 _NAMED: Final = 5
 """Conflicts that a message names; the error carries them all."""
 
+_LISTED: Final = 100
+"""Paths that an error of a choice carries, however many were chosen."""
+
 
 DriftCause = Literal["refused", "lost", "moving"]
 """Why it is in the way: whoever asked wants none, it can be in no snapshot, it is being changed."""
@@ -187,6 +190,19 @@ class PathExists(Conflict):
     def __init__(self, path: bytes) -> None:
         super().__init__(f"there is already something at {shorten(path)}")
         self.path = path
+
+
+class InTheWay(Conflict):
+    """Files that were not chosen stand where something else is to be brought back."""
+
+    code = "in_the_way"
+    hint = "Choose them as well, or leave out what needs their place."
+
+    def __init__(self, paths: list[str]) -> None:
+        named = ", ".join(shorten(path) for path in paths[:_NAMED])
+        more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
+        super().__init__(f"what was not chosen is in the way of what was: {named}{more}")
+        self.paths = paths[:_LISTED]
 
 
 class DriftFound(Conflict):

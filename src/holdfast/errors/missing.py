@@ -1,6 +1,14 @@
 """What was asked for and is not there."""
 
+from typing import Final
+
 from holdfast.errors.families import NotFound, shorten
+
+_NAMED: Final = 3
+"""Names that a message repeats."""
+
+_LISTED: Final = 100
+"""Names that an error carries."""
 
 
 class PathNotFound(NotFound):
@@ -12,6 +20,19 @@ class PathNotFound(NotFound):
     def __init__(self, path: bytes) -> None:
         super().__init__(f"there is nothing at {shorten(path) if path else 'the root'}")
         self.path = path
+
+
+class NameNotFound(NotFound):
+    """Entries that were named, and are neither there now nor in the snapshot."""
+
+    code = "name_not_found"
+    hint = "Names are meant to the letter, from the root; for patterns there is `paths`."
+
+    def __init__(self, names: list[str]) -> None:
+        named = ", ".join(shorten(name) for name in names[:_NAMED])
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        super().__init__(f"nothing is called {named}{more}, neither now nor in the snapshot")
+        self.names = names[:_LISTED]
 
 
 class NamespaceNotFound(NotFound):

@@ -25,7 +25,8 @@ from holdfast.engine.handle import Handle
 from holdfast.engine.limits import Limits
 from holdfast.engine.mover import Mover
 from holdfast.engine.paths import PathLike
-from holdfast.engine.restore import folded_head, path_filter
+from holdfast.engine.restore import folded_head
+from holdfast.engine.selection import path_filter
 from holdfast.engine.stage import StagedObjects
 from holdfast.engine.vault import Holdfast
 from holdfast.engine.workspace import Workspace

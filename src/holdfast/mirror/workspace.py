@@ -32,6 +32,7 @@ from holdfast.engine.follower import Follower
 from holdfast.engine.paths import PathLike, to_text
 from holdfast.engine.preview import preview
 from holdfast.engine.restore import SHOWN
+from holdfast.engine.selection import Selection, select
 from holdfast.engine.tasks import Tasks
 from holdfast.engine.workspace import Drift
 from holdfast.errors import Busy, DriftFound, InvalidValue, Unavailable
@@ -40,6 +41,7 @@ from holdfast.mirror.fetching import fetch
 from holdfast.mirror.following import Moved
 from holdfast.model import EMPTY_MAP, Plane, SnapshotInfo
 from holdfast.model_changes import Changes, Restored, counted
+from holdfast.model_names import Name
 from holdfast.sdk.reading import SnapshotLike
 from holdfast.sdk.values import Imported
 from holdfast.wire.exchange import CommitRequest
@@ -114,6 +116,8 @@ class RemoteWorkspace(Comparing):
         snapshot: SnapshotLike,
         *,
         paths: Sequence[PathLike] | None = None,
+        names: Sequence[Name] | None = None,
+        except_: Sequence[Name] | None = None,
         dry_run: bool = False,
         force: bool = False,
         drift: Drift = "capture",
@@ -122,26 +126,37 @@ class RemoteWorkspace(Comparing):
         actor: str | None = None,
         progress: Progress = no_progress,
     ) -> Restored:
-        """Brings a snapshot back, on the server and into the directory: all, or some paths.
+        """Brings a snapshot back, on the server and here: all, or some paths and names.
 
-        What is there and in no snapshot becomes one first; with `drift="refuse"` it is an
-        error instead. What cannot be captured and would be lost is an error unless `force`.
+        Of all that, nothing that is in `except_`. What is there and in no snapshot becomes one
+        first; with `drift="refuse"` it is an error instead. What cannot be captured and would be
+        lost is an error unless `force`.
         """
         _check_actor(actor)
-        if isinstance(paths, str):
-            raise InvalidValue("paths is a list of paths, not one: each letter would be a path")
+        selection = select(paths=paths, names=names, except_=except_)
         with self._exclusive(makes_anew=not dry_run):
             self._finish(progress)
             target = self.namespace.get_snapshot(snapshot)
             if dry_run:
-                near = fetch(self._pair, target, progress)
-                seen = preview(self._local.mover, near, paths=paths, limit=limit)
-                return replace(seen, target=target.id)
+                beside = self._beside(target, selection, names, except_, limit=limit)
+                if beside is not None and Plane.FILES not in selection.parts:
+                    return beside
+                near, files = fetch(self._pair, target, progress), selection.of(Plane.FILES)
+                seen = preview(self._local.mover, near, selection=files, limit=limit)
+                changes = _joined(seen.changes, beside.changes) if beside else seen.changes
+                return replace(seen, target=target.id, changes=changes.first(limit))
             self._check_drift(drift)
             texts = texts_of(paths)
             follower = self._follower(force=force, progress=progress, target=target)
             done, moved = self._pair.move(
-                lambda: self.namespace.restore(target, paths=texts, limit=limit, reason=reason),
+                lambda: self.namespace.restore(
+                    target,
+                    paths=texts,
+                    names=names,
+                    except_=except_,
+                    limit=limit,
+                    reason=reason,
+                ),
                 back=self.namespace.undo,
                 follower=follower,
                 reason=f"before restoring {target.id}",
@@ -300,6 +315,28 @@ class RemoteWorkspace(Comparing):
         self.close()
 
     # Inside
+
+    def _beside(
+        self,
+        target: SnapshotInfo,
+        selection: Selection,
+        names: Sequence[Name] | None,
+        except_: Sequence[Name] | None,
+        *,
+        limit: int | None,
+    ) -> Restored | None:
+        """Returns what a restore would change beside files, which the directory knows best."""
+        planes = [plane for plane in selection.parts if plane is not Plane.FILES]
+        if not planes:
+            return None
+        return self.namespace.restore(
+            target,
+            planes=planes,
+            names=None if names is None else [n for n in names if n.plane != Plane.FILES],
+            except_=[name for name in except_ or () if name.plane != Plane.FILES],
+            dry_run=True,
+            limit=limit,
+        )
 
     def _finish(self, progress: Progress) -> None:
         """Brings to its end what was interrupted between the server and the directory."""

@@ -9,6 +9,7 @@ from holdfast.model import Plane, Size, SnapshotInfo
 from holdfast.model_changes import Change, Changes, MergeResult, Restored
 from holdfast.model_entities import Totals
 from holdfast.model_health import Health, Thresholds
+from holdfast.model_names import Name
 from holdfast.sdk.calls import (
     Call,
     Download,
@@ -197,21 +198,26 @@ class Agent(Group[F]):
         *,
         planes: Sequence[Plane | str] | None = None,
         paths: Sequence[str] | None = None,
+        names: Sequence[Name] | None = None,
+        except_: Sequence[Name] | None = None,
         dry_run: bool = False,
         limit: int | None = SHOWN,
         reason: str | None = None,
         expected: SnapshotLike | None = None,
     ) -> Steps[Restored]:
-        """Brings a snapshot back: all planes, some, or the files that match some paths.
+        """Brings a snapshot back: all planes, some, or what matches some paths or is named.
 
-        What is there now is kept as a snapshot first. `dry_run` says what would change and
-        changes nothing. At most `limit` changes are listed, with None as many as a server lists.
+        Of all that, nothing that is in `except_`. What is there now is kept as a snapshot first.
+        `dry_run` says what would change and changes nothing. At most `limit` changes are listed,
+        with None as many as a server lists.
         """
         return (
             yield from restore_steps(
                 snapshot,
                 planes=planes,
                 paths=paths,
+                names=names,
+                except_=except_,
                 dry_run=dry_run,
                 limit=limit,
                 reason=reason,

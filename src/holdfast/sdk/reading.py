@@ -4,6 +4,7 @@ One function for each kind. What a number inside a vault would be (`namespace_id
 needs: it is 0.
 """
 
+from base64 import b64decode
 from collections import Counter
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -21,6 +22,7 @@ from holdfast.model_health import Health, Level, Loop
 from holdfast.model_memories import FoundMemory, Memory
 from holdfast.model_tasks import Cadence, Schedule, TaskRun, TaskStatus
 from holdfast.model_traces import TraceInfo
+from holdfast.storekeys import to_store_key
 from holdfast.wire.audit import RollbackRateAnswer
 from holdfast.wire.changes import ChangeAnswer, Counts
 from holdfast.wire.entities import EntityAnswer
@@ -128,10 +130,15 @@ def to_snapshot(answer: SnapshotAnswer) -> SnapshotInfo:
 
 def to_change(answer: ChangeAnswer) -> Change:
     """Returns one thing that differs; of its entries, the sizes."""
+    plane, key = Plane(answer.plane), answer.name.encode("utf-8", "surrogateescape")
+    if answer.name_b64 is not None:
+        key = b64decode(answer.name_b64, validate=True)
+    elif answer.namespace is not None and answer.key is not None:
+        key = to_store_key(answer.namespace, answer.key)
     return Change(
-        Plane(answer.plane),
-        answer.name.encode("utf-8", "surrogateescape"),
-        answer.name,
+        plane,
+        key,
+        answer.name if plane is Plane.STORE else key.decode("utf-8", "surrogateescape"),
         answer.change,
         old_bytes=answer.old_bytes,
         new_bytes=answer.new_bytes,

@@ -21,3 +21,5 @@ class ChangeAnswer(msgspec.Struct, kw_only=True):
     """In the store, the namespace: a name with several slashes does not say where it ends."""
     key: str | None
     """In the store, the key."""
+    name_b64: str | None = None
+    """The bytes of a path that is not UTF-8, in base64; what is no text in `name` is replaced."""

@@ -4,6 +4,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
+from holdfast.model_names import Name
 from holdfast.wire.basics import Instant
 from holdfast.wire.changes import ChangeAnswer, Counts
 
@@ -57,6 +58,10 @@ class RestoreRequest(msgspec.Struct, kw_only=True):
     planes: list[str] | None = None
     paths: list[str] | None = None
     """Files and directories, with or without `workspace/`; `*`, `?` and `[` make a pattern."""
+    names: list[Name] | None = None
+    """Single entries of any plane, to the letter; each item of `changes` is one."""
+    except_: list[Name] | None = msgspec.field(default=None, name="except")
+    """Entries that are left as they are, whatever else is selected."""
     dry_run: bool | None = None
     reason: str | None = None
     expected: str | None = None

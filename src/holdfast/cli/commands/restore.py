@@ -2,6 +2,7 @@
 
 from argparse import ArgumentParser, Namespace
 
+import holdfast
 from holdfast.cli.attached import get_workspace
 from holdfast.cli.console import Console
 from holdfast.cli.exits import usage
@@ -12,6 +13,8 @@ examples:
   holdfast restore latest                    as the newest snapshot has it
   holdfast restore snap-k3v7 --dry-run       what would change?
   holdfast restore @-1 --path 'src/*'        some files of an earlier moment
+  holdfast restore @-1 --name 'x[1].txt'     one file, to the letter
+  holdfast restore @-1 --except notes.md     all but one file
   holdfast restore snap-k3v7 --to ../copy    into a new directory
 
 What is there before is kept as a snapshot first: `holdfast undo` takes a restore back.
@@ -30,6 +33,22 @@ def configure(parser: ArgumentParser) -> None:
         action="extend",
         dest="paths",
         help="only these files, what lies in these directories, or what matches",
+    )
+    parser.add_argument(
+        "--name",
+        metavar="FILE",
+        nargs="+",
+        action="extend",
+        dest="names",
+        help="only these files and what lies in these directories; never read as patterns",
+    )
+    parser.add_argument(
+        "--except",
+        metavar="FILE",
+        nargs="+",
+        action="extend",
+        dest="excepted",
+        help="leave these files, and what lies in these directories, as they are",
     )
     parser.add_argument("--dry-run", action="store_true", help="say what would change, do nothing")
     parser.add_argument(
@@ -52,6 +71,8 @@ def run(arguments: Namespace, console: Console) -> int:
         restored = workspace.restore(
             arguments.id,
             paths=arguments.paths,
+            names=_named(arguments.names),
+            except_=_named(arguments.excepted),
             dry_run=arguments.dry_run,
             force=arguments.force,
             drift="refuse" if arguments.refuse_drift else "capture",
@@ -68,8 +89,13 @@ def run(arguments: Namespace, console: Console) -> int:
     )
 
 
+def _named(files: list[str] | None) -> "list[holdfast.Name] | None":
+    return None if files is None else [holdfast.Name.file(file) for file in files]
+
+
 def _checkout(arguments: Namespace, console: Console) -> int:
-    if arguments.paths or arguments.dry_run or arguments.force or arguments.refuse_drift:
+    narrowed = arguments.paths or arguments.names or arguments.excepted
+    if narrowed or arguments.dry_run or arguments.force or arguments.refuse_drift:
         raise usage(
             "--to writes a whole snapshot into a new directory",
             hint="It goes with no other option: nothing there can be in the way.",

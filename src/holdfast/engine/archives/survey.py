@@ -32,9 +32,9 @@ from holdfast.engine.collect import Progress
 from holdfast.engine.editing import MAX_MODE
 from holdfast.engine.limits import Limits
 from holdfast.engine.paths import MAX_PATH_BYTES, to_key
-from holdfast.engine.storekeys import MAX_KEY_BYTES, to_store_key
 from holdfast.errors import Invalid, TooLarge, UnsafeArchive
 from holdfast.model import Size
+from holdfast.storekeys import MAX_KEY_BYTES, to_store_key
 
 FILES_PREFIX: Final = b"files/"
 VALUE_NAME: Final = b"store/%d.msgpack"

@@ -25,11 +25,11 @@ from holdfast.engine.editing import MAX_MODE, USUAL_FILE_MODE
 from holdfast.engine.objects import Objects
 from holdfast.engine.sessions.following import session_of
 from holdfast.engine.stage import StagedObjects
-from holdfast.engine.storekeys import from_store_key
 from holdfast.entries import Blob, Directory, Entry, Inline, Link, Session, decode_entry, twin_of
 from holdfast.errors import Damaged
 from holdfast.ids import TenantId, object_id_of
 from holdfast.model import Plane, Root, Size
+from holdfast.storekeys import from_store_key
 from holdfast.tree import build, iterate
 
 

@@ -5,9 +5,12 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from holdfast.errors import InvalidName, InvalidValue
 from holdfast.model import Plane, SnapshotInfo
 from holdfast.model_changes import Restored
+from holdfast.model_names import Name, check_names
 from holdfast.sdk.calls import Call, F, Group, Page, Pages, Steps, call, flow, page_of, pages
 from holdfast.sdk.reading import (
     SnapshotLike,
@@ -89,17 +92,24 @@ class Snapshots(Group[F]):
         *,
         planes: Sequence[Plane | str] | None = None,
         paths: Sequence[str] | None = None,
+        names: Sequence[Name] | None = None,
+        except_: Sequence[Name] | None = None,
         dry_run: bool = False,
         limit: int | None = SHOWN,
         reason: str | None = None,
         expected: SnapshotLike | None = None,
     ) -> Steps[Restored]:
-        """Brings a snapshot back: all planes, some, or the files that match some paths."""
+        """Brings a snapshot back: all planes, some, or what matches some paths or is named.
+
+        Of all that, nothing that is in `except_`.
+        """
         return (
             yield from restore_steps(
                 snapshot,
                 planes=planes,
                 paths=paths,
+                names=names,
+                except_=except_,
                 dry_run=dry_run,
                 limit=limit,
                 reason=reason,
@@ -171,6 +181,8 @@ def restore_steps(
     *,
     planes: Sequence[Plane | str] | None = None,
     paths: Sequence[str] | None = None,
+    names: Sequence[Name] | None = None,
+    except_: Sequence[Name] | None = None,
     dry_run: bool = False,
     limit: int | None = SHOWN,
     reason: str | None = None,
@@ -180,6 +192,8 @@ def restore_steps(
     body = RestoreRequest(
         planes=_planes(planes),
         paths=sent_paths(paths),
+        names=_sent_names("names", names),
+        except_=_sent_names("except_", except_),
         dry_run=dry_run,
         reason=reason,
         expected=id_or_none(expected),
@@ -277,6 +291,18 @@ def sent_paths(paths: Sequence[str] | None) -> list[str] | None:
         # In a query, none and no choice at all look the same.
         raise InvalidValue("nothing is selected: name at least one path")
     return None if paths is None else [f"workspace/{path}" for path in paths]
+
+
+def _sent_names(kind: str, names: Sequence[Name] | None) -> list[Name] | None:
+    """Returns names as they are sent: what is not UTF-8, as bytes."""
+    return None if names is None else [_sendable(name) for name in check_names(kind, names)]
+
+
+def _sendable(name: Name) -> Name:
+    if name.plane != Plane.FILES or name.name is None:
+        return name
+    name_b64 = name.name_b64 or Name.file(name.name).name_b64
+    return name if name_b64 is None else replace(name, name=None, name_b64=name_b64)
 
 
 def _planes(planes: Sequence[Plane | str] | None) -> list[str] | None:

@@ -11,7 +11,6 @@ from litestar.params import Parameter
 from holdfast.engine.browsing import count_files
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.restore import SHOWN
-from holdfast.engine.storekeys import from_store_key
 from holdfast.entries import Directory
 from holdfast.errors import Conflict, InvalidValue, SnapshotNotFound
 from holdfast.model import Kind, Plane, SnapshotInfo
@@ -95,13 +94,14 @@ def restore(
         get_snapshot(agent, snapshot_id),
         planes=wanted.planes,
         paths=None if wanted.paths is None else [read_path(path) for path in wanted.paths],
+        names=wanted.names,
+        except_=wanted.except_,
         dry_run=bool(wanted.dry_run),
         limit=listed(wanted.limit),
         reason=wanted.reason,
         expected=wanted.expected,
     )
-    is_part = wanted.paths is not None or restored.files is None
-    return to_restored(agent, restored, is_part=is_part)
+    return to_restored(agent, restored, is_part=restored.files is None)
 
 
 @patch("/v1/snapshots/{snapshot_id:str}", guards=[runtime_only])
@@ -226,7 +226,7 @@ def _put_back(restored: Restored) -> int:
 
 def to_change(change: Change) -> ChangeAnswer:
     """Returns a change as it stands on the wire."""
-    place = from_store_key(change.key) if change.plane is Plane.STORE else (None, None)
+    named = change.named
     return ChangeAnswer(
         plane=change.plane.value,
         name=shown_name(change.name),
@@ -234,8 +234,9 @@ def to_change(change: Change) -> ChangeAnswer:
         old_bytes=change.old_bytes,
         new_bytes=change.new_bytes,
         is_executable_config=change.is_executable_config,
-        namespace=place[0],
-        key=place[1],
+        namespace=named.namespace,
+        key=named.key,
+        name_b64=named.name_b64,
     )
 
 

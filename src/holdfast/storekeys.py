@@ -1,16 +1,12 @@
-"""Keys and values of the store as a map holds them: bytes, and back.
+"""Keys of the store as a map holds them: bytes, and back.
 
 Here a *namespace* is the first half of a key, chosen by the caller; the namespace of the vault
 is the whole store. Keys sort by namespace, then by key, as their texts do.
 """
 
-from typing import Any, Final
+from typing import Final
 
-from holdfast.engine import content
-from holdfast.engine.content import ChunkSource
-from holdfast.entries import Blob, Inline, decode_entry
 from holdfast.errors import Damaged, InvalidValue
-from holdfast.store.codec import decode
 
 MAX_KEY_BYTES: Final = 4095
 """As for paths: a key stays a small part of a node."""
@@ -64,26 +60,6 @@ def encode_text(text: str) -> bytes:
         return str.encode(text)
     except (TypeError, UnicodeEncodeError) as exc:
         raise _refusal(exc) from exc
-
-
-def decode_value(data: bytes) -> Any:
-    """Returns the value of msgpack bytes: plain data, never an object of a named class."""
-    try:
-        return decode(data)
-    except ValueError as exc:
-        message = f"a value of {len(data)} bytes cannot be read: {exc}"
-        raise Damaged(message) from exc
-
-
-def value_of(source: ChunkSource, data: bytes) -> Any:
-    """Returns the value that the bytes of an entry stand for."""
-    entry = decode_entry(data)
-    if isinstance(entry, Inline):
-        return decode_value(entry.data)
-    if not isinstance(entry, Blob):
-        message = "an entry of the store is not a value"
-        raise Damaged(message)
-    return decode_value(content.read(source, entry))
 
 
 def _refusal(exc: Exception) -> Exception:

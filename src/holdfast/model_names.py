@@ -1,0 +1,62 @@
+"""What an entry is called, to the letter: how single ones are chosen.
+
+The same on every door: a program makes one, a client sends it as it is, and a snapshot's detail
+keeps it. Whether there is such an entry is the engine's to say.
+"""
+
+import os
+from base64 import b64encode
+from collections.abc import Sequence
+
+import msgspec
+
+from holdfast.errors import InvalidPath, InvalidValue
+
+
+class Name(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One entry of a plane. Nothing in it is a pattern.
+
+    A file or a directory, with all that is below it; one value of the store; one session.
+    """
+
+    plane: str
+    """`files`, `store` or `sessions`."""
+    name: str | None = None
+    """The path, from the root of the namespace; the session's id; in the store `namespace/key`,
+    where that has one slash."""
+    namespace: str | None = None
+    """In the store, the namespace: with `key`, in place of a name."""
+    key: str | None = None
+    """In the store, the key."""
+    name_b64: str | None = None
+    """The bytes of a path that is not UTF-8, in base64: they count, where there is a name, too."""
+
+    @classmethod
+    def file(cls, path: str | bytes | os.PathLike[str] | os.PathLike[bytes]) -> "Name":
+        """Returns the name of a file, or of a directory and all that is below it."""
+        raw = os.fspath(path)
+        try:
+            known = raw if isinstance(raw, bytes) else raw.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError as exc:
+            raise InvalidPath(repr(raw), reason="it holds half a character") from exc
+        try:
+            return cls("files", known.decode("utf-8"))
+        except UnicodeDecodeError:
+            return cls("files", name_b64=b64encode(known).decode("ascii"))
+
+    @classmethod
+    def value(cls, namespace: str, key: str) -> "Name":
+        """Returns the name of one value of the store."""
+        return cls("store", namespace=namespace, key=key)
+
+    @classmethod
+    def session(cls, session_id: str) -> "Name":
+        """Returns the name of one session."""
+        return cls("sessions", session_id)
+
+
+def check_names(kind: str, names: Sequence[Name]) -> Sequence[Name]:
+    """Returns what is given as names; raises `InvalidValue` for what is something else."""
+    if not all(isinstance(name, Name) for name in names):  # pyright: ignore[reportUnnecessaryIsInstance] - of untyped callers
+        raise InvalidValue(f"{kind} is a list of holdfast.Name, such as Name.file('a.txt')")
+    return names
