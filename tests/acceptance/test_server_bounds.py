@@ -1,5 +1,6 @@
 """What one request may cost the others: bodies, answers and slow calls have bounds."""
 
+import base64
 import json
 import threading
 import time
@@ -89,6 +90,25 @@ BODIES: dict[str, tuple[str, Callable[[], bytes], int]] = {
         201,
     ),
 }
+
+
+def packed(data: bytes) -> dict[str, object]:
+    value = {"$msgpack": base64.b64encode(data).decode()}
+    return {"namespace": "n", "key": "packed", "value": value}
+
+
+@pytest.mark.parametrize("item", [b"\x90", b"\x01", b"\x80", b"\xa0"])
+def test_a_value_that_would_unpack_to_millions_is_refused_before_it_is(
+    agent: httpx.Client, item: bytes
+) -> None:
+    many = b"\xdd" + (8 * MIB).to_bytes(4, "big") + item * (8 * MIB)
+    answer = agent.put("/v1/store/value", json=packed(many))
+    assert answer.status_code == 413
+    assert "500000" in answer.json()["error"]["message"]
+    some = b"\xdd" + (100_000).to_bytes(4, "big") + item * 100_000
+    assert agent.put("/v1/store/value", json=packed(some)).status_code == 200
+    assert agent.put("/v1/store/value", json=packed(some[:-1])).status_code == 422
+
 
 WORST_S = 1.5
 """On a quiet machine it is less than 0.25; one that runs other tests, too, gets six times that."""

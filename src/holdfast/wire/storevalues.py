@@ -6,12 +6,14 @@ that is none, or has no end.
 """
 
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from math import isfinite
 from typing import Any, Final, cast
 
 import msgspec
+
+Check = Callable[[bytes], None]
 
 BYTES: Final = "$bytes"
 TIME: Final = "$time"
@@ -38,10 +40,13 @@ def to_json(value: object) -> Any:  # noqa: ANN401 - any JSON
             return value
 
 
-def from_json(value: object) -> Any:  # noqa: ANN401 - any value of the store
-    """Returns the value that `to_json` has made this of; raises `ValueError` for what is none."""
+def from_json(value: object, *, check: Check | None = None) -> Any:  # noqa: ANN401 - any value of the store
+    """Returns the value that `to_json` has made this of; raises `ValueError` for what is none.
+
+    What is msgpack is shown to `check` before anything is made of it.
+    """
     if isinstance(value, list):
-        return [from_json(part) for part in cast("list[object]", value)]
+        return [from_json(part, check=check) for part in cast("list[object]", value)]
     if not isinstance(value, dict):
         return value
     known = cast("dict[str, object]", value)
@@ -51,9 +56,9 @@ def from_json(value: object) -> Any:  # noqa: ANN401 - any value of the store
         case [("$time", str(text))]:
             return _instant(text)
         case [("$msgpack", str(text))]:
-            return _unpacked(text)
+            return _unpacked(text, check)
         case _:
-            return {key: from_json(part) for key, part in known.items()}
+            return {key: from_json(part, check=check) for key, part in known.items()}
 
 
 def _is_plain(known: Mapping[object, object]) -> bool:
@@ -66,9 +71,12 @@ def _packed(value: object) -> dict[str, str]:
     return {PACKED: b64encode(msgspec.msgpack.encode(value)).decode("ascii")}
 
 
-def _unpacked(text: str) -> Any:  # noqa: ANN401 - any value of the store
+def _unpacked(text: str, check: Check | None) -> Any:  # noqa: ANN401 - any value of the store
+    data = b64decode(text, validate=True)
+    if check is not None:
+        check(data)
     try:
-        return msgspec.msgpack.decode(b64decode(text, validate=True), strict=True)
+        return msgspec.msgpack.decode(data, strict=True)
     except (msgspec.DecodeError, RecursionError) as exc:
         message = f"what follows {PACKED} is not msgpack"
         raise ValueError(message) from exc

@@ -7,12 +7,13 @@ the interpreter gives up. This walks over the items with a stack of its own and 
 """
 
 import enum
+import sys
 from contextlib import suppress
 from typing import Final
 
 import msgspec
 
-from holdfast.errors import UnsafeArchive
+from holdfast.errors import TooLarge, UnsafeArchive
 
 MAX_DEPTH: Final = 1000
 """Python's usual limit of recursion: what is nested deeper could be stored but not read."""
@@ -43,18 +44,22 @@ class _Open(enum.Enum):
     KEY = enum.auto()
 
 
-def check_msgpack(data: bytes) -> None:
-    """Raises `UnsafeArchive` unless this is one msgpack value, well-formed and not too deep."""
+def check_msgpack(data: bytes, *, most: int = sys.maxsize) -> None:
+    """Raises `UnsafeArchive` unless this is one msgpack value, well-formed and not too deep.
+
+    Raises `TooLarge` for one that is longer than what is decoded anyway, and holds more than
+    `most` values and keys.
+    """
     if len(data) <= DECODED_BYTES:
         # How deep one may go here depends on who called: the walk decides about such values.
         with suppress(RecursionError):
             return _check_by_decoding(data)
-    return walk(data)
+    return walk(data, most=most)
 
 
-def walk(data: bytes) -> None:
+def walk(data: bytes, *, most: int = sys.maxsize) -> None:
     """Does what `check_msgpack` does, however large the value is."""
-    at, left, opened = 0, [1], [_Open.ARRAY]
+    at, left, opened, items = 0, [1], [_Open.ARRAY], 0
     while left:
         if not left[-1]:
             left.pop()
@@ -63,6 +68,7 @@ def walk(data: bytes) -> None:
         # In a map, keys and values take turns: a key is next when an even number is left.
         is_key = opened[-1] is _Open.KEY or (opened[-1] is _Open.MAP and left[-1] % 2 == 0)
         left[-1] -= 1
+        items += 1
         start = at
         item, width, count = _ITEMS[data[at]] if at < len(data) else (_Item.LEAF, 0, 1)
         at += 1 + width
@@ -76,14 +82,20 @@ def walk(data: bytes) -> None:
             opened.append(_Open.MAP)
         else:
             at += count
-        if at > len(data):
-            raise UnsafeArchive("a value is msgpack that ends too early")
+        if at > len(data) or items > most:
+            raise _beyond(items, most)
         if item is _Item.NEVER or (item is _Item.MAP and is_key) or len(left) > MAX_DEPTH:
             raise UnsafeArchive("a value is msgpack that cannot be read")
         if item is _Item.TEXT or item is _Item.EXTENSION:
             _check_leaf(item, data[start:at], count, is_key=is_key)
     if at != len(data):
         raise UnsafeArchive("a value is msgpack with something behind its end")
+
+
+def _beyond(items: int, most: int) -> UnsafeArchive | TooLarge:
+    if items > most:
+        return TooLarge(f"a value may hold {most} values and keys; this one holds more")
+    return UnsafeArchive("a value is msgpack that ends too early")
 
 
 def _check_by_decoding(data: bytes) -> None:

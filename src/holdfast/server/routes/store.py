@@ -10,10 +10,12 @@ from typing import Any, Final
 
 from litestar.handlers import HTTPRouteHandler
 
+from holdfast.engine.archives.wellformed import check_msgpack
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.storereader import StoreReader, items_page, size_of
-from holdfast.errors import NotFound
+from holdfast.errors import NotFound, UnsafeArchive
 from holdfast.server.callers import runtime_only
+from holdfast.server.counting import MOST_VALUES
 from holdfast.server.moments import At, seen
 from holdfast.server.paging import page_size, paged
 from holdfast.server.problems import Unfit
@@ -173,11 +175,16 @@ def _read_many(store: StoreReader, data: BatchRequest) -> list[ValueAnswer | Non
 
 def _read_value(value: object) -> Any:  # noqa: ANN401 - any value of the store
     try:
-        return from_json(value)
+        return from_json(value, check=_check_packed)
     except RecursionError as exc:
         raise Unfit("the value is nested too deeply", param="value") from exc
-    except ValueError as exc:
+    except (UnsafeArchive, ValueError) as exc:
         raise Unfit("what follows $bytes, $time or $msgpack is none", param="value") from exc
+
+
+def _check_packed(data: bytes) -> None:
+    # As with JSON: a byte of msgpack is a value, and nobody is answered while it is made.
+    check_msgpack(data, most=MOST_VALUES)
 
 
 ROUTES: Final[list[HTTPRouteHandler]] = [
