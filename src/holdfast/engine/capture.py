@@ -106,7 +106,7 @@ class Captured(msgspec.Struct, frozen=True):
     @property
     def is_whole(self) -> bool:
         """Says whether everything was read: the changes are all that the directory holds."""
-        return self.known.index.find(b"") is None
+        return len(self.known.index) == 0
 
     def settle(self, root: ObjectId) -> Known:
         """Returns what is known once a map with that root holds these changes."""

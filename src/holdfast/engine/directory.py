@@ -262,7 +262,7 @@ class Directory:
 
     def _scan(self, rules: Rules, litter: re.Pattern[bytes] | None) -> Scan:
         index = self.known.index
-        if self.known.rules != rules.digest or index.find(b"") is None:
+        if self.known.rules != rules.digest or len(index) == 0:
             return Scanner(self.root_fd, index, rules, litter=litter).scan(everything=True)
         only = None if litter is not None else self._hinted()
         scan = Scanner(self.root_fd, index, rules, litter=litter, doubtful=self._doubtful).scan(

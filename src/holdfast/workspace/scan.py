@@ -155,7 +155,7 @@ class Scanner:
     def scan(self, *, only: Iterable[bytes] | None = None, everything: bool = False) -> Scan:
         """Looks at what is known, or at some folders of it, or lists everything anew."""
         with Descent(self._root_fd) as descent:
-            if everything or self._index.find(b"") is None:
+            if everything or len(self._index) == 0:
                 everything = True
                 self._todo = [b""]
             else:
