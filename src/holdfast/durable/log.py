@@ -27,6 +27,7 @@ from holdfast.durable.logformat import (
     read_records,
 )
 from holdfast.errors import HoldfastError, StorageFull, TooLarge, Unavailable
+from holdfast.syncing import sync_folder
 
 STEP: Final = 1 << 20
 """How much room is reserved at once: some ten thousand records of a small value."""
@@ -82,7 +83,7 @@ class Log:
         """
         with _translated():
             os.rename(_beside(path), path)  # noqa: PTH104 - system calls by their names
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
 
     @classmethod
     def open(cls, path: Path, *, reserves: bool) -> "Log | None":
@@ -225,11 +226,3 @@ def _write_all(fd: int, data: bytes, at: int) -> None:
         if not done:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         data, at = data[done:], at + done
-
-
-def _sync_folder(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

@@ -16,7 +16,7 @@ from holdfast.errors import Unavailable
 from holdfast.ids import ObjectId
 from holdfast.model import EMPTY_MAP, SnapshotInfo
 from holdfast.private import create
-from holdfast.workspace.journal import sync_folder
+from holdfast.syncing import sync_folder
 
 
 class Memo(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,6 +20,8 @@ import time
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from holdfast.syncing import sync_folder
+
 SETTLED_S: Final = 120.0
 """By then Linux has written what was dirty: it does so after 30 s, and file systems commit
 after 5 more."""
@@ -111,15 +113,6 @@ class Journal:
             os.close(fd)
         if is_new:
             sync_folder(self._path.parent)
-
-
-def sync_folder(path: Path) -> None:
-    """Puts on the disk what a directory says of its files: their names."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def boot_id() -> str:

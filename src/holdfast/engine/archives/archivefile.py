@@ -26,6 +26,7 @@ from holdfast.errors import (
     UnsafeArchive,
     shorten,
 )
+from holdfast.syncing import sync_folder
 
 FileName = str | os.PathLike[str]
 
@@ -155,11 +156,7 @@ def _finish(file: BinaryIO, temporary: Path, path: Path) -> None:
         os.fsync(file.fileno())
         file.close()
         temporary.replace(path)
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        sync_folder(path.parent)
     except OSError as exc:
         raise told(exc, path) from exc
 

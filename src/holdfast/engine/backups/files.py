@@ -1,6 +1,5 @@
 """Files of a backup: written whole, synced, and named last; readable by their owner alone."""
 
-import errno
 import fcntl
 import os
 from collections.abc import Generator, Iterator
@@ -10,10 +9,10 @@ from typing import Final
 
 from blake3 import blake3
 
-from holdfast.errors import Busy, HoldfastError, StorageFull, StorageReadOnly, Unavailable
+from holdfast.errors import Busy
+from holdfast.errors.system import from_system
 
 TEMPORARY: Final = ".tmp"
-_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _PIECE: Final = 1 << 20
 
@@ -24,7 +23,7 @@ def translated(what: object) -> Generator[None]:
     try:
         yield
     except OSError as exc:
-        raise _error(exc, what) from exc
+        raise from_system(exc, what) from exc
 
 
 @contextmanager
@@ -130,10 +129,3 @@ def _make(folder: Path) -> None:
         _make(folder.parent)
         folder.mkdir(mode=0o700, exist_ok=True)
         sync(folder.parent)
-
-
-def _error(exc: OSError, what: object) -> HoldfastError:
-    message = f"{what}: {exc.strerror or exc}"
-    if exc.errno in _NO_ROOM:
-        return StorageFull(message)
-    return StorageReadOnly(message) if exc.errno == errno.EROFS else Unavailable(message)
