@@ -28,6 +28,8 @@ class Work(StrEnum):
     QUICK = "quick"
     SLOW = "slow"
     """What may take seconds, most of them waiting."""
+    LONG = "long"
+    """What may go through all that a tenant has, and computes for as long as that takes."""
     HEAVY = "heavy"
     """What may take hundreds of megabytes."""
     COSTLY = "costly"
@@ -36,7 +38,14 @@ class Work(StrEnum):
     """What comes or goes piece by piece: a short turn for each of them."""
 
 
-TOTALS: Final = {Work.QUICK: 8, Work.SLOW: 8, Work.HEAVY: 4, Work.COSTLY: 2, Work.PIECES: 8}
+TOTALS: Final = {
+    Work.QUICK: 8,
+    Work.SLOW: 6,
+    Work.LONG: 4,
+    Work.HEAVY: 4,
+    Work.COSTLY: 2,
+    Work.PIECES: 6,
+}
 """How many threads of each kind a worker has; one tenant gets half of them.
 
 Few, as more of them wait for each other, not for the disk: at 16 connections, 64 threads answered

@@ -31,7 +31,7 @@ _WORKSPACE: Final = "/v1/workspaces/{workspace_id:str}"
 _LINES: Final = "application/jsonl"
 
 
-@get(f"{_WORKSPACE}/audit/verify", guards=[admin_only], work=Work.SLOW)
+@get(f"{_WORKSPACE}/audit/verify", guards=[admin_only], work=Work.LONG)
 def verify(caller: Caller, workspace_id: str, anchor: str | None = None) -> AuditAnswer:
     """Checks that no trace was edited, removed, inserted or moved since it was written."""
     report = caller.vault.verify_audit(anchor=anchor)
@@ -46,7 +46,7 @@ def verify(caller: Caller, workspace_id: str, anchor: str | None = None) -> Audi
 @get(f"{_WORKSPACE}/audit/export", guards=[admin_only], is_async=True, media_type=_LINES)
 async def export(request: "Request[Any, Any, Any]", caller: Caller, workspace_id: str) -> Stream:
     """Returns all traces as a file that is checked without this server."""
-    file, _ = await in_thread(exported, caller.vault.export_audit, work=Work.SLOW)
+    file, _ = await in_thread(exported, caller.vault.export_audit, work=Work.LONG)
     return Stream(pieces_of(request, file), media_type=_LINES)
 
 

@@ -33,7 +33,7 @@ _WORKSPACE: Final = "/v1/workspaces/{workspace_id:str}"
 _TAR: Final = "application/x-tar"
 
 
-@post(f"{_WORKSPACE}/collect", guards=[admin_only], work=Work.SLOW)
+@post(f"{_WORKSPACE}/collect", guards=[admin_only], work=Work.LONG)
 def collect(caller: Caller, workspace_id: str, now: bool = False) -> CollectedAnswer:
     """Applies retention, and gives back the bytes that nothing needs any more.
 
@@ -51,7 +51,7 @@ def collect(caller: Caller, workspace_id: str, now: bool = False) -> CollectedAn
     )
 
 
-@post(f"{_WORKSPACE}/verify", guards=[admin_only], work=Work.SLOW)
+@post(f"{_WORKSPACE}/verify", guards=[admin_only], work=Work.LONG)
 def verify(caller: Caller, workspace_id: str) -> VerifiedAnswer:
     """Hashes everything again, and names what is damaged."""
     found = caller.vault.verify()
@@ -88,7 +88,7 @@ async def export(
     request: "Request[Any, Any, Any]", agent: Namespace, snapshot: str | None = None
 ) -> Stream:
     """Returns a snapshot, or what is there now, as a tar file."""
-    file, entries = await in_thread(_export, agent, snapshot, work=Work.SLOW)
+    file, entries = await in_thread(_export, agent, snapshot, work=Work.LONG)
     return Stream(pieces_of(request, file), media_type=_TAR, headers={ENTRIES_HEADER: str(entries)})
 
 
@@ -103,7 +103,7 @@ async def import_(request: "Request[Any, Any, Any]", agent: Namespace) -> Import
     """Replaces the content by that of an exported tar file; what is there is kept first."""
     most = request.app.state.config.max_import_bytes
     async with Upload(request, agent, max_bytes=most, is_file=False).written() as source:
-        done = await in_thread(agent.import_, source, work=Work.SLOW)
+        done = await in_thread(agent.import_, source, work=Work.LONG)
     return ImportedAnswer(
         snapshot=to_answer(agent, done.snapshot),
         safety_snapshot_id=done.safety_id,

@@ -1,0 +1,325 @@
+"""Puts one hostile tenant beside ten normal ones, and says what these notice of it.
+
+Ten tenants write, read, list, take snapshots and change states, alone at first, then beside
+one that does everything at once that a server has to outlive: texts that are slow to compare, a
+restore with 36,000 patterns, patterns that make matchers go back, large JSON, imports beyond its
+quota, collections and checks on all threads, streams that nobody reads, endless heads and
+connections that say half of something. Its key has a rate limit, and it is always at it.
+
+    python bench/soak_hostile_tenant.py [--minutes 10] [--rate 600] [--workers 1]
+
+The minutes are shared between the two halves. It ends with 1 if a normal tenant got an error, or
+its p99 is more than three times that without the hostile one.
+"""
+
+import argparse
+import asyncio
+import json
+import multiprocessing
+import socket
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+import holdfast
+from holdfast.model_keys import Scope
+from holdfast.testing.servers import Server, running_server
+
+NORMAL = 10
+PAUSE_S = 0.25
+"""Between two requests of a normal tenant: 40 in a second together, which one client can send."""
+MOST_RATIO = 3.0
+MIB = 1 << 20
+TOO_MANY = 429
+
+
+@dataclass
+class Seen:
+    """What the normal tenants saw."""
+
+    took: list[float] = field(default_factory=list[float])
+    probes: list[float] = field(default_factory=list[float])
+    errors: Counter[str] = field(default_factory=Counter[str])
+    rss_kb: int = 0
+
+    def at(self, share: float) -> float:
+        """Returns so long a request took that this share of them were quicker, in ms."""
+        return sorted(self.took)[int(len(self.took) * share)] * 1e3
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where the hostile tenant finds the server, and what it has."""
+
+    url: str
+    port: int
+    key: str
+    admin_key: str
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the soak; returns 0 if the normal tenants noticed little."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--rate", type=int, default=600, help="requests a minute of the hostile")
+    parser.add_argument("--workers", type=int, default=1)
+    wanted = parser.parse_args(arguments)
+    half_s = wanted.minutes * 30
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        running_server(Path(folder), "--workers", str(wanted.workers)) as server,
+    ):
+        keys, target = make_tenants(server, wanted.rate)
+        before = asyncio.run(normal(server, keys, half_s))
+        tell("alone", before)
+        hostile = multiprocessing.get_context("spawn").Process(
+            target=attack, args=(target, half_s + 5), daemon=True
+        )
+        hostile.start()
+        beside = asyncio.run(normal(server, keys, half_s))
+        tell("beside the hostile one", beside)
+        hostile.join(60)
+        begun = time.monotonic()
+        server.stop()
+        print(f"stopped in {time.monotonic() - begun:.1f} s")
+    ratio = beside.at(0.99) / before.at(0.99)
+    errors = before.errors + beside.errors
+    print(f"p99 {ratio:.1f} times that without; {errors.total()} errors {dict(errors) or ''}")
+    return 1 if errors or ratio > MOST_RATIO else 0
+
+
+def make_tenants(server: Server, rate: int) -> tuple[list[str], Target]:
+    """Makes the tenants; returns the keys of the normal ones, and what the hostile one needs."""
+    with holdfast.open(server.data) as vault:
+        keys = [vault.tenant(f"normal-{n}").keys.create("agent")[1] for n in range(NORMAL)]
+        bad = vault.tenant("hostile")
+        bad.set_quota(64 * MIB)
+        key = bad.keys.create("agent", rate_limit=rate)[1]
+        admin = bad.keys.create("operator", scope=Scope.ADMIN, rate_limit=rate)[1]
+    return keys, Target(server.url, server.port, key, admin)
+
+
+def tell(when: str, seen: Seen) -> None:
+    """Prints what was seen."""
+    print(
+        f"{when}: {len(seen.took)} requests, p50 {seen.at(0.5):.1f} ms, p99 {seen.at(0.99):.1f} ms,"
+        f" worst {seen.at(0.99999):.0f} ms, {seen.errors.total()} errors; /health/live at worst"
+        f" {max(seen.probes) * 1e3:.0f} ms; {seen.rss_kb // 1024} MiB resident",
+        flush=True,
+    )
+
+
+# The normal ones
+
+
+async def normal(server: Server, keys: list[str], seconds: float) -> Seen:
+    """Lets ten tenants work for so long."""
+    seen, end = Seen(), time.monotonic() + seconds
+    limits = httpx.Limits(max_connections=None)
+    async with httpx.AsyncClient(
+        base_url=server.url, trust_env=False, timeout=60, limits=limits
+    ) as client:
+        await asyncio.gather(
+            probe(client, server, seen, end),
+            *(agent(client, key, seen, end, number) for number, key in enumerate(keys)),
+        )
+    return seen
+
+
+async def agent(client: httpx.AsyncClient, key: str, seen: Seen, end: float, number: int) -> None:
+    """Does what agents do, again and again."""
+    headers = {"Authorization": f"Bearer {key}", "X-Namespace": "work"}
+
+    async def ask(
+        method: str, path: str, body: object = None, *, counts: bool = True
+    ) -> dict[str, Any]:
+        begun = time.monotonic()
+        try:
+            answer = await client.request(method, path, headers=headers, json=body)
+            if not answer.is_success:
+                seen.errors[f"{method} {path.partition('?')[0]}: {answer.status_code}"] += 1
+                return {}
+        except httpx.HTTPError as exc:
+            seen.errors[f"{method} {path}: {type(exc).__name__}"] += 1
+            return {}
+        if counts:
+            seen.took.append(time.monotonic() - begun)
+        await asyncio.sleep(PAUSE_S)
+        return answer.json() if "json" in answer.headers["content-type"] else {}
+
+    await asyncio.sleep(PAUSE_S * number / NORMAL)  # Not all in the same moment.
+    talk = {"agent_id": "a", "initial_state": {"step": 0}}
+    made = await ask("POST", "/v1/sessions", talk, counts=False)
+    session = made.get("id", "")
+    step = 0
+    while time.monotonic() < end:
+        step += 1
+        text = f"step {step}\n" * 50
+        await ask("POST", "/write", {"path": f"notes-{step % 20}.md", "content": text})
+        await ask("GET", f"/files/notes-{step % 20}.md")
+        await ask("PATCH", f"/v1/sessions/{session}/state", {"state": {"step": step}})
+        await ask("POST", "/v1/snapshots", {"label": f"step {step}"})
+        await ask("GET", "/v1/snapshots?limit=20")
+
+
+async def probe(client: httpx.AsyncClient, server: Server, seen: Seen, end: float) -> None:
+    """Asks whether the server lives, and how much memory it takes."""
+    assert server.process is not None
+    while time.monotonic() < end:
+        begun = time.monotonic()
+        try:
+            (await client.get("/health/live")).raise_for_status()
+            seen.probes.append(time.monotonic() - begun)
+        except httpx.HTTPError as exc:
+            seen.errors[f"/health/live: {type(exc).__name__}"] += 1
+        seen.rss_kb = max(seen.rss_kb, resident_kb(server.process.pid))
+        await asyncio.sleep(0.2)
+
+
+def resident_kb(pid: int) -> int:
+    """Returns how much memory a process takes."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("VmRSS")).split()[1])
+
+
+# The hostile one
+
+
+def attack(target: Target, seconds: float) -> None:
+    """Does everything at once, for so long."""
+    asyncio.run(Hostile(target, time.monotonic() + seconds).run())
+
+
+class Hostile:
+    """A tenant that means no good."""
+
+    def __init__(self, target: Target, end: float) -> None:
+        self._target, self._end = target, end
+        self._client = httpx.AsyncClient(
+            base_url=target.url,
+            trust_env=False,
+            timeout=30,
+            limits=httpx.Limits(max_connections=None),
+        )
+        self._answers = Counter[int]()
+
+    async def run(self) -> None:
+        """Attacks on all ways at once; tells how it was answered."""
+        async with self._client:
+            snapshot = await self.prepare()
+            many = json.dumps(
+                {"paths": [f"*{n}*x" for n in range(36_000)], "dry_run": True}
+            ).encode()
+            back = json.dumps({"paths": ["*a" * 24 + "b"], "dry_run": True}).encode()
+            floats = b'{"path": "x", "content": "", "y": [' + b"0.5," * (8 * MIB) + b"0]}"
+            restore = f"/v1/snapshots/{snapshot}/restore"
+            params = {"from": "@-1", "to": "latest"}
+            ways: list[Callable[[], Awaitable[object]]] = [
+                *[lambda: self.ask("GET", "/v1/diff/text", params={**params, "path": "half"})] * 4,
+                *[lambda: self.ask("GET", "/v1/diff/text", params={**params, "path": "none"})] * 4,
+                lambda: self.ask("POST", restore, content=many),
+                *[lambda: self.ask("POST", restore, content=back)] * 2,
+                *[lambda: self.ask("POST", "/write", content=floats)] * 2,
+                *[lambda: self.ask("POST", "/v1/import", content=self.drop(400))] * 2,
+                *[lambda: self.operate("collect")] * 8,
+                *[lambda: self.operate("verify")] * 8,
+                *[lambda: self.ask("POST", "/v1/snapshots", content=b"{}")] * 8,
+                *[self.listen] * 4,
+                *[self.begin_and_stop] * 8,
+                self.send_an_endless_head,
+            ]
+            await asyncio.gather(*(self.repeat(way) for way in ways))
+        print(f"the hostile one was answered {dict(sorted(self._answers.items()))}", flush=True)
+
+    async def prepare(self) -> str:
+        """Writes what is slow to compare; returns a snapshot."""
+        half = ["".join("same\n" if n % 2 else f"{s}{n}\n" for n in range(16_000)) for s in "ab"]
+        none = "".join(f"{n * n % 101}\n" for n in range(100_000))
+        made = ""
+        for text, other in zip(half, (none, none[::-1]), strict=True):
+            files = {"half": text, "none": other, "a" * 60: "x"}
+            for name, content in files.items():
+                body = json.dumps({"path": name, "content": content}).encode()
+                await self.ask("POST", "/write", content=body)
+            answer = await self.ask("POST", "/v1/snapshots", content=b"{}")
+            made = answer.json().get("snapshot_id") or answer.json().get("id") if answer else ""
+        return made
+
+    async def repeat(self, way: Callable[[], Awaitable[object]]) -> None:
+        """Goes one way again and again."""
+        while time.monotonic() < self._end:
+            begun = time.monotonic()
+            with suppress(httpx.HTTPError, OSError):
+                async with asyncio.timeout(max(0.1, self._end - begun)):
+                    await way()
+            await asyncio.sleep(max(0.05, begun + 0.2 - time.monotonic()))
+
+    async def ask(self, method: str, path: str, **more: object) -> httpx.Response | None:
+        """Sends a request; waits a moment when it is told that these are too many."""
+        headers = {"Authorization": f"Bearer {self._target.key}", "X-Namespace": "work"}
+        return await self._send(method, path, headers, **more)
+
+    async def operate(self, what: str) -> None:
+        """Lets the server work for a long time."""
+        headers = {"Authorization": f"Bearer {self._target.admin_key}"}
+        await self._send("POST", f"/v1/workspaces/me/{what}", headers)
+
+    async def _send(
+        self, method: str, path: str, headers: dict[str, str], **more: object
+    ) -> httpx.Response | None:
+        answer = await self._client.request(method, path, headers=headers, **more)  # pyright: ignore[reportArgumentType] - as it takes them
+        self._answers[answer.status_code] += 1
+        if answer.status_code == TOO_MANY:
+            await asyncio.sleep(1)
+            return None
+        return answer
+
+    async def drop(self, mebibytes: int):  # noqa: ANN201 - pieces
+        """Yields more than the quota has room for, without saying how much."""
+        for _ in range(mebibytes):
+            yield b"\0" * MIB
+
+    async def listen(self) -> None:
+        """Begins streams, and reads none."""
+        head = "GET /v1/workspaces/me/events/stream HTTP/1.1\r\nHost: x\r\n"
+        await self._hold(
+            (f"{head}Authorization: Bearer {self._target.admin_key}\r\n\r\n").encode(), 10
+        )
+
+    async def begin_and_stop(self) -> None:
+        """Says half of a request."""
+        await self._hold(b"POST /write HTTP/1.1\r\nHost: x\r\nContent-Le", 20)
+
+    async def _hold(self, begun: bytes, times: int) -> None:
+        held = list[socket.socket]()
+        try:
+            for _ in range(times):
+                held.append(socket.create_connection(("127.0.0.1", self._target.port), 5))
+                held[-1].sendall(begun)
+                await asyncio.sleep(0.05)
+            await asyncio.sleep(5)
+        finally:
+            for connection in held:
+                connection.close()
+
+    async def send_an_endless_head(self) -> None:
+        """Sends a header that does not end."""
+        _, writer = await asyncio.open_connection("127.0.0.1", self._target.port)
+        with suppress(OSError):
+            writer.write(b"GET / HTTP/1.1\r\nX-A: ")
+            for _ in range(100):
+                writer.write(b"a" * MIB)
+                await writer.drain()
+        writer.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
