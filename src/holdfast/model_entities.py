@@ -11,7 +11,7 @@ import msgspec
 from holdfast.ids import NamespaceId
 
 
-class EntityRow(msgspec.Struct, frozen=True, kw_only=True):
+class EntityRow(msgspec.Struct, frozen=True):
     """An entity as its row says."""
 
     id: str

@@ -18,7 +18,7 @@ class Event(msgspec.Struct, frozen=True):
     data: dict[str, Any]
 
 
-class EventRow(msgspec.Struct, frozen=True, kw_only=True):
+class EventRow(msgspec.Struct, frozen=True):
     """An event as its row says: numbered from 1 on, in the order in which they were told."""
 
     tenant_id: TenantId

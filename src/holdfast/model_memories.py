@@ -91,7 +91,7 @@ class Relevant(msgspec.Struct, frozen=True):
     """Whether a question was asked to which what is remembered has little to say."""
 
 
-class MemoryRow(msgspec.Struct, frozen=True, kw_only=True):
+class MemoryRow(msgspec.Struct, frozen=True):
     """A memory as its row holds it."""
 
     namespace_id: NamespaceId
@@ -111,10 +111,10 @@ class MemoryRow(msgspec.Struct, frozen=True, kw_only=True):
     terms: str
     """Its words as they are looked for, one space between two."""
     content: str
-    embedding: bytes | None = None
-    """Little-endian float32, of length 1."""
     number: int = 0
     """In the order of their making; assigned by the catalog."""
+    embedding: bytes | None = None
+    """Little-endian float32, of length 1."""
 
     @property
     def size_bytes(self) -> int:

@@ -28,7 +28,7 @@ class VersionKind(enum.StrEnum):
     RESTORE = "restore"
 
 
-class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
+class SessionRow(msgspec.Struct, frozen=True):
     """A session as its row says: what is true of it now, without its state."""
 
     namespace_id: NamespaceId
@@ -50,7 +50,7 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     deleted_at: datetime | None = None
 
 
-class VersionRow(msgspec.Struct, frozen=True, kw_only=True):
+class VersionRow(msgspec.Struct, frozen=True):
     """A version as its row says; `state` is an entry."""
 
     number: int
@@ -80,7 +80,7 @@ class OpenedSession(msgspec.Struct, frozen=True):
     """The version that was asked for."""
 
 
-class TurnRow(msgspec.Struct, frozen=True, kw_only=True):
+class TurnRow(msgspec.Struct, frozen=True):
     """A turn as its row says; `data` is JSON."""
 
     branch: str

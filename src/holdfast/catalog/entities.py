@@ -9,8 +9,7 @@ from datetime import datetime
 from typing import Final
 
 from holdfast.catalog.driver import Driver
-from holdfast.catalog.rows import Row, get_row
-from holdfast.errors import Damaged
+from holdfast.catalog.rows import ENTITY, get_row
 from holdfast.ids import NamespaceId, TenantId
 from holdfast.instants import from_us, to_us
 from holdfast.model_entities import EntityRow
@@ -34,25 +33,13 @@ class EntityQueries:
 
     def add_entity(self, entity: EntityRow) -> bool:
         """Adds an entity; False if its session knows one of this type and id already."""
-        added = self._db.run(
-            "add_entity",
-            id=entity.id,
-            namespace_id=entity.namespace_id,
-            session_id=entity.session_id,
-            entity_type=entity.entity_type,
-            entity_id=entity.entity_id,
-            attributes=entity.attributes,
-            version=entity.version,
-            created_at=to_us(entity.created_at),
-            updated_at=to_us(entity.updated_at),
-        )
-        return added == 1
+        return self._db.run("add_entity", **ENTITY.write(entity)) == 1
 
     def find_entity(
         self, namespace_id: NamespaceId, row_id: str, *, now: datetime
     ) -> EntityRow | None:
         row = self._db.one("find_entity", namespace_id=namespace_id, id=row_id, now=to_us(now))
-        return None if row is None else _to_entity(row)
+        return ENTITY.find(row)
 
     def list_entities(
         self,
@@ -72,7 +59,7 @@ class EntityQueries:
             rows = self._db.all("list_entities", **where)
         else:
             rows = self._db.all("list_entities_of_session", session_id=session_id, **where)
-        return [_to_entity(row) for row in rows]
+        return [ENTITY.read(row) for row in rows]
 
     def count_entities(self, namespace_id: NamespaceId, session_id: str) -> int:
         row = self._db.one("count_entities", namespace_id=namespace_id, session_id=session_id)
@@ -80,14 +67,7 @@ class EntityQueries:
 
     def set_entity(self, entity: EntityRow) -> None:
         """Replaces what can change in an entity's row."""
-        self._db.run(
-            "set_entity",
-            id=entity.id,
-            namespace_id=entity.namespace_id,
-            attributes=entity.attributes,
-            version=entity.version,
-            updated_at=to_us(entity.updated_at),
-        )
+        self._db.run("set_entity", **ENTITY.write(entity))
 
     def delete_entity(self, namespace_id: NamespaceId, row_id: str, *, now: datetime) -> None:
         """Takes an entity away; its row stays until `purge_deleted_entities`."""
@@ -143,21 +123,3 @@ class EntityQueries:
             since=to_us(since),
         )
         return [(from_us(hour * _HOUR_US), count) for hour, count in rows]
-
-
-def _to_entity(row: Row) -> EntityRow:
-    try:
-        return EntityRow(
-            id=row[0],
-            namespace_id=NamespaceId(row[1]),
-            session_id=row[2],
-            entity_type=row[3],
-            entity_id=row[4],
-            attributes=row[5],
-            version=row[6],
-            created_at=from_us(row[7]),
-            updated_at=from_us(row[8]),
-        )
-    except OverflowError as exc:
-        message = f"the row of entity {row[0]} cannot be read: {exc}"
-        raise Damaged(message) from exc

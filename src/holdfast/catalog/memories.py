@@ -15,9 +15,9 @@ from datetime import datetime
 from typing import Final
 
 from holdfast.catalog.driver import Driver
-from holdfast.catalog.rows import Row, get_row
+from holdfast.catalog.rows import MEMORY, get_row
 from holdfast.ids import NamespaceId, TenantId
-from holdfast.instants import from_us, to_us
+from holdfast.instants import to_us
 from holdfast.model_memories import MemoryFilter, MemoryRow
 
 _LATEST: Final = 2**62
@@ -32,33 +32,18 @@ class MemoryQueries:
     _db: Driver
 
     def add_memory(self, memory: MemoryRow) -> None:
-        row = self._db.one(
-            "add_memory",
-            namespace_id=memory.namespace_id,
-            id=memory.id,
-            session_id=memory.session_id,
-            user_id=memory.user_id,
-            agent_id=memory.agent_id,
-            is_searchable=int(memory.is_searchable),
-            created_at=to_us(memory.created_at),
-            **_changing(memory),
-        )
+        row = self._db.one("add_memory", **_stored(memory))
         self._db.run("index_memory", number=get_row(row, "memory")[0])
 
     def find_memory(self, namespace_id: NamespaceId, memory_id: str) -> MemoryRow | None:
         """Returns a memory that is not deleted; its embedding too."""
         row = self._db.one("find_memory", namespace_id=namespace_id, id=memory_id)
-        return None if row is None else _to_memory(row)
+        return MEMORY.find(row)
 
     def set_memory(self, memory: MemoryRow) -> None:
         """Replaces what can change in a memory that is there."""
         self._db.run("unindex_memory", number=memory.number)
-        self._db.run(
-            "set_memory",
-            namespace_id=memory.namespace_id,
-            number=memory.number,
-            **_changing(memory),
-        )
+        self._db.run("set_memory", **_stored(memory))
         self._db.run("index_memory", number=memory.number)
 
     def delete_memory(self, namespace_id: NamespaceId, number: int, *, now: datetime) -> None:
@@ -99,14 +84,14 @@ class MemoryQueries:
             searchable=int(chosen.is_searchable),
             **_from_filter(chosen),
         )
-        return [_to_memory(row) for row in found]
+        return [MEMORY.read(row) for row in found]
 
     def get_memories(self, namespace_id: NamespaceId, numbers: Sequence[int]) -> list[MemoryRow]:
         """Returns memories that are there, in any order, without their embeddings."""
         found = self._db.all(
             "get_memories", namespace_id=namespace_id, numbers=json.dumps(list(numbers))
         )
-        return [_to_memory(row) for row in found]
+        return [MEMORY.read(row) for row in found]
 
     def count_memories(self, namespace_id: NamespaceId, session_id: str) -> int:
         row = self._db.one("count_memories", namespace_id=namespace_id, session_id=session_id)
@@ -163,18 +148,9 @@ def _prefix(namespace_id: NamespaceId) -> str:
     return f"n{namespace_id}x"
 
 
-def _changing(memory: MemoryRow) -> dict[str, object]:
-    return {
-        "type": memory.type,
-        "tags": memory.tags,
-        "metadata": memory.metadata,
-        "version": memory.version,
-        "updated_at": to_us(memory.updated_at),
-        "bytes": memory.size_bytes,
-        "terms": memory.terms,
-        "content": memory.content,
-        "embedding": memory.embedding,
-    }
+def _stored(memory: MemoryRow) -> dict[str, object]:
+    known = MEMORY.write(memory)
+    return {**known, "bytes": memory.size_bytes, "embedding": memory.embedding}
 
 
 def _from_filter(chosen: MemoryFilter) -> dict[str, object]:
@@ -187,24 +163,3 @@ def _from_filter(chosen: MemoryFilter) -> dict[str, object]:
         "types": None if chosen.types is None else json.dumps(chosen.types),
         "tags": None if chosen.tags is None else json.dumps(chosen.tags),
     }
-
-
-def _to_memory(row: Row) -> MemoryRow:
-    return MemoryRow(
-        number=row[0],
-        namespace_id=NamespaceId(row[1]),
-        id=row[2],
-        session_id=row[3],
-        user_id=row[4],
-        agent_id=row[5],
-        type=row[6],
-        tags=row[7],
-        metadata=row[8],
-        is_searchable=bool(row[9]),
-        version=row[10],
-        created_at=from_us(row[11]),
-        updated_at=from_us(row[12]),
-        terms=row[13],
-        content=row[14],
-        embedding=None if row[15] is None else bytes(row[15]),
-    )

@@ -10,6 +10,7 @@ import msgspec
 
 from holdfast.catalog import rows
 from holdfast.catalog.driver import Driver
+from holdfast.errors import Damaged
 from holdfast.ids import NamespaceId, ObjectId, SnapshotId, TenantId
 from holdfast.instants import to_us
 from holdfast.model import Head, Plane, Size, Tenant
@@ -53,14 +54,14 @@ class NamespaceQueries:
 
     def find_tenant(self, name: str) -> Tenant | None:
         row = self._db.one("find_tenant", name=name)
-        return None if row is None else rows.to_tenant(row)
+        return rows.TENANT.find(row)
 
     def iter_tenants(self) -> list[Tenant]:
-        return [rows.to_tenant(row) for row in self._db.all("iter_tenants")]
+        return [rows.TENANT.read(row) for row in self._db.all("iter_tenants")]
 
     def add_tenant(self, name: str, *, public_id: str, now: datetime) -> Tenant:
         self._db.run("add_tenant", name=name, public_id=public_id, now=to_us(now))
-        return rows.to_tenant(rows.get_row(self._db.one("find_tenant", name=name), "tenant"))
+        return rows.TENANT.read(rows.get_row(self._db.one("find_tenant", name=name), "tenant"))
 
     def get_tenant_quota(self, tenant_id: TenantId) -> int | None:
         return rows.get_row(self._db.one("get_tenant_quota", tenant_id=tenant_id), "tenant")[0]
@@ -96,20 +97,20 @@ class NamespaceQueries:
 
     def find_head(self, tenant_id: TenantId, name: str) -> Head | None:
         row = self._db.one("find_head", tenant_id=tenant_id, name=name)
-        return None if row is None else rows.to_head(row)
+        return rows.HEAD.find(row)
 
     def find_head_by_id(self, namespace_id: NamespaceId) -> Head | None:
         row = self._db.one("find_head_by_id", namespace_id=namespace_id)
-        return None if row is None else rows.to_head(row)
+        return rows.HEAD.find(row)
 
     def lock_head(self, namespace_id: NamespaceId) -> Head | None:
         row = self._db.one("lock_head", namespace_id=namespace_id)
-        return None if row is None else rows.to_head(row)
+        return rows.HEAD.find(row)
 
     def lock_live_head(self, tenant_id: TenantId, name: str) -> Head | None:
         """Locks a namespace by its name; None if there is none, or it is deleted."""
         row = self._db.one("lock_live_head", tenant_id=tenant_id, name=name)
-        return None if row is None else rows.to_head(row)
+        return rows.HEAD.find(row)
 
     def find_at_head(
         self, tenant_id: TenantId, name: str, plane: Plane, key: bytes
@@ -127,11 +128,11 @@ class NamespaceQueries:
 
     def iter_heads(self, tenant_id: TenantId) -> list[Head]:
         """Returns every namespace by name, and those that were deleted."""
-        return [rows.to_head(row) for row in self._db.all("iter_heads", tenant_id=tenant_id)]
+        return [rows.HEAD.read(row) for row in self._db.all("iter_heads", tenant_id=tenant_id)]
 
     def add_namespace(self, head: Head) -> Head | None:
         """Adds a namespace; its id is assigned here. Returns None if the name is taken."""
-        row = self._db.one("add_namespace", **_from_head(head))
+        row = self._db.one("add_namespace", **rows.HEAD.write(head))
         return None if row is None else replace(head, namespace_id=NamespaceId(row[0]))
 
     def move_head(
@@ -152,7 +153,7 @@ class NamespaceQueries:
             root=root,
             generation=generation,
             position=position,
-            redo=_to_redo(redo),
+            redo=json.dumps(redo),
             more_entries=more.entries,
             more_bytes=more.bytes,
         )
@@ -265,7 +266,7 @@ class NamespaceQueries:
 
     def find_log(self, namespace_id: NamespaceId) -> LogPosition | None:
         row = self._db.one("find_log", namespace_id=namespace_id)
-        return None if row is None else _to_log(row)
+        return None if row is None else LogPosition(*row)
 
     def set_log(self, namespace_id: NamespaceId, log: LogPosition) -> None:
         """Says up to where a log is in the rows, in the transaction that writes them."""
@@ -273,34 +274,9 @@ class NamespaceQueries:
 
 
 def _to_pending(row: rows.Row) -> tuple[Plane, bytes, bytes | None]:
+    plane, key, entry = row
     try:
-        return Plane(row[0]), row[1], row[2]
+        return Plane(plane), key, entry
     except ValueError as exc:
-        raise rows.damaged("pending change", exc) from exc
-
-
-def _to_log(row: rows.Row) -> LogPosition:
-    return LogPosition(row[0], row[1])
-
-
-def _from_head(head: Head) -> dict[str, object]:
-    return {
-        "tenant_id": head.tenant_id,
-        "name": head.name,
-        "generation": head.generation,
-        "sequence": head.sequence,
-        "root": head.root,
-        "position": head.position,
-        "redo": _to_redo(head.redo),
-        "entries": head.size.entries,
-        "bytes": head.size.bytes,
-        "now": to_us(head.created_at),
-        "quota_bytes": head.quota_bytes,
-        "retention": head.retention,
-        "fork_of": head.fork_of,
-        "fork_root": head.fork_root,
-    }
-
-
-def _to_redo(redo: Sequence[SnapshotId]) -> str:
-    return json.dumps(list(redo))
+        message = f"the row of a pending change cannot be read: {exc}"
+        raise Damaged(message) from exc

@@ -113,7 +113,7 @@ class PackQueries:
         self, tenant_id: TenantId, object_ids: Sequence[ObjectId]
     ) -> dict[ObjectId, Located]:
         found = self._db.by_keys("locate_object", object_ids, tenant_id=tenant_id)
-        return {ObjectId(row[0]): _to_located(row) for row in found}
+        return {located.placement.object_id: located for located in map(_to_located, found)}
 
     def existing(self, tenant_id: TenantId, object_ids: Sequence[ObjectId]) -> set[ObjectId]:
         found = self._db.by_keys("find_object", object_ids, tenant_id=tenant_id)
@@ -182,7 +182,7 @@ class PackQueries:
 
     def page_objects(self, tenant_id: TenantId, *, after: bytes, most: int) -> list[ObjectRow]:
         found = self._db.all("page_objects", tenant_id=tenant_id, after=after, most=most)
-        return [_to_object(row) for row in found]
+        return [ObjectRow(*row) for row in found]
 
 
 def pages(transaction: PackQueries, tenant_id: TenantId) -> Iterator[list[ObjectRow]]:
@@ -197,28 +197,15 @@ def pages(transaction: PackQueries, tenant_id: TenantId) -> Iterator[list[Object
 
 
 def _to_pack(row: rows.Row) -> PackRow:
-    return PackRow(
-        id=PackId(row[0]),
-        name=PackName(row[1]),
-        is_stored=row[2] == "stored",
-        is_inline=bool(row[3]),
-        writer=row[4],
-        size_bytes=row[5],
-    )
+    pack_id, name, state, is_inline, writer, size_bytes = row
+    return PackRow(pack_id, name, state == "stored", bool(is_inline), writer, size_bytes)
 
 
 def _to_located(row: rows.Row) -> Located:
-    """Returns where the object of a row lies."""
+    object_id, pack_id, name, block_offset, block_size, place, size, block = row
     return Located(
-        placement=Placement(ObjectId(row[0]), row[3], row[4], row[5], row[6]),
-        pack_id=PackId(row[1]),
-        pack=PackName(row[2]),
-        block=row[7],
+        Placement(object_id, block_offset, block_size, place, size), pack_id, name, block
     )
-
-
-def _to_object(row: rows.Row) -> ObjectRow:
-    return ObjectRow(ObjectId(row[0]), PackId(row[1]), row[2], row[3])
 
 
 def _from_placements(

@@ -9,27 +9,27 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from holdfast.catalog.driver import Driver
-from holdfast.catalog.rows import Row, to_head
-from holdfast.errors import Damaged
+from holdfast.catalog.rows import BRANCH, HEAD, SESSION, TOLD, TURN, VERSION, Row
 from holdfast.ids import NamespaceId, TenantId
-from holdfast.instants import from_us, to_us
+from holdfast.instants import to_us
 from holdfast.model import Plane, Size
 from holdfast.model_sessions import (
     BranchRow,
     OpenedSession,
     SessionRow,
     TurnRow,
-    VersionKind,
     VersionRow,
 )
 from holdfast.model_traces import TraceEnd, TraceRow
 
-_KINDS = {kind.value: kind for kind in VersionKind}
-
 _LATEST = 2**62
 """Above any number of a version, turn or microsecond."""
 
-_QUOTA, _END, _SESSION, _VERSION, _WANTED = 17, 18, 20, 35, 46
+_QUOTA = HEAD.width
+_END = _QUOTA + 1
+_SESSION = _END + 2
+_VERSION = _SESSION + SESSION.width
+_WANTED = _VERSION + VERSION.width
 """Where the tenant's quota and the end of its traces, a session, its newest version and another
 one begin in a row that has all of them."""
 
@@ -43,28 +43,15 @@ class SessionQueries:
 
     def add_session(self, session: SessionRow) -> bool:
         """Adds a session; False if there is one with its id."""
-        return self._db.run("add_session", **_from_session(session), **_identity(session)) == 1
+        return self._db.run("add_session", **SESSION.write(session)) == 1
 
     def set_session(self, session: SessionRow) -> None:
         """Replaces what can change in a session's row."""
-        self._db.say(
-            "set_session",
-            namespace_id=session.namespace_id,
-            id=session.id,
-            **_from_session(session),
-        )
+        self._db.say("set_session", **SESSION.write(session))
 
     def move_session(self, session: SessionRow) -> None:
         """Replaces what a new version or a turn changes in a session's row: it is present."""
-        self._db.say(
-            "move_session",
-            namespace_id=session.namespace_id,
-            id=session.id,
-            updated_at=to_us(session.updated_at),
-            version=session.version,
-            branch=session.branch,
-            turns=session.turns,
-        )
+        self._db.say("move_session", **_moved(session))
 
     def put_version(
         self,
@@ -84,13 +71,17 @@ class SessionQueries:
         it follows on the end that `open_session` returned. If another writer has moved that, the
         transaction fails with `Busy`.
         """
-        first = "move_session" if version.number else "add_session"
+        if version.number:
+            first, now = "move_session", _moved(session)
+        else:
+            first, now = "add_session", SESSION.write(session)
+        new = VERSION.write(version)
         known: dict[str, object] = {
-            **_from_session(session),
-            **_identity(session),
-            **_from_version(session.id, version),
+            **new,
+            **now,
             # The version's: a session is as old as its first one.
-            "created_at": to_us(version.created_at),
+            "created_at": new["created_at"],
+            "session_id": session.id,
             "sequence": sequence,
             "more_entries": more.entries,
             "more_bytes": more.bytes,
@@ -101,7 +92,7 @@ class SessionQueries:
         }
         names = (first, "add_version", "set_sequence", "put_pending")
         if trace is not None:
-            known |= _from_trace(trace)
+            known |= TOLD.write(trace)
             # The end last: PostgreSQL runs the last one first, and whoever waits there holds no row
             # that those who have locked it wait for.
             names += ("add_told", "move_trace_end_on")
@@ -175,14 +166,8 @@ class SessionQueries:
         return [row[0] for row in found]
 
     def add_version(self, namespace_id: NamespaceId, session_id: str, version: VersionRow) -> None:
-        self._db.say(
-            "add_version",
-            namespace_id=namespace_id,
-            branch=version.branch,
-            turns=version.turns,
-            created_at=to_us(version.created_at),
-            **_from_version(session_id, version),
-        )
+        known = VERSION.write(version)
+        self._db.say("add_version", namespace_id=namespace_id, session_id=session_id, **known)
 
     def find_version(
         self, namespace_id: NamespaceId, session_id: str, number: int
@@ -190,7 +175,7 @@ class SessionQueries:
         row = self._db.one(
             "find_version", namespace_id=namespace_id, session_id=session_id, number=number
         )
-        return None if row is None else to_version(row)
+        return VERSION.find(row)
 
     def list_versions(
         self,
@@ -210,7 +195,7 @@ class SessionQueries:
             before=_LATEST if before is None else before,
             most=most,
         )
-        return [to_version(row) for row in found]
+        return [VERSION.read(row) for row in found]
 
     def iter_version_states(self, tenant_id: TenantId) -> Iterator[bytes]:
         """Yields the entry of every version's state: what collection has to keep."""
@@ -218,19 +203,11 @@ class SessionQueries:
             yield bytes(row[0])
 
     def add_branch(self, tenant_id: TenantId, branch: BranchRow) -> None:
-        self._db.say(
-            "add_branch",
-            id=branch.id,
-            tenant_id=tenant_id,
-            parent=branch.parent,
-            parent_turns=branch.parent_turns,
-            turns=branch.turns,
-            bytes=branch.bytes,
-        )
+        self._db.say("add_branch", tenant_id=tenant_id, **BRANCH.write(branch))
 
     def find_branch(self, tenant_id: TenantId, branch_id: str) -> BranchRow | None:
         row = self._db.one("find_branch", tenant_id=tenant_id, id=branch_id)
-        return None if row is None else BranchRow(*row)
+        return BRANCH.find(row)
 
     def extend_branch(self, tenant_id: TenantId, branch_id: str, *, turns: int, more: int) -> bool:
         """Counts one more turn, of `more` bytes, on a branch that has so many.
@@ -243,25 +220,18 @@ class SessionQueries:
         return done == 1
 
     def add_turn(self, turn: TurnRow) -> None:
-        self._db.say(
-            "add_turn",
-            branch=turn.branch,
-            number=turn.number,
-            id=turn.id,
-            data=turn.data,
-            created_at=to_us(turn.created_at),
-        )
+        self._db.say("add_turn", **TURN.write(turn))
 
     def find_turn(self, turn_id: str) -> TurnRow | None:
         row = self._db.one("find_turn", id=turn_id)
-        return None if row is None else _to_turn(row)
+        return TURN.find(row)
 
     def list_turns(
         self, branch_id: str, *, after: int, before: int, most: int, descending: bool
     ) -> list[TurnRow]:
         query = "list_turns_down" if descending else "list_turns_up"
         found = self._db.all(query, branch=branch_id, after=after, before=before, most=most)
-        return [_to_turn(row) for row in found]
+        return [TURN.read(row) for row in found]
 
     def add_lagging(self, namespace_id: NamespaceId) -> None:
         """Notes that a namespace has sessions without rows."""
@@ -274,61 +244,15 @@ class SessionQueries:
         self._db.run("drop_lagging", namespace_id=namespace_id)
 
 
-def _identity(session: SessionRow) -> dict[str, object]:
+def _moved(session: SessionRow) -> dict[str, object]:
+    """Returns what a new version, or a turn, changes in a session's row."""
     return {
         "namespace_id": session.namespace_id,
         "id": session.id,
-        "forked_from": session.forked_from,
-        "forked_version": session.forked_version,
-    }
-
-
-def _from_session(session: SessionRow) -> dict[str, object]:
-    return {
-        "agent_id": session.agent_id,
-        "user_id": session.user_id,
-        "created_at": to_us(session.created_at),
-        "metadata": session.metadata,
         "updated_at": to_us(session.updated_at),
-        "expires_at": _maybe_us(session.expires_at),
         "version": session.version,
         "branch": session.branch,
         "turns": session.turns,
-        "is_present": int(session.is_present),
-        "deleted_at": _maybe_us(session.deleted_at),
-    }
-
-
-def _from_version(session_id: str, version: VersionRow) -> dict[str, object]:
-    return {
-        "session_id": session_id,
-        "number": version.number,
-        "kind": version.kind.value,
-        "state": version.state,
-        "bytes": version.bytes,
-        "target": version.target,
-        "reasoning": version.reasoning,
-        "actor": version.actor,
-        "trace_id": version.trace_id,
-    }
-
-
-def _from_trace(trace: TraceRow) -> dict[str, object]:
-    return {
-        "told_previous": trace.previous,
-        "told_tenant_id": trace.tenant_id,
-        "told_number": trace.number,
-        "told_id": trace.id,
-        "told_session_id": trace.session_id,
-        "told_user_id": trace.user_id,
-        "told_agent_id": trace.agent_id,
-        "told_action": trace.action,
-        "told_resource_type": trace.resource_type,
-        "told_resource_id": trace.resource_id,
-        "told_actor": trace.actor,
-        "told_created_at": trace.created_us,
-        "told_details": trace.details,
-        "told_hash": trace.hash,
     }
 
 
@@ -338,68 +262,11 @@ def to_opened(row: Row) -> OpenedSession:
     if row[_SESSION] is not None and row[_VERSION] is not None:
         found = to_both(row[_SESSION:_WANTED])
     if len(row) > _WANTED and row[_WANTED] is not None:
-        at = to_version(row[_WANTED:])
+        at = VERSION.read(row[_WANTED:])
     end = None if row[_END] is None else TraceEnd(row[_END], row[_END + 1])
-    return OpenedSession(to_head(row), row[_QUOTA], end, found, at)
+    return OpenedSession(HEAD.read(row[:_QUOTA]), row[_QUOTA], end, found, at)
 
 
 def to_both(row: Row) -> tuple[SessionRow, VersionRow]:
     """Returns a row of a session joined with its newest version."""
-    session = SessionRow(
-        namespace_id=NamespaceId(row[0]),
-        id=row[1],
-        agent_id=row[2],
-        user_id=row[3],
-        metadata=row[4],
-        created_at=from_us(row[5]),
-        updated_at=from_us(row[6]),
-        expires_at=_maybe_instant(row[7]),
-        version=row[8],
-        branch=row[9],
-        turns=row[10],
-        forked_from=row[11],
-        forked_version=row[12],
-        is_present=bool(row[13]),
-        deleted_at=_maybe_instant(row[14]),
-    )
-    return session, to_version(row[15:])
-
-
-def to_version(row: Row) -> VersionRow:
-    """Returns a row of a version; raises `Damaged`."""
-    # A dictionary: to ask the enumeration takes 1 µs of every write.
-    kind = _KINDS.get(row[1])
-    if kind is None:
-        message = f"a version of a session is of no known kind: {row[1]!r}"
-        raise Damaged(message)
-    return VersionRow(
-        number=row[0],
-        kind=kind,
-        state=bytes(row[2]),
-        bytes=row[3],
-        branch=row[4],
-        turns=row[5],
-        target=row[6],
-        reasoning=row[7],
-        actor=row[8],
-        trace_id=row[9],
-        created_at=from_us(row[10]),
-    )
-
-
-def _to_turn(row: Row) -> TurnRow:
-    return TurnRow(
-        branch=row[0],
-        number=row[1],
-        id=row[2],
-        data=bytes(row[3]),
-        created_at=from_us(row[4]),
-    )
-
-
-def _maybe_us(instant: datetime | None) -> int | None:
-    return None if instant is None else to_us(instant)
-
-
-def _maybe_instant(us: int | None) -> datetime | None:
-    return None if us is None else from_us(us)
+    return SESSION.read(row[: SESSION.width]), VERSION.read(row[SESSION.width :])

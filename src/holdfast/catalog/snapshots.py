@@ -1,13 +1,12 @@
 """The part of a transaction that is about snapshots."""
 
-import json
 from datetime import datetime
 
 from holdfast.catalog import rows
 from holdfast.catalog.driver import Driver
-from holdfast.ids import NamespaceId, ObjectId, SnapshotId, TenantId
-from holdfast.instants import from_us, to_us
-from holdfast.model import Kind, Size, SnapshotInfo
+from holdfast.ids import NamespaceId, SnapshotId, TenantId
+from holdfast.instants import to_us
+from holdfast.model import SnapshotInfo
 
 
 class SnapshotQueries:
@@ -18,13 +17,13 @@ class SnapshotQueries:
     _db: Driver
 
     def add_snapshot(self, snapshot: SnapshotInfo) -> None:
-        self._db.run("add_snapshot", **_from_snapshot(snapshot))
+        self._db.run("add_snapshot", **rows.SNAPSHOT.write(snapshot))
 
     def find_snapshot(
         self, namespace_id: NamespaceId, snapshot_id: SnapshotId
     ) -> SnapshotInfo | None:
         row = self._db.one("find_snapshot", namespace_id=namespace_id, id=snapshot_id)
-        return None if row is None else _to_snapshot(row)
+        return rows.SNAPSHOT.find(row)
 
     def find_snapshots_by_prefix(
         self, namespace_id: NamespaceId, prefix: str
@@ -38,7 +37,7 @@ class SnapshotQueries:
             start=prefix,
             stop=prefix + "\x7f",
         )
-        return [_to_snapshot(row) for row in found]
+        return [rows.SNAPSHOT.read(row) for row in found]
 
     def timeline(
         self, namespace_id: NamespaceId, *, before: int | None, most: int
@@ -50,12 +49,12 @@ class SnapshotQueries:
             before=rows.NO_LIMIT if before is None else before,
             most=most,
         )
-        return [_to_snapshot(row) for row in found]
+        return [rows.SNAPSHOT.read(row) for row in found]
 
     def iter_snapshots(self, tenant_id: TenantId) -> list[SnapshotInfo]:
         """Returns every snapshot of every namespace, also deleted ones."""
         found = self._db.all("iter_snapshots", tenant_id=tenant_id)
-        return [_to_snapshot(row) for row in found]
+        return [rows.SNAPSHOT.read(row) for row in found]
 
     def set_pinned(
         self,
@@ -93,52 +92,3 @@ class SnapshotQueries:
 
     def purge_snapshot(self, namespace_id: NamespaceId, snapshot_id: SnapshotId) -> bool:
         return self._db.run("purge_snapshot", namespace_id=namespace_id, id=snapshot_id) == 1
-
-
-def _to_snapshot(row: rows.Row) -> SnapshotInfo:
-    try:
-        return SnapshotInfo(
-            id=SnapshotId(row[0]),
-            namespace_id=NamespaceId(row[1]),
-            number=row[2],
-            kind=Kind(row[3]),
-            root=ObjectId(row[4]),
-            parent=row[5],
-            target=row[6],
-            label=row[7],
-            reason=row[8],
-            actor=row[9],
-            task_id=row[10],
-            trace_id=row[11],
-            pinned=bool(row[12]),
-            created_at=from_us(row[13]),
-            expires_at=None if row[14] is None else from_us(row[14]),
-            deleted_at=None if row[15] is None else from_us(row[15]),
-            size=Size(row[16], row[17]),
-            detail=json.loads(row[18]),
-        )
-    except (TypeError, ValueError, OverflowError) as exc:
-        raise rows.damaged("snapshot", exc) from exc
-
-
-def _from_snapshot(snapshot: SnapshotInfo) -> dict[str, object]:
-    return {
-        "id": snapshot.id,
-        "namespace_id": snapshot.namespace_id,
-        "number": snapshot.number,
-        "kind": snapshot.kind.value,
-        "root": snapshot.root,
-        "parent": snapshot.parent,
-        "target": snapshot.target,
-        "label": snapshot.label,
-        "reason": snapshot.reason,
-        "actor": snapshot.actor,
-        "task_id": snapshot.task_id,
-        "trace_id": snapshot.trace_id,
-        "pinned": int(snapshot.pinned),
-        "created_at": to_us(snapshot.created_at),
-        "expires_at": None if snapshot.expires_at is None else to_us(snapshot.expires_at),
-        "entries": snapshot.size.entries,
-        "bytes": snapshot.size.bytes,
-        "detail": json.dumps(snapshot.detail),
-    }

@@ -7,7 +7,7 @@ transaction takes: two that each wait for something else behind it could wait fo
 """
 
 from holdfast.catalog.driver import Driver
-from holdfast.catalog.rows import Row, get_row
+from holdfast.catalog.rows import TRACE, Row, get_row
 from holdfast.ids import NamespaceId, TenantId, instant_of_trace
 from holdfast.model_traces import Rollback, TraceEnd, TraceFilter, TraceRow
 
@@ -31,24 +31,7 @@ class TraceQueries:
 
     def add_trace(self, row: TraceRow) -> None:
         """Appends a trace, and moves the end there; the end has to be locked."""
-        self._db.say_all(
-            ("add_trace", "move_trace_end"),
-            previous=row.previous,
-            tenant_id=row.tenant_id,
-            number=row.number,
-            id=row.id,
-            namespace_id=row.namespace_id,
-            session_id=row.session_id,
-            user_id=row.user_id,
-            agent_id=row.agent_id,
-            action=row.action,
-            resource_type=row.resource_type,
-            resource_id=row.resource_id,
-            actor=row.actor,
-            created_at=row.created_us,
-            details=row.details,
-            hash=row.hash,
-        )
+        self._db.say_all(("add_trace", "move_trace_end"), **TRACE.write(row))
 
     def find_trace_end(self, tenant_id: TenantId) -> TraceEnd | None:
         row = self._db.one("find_trace_end", tenant_id=tenant_id)
@@ -59,12 +42,12 @@ class TraceQueries:
         if created_at is None:
             return None
         row = self._db.one("find_trace", tenant_id=tenant_id, created_at=created_at, id=trace_id)
-        return None if row is None else TraceRow(*row)
+        return TRACE.find(row)
 
     def page_traces(self, tenant_id: TenantId, *, after: int, most: int) -> list[TraceRow]:
         """Returns the traces numbered above `after`, in the chain's order."""
         found = self._db.all("page_traces", tenant_id=tenant_id, after=after, most=most)
-        return [TraceRow(*row) for row in found]
+        return [TRACE.read(row) for row in found]
 
     def list_traces(
         self, tenant_id: TenantId, wanted: TraceFilter, *, most: int
@@ -86,7 +69,7 @@ class TraceQueries:
             until_number=wanted.until[1],
             most=most,
         )
-        return [(TraceRow(*row[:-1]), row[-1]) for row in found]
+        return [(TRACE.read(row[:-1]), row[-1]) for row in found]
 
     def _list(self, wanted: TraceFilter, **parameters: object) -> list[Row]:
         """Asks by what narrows it down the most, of what there is an index for."""

@@ -9,8 +9,8 @@ from datetime import datetime
 from typing import Final
 
 from holdfast.catalog.driver import Driver
-from holdfast.catalog.rows import get_row
-from holdfast.catalog.sessions import to_both, to_version
+from holdfast.catalog.rows import BRANCH, VERSION, get_row
+from holdfast.catalog.sessions import to_both
 from holdfast.ids import NamespaceId, TenantId
 from holdfast.instants import to_us
 from holdfast.model_sessions import BranchRow, SessionRow, VersionRow
@@ -61,7 +61,7 @@ class UpkeepQueries:
 
     def spare_branches(self, tenant_id: TenantId) -> list[BranchRow]:
         """Returns the branches that no row needs."""
-        return [BranchRow(*row) for row in self._db.all("spare_branches", tenant_id=tenant_id)]
+        return [BRANCH.read(row) for row in self._db.all("spare_branches", tenant_id=tenant_id)]
 
     def delete_branches(self, tenant_id: TenantId, branch_ids: Iterable[str]) -> None:
         """Removes branches with their turns."""
@@ -74,7 +74,7 @@ class UpkeepQueries:
         return int(get_row(self._db.one("turn_bytes", tenant_id=tenant_id), "sum")[0])
 
     def iter_branches(self, tenant_id: TenantId) -> list[BranchRow]:
-        return [BranchRow(*row) for row in self._db.all("iter_branches", tenant_id=tenant_id)]
+        return [BRANCH.read(row) for row in self._db.all("iter_branches", tenant_id=tenant_id)]
 
     def named_branches(self, tenant_id: TenantId) -> dict[str, int]:
         """Returns the branches that sessions and versions name, with the most turns they need."""
@@ -104,4 +104,4 @@ class UpkeepQueries:
             state=state,
             at=to_us(at),
         )
-        return None if row is None else to_version(row)
+        return VERSION.find(row)

@@ -6,17 +6,14 @@ one delivery of each webhook that wants it, whoever looks and however often. A d
 for a while before it is tried: two workers never try the same one at once.
 """
 
-import json
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
 from holdfast.catalog.driver import Driver
-from holdfast.catalog.rows import Row
-from holdfast.errors import Damaged
+from holdfast.catalog.rows import DELIVERY, WEBHOOK
 from holdfast.ids import TenantId
-from holdfast.instants import from_us, to_us
-from holdfast.model_webhooks import Delivery, DeliveryState, Webhook
+from holdfast.instants import to_us
+from holdfast.model_webhooks import Delivery, Webhook
 
 
 class WebhookQueries:
@@ -27,17 +24,11 @@ class WebhookQueries:
     _db: Driver
 
     def add_webhook(self, webhook: Webhook) -> None:
-        self._db.run(
-            "add_webhook",
-            tenant_id=webhook.tenant_id,
-            created_at=to_us(webhook.created_at),
-            cursor=webhook.cursor,
-            **_changing(webhook),
-        )
+        self._db.run("add_webhook", **WEBHOOK.write(webhook))
 
     def find_webhook(self, tenant_id: TenantId, webhook_id: str) -> Webhook | None:
         row = self._db.one("find_webhook", tenant_id=tenant_id, id=webhook_id)
-        return None if row is None else _to_webhook(row)
+        return WEBHOOK.find(row)
 
     def lock_webhook(self, tenant_id: TenantId, webhook_id: str) -> Webhook | None:
         """Returns a webhook that nobody else changes until the transaction is over.
@@ -45,14 +36,14 @@ class WebhookQueries:
         To be locked before its deliveries are touched.
         """
         row = self._db.one("lock_webhook", tenant_id=tenant_id, id=webhook_id)
-        return None if row is None else _to_webhook(row)
+        return WEBHOOK.find(row)
 
     def list_webhooks(self, tenant_id: TenantId) -> list[Webhook]:
-        return [_to_webhook(row) for row in self._db.all("list_webhooks", tenant_id=tenant_id)]
+        return [WEBHOOK.read(row) for row in self._db.all("list_webhooks", tenant_id=tenant_id)]
 
     def set_webhook(self, webhook: Webhook) -> None:
         """Replaces what users can change in a webhook, and whether it is enabled."""
-        self._db.run("set_webhook", **_changing(webhook))
+        self._db.run("set_webhook", **WEBHOOK.write(webhook))
 
     def delete_webhook(self, tenant_id: TenantId, webhook_id: str) -> bool:
         """Removes a webhook with its deliveries; False if there is none."""
@@ -62,7 +53,7 @@ class WebhookQueries:
     def lagging_webhooks(self, *, after: str, most: int) -> list[Webhook]:
         """Returns enabled webhooks, of all tenants, that have events to look at, by their ids."""
         rows = self._db.all("lagging_webhooks", after=after, most=most)
-        return [_to_webhook(row) for row in rows]
+        return [WEBHOOK.read(row) for row in rows]
 
     def due_webhooks(self, *, after: str, now: datetime, most: int) -> list[str]:
         """Returns enabled webhooks, of all tenants, with deliveries that can be claimed."""
@@ -79,18 +70,7 @@ class WebhookQueries:
         self._db.run("note_delivery", id=webhook_id, now=to_us(now), status=status, ok=int(ok))
 
     def add_deliveries(self, deliveries: Sequence[Delivery]) -> None:
-        rows = [
-            {
-                "webhook_id": each.webhook_id,
-                "tenant_id": each.tenant_id,
-                "event_number": each.event_number,
-                "event_id": each.event_id,
-                "event_type": each.event_type,
-                "created_at": to_us(each.created_at),
-                **_went(each),
-            }
-            for each in deliveries
-        ]
+        rows = [DELIVERY.write(each) for each in deliveries]
         if rows:
             self._db.run_many("add_delivery", rows)
 
@@ -105,100 +85,27 @@ class WebhookQueries:
             until=to_us(until),
             most=most,
         )
-        found = [_to_delivery(row) for row in rows]
+        found = [DELIVERY.read(row) for row in rows]
         return sorted(found, key=lambda delivery: (delivery.next_at, delivery.event_number))
 
     def find_delivery(self, tenant_id: TenantId, delivery_id: str) -> Delivery | None:
         row = self._db.one("find_delivery", tenant_id=tenant_id, id=delivery_id)
-        return None if row is None else _to_delivery(row)
+        return DELIVERY.find(row)
 
     def set_delivery(self, delivery: Delivery) -> None:
         """Writes how far a delivery is, whoever has claimed it."""
-        self._db.run("set_delivery", **_went(delivery))
+        self._db.run("set_delivery", **DELIVERY.write(delivery))
 
     def settle_delivery(self, delivery: Delivery, *, claimed: datetime) -> bool:
         """Writes how an attempt went; False if the claim until then is no longer the last."""
-        settled = self._db.run("settle_delivery", claimed=to_us(claimed), **_went(delivery))
-        return settled == 1
+        known = DELIVERY.write(delivery)
+        return self._db.run("settle_delivery", claimed=to_us(claimed), **known) == 1
 
     def list_deliveries(self, webhook_id: str, *, below: int, most: int) -> list[Delivery]:
         """Returns the deliveries of events numbered below, newest first."""
         rows = self._db.all("list_deliveries", webhook_id=webhook_id, below=below, most=most)
-        return [_to_delivery(row) for row in rows]
+        return [DELIVERY.read(row) for row in rows]
 
     def purge_deliveries(self, *, before: datetime) -> int:
         """Removes what was finished by then; returns how many deliveries that were."""
         return self._db.run("purge_deliveries", before=to_us(before))
-
-
-def _changing(webhook: Webhook) -> dict[str, Any]:
-    return {
-        "id": webhook.id,
-        "url": webhook.url,
-        "events": json.dumps(webhook.events),
-        "namespace": webhook.namespace,
-        "description": webhook.description,
-        "secret": webhook.secret,
-        "enabled": int(webhook.enabled),
-        "disabled_reason": webhook.disabled_reason,
-    }
-
-
-def _went(delivery: Delivery) -> dict[str, Any]:
-    return {
-        "id": delivery.id,
-        "state": delivery.state.value,
-        "attempts": delivery.attempts,
-        "next_at": to_us(delivery.next_at),
-        "claimed_until": to_us(delivery.claimed_until),
-        "finished_at": None if delivery.finished_at is None else to_us(delivery.finished_at),
-        "status": delivery.status,
-        "error": delivery.error,
-    }
-
-
-def _to_webhook(row: Row) -> Webhook:
-    try:
-        return Webhook(
-            id=row[0],
-            tenant_id=TenantId(row[1]),
-            url=row[2],
-            events=tuple(json.loads(row[3])),
-            namespace=row[4],
-            description=row[5],
-            secret=row[6],
-            enabled=bool(row[7]),
-            disabled_reason=row[8],
-            created_at=from_us(row[9]),
-            last_delivery_at=None if row[10] is None else from_us(row[10]),
-            last_delivery_ok=None if row[11] is None else bool(row[11]),
-            last_delivery_status=row[12],
-            last_success_at=None if row[13] is None else from_us(row[13]),
-            cursor=row[14],
-        )
-    except (ValueError, OverflowError) as exc:
-        message = f"the row of webhook {row[0]} cannot be read: {exc}"
-        raise Damaged(message) from exc
-
-
-def _to_delivery(row: Row) -> Delivery:
-    try:
-        return Delivery(
-            id=row[0],
-            webhook_id=row[1],
-            tenant_id=TenantId(row[2]),
-            event_number=row[3],
-            event_id=row[4],
-            event_type=row[5],
-            state=DeliveryState(row[6]),
-            attempts=row[7],
-            created_at=from_us(row[8]),
-            next_at=from_us(row[9]),
-            claimed_until=from_us(row[10]),
-            finished_at=None if row[11] is None else from_us(row[11]),
-            status=row[12],
-            error=row[13],
-        )
-    except (ValueError, OverflowError) as exc:
-        message = f"the row of delivery {row[0]} cannot be read: {exc}"
-        raise Damaged(message) from exc

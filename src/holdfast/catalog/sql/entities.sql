@@ -1,29 +1,18 @@
--- What a session knows of things, and how many things there are. The order of columns is that of
--- `_to_entity`. Of a session that is gone, or past its time, nothing is known.
+-- What a session knows of things, and how many things there are. Of a session that is gone, or past its time, nothing is known.
 
 -- name: add_entity
-INSERT INTO entities (
-    id, namespace_id, session_id, entity_type, entity_id, attributes, version, created_at,
-    updated_at
-) VALUES (
-    :id, :namespace_id, :session_id, :entity_type, :entity_id, :attributes, :version, :created_at,
-    :updated_at
-)
+INSERT INTO entities ({entity}) VALUES ({:entity})
 ON CONFLICT (namespace_id, session_id, entity_type, entity_id) WHERE deleted_at IS NULL DO NOTHING
 
 -- name: find_entity
-SELECT
-    e.id, e.namespace_id, e.session_id, e.entity_type, e.entity_id, e.attributes, e.version,
-    e.created_at, e.updated_at
+SELECT {e.entity}
 FROM entities e
 JOIN sessions s ON s.namespace_id = e.namespace_id AND s.id = e.session_id
 WHERE e.id = :id AND e.namespace_id = :namespace_id AND e.deleted_at IS NULL
   AND s.deleted_at IS NULL AND (s.expires_at IS NULL OR s.expires_at > :now)
 
 -- name: list_entities
-SELECT
-    e.id, e.namespace_id, e.session_id, e.entity_type, e.entity_id, e.attributes, e.version,
-    e.created_at, e.updated_at
+SELECT {e.entity}
 FROM entities e
 JOIN sessions s ON s.namespace_id = e.namespace_id AND s.id = e.session_id
 WHERE e.namespace_id = :namespace_id AND e.deleted_at IS NULL
@@ -33,9 +22,7 @@ WHERE e.namespace_id = :namespace_id AND e.deleted_at IS NULL
 ORDER BY e.created_at DESC, e.id DESC LIMIT :most
 
 -- name: list_entities_of_session
-SELECT
-    e.id, e.namespace_id, e.session_id, e.entity_type, e.entity_id, e.attributes, e.version,
-    e.created_at, e.updated_at
+SELECT {e.entity}
 FROM entities e
 JOIN sessions s ON s.namespace_id = e.namespace_id AND s.id = e.session_id
 WHERE e.namespace_id = :namespace_id AND e.session_id = :session_id AND e.deleted_at IS NULL

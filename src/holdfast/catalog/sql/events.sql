@@ -1,4 +1,4 @@
--- What happened, for whoever listens. The order of columns is that of `_to_event`.
+-- What happened, for whoever listens.
 
 -- name: advance_events
 INSERT INTO event_ends (tenant_id, number, created_us) VALUES (:tenant_id, :count, :now_us)
@@ -10,25 +10,24 @@ ON CONFLICT (tenant_id) DO UPDATE SET
 RETURNING number, created_us
 
 -- name: add_event
-INSERT INTO events (tenant_id, number, id, created_us, type, namespace_id, namespace, data)
-VALUES (:tenant_id, :number, :id, :created_us, :type, :namespace_id, :namespace, :data)
+INSERT INTO events ({event}) VALUES ({:event})
 
 -- name: last_event
 SELECT number FROM event_ends WHERE tenant_id = :tenant_id
 
 -- name: find_event
-SELECT tenant_id, number, id, created_us, type, namespace_id, namespace, data
+SELECT {event}
 FROM events WHERE tenant_id = :tenant_id AND created_us = :created_us
 
 -- name: page_events
-SELECT tenant_id, number, id, created_us, type, namespace_id, namespace, data
+SELECT {event}
 FROM events WHERE tenant_id = :tenant_id AND number > :after ORDER BY number LIMIT :most
 
 -- By instant, of which there are no two alike: whoever follows starts in the index where it left
 -- off. `replace` finds a type in a list, and knows no wildcards.
 
 -- name: list_events
-SELECT tenant_id, number, id, created_us, type, namespace_id, namespace, data
+SELECT {event}
 FROM events
 WHERE tenant_id = :tenant_id
     AND created_us > :since_us AND created_us < :below_us
@@ -36,7 +35,7 @@ WHERE tenant_id = :tenant_id
 ORDER BY created_us DESC LIMIT :most
 
 -- name: list_events_oldest_first
-SELECT tenant_id, number, id, created_us, type, namespace_id, namespace, data
+SELECT {event}
 FROM events
 WHERE tenant_id = :tenant_id
     AND created_us > :since_us AND created_us < :below_us
@@ -44,7 +43,7 @@ WHERE tenant_id = :tenant_id
 ORDER BY created_us LIMIT :most
 
 -- name: list_events_of
-SELECT tenant_id, number, id, created_us, type, namespace_id, namespace, data
+SELECT {event}
 FROM events
 WHERE tenant_id = :tenant_id AND namespace = :namespace
     AND created_us > :since_us AND created_us < :below_us
@@ -52,7 +51,7 @@ WHERE tenant_id = :tenant_id AND namespace = :namespace
 ORDER BY created_us DESC LIMIT :most
 
 -- name: list_events_of_oldest_first
-SELECT tenant_id, number, id, created_us, type, namespace_id, namespace, data
+SELECT {event}
 FROM events
 WHERE tenant_id = :tenant_id AND namespace = :namespace
     AND created_us > :since_us AND created_us < :below_us

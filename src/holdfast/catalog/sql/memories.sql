@@ -2,8 +2,7 @@
 -- see sqlite/memories.sql and postgres/memories.sql.
 
 -- name: find_memory
-SELECT number, namespace_id, id, session_id, user_id, agent_id, type, tags, metadata,
-       is_searchable, version, created_at, updated_at, terms, content, embedding
+SELECT {memory}, embedding
 FROM memories WHERE id = :id AND namespace_id = :namespace_id AND deleted_at IS NULL
 
 -- name: set_memory

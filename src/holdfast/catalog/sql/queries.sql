@@ -2,10 +2,10 @@
 -- What differs between the two is in sqlite/queries.sql and postgres/queries.sql.
 
 -- name: find_tenant
-SELECT id, name, public_id, quota_bytes FROM tenants WHERE name = :name
+SELECT {tenant} FROM tenants WHERE name = :name
 
 -- name: iter_tenants
-SELECT id, name, public_id, quota_bytes FROM tenants ORDER BY id
+SELECT {tenant} FROM tenants ORDER BY id
 
 -- name: add_tenant
 INSERT INTO tenants (name, public_id, created_at) VALUES (:name, :public_id, :now)
@@ -24,13 +24,11 @@ SELECT epoch, quota_bytes FROM tenants WHERE id = :tenant_id
 UPDATE tenants SET epoch = epoch + 1 WHERE id = :tenant_id RETURNING epoch
 
 -- name: find_head
-SELECT id, tenant_id, name, generation, sequence, root, position, redo, entries, bytes,
-       created_at, deleted_at, quota_bytes, retention, fork_of, fork_root, writer
+SELECT {namespace}
 FROM namespaces WHERE tenant_id = :tenant_id AND name = :name AND deleted_at IS NULL
 
 -- name: find_head_by_id
-SELECT id, tenant_id, name, generation, sequence, root, position, redo, entries, bytes,
-       created_at, deleted_at, quota_bytes, retention, fork_of, fork_root, writer
+SELECT {namespace}
 FROM namespaces WHERE id = :namespace_id
 
 -- name: find_at_head
@@ -40,8 +38,7 @@ LEFT JOIN pending p ON p.namespace_id = n.id AND p.plane = :plane AND p.key = :k
 WHERE n.tenant_id = :tenant_id AND n.name = :name AND n.deleted_at IS NULL
 
 -- name: iter_heads
-SELECT id, tenant_id, name, generation, sequence, root, position, redo, entries, bytes,
-       created_at, deleted_at, quota_bytes, retention, fork_of, fork_root, writer
+SELECT {namespace}
 FROM namespaces WHERE tenant_id = :tenant_id ORDER BY name, id
 
 -- name: add_namespace
@@ -49,7 +46,7 @@ INSERT INTO namespaces
     (tenant_id, name, generation, sequence, root, position, redo, entries, bytes, created_at,
      quota_bytes, retention, fork_of, fork_root)
 VALUES
-    (:tenant_id, :name, :generation, :sequence, :root, :position, :redo, :entries, :bytes, :now,
+    (:tenant_id, :name, :generation, :sequence, :root, :position, :redo, :entries, :bytes, :created_at,
      :quota_bytes, :retention, :fork_of, :fork_root)
 ON CONFLICT DO NOTHING
 RETURNING id
@@ -140,28 +137,20 @@ INSERT INTO logs (namespace_id, name, position) VALUES (:namespace_id, :name, :p
 ON CONFLICT (namespace_id) DO UPDATE SET name = excluded.name, position = excluded.position
 
 -- name: add_snapshot
-INSERT INTO snapshots
-    (id, namespace_id, number, kind, root, parent, target, label, reason, actor, task_id,
-     trace_id, pinned, created_at, expires_at, entries, bytes, detail)
-VALUES
-    (:id, :namespace_id, :number, :kind, :root, :parent, :target, :label, :reason, :actor,
-     :task_id, :trace_id, :pinned, :created_at, :expires_at, :entries, :bytes, :detail)
+INSERT INTO snapshots ({snapshot}) VALUES ({:snapshot})
 
 -- name: find_snapshot
-SELECT id, namespace_id, number, kind, root, parent, target, label, reason, actor, task_id,
-       trace_id, pinned, created_at, expires_at, deleted_at, entries, bytes, detail
+SELECT {snapshot}
 FROM snapshots WHERE id = :id AND namespace_id = :namespace_id
 
 -- name: find_snapshots_by_prefix
-SELECT id, namespace_id, number, kind, root, parent, target, label, reason, actor, task_id,
-       trace_id, pinned, created_at, expires_at, deleted_at, entries, bytes, detail
+SELECT {snapshot}
 FROM snapshots
 WHERE namespace_id = :namespace_id AND id >= :start AND id < :stop AND deleted_at IS NULL
 ORDER BY id LIMIT 2
 
 -- name: timeline
-SELECT id, namespace_id, number, kind, root, parent, target, label, reason, actor, task_id,
-       trace_id, pinned, created_at, expires_at, deleted_at, entries, bytes, detail
+SELECT {snapshot}
 FROM snapshots WHERE namespace_id = :namespace_id AND number < :before
 ORDER BY number DESC LIMIT :most
 
@@ -184,9 +173,7 @@ WHERE id = :id AND namespace_id = :namespace_id
 DELETE FROM snapshots WHERE id = :id AND namespace_id = :namespace_id
 
 -- name: iter_snapshots
-SELECT s.id, s.namespace_id, s.number, s.kind, s.root, s.parent, s.target, s.label, s.reason,
-       s.actor, s.task_id, s.trace_id, s.pinned, s.created_at, s.expires_at, s.deleted_at,
-       s.entries, s.bytes, s.detail
+SELECT {s.snapshot}
 FROM snapshots s JOIN namespaces n ON n.id = s.namespace_id
 WHERE n.tenant_id = :tenant_id ORDER BY s.namespace_id, s.number
 

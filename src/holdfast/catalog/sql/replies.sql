@@ -1,15 +1,12 @@
 -- Answers that a repeated request gets again.
 
 -- name: add_reply
-INSERT INTO replies (
-    key_id, method, path, name, fingerprint, created_at, leased_until, status, media_type, body
-) VALUES (
-    :key_id, :method, :path, :name, :fingerprint, :created_at, :leased_until, :status,
-    :media_type, :body
-) ON CONFLICT DO NOTHING
+INSERT INTO replies (key_id, method, path, name, {reply})
+VALUES (:key_id, :method, :path, :name, {:reply})
+ON CONFLICT DO NOTHING
 
 -- name: find_reply
-SELECT fingerprint, created_at, leased_until, status, media_type, body FROM replies
+SELECT {reply} FROM replies
 WHERE key_id = :key_id AND name = :name AND method = :method AND path = :path
 
 -- name: set_reply

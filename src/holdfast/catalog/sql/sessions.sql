@@ -1,12 +1,7 @@
 -- Sessions, their versions and their turns: what both databases say the same way.
 
 -- name: add_session
-INSERT INTO sessions
-    (namespace_id, id, agent_id, user_id, metadata, created_at, updated_at, expires_at, version,
-     branch, turns, forked_from, forked_version, is_present, deleted_at)
-VALUES
-    (:namespace_id, :id, :agent_id, :user_id, :metadata, :created_at, :updated_at, :expires_at,
-     :version, :branch, :turns, :forked_from, :forked_version, :is_present, :deleted_at)
+INSERT INTO sessions ({session}) VALUES ({:session})
 ON CONFLICT (namespace_id, id) DO NOTHING
 
 -- name: set_session
@@ -33,20 +28,16 @@ WHERE namespace_id = :namespace_id AND forked_from = :session_id AND deleted_at 
 ORDER BY created_at, id
 
 -- name: add_version
-INSERT INTO versions
-    (namespace_id, session_id, number, kind, state, bytes, branch, turns, target, reasoning, actor,
-     trace_id, created_at)
-VALUES
-    (:namespace_id, :session_id, :number, :kind, :state, :bytes, :branch, :turns, :target,
-     :reasoning, :actor, :trace_id, :created_at)
+INSERT INTO versions (namespace_id, session_id, {version})
+VALUES (:namespace_id, :session_id, {:version})
 
 -- name: find_version
-SELECT number, kind, state, bytes, branch, turns, target, reasoning, actor, trace_id, created_at
+SELECT {version}
 FROM versions
 WHERE namespace_id = :namespace_id AND session_id = :session_id AND number = :number
 
 -- name: list_versions
-SELECT number, kind, state, bytes, branch, turns, target, reasoning, actor, trace_id, created_at
+SELECT {version}
 FROM versions
 WHERE namespace_id = :namespace_id AND session_id = :session_id
   AND number > :after AND number < :before
@@ -57,11 +48,10 @@ SELECT v.state FROM versions v JOIN namespaces n ON n.id = v.namespace_id
 WHERE n.tenant_id = :tenant_id
 
 -- name: add_branch
-INSERT INTO branches (id, tenant_id, parent, parent_turns, turns, bytes)
-VALUES (:id, :tenant_id, :parent, :parent_turns, :turns, :bytes)
+INSERT INTO branches (tenant_id, {branch}) VALUES (:tenant_id, {:branch})
 
 -- name: find_branch
-SELECT id, parent, parent_turns, turns, bytes FROM branches
+SELECT {branch} FROM branches
 WHERE id = :id AND tenant_id = :tenant_id
 
 -- name: extend_branch
@@ -69,19 +59,18 @@ UPDATE branches SET turns = turns + 1, bytes = bytes + :more
 WHERE id = :id AND tenant_id = :tenant_id AND turns = :turns
 
 -- name: add_turn
-INSERT INTO turns (branch, number, id, data, created_at)
-VALUES (:branch, :number, :id, :data, :created_at)
+INSERT INTO turns ({turn}) VALUES ({:turn})
 
 -- name: find_turn
-SELECT branch, number, id, data, created_at FROM turns WHERE id = :id
+SELECT {turn} FROM turns WHERE id = :id
 
 -- name: list_turns_up
-SELECT branch, number, id, data, created_at FROM turns
+SELECT {turn} FROM turns
 WHERE branch = :branch AND number > :after AND number < :before
 ORDER BY number LIMIT :most
 
 -- name: list_turns_down
-SELECT branch, number, id, data, created_at FROM turns
+SELECT {turn} FROM turns
 WHERE branch = :branch AND number > :after AND number < :before
 ORDER BY number DESC LIMIT :most
 

@@ -1,30 +1,20 @@
--- Tasks and schedules. The order of columns is that of `_to_task` and `_to_schedule`.
+-- Tasks and schedules.
 
 -- name: add_task
-INSERT INTO tasks (
-    id, namespace_id, name, status, rolls_back, metadata, actor, reason, before_id, after_id,
-    restored_id, started_at, ended_at, began, is_named
-) VALUES (
-    :id, :namespace_id, :name, :status, :rolls_back, :metadata, :actor, :reason, :before, :after,
-    :restored, :started_at, :ended_at, :began, :is_named
-)
+INSERT INTO tasks ({task}) VALUES ({:task})
 
 -- name: find_task
-SELECT
-    id, namespace_id, name, status, rolls_back, metadata, actor, reason, before_id, after_id,
-    restored_id, started_at, ended_at, began, is_named
+SELECT {task}
 FROM tasks WHERE namespace_id = :namespace_id AND id = :id
 
 -- name: end_task
 UPDATE tasks SET
-    status = :status, rolls_back = :rolls_back, reason = :reason, after_id = :after,
-    restored_id = :restored, ended_at = :ended_at
+    status = :status, rolls_back = :rolls_back, reason = :reason, after_id = :after_id,
+    restored_id = :restored_id, ended_at = :ended_at
 WHERE namespace_id = :namespace_id AND id = :id AND status = :seen
 
 -- name: list_tasks
-SELECT
-    id, namespace_id, name, status, rolls_back, metadata, actor, reason, before_id, after_id,
-    restored_id, started_at, ended_at, began, is_named
+SELECT {task}
 FROM tasks
 WHERE namespace_id = :namespace_id AND (:status = '' OR status = :status)
     AND (started_at < :before_at OR (started_at = :before_at AND id < :before_id))
@@ -34,24 +24,14 @@ ORDER BY started_at DESC, id DESC LIMIT :most
 DELETE FROM tasks WHERE namespace_id = :namespace_id
 
 -- name: add_schedule
-INSERT INTO schedules (
-    id, namespace_id, cadence, amount, label, enabled, only_if_changed, created_at, next_at,
-    seen_sequence, seen_at, last_run_at, last_snapshot_id, last_error
-) VALUES (
-    :id, :namespace_id, :cadence, :amount, :label, :enabled, :only_if_changed, :created_at,
-    :next_at, :seen_sequence, :seen_at, :last_run_at, :last_snapshot_id, :last_error
-)
+INSERT INTO schedules ({schedule}) VALUES ({:schedule})
 
 -- name: find_schedule
-SELECT
-    id, namespace_id, cadence, amount, label, enabled, only_if_changed, created_at, next_at,
-    seen_sequence, seen_at, last_run_at, last_snapshot_id, last_error
+SELECT {schedule}
 FROM schedules WHERE namespace_id = :namespace_id AND id = :id
 
 -- name: list_schedules
-SELECT
-    id, namespace_id, cadence, amount, label, enabled, only_if_changed, created_at, next_at,
-    seen_sequence, seen_at, last_run_at, last_snapshot_id, last_error
+SELECT {schedule}
 FROM schedules WHERE namespace_id = :namespace_id ORDER BY created_at, id
 
 -- name: change_schedule
@@ -74,12 +54,7 @@ DELETE FROM schedules WHERE namespace_id = :namespace_id AND id = :id
 
 -- name: due_schedules
 -- Those that wait for writes are left alone until there are some: idle ones cost no look.
-SELECT
-    schedules.id, schedules.namespace_id, schedules.cadence, schedules.amount, schedules.label,
-    schedules.enabled, schedules.only_if_changed, schedules.created_at, schedules.next_at,
-    schedules.seen_sequence, schedules.seen_at, schedules.last_run_at,
-    schedules.last_snapshot_id, schedules.last_error,
-    namespaces.tenant_id, namespaces.name
+SELECT {schedules.schedule}, namespaces.tenant_id, namespaces.name
 FROM schedules JOIN namespaces ON namespaces.id = schedules.namespace_id
 WHERE schedules.enabled = 1 AND schedules.next_at <= :now AND namespaces.deleted_at IS NULL
     AND (

@@ -11,22 +11,10 @@ ON CONFLICT (tenant_id) DO NOTHING
 UPDATE trace_ends SET number = :number, hash = :hash WHERE tenant_id = :tenant_id
 
 -- name: add_trace
-INSERT INTO traces
-    (previous, tenant_id, number, id, namespace_id, session_id, user_id, agent_id, action,
-     resource_type, resource_id, actor, created_at, details, hash)
-VALUES
-    (:previous, :tenant_id, :number, :id, :namespace_id, :session_id, :user_id, :agent_id, :action,
-     :resource_type, :resource_id, :actor, :created_at, :details, :hash)
+INSERT INTO traces ({trace}) VALUES ({:trace})
 
--- The trace of a version, with the names that the version's own values leave free.
 -- name: add_told
-INSERT INTO traces
-    (previous, tenant_id, number, id, namespace_id, session_id, user_id, agent_id, action,
-     resource_type, resource_id, actor, created_at, details, hash)
-VALUES
-    (:told_previous, :told_tenant_id, :told_number, :told_id, :namespace_id, :told_session_id,
-     :told_user_id, :told_agent_id, :told_action, :told_resource_type, :told_resource_id,
-     :told_actor, :told_created_at, :told_details, :told_hash)
+INSERT INTO traces ({trace}) VALUES ({:told})
 
 -- The end was read and not locked. If another writer has moved it since, this divides by zero, and
 -- the transaction fails.
@@ -41,20 +29,17 @@ WHERE tenant_id = :told_tenant_id
 UPDATE traces SET details = :details WHERE tenant_id = :tenant_id AND number = :number
 
 -- name: find_trace
-SELECT previous, tenant_id, number, id, namespace_id, session_id, user_id, agent_id, action,
-       resource_type, resource_id, actor, created_at, details, hash
+SELECT {trace}
 FROM traces WHERE tenant_id = :tenant_id AND created_at = :created_at AND id = :id
 
 -- name: page_traces
-SELECT previous, tenant_id, number, id, namespace_id, session_id, user_id, agent_id, action,
-       resource_type, resource_id, actor, created_at, details, hash
+SELECT {trace}
 FROM traces WHERE tenant_id = :tenant_id AND number > :after ORDER BY number LIMIT :most
 
 -- One query for each index. A filter that is not given is NULL.
 
 -- name: list_traces
-SELECT t.previous, t.tenant_id, t.number, t.id, t.namespace_id, t.session_id, t.user_id, t.agent_id,
-       t.action, t.resource_type, t.resource_id, t.actor, t.created_at, t.details, t.hash, n.name
+SELECT {t.trace}, n.name
 FROM traces t LEFT JOIN namespaces n ON n.id = t.namespace_id
 WHERE t.tenant_id = :tenant_id
   AND t.created_at >= :since AND (t.created_at, t.number) < (:until, :until_number)
@@ -68,8 +53,7 @@ WHERE t.tenant_id = :tenant_id
 ORDER BY t.created_at DESC, t.number DESC LIMIT :most
 
 -- name: list_traces_of_namespace
-SELECT t.previous, t.tenant_id, t.number, t.id, t.namespace_id, t.session_id, t.user_id, t.agent_id,
-       t.action, t.resource_type, t.resource_id, t.actor, t.created_at, t.details, t.hash, n.name
+SELECT {t.trace}, n.name
 FROM traces t LEFT JOIN namespaces n ON n.id = t.namespace_id
 WHERE t.namespace_id = :namespace_id
   AND t.created_at >= :since AND (t.created_at, t.number) < (:until, :until_number)
@@ -83,8 +67,7 @@ WHERE t.namespace_id = :namespace_id
 ORDER BY t.created_at DESC, t.number DESC LIMIT :most
 
 -- name: list_traces_of_action
-SELECT t.previous, t.tenant_id, t.number, t.id, t.namespace_id, t.session_id, t.user_id, t.agent_id,
-       t.action, t.resource_type, t.resource_id, t.actor, t.created_at, t.details, t.hash, n.name
+SELECT {t.trace}, n.name
 FROM traces t LEFT JOIN namespaces n ON n.id = t.namespace_id
 WHERE t.namespace_id = :namespace_id AND t.action = :action
   AND t.created_at >= :since AND (t.created_at, t.number) < (:until, :until_number)
@@ -97,8 +80,7 @@ WHERE t.namespace_id = :namespace_id AND t.action = :action
 ORDER BY t.created_at DESC, t.number DESC LIMIT :most
 
 -- name: list_traces_of_session
-SELECT t.previous, t.tenant_id, t.number, t.id, t.namespace_id, t.session_id, t.user_id, t.agent_id,
-       t.action, t.resource_type, t.resource_id, t.actor, t.created_at, t.details, t.hash, n.name
+SELECT {t.trace}, n.name
 FROM traces t LEFT JOIN namespaces n ON n.id = t.namespace_id
 WHERE t.tenant_id = :tenant_id AND t.session_id = :session_id
   AND t.created_at >= :since AND (t.created_at, t.number) < (:until, :until_number)

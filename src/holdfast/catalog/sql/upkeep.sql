@@ -38,7 +38,7 @@ WITH RECURSIVE needed (id) AS (
     UNION
     SELECT b.parent FROM needed JOIN branches b ON b.id = needed.id WHERE b.parent IS NOT NULL
 )
-SELECT id, parent, parent_turns, turns, bytes FROM branches
+SELECT {branch} FROM branches
 WHERE tenant_id = :tenant_id AND id NOT IN (SELECT id FROM needed)
 
 -- name: delete_turns
@@ -51,7 +51,7 @@ DELETE FROM branches WHERE id = :id AND tenant_id = :tenant_id
 SELECT COALESCE(SUM(bytes), 0) FROM branches WHERE tenant_id = :tenant_id
 
 -- name: iter_branches
-SELECT id, parent, parent_turns, turns, bytes FROM branches WHERE tenant_id = :tenant_id
+SELECT {branch} FROM branches WHERE tenant_id = :tenant_id
 
 -- name: named_branches
 SELECT named.branch, MAX(named.turns) FROM (
@@ -64,10 +64,7 @@ SELECT named.branch, MAX(named.turns) FROM (
 GROUP BY named.branch
 
 -- name: present_sessions
-SELECT s.namespace_id, s.id, s.agent_id, s.user_id, s.metadata, s.created_at, s.updated_at,
-       s.expires_at, s.version, s.branch, s.turns, s.forked_from, s.forked_version, s.is_present,
-       s.deleted_at, v.number, v.kind, v.state, v.bytes, v.branch, v.turns, v.target, v.reasoning,
-       v.actor, v.trace_id, v.created_at
+SELECT {s.session}, {v.version}
 FROM sessions s
 JOIN versions v ON v.namespace_id = s.namespace_id AND v.session_id = s.id
     AND v.number = s.version
@@ -84,7 +81,7 @@ ORDER BY s.id
 
 -- The newest that was there at an instant; else the first that is equal: a fork's came later.
 -- name: find_version_at
-SELECT number, kind, state, bytes, branch, turns, target, reasoning, actor, trace_id, created_at
+SELECT {version}
 FROM versions
 WHERE namespace_id = :namespace_id AND session_id = :session_id AND number = (
     SELECT COALESCE(MAX(CASE WHEN created_at <= :at THEN number END), MIN(number)) FROM versions

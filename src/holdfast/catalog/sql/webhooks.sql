@@ -1,27 +1,14 @@
--- Who is told of events, and how that went. The order of columns is that of `_to_webhook` and
--- `_to_delivery`.
+-- Who is told of events, and how that went.
 
 -- name: add_webhook
-INSERT INTO webhooks (
-    id, tenant_id, url, events, namespace, description, secret, enabled, disabled_reason,
-    created_at, cursor
-) VALUES (
-    :id, :tenant_id, :url, :events, :namespace, :description, :secret, :enabled, :disabled_reason,
-    :created_at, :cursor
-)
+INSERT INTO webhooks ({webhook}) VALUES ({:webhook})
 
 -- name: find_webhook
-SELECT
-    id, tenant_id, url, events, namespace, description, secret, enabled, disabled_reason,
-    created_at, last_delivery_at, last_delivery_ok, last_delivery_status,
-    last_success_at, cursor
+SELECT {webhook}
 FROM webhooks WHERE tenant_id = :tenant_id AND id = :id
 
 -- name: list_webhooks
-SELECT
-    id, tenant_id, url, events, namespace, description, secret, enabled, disabled_reason,
-    created_at, last_delivery_at, last_delivery_ok, last_delivery_status,
-    last_success_at, cursor
+SELECT {webhook}
 FROM webhooks WHERE tenant_id = :tenant_id ORDER BY created_at, id
 
 -- name: set_webhook
@@ -37,11 +24,7 @@ DELETE FROM webhooks WHERE tenant_id = :tenant_id AND id = :id
 DELETE FROM deliveries WHERE tenant_id = :tenant_id AND webhook_id = :id
 
 -- name: lagging_webhooks
-SELECT
-    webhooks.id, webhooks.tenant_id, webhooks.url, webhooks.events, webhooks.namespace,
-    webhooks.description, webhooks.secret, webhooks.enabled, webhooks.disabled_reason,
-    webhooks.created_at, webhooks.last_delivery_at, webhooks.last_delivery_ok,
-    webhooks.last_delivery_status, webhooks.last_success_at, webhooks.cursor
+SELECT {webhooks.webhook}
 FROM webhooks JOIN event_ends ON event_ends.tenant_id = webhooks.tenant_id
 WHERE webhooks.id > :after AND webhooks.enabled = 1 AND webhooks.cursor < event_ends.number
 ORDER BY webhooks.id LIMIT :most
@@ -65,18 +48,10 @@ UPDATE webhooks SET
 WHERE id = :id
 
 -- name: add_delivery
-INSERT INTO deliveries (
-    id, webhook_id, tenant_id, event_number, event_id, event_type, state, attempts, created_at,
-    next_at, claimed_until, finished_at, status, error
-) VALUES (
-    :id, :webhook_id, :tenant_id, :event_number, :event_id, :event_type, :state, :attempts,
-    :created_at, :next_at, :claimed_until, :finished_at, :status, :error
-)
+INSERT INTO deliveries ({delivery}) VALUES ({:delivery})
 
 -- name: find_delivery
-SELECT
-    id, webhook_id, tenant_id, event_number, event_id, event_type, state, attempts, created_at,
-    next_at, claimed_until, finished_at, status, error
+SELECT {delivery}
 FROM deliveries WHERE tenant_id = :tenant_id AND id = :id
 
 -- name: set_delivery
@@ -93,9 +68,7 @@ UPDATE deliveries SET
 WHERE id = :id AND state = 'pending' AND claimed_until = :claimed
 
 -- name: list_deliveries
-SELECT
-    id, webhook_id, tenant_id, event_number, event_id, event_type, state, attempts, created_at,
-    next_at, claimed_until, finished_at, status, error
+SELECT {delivery}
 FROM deliveries WHERE webhook_id = :webhook_id AND event_number < :below
 ORDER BY event_number DESC LIMIT :most
 

@@ -30,8 +30,7 @@ WHERE namespace_id = :namespace_id AND session_id = :session_id AND deleted_at I
 UPDATE memories SET words = NULL WHERE namespace_id = :namespace_id AND words IS NOT NULL
 
 -- name: list_memories
-SELECT m.number, m.namespace_id, m.id, m.session_id, m.user_id, m.agent_id, m.type, m.tags,
-       m.metadata, m.is_searchable, m.version, m.created_at, m.updated_at, m.terms, m.content,
+SELECT {m.memory},
        CASE WHEN m.embedding IS NULL THEN NULL ELSE CAST('' AS BYTEA) END
 FROM memories m
 WHERE m.namespace_id = :namespace_id AND m.number < :before AND m.deleted_at IS NULL
@@ -49,8 +48,7 @@ WHERE m.namespace_id = :namespace_id AND m.number < :before AND m.deleted_at IS 
 ORDER BY m.number DESC LIMIT :most
 
 -- name: get_memories
-SELECT m.number, m.namespace_id, m.id, m.session_id, m.user_id, m.agent_id, m.type, m.tags,
-       m.metadata, m.is_searchable, m.version, m.created_at, m.updated_at, m.terms, m.content,
+SELECT {m.memory},
        CASE WHEN m.embedding IS NULL THEN NULL ELSE CAST('' AS BYTEA) END
 FROM memories m
 WHERE m.namespace_id = :namespace_id AND m.deleted_at IS NULL AND m.number IN (

@@ -1,13 +1,11 @@
 -- Queries whose PostgreSQL form differs: here a lock has to be asked for.
 
 -- name: lock_head
-SELECT id, tenant_id, name, generation, sequence, root, position, redo, entries, bytes,
-       created_at, deleted_at, quota_bytes, retention, fork_of, fork_root, writer
+SELECT {namespace}
 FROM namespaces WHERE id = :namespace_id FOR UPDATE
 
 -- name: lock_live_head
-SELECT id, tenant_id, name, generation, sequence, root, position, redo, entries, bytes,
-       created_at, deleted_at, quota_bytes, retention, fork_of, fork_root, writer
+SELECT {namespace}
 FROM namespaces WHERE tenant_id = :tenant_id AND name = :name AND deleted_at IS NULL FOR UPDATE
 
 -- Writers share the epoch, the collector takes it alone: it may not move on while a writer

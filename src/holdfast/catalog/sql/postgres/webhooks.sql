@@ -1,10 +1,7 @@
 -- Whoever changes a webhook waits for its turn; whoever claims leaves alone what another claims.
 
 -- name: lock_webhook
-SELECT
-    id, tenant_id, url, events, namespace, description, secret, enabled, disabled_reason,
-    created_at, last_delivery_at, last_delivery_ok, last_delivery_status,
-    last_success_at, cursor
+SELECT {webhook}
 FROM webhooks WHERE tenant_id = :tenant_id AND id = :id FOR UPDATE
 
 -- Materialized: so that it is looked for once, and no more is locked than is claimed.
@@ -18,6 +15,4 @@ WITH due AS MATERIALIZED (
 )
 UPDATE deliveries SET claimed_until = :until
 FROM due WHERE deliveries.id = due.id
-RETURNING
-    deliveries.id, webhook_id, tenant_id, event_number, event_id, event_type, state, attempts,
-    created_at, next_at, claimed_until, finished_at, status, error
+RETURNING {deliveries.delivery}

@@ -29,8 +29,7 @@ SELECT 'delete', t.number, t.words FROM memory_texts t JOIN memories m ON m.numb
 WHERE m.namespace_id = :namespace_id
 
 -- name: list_memories
-SELECT m.number, m.namespace_id, m.id, m.session_id, m.user_id, m.agent_id, m.type, m.tags,
-       m.metadata, m.is_searchable, m.version, m.created_at, m.updated_at, m.terms, m.content,
+SELECT {m.memory},
        CASE WHEN m.embedding IS NULL THEN NULL ELSE x'' END
 FROM memories m
 WHERE m.namespace_id = :namespace_id AND m.number < :before AND m.deleted_at IS NULL
@@ -48,8 +47,7 @@ WHERE m.namespace_id = :namespace_id AND m.number < :before AND m.deleted_at IS 
 ORDER BY m.number DESC LIMIT :most
 
 -- name: get_memories
-SELECT m.number, m.namespace_id, m.id, m.session_id, m.user_id, m.agent_id, m.type, m.tags,
-       m.metadata, m.is_searchable, m.version, m.created_at, m.updated_at, m.terms, m.content,
+SELECT {m.memory},
        CASE WHEN m.embedding IS NULL THEN NULL ELSE x'' END
 FROM memories m
 WHERE m.namespace_id = :namespace_id AND m.deleted_at IS NULL

@@ -1,20 +1,14 @@
 -- Sessions: what SQLite says its own way.
 
 -- name: find_session
-SELECT s.namespace_id, s.id, s.agent_id, s.user_id, s.metadata, s.created_at, s.updated_at,
-       s.expires_at, s.version, s.branch, s.turns, s.forked_from, s.forked_version, s.is_present,
-       s.deleted_at, v.number, v.kind, v.state, v.bytes, v.branch, v.turns, v.target, v.reasoning,
-       v.actor, v.trace_id, v.created_at
+SELECT {s.session}, {v.version}
 FROM namespaces n
 JOIN sessions s ON s.namespace_id = n.id AND s.id = :id
 JOIN versions v ON v.namespace_id = n.id AND v.session_id = s.id AND v.number = s.version
 WHERE n.tenant_id = :tenant_id AND n.name = :name AND n.deleted_at IS NULL
 
 -- name: list_sessions
-SELECT s.namespace_id, s.id, s.agent_id, s.user_id, s.metadata, s.created_at, s.updated_at,
-       s.expires_at, s.version, s.branch, s.turns, s.forked_from, s.forked_version, s.is_present,
-       s.deleted_at, v.number, v.kind, v.state, v.bytes, v.branch, v.turns, v.target, v.reasoning,
-       v.actor, v.trace_id, v.created_at
+SELECT {s.session}, {v.version}
 FROM sessions s
 JOIN versions v ON v.namespace_id = s.namespace_id AND v.session_id = s.id
     AND v.number = s.version
@@ -27,13 +21,8 @@ WHERE s.namespace_id = :namespace_id AND s.is_present = 1
 ORDER BY s.created_at DESC, s.id DESC LIMIT :most
 
 -- name: open_session
-SELECT n.id, n.tenant_id, n.name, n.generation, n.sequence, n.root, n.position, n.redo, n.entries,
-       n.bytes, n.created_at, n.deleted_at, n.quota_bytes, n.retention, n.fork_of, n.fork_root, n.writer,
-       t.quota_bytes, e.number, e.hash, s.namespace_id, s.id, s.agent_id, s.user_id, s.metadata,
-       s.created_at, s.updated_at,
-       s.expires_at, s.version, s.branch, s.turns, s.forked_from, s.forked_version, s.is_present,
-       s.deleted_at, v.number, v.kind, v.state, v.bytes, v.branch, v.turns, v.target,
-       v.reasoning, v.actor, v.trace_id, v.created_at
+SELECT {n.namespace},
+       t.quota_bytes, e.number, e.hash, {s.session}, {v.version}
 FROM namespaces n
 JOIN tenants t ON t.id = n.tenant_id
 LEFT JOIN trace_ends e ON e.tenant_id = n.tenant_id
@@ -43,14 +32,8 @@ WHERE n.tenant_id = :tenant_id AND n.name = :name AND n.deleted_at IS NULL
 
 -- A number below 0 counts from the newest.
 -- name: open_session_at
-SELECT n.id, n.tenant_id, n.name, n.generation, n.sequence, n.root, n.position, n.redo, n.entries,
-       n.bytes, n.created_at, n.deleted_at, n.quota_bytes, n.retention, n.fork_of, n.fork_root, n.writer,
-       t.quota_bytes, e.number, e.hash, s.namespace_id, s.id, s.agent_id, s.user_id, s.metadata,
-       s.created_at, s.updated_at,
-       s.expires_at, s.version, s.branch, s.turns, s.forked_from, s.forked_version, s.is_present,
-       s.deleted_at, v.number, v.kind, v.state, v.bytes, v.branch, v.turns, v.target,
-       v.reasoning, v.actor, v.trace_id, v.created_at, w.number, w.kind, w.state, w.bytes, w.branch, w.turns, w.target,
-       w.reasoning, w.actor, w.trace_id, w.created_at
+SELECT {n.namespace},
+       t.quota_bytes, e.number, e.hash, {s.session}, {v.version}, {w.version}
 FROM namespaces n
 JOIN tenants t ON t.id = n.tenant_id
 LEFT JOIN trace_ends e ON e.tenant_id = n.tenant_id
