@@ -221,7 +221,8 @@ def test_what_was_deleted_can_be_recovered(side: Side) -> None:
     assert ask(side.agent.get_snapshot(taken)).label == "wanted"
     ask(side.agent.memory.delete(memory.id))
     ask(side.agent.entities.delete(entity.id))
-    assert ask(spaces.recover_memory(name, memory.id)).content == "remember me"
+    # What it says is for its agents: an operator brings it back unread.
+    assert ask(spaces.recover_memory(name, memory.id)).content == ""
     assert ask(spaces.recover_entity(name, entity.id)).entity_id == "i"
     assert ask(spaces.delete(name)) is None
     with pytest.raises(errors.NamespaceNotFound):

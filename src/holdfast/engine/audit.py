@@ -19,6 +19,7 @@ from holdfast.engine.archives.archivefile import FileName, Source, writing_to
 from holdfast.engine.chain import hash_of
 from holdfast.engine.collect import Progress, no_progress
 from holdfast.engine.context import Context
+from holdfast.engine.withholding import row_for_operators
 from holdfast.errors import InvalidValue, VaultTooNew, shorten
 from holdfast.ids import NamespaceId, TenantId, TraceId
 from holdfast.model import Tenant
@@ -56,9 +57,17 @@ def verify_audit(
 
 
 def export_audit(
-    context: Context, tenant: Tenant, target: FileName, *, progress: Progress = no_progress
+    context: Context,
+    tenant: Tenant,
+    target: FileName,
+    *,
+    for_operators: bool = False,
+    progress: Progress = no_progress,
 ) -> int:
-    """Writes all traces of a tenant to a file of JSON lines; returns how many."""
+    """Writes all traces of a tenant to a file of JSON lines; returns how many.
+
+    `for_operators`, the details that repeat what agents wrote are redacted in it.
+    """
     with context.catalog.read() as transaction:
         end = transaction.find_trace_end(tenant.id) or TraceEnd()
     count, encode = 0, msgspec.json.Encoder().encode
@@ -66,7 +75,8 @@ def export_audit(
         header = _Header(EXPORT_FORMAT, tenant.public_id, tenant.id)
         file.write(encode(header) + b"\n")
         for row in _stored(context, tenant.id, end, progress):
-            file.write(encode(_Line.of(row)) + b"\n")
+            told = row_for_operators(row) if for_operators else row
+            file.write(encode(_Line.of(told)) + b"\n")
             count += 1
         file.write(encode(_Footer(end.number, end.hash.hex())) + b"\n")
     return count

@@ -43,7 +43,7 @@ _OWN_TRACE: Final = "trace.created"
 _MAX_CHARS: Final = 512
 """Of a text that somebody chose: an event is a message, not a copy."""
 
-_WITHHELD: Final = frozenset({"content_preview", "reasoning"})
+_WITHHELD: Final = frozenset({"reasoning", "reason"})
 """Details of traces that repeat what an agent wrote."""
 
 _KNOWN: Final = frozenset(ACTIONS)
@@ -208,7 +208,7 @@ def events_of(
     data = {
         key: _short(value)
         for key, value in trace.details.items()
-        if key not in _WITHHELD and _is_plain(value)
+        if (key not in _WITHHELD or trace.resource_type == "webhook") and _is_plain(value)
     }
     data |= _of_resource(trace)
     if trace.session_id is not None:

@@ -8,7 +8,7 @@ in its own transaction. How they are found is in `recall.py`, how they are ranke
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -39,8 +39,6 @@ from holdfast.model_traces import Trace
 MemoryList = list[Memory]
 FoundList = list[FoundMemory]
 """`list` is the name of a method below."""
-
-_PREVIEW_CHARS: Final = 100
 
 
 class Memories:
@@ -277,9 +275,11 @@ class Memories:
 
 
 def _told(memory: MemoryRow) -> dict[str, Any]:
-    """Returns what the trace of a new memory says about it."""
+    """Returns what the trace of a new memory says about it, and not what it says itself.
+
+    No trace is ever deleted: what it repeated would outlive the memory.
+    """
     return {
-        "content_preview": memory.content[:_PREVIEW_CHARS],
         "type": memory.type,
         "tags": msgspec.json.decode(memory.tags),
         "embedded": memory.is_searchable,

@@ -93,10 +93,7 @@ class TenantVault:
         return TenantVault(replace(self._context, actor=actor), self._tenant)
 
     def adding_only(self) -> "TenantVault":
-        """Returns the same, for somebody who may add to the history and take nothing of it away.
-
-        What would do so raises `AddOnly`; what they do pushes nothing out of the history either.
-        """
+        """Returns the same, for somebody who adds to the history and takes nothing of it away."""
         return TenantVault(replace(self._context, adds_only=True), self._tenant)
 
     def namespace(self, name: str, *, door: Door | None = None) -> Namespace:
@@ -292,10 +289,16 @@ class TenantVault:
         return verify_audit(self._context, self._tenant.id, anchor=anchor, progress=progress)
 
     def export_audit(
-        self, target: str | os.PathLike[str], *, progress: Progress = no_progress
+        self,
+        target: str | os.PathLike[str],
+        *,
+        for_operators: bool = False,
+        progress: Progress = no_progress,
     ) -> int:
         """Writes all traces to a file that `holdfast.verify_audit_file` checks without a vault."""
-        return export_audit(self._context, self._tenant, target, progress=progress)
+        return export_audit(
+            self._context, self._tenant, target, for_operators=for_operators, progress=progress
+        )
 
     def health(
         self,

@@ -10,8 +10,11 @@ from typing import Annotated, Final
 from litestar.di import Provide
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import HeaderParameter
+from msgspec.structs import replace
 
+from holdfast.engine.namespace import Namespace
 from holdfast.errors import InvalidName, NamespaceNotFound
+from holdfast.model import SnapshotInfo
 from holdfast.model_upkeep import Policy
 from holdfast.server.callers import Caller, admin_only, name_in
 from holdfast.server.paging import page_size
@@ -135,7 +138,7 @@ def forget(
     )
     gone = agent.forget(policy=policy, dry_run=bool(wanted.dry_run))
     return ForgottenAnswer(
-        snapshots=[to_answer(agent, each) for each in gone], dry_run=bool(wanted.dry_run)
+        snapshots=[_told(agent, each) for each in gone], dry_run=bool(wanted.dry_run)
     )
 
 
@@ -160,7 +163,7 @@ def list_deleted_snapshots(caller: Caller, workspace_id: str, place: str) -> Del
     """Lists the snapshots that were taken off the timeline and can be recovered."""
     agent = caller.vault.namespace(place)
     found = agent.deleted_snapshots()
-    return DeletedSnapshotList(snapshots=[to_answer(agent, snapshot) for snapshot in found])
+    return DeletedSnapshotList(snapshots=[_told(agent, snapshot) for snapshot in found])
 
 
 @post(f"{_ONE}/snapshots/{{snapshot_id:str}}/recover", guards=[admin_only], dependencies=_NAMED)
@@ -169,19 +172,21 @@ def recover_snapshot(
 ) -> SnapshotAnswer:
     """Brings a snapshot back that was taken off the timeline."""
     agent = caller.vault.namespace(place)
-    return to_answer(agent, agent.recover_snapshot(snapshot_id))
+    return _told(agent, agent.recover_snapshot(snapshot_id))
 
 
 @post(f"{_ONE}/memories/{{memory_id:str}}/recover", guards=[admin_only], dependencies=_NAMED)
 def recover_memory(caller: Caller, workspace_id: str, place: str, memory_id: str) -> MemoryAnswer:
-    """Brings a memory back that was forgotten."""
-    return memories.to_answer(caller.vault.namespace(place).memory.recover(memory_id))
+    """Brings a memory back that was forgotten; what it says is for its agents alone."""
+    found = caller.vault.namespace(place).memory.recover(memory_id)
+    return memories.to_answer(replace(found, content="", tags=(), metadata={}))
 
 
 @post(f"{_ONE}/entities/{{row_id:str}}/recover", guards=[admin_only], dependencies=_NAMED)
 def recover_entity(caller: Caller, workspace_id: str, place: str, row_id: str) -> EntityAnswer:
-    """Brings an entity back that was deleted."""
-    return entities.to_answer(caller.vault.namespace(place).entities.recover(row_id))
+    """Brings an entity back that was deleted; what is known of it is for its agents alone."""
+    found = caller.vault.namespace(place).entities.recover(row_id)
+    return entities.to_answer(replace(found, attributes={}))
 
 
 @get(f"{_WORKSPACE}/quota", guards=[admin_only])
@@ -195,6 +200,11 @@ def set_workspace_quota(caller: Caller, workspace_id: str, data: QuotaRequest) -
     """Limits how many bytes a workspace may store."""
     caller.vault.set_quota(data.quota_bytes)
     return QuotaAnswer(quota_bytes=caller.vault.quota(), used_bytes=caller.vault.stored_bytes())
+
+
+def _told(agent: Namespace, snapshot: SnapshotInfo) -> SnapshotAnswer:
+    """Returns a snapshot as operators see it: not why an agent took it, in its own words."""
+    return replace(to_answer(agent, snapshot), reason=None)
 
 
 def _answer(caller: Caller, name: str) -> NamespaceAnswer:

@@ -1,14 +1,19 @@
 """What happened: one trace for everything that was done, newest first."""
 
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from typing import Any, Final, cast
 
+import msgspec
 from litestar.di import Provide
 from litestar.handlers import HTTPRouteHandler
 
 from holdfast.engine.actions import ACTIONS, normalise
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.traces import Traces
-from holdfast.errors import InvalidValue
+from holdfast.engine.withholding import for_operators
+from holdfast.errors import InvalidValue, MemoryNotFound
 from holdfast.model_traces import TraceInfo
 from holdfast.server.callers import Caller, admin_only, runtime_only
 from holdfast.server.paging import page_size, paged
@@ -19,6 +24,8 @@ from holdfast.wire.traces import TraceAnswer, TraceContext, TraceList, TraceRequ
 
 LISTED, MOST_LISTED = 20, 1000
 LISTED_OF_SESSION: Final = 50
+PREVIEW_CHARS: Final = 100
+_PREVIEW: Final = "content_preview"
 _WORKSPACE: Final = "/v1/workspaces/{workspace_id:str}"
 
 
@@ -58,7 +65,8 @@ _FILTERS: Final = {"filters": Provide(provide_filters, sync_to_thread=False)}
 @get("/v1/traces", guards=[runtime_only], dependencies=_FILTERS)
 def list_(agent: Namespace, filters: dict[str, Any], limit: int | None = None) -> TraceList:
     """Lists traces that match everything given, newest first."""
-    return _listed(agent.traces, page_size(limit, usual=LISTED, most=MOST_LISTED), filters)
+    size = page_size(limit, usual=LISTED, most=MOST_LISTED)
+    return _listed(agent.traces, size, filters, partial(_for_agents, agent))
 
 
 @get(f"{_WORKSPACE}/traces", guards=[admin_only], dependencies=_FILTERS)
@@ -66,13 +74,14 @@ def of_workspace(
     caller: Caller, workspace_id: str, filters: dict[str, Any], limit: int | None = None
 ) -> TraceList:
     """Lists traces of all namespaces, and of what happened to the workspace itself."""
-    return _listed(caller.vault.traces, page_size(limit, usual=LISTED, most=MOST_LISTED), filters)
+    size = page_size(limit, usual=LISTED, most=MOST_LISTED)
+    return _listed(caller.vault.traces, size, filters, for_operators)
 
 
 @get(f"{_WORKSPACE}/traces/{{trace_id:str}}", guards=[admin_only])
 def show_to_operator(caller: Caller, workspace_id: str, trace_id: str) -> TraceAnswer:
     """Returns one trace of the workspace."""
-    return to_answer(caller.vault.traces.get(trace_id))
+    return to_answer(for_operators(caller.vault.traces.get(trace_id)))
 
 
 @post("/v1/traces", status=201, guards=[runtime_only])
@@ -97,7 +106,7 @@ def add(agent: Namespace, data: TraceRequest) -> TraceAnswer:
 @get("/v1/traces/{trace_id:str}", guards=[runtime_only])
 def show(agent: Namespace, trace_id: str) -> TraceAnswer:
     """Returns one trace."""
-    return to_answer(agent.traces.get(trace_id))
+    return to_answer(_for_agents(agent, agent.traces.get(trace_id)))
 
 
 @get(
@@ -121,7 +130,7 @@ def of_session(
         "starting_after": starting_after,
     }
     size = page_size(limit, usual=LISTED_OF_SESSION, most=MOST_LISTED)
-    return _listed(agent.traces, size, filters)
+    return _listed(agent.traces, size, filters, partial(_for_agents, agent))
 
 
 def to_answer(trace: TraceInfo) -> TraceAnswer:
@@ -151,14 +160,29 @@ def to_answer(trace: TraceInfo) -> TraceAnswer:
     )
 
 
-def _listed(traces: Traces, size: int, filters: dict[str, Any]) -> TraceList:
+def _for_agents(agent: Namespace, trace: TraceInfo) -> TraceInfo:
+    """Returns a trace with the beginning of a memory that it made, for as long as that is there."""
+    if trace.action != "memory.created" or trace.resource_id is None:
+        return trace
+    details = {name: value for name, value in trace.details.items() if name != _PREVIEW}
+    with suppress(MemoryNotFound):
+        details[_PREVIEW] = agent.memory.get(trace.resource_id).content[:PREVIEW_CHARS]
+    return msgspec.structs.replace(trace, details=details)
+
+
+def _listed(
+    traces: Traces,
+    size: int,
+    filters: dict[str, Any],
+    told: Callable[[TraceInfo], TraceInfo],
+) -> TraceList:
     cursor = filters["starting_after"] = filters["starting_after"] or None
 
     def fetch(most: int) -> list[TraceInfo]:
         return traces.list(limit=most, **filters)
 
     found, has_more = paged(fetch, size, cursor=cursor, unknown=InvalidValue)
-    return TraceList(data=[to_answer(trace) for trace in found], has_more=has_more)
+    return TraceList(data=[to_answer(told(trace)) for trace in found], has_more=has_more)
 
 
 ROUTES: Final[list[HTTPRouteHandler]] = [
