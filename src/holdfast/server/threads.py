@@ -59,15 +59,17 @@ class Threads:
 
     def __init__(self) -> None:
         self._shares = {work: Shares(total) for work, total in TOTALS.items()}
-        self._pools = dict[Work, ThreadPoolExecutor]()
+        self._pools = {
+            work: ThreadPoolExecutor(total, thread_name_prefix=f"holdfast-{work}")
+            for work, total in TOTALS.items()
+        }
 
     @asynccontextmanager
     async def running(self, _: Litestar) -> AsyncGenerator[None]:
-        """Has them there; in the end, waits for what still runs in them."""
+        """In the end, waits for what still runs in them."""
         with ExitStack() as stack:
-            for work, total in TOTALS.items():
-                pool = ThreadPoolExecutor(total, thread_name_prefix=f"holdfast-{work}")
-                self._pools[work] = stack.enter_context(pool)
+            for pool in self._pools.values():
+                stack.enter_context(pool)
             yield
 
     async def run(self, tenant: str, work: Work, function: Callable[[], T]) -> T:
