@@ -116,7 +116,7 @@ def test_what_is_written_is_read_again(record: Any, value: Any) -> None:
 )
 def test_a_row_that_stands_for_no_value_is_damage(column: str, stored: object) -> None:
     row = HEAD.write(HEADS[0]) | {column: stored}
-    with pytest.raises(Damaged, match="the row of a namespace cannot be read"):
+    with pytest.raises(Damaged):
         HEAD.read(tuple(row.values()))
 
 
