@@ -6,9 +6,10 @@ restore with 36,000 patterns, patterns that make matchers go back, large JSON, i
 quota, collections and checks on all threads, streams that nobody reads, endless heads and
 connections that say half of something. Its key has a rate limit, and it is always at it.
 
-    python bench/soak_hostile_tenant.py [--minutes 10] [--rate 600] [--workers 1]
+    python bench/soak_hostile_tenant.py [--minutes 10] [--rate 600] [--workers 1] [--only WAY]
 
-The minutes are shared between the two halves. It ends with 1 if a normal tenant got an error, or
+The minutes are shared between the two halves. With `--only` the hostile one goes one way alone,
+which says what each of them costs. It ends with 1 if a normal tenant got an error, or
 its p99 is more than three times that without the hostile one.
 """
 
@@ -24,6 +25,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--rate", type=int, default=600, help="requests a minute of the hostile")
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--only", choices=[*WAYS, ""], default="", help="one attack alone")
     wanted = parser.parse_args(arguments)
     half_s = wanted.minutes * 30
     with (
@@ -81,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         before = asyncio.run(normal(server, keys, half_s))
         tell("alone", before)
         hostile = multiprocessing.get_context("spawn").Process(
-            target=attack, args=(target, half_s + 5), daemon=True
+            target=attack, args=(target, half_s + 5, wanted.only), daemon=True
         )
         hostile.start()
         beside = asyncio.run(normal(server, keys, half_s))
@@ -193,9 +196,26 @@ def resident_kb(pid: int) -> int:
 # The hostile one
 
 
-def attack(target: Target, seconds: float) -> None:
-    """Does everything at once, for so long."""
-    asyncio.run(Hostile(target, time.monotonic() + seconds).run())
+WAYS = {
+    "half": 4,
+    "none": 4,
+    "many": 1,
+    "back": 2,
+    "floats": 2,
+    "import": 2,
+    "collect": 8,
+    "verify": 8,
+    "snapshot": 8,
+    "listen": 4,
+    "begin": 8,
+    "head": 1,
+}
+"""The attacks, and how many of each go on at once."""
+
+
+def attack(target: Target, seconds: float, only: str) -> None:
+    """Does everything at once, or one thing only, for so long."""
+    asyncio.run(Hostile(target, time.monotonic() + seconds).run(only))
 
 
 class Hostile:
@@ -211,33 +231,40 @@ class Hostile:
         )
         self._answers = Counter[int]()
 
-    async def run(self) -> None:
-        """Attacks on all ways at once; tells how it was answered."""
+    async def run(self, only: str) -> None:
+        """Attacks on all ways at once, or on one; tells how it was answered."""
         async with self._client:
-            snapshot = await self.prepare()
-            many = json.dumps(
-                {"paths": [f"*{n}*x" for n in range(36_000)], "dry_run": True}
-            ).encode()
-            back = json.dumps({"paths": ["*a" * 24 + "b"], "dry_run": True}).encode()
-            floats = b'{"path": "x", "content": "", "y": [' + b"0.5," * (8 * MIB) + b"0]}"
-            restore = f"/v1/snapshots/{snapshot}/restore"
-            params = {"from": "@-1", "to": "latest"}
-            ways: list[Callable[[], Awaitable[object]]] = [
-                *[lambda: self.ask("GET", "/v1/diff/text", params={**params, "path": "half"})] * 4,
-                *[lambda: self.ask("GET", "/v1/diff/text", params={**params, "path": "none"})] * 4,
-                lambda: self.ask("POST", restore, content=many),
-                *[lambda: self.ask("POST", restore, content=back)] * 2,
-                *[lambda: self.ask("POST", "/write", content=floats)] * 2,
-                *[lambda: self.ask("POST", "/v1/import", content=self.drop(400))] * 2,
-                *[lambda: self.operate("collect")] * 8,
-                *[lambda: self.operate("verify")] * 8,
-                *[lambda: self.ask("POST", "/v1/snapshots", content=b"{}")] * 8,
-                *[self.listen] * 4,
-                *[self.begin_and_stop] * 8,
-                self.send_an_endless_head,
-            ]
-            await asyncio.gather(*(self.repeat(way) for way in ways))
+            ways = self.ways(await self.prepare())
+            await asyncio.gather(
+                *(
+                    self.repeat(ways[name])
+                    for name, count in WAYS.items()
+                    for _ in range(count if only in ("", name) else 0)
+                )
+            )
         print(f"the hostile one was answered {dict(sorted(self._answers.items()))}", flush=True)
+
+    def ways(self, snapshot: str) -> dict[str, Callable[[], Awaitable[object]]]:
+        """Returns what it does, by name."""
+        many = json.dumps({"paths": [f"*{n}*x" for n in range(36_000)], "dry_run": True}).encode()
+        back = json.dumps({"paths": ["*a" * 24 + "b"], "dry_run": True}).encode()
+        floats = b'{"path": "x", "content": "", "y": [' + b"0.5," * (8 * MIB) + b"0]}"
+        restore = f"/v1/snapshots/{snapshot}/restore"
+        compare = partial(self.ask, "GET", "/v1/diff/text")
+        return {
+            "half": partial(compare, params={"from": "@-1", "to": "latest", "path": "half"}),
+            "none": partial(compare, params={"from": "@-1", "to": "latest", "path": "none"}),
+            "many": partial(self.ask, "POST", restore, content=many),
+            "back": partial(self.ask, "POST", restore, content=back),
+            "floats": partial(self.ask, "POST", "/write", content=floats),
+            "import": lambda: self.ask("POST", "/v1/import", content=self.drop(400)),
+            "collect": partial(self.operate, "collect"),
+            "verify": partial(self.operate, "verify"),
+            "snapshot": partial(self.ask, "POST", "/v1/snapshots", content=b"{}"),
+            "listen": self.listen,
+            "begin": self.begin_and_stop,
+            "head": self.send_an_endless_head,
+        }
 
     async def prepare(self) -> str:
         """Writes what is slow to compare; returns a snapshot."""

@@ -4,7 +4,7 @@ import socket
 import sqlite3
 import threading
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ import pytest
 import holdfast
 from holdfast.model_keys import Scope
 from holdfast.server.streams import STREAMS_OF_KEY
-from holdfast.testing.servers import Server, running_server
+from holdfast.testing.servers import COMMAND, Server, running_server
 
 MIB, GIB = 1 << 20, 1 << 30
 PROMPT_S = 5.0
@@ -293,3 +293,172 @@ def test_a_file_longer_than_the_quota_of_its_namespace_is_refused_by_its_length(
         admin.put(path, json={"quota_bytes": None}).raise_for_status()
     assert b" 413 " in answer
     assert b"quota_exceeded" in answer
+
+
+# An archive says in its beginning what it is, and how much.
+
+
+def archive_in(folder: Path, *, size: int = 0, floats: int = 0) -> bytes:
+    """Returns an archive with a file of so many bytes, and a session with so many numbers."""
+    with holdfast.open(folder / "elsewhere") as vault:
+        agent = vault.namespace("other")
+        agent.files.write("zeros", bytes(size))
+        if floats:
+            agent.sessions.create("a", initial_state={"a": [0.5] * floats})
+        agent.export(folder / "archive")
+    return (folder / "archive").read_bytes()
+
+
+def first_answer_to(server: Server, tenant: Tenant, begun: bytes, *, of: int) -> bytes:
+    """Begins an import of so many bytes; returns how that is answered before the rest comes."""
+    with closing(upload(server, tenant, UPLOADS[0], f"Content-Length: {of}")) as wire:
+        wire.sendall(begun)
+        answer = answer_of(wire)
+    assert taken_by_spools(server.data, server) == 0
+    return answer
+
+
+def test_an_archive_that_says_it_is_too_much_is_refused_before_all_of_it_has_come(
+    server: Server, hostile: Tenant, other: httpx.Client, tmp_path: Path
+) -> None:
+    archive = archive_in(tmp_path, size=12 * MIB)
+    with hostile.client(server) as client, hostile.client(server, is_admin=True) as admin:
+        client.post("/write", json={"path": "x", "content": "x"}).raise_for_status()
+        path = "/v1/workspaces/me/namespaces/work/quota"
+        admin.put(path, json={"quota_bytes": 12 * MIB - 1}).raise_for_status()
+        with prompt(other):
+            answer = first_answer_to(server, hostile, archive[: 10 * MIB], of=len(archive))
+        assert b" 413 " in answer
+        assert b"quota_exceeded" in answer
+        admin.put(path, json={"quota_bytes": 12 * MIB}).raise_for_status()
+        assert client.post("/v1/import", content=archive).status_code == 200
+        admin.put(path, json={"quota_bytes": None}).raise_for_status()
+
+
+def test_what_is_no_archive_is_refused_before_all_of_it_has_come(
+    server: Server, hostile: Tenant, other: httpx.Client
+) -> None:
+    with prompt(other):
+        answer = first_answer_to(server, hostile, bytes(10 * MIB), of=GIB)
+    assert b" 400 " in answer
+    assert b"unsafe_archive" in answer
+
+
+def test_an_archive_with_something_behind_its_end_is_refused_before_it_is_looked_into(
+    server: Server, hostile: Tenant, other: httpx.Client, tmp_path: Path
+) -> None:
+    """A session of so many numbers takes seconds to look into, for as many as it has."""
+    archive = archive_in(tmp_path, floats=1_000_000)
+    with hostile.client(server) as client, prompt(other):
+        begun = time.monotonic()
+        answer = client.post("/v1/import", content=archive + b"x" * 512)
+        took = time.monotonic() - begun
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "unsafe_archive")
+    assert "after its end" in answer.json()["error"]["message"]
+    assert took < 1
+
+
+def test_a_server_that_looks_into_an_archive_stops_in_time(tmp_path: Path) -> None:
+    archive = archive_in(tmp_path, floats=2_000_000)
+    with running_server(tmp_path, environ={"HOLDFAST_STOP_SECONDS": "1"}) as server:
+        tenant = Tenant("", server.api_key, server.admin_key)
+        with closing(upload(server, tenant, UPLOADS[0], f"Content-Length: {len(archive)}")) as wire:
+            wire.sendall(archive)
+            begun = time.monotonic()
+            assert server.stop() == 0
+            assert time.monotonic() - begun < 2 * PROMPT_S
+
+
+def test_a_server_that_was_killed_leaves_no_upload_for_longer_than_until_the_next(
+    tmp_path: Path,
+) -> None:
+    with running_server(tmp_path) as server:
+        tenant = Tenant("", server.api_key, server.admin_key)
+        with closing(upload(server, tenant, UPLOADS[0], f"Content-Length: {GIB}")) as wire:
+            wire.sendall(bytes(MIB))
+            wait_until(lambda: taken_by_spools(server.data, server) > 0)
+            server.kill()
+        assert len(list(server.data.glob("holdfast-import-*"))) == 1
+        with closing(upload(server.start(), tenant, UPLOADS[0], f"Content-Length: {GIB}")) as wire:
+            wire.sendall(bytes(MIB))
+            wait_until(lambda: taken_by_spools(server.data, server) > 0)
+            assert len(list(server.data.glob("holdfast-import-*"))) == 1
+            with running_server(tmp_path):
+                assert len(list(server.data.glob("holdfast-import-*"))) == 1, "it is in use"
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+# What is too much is refused while it comes, and nobody waits for it.
+
+
+def test_a_body_that_holds_too_much_is_refused_before_all_of_it_has_come(
+    server: Server, hostile: Tenant, other: httpx.Client
+) -> None:
+    length = f"Content-Length: {31 * MIB}"
+    begun = b'{"agent_id": "a", "initial_state": {"a": [' + b"0.5," * MIB
+    with prompt(other), closing(upload(server, hostile, "POST /v1/sessions", length)) as wire:
+        wire.sendall(begun)
+        answer = answer_of(wire)
+    assert b" 413 " in answer
+    assert b"500000 values" in answer
+
+
+def test_a_restore_with_very_many_patterns_keeps_nobody_else_waiting(
+    server: Server, hostile: Tenant, other: httpx.Client
+) -> None:
+    with hostile.client(server) as client, ThreadPoolExecutor(8) as pool:
+        for number in range(50):
+            body = {"path": f"{number:060}", "content": "x"}
+            client.post("/write", json=body).raise_for_status()
+        snapshot = client.post("/v1/snapshots", json={}).json()["snapshot_id"]
+        paths = [f"*{number}*x" for number in range(36_000)]
+        ask = {"json": {"paths": paths, "dry_run": True}}
+        begun = time.monotonic()
+        with prompt(other):
+            path = f"/v1/snapshots/{snapshot}/restore"
+            asked = [pool.submit(client.post, path, **ask) for _ in range(8)]
+            answers = [each.result() for each in asked]
+        assert time.monotonic() - begun < 2 * PROMPT_S
+    assert {answer.status_code for answer in answers} == {400}
+    assert "too many" in answers[0].json()["error"]["message"]
+
+
+@pytest.mark.parametrize("head", [b"GET / HTTP/1.1\r\nX-A: ", b"GET /"], ids=["header", "url"])
+def test_an_endless_head_keeps_nobody_else_waiting(
+    server: Server, other: httpx.Client, head: bytes
+) -> None:
+    """Of one that is refused, little more is taken: nobody has to read what has no end."""
+    sent = 0
+    with prompt(other), closing(socket.create_connection(("127.0.0.1", server.port), 30)) as wire:
+        wire.sendall(head)
+        try:
+            for _ in range(200):
+                wire.sendall(b"a" * MIB)
+                sent += 1
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+    assert sent < 50
+
+
+def test_more_connections_than_a_server_may_have_keep_nobody_else_waiting(tmp_path: Path) -> None:
+    few = ("sh", "-c", 'ulimit -n 256; exec "$0" "$@"', *COMMAND)
+    with running_server(tmp_path, command=few) as server, ExitStack() as stack:
+        worst = 0.0
+        for number in range(400):
+            wire = socket.create_connection(("127.0.0.1", server.port), 30)
+            stack.enter_context(closing(wire)).sendall(b"GET / HT" if number % 2 else b"")
+            if number % 10 == 0:
+                begun = time.monotonic()
+                assert httpx.get(f"{server.url}/health/live", trust_env=False).status_code == 200
+                headers = {"Authorization": f"Bearer {server.api_key}", "X-Namespace": "work"}
+                url = f"{server.url}/v1/snapshots"
+                assert httpx.get(url, headers=headers, trust_env=False).status_code == 200
+                worst = max(worst, time.monotonic() - begun)
+        assert worst < PROMPT_S
+        assert "Too many open files" not in server.read_log()

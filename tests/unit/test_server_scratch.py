@@ -9,7 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.server.scratch import PREFIX, remove_left, shared_folder
+from holdfast.server.scratch import (
+    PREFIX,
+    remove_left,
+    remove_uploads,
+    shared_folder,
+    upload_in,
+)
 
 KILLED = """
 import os, signal, sys, tempfile
@@ -49,3 +55,16 @@ def test_what_is_not_a_servers_folder_is_left_alone(temporary: Path) -> None:
     before = {*temporary.rglob("*")}
     remove_left()
     assert {*temporary.rglob("*")} == before
+
+
+def test_of_uploads_those_alone_are_removed_that_nobody_holds(tmp_path: Path) -> None:
+    (tmp_path / "holdfast-import-left").write_bytes(b"x")
+    (tmp_path / "elsewhere").write_bytes(b"x")
+    os.symlink(tmp_path / "elsewhere", tmp_path / "holdfast-import-link")
+    with upload_in(tmp_path) as mine:
+        remove_uploads(tmp_path)
+        assert Path(mine.name).exists()
+        assert not (tmp_path / "holdfast-import-left").exists()
+        assert (tmp_path / "elsewhere").exists()
+    remove_uploads(tmp_path)
+    assert not Path(mine.name).exists()

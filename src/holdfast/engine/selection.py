@@ -147,19 +147,21 @@ def path_filter(paths: Sequence[PathLike]) -> Selects:
 
     Raises `InvalidValue` for more patterns than are held against every file in bounded time.
     """
-    names = {to_folder(path) for path in paths}
-    if b"" in names:
-        return lambda _name: True
     # Also where it looks like a pattern: `[id].tsx` is a file that somebody may mean.
-    patterns = sorted(name for name in names if any(char in name for char in b"*?["))
+    patterns = {raw for raw in map(to_bytes, paths) if _is_pattern(raw)}
+    # Before anything else is asked of each of them.
     if len(patterns) > MAX_PATTERNS or sum(map(len, patterns)) > MAX_PATTERN_BYTES:
         message = f"{len(patterns)} patterns are too many to hold every file against: "
         raise InvalidValue(f"{message}{MAX_PATTERNS} with {MAX_PATTERN_BYTES} bytes at the most")
+    names = {to_folder(path) for path in paths}
+    if b"" in names:
+        return lambda _name: True
     within = _within(names)
     if not patterns:
         return within
     # `fnmatch` makes expressions whose time grows with the name alone: its stars never come back.
-    regex = "|".join(fnmatch.translate(pattern.decode("latin-1")) for pattern in patterns)
+    globs = sorted(filter(_is_pattern, names))
+    regex = "|".join(fnmatch.translate(glob.decode("latin-1")) for glob in globs)
     matches = re.compile(regex.encode("latin-1")).match
     return lambda key: matches(key) is not None or within(key)
 
@@ -243,6 +245,10 @@ def _part(
 
 def _any(tests: Sequence[Selects]) -> Selects:
     return tests[0] if len(tests) == 1 else lambda key: any(test(key) for test in tests)
+
+
+def _is_pattern(name: bytes) -> bool:
+    return any(char in name for char in b"*?[")
 
 
 def _within(names: set[bytes]) -> Selects:

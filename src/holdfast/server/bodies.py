@@ -5,40 +5,93 @@ is, before anything is made of it. The rest is decoded straight into what the ro
 that it does not know is passed over, and nothing is built for it.
 """
 
-from typing import Any, Final
+from collections.abc import Callable, Sized
+from typing import Any, Final, TypeVar
 
 import msgspec
 from litestar import Request
+from litestar.types import Empty
 
-from holdfast.server import counting
+from holdfast.server.counting import Counter
 from holdfast.server.problems import Unfit
 from holdfast.server.threads import Work, in_thread
 
+T = TypeVar("T")
+
 SMALL_BYTES: Final = 64 << 10
-"""Up to here a body is decoded where it is: to count it, or to find a thread, would take longer."""
+"""Up to here a body is decoded where it is: to find a thread would take longer."""
+
+COUNTED_BYTES: Final = 1 << 20
+"""So much of a body is looked over at a time, while the rest of it is on its way."""
 
 
 class JsonRequest(Request[Any, Any, Any]):
-    """A request whose body is JSON, if it is anything."""
+    """A request whose body is JSON, if its route takes anything that is in it."""
 
     async def json(self) -> Any:  # noqa: ANN401 - what the route takes
         """Returns what the body says, as the route takes it; raises `Unfit` or `TooLarge`."""
         wanted = self.route_handler.parsed_data_field
         kind = Any if wanted is None else wanted.annotation
-        body = await self.body()
-        if len(body) <= SMALL_BYTES:
-            return decode(body, kind)
-        return await in_thread(decode, body, kind, work=Work.HEAVY)
+        return await _where_it_fits(decode, await self.body(), kind)
+
+    async def body(self) -> bytes:
+        """Returns the body; raises `Unfit` or `TooLarge`, before the rest has come if it can."""
+        known = (self._body, self._connection_state.body)
+        if known == (Empty, Empty) and self.route_handler.parsed_data_field is not None:
+            coming = Coming()
+            async for piece in self.stream():
+                coming.add(piece)
+                if coming.uncounted >= COUNTED_BYTES:
+                    await in_thread(coming.count, work=Work.HEAVY)
+            self._connection_state.body = await _where_it_fits(Coming.whole, coming)
+        return await super().body()
 
 
-def decode(body: bytes, kind: Any) -> Any:  # noqa: ANN401 - any type, and a value of it
-    """Returns what a body says; raises `Unfit` or `TooLarge`."""
-    counting.check(body)
+class Coming:
+    """A text on its way, which is counted as it comes."""
+
+    def __init__(self) -> None:
+        self.uncounted = self._size = 0
+        self._pieces, self._fresh = list[bytes](), list[bytes]()
+        self._counter = Counter()
+
+    def __len__(self) -> int:
+        return self._size
+
+    def add(self, piece: bytes) -> None:
+        """Takes what came next."""
+        self._fresh.append(piece)
+        self._size += len(piece)
+        self.uncounted += len(piece)
+
+    def count(self) -> None:
+        """Counts what has come since; raises `Unfit` or `TooLarge`."""
+        for piece in self._fresh:
+            self._counter.add_all(piece)
+        self._pieces += self._fresh
+        self._fresh, self.uncounted = [], 0
+
+    def whole(self) -> bytes:
+        """Returns all of it; raises as `count`."""
+        self.count()
+        self._counter.end()
+        return b"".join(self._pieces)
+
+
+def decode(text: bytes, kind: Any) -> Any:  # noqa: ANN401 - any type, and a value of it
+    """Returns what a text says that was counted; raises `Unfit`."""
     try:
         # Clients may send numbers as text: what a parameter of a URL can be, a field can.
-        return msgspec.json.decode(body, type=kind, strict=False)
+        return msgspec.json.decode(text, type=kind, strict=False)
     except msgspec.ValidationError as exc:
         what, _, where = str(exc).partition(" - at `$.")
         raise Unfit(f"{where.rstrip('`')}: {what}" if where else what) from exc
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise Unfit(f"the body cannot be read: {exc}") from exc
+
+
+async def _where_it_fits(function: Callable[..., T], text: Sized, *more: object) -> T:
+    """Calls a function with a text: here, or in a thread if it is long."""
+    if len(text) <= SMALL_BYTES:
+        return function(text, *more)
+    return await in_thread(function, text, *more, work=Work.HEAVY)

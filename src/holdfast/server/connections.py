@@ -36,6 +36,10 @@ BODY_BYTES: Final = 8 << 10
 LINGER_S: Final = 2.0
 """How long a client that was refused has to read why."""
 
+LINGER_BYTES: Final = 1 << 20
+"""What is still taken of one that was refused: who sends more does not read, and whoever takes it
+all has no time for others."""
+
 ANSWER_S: Final = 60.0
 """How long nothing of an answer may be taken."""
 
@@ -75,7 +79,7 @@ class Connection(HttpToolsProtocol):
         self._timer: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
         self._is_in_head, self._head_bytes, self._body_bytes = True, 0, 0
-        self._ended = 0
+        self._ended = self._wasted_bytes = 0
         self._refused: http.HTTPStatus | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] - as uvicorn has it
@@ -100,6 +104,9 @@ class Connection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Takes what has come; refuses a head that is too large."""
         if self._refused is not None:
+            self._wasted_bytes += len(data)
+            if self._wasted_bytes > LINGER_BYTES:
+                self.flow.pause_reading()
             return
         before = self._ended
         self._body_bytes += len(data)

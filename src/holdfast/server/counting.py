@@ -39,14 +39,6 @@ _NO_NUMBERS: Final = b" \t\r\n[]{}:"
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(_STEPS))
 
 
-def check(text: bytes) -> None:
-    """Raises `TooLarge` or `Unfit` for JSON that is not to be decoded."""
-    counter = Counter()
-    for start in range(0, len(text), PIECE_BYTES):
-        counter.add(text[start : start + PIECE_BYTES])
-    counter.end()
-
-
 class Counter:
     """Counts what a text holds, of pieces in their order."""
 
@@ -59,6 +51,11 @@ class Counter:
         self._utf8 = codecs.getincrementaldecoder("utf-8")()
         self._is_in_string = False
         self._rest = b""
+
+    def add_all(self, text: bytes) -> None:
+        """Counts as much as there is, a piece at a time."""
+        for start in range(0, len(text), PIECE_BYTES):
+            self.add(text[start : start + PIECE_BYTES])
 
     def add(self, piece: bytes) -> None:
         """Counts a piece; raises `TooLarge` or `Unfit` as soon as it is too much."""

@@ -1,7 +1,7 @@
-"""A folder for the numbers that workers share while a server runs, and no longer.
+"""What is there while a server runs, and no longer: numbers that workers share, and uploads.
 
-A server that is killed leaves its folder behind. The next one to start removes it: whoever runs
-holds a lock in its own, which ends with the process, in whatever container that is.
+A server that is killed leaves them behind. The next one to start removes them: whoever runs holds
+a lock on its own, which ends with the process, in whatever container that is.
 """
 
 import fcntl
@@ -11,9 +11,10 @@ import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final, cast
 
 PREFIX: Final = "holdfast-metrics-"
+UPLOAD: Final = "holdfast-import-"
 _LOCK: Final = "lock"
 _FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 
@@ -43,5 +44,33 @@ def remove_left() -> None:
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(folder, ignore_errors=True)
+            finally:
+                os.close(fd)
+
+
+@contextmanager
+def upload_in(folder: Path) -> Generator[BinaryIO]:
+    """Lends a new file with a name, until the block ends."""
+    while True:
+        with tempfile.NamedTemporaryFile(prefix=UPLOAD, dir=folder, delete=False) as file:
+            path = Path(file.name)
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX)
+                # Who removes what is left may have found it before it was held.
+                if path.exists():
+                    yield cast("BinaryIO", file)
+                    return
+            finally:
+                path.unlink(missing_ok=True)
+
+
+def remove_uploads(folder: Path) -> None:
+    """Removes from a folder the uploads of servers that do not run any more."""
+    for file in folder.glob(f"{UPLOAD}*"):
+        with suppress(OSError):
+            fd = os.open(file, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                file.unlink()
             finally:
                 os.close(fd)

@@ -24,7 +24,7 @@ from holdfast.server.app import open_vault
 from holdfast.server.config import Config, to_environ
 from holdfast.server.connections import Connection
 from holdfast.server.credentials import Started, make_credentials
-from holdfast.server.scratch import shared_folder
+from holdfast.server.scratch import remove_uploads, shared_folder
 
 logger = logging.getLogger("holdfast.server")
 
@@ -54,6 +54,7 @@ def serve(config: Config, *, tell: Callable[[Started], None]) -> None:
             workspace_id = vault.tenant_id
         if is_open(config.data):
             logger.warning("others may look into %s: its files are yours alone", config.data)
+        remove_uploads(config.data)
         tell(Started(_url_of(config, listening), workspace_id, made))
         os.environ.update(to_environ(config))
         with shared_folder() as folder:

@@ -8,7 +8,7 @@ disk has left.
 import errno
 import tempfile
 from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from pathlib import Path
@@ -17,11 +17,13 @@ from typing import Any, BinaryIO, Final, cast
 from litestar import Request
 from litestar.exceptions import InternalServerException
 
+from holdfast.engine.archives.survey import BEGINNING_BYTES, announced
 from holdfast.engine.namespace import Namespace
 from holdfast.errors import NamespaceNotFound, QuotaExceeded, StorageFull, Unavailable
 from holdfast.server.callers import provide_caller
 from holdfast.server.problems import Unfit
 from holdfast.server.room import taken_by
+from holdfast.server.scratch import upload_in
 from holdfast.server.threads import Work, in_thread
 from holdfast.server.transfer import too_large
 
@@ -88,11 +90,17 @@ class Upload:
     @asynccontextmanager
     async def written(self) -> AsyncGenerator[Path]:
         """Writes it to a file, which goes with the block."""
-        folder = taken_by(self.request.scope).room.folder
-        with tempfile.NamedTemporaryFile(prefix="holdfast-import-", dir=folder) as file:
+        with ExitStack() as stack:
+            with _told():
+                file = stack.enter_context(upload_in(taken_by(self.request.scope).room.folder))
+            size, is_begun = 0, False
             async for piece in self._pieces(0):
+                size += len(piece)
                 with _told():
                     await _in_turn(file.write, piece)
+                if size > BEGINNING_BYTES and not is_begun:
+                    is_begun = True
+                    await _in_turn(self._check_beginning, file)
             with _told():
                 await _in_turn(file.flush)
             yield Path(file.name)
@@ -127,16 +135,28 @@ class Upload:
             for quota in self._quotas:
                 quota.check(size)
 
+    def _check_beginning(self, file: BinaryIO) -> None:
+        """Raises for what is no archive, or says that it is too much, before the rest has come."""
+        with _told():
+            file.flush()
+        size = announced(file.name).size.bytes
+        for quota in self._of_namespace():
+            quota.check(size)
+
     def _read_quotas(self) -> list[_Quota]:
         found, vault = list[_Quota](), provide_caller(self.request.scope).vault
         if (most := vault.quota()) is not None:
             found.append(_Quota("the tenant", vault.stored_bytes(), most, most * SHRINKS))
         if self.is_file:
-            with suppress(NamespaceNotFound):
-                if (most := self.agent.quota()) is not None:
-                    name, used = f"namespace {self.agent.name!r}", self.agent.size().bytes
-                    found.append(_Quota(name, used, most, most))
+            found += self._of_namespace()
         return found
+
+    def _of_namespace(self) -> list[_Quota]:
+        with suppress(NamespaceNotFound):
+            if (most := self.agent.quota()) is not None:
+                name, used = f"namespace {self.agent.name!r}", self.agent.size().bytes
+                return [_Quota(name, used, most, most)]
+        return []
 
 
 @contextmanager

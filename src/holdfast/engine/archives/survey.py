@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.engine.archives.archivefile import Source
+from holdfast.engine.archives.archivefile import FileName, Source
 from holdfast.engine.archives.manifest import (
     MANIFEST_NAME,
     MAX_MANIFEST_BYTES,
@@ -39,6 +39,9 @@ from holdfast.storekeys import MAX_KEY_BYTES, to_store_key
 FILES_PREFIX: Final = b"files/"
 VALUE_NAME: Final = b"store/%d.msgpack"
 """Values are numbered: their keys may hold what no file name can."""
+
+BEGINNING_BYTES: Final = 2 * MAX_MANIFEST_BYTES
+"""More than what comes before the end of a manifest."""
 
 _VALUE_OVERHEAD_BYTES: Final = MAX_KEY_BYTES + 64
 _TOLD_EVERY: Final = 1000
@@ -71,6 +74,15 @@ class SurveyedSession:
     turns: Member | None
 
 
+def announced(path: FileName) -> Manifest:
+    """Returns what an archive says of itself, of which `BEGINNING_BYTES` have to be there.
+
+    Raises as `survey`. What it says is proven by the rest of it alone.
+    """
+    with Source(path) as source:
+        return _read_manifest(source, next(iter_members(source), None))
+
+
 def survey(source: Source, limits: Limits, progress: Progress) -> Surveyed:
     """Returns what there is to import.
 
@@ -80,7 +92,8 @@ def survey(source: Source, limits: Limits, progress: Progress) -> Surveyed:
     if source.size > limits.archive_bytes:
         message = f"an archive may have {limits.archive_bytes} bytes, this one has {source.size}"
         raise TooLarge(message)
-    members = _counted(source, limits, progress)
+    # To its end, before anything of it is looked into: what follows there is cheap to find.
+    members = iter([*_counted(source, limits, progress)])
     manifest = _read_manifest(source, next(members, None))
     files: list[Member] = []
     values, sessions = _Values(source, limits), _Sessions(source, limits)
