@@ -76,6 +76,9 @@ class Context:
     """Whether who acts may add to the history alone: see `adding.py`."""
     announces: bool = False
     """Whether what is done is told as events, too: there is nobody to hear them in process."""
+    hands_texts: bool = False
+    """Whether states and turns are handed out with the JSON text of each key (`msgspec.Raw`) in
+    place of its value: who only sends them on need not make anything of them."""
     salvage: Salvage = no_packs
     """Finds packs in another place: a copy of a vault, or what is left of one."""
     looked: dict[TenantId, datetime] = field(default_factory=dict[TenantId, datetime])
@@ -97,6 +100,7 @@ class Context:
         folders: tuple[Path, ...] = (),
         embedder: Embedder | None = None,
         announces: bool = False,
+        hands_texts: bool = False,
         salvage: Salvage = no_packs,
     ) -> "Context":
         """Returns a context with empty caches of the size that the limits say."""
@@ -116,6 +120,7 @@ class Context:
             folders=folders,
             embedder=embedder,
             announces=announces,
+            hands_texts=hands_texts,
             salvage=salvage,
         )
 

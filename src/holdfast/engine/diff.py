@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from holdfast.engine import content
+from holdfast.engine.archives.wellformed import check_msgpack
 from holdfast.engine.files import kind_of
 from holdfast.engine.limits import check_limit
 from holdfast.engine.linediff import Budget, unified
@@ -20,6 +21,7 @@ from holdfast.engine.sessions import state as states
 from holdfast.engine.sessions.state import StateSource
 from holdfast.engine.storevalues import decode_value
 from holdfast.entries import Blob, Entry, Inline, Link, Session, decode_entry
+from holdfast.errors import TooLarge
 from holdfast.instants import from_us
 from holdfast.model import Plane, Root
 from holdfast.model_changes import Change, Changes, counted, tally
@@ -28,6 +30,9 @@ from holdfast.tree import Edit, NodeSource, diff
 
 MAX_TEXT_BYTES: Final = 1 << 20
 """Files above this are compared by size alone."""
+
+MAX_VALUES: Final = 100_000
+"""A value of the store with more parts gets no text: each would be a line of its own."""
 
 TEXT_S: Final = 1.5
 """How long lines are compared, where a busy machine makes the bounded work take longer."""
@@ -174,6 +179,10 @@ def _indented(value: object) -> str:
 
 def _decoded(data: bytes, plane: Plane) -> str | None:
     if plane is Plane.STORE:
+        try:
+            check_msgpack(data, most=MAX_VALUES)
+        except TooLarge:
+            return None
         return _indented(decode_value(data))
     try:
         return None if b"\0" in data else data.decode("utf-8")

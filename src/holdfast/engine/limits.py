@@ -35,6 +35,11 @@ class Limits:
     """What a snapshot takes, compressed; a namespace with more gets none. None: as much as fits."""
     answer_bytes: int | None = None
     """The states or values that one list may hold, as JSON. None: whatever is asked for."""
+    decoded_values: int | None = None
+    """Values and keys of one value of the store, of one key of a state or of one side of a turn:
+    with more it is not imported, and nothing is made of it if it is there. None: no bound."""
+    decoded_bytes: int | None = None
+    """The bytes of one of these, with more of which nothing is made of it. None: no bound."""
     workspace_files: int = 2_000_000
     workspace_bytes: int = 256 * GIB
     """A directory with more files, or more in them, is refused before it is read."""

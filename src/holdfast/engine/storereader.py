@@ -37,7 +37,7 @@ class StoreReader:
         wanted = to_store_key(namespace, key)
         with self.opened() as view:
             data = view.get(wanted)
-            return default if data is None else value_of(view.objects, data)
+            return default if data is None else value_of(view.objects, wanted, data)
 
     def get_many(self, pairs: Iterable[tuple[str, str]]) -> list[Any]:
         """Returns the values in the order asked for; None for what is missing."""
@@ -46,7 +46,7 @@ class StoreReader:
             found, objects = view.get_many(list(set(wanted))), view.objects
             sizes = {key: decode_entry(data).size for key, data in found.items()}
             check_answer(objects.limits, (sizes.get(key, 0) for key in wanted))
-            return [value_of(objects, found[key]) if key in found else None for key in wanted]
+            return [value_of(objects, key, found[key]) if key in found else None for key in wanted]
 
     def contains(self, namespace: str, key: str) -> bool:
         """Says whether there is a value for a key."""
@@ -89,13 +89,14 @@ class StoreReader:
                 start = namespace_start(namespace)
                 found = _iterate(view, start, prefix)
                 return [
-                    (key[len(start) :].decode(), value_of(objects, data)) for key, data in found
+                    (key[len(start) :].decode(), value_of(objects, key, data))
+                    for key, data in found
                 ]
             beginning, every = prefix or "", view.iterate()
-            pairs = ((from_store_key(key), data) for key, data in every)
+            pairs = ((from_store_key(key), key, data) for key, data in every)
             return [
-                (pair, value_of(objects, data))
-                for pair, data in pairs
+                (pair, value_of(objects, key, data))
+                for pair, key, data in pairs
                 if pair[1].startswith(beginning)
             ]
 
@@ -154,7 +155,7 @@ def items_page(
             if len(page) >= most or size >= PAGE_BYTES:
                 return page, True
             size += decode_entry(data).size
-            page.append(Item(*from_store_key(key), value_of(view.objects, data)))
+            page.append(Item(*from_store_key(key), value_of(view.objects, key, data)))
     return page, False
 
 

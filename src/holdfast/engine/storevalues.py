@@ -3,10 +3,12 @@
 from typing import Any
 
 from holdfast.engine import content
-from holdfast.engine.content import ChunkSource
+from holdfast.engine.decoding import check_bytes, check_packed
+from holdfast.engine.objects import Objects
 from holdfast.entries import Blob, Inline, decode_entry
-from holdfast.errors import Damaged
+from holdfast.errors import Damaged, shorten
 from holdfast.store.codec import decode
+from holdfast.storekeys import from_store_key
 
 
 def decode_value(data: bytes) -> Any:
@@ -18,12 +20,16 @@ def decode_value(data: bytes) -> Any:
         raise Damaged(message) from exc
 
 
-def value_of(source: ChunkSource, data: bytes) -> Any:
-    """Returns the value that the bytes of an entry stand for."""
+def value_of(objects: Objects, key: bytes, data: bytes) -> Any:
+    """Returns the value that an entry under a key stands for; raises `TooLarge`."""
     entry = decode_entry(data)
     if isinstance(entry, Inline):
         return decode_value(entry.data)
     if not isinstance(entry, Blob):
         message = "an entry of the store is not a value"
         raise Damaged(message)
-    return decode_value(content.read(source, entry))
+    what = "the value of {1} in {0}".format(*map(shorten, from_store_key(key)))
+    check_bytes(objects.limits, entry.size, what=what)
+    packed = content.read(objects, entry)
+    check_packed(objects.limits, packed, what=what)
+    return decode_value(packed)

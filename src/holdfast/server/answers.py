@@ -49,7 +49,7 @@ def _is_light(answer: object) -> bool:
     while waiting:
         value = waiting.pop()
         left -= _ITEM
-        if isinstance(value, str):
+        if isinstance(value, str | msgspec.Raw):
             left -= len(value)
         elif isinstance(value, int):
             left -= value.bit_length() // 3
@@ -67,7 +67,7 @@ def _is_light(answer: object) -> bool:
 def _weigh(weights: Weights, value: object) -> int:
     if not value or type(value) in _FLAT:
         return _ITEM
-    if isinstance(value, str):
+    if isinstance(value, str | msgspec.Raw):
         return _ITEM + len(value)
     if isinstance(value, int):
         return _ITEM + value.bit_length() // 3

@@ -23,6 +23,7 @@ from holdfast.server import routes
 from holdfast.server.bodies import JsonRequest
 from holdfast.server.callers import Admission, AgentOrDefault, provide_agent, provide_caller
 from holdfast.server.config import Config, configure
+from holdfast.server.counting import MOST_VALUES
 from holdfast.server.idempotency import Idempotency
 from holdfast.server.logs import log_to
 from holdfast.server.observing import Observed
@@ -71,9 +72,12 @@ def open_vault(config: Config) -> Holdfast:
         limits=Limits(
             snapshot_bytes=config.max_snapshot_bytes or None,
             answer_bytes=config.max_answer_bytes,
+            decoded_values=MOST_VALUES,
+            decoded_bytes=config.max_state_bytes,
             keep_deleted=None if kept is None else timedelta(seconds=kept),
         ),
         announces=True,
+        hands_texts=True,
     )
 
 

@@ -3,8 +3,7 @@
 Decoding holds the interpreter's lock from the first byte to the last, in whatever thread it
 happens: until it is over, this process answers nobody. So a large text is looked over first, a
 piece at a time with everybody else in between, and refused where it holds more than can be
-decoded in a tenth of a second. Each step is one pass of the interpreter's own C over a piece;
-nothing is made for each value but where there may be no more of them than are accepted anyway.
+decoded in a tenth of a second. Each step is one pass of the interpreter's own C over a piece.
 
 Text that is no JSON is counted as if it were: what decodes it afterwards says what is wrong.
 """
@@ -14,6 +13,7 @@ from itertools import accumulate
 from typing import Final
 
 from holdfast.errors import TooLarge
+from holdfast.jsontext import PIECE_BYTES, Outside, count_inside
 from holdfast.server.problems import Unfit
 
 MOST_VALUES: Final = 500_000
@@ -32,8 +32,6 @@ LONGEST_NUMBER: Final = 400
 MOST_DIGITS: Final = 12 << 20
 """Characters of all numbers, with the commas between them: 80 ms, however long each is."""
 
-PIECE_BYTES: Final = 64 << 10
-
 _STEPS: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 _NO_NUMBERS: Final = b" \t\r\n[]{}:"
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(_STEPS))
@@ -44,13 +42,11 @@ class Counter:
 
     def __init__(self) -> None:
         self.values = 1
-        """Values and keys: each follows a bracket, a comma or a colon, but for the first."""
         self.inside = 0
         self.depth = self.deepest = 0
         self.digits = 0
         self._utf8 = codecs.getincrementaldecoder("utf-8")()
-        self._is_in_string = False
-        self._rest = b""
+        self._outside = Outside()
 
     def add_all(self, text: bytes) -> None:
         """Counts as much as there is, a piece at a time."""
@@ -60,24 +56,12 @@ class Counter:
     def add(self, piece: bytes) -> None:
         """Counts a piece; raises `TooLarge` or `Unfit` as soon as it is too much."""
         self._check_text(piece)
-        piece = self._rest + piece
-        if b"\\" in piece:
-            # An escape that the end of a piece cuts in two belongs to the next one.
-            cut = (len(piece) - len(piece.rstrip(b"\\"))) % 2
-            piece, self._rest = piece[: len(piece) - cut], piece[len(piece) - cut :]
-            # Without escapes, every quote begins or ends a string.
-            piece = piece.replace(b"\\\\", b"").replace(b'\\"', b"")
-        else:
-            self._rest = b""
-        self._check_number(piece.count(b'"') // 2)
-        parts = piece.split(b'"')
-        # Without its strings, but with a space where each was: `"a"1` is no longer a number.
-        outside = b" ".join(parts[self._is_in_string :: 2])
-        self._is_in_string ^= len(parts) % 2 == 0
-        inside = outside.count(b"[") + outside.count(b"{")
+        # With a space where each string was: `"a"1` is no longer a number.
+        outside = self._outside.of(piece)
+        inside, values = count_inside(outside)
         self.inside += inside
-        self.values += inside + outside.count(b",") + outside.count(b":")
-        self._check_number(0)
+        self.values += values
+        self._check_number()
         self._check_depth(outside)
         self._check_digits(outside)
 
@@ -91,10 +75,10 @@ class Counter:
         except UnicodeDecodeError as exc:
             raise Unfit("the body is not UTF-8") from exc
 
-    def _check_number(self, more: int) -> None:
+    def _check_number(self) -> None:
         if self.inside > MOST_INSIDE:
             raise Unfit(f"the body holds more than {MOST_INSIDE} lists and objects")
-        if self.values + more > MOST_VALUES:
+        if self.values > MOST_VALUES:
             raise TooLarge(f"a body may hold {MOST_VALUES} values and keys; this one holds more")
 
     def _check_depth(self, outside: bytes) -> None:

@@ -148,12 +148,12 @@ def read_session(source: Source, member: Member, limits: Limits) -> ToldSession:
             raise UnsafeArchive("it is not written as we write it", member=member.name)
         check_session_id(told.id)
         check_texts(agent=told.agent_id, user=told.user_id)
-        _check_object(told.metadata)
+        _check_object(told.metadata, limits)
         text, parts = bytes(told.state), parts_of(told)
         if not told.agent_id or states.joined(parts) != text:
             raise UnsafeArchive("it is not written as we write it", member=member.name)
         for part in parts.values():
-            check_json(part)
+            check_json(part, most=limits.decoded_values)
         states.check_keys(parts)
     except (ValueError, RecursionError, Invalid) as exc:
         raise UnsafeArchive(f"it holds no session: {exc}", member=member.name) from exc
@@ -179,8 +179,8 @@ def read_turns(source: Source, member: Member, limits: Limits) -> Iterator[tuple
             check_text("reasoning", told.reasoning, max_chars=MAX_REASONING_CHARS)
             for side in (told.input, told.output):
                 msgspec.json.decode(side, type=_Message)
-                check_json(bytes(side))
-            _check_object(told.metadata)
+                check_json(bytes(side), most=limits.decoded_values)
+            _check_object(told.metadata, limits)
         except (ValueError, RecursionError, Invalid) as exc:
             raise UnsafeArchive(f"it holds no turn: {exc}", member=member.name) from exc
         if len(to_row(told)) > limits.turn_bytes:
@@ -206,9 +206,9 @@ def to_row(told: ToldTurn) -> bytes:
     )
 
 
-def _check_object(raw: msgspec.Raw) -> None:
+def _check_object(raw: msgspec.Raw, limits: Limits) -> None:
     msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
-    check_json(bytes(raw))
+    check_json(bytes(raw), most=limits.decoded_values)
 
 
 def _lines(source: Source, member: Member, limits: Limits) -> Iterator[bytes]:

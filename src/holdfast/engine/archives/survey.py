@@ -126,7 +126,7 @@ class _Values:
         if member.name != VALUE_NAME % len(self.found):
             return False
         key, data = read_value(self._source, member, self._limits)
-        check_msgpack(data)
+        check_msgpack(data, most=self._limits.decoded_values)
         if key in self._keys:
             raise UnsafeArchive("it holds the same key of the store twice", member=member.name)
         self._keys.add(key)

@@ -44,7 +44,7 @@ class _Open(enum.Enum):
     KEY = enum.auto()
 
 
-def check_msgpack(data: bytes, *, most: int = sys.maxsize) -> None:
+def check_msgpack(data: bytes, *, most: int | None = None) -> None:
     """Raises `UnsafeArchive` unless this is one msgpack value, well-formed and not too deep.
 
     Raises `TooLarge` for one that is longer than what is decoded anyway, and holds more than
@@ -53,13 +53,15 @@ def check_msgpack(data: bytes, *, most: int = sys.maxsize) -> None:
     if len(data) <= DECODED_BYTES:
         # How deep one may go here depends on who called: the walk decides about such values.
         with suppress(RecursionError):
-            return _check_by_decoding(data)
-    return walk(data, most=most)
+            _check_by_decoding(data)
+            return
+    walk(data, most=most)
 
 
-def walk(data: bytes, *, most: int = sys.maxsize) -> None:
-    """Does what `check_msgpack` does, however large the value is."""
+def walk(data: bytes, *, most: int | None = None) -> int:
+    """Does what `check_msgpack` does, however large the value is; returns how much it holds."""
     at, left, opened, items = 0, [1], [_Open.ARRAY], 0
+    most = sys.maxsize if most is None else most
     while left:
         if not left[-1]:
             left.pop()
@@ -90,6 +92,7 @@ def walk(data: bytes, *, most: int = sys.maxsize) -> None:
             _check_leaf(item, data[start:at], count, is_key=is_key)
     if at != len(data):
         raise UnsafeArchive("a value is msgpack with something behind its end")
+    return items
 
 
 def _beyond(items: int, most: int) -> UnsafeArchive | TooLarge:

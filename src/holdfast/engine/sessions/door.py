@@ -12,7 +12,6 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
-import msgspec
 from msgspec import Raw
 
 from holdfast.engine.handle import Handle
@@ -365,7 +364,7 @@ class Sessions:
         seen = seen_by(session.id, session.user_id)
         found = relevant(self._handle, seen, query=query, most=memory_limit)
         return SessionContext(
-            state=states.read(self._handle.objects, version.state),
+            state=states.show(self._handle, version.state),
             memories=list(found.memories),
             recent_turns=self.list_turns(session_id, limit=turn_limit),
             average_relevance=found.average_relevance,
@@ -409,7 +408,7 @@ class Sessions:
         self, session_id: str, rows: builtins.list[TurnRow], *, include_state: bool
     ) -> builtins.list[Turn]:
         if not include_state:
-            return [to_turn(row, session_id) for row in rows]
+            return [to_turn(self._handle, row, session_id) for row in rows]
         known = dict[tuple[int, str, int], tuple[int, dict[str, Any] | None]]()
         sizes = list[int]()
         with self._handle.context.catalog.read() as transaction:
@@ -419,16 +418,18 @@ class Sessions:
                 if given != NOT_KEPT:
                     sizes.append(len(given))
                     check_answer(self._handle.context.limits, sizes)
-                    return msgspec.json.decode(given)
+                    return states.show_given(self._handle, given)
                 place = (data.namespace_id, data.session_id, number)
                 if place not in known:
                     found = transaction.find_version(
                         NamespaceId(data.namespace_id), data.session_id, number
                     )
-                    state = None if found is None else states.read(objects, found.state)
-                    known[place] = (0 if found is None else found.bytes, state)
+                    known[place] = (0, None)
+                    if found is not None:
+                        state = states.show(self._handle, found.state, objects)
+                        known[place] = (found.bytes, state)
                 sizes.append(known[place][0])
                 check_answer(self._handle.context.limits, sizes)
                 return known[place][1]
 
-            return [to_turn(row, session_id, find_state=find_state) for row in rows]
+            return [to_turn(self._handle, row, session_id, find_state=find_state) for row in rows]

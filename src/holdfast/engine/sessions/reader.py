@@ -96,7 +96,7 @@ class SessionsReader:
                 starting_after=starting_after,
                 order=order,
             )
-            return [to_turn(row, session_id) for row in found]
+            return [to_turn(self._handle, row, session_id) for row in found]
 
         return self._read(ask)
 

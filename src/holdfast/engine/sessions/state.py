@@ -18,6 +18,7 @@ from msgspec import Raw
 
 from holdfast.engine import content
 from holdfast.engine.content import ChunkSource
+from holdfast.engine.decoding import check_texts
 from holdfast.engine.handle import Handle
 from holdfast.engine.limits import Limits
 from holdfast.engine.sessions.overlays import StateSource, lay, needs_below, texts
@@ -49,6 +50,9 @@ _decode: Final = msgspec.json.Decoder().decode
 _encode: Final = msgspec.json.Encoder().encode
 _raw_parts: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 
+_LONG_BYTES: Final = 1 << 20
+"""Text above this is made when it is asked for: until then it would be in memory twice."""
+
 _KEY_BYTES: Final = 300
 """What a key of a known state takes in memory, beside its text and its value."""
 
@@ -74,10 +78,22 @@ def check_keys(parts: Parts) -> None:
         _checked_key(key)
 
 
-def canonical(parts: Parts) -> bytes:
-    """Returns text that is equal for equal states."""
-    decoded = {key: msgspec.json.decode(text) for key, text in parts.items()}
-    return msgspec.json.encode(decoded, order="sorted")
+def is_same(limits: Limits, one: Parts, other: Parts) -> bool:
+    """Says whether two states are equal; raises `TooLarge` if that would take too long."""
+    if one.keys() != other.keys():
+        return False
+    differing = [key for key in one if one[key] != other[key]]
+    # Equal values have one text, but for the order of keys: the length is the same.
+    if any(len(one[key]) != len(other[key]) for key in differing):
+        return False
+    for parts in (one, other):
+        check_texts(limits, [parts[key] for key in differing], what="the session's state")
+    return all(_canonical(one[key]) == _canonical(other[key]) for key in differing)
+
+
+def _canonical(text: bytes) -> bytes:
+    """Returns text that is equal for equal values: 1 is not 1.0."""
+    return msgspec.json.encode(_decode(text), order="sorted")
 
 
 class StoredState(msgspec.Struct, frozen=True):
@@ -99,7 +115,7 @@ class KnownState(msgspec.Struct, frozen=True):
     plain: dict[str, Any] = {}
     """The values by key, with None for those of `deep`."""
     deep: frozenset[str] = frozenset()
-    """The keys of lists and objects."""
+    """The keys of lists and objects, and of very long text."""
 
     @property
     def size(self) -> int:
@@ -111,7 +127,7 @@ class KnownState(msgspec.Struct, frozen=True):
         parts, plain = {**self.parts, **changes}, dict(self.plain)
         deep = set(self.deep.difference(changes))
         for key, text in changes.items():
-            if text.startswith((b"{", b"[")):
+            if text.startswith((b"{", b"[")) or len(text) > _LONG_BYTES:
                 deep.add(key)
                 plain[key] = None
             else:
@@ -123,6 +139,10 @@ class KnownState(msgspec.Struct, frozen=True):
     def to_state(self) -> dict[str, Any]:
         """Returns the state, for somebody who may change it."""
         return {**self.plain, **{key: _decode(self.parts[key]) for key in self.deep}}
+
+    def to_texts(self) -> dict[str, Any]:
+        """Returns the state with the text of each key, for somebody who sends it on."""
+        return {key: Raw(text) for key, text in self.parts.items()}
 
 
 def stage_ahead(stage: Stage, parts: Parts, *, limits: Limits) -> None:
@@ -234,13 +254,25 @@ def read(source: StateSource, entry: bytes) -> dict[str, Any]:
     return _decode(found.data if isinstance(found, Inline) else joined(read_parts(source, entry)))
 
 
-def show(handle: Handle, entry: bytes) -> dict[str, Any]:
+def show(handle: Handle, entry: bytes, source: StateSource | None = None) -> dict[str, Any]:
     """Returns the state that an entry stands for: from memory, if it was used lately."""
     if tag_of(entry) == INLINE_TAG:
         found = decode_state(entry)
         if isinstance(found, Inline):
             return _decode(found.data)
-    return recall(handle, handle.objects, entry).to_state()
+    return _handed(handle, recall(handle, source or handle.objects, entry))()
+
+
+def show_given(handle: Handle, text: Raw) -> dict[str, Any]:
+    """Returns the state that a text says."""
+    return dict(_raw_parts(text)) if handle.context.hands_texts else _decode(text)
+
+
+def weigh(handle: Handle, entry: bytes) -> dict[str, Any]:
+    """Returns the state that an entry stands for, to compute with; raises `TooLarge`."""
+    known = recall(handle, handle.objects, entry)
+    check_texts(handle.context.limits, known.parts.values(), what="the session's state")
+    return known.to_state()
 
 
 def later(handle: Handle, entry: bytes) -> Callable[[], dict[str, Any]]:
@@ -248,7 +280,11 @@ def later(handle: Handle, entry: bytes) -> Callable[[], dict[str, Any]]:
     if tag_of(entry) == INLINE_TAG:
         return partial(show, handle, entry)
     known: KnownState | None = handle.context.states.find((handle.tenant_id, entry))
-    return partial(show, handle, entry) if known is None else known.to_state
+    return partial(show, handle, entry) if known is None else _handed(handle, known)
+
+
+def _handed(handle: Handle, known: KnownState) -> Callable[[], dict[str, Any]]:
+    return known.to_texts if handle.context.hands_texts else known.to_state
 
 
 def recall(handle: Handle, source: StateSource, entry: bytes) -> KnownState:

@@ -12,6 +12,7 @@ from typing import Any, Final, cast
 import msgspec
 
 from holdfast.catalog.transaction import Transaction
+from holdfast.engine.handle import Handle
 from holdfast.engine.limits import check_limit
 from holdfast.engine.sessions.writing import Draft
 from holdfast.errors import Damaged, InvalidValue, TurnNotFound
@@ -177,6 +178,7 @@ def to_object(kind: str, given: object) -> msgspec.Raw:
 
 
 def to_turn(
+    handle: Handle,
     row: TurnRow,
     session_id: str,
     *,
@@ -188,9 +190,9 @@ def to_turn(
         id=row.id,
         session_id=session_id,
         number=row.number,
-        input=Message(msgspec.json.decode(data.input)),
-        output=Message(msgspec.json.decode(data.output)),
-        metadata=msgspec.json.decode(data.metadata),
+        input=_message(handle, data.input),
+        output=_message(handle, data.output),
+        metadata=_shown(handle, data.metadata),
         reasoning=data.reasoning,
         created_at=row.created_at,
         version_before=data.before,
@@ -198,6 +200,20 @@ def to_turn(
         state_before=find_state(data, data.before, data.given_before),
         state_after=find_state(data, data.after, data.given_after),
     )
+
+
+def _message(handle: Handle, text: msgspec.Raw) -> Message:
+    shown = _shown(handle, text)
+    if handle.context.hands_texts:
+        shown |= {key: msgspec.json.decode(shown[key]) for key in ("type", "content")}
+    return Message(shown)
+
+
+def _shown(handle: Handle, text: msgspec.Raw) -> dict[str, Any]:
+    """Returns an object; where texts are handed out, its parts are."""
+    if handle.context.hands_texts:
+        return dict(msgspec.json.decode(text, type=dict[str, msgspec.Raw]))
+    return msgspec.json.decode(text)
 
 
 def find_visible(

@@ -11,7 +11,7 @@ from holdfast.engine.sessions import state as states
 from holdfast.engine.sessions.finding import Found, check_number, get_version
 from holdfast.engine.sessions.lifecycle import check_texts, get, read
 from holdfast.engine.sessions.patching import Patch, make_patch, to_text
-from holdfast.engine.sessions.state import StoredState, canonical, to_parts
+from holdfast.engine.sessions.state import StoredState, is_same, to_parts
 from holdfast.engine.sessions.turns import NOT_KEPT, TurnData, append, to_message, to_object
 from holdfast.engine.sessions.writing import Draft, change, get_wanted
 from holdfast.errors import InvalidValue, VersionNotFound
@@ -103,9 +103,9 @@ def add_turn(
         current: states.Parts = {}
         if before is not None or after is not None:
             current = states.recall_parts(handle, draft.source, version.state)
-        given_before = _if_other(before, than=current)
-        given_after = _if_other(after, than=current)
-        is_new = given_after is not None and _if_other(after, than=before) is not None
+        given_before = _if_other(handle, before, than=current)
+        given_after = _if_other(handle, after, than=current)
+        is_new = given_after is not None and _if_other(handle, after, than=before) is not None
         data = TurnData(
             *sides,
             about,
@@ -138,9 +138,11 @@ def add_turn(
     return added[0], found
 
 
-def _if_other(given: states.Parts | None, *, than: states.Parts | None) -> Raw | None:
+def _if_other(
+    handle: Handle, given: states.Parts | None, *, than: states.Parts | None
+) -> Raw | None:
     """Returns the text of a state that was given, unless it is the same as another."""
-    if given is None or (than is not None and canonical(given) == canonical(than)):
+    if given is None or (than is not None and is_same(handle.context.limits, given, than)):
         return None
     return Raw(states.joined(given))
 
@@ -171,7 +173,7 @@ def compare(handle: Handle, session_id: str, old: int, new: int) -> tuple[Patch,
     found = read(handle, ask)
     if found is None:
         raise VersionNotFound(session_id, old)
-    one, other = (states.show(handle, row.state) for row in found)
+    one, other = (states.weigh(handle, row.state) for row in found)
     patch = make_patch(one, other)
     return patch, to_text(one, patch)
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from litestar.handlers import HTTPRouteHandler
 
-from holdfast.engine.archives.wellformed import check_msgpack
+from holdfast.engine.archives.wellformed import walk
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.storereader import StoreReader, items_page, size_of
 from holdfast.errors import NotFound, UnsafeArchive
@@ -20,6 +20,7 @@ from holdfast.server.moments import At, seen
 from holdfast.server.paging import page_size, paged
 from holdfast.server.problems import Unfit
 from holdfast.server.routing import delete, get, post, put
+from holdfast.store.core import encode
 from holdfast.wire.store import (
     BatchAnswer,
     BatchRequest,
@@ -174,17 +175,28 @@ def _read_many(store: StoreReader, data: BatchRequest) -> list[ValueAnswer | Non
 
 
 def _read_value(value: object) -> Any:  # noqa: ANN401 - any value of the store
+    packed = _Packed()
     try:
-        return from_json(value, check=_check_packed)
+        made = from_json(value, check=packed.check)
+        if packed.values:
+            # With what stands around it: the value as it is stored has to be readable, too.
+            walk(encode(made), most=MOST_VALUES)
     except RecursionError as exc:
         raise Unfit("the value is nested too deeply", param="value") from exc
     except (UnsafeArchive, ValueError) as exc:
         raise Unfit("what follows $bytes, $time or $msgpack is none", param="value") from exc
+    return made
 
 
-def _check_packed(data: bytes) -> None:
-    # As with JSON: a byte of msgpack is a value, and nobody is answered while it is made.
-    check_msgpack(data, most=MOST_VALUES)
+class _Packed:
+    """The msgpack of one value. As with JSON, nobody is answered while it is made."""
+
+    def __init__(self) -> None:
+        self.values = 0
+
+    def check(self, data: bytes) -> None:
+        """Raises for what is none, and `TooLarge` for what is too much with all before it."""
+        self.values += walk(data, most=MOST_VALUES - self.values)
 
 
 ROUTES: Final[list[HTTPRouteHandler]] = [
