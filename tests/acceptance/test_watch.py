@@ -361,6 +361,43 @@ def test_nothing_that_another_program_sends_ends_it(shell: Shell) -> None:
     assert is_answered_by_another_process(shell, "status")
 
 
+def answer_to(shell: Shell, *words: str, data: Path | None = None) -> list[bytes]:
+    """Returns what the process that watches answers to a request as somebody else might make it."""
+    environ = [] if data is None else [f"HOLDFAST_DATA={data}"]
+    fields = ["0 0 80 utf-8", str(shell.directory), str(len(environ)), *environ, *words]
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(str(shell.socket))
+        connection.settimeout(60)
+        thin.receive(connection)
+        connection.sendall(thin.pack([os.fsencode(field) for field in fields]))
+        return thin.receive(connection)
+
+
+def test_only_commands_for_its_own_vault_and_directory_are_answered(
+    shell: Shell, tmp_path: Path
+) -> None:
+    shell.watch("--no-snapshots")
+    other, link = tmp_path / "other", tmp_path / "link"
+    link.symlink_to(shell.vault)
+    assert shell.run("--data", str(other), "init").returncode == 0
+    assert answer_to(shell, "status", data=shell.vault)[:2] == [b"exit", b"0"]
+    assert answer_to(shell, "status", "--data", str(shell.vault))[:2] == [b"exit", b"0"]
+    for elsewhere in (
+        ("status", "--data", str(other)),
+        ("status", f"--data={tmp_path / 'nothing'}"),
+        ("undo", "--data", "postgresql://127.0.0.1:9/nobody"),
+        ("status", "--data", str(shell.vault), "-C", str(tmp_path)),
+        ("status", "--data", str(shell.vault), f"-qC{tmp_path}"),
+        ("status", "--data", str(link)),
+    ):
+        assert answer_to(shell, *elsewhere) == [b"no"], elsewhere
+    assert answer_to(shell, "status", data=other) == [b"no"]
+    # Whoever asked does it without us.
+    for data in (other, link):
+        assert not is_answered_by_another_process(shell, "--data", str(data), "status")
+    assert is_answered_by_another_process(shell, "status")
+
+
 def test_in_the_background_until_it_is_stopped(shell: Shell) -> None:
     started = shell.run("watch", "--background", "--quiet-for", "0.1")
     assert started.returncode == 0

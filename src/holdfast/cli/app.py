@@ -72,6 +72,8 @@ def configured(console: Console, arguments: Namespace) -> Console:
     directory = console.cwd
     if arguments.directory is not None:
         directory = console.resolve(arguments.directory)
+    named = replace(console, cwd=directory or "/", data=arguments.data)
+    console.vaults.admit(named.cwd, named.location)
     made = replace(
         console,
         # Vaults know directories by their real names: one directory, one name.

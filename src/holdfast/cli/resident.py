@@ -26,6 +26,7 @@ import holdfast
 from holdfast.cli import thin
 from holdfast.cli.app import run
 from holdfast.cli.console import Console
+from holdfast.cli.exits import FAILED, Refused
 from holdfast.cli.vaults import OwnVaults, Vaults
 from holdfast.errors import Busy, Unavailable
 
@@ -81,7 +82,7 @@ class Door:
         """Returns a descriptor that is readable while somebody waits."""
         return self._listener.fileno()
 
-    def serve(self, answer: "Callable[[Request], int]") -> bool:
+    def serve(self, answer: "Answer") -> bool:
         """Lets one client's command be answered; returns False if it asked for the end."""
         try:
             connection, _ = self._listener.accept()
@@ -97,7 +98,7 @@ class Door:
                 logger.exception("a request failed")
                 return True
 
-    def _converse(self, connection: socket.socket, answer: "Callable[[Request], int]") -> bool:
+    def _converse(self, connection: socket.socket, answer: "Answer") -> bool:
         if not _is_same_user(connection):
             return True
         connection.settimeout(REQUEST_TIMEOUT_S)
@@ -113,7 +114,11 @@ class Door:
         except (ValueError, LookupError):
             connection.sendall(thin.pack([b"no"]))
             return True
-        request.finish(answer(request))
+        code = answer(request)
+        if code is None:
+            connection.sendall(thin.pack([b"no"]))
+        else:
+            request.finish(code)
         return True
 
     def close(self) -> None:
@@ -192,6 +197,10 @@ class Request:
             self._connection = None
 
 
+Answer = Callable[[Request], int | None]
+"""Does a command, and returns its exit code; None for what it has not begun, and does not do."""
+
+
 class _Hurried:
     """A connection on which everything has to have come in some seconds, however it drips."""
 
@@ -224,21 +233,48 @@ class _Err(io.StringIO):
 
 
 class HeldVaults:
-    """Hands out the vault and the directory that are kept open, and opens any other."""
+    """Hands out the vault and the directory that are kept open, and no other vault.
 
-    def __init__(self, location: str, vault: "holdfast.Holdfast") -> None:
-        self.location, self._vault = location, vault
+    Whatever else a command means may be slow to look at, or never answer; snapshots would wait.
+    So it is recognised by its name alone, and left to the process of whoever asks.
+    """
+
+    def __init__(self, location: str, directory: str, vault: "holdfast.Holdfast") -> None:
+        self.location, self._directory, self._vault = location, directory, vault
         self._others = OwnVaults()
+        self._is_elsewhere = False
         self.workspace: holdfast.Workspace | None = None
         """The directory that is kept open; its keeper replaces it now and then."""
 
+    def admit(self, directory: str, find_location: Callable[[], str], /) -> None:
+        """Raises for what is not in the directory that is watched, or means another vault."""
+        if os.path.commonpath((directory, self._directory)) != self._directory:
+            raise self._refusal()
+        self._check(find_location())
+
+    def _check(self, location: str) -> None:
+        if location != self.location:
+            raise self._refusal()
+
+    def _refusal(self) -> Refused:
+        self._is_elsewhere = True
+        message = "another vault or directory is meant"
+        return Refused(message, code="elsewhere", exit_code=FAILED, hint="")
+
+    def take_elsewhere(self) -> bool:
+        """Says whether the last command was not admitted."""
+        was, self._is_elsewhere = self._is_elsewhere, False
+        return was
+
     def open(self, location: str, /) -> "holdfast.Holdfast":
-        """Returns the vault at a location."""
-        return self._vault if location == self.location else self._others.open(location)
+        """Returns the vault, if it is this one."""
+        self._check(location)
+        return self._vault
 
     def find_workspace(self, location: str, directory: str, /) -> "holdfast.Workspace | None":
         """Returns the attached directory that is, or holds, this one; None if there is none."""
-        if self.workspace is not None and location == self.location:
+        self._check(location)
+        if self.workspace is not None:
             # The vault says which one it is: a directory may have been attached inside of
             # ours, or ours to another namespace.
             ours = (self.workspace.path, self.workspace.namespace.name)
@@ -257,6 +293,7 @@ class HeldVaults:
         self, location: str, directory: str, /, *, namespace: str | None, force: bool
     ) -> "holdfast.Workspace":
         """Attaches a directory to a namespace, or opens what is attached already."""
+        self._check(location)
         return self._others.attach(location, directory, namespace=namespace, force=force)
 
     def release(self) -> None:
@@ -264,11 +301,12 @@ class HeldVaults:
         self._others.release()
 
 
-def answer_with(vaults: Vaults) -> "Callable[[Request], int]":
+def answer_with(vaults: HeldVaults) -> Answer:
     """Returns what answers requests from vaults that are open."""
 
-    def answer(request: Request) -> int:
-        return run(request.argv, request.console(vaults))
+    def answer(request: Request) -> int | None:
+        code = run(request.argv, request.console(vaults))
+        return None if vaults.take_elsewhere() else code
 
     return answer
 

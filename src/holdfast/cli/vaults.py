@@ -5,6 +5,7 @@ what it opened; a process that stays passes its own `Vaults`, hands out what it 
 already, and does nothing on `release`.
 """
 
+from collections.abc import Callable
 from typing import Protocol
 
 import holdfast
@@ -12,6 +13,10 @@ import holdfast
 
 class Vaults(Protocol):
     """Open vaults, and the attached directories in them."""
+
+    def admit(self, directory: str, find_location: Callable[[], str], /) -> None:
+        """Called before anything is looked at; raises where another process has to do that."""
+        ...
 
     def open(self, location: str, /) -> "holdfast.Holdfast":
         """Returns the vault at a location; makes it if it is not there."""
@@ -38,6 +43,9 @@ class OwnVaults:
     def __init__(self) -> None:
         self._opened: dict[str, holdfast.Holdfast] = {}
         self._workspaces: list[holdfast.Workspace] = []
+
+    def admit(self, directory: str, find_location: Callable[[], str], /) -> None:
+        """Takes all there is."""
 
     def open(self, location: str, /) -> "holdfast.Holdfast":
         """Opens a vault, or returns it if this command has done so already."""

@@ -114,7 +114,7 @@ def run(arguments: Namespace, console: Console) -> int:
     try:
         # What was opened to find the directory is let go: the loop opens it as it needs it.
         console.vaults.release()
-        vaults = HeldVaults(location, console.open_vault(location))
+        vaults = HeldVaults(location, directory, console.open_vault(location))
         _Watch(vaults, directory, door, arguments, console).run()
     finally:
         door.close()
