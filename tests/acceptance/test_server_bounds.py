@@ -2,10 +2,12 @@
 
 import base64
 import json
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import httpx
 import pytest
@@ -130,6 +132,26 @@ def test_while_a_large_body_is_read_everybody_else_is_answered(
             worst = max(worst, time.monotonic() - begun)
     assert answers[0].status_code == status
     assert worst < WORST_S
+
+
+def most_memory(server: Server) -> int:
+    """Returns the most memory that the process has had at any time."""
+    assert server.process is not None
+    status = Path(f"/proc/{server.process.pid}/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) << 10
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc says how much it was")
+def test_a_body_is_in_memory_once(tmp_path: Path) -> None:
+    body = of_text(b"x" * (90 * MIB))
+    with running_server(tmp_path) as server:
+        headers = {"Authorization": f"Bearer {server.api_key}", "X-Namespace": "alice"}
+        with httpx.Client(base_url=server.url, headers=headers, timeout=60) as agent:
+            agent.post("/write", content=of_text(b"x")).raise_for_status()
+            before = most_memory(server)
+            agent.post("/write", content=body).raise_for_status()
+        # The rest is what the engine needs on the way.
+        assert most_memory(server) - before < 1.5 * len(body)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,9 @@ that it does not know is passed over, and nothing is built for it.
 """
 
 from collections.abc import Callable, Sized
-from typing import Any, Final, TypeVar
+from contextlib import nullcontext
+from threading import Lock
+from typing import Any, Final, TypeVar, cast
 
 import msgspec
 from litestar import Request
@@ -23,6 +25,10 @@ SMALL_BYTES: Final = 64 << 10
 
 COUNTED_BYTES: Final = 1 << 20
 """So much of a body is looked over at a time, while the rest of it is on its way."""
+
+_TURN: Final = Lock()
+"""Who decodes a large body. Several would take the interpreter from each other, and nobody else
+would come to it between two of them."""
 
 
 class JsonRequest(Request[Any, Any, Any]):
@@ -52,7 +58,8 @@ class Coming:
 
     def __init__(self) -> None:
         self.uncounted = self._size = 0
-        self._pieces, self._fresh = list[bytes](), list[bytes]()
+        # It grows in its place: put together at the end, it would be there twice.
+        self._whole, self._fresh = bytearray(), list[bytes]()
         self._counter = Counter()
 
     def __len__(self) -> int:
@@ -68,21 +75,22 @@ class Coming:
         """Counts what has come since; raises `Unfit` or `TooLarge`."""
         for piece in self._fresh:
             self._counter.add_all(piece)
-        self._pieces += self._fresh
+            self._whole += piece
         self._fresh, self.uncounted = [], 0
 
     def whole(self) -> bytes:
         """Returns all of it; raises as `count`."""
         self.count()
         self._counter.end()
-        return b"".join(self._pieces)
+        return cast("bytes", self._whole)
 
 
 def decode(text: bytes, kind: Any) -> Any:  # noqa: ANN401 - any type, and a value of it
     """Returns what a text says that was counted; raises `Unfit`."""
     try:
-        # Clients may send numbers as text: what a parameter of a URL can be, a field can.
-        return msgspec.json.decode(text, type=kind, strict=False)
+        with _TURN if len(text) > SMALL_BYTES else nullcontext():
+            # Clients may send numbers as text: what a parameter of a URL can be, a field can.
+            return msgspec.json.decode(text, type=kind, strict=False)
     except msgspec.ValidationError as exc:
         what, _, where = str(exc).partition(" - at `$.")
         raise Unfit(f"{where.rstrip('`')}: {what}" if where else what) from exc
