@@ -1344,6 +1344,18 @@ def test_a_catalog_on_our_disk_becomes_smaller(tmp_path: Path) -> None:
         assert (tmp_path / "catalog.sqlite-wal").stat().st_size == 0
 
 
+def test_where_nothing_is_to_be_reclaimed_no_writer_is_waited_for(
+    tmp_path: Path, threads: ThreadPoolExecutor
+) -> None:
+    with closing(SqliteCatalog(tmp_path)) as catalog:
+        tenant = add_tenant(catalog, "default").id
+        with catalog.write() as transaction:
+            transaction.add_inline_pack(tenant, PackName("kept"), bytes(99_999), now=NOW)
+        catalog.reclaim()
+        with catalog.write():
+            threads.submit(catalog.reclaim).result(timeout=10)
+
+
 def test_a_lock_on_one_head_leaves_other_namespaces_alone(
     postgres_url: str, threads: ThreadPoolExecutor
 ) -> None:

@@ -207,3 +207,17 @@ def test_an_answer_that_nobody_takes_is_given_up(
         connection.sendall(get("/large"))
         threading.Event().wait(2)
         assert len(read_all(connection)) < LARGE
+
+
+def test_a_body_that_nobody_needs_any_more_is_taken_slowly_and_the_connection_kept(
+    address: tuple[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "WASTE_BYTES", 8 << 20)
+    head = f"POST /early HTTP/1.1\r\nHost: x\r\nContent-Length: {LARGE}\r\n\r\n".encode()
+    with socket.create_connection(address, timeout=PATIENCE_S) as connection:
+        begun = time.monotonic()
+        connection.sendall(head + b"x" * LARGE)
+        assert time.monotonic() - begun > 0.5
+        assert b"200 OK" in connection.recv(1 << 16)
+        connection.sendall(get())
+        assert b"200 OK" in connection.recv(1 << 16)

@@ -18,6 +18,7 @@ from typing import Final
 
 import msgspec
 
+from holdfast.catalog import sqlite_pages
 from holdfast.catalog.driver import Guard
 from holdfast.catalog.filelocks import FileLocks
 from holdfast.catalog.queries import load_queries
@@ -51,10 +52,6 @@ from holdfast.instants import to_us
 from holdfast.model_upkeep import Loss
 from holdfast.private import claim, close_to_others
 from holdfast.settings import has_packs
-
-_PAGES_PER_TURN: Final = 1000
-"""Pages freed before others may write: 4 MB, 30 ms. All in one turn would also need as much
-room again for the log."""
 
 _WRITE: Final = "write"
 _OPEN: Final = "open"
@@ -178,17 +175,10 @@ class SqliteCatalog:
     def reclaim(self) -> None:
         """Gives the pages of deleted rows back to the file system; clears up after the dead."""
         self._locks.clear("writer-")
-        before, left = None, self._free_some_pages()
-        while left and left != before:
-            before, left = left, self._free_some_pages()
-        with self._writing() as connection, translated():
-            # The file itself becomes shorter when the log has been copied into it. A reader
-            # that still needs the log is not waited for: another checkpoint will come.
-            connection.execute("PRAGMA busy_timeout=0")
-            try:
-                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-            finally:
-                connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_S * 1000:.0f}")
+        with self._connections.use(writing=False) as connection, translated():
+            has_spare = sqlite_pages.has_spare(connection, self._path)
+        if has_spare:
+            self._give_pages_back()
         self._reserve.keep(free_bytes=self.free_bytes())
 
     def close(self) -> None:
@@ -205,13 +195,16 @@ class SqliteCatalog:
         with self._locks.waiting(_WRITE), self._connections.use(writing=True) as connection:
             yield connection
 
-    def _free_some_pages(self) -> int:
-        """Frees pages for one turn; returns how many are left."""
+    def _give_pages_back(self) -> None:
+        before, left = None, self._free_some_pages()
+        while left and left != before:
+            before, left = left, self._free_some_pages()
         with self._writing() as connection, translated():
-            # A script: the pragma frees one page per step and returns no row, and `execute`
-            # would take one step only.
-            connection.executescript(f"PRAGMA incremental_vacuum({_PAGES_PER_TURN})")
-            return connection.execute("PRAGMA freelist_count").fetchone()[0]
+            sqlite_pages.shorten(connection, busy_timeout_s=BUSY_TIMEOUT_S)
+
+    def _free_some_pages(self) -> int:
+        with self._writing() as connection, translated():
+            return sqlite_pages.free_some(connection)
 
     def _migrate(self, step: Step) -> None:
         # Switching to WAL fails at once, whatever the timeout, while another opener looks at

@@ -40,6 +40,10 @@ LINGER_BYTES: Final = 1 << 20
 """What is still taken of one that was refused: who sends more does not read, and whoever takes it
 all has no time for others."""
 
+WASTE_BYTES: Final = 32 << 20
+"""What is taken in a second of a body whose request was answered before it had come: a client has
+to get rid of it before it reads the answer, and nobody needs it."""
+
 ANSWER_S: Final = 60.0
 """How long nothing of an answer may be taken."""
 
@@ -111,6 +115,9 @@ class Connection(HttpToolsProtocol):
         before = self._ended
         self._body_bytes += len(data)
         super().data_received(data)
+        if not self._is_in_head and self._is_idle():
+            self.flow.pause_reading()
+            self.loop.call_later(len(data) / WASTE_BYTES, self.flow.resume_reading)
         # What came with the end of a request is that request, or little more.
         if not self._is_in_head or self._ended != before or self._refused is not None:
             return
