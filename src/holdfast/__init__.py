@@ -91,7 +91,7 @@ _HOMES = {
     "loads": "holdfast.store",
     "open": "holdfast.wiring",
     "reinstate": "holdfast.reinstating",
-    "verify_audit_file": "holdfast.engine.audit",
+    "verify_audit_file": "holdfast.engine.auditfile",
     "verify_webhook": "holdfast.signing",
 }
 """Where each public name lives."""

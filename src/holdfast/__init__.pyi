@@ -3,7 +3,7 @@ from holdfast import errors as errors
 from holdfast.durable import DurableStore
 from holdfast.engine.archives.imported import Imported
 from holdfast.engine.attachments import Attachment
-from holdfast.engine.audit import verify_audit_file
+from holdfast.engine.auditfile import verify_audit_file
 from holdfast.engine.coverage import Coverage, Omission
 from holdfast.engine.embedding import Embedder
 from holdfast.engine.limits import Limits

@@ -122,6 +122,10 @@ class IdMaker:
         """
         return TraceId(f"trace_{instant_us:014x}{self._randomness(_TRACE_TAIL // 2).hex()}")
 
+    def salt(self) -> bytes:
+        """Returns random bytes to hash something with that nobody shall guess by its hash."""
+        return self._randomness(16)
+
     def webhook(self) -> str:
         """Returns a new id for a webhook."""
         return f"wh-{self._short_tail()}"

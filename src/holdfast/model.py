@@ -133,6 +133,10 @@ class Head:
     fork_root: ObjectId | None = None
     writer: str = ""
     """Who has changed it last, and since when nobody else has: see `engine/writers.py`."""
+    journal_number: int = 0
+    """How many traces its chain has."""
+    journal_hash: bytes | None = None
+    """The hash of the newest of them."""
 
 
 class Tenant(msgspec.Struct, frozen=True):

@@ -13,7 +13,6 @@ import msgspec
 from holdfast.ids import NamespaceId
 from holdfast.model import Head
 from holdfast.model_memories import FoundMemory
-from holdfast.model_traces import TraceEnd
 
 
 class VersionKind(enum.StrEnum):
@@ -72,8 +71,6 @@ class OpenedSession(msgspec.Struct, frozen=True):
     head: Head
     quota_bytes: int | None
     """The tenant's."""
-    end: TraceEnd | None
-    """Of the tenant's traces, as it was: nobody has locked it."""
     found: tuple[SessionRow, VersionRow] | None
     """The session with its newest version."""
     wanted: VersionRow | None

@@ -4,6 +4,7 @@ As in `model`: frozen, without behaviour beyond what follows from their fields. 
 is made for every change of state: a dataclass of fifteen frozen fields takes 4 µs, a struct 0.1.
 """
 
+import enum
 from datetime import datetime
 from typing import Any, Final
 
@@ -15,6 +16,10 @@ NO_HASH: Final = bytes(32)
 """What the first trace of a chain has for the hash of the one before it."""
 
 
+OWN: Final = 0
+"""The stream of what is done to a tenant itself; a namespace's has the namespace's id."""
+
+
 class Trace(msgspec.Struct, frozen=True, kw_only=True):
     """What somebody did, as the use case tells it."""
 
@@ -24,17 +29,37 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     agent_id: str | None = None
     resource_type: str | None = None
     resource_id: str | None = None
+    version: int | None = None
+    """The number of the version that it makes."""
+    task_id: str | None = None
     actor: str | None = None
     details: dict[str, Any] = {}
+
+
+class TraceKind(enum.Enum):
+    """What a row of the journal tells."""
+
+    DONE = "done"
+    """What one of our operations did."""
+    ADDED = "added"
+    """What somebody adds, who is only telling."""
+    ANCHOR = "anchor"
+    """Where the chains of namespaces ended."""
 
 
 class TraceRow(msgspec.Struct, frozen=True):
     """A trace as its row says. The fields up to `created_us` are hashed in this order."""
 
+    format: int
+    """How it is hashed: see `chain.py`."""
     previous: bytes
     """The hash of the trace before it."""
     tenant_id: TenantId
+    stream: int
+    """Whose chain it is in: a namespace's, or the tenant's own."""
     number: int
+    kind: str
+    """The value of a `TraceKind`."""
     id: TraceId
     namespace_id: NamespaceId | None
     session_id: str | None
@@ -43,19 +68,31 @@ class TraceRow(msgspec.Struct, frozen=True):
     action: str
     resource_type: str | None
     resource_id: str | None
+    version: int | None
+    task_id: str | None
     actor: str | None
     created_us: int
     """Microseconds since 1970."""
     details: str
     """A JSON object; or, once it is redacted, the hash that it had."""
+    salt: bytes | None
+    """Random bytes that are hashed with the details; None once they are redacted."""
     hash: bytes
 
 
 class TraceEnd(msgspec.Struct, frozen=True):
-    """Where a tenant's chain ends: the number and the hash of its newest trace."""
+    """Where a chain ends: the number and the hash of its newest trace."""
 
     number: int = 0
     hash: bytes = NO_HASH
+
+
+class StreamEnd(msgspec.Struct, frozen=True):
+    """Where the chain of a namespace ends."""
+
+    namespace_id: NamespaceId
+    namespace: str
+    end: TraceEnd
 
 
 class TraceFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,8 +108,8 @@ class TraceFilter(msgspec.Struct, frozen=True, kw_only=True):
     resource_id: str | None = None
     since_us: int = -(2**62)
     """The earliest that counts."""
-    until: tuple[int, int] = (2**62, 0)
-    """Only what is before this instant, or at it with a lower number."""
+    until: tuple[int, int, int] = (2**62, 0, 0)
+    """Only what is before this instant, or at it in a lower stream or with a lower number."""
 
 
 class Rollback(msgspec.Struct, frozen=True):
@@ -89,7 +126,7 @@ class TraceInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     id: TraceId
     number: int
-    """Its place in the tenant's chain, from 1 on."""
+    """Its place in the chain of its namespace, or of the tenant, from 1 on."""
     action: str
     created_at: datetime
     namespace: str | None = None
@@ -104,4 +141,4 @@ class TraceInfo(msgspec.Struct, frozen=True, kw_only=True):
     is_redacted: bool = False
     """Whether the details were taken out; the chain still proves that there were some."""
     hash: str = ""
-    """What stands for this trace and all before it, in hexadecimal."""
+    """What stands for this trace and all before it in its chain, in hexadecimal."""

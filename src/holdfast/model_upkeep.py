@@ -159,20 +159,22 @@ class Repaired(msgspec.Struct, frozen=True):
 
 
 class AuditProblem(msgspec.Struct, frozen=True):
-    """A place where the chain is not as it was written."""
+    """A place where a chain is not as it was written."""
 
     number: int
     """The number of the trace that is there, or should be."""
     reason: str
+    namespace: str | None = None
+    """In whose chain: that of a namespace, or the tenant's own."""
 
 
 class AuditReport(msgspec.Struct, frozen=True):
     """What an audit found."""
 
     checked: int
-    """How many traces were hashed again."""
+    """How many rows were hashed again: traces, and anchors."""
     anchor: str
-    """The number and the hash of the newest trace: what stands for all of them."""
+    """The number and the hash of the newest row of the tenant's own chain: it stands for all."""
     problems: list[AuditProblem]
 
     @property

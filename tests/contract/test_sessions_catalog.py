@@ -14,7 +14,8 @@ from holdfast.catalog.port import Catalog
 from holdfast.catalog.postgres import PostgresCatalog
 from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.catalog.transaction import Transaction
-from holdfast.errors import Busy, Conflict
+from holdfast.engine.chain import end_of
+from holdfast.errors import Conflict
 from holdfast.ids import NamespaceId, TenantId, TraceId
 from holdfast.model import EMPTY_ROOT, Head, Plane, Size
 from holdfast.model_sessions import BranchRow, SessionRow, TurnRow, VersionKind, VersionRow
@@ -572,43 +573,61 @@ def test_a_version_is_put_with_its_session_the_sequence_and_the_entry_of_the_pla
     assert (head.sequence, head.size) == (2, Size(1, 15))
 
 
-def test_a_version_is_put_with_its_trace_at_the_end_that_was_read(
+def test_a_version_is_put_with_its_trace_at_the_end_of_its_namespace(
     catalog: Catalog, tenant: TenantId, alice: NamespaceId
 ) -> None:
-    session = session_row(alice)
+    session, end = session_row(alice), TraceEnd()
     add(catalog, session)
-    with catalog.write() as transaction:
-        opened = transaction.open_session(tenant, "alice", "s")
-        assert opened is not None
-        assert opened.end is None
-        transaction.lock_trace_end(tenant)
-    first, late = trace_row(tenant, alice, TraceEnd()), trace_row(tenant, alice, TraceEnd())
-    for number, trace in ((1, first), (2, trace_row(tenant, alice, TraceEnd(1, first.hash)))):
+    for number in (1, 2):
+        trace = trace_row(tenant, alice, end)
         with catalog.write() as transaction:
             put_with_trace(transaction, session, number, trace)
         with catalog.write() as transaction:
             opened = transaction.open_session(tenant, "alice", "s", wanted=-1)
             assert opened is not None
-            assert opened.end == TraceEnd(number, trace.hash) == transaction.lock_trace_end(tenant)
+            end = TraceEnd(number, trace.hash)
+            assert end_of(opened.head) == end == transaction.lock_end(tenant, alice)
             assert opened.wanted is not None
+            assert transaction.find_own_end(tenant) == TraceEnd()
 
     def put(trace: TraceRow) -> None:
         with catalog.write() as transaction:
             put_with_trace(transaction, session, 3, trace)
 
-    for other in (late, trace_row(tenant, alice, TraceEnd(2, late.hash))):
-        with pytest.raises((Busy, Conflict)):
-            put(other)
+    with pytest.raises(Conflict):
+        put(trace_row(tenant, alice, TraceEnd()))
     with catalog.read() as transaction:
-        assert [row.number for row in transaction.page_traces(tenant, after=0, most=9)] == [1, 2]
+        rows = transaction.page_traces(tenant, stream=alice, after=0, most=9)
+        assert [row.number for row in rows] == [1, 2]
         assert transaction.find_version(alice, "s", 3) is None
-        assert transaction.find_trace_end(tenant) == opened.end
+        assert [each.end for each in transaction.list_ends(tenant)] == [end]
 
 
 def trace_row(tenant: TenantId, namespace_id: NamespaceId, end: TraceEnd) -> TraceRow:
-    number, session = end.number + 1, ("s", None, "agent")
-    about = (TraceId(f"trace_{number:030x}"), namespace_id, *session, "state.updated", None, None)
-    return TraceRow(end.hash, tenant, number, *about, None, number, "{}", bytes([number]) * 32)
+    number = end.number + 1
+    return TraceRow(
+        format=1,
+        previous=end.hash,
+        tenant_id=tenant,
+        stream=namespace_id,
+        number=number,
+        kind="done",
+        id=TraceId(f"trace_{number:030x}"),
+        namespace_id=namespace_id,
+        session_id="s",
+        user_id=None,
+        agent_id="agent",
+        action="state.updated",
+        resource_type=None,
+        resource_id=None,
+        version=number,
+        task_id=None,
+        actor=None,
+        created_us=number,
+        details="{}",
+        salt=b"salt",
+        hash=bytes([number]) * 32,
+    )
 
 
 def put_with_trace(

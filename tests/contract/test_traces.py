@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -10,20 +11,28 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from msgspec.structs import replace
 
 from holdfast.blobs.disk import DiskBlobStore
 from holdfast.catalog.port import Catalog
 from holdfast.catalog.postgres import PostgresCatalog
 from holdfast.catalog.sqlite import SqliteCatalog
-from holdfast.engine import audit
-from holdfast.engine.audit import verify_audit_file
+from holdfast.engine import anchors, audit, auditfile
+from holdfast.engine.auditfile import verify_audit_file
 from holdfast.engine.chain import append, hash_of, new_id
 from holdfast.engine.context import Context
 from holdfast.engine.limits import Limits
 from holdfast.engine.namespace import Namespace
-from holdfast.engine.traces import redact
+from holdfast.engine.traces import Traces, redact
 from holdfast.engine.vault import Holdfast
-from holdfast.errors import HoldfastError, InvalidValue, TooLarge, TraceNotFound, Unencodable
+from holdfast.errors import (
+    Damaged,
+    HoldfastError,
+    InvalidValue,
+    TooLarge,
+    TraceNotFound,
+    Unencodable,
+)
 from holdfast.model_health import Level, Thresholds
 from holdfast.model_traces import Trace, TraceInfo
 from holdfast.model_upkeep import AuditReport
@@ -264,8 +273,8 @@ def test_traces_are_found_by_whatever_they_say(place: Place, agent: Namespace) -
         assert [trace.number for trace in found] == numbers, name
         assert agent.traces.list(**{name: "nobody"}) == []
     everywhere = place.vault.traces
-    assert [t.number for t in everywhere.list(session_id="sess_1")] == [4, 3, 1]
-    assert [t.number for t in everywhere.list(action="tool_call.failed")] == [4, 2, 1]
+    assert [t.number for t in everywhere.list(session_id="sess_1")] == [1, 3, 1]
+    assert [t.number for t in everywhere.list(action="tool_call.failed")] == [1, 2, 1]
     assert [t.namespace for t in everywhere.list()] == ["bob", "alice", "alice", "alice"]
     both = agent.traces.list(session_id="sess_1", action="tool_call.failed", actor="key_1")
     assert both == [added]
@@ -364,7 +373,7 @@ def test_an_id_can_be_had_before_the_trace_is_appended(place: Place, agent: Name
 # The chain
 
 
-def test_appenders_of_several_processes_make_one_chain_without_a_gap(place: Place) -> None:
+def test_appenders_of_several_processes_make_chains_without_a_gap(place: Place) -> None:
     with ExitStack() as cleanup:
         children: list[subprocess.Popen[bytes]] = []
         for number in range(APPENDERS // 2):
@@ -382,18 +391,19 @@ def test_appenders_of_several_processes_make_one_chain_without_a_gap(place: Plac
         for child in children:
             child.communicate(b"go\n")
             assert child.returncode == 0
-    report = place.vault.verify_audit()
-    assert (report.checked, report.problems) == (APPENDERS * EACH, [])
     found = place.vault.traces.list(limit=10_000)
-    assert sorted(trace.number for trace in found) == [*range(1, APPENDERS * EACH + 1)]
+    for namespace in (None, "shared"):
+        numbers = sorted(trace.number for trace in found if trace.namespace == namespace)
+        assert numbers == [*range(1, APPENDERS // 2 * EACH + 1)]
     assert len({(trace.actor, trace.details["time"]) for trace in found}) == len(found)
+    report = place.vault.verify_audit()
+    assert (report.checked, report.problems) == (APPENDERS * EACH + 1, [])  # With the anchor.
 
 
 def test_a_snapshot_a_collection_and_traces_never_lock_each_other_up(
     place: Place, agent: Namespace
 ) -> None:
-    """The end of the chain is the last lock: who holds it waits for nothing."""
-    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - of this test alone
+    """The end of a chain is in the row that its writers lock first."""
 
     def work(number: int) -> None:
         own = place.vault.namespace(f"n{number}")
@@ -411,17 +421,27 @@ def test_a_snapshot_a_collection_and_traces_never_lock_each_other_up(
         for future in futures:
             future.result(timeout=120)
     assert agent.traces.list() == []
-    assert place.vault.verify_audit().checked == 24
+    assert place.vault.verify_audit().checked == 24 + 1  # With the anchor.
 
 
 Tamper = Callable[[Place], None]
 
 
 def edit(column: str, value: str) -> Tamper:
-    return lambda place: place.run(f"UPDATE traces SET {column} = {value} WHERE number = 3")
+    return lambda place: place.run(
+        f"UPDATE journal SET {column} = {value} WHERE {OF_ALICE} AND number = 3"
+    )
 
+
+OF_ALICE = "stream <> 0"
+"""The rows of the one namespace that has some."""
 
 EDITS = {
+    "format": "0",
+    "stream": "stream + 7",
+    "kind": "'done'",
+    "version": "4",
+    "task_id": "'task-1'",
     "id": "'trace_0000000000000000000000000000'",
     "namespace_id": "7",
     "session_id": "'sess_9'",
@@ -462,7 +482,7 @@ def numbers(report: AuditReport) -> list[int]:
 
 
 def test_the_edits_leave_out_no_column() -> None:
-    assert set(audit._Line.__struct_fields__) == {*EDITS, "previous", "hash"}
+    assert set(auditfile._Line.__struct_fields__) == {*EDITS, "previous", "hash", "salt"}
 
 
 @pytest.mark.parametrize("column", EDITS)
@@ -471,7 +491,7 @@ def test_an_edited_row_is_found(told: Place, column: str) -> None:
     assert 3 in numbers(told.vault.verify_audit())
 
 
-@pytest.mark.parametrize("column", ["previous", "hash"])
+@pytest.mark.parametrize("column", ["previous", "hash", "salt"])
 def test_an_edited_hash_is_found(told: Place, column: str) -> None:
     edit(column, told.bytes_of("ab" * 32))(told)
     assert 3 in numbers(told.vault.verify_audit())
@@ -479,81 +499,106 @@ def test_an_edited_hash_is_found(told: Place, column: str) -> None:
 
 @pytest.mark.parametrize("number", [1, 3, 6])
 def test_a_removed_row_is_found(told: Place, number: int) -> None:
-    told.run(f"DELETE FROM traces WHERE number = {number}")
+    told.run(f"DELETE FROM journal WHERE {OF_ALICE} AND number = {number}")
     assert numbers(told.vault.verify_audit()) == [number]
 
 
 def test_an_end_that_was_cut_off_is_found(told: Place) -> None:
-    told.run("DELETE FROM traces WHERE number > 2")
+    told.run(f"DELETE FROM journal WHERE {OF_ALICE} AND number > 2")
     report = told.vault.verify_audit()
     assert numbers(report) == [3]
     assert report.problems[0].reason == "all up to 6 are missing"
+    assert report.problems[0].namespace == "alice"
+
+
+FORGET = (
+    "DELETE FROM journal",
+    "DELETE FROM anchored",
+    "UPDATE tenants SET journal_number = 0, journal_hash = NULL",
+    "UPDATE namespaces SET journal_number = 0, journal_hash = NULL",
+)
+"""What whoever can write all of the catalog does."""
 
 
 def test_all_rows_removed_is_found(told: Place) -> None:
-    told.run("DELETE FROM traces")
-    assert numbers(told.vault.verify_audit()) == [1]
-    told.run("DELETE FROM trace_ends")
+    told.run(FORGET[0])
+    found = told.vault.verify_audit()
+    assert [(each.namespace, each.number) for each in found.problems] == [(None, 1), ("alice", 1)]
+    for statement in FORGET:
+        told.run(statement)
     assert told.vault.verify_audit().is_sound  # Nothing is left that could tell ...
 
 
-def test_an_anchor_kept_elsewhere_finds_a_chain_that_was_made_anew(told: Place) -> None:
+def test_an_anchor_kept_elsewhere_finds_chains_that_were_made_anew(told: Place) -> None:
     anchor = told.vault.verify_audit().anchor
     told.vault.namespace("alice").traces.add("more")
     assert told.vault.verify_audit(anchor=anchor).is_sound
-    told.run("DELETE FROM traces")
-    told.run("DELETE FROM trace_ends")
-    assert numbers(told.vault.verify_audit(anchor=anchor)) == [6]  # ... but the anchor.
+    for statement in FORGET:
+        told.run(statement)
+    assert numbers(told.vault.verify_audit(anchor=anchor)) == [1]  # ... but the anchor.
     for _ in range(8):
         told.vault.namespace("alice").traces.add("quite innocent")
     assert told.vault.verify_audit().is_sound
-    assert numbers(told.vault.verify_audit(anchor=anchor)) == [6]
+    assert numbers(told.vault.verify_audit(anchor=anchor)) == [1]
     for wrong in ("", "6", "x:00", "6:xyz"):
         with pytest.raises(InvalidValue, match="anchor"):
             told.vault.verify_audit(anchor=wrong)
 
 
 def test_rows_that_change_places_are_found(told: Place) -> None:
-    told.run("UPDATE traces SET number = -1 WHERE number = 3")
-    told.run("UPDATE traces SET number = 3 WHERE number = 4")
-    told.run("UPDATE traces SET number = 4 WHERE number = -1")
+    told.run(f"UPDATE journal SET number = -1 WHERE {OF_ALICE} AND number = 3")
+    told.run(f"UPDATE journal SET number = 3 WHERE {OF_ALICE} AND number = 4")
+    told.run(f"UPDATE journal SET number = 4 WHERE {OF_ALICE} AND number = -1")
     assert {3, 4} <= set(numbers(told.vault.verify_audit()))
 
 
 @pytest.mark.parametrize("number", [-1, 0, 7])
 def test_an_inserted_row_is_found(told: Place, number: int) -> None:
-    copied = "id, namespace_id, action, created_at, details, previous, hash"
+    copied = "tenant_id, stream, format, kind, id, namespace_id, action, created_at, details"
+    copied += ", salt, previous, hash"
     told.run(
-        f"INSERT INTO traces (tenant_id, number, {copied}) "
-        f"SELECT tenant_id, {number}, {copied} FROM traces WHERE number = 2"
+        f"INSERT INTO journal (number, {copied}) "
+        f"SELECT {number}, {copied} FROM journal WHERE {OF_ALICE} AND number = 2"
     )
     assert number in numbers(told.vault.verify_audit())
 
 
 @pytest.mark.parametrize("number", [2, 6])
 def test_an_edited_row_with_a_hash_that_fits_is_found(told: Place, number: int) -> None:
-    """The next one remembers what it had, and so does the end."""
+    """The next one remembers what it had, and so do the end and the anchor."""
     tenant = told.vault._tenant.id
     with told.context.catalog.read() as transaction:
-        row = transaction.page_traces(tenant, after=number - 1, most=1)[0]
-    forged = type(row)(*[*vars_of(row)[:8], "session.forked", *vars_of(row)[9:]])
+        stream = transaction.list_ends(tenant)[0].namespace_id
+        row = transaction.page_traces(tenant, stream=stream, after=number - 1, most=1)[0]
+    forged = replace(row, action="session.forked")
     told.run(
-        f"UPDATE traces SET action = 'session.forked', "
-        f"hash = {told.bytes_of(hash_of(forged).hex())} WHERE number = {number}"
+        f"UPDATE journal SET action = 'session.forked', "
+        f"hash = {told.bytes_of(hash_of(forged).hex())} WHERE {OF_ALICE} AND number = {number}"
     )
-    assert numbers(told.vault.verify_audit()) == [min(number + 1, 6)]
+    assert set(numbers(told.vault.verify_audit())) == {min(number + 1, 6)}
 
 
-def vars_of(row: object) -> list[object]:
-    return [getattr(row, name) for name in type(row).__struct_fields__]  # type: ignore[attr-defined] - a struct
+def move_back(place: Place, number: int) -> None:
+    """Cuts the end of a chain off, and lets its namespace say that it always ended there."""
+    last = f"SELECT hash FROM journal WHERE {OF_ALICE} AND number = {number}"
+    place.run(f"DELETE FROM journal WHERE {OF_ALICE} AND number > {number}")
+    place.run(f"UPDATE namespaces SET journal_number = {number}, journal_hash = ({last})")
 
 
-def test_an_end_that_was_moved_back_with_the_rows_shows_by_the_anchor(told: Place) -> None:
-    anchor = told.vault.verify_audit().anchor
-    told.run("DELETE FROM traces WHERE number > 4")
-    told.run("UPDATE trace_ends SET number = 4, hash = (SELECT hash FROM traces WHERE number = 4)")
+def test_an_end_that_was_moved_back_with_the_rows_shows_by_the_tenants_own_chain(
+    told: Place,
+) -> None:
+    move_back(told, 4)
+    found = told.vault.verify_audit().problems
+    assert [(each.namespace, each.number) for each in found] == [("alice", 6)]
+
+
+def test_an_end_that_no_anchor_had_yet_is_moved_back_unseen(told: Place) -> None:
+    """What the order across namespaces costs: what came after the last anchor proves itself."""
+    for _ in range(2):
+        told.vault.namespace("alice").traces.add("more")
+    move_back(told, 7)
     assert told.vault.verify_audit().is_sound
-    assert numbers(told.vault.verify_audit(anchor=anchor)) == [6]
 
 
 def test_more_traces_than_a_page_are_checked_and_exported(
@@ -564,10 +609,10 @@ def test_more_traces_than_a_page_are_checked_and_exported(
         agent.traces.add("tick")
     seen: list[tuple[str, int, int]] = []
     report = place.vault.verify_audit(progress=lambda *step: seen.append(step))
-    assert (report.checked, report.is_sound) == (10, True)
-    assert seen == [("audit", 4, 10), ("audit", 8, 10), ("audit", 10, 10)]
+    assert (report.checked, report.is_sound) == (11, True)  # With the anchor.
+    assert seen == [("audit", done, 11) for done in (1, 5, 9, 11)]
     target = place.folder / "audit.jsonl"
-    assert place.vault.export_audit(target) == 10
+    assert place.vault.export_audit(target) == 11
     offline = verify_audit_file(target, anchor=report.anchor)
     assert offline == report
 
@@ -589,6 +634,87 @@ def test_redacted_details_are_gone_and_the_chain_holds(told: Place) -> None:
     for details in ("{}", f"redacted:{'00' * 32}", "redacted:", "redacted:zz"):
         edit("details", f"'{details}'")(told)
         assert numbers(told.vault.verify_audit()) == [3]
+
+
+# Chains belong together
+
+
+def test_writers_of_one_namespace_wait_for_nobody_elses(place: Place, agent: Namespace) -> None:
+    """Neither for a writer of another one, nor for who does something to the tenant."""
+    if not place.where:
+        pytest.skip("SQLite has one writer at a time")
+    agent.sessions.create("a", session_id="s", initial_state={"n": 0})
+    tenant, other = place.vault._tenant.id, place.vault.namespace("bob")
+    with place.context.catalog.write() as transaction:
+        head = other._handle.lock_or_create(transaction)
+        append(transaction, place.context, head, Trace(action="tick"))
+        append(transaction, place.context, tenant, Trace(action="tick"))
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(agent.sessions.update_state, "s", {"n": 1}).result(timeout=20)
+            pool.submit(agent.snapshot).result(timeout=20)
+            pool.submit(agent.traces.add, "tock").result(timeout=20)
+    assert place.vault.verify_audit().is_sound
+
+
+def test_an_anchor_is_set_for_what_has_moved_and_is_listed_nowhere(
+    place: Place, agent: Namespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(anchors, "_MOST", 2)
+    for name in ("a", "b", "c"):
+        place.vault.namespace(name).traces.add("tick")
+    place.vault.look_after()
+    first = place.vault.verify_audit()
+    assert first.checked == 3 + 2  # Two of them in an anchor, and one in the next.
+    assert place.vault.verify_audit() == first
+    agent.traces.add("tick")
+    assert place.vault.verify_audit(anchor=first.anchor).checked == 3 + 2 + 2
+    assert actions(place.vault.traces.list()) == ["tick"] * 4
+    assert place.vault.traces.list(action=anchors.ACTION) == []
+
+
+def test_whoever_calls_a_trace_an_anchor_anchors_nothing(place: Place, agent: Namespace) -> None:
+    agent.traces.add("tick")
+    ends = {"ends": [[1, 1, "00" * 32]]}
+    place.vault.traces.add(anchors.ACTION, resource_type="journal", details=ends)
+    place.vault.traces.add("namespace.purged", resource_type="namespace", resource_id="alice")
+    assert place.vault.verify_audit().is_sound
+
+
+def test_a_namespace_that_is_gone_for_good_leaves_its_chain(place: Place, agent: Namespace) -> None:
+    agent.traces.add("tick")
+    place.vault.delete_namespace("alice")
+    place.clock.pass_(timedelta(days=400))
+    place.vault.forget()
+    assert actions(place.vault.traces.list()) == ["tick", "namespace.deleted", "namespace.purged"]
+    target = place.folder / "audit.jsonl"
+    place.vault.export_audit(target)
+    report = place.vault.verify_audit()
+    assert (report.checked, report.problems) == (2 + 2, [])
+    assert verify_audit_file(target, anchor=report.anchor) == report
+    place.run(f"DELETE FROM journal WHERE {OF_ALICE} AND number = 2")
+    found = place.vault.verify_audit().problems
+    assert [(each.namespace, each.number) for each in found] == [("alice", 2)]
+    place.run(f"DELETE FROM journal WHERE {OF_ALICE}")
+    found = place.vault.verify_audit().problems
+    assert [(each.namespace, each.number) for each in found] == [("alice", 2)]
+
+
+def test_a_namespace_whose_row_is_gone_without_a_word_is_found(told: Place) -> None:
+    told.run("DELETE FROM namespaces")
+    found = told.vault.verify_audit().problems
+    assert [(each.number, each.reason) for each in found] == [
+        (7, "the end of the chain is missing")
+    ]
+
+
+def test_a_trace_that_is_not_what_was_written_is_never_returned(told: Place) -> None:
+    alice = told.vault.namespace("alice")
+    third = alice.traces.list()[3]
+    assert third.number == 3
+    edit("actor", "'innocent'")(told)
+    for read in (alice.traces.list, told.vault.traces.list, lambda: alice.traces.get(third.id)):
+        with pytest.raises(Damaged, match="trace 3"):
+            read()
 
 
 # Health
@@ -722,12 +848,12 @@ def main(where: str, folder: str, number: str) -> None:
         sys.stdout.flush()
         sys.stdin.readline()
 
-        def work(name: str) -> None:
+        def work(name: str, traces: Traces) -> None:
             for time in range(EACH):
-                # Each in a namespace of its own: it is not its lock that they take turns by.
-                vault.namespace(name).traces.add("tick", actor=name, details={"time": time})
+                traces.add("tick", actor=name, details={"time": time})
 
-        threads = [Thread(target=work, args=(f"{number}-{k}",)) for k in range(2)]
+        chains = (vault.traces, vault.namespace("shared").traces)
+        threads = [Thread(target=work, args=(f"{number}-{k}", chains[k])) for k in range(2)]
         for thread in threads:
             thread.start()
         for thread in threads:

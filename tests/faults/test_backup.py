@@ -144,16 +144,17 @@ def test_a_vault_comes_back_elsewhere_with_all_that_it_had(make: Make, target: P
     live = make("live")
     with live.open() as vault:
         fill(vault)
+        audits = {name: vault.tenant(name).verify_audit() for name in ("default", "acme")}
         done = vault.backup(target)
         assert (done.namespaces, done.snapshots) == (2, 7)
         assert done.packs == done.packs_copied > 6
     old = seen(live)
     again = reinstated(make, target)
     assert seen(again) == old
-    with live.open() as vault, again.open() as copy:
-        for tenant in ("default", "acme"):
+    with again.open() as copy:
+        for tenant, audit in audits.items():
             assert copy.tenant(tenant).verify().ok
-            assert copy.tenant(tenant).verify_audit() == vault.tenant(tenant).verify_audit()
+            assert copy.tenant(tenant).verify_audit(anchor=audit.anchor) == audit
         alice = copy.namespace("alice")
         assert alice.sessions.get_state("s").state == {"n": "x" * 700}
         assert alice.memory.search("answer")[0].memory.content == "the answer is forty-two"

@@ -67,6 +67,7 @@ TABLES = (
     "packs",
     "pack_data",
     "objects",
+    "journal",
 )
 
 

@@ -64,7 +64,10 @@ Picture = dict[str, tuple[object, ...]]
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 LIMITS = Limits(inline_bytes=4096, free_floor_bytes=0)
-TABLES = ("tenants", "namespaces", "pending", "snapshots", "packs", "pack_data", "objects")
+TABLES = (
+    *("tenants", "namespaces", "pending", "snapshots", "packs", "pack_data", "objects"),
+    "journal",
+)
 KEPT = {"attachment.json", "index", "journal", "lock"}
 """What may be in the folder of an attached directory."""
 

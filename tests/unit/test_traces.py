@@ -10,10 +10,10 @@ import pytest
 from blake3 import blake3
 
 import holdfast
-from holdfast.engine import audit
+from holdfast.engine import audit, auditfile
 from holdfast.engine.actions import ACTIONS, normalise
-from holdfast.engine.audit import verify_audit_file
-from holdfast.engine.chain import hash_of, redacted
+from holdfast.engine.auditfile import verify_audit_file
+from holdfast.engine.chain import FORMAT, hash_of, is_whole, redacted
 from holdfast.errors import HoldfastError, InvalidValue, NotFound, VaultTooNew
 from holdfast.ids import IdMaker, NamespaceId, TenantId, instant_of_trace
 from holdfast.model_health import Level, Thresholds
@@ -71,9 +71,12 @@ def test_the_id_of_a_trace_says_its_instant(instant: int) -> None:
 
 def row(**changes: object) -> TraceRow:
     fields = {
+        "format": FORMAT,
         "previous": NO_HASH,
         "tenant_id": TenantId(1),
+        "stream": 2,
         "number": 1,
+        "kind": "done",
         "id": "trace_1",
         "namespace_id": NamespaceId(2),
         "session_id": "sess_1",
@@ -82,19 +85,34 @@ def row(**changes: object) -> TraceRow:
         "action": "state.updated",
         "resource_type": "session",
         "resource_id": "sess_1",
+        "version": 1,
+        "task_id": None,
         "actor": None,
         "created_us": 5,
         "details": '{"version":1}',
+        "salt": b"0123456789abcdef",
         "hash": b"",
     }
     return TraceRow(**(fields | changes))  # pyright: ignore[reportArgumentType] - by name
 
 
 def test_the_hash_is_over_the_fields_in_their_order_and_the_hash_of_the_details() -> None:
+    details = blake3(b'0123456789abcdef{"version":1}').digest()
+    fields = (1, NO_HASH, 1, 2, 1, "done", "trace_1", 2, "sess_1", None, None, "state.updated")
+    packed = msgspec.msgpack.encode((*fields, "session", "sess_1", 1, None, None, 5, details, None))
+    assert hash_of(row()) == blake3(packed).digest()
+
+
+def test_a_row_of_the_one_chain_before_is_hashed_as_it_was() -> None:
     details = blake3(b'{"version":1}').digest()
     fields = (NO_HASH, 1, 1, "trace_1", 2, "sess_1", None, None, "state.updated", "session")
     packed = msgspec.msgpack.encode((*fields, "sess_1", None, 5, details))
-    assert hash_of(row()) == blake3(packed).digest()
+    old = row(format=0, stream=0, version=None, salt=None)
+    assert hash_of(old) == blake3(packed).digest()
+
+
+def test_a_row_of_a_format_that_nobody_knows_is_not_whole() -> None:
+    assert not is_whole(row(format=2))
 
 
 def test_text_that_moves_from_one_field_to_the_next_changes_the_hash() -> None:
@@ -109,8 +127,13 @@ def test_text_that_moves_from_one_field_to_the_next_changes_the_hash() -> None:
 
 
 def test_redacted_details_have_the_hash_that_they_had() -> None:
-    assert hash_of(row(details=redacted('{"version":1}'))) == hash_of(row())
-    assert redacted(redacted("{}")) == redacted("{}")
+    gone = row(details=redacted(row()), salt=None)
+    assert hash_of(gone) == hash_of(row())
+    assert redacted(gone) == redacted(row())
+
+
+def test_equal_details_of_two_rows_are_redacted_to_different_hashes() -> None:
+    assert redacted(row(salt=b"another salt")) != redacted(row())
 
 
 # Thresholds
@@ -140,15 +163,15 @@ def test_thresholds_that_do_not_ascend_are_refused(wrong: dict[str, float]) -> N
 
 @pytest.fixture
 def exported(tmp_path: Path) -> Path:
-    """A file with five traces."""
+    """A file with an anchor and five traces."""
     with holdfast.open(tmp_path / "vault") as hf:
         agent = hf.namespace("alice")
         for number in range(5):
             agent.traces.add("tick", actor="me", details={"number": number, "text": "ä\n"})
         target = tmp_path / "audit.jsonl"
-        assert hf.export_audit(target) == 5
+        assert hf.export_audit(target) == 6
         assert holdfast.verify_audit_file(target) == hf.verify_audit()
-    assert verify_audit_file(target).checked == 5
+    assert verify_audit_file(target).checked == 6
     return target
 
 
@@ -163,34 +186,51 @@ def numbers(report: AuditReport) -> list[int]:
 
 def test_a_file_holds_nobody_elses_eyes_and_a_line_for_each_trace(exported: Path) -> None:
     assert exported.stat().st_mode & 0o777 == 0o600
-    header, *traces, end = map(json.loads, lines_of(exported))
-    assert header["audit_format"] == 1
+    header, *own, start, one, two, three, four, five, end, last = map(
+        json.loads, lines_of(exported)
+    )
+    assert header["audit_format"] == 2
+    traces = [one, two, three, four, five]
     assert [trace["number"] for trace in traces] == [1, 2, 3, 4, 5]
     assert json.loads(traces[0]["details"]) == {"number": 0, "text": "ä\n"}
     assert end == {"end": 5, "hash": traces[-1]["hash"]}
+    assert (own[0], start, last) == ({"stream": 0}, {"stream": one["namespace_id"]}, {"streams": 2})
+    ends = [[one["namespace_id"], 5, five["hash"]]]
+    assert (own[1]["kind"], json.loads(own[1]["details"])) == ("anchor", {"ends": ends})
+    assert own[2:] == [{"end": 1, "hash": own[1]["hash"]}]
 
 
-@pytest.mark.parametrize("name", audit._Line.__struct_fields__)
+@pytest.mark.parametrize("name", auditfile._Line.__struct_fields__)
 def test_an_edited_field_of_a_line_is_found(exported: Path, name: str) -> None:
     lines = lines_of(exported)
-    trace = json.loads(lines[3])
+    trace = json.loads(lines[7])
     old = trace[name]
     trace[name] = old + 1 if isinstance(old, int) else "ab" * 32
-    lines[3] = json.dumps(trace).encode() + b"\n"
+    lines[7] = json.dumps(trace).encode() + b"\n"
     exported.write_bytes(b"".join(lines))
     assert not verify_audit_file(exported).is_sound
+
+
+OWN = [0, 1, 2, 3]
+"""The header, and the tenant's own chain: a beginning, an anchor and an end."""
 
 
 @pytest.mark.parametrize(
     ("order", "wrong"),
     [
-        ([0, 1, 2, 4, 5, 6], [3]),
-        ([0, 2, 3, 4, 5, 6], [1]),
-        ([0, 1, 2, 3, 4, 6], [5]),
-        ([0, 1, 2, 2, 3, 4, 5, 6], [2]),
-        ([0, 1, 2, 3, 4, 5], [5]),
-        ([0, 6], [1]),
-        ([0], [1]),
+        ([*OWN, 4, 5, 6, 8, 9, 10, 11], [3]),
+        ([*OWN, 4, 6, 7, 8, 9, 10, 11], [1]),
+        ([*OWN, 4, 5, 6, 7, 8, 10, 11], [5]),
+        ([*OWN, 4, 5, 6, 6, 7, 8, 9, 10, 11], [2]),
+        ([*OWN, 4, 5, 6, 7, 8, 9, 10], [6]),  # The end of the file,
+        ([*OWN, 4, 5, 6, 7, 8, 9, 11], [6, 6, 6]),  # that of a chain,
+        ([*OWN, 4, 10, 11], [1]),
+        ([*OWN, 11], [2, 5]),  # a whole chain,
+        ([*OWN], [2, 5]),
+        ([0, 4, 5, 6, 7, 8, 9, 10, 11], [0, 6, 1]),  # the one with the anchors,
+        ([0, 4, 5, 6, 7, 8, 9, 10, 1, 2, 3, 11], [0, 0]),  # or both in the wrong order.
+        ([*OWN, *range(4, 11), *range(4, 12)], [0, 6]),
+        ([0], [1, 1]),
     ],
 )
 def test_lines_that_are_missing_or_there_twice_are_found(
@@ -237,7 +277,7 @@ def test_a_file_that_is_none_of_ours_is_refused(tmp_path: Path, data: bytes) -> 
 
 def test_a_file_of_a_later_format_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "file"
-    path.write_bytes(b'{"audit_format":2,"tenant":"ws-1","tenant_id":1}\n')
+    path.write_bytes(b'{"audit_format":3,"tenant":"ws-1","tenant_id":1}\n')
     with pytest.raises(VaultTooNew):
         verify_audit_file(path)
 
@@ -245,8 +285,8 @@ def test_a_file_of_a_later_format_is_refused(tmp_path: Path) -> None:
 def test_a_line_without_an_end_is_refused_before_all_of_it_is_held(
     exported: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(audit, "_READ_BYTES", 100)
-    monkeypatch.setattr(audit, "_MAX_LINE_BYTES", 1000)
+    monkeypatch.setattr(auditfile, "_READ_BYTES", 100)
+    monkeypatch.setattr(auditfile, "_MAX_LINE_BYTES", 1000)
     assert verify_audit_file(exported).is_sound
     with exported.open("ab") as file:
         file.write(b"x" * 2000)

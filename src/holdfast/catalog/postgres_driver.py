@@ -155,8 +155,6 @@ _ERRORS: Final[Sequence[tuple[type[Exception], type[HoldfastError]]]] = (
     (pg.SerializationFailure, Busy),
     (pg.DeadlockDetected, Busy),
     (pg.LockNotAvailable, Busy),
-    # How `move_trace_end_on` says that another writer was faster.
-    (pg.DivisionByZero, Busy),
     (pg.DataCorrupted, Damaged),
     (pg.IndexCorrupted, Damaged),
     # What we ask is known to fit our tables: then these are not our tables any more.

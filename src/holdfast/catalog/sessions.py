@@ -20,18 +20,17 @@ from holdfast.model_sessions import (
     TurnRow,
     VersionRow,
 )
-from holdfast.model_traces import TraceEnd, TraceRow
+from holdfast.model_traces import TraceRow
 
 _LATEST = 2**62
 """Above any number of a version, turn or microsecond."""
 
 _QUOTA = HEAD.width
-_END = _QUOTA + 1
-_SESSION = _END + 2
+_SESSION = _QUOTA + 1
 _VERSION = _SESSION + SESSION.width
 _WANTED = _VERSION + VERSION.width
-"""Where the tenant's quota and the end of its traces, a session, its newest version and another
-one begin in a row that has all of them."""
+"""Where the tenant's quota, a session, its newest version and another one begin in a row that has
+all of them."""
 
 
 class SessionQueries:
@@ -68,8 +67,7 @@ class SessionQueries:
 
         `move_session`, or for version 0 `add_session`, with an id that nobody else has;
         `add_version`, `set_sequence` and `put_pending` in one. With `trace`, `add_trace` as well:
-        it follows on the end that `open_session` returned. If another writer has moved that, the
-        transaction fails with `Busy`.
+        it follows on the end of the namespace's chain, whose row is locked.
         """
         if version.number:
             first, now = "move_session", _moved(session)
@@ -90,12 +88,12 @@ class SessionQueries:
             "key": session.id.encode(),
             "entry": entry,
         }
-        names = (first, "add_version", "set_sequence", "put_pending")
-        if trace is not None:
+        names = (first, "add_version", "put_pending")
+        if trace is None:
+            names += ("set_sequence",)
+        else:
             known |= TOLD.write(trace)
-            # The end last: PostgreSQL runs the last one first, and whoever waits there holds no row
-            # that those who have locked it wait for.
-            names += ("add_told", "move_trace_end_on")
+            names += ("add_told", "set_sequence_and_end")
         self._db.say_all(names, **known)
 
     def open_session(
@@ -263,8 +261,7 @@ def to_opened(row: Row) -> OpenedSession:
         found = to_both(row[_SESSION:_WANTED])
     if len(row) > _WANTED and row[_WANTED] is not None:
         at = VERSION.read(row[_WANTED:])
-    end = None if row[_END] is None else TraceEnd(row[_END], row[_END + 1])
-    return OpenedSession(HEAD.read(row[:_QUOTA]), row[_QUOTA], end, found, at)
+    return OpenedSession(HEAD.read(row[:_QUOTA]), row[_QUOTA], found, at)
 
 
 def to_both(row: Row) -> tuple[SessionRow, VersionRow]:

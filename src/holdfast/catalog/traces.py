@@ -1,15 +1,26 @@
 """The part of a transaction that is about traces.
 
-A tenant's traces are a chain: numbered from 1 without a gap, each with the hash of the one
-before it. Where the chain ends is a row of its own, so that a missing end is noticed; whoever
-appends locks that row until the transaction ends. It is therefore the last lock that a
-transaction takes: two that each wait for something else behind it could wait for ever.
+What is done to a namespace is a chain: numbered from 1 without a gap, each trace with the hash of
+the one before it; what is done to the tenant itself is another. Where a chain ends stands in the
+row of its namespace, which whoever writes there has locked, or in the tenant's, which is locked by
+few: so a missing end is noticed, and writers of two namespaces never wait for each other.
+The tenant's row is the last that a transaction locks.
 """
+
+from collections.abc import Iterable
 
 from holdfast.catalog.driver import Driver
 from holdfast.catalog.rows import TRACE, Row, get_row
 from holdfast.ids import NamespaceId, TenantId, instant_of_trace
-from holdfast.model_traces import Rollback, TraceEnd, TraceFilter, TraceRow
+from holdfast.model_traces import (
+    NO_HASH,
+    OWN,
+    Rollback,
+    StreamEnd,
+    TraceEnd,
+    TraceFilter,
+    TraceRow,
+)
 
 
 class TraceQueries:
@@ -19,23 +30,52 @@ class TraceQueries:
 
     _db: Driver
 
-    def lock_trace_end(self, tenant_id: TenantId) -> TraceEnd:
-        """Returns where the chain ends; nobody else appends until the transaction is over."""
-        row = self._db.one("lock_trace_end", tenant_id=tenant_id)
-        if row is None:
-            # Two first writers: one adds the row, the other waits for it and finds it.
-            start = TraceEnd()
-            self._db.run("add_trace_end", tenant_id=tenant_id, number=start.number, hash=start.hash)
-            row = get_row(self._db.one("lock_trace_end", tenant_id=tenant_id), "end of traces")
-        return TraceEnd(row[0], row[1])
+    def lock_end(self, tenant_id: TenantId, stream: int) -> TraceEnd:
+        """Returns where a chain ends; nobody else appends until the transaction is over."""
+        if stream == OWN:
+            row = self._db.one("lock_tenant_end", tenant_id=tenant_id)
+        else:
+            row = self._db.one("lock_end", stream=stream)
+        return _to_end(*get_row(row, "end of traces"))
 
     def add_trace(self, row: TraceRow) -> None:
         """Appends a trace, and moves the end there; the end has to be locked."""
-        self._db.say_all(("add_trace", "move_trace_end"), **TRACE.write(row))
+        move = "move_tenant_end" if row.stream == OWN else "move_end"
+        self._db.say_all(("add_trace", move), **TRACE.write(row))
 
-    def find_trace_end(self, tenant_id: TenantId) -> TraceEnd | None:
-        row = self._db.one("find_trace_end", tenant_id=tenant_id)
-        return None if row is None else TraceEnd(row[0], row[1])
+    def find_own_end(self, tenant_id: TenantId) -> TraceEnd:
+        """Returns where the chain of what is done to a tenant itself ends."""
+        return _to_end(*get_row(self._db.one("find_tenant_end", tenant_id=tenant_id), "tenant"))
+
+    def list_ends(self, tenant_id: TenantId) -> list[StreamEnd]:
+        """Returns where the chains of namespaces end, deleted ones too."""
+        found = self._db.all("list_ends", tenant_id=tenant_id)
+        return [StreamEnd(row[0], row[1], _to_end(*row[2:])) for row in found]
+
+    def list_streams(self, tenant_id: TenantId) -> list[tuple[int, int]]:
+        """Returns the streams that have a row, and the greatest number in each.
+
+        Those of namespaces that are gone are among them.
+        """
+        return [(row[0], row[1]) for row in self._db.all("list_streams", tenant_id=tenant_id)]
+
+    def moved_ends(self, tenant_id: TenantId, *, most: int) -> list[tuple[NamespaceId, TraceEnd]]:
+        """Returns the ends of namespaces' chains that no anchor has yet."""
+        found = self._db.all("moved_ends", tenant_id=tenant_id, most=most)
+        return [(row[0], _to_end(*row[1:])) for row in found]
+
+    def set_anchored(
+        self, tenant_id: TenantId, ends: Iterable[tuple[NamespaceId, TraceEnd]]
+    ) -> None:
+        """Notes that these ends stand in an anchor."""
+        rows = [
+            {"tenant_id": tenant_id, "namespace_id": of, "number": end.number} for of, end in ends
+        ]
+        self._db.say_many("set_anchored", rows)
+
+    def drop_anchored(self, tenant_id: TenantId, namespace_id: NamespaceId) -> None:
+        """Forgets up to where a namespace that goes had an anchor."""
+        self._db.run("drop_anchored", tenant_id=tenant_id, namespace_id=namespace_id)
 
     def find_trace(self, tenant_id: TenantId, trace_id: str) -> TraceRow | None:
         created_at = instant_of_trace(trace_id)
@@ -44,9 +84,13 @@ class TraceQueries:
         row = self._db.one("find_trace", tenant_id=tenant_id, created_at=created_at, id=trace_id)
         return TRACE.find(row)
 
-    def page_traces(self, tenant_id: TenantId, *, after: int, most: int) -> list[TraceRow]:
-        """Returns the traces numbered above `after`, in the chain's order."""
-        found = self._db.all("page_traces", tenant_id=tenant_id, after=after, most=most)
+    def page_traces(
+        self, tenant_id: TenantId, *, after: int, most: int, stream: int = OWN
+    ) -> list[TraceRow]:
+        """Returns the traces of a chain numbered above `after`, in its order."""
+        found = self._db.all(
+            "page_traces", tenant_id=tenant_id, stream=stream, after=after, most=most
+        )
         return [TRACE.read(row) for row in found]
 
     def list_traces(
@@ -66,7 +110,8 @@ class TraceQueries:
             resource_id=wanted.resource_id,
             since=wanted.since_us,
             until=wanted.until[0],
-            until_number=wanted.until[1],
+            until_stream=wanted.until[1],
+            until_number=wanted.until[2],
             most=most,
         )
         return [(TRACE.read(row[:-1]), row[-1]) for row in found]
@@ -81,9 +126,15 @@ class TraceQueries:
             return [*self._db.all("list_traces_of_action", **parameters)]
         return [*self._db.all("list_traces_of_namespace", **parameters)]
 
-    def redact_trace(self, tenant_id: TenantId, number: int, *, details: str) -> None:
+    def redact_trace(self, row: TraceRow, *, details: str) -> None:
         """Puts what stands for a trace's details in their place."""
-        self._db.run("redact_trace", tenant_id=tenant_id, number=number, details=details)
+        self._db.run(
+            "redact_trace",
+            tenant_id=row.tenant_id,
+            stream=row.stream,
+            number=row.number,
+            details=details,
+        )
 
     def count_active_sessions(
         self,
@@ -128,3 +179,7 @@ class TraceQueries:
                 agent_id=agent_id,
             )
         return [Rollback(*row) for row in found]
+
+
+def _to_end(number: int, digest: bytes | None) -> TraceEnd:
+    return TraceEnd(number, NO_HASH if digest is None else bytes(digest))

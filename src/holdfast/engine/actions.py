@@ -147,6 +147,7 @@ def told_by(done: Sequence[SnapshotInfo]) -> Trace:
         action=MARKED[last.kind],
         resource_type="snapshot",
         resource_id=last.id,
+        task_id=last.task_id,
         actor=last.actor,
         details=details,
     )

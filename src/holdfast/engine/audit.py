@@ -1,40 +1,54 @@
-"""Finds out whether a tenant's chain of traces is as it was written.
+"""Finds out whether a tenant's chains of traces are as they were written.
 
 Any row that was edited, removed, inserted or moved is found, and so is an end that was cut off:
-each trace has to follow from the one before it, and the last has to be the one that the end
-names. Whoever can write all of the catalog can make a whole new chain; therefore the answer has
-an `anchor`, to be kept elsewhere. A chain that once had it has it for ever.
+each trace has to follow from the one before it, and the last has to be the one that the row of its
+namespace, or of the tenant, names. The tenant's own chain is followed first, for its anchors say
+where those of the namespaces have been. Whoever can write all of the catalog can make all of them
+anew; therefore the answer has an `anchor`, to be kept elsewhere. A chain that once had it has it
+for ever.
 
-An export is the same chain as a file of JSON lines, and is checked without a vault. Traces are
-read a page at a time, however many there are.
+Traces are read a page at a time, however many there are. `auditfile.py` does the same for a file.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final
 
 import msgspec
 
-from holdfast.catalog.transaction import Transaction
-from holdfast.engine.archives.archivefile import FileName, Source, writing_to
-from holdfast.engine.chain import hash_of
+from holdfast.engine.anchors import anchor as set_anchor
+from holdfast.engine.anchors import ends_in
+from holdfast.engine.chain import REDACTED, is_whole
 from holdfast.engine.collect import Progress, no_progress
 from holdfast.engine.context import Context
-from holdfast.engine.withholding import row_for_operators
-from holdfast.errors import InvalidValue, VaultTooNew, shorten
-from holdfast.ids import NamespaceId, TenantId, TraceId
-from holdfast.model import Tenant
-from holdfast.model_traces import NO_HASH, TraceEnd, TraceRow
+from holdfast.errors import (
+    Busy,
+    InvalidValue,
+    StorageFull,
+    StorageReadOnly,
+    Unavailable,
+    shorten,
+)
+from holdfast.ids import TenantId
+from holdfast.model_traces import NO_HASH, OWN, StreamEnd, TraceEnd, TraceKind, TraceRow
 from holdfast.model_upkeep import AuditProblem, AuditReport
 
-EXPORT_FORMAT: Final = 1
 MAX_PROBLEMS: Final = 1000
 """Problems that an answer names: beyond that, nobody asks which."""
 
 _PAGE: Final = 1000
 _BEFORE_ALL: Final = -(2**63)
-_READ_BYTES: Final = 1 << 20
-_MAX_LINE_BYTES: Final = 1 << 26
-"""A longer line was not written by us: what was forgotten at once is listed in one trace."""
+
+
+class Stream(msgspec.Struct, frozen=True):
+    """A chain that there is, or that there was."""
+
+    id: int
+    namespace: str | None = None
+    end: TraceEnd | None = None
+    """None if nothing says where it ends."""
+    newest: int = 0
+    """The greatest number that one of its rows has."""
 
 
 def verify_audit(
@@ -45,79 +59,57 @@ def verify_audit(
     progress: Progress = no_progress,
 ) -> AuditReport:
     """Checks all traces of a tenant; `anchor` is that of an earlier report."""
-    check = _Check(tenant_id, anchor)
-    with context.catalog.read() as transaction:
-        end = transaction.find_trace_end(tenant_id) or TraceEnd()
-        beyond = transaction.page_traces(tenant_id, after=end.number, most=1)
-    for row in _stored(context, tenant_id, end, progress):
-        check.see(row)
-    if beyond:
-        check.complain(beyond[0].number, "it stands behind the end of the chain")
-    return check.finish(end)
+    check = Check(tenant_id, anchor)
+    own, others = read_streams(context, tenant_id)
+    done, total = 0, sum(each.end.number for each in (own, *others) if each.end)
+    for stream in (own, *others):
+        check.begin(stream.id, stream.namespace)
+        for page in iter_pages(context, tenant_id, stream):
+            for row in page:
+                check.see(row)
+            progress("audit", done + page[-1].number, total)
+        check.finish(stream.end, newest=stream.newest)
+        done += stream.end.number if stream.end else 0
+    return check.report()
 
 
-def export_audit(
-    context: Context,
-    tenant: Tenant,
-    target: FileName,
-    *,
-    for_operators: bool = False,
-    progress: Progress = no_progress,
-) -> int:
-    """Writes all traces of a tenant to a file of JSON lines; returns how many.
-
-    `for_operators`, the details that repeat what agents wrote are redacted in it.
-    """
-    with context.catalog.read() as transaction:
-        end = transaction.find_trace_end(tenant.id) or TraceEnd()
-    count, encode = 0, msgspec.json.Encoder().encode
-    with writing_to(target) as file:
-        header = _Header(EXPORT_FORMAT, tenant.public_id, tenant.id)
-        file.write(encode(header) + b"\n")
-        for row in _stored(context, tenant.id, end, progress):
-            told = row_for_operators(row) if for_operators else row
-            file.write(encode(_Line.of(told)) + b"\n")
-            count += 1
-        file.write(encode(_Footer(end.number, end.hash.hex())) + b"\n")
-    return count
-
-
-def verify_audit_file(path: FileName, *, anchor: str | None = None) -> AuditReport:
-    """Checks an exported chain, without the vault that it comes from."""
-    with Source(path) as source:
-        lines = _lines(source)
-        check = _Check(_read_header(next(lines, b"")), anchor)
-        # One is held back: the last of them is the end.
-        last = next(lines, None)
-        for line in lines:
-            check.read(last or b"")
-            last = line
-        return check.finish(_read_footer(last))
-
-
-class _Check:
-    """Follows a chain from its beginning."""
+class Check:
+    """Follows chains from their beginnings, the tenant's own before the others."""
 
     def __init__(self, tenant_id: TenantId, anchor: str | None) -> None:
         self._tenant_id = tenant_id
-        self._known = None if anchor is None else _to_end(anchor)
-        self._last = TraceEnd()
+        self._anchors = dict[int, dict[int, bytes]]()
+        """Of each stream what its rows had for hashes."""
+        if anchor is not None:
+            known = _to_end(anchor)
+            self._anchors[OWN] = {known.number: known.hash}
+        self._purged = dict[int, str | None]()
+        """Namespaces that are gone, and what they were called."""
+        self._own = TraceEnd()
         self._checked = 0
         self._problems: list[AuditProblem] = []
+        self._seen = set[int]()
+        self._stream, self._last = OWN, TraceEnd()
+        self._namespace: str | None = None
+
+    def begin(self, stream: int, namespace: str | None) -> None:
+        """Goes to the beginning of a chain."""
+        self._namespace = self._purged.get(stream, namespace)
+        self._stream, self._last = stream, TraceEnd()
+        if stream in self._seen or (stream == OWN) is bool(self._seen):
+            self.complain(0, "the chain stands in the wrong place")
+        self._seen.add(stream)
+        self._compare(self._last)
 
     def complain(self, number: int, reason: str) -> None:
         """Notes what is wrong."""
         if len(self._problems) < MAX_PROBLEMS:
-            self._problems.append(AuditProblem(number, reason))
+            self._problems.append(AuditProblem(number, reason, self._namespace))
 
-    def read(self, line: bytes) -> None:
-        """Looks at the next trace of a file."""
-        try:
-            row = msgspec.json.decode(line, type=_Line).to_row()
-        except (msgspec.DecodeError, ValueError, UnicodeError):
-            self.complain(self._last.number + 1, "its line in the file cannot be read")
-            return
-        self.see(row)
+    @property
+    def next_number(self) -> int:
+        """The number of the trace that is looked at next."""
+        return self._last.number + 1
 
     def see(self, row: TraceRow) -> None:
         """Looks at the next trace."""
@@ -128,62 +120,104 @@ class _Check:
             self.complain(row.number, "it stands in the wrong place")
         elif row.previous != self._last.hash:
             self.complain(row.number, "it does not follow from the one before it")
-        if row.tenant_id != self._tenant_id or not _is_whole(row):
+        whose = (self._tenant_id, self._stream)
+        if (row.tenant_id, row.stream) != whose or not is_whole(row):
             self.complain(row.number, "it was changed")
-        if self._known is not None and self._known.number == row.number:
-            self._compare(row.hash)
+        elif row.stream == OWN:
+            self._note(row)
         self._last = TraceEnd(row.number, row.hash)
+        self._compare(self._last)
         self._checked += 1
 
-    def finish(self, end: TraceEnd | None) -> AuditReport:
-        """Looks at the end, and says what was found."""
-        last = self._last
+    def finish(self, end: TraceEnd | None, *, newest: int = 0) -> None:
+        """Looks at the end of a chain; `newest` is the greatest number that a row of it has.
+
+        A namespace that is gone for good has no row that says it: then it is the last anchor.
+        """
+        last, end = self._last, end or self._last_anchored()
+        if end is not None and newest > end.number:
+            self.complain(newest, "it stands behind the end of the chain")
         if end is None:
             self.complain(last.number + 1, "the end of the chain is missing")
         elif end.number > last.number:
             self.complain(last.number + 1, _missing(last.number + 1, end.number))
         elif end != last:
             self.complain(last.number, "it is not what the chain ended with")
-        if self._known is not None and self._known.number > last.number:
-            self.complain(self._known.number, "the chain once went as far as this")
-        if self._known is not None and not self._known.number:
-            self._compare(NO_HASH)
-        return AuditReport(self._checked, f"{last.number}:{last.hash.hex()}", self._problems)
+        known = max(self._anchors.get(self._stream, {0: NO_HASH}))
+        if known > max(last.number, 0 if end is None else end.number):
+            self.complain(known, "the chain once went as far as this")
+        if self._stream == OWN:
+            self._own = last
 
-    def _compare(self, found: bytes) -> None:
-        if self._known is not None and self._known.hash != found:
-            self.complain(self._known.number, "it is not what it was when the anchor was noted")
+    def report(self) -> AuditReport:
+        """Says what was found."""
+        for stream in {OWN, *self._anchors} - self._seen:
+            self._namespace = self._purged.get(stream)
+            known = max(self._anchors.get(stream, {1: NO_HASH}))
+            self.complain(known, "the chain once went as far as this")
+        return AuditReport(
+            self._checked, f"{self._own.number}:{self._own.hash.hex()}", self._problems
+        )
+
+    def _note(self, row: TraceRow) -> None:
+        """Remembers what a row of the tenant's own chain says of others."""
+        if row.kind == TraceKind.DONE.value and row.action == "namespace.purged":
+            self._purged[row.namespace_id or OWN] = row.resource_id
+        if row.details.startswith(REDACTED):
+            return
+        try:
+            for namespace_id, end in ends_in(row):
+                self._anchors.setdefault(namespace_id, {})[end.number] = end.hash
+        except ValueError:
+            self.complain(row.number, "it is no anchor")
+
+    def _last_anchored(self) -> TraceEnd | None:
+        known = self._anchors.get(self._stream)
+        if known is None or self._stream not in self._purged:
+            return None
+        return TraceEnd(max(known), known[max(known)])
+
+    def _compare(self, found: TraceEnd) -> None:
+        known = self._anchors.get(self._stream)
+        if known is not None and known.get(found.number, found.hash) != found.hash:
+            self.complain(found.number, "it is not what it was when the anchor was noted")
 
 
-def _stored(
-    context: Context, tenant_id: TenantId, end: TraceEnd, progress: Progress
-) -> Iterator[TraceRow]:
+def read_streams(context: Context, tenant_id: TenantId) -> tuple[Stream, list[Stream]]:
+    """Returns the tenant's own chain and those of namespaces, with anchors up to their ends.
+
+    On what cannot be written to, anchors are those that there are.
+    """
+    with suppress(StorageReadOnly, StorageFull, Unavailable, Busy):
+        set_anchor(context, tenant_id)
+    with context.catalog.read() as transaction:
+        own = transaction.find_own_end(tenant_id)
+        ends: dict[int, StreamEnd] = {
+            each.namespace_id: each for each in transaction.list_ends(tenant_id)
+        }
+        newest = dict(transaction.list_streams(tenant_id))
+    streams = [
+        Stream(stream, end.namespace, end.end, newest.get(stream, 0))
+        if (end := ends.get(stream)) is not None
+        else Stream(stream, newest=newest[stream])
+        for stream in sorted({*ends, *newest} - {OWN})
+    ]
+    others = [each for each in streams if each.newest or each.end != TraceEnd()]
+    return Stream(OWN, None, own, newest.get(OWN, 0)), others
+
+
+def iter_pages(context: Context, tenant_id: TenantId, stream: Stream) -> Iterator[list[TraceRow]]:
     """Yields a chain up to its end; what is appended meanwhile is not looked at."""
-    after = _BEFORE_ALL
-    while after < end.number:
+    after, end = _BEFORE_ALL, stream.newest if stream.end is None else stream.end.number
+    while after < end:
         # A transaction for each page: one over all of them would keep others from tidying up.
         with context.catalog.read() as transaction:
-            page = _page(transaction, tenant_id, after, end)
+            rows = transaction.page_traces(tenant_id, stream=stream.id, after=after, most=_PAGE)
+        page = [row for row in rows if row.number <= end]
         if not page:
             return
-        yield from page
+        yield page
         after = page[-1].number
-        progress("audit", after, end.number)
-
-
-def _page(
-    transaction: Transaction, tenant_id: TenantId, after: int, end: TraceEnd
-) -> list[TraceRow]:
-    rows = transaction.page_traces(tenant_id, after=after, most=_PAGE)
-    return [row for row in rows if row.number <= end.number]
-
-
-def _is_whole(row: TraceRow) -> bool:
-    try:
-        return hash_of(row) == row.hash
-    except ValueError:
-        # Of details that are said to be redacted, and are not.
-        return False
 
 
 def _missing(first: int, last: int) -> str:
@@ -200,85 +234,3 @@ def _to_end(anchor: str) -> TraceEnd:
         message = f"{shorten(anchor)} is not an anchor: give that of an earlier report"
         raise InvalidValue(message)
     return end
-
-
-# The file
-
-
-class _Header(msgspec.Struct):
-    audit_format: int
-    tenant: str
-    tenant_id: TenantId
-
-
-class _Footer(msgspec.Struct, forbid_unknown_fields=True):
-    end: int
-    hash: str
-
-
-class _Line(msgspec.Struct, forbid_unknown_fields=True):
-    """A trace on a line of its own: the columns of its row, with bytes in hexadecimal."""
-
-    previous: str
-    tenant_id: TenantId
-    number: int
-    id: TraceId
-    namespace_id: NamespaceId | None
-    session_id: str | None
-    user_id: str | None
-    agent_id: str | None
-    action: str
-    resource_type: str | None
-    resource_id: str | None
-    actor: str | None
-    created_at: int
-    details: str
-    hash: str
-
-    @classmethod
-    def of(cls, row: TraceRow) -> "_Line":
-        """Returns the line of a row."""
-        fields = [*msgspec.structs.astuple(row)]
-        fields[0], fields[-1] = row.previous.hex(), row.hash.hex()
-        return cls(*fields)
-
-    def to_row(self) -> TraceRow:
-        """Returns the row; raises `ValueError` for hashes that are none."""
-        fields = [*msgspec.structs.astuple(self)]
-        fields[0], fields[-1] = bytes.fromhex(self.previous), bytes.fromhex(self.hash)
-        return TraceRow(*fields)
-
-
-def _read_header(line: bytes) -> TenantId:
-    try:
-        header = msgspec.json.decode(line, type=_Header)
-    except (msgspec.DecodeError, UnicodeError) as exc:
-        raise InvalidValue("this is not a file that export_audit has written") from exc
-    if header.audit_format != EXPORT_FORMAT:
-        raise VaultTooNew("the audit", found=header.audit_format, known=EXPORT_FORMAT)
-    return header.tenant_id
-
-
-def _read_footer(line: bytes | None) -> TraceEnd | None:
-    try:
-        footer = msgspec.json.decode(line or b"", type=_Footer)
-        return TraceEnd(footer.end, bytes.fromhex(footer.hash))
-    except (msgspec.DecodeError, ValueError, UnicodeError):
-        return None
-
-
-def _lines(source: Source) -> Iterator[bytes]:
-    """Yields the lines of a file; raises `InvalidValue` for one that no trace can have."""
-    rest = b""
-    for piece in _pieces(source):
-        *whole, rest = (rest + piece).split(b"\n")
-        yield from whole
-        if len(rest) > _MAX_LINE_BYTES:
-            raise InvalidValue("this is not a file that export_audit has written")
-    if rest:
-        yield rest
-
-
-def _pieces(source: Source) -> Iterable[bytes]:
-    for at in range(0, source.size, _READ_BYTES):
-        yield source.read(at, min(_READ_BYTES, source.size - at))

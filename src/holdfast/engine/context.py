@@ -83,9 +83,6 @@ class Context:
     """Finds packs in another place: a copy of a vault, or what is left of one."""
     looked: dict[TenantId, datetime] = field(default_factory=dict[TenantId, datetime])
     """When all packs of a tenant were last seen to be there."""
-    crowded: dict[TenantId, int] = field(default_factory=dict[TenantId, int])
-    """How many writes of a tenant shall wait for their turn in its traces from the start: another
-    process was faster a moment ago."""
 
     @classmethod
     def of(

@@ -19,7 +19,7 @@ from holdfast.errors import InvalidValue, KeyNotFound, LastAdminKey
 from holdfast.ids import TenantId
 from holdfast.model import Tenant
 from holdfast.model_keys import KeyInfo, KeyUse, Scope
-from holdfast.model_traces import Trace
+from holdfast.model_traces import OWN, Trace
 
 KeyList = list[KeyInfo]
 """`list` is the name of a method below."""
@@ -85,7 +85,7 @@ class Keys:
         ]
         with self._context.catalog.write() as transaction:
             # Whoever else does this at the same moment waits here, and finds ours.
-            transaction.lock_trace_end(self._tenant_id)
+            transaction.lock_end(self._tenant_id, OWN)
             if transaction.list_keys(self._tenant_id):
                 return False
             for key, secret in first:
@@ -116,7 +116,7 @@ class Keys:
         now = self._context.clock()
         with self._context.catalog.write() as transaction:
             # Of two who revoke each other, the second waits here, and finds itself the last.
-            transaction.lock_trace_end(self._tenant_id)
+            transaction.lock_end(self._tenant_id, OWN)
             admins = [
                 each.id
                 for each in transaction.list_keys(self._tenant_id)

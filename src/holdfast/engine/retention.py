@@ -15,11 +15,14 @@ import msgspec
 
 from holdfast.engine.actions import told_of_namespace, told_of_snapshots
 from holdfast.engine.adding import is_added, spared
+from holdfast.engine.anchors import anchor_last
 from holdfast.engine.chain import append
+from holdfast.engine.context import Context
 from holdfast.engine.handle import Handle, is_expired
 from holdfast.engine.lineage import Timeline, needed
 from holdfast.ids import SnapshotId
 from holdfast.model import Head, SnapshotInfo
+from holdfast.model_traces import OWN
 from holdfast.model_upkeep import Policy
 
 
@@ -123,3 +126,14 @@ def _day(instant: datetime) -> tuple[int, int]:
 def _week(instant: datetime) -> tuple[int, int]:
     year, week, _ = instant.isocalendar()
     return year, week
+
+
+def purge(context: Context, head: Head) -> None:
+    """Lets go of a deleted namespace for good, unless it was recovered since."""
+    with context.catalog.write() as transaction:
+        now = transaction.lock_head(head.namespace_id)
+        if now is not None and now.deleted_at == head.deleted_at:
+            anchor_last(transaction, context, now)
+            transaction.purge_namespace(head.namespace_id)
+            told = told_of_namespace("namespace.purged", head.name)
+            append(transaction, context, head, told, stream=OWN)

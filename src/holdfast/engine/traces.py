@@ -13,7 +13,7 @@ import msgspec
 
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.actions import normalise
-from holdfast.engine.chain import REDACTED, append, redacted
+from holdfast.engine.chain import REDACTED, append, is_whole, redacted
 from holdfast.engine.context import Context
 from holdfast.engine.handle import Handle, check_text
 from holdfast.engine.limits import check_free, check_limit
@@ -23,7 +23,7 @@ from holdfast.ids import NamespaceId, TenantId
 from holdfast.instants import from_us, to_us
 from holdfast.jsontext import to_json
 from holdfast.model import Head
-from holdfast.model_traces import Trace, TraceFilter, TraceInfo, TraceRow
+from holdfast.model_traces import Trace, TraceFilter, TraceInfo, TraceKind, TraceRow
 
 LISTED: Final = 20
 """Traces that are listed unless more are asked for."""
@@ -133,7 +133,7 @@ class Traces:
             of: Head | TenantId = self._tenant_id
             if self._handle is not None:
                 of = self._handle.lock_or_create(transaction)
-            trace_id = append(transaction, context, of, trace, is_own=True)
+            trace_id = append(transaction, context, of, trace, kind=TraceKind.ADDED)
             row = self._find(transaction, trace_id)
         if row is None:
             raise Damaged("a trace that was just written is not there")
@@ -158,13 +158,13 @@ class Traces:
     ) -> TraceFilter:
         until = wanted.until
         if before is not None:
-            until = min(until, (_us("before", before), 0))
+            until = min(until, (_us("before", before), 0, 0))
         if starting_after is not None:
             last = self._find(transaction, starting_after)
             if last is None:
                 message = f"starting_after is the id of a trace, and {starting_after!r} is none"
                 raise InvalidValue(message)
-            until = min(until, (last.created_us, last.number))
+            until = min(until, _place_of(last))
         since = wanted.since_us if after is None else _us("after", after)
         return msgspec.structs.replace(wanted, since_us=since, until=until)
 
@@ -180,12 +180,15 @@ def redact(
     while page := transaction.list_traces(tenant_id, wanted, most=_PAGE):
         for row, _ in page:
             if not row.details.startswith(REDACTED):
-                details = redacted(row.details)
-                transaction.redact_trace(tenant_id, row.number, details=details)
+                transaction.redact_trace(row, details=redacted(row))
                 count += 1
-        last = page[-1][0]
-        wanted = msgspec.structs.replace(wanted, until=(last.created_us, last.number))
+        wanted = msgspec.structs.replace(wanted, until=_place_of(page[-1][0]))
     return count
+
+
+def _place_of(row: TraceRow) -> tuple[int, int, int]:
+    """Returns where a trace stands in a list."""
+    return row.created_us, row.stream, row.number
 
 
 def _us(name: str, instant: datetime) -> int:
@@ -205,6 +208,9 @@ def _checked(details: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _to_info(row: TraceRow, namespace: str | None) -> TraceInfo:
+    if not is_whole(row):
+        message = f"trace {row.number} is not what was written: its hash is another"
+        raise Damaged(message)
     is_redacted = row.details.startswith(REDACTED)
     try:
         details = {} if is_redacted else msgspec.json.decode(row.details, type=dict[str, Any])

@@ -5,14 +5,17 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from holdfast.engine import health, upkeep
 from holdfast.engine.actions import told_of_namespace
+from holdfast.engine.anchors import anchor_all
 from holdfast.engine.attachments import Attachment, Attachments
-from holdfast.engine.audit import export_audit, verify_audit
+from holdfast.engine.audit import verify_audit
+from holdfast.engine.auditfile import export_audit
 from holdfast.engine.backups.making import back_up
 from holdfast.engine.chain import append
 from holdfast.engine.collect import Progress, collect, no_progress
@@ -27,7 +30,7 @@ from holdfast.engine.namespace import Namespace
 from holdfast.engine.outbox import RETRIES_S, Outbox
 from holdfast.engine.repair import repair
 from holdfast.engine.replies import Replies
-from holdfast.engine.retention import forget
+from holdfast.engine.retention import forget, purge
 from holdfast.engine.retiring import retired_bytes
 from holdfast.engine.schedules import run_due
 from holdfast.engine.sessions.lapsing import end_lapsed
@@ -230,7 +233,7 @@ class TenantVault:
                 with suppress(NamespaceNotFound):
                     gone += forget(Handle(self._context, self._tenant.id, head.name))
             elif head.deleted_at + grace <= now:
-                self._purge(head)
+                purge(self._context, head)
         purge_memories(self._context, self._tenant.id, before=now - grace)
         purge_entities(self._context, self._tenant.id, before=now - grace)
         purge_events(self._context, self._tenant.id)
@@ -372,15 +375,6 @@ class TenantVault:
         name = check_namespace(self._context, self._tenant.id, name)
         return Handle(self._context, self._tenant.id, name)
 
-    def _purge(self, head: Head) -> None:
-        with self._context.catalog.write() as transaction:
-            # Again under the lock: it may have been recovered since.
-            now = transaction.lock_head(head.namespace_id)
-            if now is not None and now.deleted_at == head.deleted_at:
-                transaction.purge_namespace(head.namespace_id)
-                told = told_of_namespace("namespace.purged", head.name)
-                append(transaction, self._context, head, told)
-
     def _heads(self) -> list[Head]:
         with self._context.catalog.read() as transaction:
             return transaction.iter_heads(self._tenant.id)
@@ -441,7 +435,8 @@ class Holdfast(TenantVault):
         with context.catalog.lock(upkeep.LOCK):
             if not upkeep.is_due(context, upkeep.RETENTION, every=every):
                 return False
-            chores, work = [upkeep.RETENTION], [self.outbox().purge, self.replies.purge]
+            anchors = partial(anchor_all, context)
+            chores, work = [upkeep.RETENTION], [anchors, self.outbox().purge, self.replies.purge]
             tenants = [self.tenant(name) for name in self.tenants()]
             if upkeep.is_due(context, upkeep.COLLECTION, every=collects):
                 chores.append(upkeep.COLLECTION)

@@ -48,7 +48,7 @@ def row_for_operators(row: TraceRow) -> TraceRow:
         details = {"": None}  # Somebody was at it: its hash says so, and it is not for showing.
     if _told(row.action, row.resource_type, details) == details:
         return row
-    return msgspec.structs.replace(row, details=redacted(row.details))
+    return msgspec.structs.replace(row, details=redacted(row), salt=None)
 
 
 def _told(action: str, resource_type: str | None, details: dict[str, Any]) -> dict[str, Any]:

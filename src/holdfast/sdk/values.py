@@ -253,7 +253,7 @@ def _fault(answer: FaultAnswer) -> Fault:
 
 
 def _report(answer: AuditAnswer) -> AuditReport:
-    problems = [AuditProblem(each.number, each.reason) for each in answer.problems]
+    problems = [AuditProblem(each.number, each.reason, each.namespace) for each in answer.problems]
     return AuditReport(answer.checked, answer.anchor, problems)
 
 

@@ -4,10 +4,12 @@ import msgspec
 
 
 class AuditProblemAnswer(msgspec.Struct, kw_only=True):
-    """A place where the chain is not as it was written."""
+    """A place where a chain is not as it was written."""
 
     number: int
     reason: str
+    namespace: str | None
+    """In whose chain: that of a namespace, or with null the workspace's own."""
 
 
 class AuditAnswer(msgspec.Struct, kw_only=True):

@@ -81,7 +81,7 @@ WHERE n.tenant_id = :tenant_id AND n.deleted_at IS NULL
 
 -- name: count_by_hour
 SELECT t.created_at / 3600000000, COUNT(*)
-FROM namespaces n JOIN traces t ON t.namespace_id = n.id
+FROM namespaces n JOIN journal t ON t.namespace_id = n.id
 WHERE n.tenant_id = :tenant_id AND n.deleted_at IS NULL
   AND (:namespace_id = 0 OR n.id = :namespace_id) AND t.created_at >= :since
 GROUP BY t.created_at / 3600000000 ORDER BY 1

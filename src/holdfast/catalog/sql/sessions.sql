@@ -22,6 +22,13 @@ UPDATE namespaces
 SET sequence = :sequence, writer = :writer, entries = entries + :more_entries, bytes = bytes + :more_bytes
 WHERE id = :namespace_id
 
+-- The same, and the end of its chain moves to the trace that is added with it.
+-- name: set_sequence_and_end
+UPDATE namespaces
+SET sequence = :sequence, writer = :writer, entries = entries + :more_entries, bytes = bytes + :more_bytes,
+    journal_number = :told_number, journal_hash = :told_hash
+WHERE id = :namespace_id
+
 -- name: forks_of
 SELECT id FROM sessions
 WHERE namespace_id = :namespace_id AND forked_from = :session_id AND deleted_at IS NULL

@@ -8,7 +8,7 @@ numbered without a gap and nobody overwrites a state that he has not seen.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
@@ -39,10 +39,6 @@ from holdfast.model_sessions import (
 from holdfast.model_traces import Trace, TraceRow
 
 T = TypeVar("T")
-
-CROWDED: Final = 100
-"""Writes that lock the end of a tenant's traces as soon as they can, after one came too late: to
-do all of it again takes twice as long."""
 
 About = tuple[str, int | None] | None
 """A session's id, and the number of a version that is asked for; None where a session is new."""
@@ -179,28 +175,27 @@ class Draft:
     def finish(self) -> None:
         """Writes what was put off until all is known, and stores what was staged.
 
-        A version and its trace are written with one question less if nothing was staged: until
-        then nobody may hold up the other writers of the tenant, so the end of its traces is not
-        locked, and the commit fails with `Busy` if one of them was faster.
+        A version and its trace are written at once if nothing was staged: nobody else moves the
+        end of the namespace's chain, whose row is locked.
         """
-        if self._can_follow() and self.opened is not None and self.opened.end is not None:
-            context, (trace, trace_id) = self.handle.context, self.traces[0]
-            row = chain.row_after(self.opened.end, context, self.head, trace, trace_id=trace_id)
+        context, head = self.handle.context, self.head
+        if self.made is not None:
+            number = self.made.number
+            self.traces = [(replace(trace, version=number), name) for trace, name in self.traces]
+        if self.entry is not None and len(self.traces) == 1 and self.stage.is_empty:
+            ((trace, trace_id),) = self.traces
+            stream = head.namespace_id
+            row = chain.row_after(
+                chain.end_of(head), context, head, trace, trace_id=trace_id, stream=stream
+            )
             self._put_version(row)
-            chain.announce(self.transaction, context, self.head, trace, trace_id=trace_id)
+            chain.announce(self.transaction, context, head, trace, trace_id=trace_id)
             return
         self._put_version(None)
         self.stage.seal(self.transaction)
         self.stage.record(self.transaction)
         for trace, trace_id in self.traces:
-            chain.append(self.transaction, self.handle.context, self.head, trace, trace_id=trace_id)
-
-    def _can_follow(self) -> bool:
-        crowded, tenant_id = self.handle.context.crowded, self.handle.tenant_id
-        if left := crowded.get(tenant_id, 0):
-            crowded[tenant_id] = left - 1
-            return False
-        return self.entry is not None and len(self.traces) == 1 and self.stage.is_empty
+            chain.append(self.transaction, context, head, trace, trace_id=trace_id)
 
     def _put_version(self, trace: TraceRow | None) -> None:
         if self.entry is None or self.made is None:
@@ -259,7 +254,6 @@ def write(
             try:
                 done = _try(handle, compute, stage, actor, about)
             except (Withdrawn, Busy) as exc:
-                handle.context.crowded[handle.tenant_id] = CROWDED
                 if attempt == ATTEMPTS - 1:
                     raise Busy(str(exc)) from exc
                 continue

@@ -40,7 +40,10 @@ def verify(caller: Caller, workspace_id: str, anchor: str | None = None) -> Audi
         ok=report.is_sound,
         checked=report.checked,
         anchor=report.anchor,
-        problems=[AuditProblemAnswer(number=p.number, reason=p.reason) for p in report.problems],
+        problems=[
+            AuditProblemAnswer(number=p.number, reason=p.reason, namespace=p.namespace)
+            for p in report.problems
+        ],
     )
 
 

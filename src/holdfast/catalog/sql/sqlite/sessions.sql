@@ -22,10 +22,9 @@ ORDER BY s.created_at DESC, s.id DESC LIMIT :most
 
 -- name: open_session
 SELECT {n.namespace},
-       t.quota_bytes, e.number, e.hash, {s.session}, {v.version}
+       t.quota_bytes, {s.session}, {v.version}
 FROM namespaces n
 JOIN tenants t ON t.id = n.tenant_id
-LEFT JOIN trace_ends e ON e.tenant_id = n.tenant_id
 LEFT JOIN sessions s ON s.namespace_id = n.id AND s.id = :id
 LEFT JOIN versions v ON v.namespace_id = n.id AND v.session_id = s.id AND v.number = s.version
 WHERE n.tenant_id = :tenant_id AND n.name = :name AND n.deleted_at IS NULL
@@ -33,10 +32,9 @@ WHERE n.tenant_id = :tenant_id AND n.name = :name AND n.deleted_at IS NULL
 -- A number below 0 counts from the newest.
 -- name: open_session_at
 SELECT {n.namespace},
-       t.quota_bytes, e.number, e.hash, {s.session}, {v.version}, {w.version}
+       t.quota_bytes, {s.session}, {v.version}, {w.version}
 FROM namespaces n
 JOIN tenants t ON t.id = n.tenant_id
-LEFT JOIN trace_ends e ON e.tenant_id = n.tenant_id
 LEFT JOIN sessions s ON s.namespace_id = n.id AND s.id = :id
 LEFT JOIN versions v ON v.namespace_id = n.id AND v.session_id = s.id AND v.number = s.version
 LEFT JOIN versions w ON w.namespace_id = n.id AND w.session_id = s.id
