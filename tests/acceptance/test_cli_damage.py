@@ -150,5 +150,5 @@ def test_repair_refuses_a_place_that_is_not_there(user: User) -> None:
     flip(user.packs()[0])
     (user.folder / "one" / "model.bin").unlink()
     code, _, err = user.run("one", "repair", "--from", "nowhere")
-    assert code == 1
+    assert code == 3
     assert "nowhere" in err

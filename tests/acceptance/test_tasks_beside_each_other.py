@@ -214,6 +214,7 @@ def gathered(agent: Any, write: Callable[[str], Any]) -> list[str]:
         async def work(number: int) -> str:
             try:
                 async with agent.task(f"user-{number}", rollback_on_failure=True):
+                    await meet.wait()  # Who began after the others' writes has no conflict.
                     await write(f"{number}")
                     await meet.wait()
                     give_up(number)

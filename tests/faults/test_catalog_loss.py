@@ -20,7 +20,7 @@ import pytest
 import holdfast
 from holdfast.catalog import watermark
 from holdfast.catalog.sqlite import SqliteCatalog
-from holdfast.catalog.watermark import Watermark
+from holdfast.catalog.watermark import Acknowledged, Watermark
 from holdfast.errors import Damaged, Unavailable
 
 COMMAND = str(Path(sys.executable).with_name("holdfast"))
@@ -283,12 +283,34 @@ def test_many_writers_at_once_leave_the_count_of_the_last(tmp_path: Path) -> Non
         thread.start()
     for thread in threads:
         thread.join()
-    log = Watermark(tmp_path / "vault/catalog.sqlite")
+    acknowledged = Watermark(tmp_path / "vault/catalog.sqlite").read()
+    assert acknowledged is not None
     with holdfast.open(tmp_path / "vault") as opened, counted(opened) as count:
-        assert log.check(count) is None
-        missing = log.check(count - 1)
+        assert acknowledged.missing_from(count) is None
+        missing = acknowledged.missing_from(count - 1)
         assert missing is not None
         assert missing.missing == 1
+
+
+def test_who_opens_beside_a_writer_is_not_alarmed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The writer goes on whenever the opener has asked for anything."""
+    read = Watermark.read
+    with holdfast.open(tmp_path / "vault") as writer:
+        busy = writer.namespace("alice")
+        busy.snapshot("first")
+
+        def read_beside_a_writer(self: Watermark) -> Acknowledged | None:
+            busy.snapshot("before it was read")
+            found = read(self)
+            busy.snapshot("after it was read")
+            return found
+
+        monkeypatch.setattr(Watermark, "read", read_beside_a_writer)
+        with holdfast.open(tmp_path / "vault") as opened:
+            assert opened.find_loss() is None
+            assert opened.verify().ok
 
 
 @contextmanager

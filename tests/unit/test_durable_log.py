@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast import syncing
 from holdfast.durable import log as logging_module
 from holdfast.durable.log import STEP, Log
 from holdfast.durable.logformat import LogName, encode_header, encode_record, read_records
@@ -237,7 +238,8 @@ def test_whoever_dies_while_a_log_is_exchanged_leaves_the_old_or_the_new(
 ) -> None:
     for fuse in fuses():
         path, _ = written(tmp_path)
-        monkeypatch.setattr(logging_module, "os", FusedOs(fuse))
+        for module in (logging_module, syncing):
+            monkeypatch.setattr(module, "os", FusedOs(fuse))
         with fuse:
             log = Log.begin(path, LogName("log-b", "store"), b"new", reserves=True)
             log.put_in_place(path)

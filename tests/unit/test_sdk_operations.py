@@ -27,6 +27,7 @@ import pytest
 from holdfast.ids import NamespaceId, ObjectId, SnapshotId
 from holdfast.model import Kind, Size, SnapshotInfo
 from holdfast.model_health import Thresholds
+from holdfast.model_names import Name
 from holdfast.model_upkeep import Policy
 from holdfast.sdk.admin import Operator
 from holdfast.sdk.agent import Agent, fork_call
@@ -396,8 +397,12 @@ GIVEN: Json = {
     "window": timedelta(hours=1),
 }
 
+NAMED: Json = {"names": [Name.file("b")], "except_": [Name.file("a")]}
+
 SPECIAL: dict[tuple[str, str], Json] = {
     # Where a word means something else than elsewhere.
+    ("Agent", "restore"): NAMED,
+    ("Snapshots", "restore"): NAMED,
     ("Agent", "diff"): {"limit": 3},
     ("Traces", "list"): {"before": datetime.now(UTC)},
     ("WorkspaceTraces", "list"): {"before": datetime.now(UTC)},

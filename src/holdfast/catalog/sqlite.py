@@ -59,6 +59,9 @@ _APPLIED: Final = "SELECT number, name FROM migrations"
 _OLDEST: Final = (3, 37)
 """The first SQLite with STRICT tables."""
 
+_SCARCE_BYTES: Final = 64 << 20
+"""With less than this free, a collection gives back the room of the log, too."""
+
 _ROOM_FOR_LOG: Final = (
     "Make room for a copy of `catalog.sqlite-wal` beside it, then open the vault again: to go on "
     "without would be to lose what may still be read from it."
@@ -177,7 +180,8 @@ class SqliteCatalog:
         self._locks.clear("writer-")
         with self._connections.use(writing=False) as connection, translated():
             has_spare = sqlite_pages.has_spare(connection, self._path)
-        if has_spare:
+        free = self.free_bytes()
+        if has_spare or (free is not None and free < _SCARCE_BYTES):
             self._give_pages_back()
         self._reserve.keep(free_bytes=self.free_bytes())
 
@@ -244,7 +248,8 @@ class SqliteCatalog:
         removes it: where there is a log, it is looked at through one that may not.
         """
         self._loss = None
-        if not self._watermark.is_set:
+        acknowledged = self._watermark.read()
+        if acknowledged is None:
             return None
         has_log = self._watermark.has_log
         looking = SqliteConnections(self._path, how="mode=ro") if has_log else self._connections
@@ -259,7 +264,7 @@ class SqliteCatalog:
         finally:
             if has_log:
                 looking.close()
-        found = self._watermark.check(count)
+        found = acknowledged.missing_from(count)
         if found is None:
             return None
         found = msgspec.structs.replace(found, log=self._keep_log())
@@ -287,11 +292,12 @@ class SqliteCatalog:
             if isinstance(why, StorageFull):
                 turn.enter_context(self._locks.waiting(_WRITE))
             self._connections = connections_without_writing(self._path, why, cleanup=self._cleanup)
+        acknowledged = self._watermark.read()
         with self._connections.use(writing=False) as connection, translated():
             applied = connection.execute(_APPLIED).fetchall()
-            self._loss = self._watermark.check(
-                connection.execute("PRAGMA user_version").fetchone()[0]
-            )
+            if acknowledged is not None:
+                count = connection.execute("PRAGMA user_version").fetchone()[0]
+                self._loss = acknowledged.missing_from(count)
         if missing_migrations("sqlite", applied=applied):
             message = f"{why}: the catalog is of an older version, and has to be migrated first"
             raise type(why)(message)

@@ -23,6 +23,7 @@ import shutil
 import struct
 import zlib
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -39,6 +40,19 @@ _KEPT_LOGS: Final = 4
 """How many damaged logs are kept, the newest: each is evidence, and takes a few megabytes."""
 _WRAP: Final = 1 << 32
 """SQLite keeps 32 bits: counts are compared around the corner."""
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """How many changes were acknowledged, and when the last was."""
+
+    count: int
+    last_at: datetime
+
+    def missing_from(self, count: int) -> Loss | None:
+        """Returns what is missing from a catalog that has come so far; None if nothing is."""
+        missing = _distance(self.count, count)
+        return Loss(missing=missing, last_at=self.last_at) if missing > 0 else None
 
 
 class Watermark:
@@ -68,25 +82,11 @@ class Watermark:
             body = _RECORD.pack(_MAGIC, self._inode, count % _WRAP)
             os.pwrite(self._fd, body + _CHECKED.pack(zlib.crc32(body)), 0)
 
-    @property
-    def is_set(self) -> bool:
-        """Says whether there is a count that speaks of this catalog."""
-        return self._read() is not None
+    def read(self) -> "Acknowledged | None":
+        """Returns how far the catalog had come; None if nothing here speaks of this one.
 
-    def check(self, count: int) -> Loss | None:
-        """Returns what is missing from a catalog that has come so far; None if nothing is.
-
-        To be called before anybody writes to it: who writes, writes the count.
+        To be called before the catalog is asked: another process may go on between the two.
         """
-        found = self._read()
-        if found is None:
-            return None
-        acknowledged, last_at = found
-        missing = _distance(acknowledged, count)
-        return Loss(missing=missing, last_at=last_at) if missing > 0 else None
-
-    def _read(self) -> tuple[int, datetime] | None:
-        """Returns how many changes were acknowledged, and when the last was."""
         try:
             data, state = self._path.read_bytes(), self._path.stat()
             inode = self._catalog.stat().st_ino
@@ -95,10 +95,10 @@ class Watermark:
         body = data[: _RECORD.size]
         if data[_RECORD.size :] != _CHECKED.pack(zlib.crc32(body)) or len(body) != _RECORD.size:
             return None  # Torn, or not ours: it is written anew with the next change.
-        magic, of, acknowledged = _RECORD.unpack(body)
+        magic, of, count = _RECORD.unpack(body)
         if magic != _MAGIC or of != inode:
             return None
-        return acknowledged, datetime.fromtimestamp(state.st_mtime, UTC)
+        return Acknowledged(count, datetime.fromtimestamp(state.st_mtime, UTC))
 
     def find_loss(self) -> Loss | None:
         """Returns the loss that was found and not yet accepted."""
