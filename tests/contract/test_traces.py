@@ -680,6 +680,19 @@ def test_whoever_calls_a_trace_an_anchor_anchors_nothing(place: Place, agent: Na
     assert place.vault.verify_audit().is_sound
 
 
+def test_a_namespace_that_never_had_a_chain_goes_without_one(
+    place: Place, agent: Namespace
+) -> None:
+    """One that was deleted before namespaces had chains: all it did is in the tenant's."""
+    agent.traces.add("tick")
+    place.vault.delete_namespace("alice")
+    place.run(f"DELETE FROM journal WHERE {OF_ALICE}")
+    place.run("UPDATE namespaces SET journal_number = 0, journal_hash = NULL")
+    place.clock.pass_(timedelta(days=400))
+    place.vault.forget()
+    assert place.vault.verify_audit().problems == []
+
+
 def test_a_namespace_that_is_gone_for_good_leaves_its_chain(place: Place, agent: Namespace) -> None:
     agent.traces.add("tick")
     place.vault.delete_namespace("alice")
@@ -690,6 +703,8 @@ def test_a_namespace_that_is_gone_for_good_leaves_its_chain(place: Place, agent:
     place.vault.export_audit(target)
     report = place.vault.verify_audit()
     assert (report.checked, report.problems) == (2 + 2, [])
+    assert verify_audit_file(target, anchor=report.anchor) == report
+    place.vault.export_audit(target, for_operators=True)
     assert verify_audit_file(target, anchor=report.anchor) == report
     place.run(f"DELETE FROM journal WHERE {OF_ALICE} AND number = 2")
     found = place.vault.verify_audit().problems

@@ -191,6 +191,8 @@ class FakeVaults:
     workspace: FakeWorkspace | None
     releases: int = 0
 
+    def admit(self, _directory: str, _find_location: object, /) -> None: ...
+
     def open(self, _location: str, /) -> Any:
         return FakeVault()
 

@@ -288,11 +288,11 @@ class SqliteCatalog:
         """Opens the catalog all the same, for those who read."""
         if not self._path.exists():
             raise why
+        acknowledged = self._watermark.read()
         with ExitStack() as turn:
             if isinstance(why, StorageFull):
                 turn.enter_context(self._locks.waiting(_WRITE))
             self._connections = connections_without_writing(self._path, why, cleanup=self._cleanup)
-        acknowledged = self._watermark.read()
         with self._connections.use(writing=False) as connection, translated():
             applied = connection.execute(_APPLIED).fetchall()
             if acknowledged is not None:

@@ -53,7 +53,9 @@ def anchor_all(context: Context) -> None:
 
 def anchor_last(transaction: Transaction, context: Context, head: Head) -> None:
     """Notes where the chain of a namespace ends that is about to go for good; it is locked."""
-    _note(transaction, context, head.tenant_id, [(head.namespace_id, end_of(head))])
+    end = end_of(head)
+    if end.number:  # Older ones may have left all that they did in the tenant's chain.
+        _note(transaction, context, head.tenant_id, [(head.namespace_id, end)])
     transaction.drop_anchored(head.tenant_id, head.namespace_id)
 
 

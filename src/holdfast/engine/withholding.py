@@ -13,7 +13,7 @@ import msgspec
 
 from holdfast.engine.actions import ACTIONS
 from holdfast.engine.chain import REDACTED, redacted
-from holdfast.model_traces import TraceInfo, TraceRow
+from holdfast.model_traces import TraceInfo, TraceKind, TraceRow
 
 _OPERATORS: Final = frozenset({"key", "webhook", "tenant"})
 """What operators make themselves: all that a trace says of it is theirs."""
@@ -40,8 +40,8 @@ def for_operators(trace: TraceInfo) -> TraceInfo:
 
 def row_for_operators(row: TraceRow) -> TraceRow:
     """Returns a row of the chain, its details redacted if they repeat an agent's content."""
-    if row.details.startswith(REDACTED):
-        return row
+    if row.details.startswith(REDACTED) or row.kind == TraceKind.ANCHOR.value:
+        return row  # An anchor says numbers and hashes, and a file without them proves less.
     try:
         details = msgspec.json.decode(row.details, type=dict[str, Any])
     except msgspec.DecodeError:

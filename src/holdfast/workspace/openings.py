@@ -18,12 +18,14 @@ watch begins, whenever the queue was too short, and after a folder was away.
 What is in question costs a look at its state. Asking costs some microseconds for each file, and is
 done for some of them at a time: a program that reads everything makes the next looks as slow as
 without a watch, not slower. Where nobody says who writes (an overlay, a network, files of others),
-what was opened stays in question; what was opened before the watch began is not seen there.
+what was opened stays in question until it is read; what is mapped from before that, or from before
+the watch began, is not seen there.
 
 Where a mapping may be written without a stamp (tmpfs), 1 fails. There all is asked at once, and a
 file that somebody could write to, or has closed after writing, is to be read again.
 """
 
+import errno
 import os
 from collections.abc import Iterable
 from typing import Final, NamedTuple, Protocol
@@ -36,6 +38,8 @@ from holdfast.workspace.steps import above, split_key
 
 ASKED: Final = 500
 """Files that are asked about in one go: some milliseconds."""
+
+_NOT_THERE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES})
 
 _TOGETHER: Final = 256
 """Files that are open at once, so that the queue is emptied once for all of them."""
@@ -166,8 +170,11 @@ class Openings:
                 path, name = split_key(key)
                 try:
                     fd = os.open(name, OPEN_FILE, dir_fd=descent.open(path))
-                except OSError:
-                    del opened[key]  # gone, or not for us: looking there says so
+                except OSError as exc:
+                    if exc.errno in _NOT_THERE:
+                        del opened[key]  # gone, or not for us: looking there says so
+                    else:
+                        opened[key] = opened.pop(key)
                 else:
                     files.append((key, fd))
             heard = self.listen()
