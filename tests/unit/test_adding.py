@@ -13,7 +13,7 @@ from litestar.handlers import HTTPRouteHandler
 import holdfast
 from holdfast.engine.limits import Limits
 from holdfast.engine.vault import TenantVault
-from holdfast.errors import AddOnly, InvalidValue, QuotaExceeded, SessionNotFound
+from holdfast.errors import AddOnly, InvalidValue, QuotaExceeded
 from holdfast.model_keys import Scope
 from holdfast.model_upkeep import Policy
 from holdfast.server import routes
@@ -137,6 +137,7 @@ REFUSED: dict[str, Refused] = {
     "forget a memory": lambda _, agent, at: agent.memory.delete(at["memory"]),
     "change an entity": lambda _, agent, at: agent.entities.update(at["entity"], {}),
     "forget an entity": lambda _, agent, at: agent.entities.delete(at["entity"]),
+    "delete a session": lambda _, agent, at: agent.sessions.delete(at["session"]),
     "end a session": lambda _, agent, at: agent.sessions.update(at["session"], ttl_seconds=1),
 }
 
@@ -174,26 +175,6 @@ def test_whatever_takes_away_for_good_is_refused_and_changes_nothing(
             attempt(vault.adding_only(), adder, at)
         assert refused.value.code == "add_only", what
         assert seen() == before, what
-
-
-def test_a_session_that_it_deletes_is_in_a_snapshot_first_and_its_memories_stay(
-    vault: holdfast.Holdfast, owner: holdfast.Namespace, adder: holdfast.Namespace, watch: Watch
-) -> None:
-    session = owner.sessions.create("agent", initial_state={"n": 1}).id
-    owner.sessions.add_turn(session, "hello", "world")
-    owner.memory.add("the door is blue", session_id=session)
-    adder.sessions.delete(session)
-    with pytest.raises(SessionNotFound):
-        owner.sessions.get(session)
-    watch.wait(10 * DAY)
-    vault.collect(now=True)
-    assert [memory.content for memory in owner.memory.list()] == ["the door is blue"]
-    [held] = [each for each in owner.timeline() if each.reason]
-    adder.restore(held)
-    assert adder.sessions.get_state(session).state == {"n": 1}
-    assert [turn.input for turn in adder.sessions.list_turns(session)] != []
-    with pytest.raises(SessionNotFound):
-        adder.sessions.delete("none")
 
 
 def test_a_session_gets_a_longer_term_from_it_and_no_shorter_one(

@@ -140,12 +140,6 @@ def held_by(transaction: Transaction, handle: Handle, head: Head) -> SnapshotInf
     return dated(handle.context, head, found)
 
 
-def hold(handle: Handle, *, reason: str) -> None:
-    """Makes sure that a snapshot holds everything as it is now."""
-    if find_held(handle) is None:
-        take(handle, Note(reason=reason))
-
-
 def timeline(
     handle: Handle, *, limit: int | None = None, before: int | None = None
 ) -> list[SnapshotInfo]:

@@ -59,10 +59,10 @@ VERDICTS: Final[dict[str, str | None]] = {
     "POST /v1/schedules": "make a schedule",
     "PATCH /v1/schedules/{schedule_id}": "change a schedule",
     "DELETE /v1/schedules/{schedule_id}": "delete a schedule",
-    # Sessions: every version stays, and before one is deleted a snapshot holds it.
+    # Sessions: every version stays.
     "POST /v1/sessions": _ADDS,
     "PATCH /v1/sessions/{session_id}": _ADDS,
-    "DELETE /v1/sessions/{session_id}": _ADDS,
+    "DELETE /v1/sessions/{session_id}": "delete a session",
     "POST /v1/sessions/{session_id}/fork": _ADDS,
     "PATCH /v1/sessions/{session_id}/state": _ADDS,
     "PUT /v1/sessions/{session_id}/state": _ADDS,

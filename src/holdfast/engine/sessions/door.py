@@ -22,7 +22,6 @@ from holdfast.engine.sessions import state as states
 from holdfast.engine.sessions.finding import Found, get_version
 from holdfast.engine.sessions.showing import to_info, to_state
 from holdfast.engine.sessions.turns import NOT_KEPT, TurnData, find_visible, page, to_turn
-from holdfast.engine.snapshots import hold
 from holdfast.errors import TurnNotFound, VersionNotFound
 from holdfast.ids import NamespaceId
 from holdfast.jsontext import to_text
@@ -121,9 +120,8 @@ class Sessions:
         self, session_id: str, *, reason: str | None = None, actor: str | None = None
     ) -> None:
         """Takes a session away; a restore of a snapshot that holds it brings it back."""
-        if self._handle.context.adds_only:
-            lifecycle.get(self._handle, session_id)
-            hold(self._handle, reason=f"before deleting session {session_id}")
+        # Its entities go with it, and they are in no snapshot.
+        self._handle.context.check_takes_away("delete a session")
         lifecycle.delete(self._handle, session_id, reason=reason, actor=actor)
 
     def fork(

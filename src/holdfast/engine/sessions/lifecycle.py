@@ -214,8 +214,7 @@ def delete(handle: Handle, session_id: str, *, reason: str | None, actor: str | 
         draft.transaction.set_session(gone)
         if session.is_present:
             draft.remove(session, version)
-        if not handle.context.adds_only:  # No snapshot holds them.
-            draft.transaction.delete_memories_of(session.namespace_id, session.id, now=draft.now)
+        draft.transaction.delete_memories_of(session.namespace_id, session.id, now=draft.now)
         draft.note(gone, "session.deleted", {"reason": reason, "turn_count": session.turns})
 
     write(handle, compute, actor=actor, about=(session_id, None))
