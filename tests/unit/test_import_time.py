@@ -4,6 +4,7 @@ Loaded modules are compared by name; time is that of the processor, which a busy
 stretch as it does the clock's, and the best of several tries.
 """
 
+import os
 import resource
 import subprocess
 import sys
@@ -90,8 +91,10 @@ def spent_s() -> float:
 @pytest.mark.parametrize("code", ["import holdfast", "from holdfast import Client"])
 def test_a_client_is_there_in_no_time(code: str) -> None:
     spent: list[float] = []
+    # The first leaves bytecode behind, as an installation does.
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     for _ in range(TRIES):
         before = spent_s()
-        subprocess.run([sys.executable, "-P", "-c", code], check=True)
+        subprocess.run([sys.executable, "-P", "-c", code], check=True, env=environment)
         spent.append(spent_s() - before)
     assert min(spent) < ALLOWED_S, spent
