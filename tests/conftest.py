@@ -1,4 +1,4 @@
-"""What every test can ask for: hypothesis profiles and a real PostgreSQL.
+"""What every test can ask for: hypothesis profiles, a clock and a real PostgreSQL.
 
 Profiles: `dev` is quick and random, `ci` repeats itself exactly and looks longer, `nightly` is
 long and random. HYPOTHESIS_PROFILE chooses one by name; otherwise CI means `ci`.
@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from holdfast.catalog.postgres import PostgresCatalog
+from holdfast.testing.clocks import Watch
 from holdfast.testing.postgres import PostgresServer
 
 # No deadlines: a shared machine is slow at times, and that is not a bug in the code under test.
@@ -37,6 +38,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if isinstance(item, pytest.Function) and "postgres" in item.fixturenames:
             item.add_marker(pytest.mark.postgres)
+
+
+@pytest.fixture
+def watch() -> Watch:
+    """A clock that stands until the test moves it on."""
+    return Watch()
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ another is called so now; the schedule was stopped; the task was ended by anothe
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from itertools import count
 from pathlib import Path
 
@@ -23,26 +23,12 @@ from holdfast.engine.schedules import run_due
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import NotFound, TaskEnded
 from holdfast.model import Kind
+from holdfast.testing.clocks import Watch
 from holdfast.testing.faults import Fuse, FusedCatalog
 
 MINUTE = timedelta(minutes=1)
 
 Act = Callable[[], object]
-
-
-class Watch:
-    """A clock that a test sets."""
-
-    def __init__(self) -> None:
-        self.now = datetime(2031, 5, 1, tzinfo=UTC)
-
-    def __call__(self) -> datetime:
-        return self.now
-
-
-@pytest.fixture
-def watch() -> Watch:
-    return Watch()
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -19,27 +19,10 @@ from holdfast.model_upkeep import Policy
 from holdfast.server import routes
 from holdfast.server.callers import PUBLIC, admin_only
 from holdfast.server.verdicts import READS, VERDICTS
+from holdfast.testing.clocks import Watch
 
 DAY = timedelta(days=1)
 MONTH = 30 * DAY
-
-
-class Watch:
-    """A clock that a test sets."""
-
-    def __init__(self) -> None:
-        self.now = datetime(2031, 5, 1, tzinfo=UTC)
-
-    def __call__(self) -> datetime:
-        return self.now
-
-    def wait(self, span: timedelta) -> None:
-        self.now += span
-
-
-@pytest.fixture
-def watch() -> Watch:
-    return Watch()
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 from contextlib import closing
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from threading import Barrier, Thread
 
@@ -15,28 +15,11 @@ from holdfast.engine.context import Context
 from holdfast.engine.replies import KEPT, LEASE, Replies
 from holdfast.errors import RequestReused, RequestRunning
 from holdfast.model_replies import Reply, ReplyPlace
+from holdfast.testing.clocks import Watch
 
 SECOND = timedelta(seconds=1)
 PLACE = ReplyPlace("key-1", "POST", "/v1/tasks", "once")
 ASKED, OTHER = b"what was asked", b"something else"
-
-
-class Watch:
-    """A clock that a test sets."""
-
-    def __init__(self) -> None:
-        self.now = datetime(2031, 5, 1, tzinfo=UTC)
-
-    def __call__(self) -> datetime:
-        return self.now
-
-    def wait(self, span: timedelta) -> None:
-        self.now += span
-
-
-@pytest.fixture
-def watch() -> Watch:
-    return Watch()
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """What a namespace stands on does not expire, however long nothing was done to it."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -11,27 +11,10 @@ from holdfast.engine.limits import Limits
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import SnapshotExpired, SnapshotNotFound
+from holdfast.testing.clocks import Watch
 
 DAY = timedelta(days=1)
 LONG = timedelta(days=400)
-
-
-class Watch:
-    """A clock that a test sets."""
-
-    def __init__(self) -> None:
-        self.now = datetime(2031, 5, 1, tzinfo=UTC)
-
-    def __call__(self) -> datetime:
-        return self.now
-
-    def wait(self, span: timedelta) -> None:
-        self.now += span
-
-
-@pytest.fixture
-def watch() -> Watch:
-    return Watch()
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import closing
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from threading import Barrier, Thread
 
@@ -18,27 +18,10 @@ from holdfast.engine.namespace import Namespace
 from holdfast.engine.schedules import LOOKS, MOST_SCHEDULES, PAUSE, run_due
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import InvalidName, InvalidValue, ScheduleNotFound, Unavailable
+from holdfast.testing.clocks import Watch
 
 MINUTE = timedelta(minutes=1)
 SECOND = timedelta(seconds=1)
-
-
-class Watch:
-    """A clock that a test sets."""
-
-    def __init__(self) -> None:
-        self.now = datetime(2031, 5, 1, tzinfo=UTC)
-
-    def __call__(self) -> datetime:
-        return self.now
-
-    def wait(self, span: timedelta) -> None:
-        self.now += span
-
-
-@pytest.fixture
-def watch() -> Watch:
-    return Watch()
 
 
 @pytest.fixture

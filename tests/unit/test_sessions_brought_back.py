@@ -1,7 +1,7 @@
 """A restore brings sessions back as a snapshot holds them: all of them, alive, and no others."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -12,26 +12,9 @@ from holdfast.engine.namespace import Namespace
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import SessionExists, SessionNotFound
 from holdfast.model_sessions import VersionKind
+from holdfast.testing.clocks import Watch
 
 HOUR = timedelta(hours=1)
-
-
-class Watch:
-    """A clock that a test sets."""
-
-    def __init__(self) -> None:
-        self.now = datetime(2031, 5, 1, tzinfo=UTC)
-
-    def __call__(self) -> datetime:
-        return self.now
-
-    def wait(self, span: timedelta) -> None:
-        self.now += span
-
-
-@pytest.fixture
-def watch() -> Watch:
-    return Watch()
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])

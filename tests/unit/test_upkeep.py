@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -16,28 +16,11 @@ from holdfast.engine.vault import Holdfast
 from holdfast.errors import Busy, Damaged
 from holdfast.model_replies import ReplyPlace
 from holdfast.server.work.upkeep import COLLECTS, EVERY, FIRST_S, Caretaker
+from holdfast.testing.clocks import Watch
 from holdfast.testing.faults import Fuse, FusedCatalog
 
 DAY = timedelta(days=1)
 SECOND = timedelta(seconds=1)
-
-
-class Watch:
-    """A clock that a test sets."""
-
-    def __init__(self) -> None:
-        self.now = datetime(2031, 5, 1, tzinfo=UTC)
-
-    def __call__(self) -> datetime:
-        return self.now
-
-    def wait(self, span: timedelta) -> None:
-        self.now += span
-
-
-@pytest.fixture
-def watch() -> Watch:
-    return Watch()
 
 
 @pytest.fixture

@@ -36,12 +36,12 @@ from holdfast.errors import (
     StorageReadOnly,
     Unavailable,
 )
+from holdfast.errors.system import NO_ROOM
 
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE_MODE: Final = 0o600
 _DIRECTORY_MODE: Final = 0o700
-_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 _BELIEVED_S: Final = 60.0
 """How long a file that was long enough is believed to be so."""
@@ -214,7 +214,7 @@ def _translated(what: str) -> Generator[None, None, None]:
         yield
     except OSError as exc:
         message = f"{what}: {exc.strerror or exc}"
-        if exc.errno in _NO_ROOM:
+        if exc.errno in NO_ROOM:
             raise StorageFull(message) from exc
         if exc.errno == errno.EROFS:
             raise StorageReadOnly(message) from exc

@@ -27,12 +27,11 @@ from holdfast.durable.logformat import (
     read_records,
 )
 from holdfast.errors import HoldfastError, StorageFull, TooLarge, Unavailable
+from holdfast.errors.system import NO_ROOM
 from holdfast.syncing import sync_folder
 
 STEP: Final = 1 << 20
 """How much room is reserved at once: some ten thousand records of a small value."""
-
-_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 class Log:
@@ -195,7 +194,7 @@ class Log:
 
 def to_error(exc: OSError) -> HoldfastError:
     """Returns our error for one of the operating system's."""
-    kind = StorageFull if exc.errno in _NO_ROOM else Unavailable
+    kind = StorageFull if exc.errno in NO_ROOM else Unavailable
     return kind(f"the store's log: {exc.strerror or exc}")
 
 

@@ -29,7 +29,6 @@ ACTIONS: Final = (
     "session.forked",
     "session.expired",
     "session.purged",
-    "session.purged",
     "state.updated",
     "state.rolled_back",
     "turn.added",

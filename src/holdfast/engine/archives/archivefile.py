@@ -26,6 +26,7 @@ from holdfast.errors import (
     UnsafeArchive,
     shorten,
 )
+from holdfast.errors.system import NO_ROOM
 from holdfast.syncing import sync_folder
 
 FileName = str | os.PathLike[str]
@@ -38,7 +39,6 @@ _FILE_MODE: Final = 0o600
 """As for the vault itself: what it holds is its owner's alone."""
 
 _BUFFER_BYTES: Final = 1 << 20
-_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _NOT_USABLE: Final = frozenset(
     {
         errno.EACCES,
@@ -133,7 +133,7 @@ def told(exc: OSError, path: str | Path) -> HoldfastError:
     message = f"{shorten(str(path))}: {exc.strerror or exc}"
     if isinstance(exc, FileNotFoundError):
         return NotFound(message).with_hint(_LOOK)
-    if exc.errno in _NO_ROOM:
+    if exc.errno in NO_ROOM:
         return StorageFull(message)
     if exc.errno in _NOT_USABLE:
         return InvalidValue(message).with_hint(_LOOK)
