@@ -143,7 +143,7 @@ def test_an_archive_with_more_values_than_a_body_may_hold_is_refused(
 
 def test_what_several_parts_of_a_value_unpack_to_is_counted_together(agent: httpx.Client) -> None:
     def put(value: object) -> int:
-        body = {"namespace": "n", "key": "packed", "value": value}
+        body = {"namespace": "parts", "key": "packed", "value": value}
         return agent.put("/v1/store/value", json=body).status_code
 
     many = b"\xdc" + (60_000).to_bytes(2, "big") + b"\x90" * 60_000
@@ -151,4 +151,4 @@ def test_what_several_parts_of_a_value_unpack_to_is_counted_together(agent: http
     assert put([part] * 9) == 413
     assert put([[part] * 8, *range(30_000)]) == 413
     assert put([part] * 8) == 200
-    assert agent.get("/v1/store/value?namespace=n&key=packed").status_code == 200
+    assert agent.get("/v1/store/value?namespace=parts&key=packed").status_code == 200

@@ -60,6 +60,11 @@ class Choice:
     paths: list[str] | None
     except_: list[Name]
 
+    @property
+    def is_literal(self) -> bool:
+        """Whether nothing gives way that was not chosen."""
+        return self.names is not None or bool(self.except_)
+
 
 contents = st.sampled_from([b"", b"one", b"two", b"0123456789" * 60, None])
 
@@ -164,6 +169,8 @@ def expected_of(then: World, now: World, choice: Choice) -> World:
         now.files,
         {path: is_chosen_file(path, choice) for path in {*then.files, *now.files}},
     )
+    if not choice.is_literal:
+        files = giving_way(files, choice)
     return World(
         {**needed(files, then.files, now.files), **files},
         mixed(
@@ -177,6 +184,22 @@ def expected_of(then: World, now: World, choice: Choice) -> World:
             {s: is_chosen(Name.session(s), choice) for s in {*then.sessions, *now.sessions}},
         ),
     )
+
+
+def giving_way(files: Files, choice: Choice) -> Files:
+    """Returns the tree without what no pattern chose, and stands where a chosen entry has to be."""
+    chosen = {path for path in files if is_chosen_file(path, choice)}
+    above_chosen = {above for path in chosen for above in folders_above(path)}
+    chosen_files = {path for path in chosen if files[path] is not None}
+    return {
+        path: content
+        for path, content in files.items()
+        if path in chosen
+        or (
+            (content is None or path not in above_chosen)
+            and chosen_files.isdisjoint(folders_above(path))
+        )
+    }
 
 
 def needed(files: Files, then: Files, now: Files) -> Files:

@@ -108,9 +108,11 @@ def test_an_archive_is_longer_than_what_a_namespace_takes_of_it() -> None:
         keep(Body([b"x" * (SHRINKS + 1)], tenant_quota=1))
 
 
-def test_a_full_disk_is_called_that(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_called_that(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def on_a_full_disk(**_: object) -> Any:
-        return Path("/dev/full").open("wb")
+        # By another name, since an upload's file is removed in the end.
+        tmp_path.joinpath("upload").symlink_to("/dev/full")
+        return tmp_path.joinpath("upload").open("wb")
 
     monkeypatch.setattr(tempfile, "NamedTemporaryFile", on_a_full_disk)
     with pytest.raises(StorageFull):
