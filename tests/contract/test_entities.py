@@ -21,28 +21,19 @@ from holdfast.errors import (
     Unencodable,
 )
 from holdfast.model_entities import Entity, Totals
+from holdfast.testing.clocks import Watch
 
 START = datetime(2025, 3, 1, 12, 30, tzinfo=UTC)
 
 
-class Clock:
-    """A clock that goes on when it is told to."""
-
-    def __init__(self) -> None:
-        self.now = START
-
-    def __call__(self) -> datetime:
-        return self.now
-
-
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def clock() -> Watch:
+    return Watch(START)
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 def vault(
-    request: pytest.FixtureRequest, tmp_path: Path, clock: Clock
+    request: pytest.FixtureRequest, tmp_path: Path, clock: Watch
 ) -> Iterator[holdfast.Holdfast]:
     where = tmp_path / "vault"
     place = where if request.param == "sqlite" else request.getfixturevalue("postgres_url")
@@ -78,7 +69,7 @@ def test_an_entity_comes_back_as_it_was_noted(agent: Namespace, session: str) ->
     assert agent.entities.list() == [made]
 
 
-def test_a_change_replaces_all_and_counts(agent: Namespace, session: str, clock: Clock) -> None:
+def test_a_change_replaces_all_and_counts(agent: Namespace, session: str, clock: Watch) -> None:
     made = order(agent, session, a=1, b=2)
     clock.now += timedelta(hours=1)
     changed = agent.entities.update(made.id, {"c": 3})
@@ -123,7 +114,7 @@ def test_changes_at_once_are_counted_one_by_one(agent: Namespace, session: str) 
         assert sorted(pool.map(change, range(8))) == list(range(2, 10))
 
 
-def test_pages_are_newest_first(agent: Namespace, session: str, clock: Clock) -> None:
+def test_pages_are_newest_first(agent: Namespace, session: str, clock: Watch) -> None:
     made = list[Entity]()
     for n in range(5):
         clock.now += timedelta(seconds=n % 2)
@@ -155,7 +146,7 @@ def test_what_a_session_knows_goes_and_comes_back_with_it(agent: Namespace, sess
     assert agent.entities.list() == [made]
 
 
-def test_a_session_past_its_time_knows_nothing(agent: Namespace, clock: Clock) -> None:
+def test_a_session_past_its_time_knows_nothing(agent: Namespace, clock: Watch) -> None:
     short = agent.sessions.create("a", ttl_seconds=60).id
     made = order(agent, short)
     clock.now += timedelta(seconds=61)
@@ -166,7 +157,7 @@ def test_a_session_past_its_time_knows_nothing(agent: Namespace, clock: Clock) -
 
 
 def test_what_was_deleted_goes_for_good_after_the_grace_period(
-    vault: holdfast.Holdfast, agent: Namespace, session: str, clock: Clock
+    vault: holdfast.Holdfast, agent: Namespace, session: str, clock: Watch
 ) -> None:
     agent.entities.delete(order(agent, session).id)
     kept = order(agent, session)
@@ -196,7 +187,7 @@ def test_what_was_deleted_comes_back_unless_its_place_is_taken(
 
 
 def test_entities_go_with_the_rows_of_their_session_and_namespace(
-    vault: holdfast.Holdfast, agent: Namespace, session: str, clock: Clock
+    vault: holdfast.Holdfast, agent: Namespace, session: str, clock: Watch
 ) -> None:
     order(agent, session)
     agent.sessions.delete(session)
@@ -283,7 +274,7 @@ def totals_of(thing: Namespace | holdfast.Holdfast) -> tuple[int, ...]:
 
 
 def test_totals_count_what_can_be_seen(
-    vault: holdfast.Holdfast, agent: Namespace, clock: Clock
+    vault: holdfast.Holdfast, agent: Namespace, clock: Watch
 ) -> None:
     assert totals_of(agent) == (0, 0, 0, 0, 0)
     keep = agent.sessions.create("a").id
@@ -310,7 +301,7 @@ def by_hour(totals: Totals) -> list[tuple[int, int]]:
     return [(hour.hour, count) for hour, count in totals.by_hour]
 
 
-def test_activity_is_told_by_the_hour_for_a_day(agent: Namespace, clock: Clock) -> None:
+def test_activity_is_told_by_the_hour_for_a_day(agent: Namespace, clock: Watch) -> None:
     session = agent.sessions.create("a").id
     clock.now += timedelta(hours=3)
     for n in range(2):

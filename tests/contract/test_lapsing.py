@@ -12,31 +12,22 @@ import pytest
 import holdfast
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.sessions import lapsing
-from holdfast.errors import Damaged, SessionNotFound
+from holdfast.errors import Damaged, SessionNotFound, StorageFull
+from holdfast.testing.clocks import Watch
 
 START = datetime(2025, 3, 1, 12, 30, tzinfo=UTC)
-
-
-class Clock:
-    """A clock that goes on when it is told to."""
-
-    def __init__(self) -> None:
-        self.now = START
-
-    def __call__(self) -> datetime:
-        return self.now
 
 
 Open = Callable[[], holdfast.Holdfast]
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def clock() -> Watch:
+    return Watch(START)
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def opener(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iterator[Open]:
+def opener(request: pytest.FixtureRequest, tmp_path: Path, clock: Watch) -> Iterator[Open]:
     opened: list[holdfast.Holdfast] = []
     where = tmp_path / "vault" if request.param == "sqlite" else None
     url = None if where else request.getfixturevalue("postgres_url")
@@ -60,7 +51,7 @@ def told(agent: Namespace) -> list[str | None]:
 
 
 def test_whoever_looks_next_leaves_the_trace_of_a_session_that_lapsed(
-    agent: Namespace, clock: Clock
+    agent: Namespace, clock: Watch
 ) -> None:
     looks: list[Callable[[], object]] = [
         agent.sessions.list,
@@ -82,7 +73,7 @@ def test_whoever_looks_next_leaves_the_trace_of_a_session_that_lapsed(
     assert [each.id for each in agent.sessions.list()] == [f"stays-{n}" for n in (3, 2, 1, 0)]
 
 
-def test_the_trace_says_when_it_was_over_and_what_there_was(agent: Namespace, clock: Clock) -> None:
+def test_the_trace_says_when_it_was_over_and_what_there_was(agent: Namespace, clock: Watch) -> None:
     session = agent.sessions.create("bot", user_id="ann", ttl_seconds=60)
     agent.memory.add("kept", session_id=session.id)
     agent.sessions.add_turn(session.id, "i", "o")
@@ -98,7 +89,7 @@ def test_the_trace_says_when_it_was_over_and_what_there_was(agent: Namespace, cl
     assert len(agent.memory.list()) == 1
 
 
-def test_a_new_term_and_an_end_of_ones_own_are_no_lapse(agent: Namespace, clock: Clock) -> None:
+def test_a_new_term_and_an_end_of_ones_own_are_no_lapse(agent: Namespace, clock: Watch) -> None:
     for name in ("longer", "deleted"):
         agent.sessions.create("bot", session_id=name, ttl_seconds=60)
     agent.sessions.update("longer", ttl_seconds=120)
@@ -110,7 +101,7 @@ def test_a_new_term_and_an_end_of_ones_own_are_no_lapse(agent: Namespace, clock:
     assert told(agent) == ["longer"]
 
 
-def test_many_who_look_at_once_tell_each_lapse_once(opener: Open, clock: Clock) -> None:
+def test_many_who_look_at_once_tell_each_lapse_once(opener: Open, clock: Watch) -> None:
     vaults = [opener() for _ in range(3)]
     agents = [vaults[0].namespace(name) for name in ("alice", "bob")]
     for agent in agents:
@@ -125,8 +116,28 @@ def test_many_who_look_at_once_tell_each_lapse_once(opener: Open, clock: Clock) 
     assert vaults[0].verify_audit().is_sound
 
 
+def test_on_a_full_disk_a_look_tries_a_few_of_them_and_is_answered(
+    agent: Namespace, clock: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lapsing, "MOST", 3)
+    for number in range(12):
+        agent.sessions.create("bot", session_id=f"s-{number}", ttl_seconds=60)
+    clock.now += timedelta(seconds=60)
+    tried = list[str]()
+
+    def on_a_full_disk(_: object, __: object, *, about: tuple[str, None]) -> int:
+        tried.append(about[0])
+        raise StorageFull("vault")
+
+    with monkeypatch.context() as full:
+        full.setattr(lapsing, "write", on_a_full_disk)
+        assert agent.sessions.list() == []
+    assert len(tried) == 1
+    assert len(told(agent)) == 12
+
+
 def test_a_crowd_is_ended_some_at_a_time(
-    opener: Open, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    opener: Open, clock: Watch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lapsing, "MOST", 3)
     vault = opener()
@@ -139,7 +150,7 @@ def test_a_crowd_is_ended_some_at_a_time(
 
 
 def test_a_session_that_comes_back_and_lapses_again_is_told_again(
-    agent: Namespace, clock: Clock
+    agent: Namespace, clock: Watch
 ) -> None:
     agent.sessions.create("bot", session_id="s", ttl_seconds=60)
     before = agent.snapshot()
@@ -151,7 +162,7 @@ def test_a_session_that_comes_back_and_lapses_again_is_told_again(
     assert agent.at(agent.timeline()[0]).sessions.list() == []
 
 
-def test_a_damaged_session_keeps_nobody_from_the_others(tmp_path: Path, clock: Clock) -> None:
+def test_a_damaged_session_keeps_nobody_from_the_others(tmp_path: Path, clock: Watch) -> None:
     with holdfast.open(tmp_path / "vault", clock=clock) as vault:
         vault.namespace("broken").sessions.create("bot", session_id="gone", ttl_seconds=60)
         vault.namespace("sound").sessions.create("bot", session_id="here")
@@ -167,7 +178,7 @@ def test_a_damaged_session_keeps_nobody_from_the_others(tmp_path: Path, clock: C
 
 @pytest.mark.parametrize("bad", [2, 3, 7])
 def test_what_cannot_be_ended_is_in_nobodys_way(
-    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch, bad: int
+    tmp_path: Path, clock: Watch, monkeypatch: pytest.MonkeyPatch, bad: int
 ) -> None:
     """Of the same namespace and of another, however many stand before the others."""
     monkeypatch.setattr(lapsing, "MOST", 3)
@@ -191,7 +202,7 @@ def test_what_cannot_be_ended_is_in_nobodys_way(
 
 
 @pytest.mark.parametrize("us", [2**62, -(2**62)])
-def test_an_instant_that_no_calendar_has_is_damage(tmp_path: Path, clock: Clock, us: int) -> None:
+def test_an_instant_that_no_calendar_has_is_damage(tmp_path: Path, clock: Watch, us: int) -> None:
     with holdfast.open(tmp_path / "vault", clock=clock) as vault:
         vault.namespace("a").sessions.create("bot", session_id="s")
         vault.namespace("a").sessions.add_turn("s", "i", "o")
@@ -205,7 +216,7 @@ def test_an_instant_that_no_calendar_has_is_damage(tmp_path: Path, clock: Clock,
                 list(sessions.list_turns("s")) + list(sessions.history("s"))
 
 
-def test_another_tenant_hears_nothing(opener: Open, clock: Clock) -> None:
+def test_another_tenant_hears_nothing(opener: Open, clock: Watch) -> None:
     vault = opener()
     mine, theirs = vault.namespace("n"), vault.tenant("other").namespace("n")
     theirs.sessions.create("bot", session_id="s", ttl_seconds=60)

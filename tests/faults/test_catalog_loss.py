@@ -94,6 +94,27 @@ def test_a_tail_that_was_dropped_is_named_until_it_is_accepted(
         assert opened.find_loss() is None
 
 
+def test_a_loss_is_counted_once_by_whoever_is_killed_over_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vault = tmp_path / "vault"
+    write_and_die(vault)
+    cut(log_of(vault), 0.5)
+    with monkeypatch.context() as killed:
+
+        def be_killed(_: Watermark, count: int) -> None:
+            raise KeyboardInterrupt(count)
+
+        killed.setattr(Watermark, "write", be_killed)
+        with pytest.raises(KeyboardInterrupt):
+            holdfast.open(vault)
+    kept = json.loads((vault / "catalog.loss").read_bytes())
+    with holdfast.open(vault) as opened:
+        loss = opened.find_loss()
+    assert loss is not None
+    assert loss.missing == kept["missing"] > 0
+
+
 def test_a_loss_that_another_process_accepts_is_told_nowhere_any_more(tmp_path: Path) -> None:
     vault = tmp_path / "vault"
     write_and_die(vault)

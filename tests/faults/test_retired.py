@@ -31,6 +31,7 @@ from holdfast.engine.limits import Limits
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import Busy
+from holdfast.testing.clocks import Watch
 from holdfast.testing.faults import (
     FusedBlobStore,
     FusedCatalog,
@@ -141,19 +142,6 @@ def packs(tmp_path: Path) -> Path:
     return tmp_path / "packs"
 
 
-class Clock:
-    """A clock that moves when it is told to."""
-
-    def __init__(self) -> None:
-        self.now = NOW
-
-    def __call__(self) -> datetime:
-        return self.now
-
-    def pass_(self, time: timedelta) -> None:
-        self.now += time
-
-
 @contextmanager
 def opened(
     place: Place, name: str, packs: Path, *, clock: Callable[[], datetime], limits: Limits = LIMITS
@@ -206,12 +194,12 @@ def pack_files(packs: Path) -> set[str]:
 def test_a_backup_of_rows_first_and_packs_after_is_whole_with_a_collection_in_between(
     place: Place, packs: Path, tmp_path: Path
 ) -> None:
-    clock = Clock()
+    clock = Watch(NOW)
     with opened(place, "live", packs, clock=clock) as context:
         vault = Holdfast(context)
         alice = build(vault)
         forget_most(alice)
-        clock.pass_(2 * GRACE)
+        clock.wait(2 * GRACE)
         old = observe(context)
         before = pack_files(packs)
         place.copy("live", to="restored")
@@ -230,11 +218,11 @@ def test_a_backup_of_rows_first_and_packs_after_is_whole_with_a_collection_in_be
 def test_a_catalog_set_back_by_an_hour_under_writers_and_collections_reads_to_the_last_byte(
     place: Place, packs: Path
 ) -> None:
-    clock = Clock()
+    clock = Watch(NOW)
     with opened(place, "live", packs, clock=clock) as context:
         vault = Holdfast(context)
         forget_most(build(vault))
-        clock.pass_(2 * GRACE)
+        clock.wait(2 * GRACE)
         with working(vault):
             vault.collect()
             place.copy("live", to="set back")
@@ -242,7 +230,7 @@ def test_a_catalog_set_back_by_an_hour_under_writers_and_collections_reads_to_th
             for _ in range(4):
                 for snapshot in vault.namespace("alice").timeline()[1:]:
                     vault.namespace("alice").delete_snapshot(snapshot)
-                clock.pass_(timedelta(minutes=15))
+                clock.wait(timedelta(minutes=15))
                 vault.collect()
     newer = pack_files(packs)
     with opened(place, "set back", packs, clock=clock) as context:
@@ -252,7 +240,7 @@ def test_a_catalog_set_back_by_an_hour_under_writers_and_collections_reads_to_th
         check_reads(context, expected)
         with working(vault):
             for _ in range(3):
-                clock.pass_(timedelta(minutes=15))
+                clock.wait(timedelta(minutes=15))
                 vault.collect()
         found = observe(context)
         assert found["alice"]["timeline"] == expected["alice"]["timeline"]
@@ -297,7 +285,7 @@ def working(vault: Holdfast) -> Iterator[None]:
 def test_a_pack_that_was_being_written_when_the_catalog_was_copied_stays_for_its_time(
     place: Place, packs: Path
 ) -> None:
-    clock = Clock()
+    clock = Watch(NOW)
     with opened(place, "live", packs, clock=clock) as context:
         build(Holdfast(context))
         copying = CopyWhilePut(place, context)
@@ -309,13 +297,13 @@ def test_a_pack_that_was_being_written_when_the_catalog_was_copied_stays_for_its
     with opened(place, "copy", packs, clock=clock) as context:
         vault = Holdfast(context)
         vault.collect()
-        clock.pass_(KEEP - timedelta(seconds=1))
+        clock.wait(KEEP - timedelta(seconds=1))
         vault.collect()
         assert name in pack_files(packs)
     with opened(place, "live", packs, clock=clock) as context:
         check_reads(context, expected)
     with opened(place, "copy", packs, clock=clock) as context:
-        clock.pass_(timedelta(seconds=1))
+        clock.wait(timedelta(seconds=1))
         Holdfast(context).collect()
         assert name not in pack_files(packs)
 
@@ -336,7 +324,7 @@ class CopyWhilePut(DiskBlobStore):
 
 
 def test_what_a_dead_writer_has_torn_goes_at_once(place: Place, packs: Path) -> None:
-    with opened(place, "live", packs, clock=Clock()) as context:
+    with opened(place, "live", packs, clock=Watch(NOW)) as context:
         vault = Holdfast(context)
         build(vault)
         name = vault._context.new_pack_name()
@@ -359,11 +347,11 @@ def test_what_was_given_back_is_counted_whatever_others_write_meanwhile(
     place: Place, packs: Path
 ) -> None:
     """Bytes before and after are of two moments, and writers do not wait."""
-    clock = Clock()
+    clock = Watch(NOW)
     with opened(place, "live", packs, clock=clock) as context:
         vault = Holdfast(context)
         forget_most(build(vault))
-        clock.pass_(2 * GRACE)
+        clock.wait(2 * GRACE)
         vault.collect()
         waiting, before = vault.retired_bytes(), pack_sizes(packs)
         written: list[int] = []
@@ -384,20 +372,20 @@ def test_what_was_given_back_is_counted_whatever_others_write_meanwhile(
 
 
 def test_after_the_period_the_bytes_are_gone_and_no_sooner(place: Place, packs: Path) -> None:
-    clock = Clock()
+    clock = Watch(NOW)
     with opened(place, "live", packs, clock=clock) as context:
         vault = Holdfast(context)
         forget_most(build(vault))
-        clock.pass_(2 * GRACE)
+        clock.wait(2 * GRACE)
         done = vault.collect()
         assert done.bytes_freed <= 0
         assert vault.retired_bytes() == done.bytes_retired > 30_000
         assert done.bytes_after == vault.stored_bytes() + vault.retired_bytes()
-        clock.pass_(KEEP - timedelta(seconds=1))
+        clock.wait(KEEP - timedelta(seconds=1))
         files = pack_files(packs)
         vault.collect()
         assert pack_files(packs) == files
-        clock.pass_(timedelta(seconds=1))
+        clock.wait(timedelta(seconds=1))
         old = observe(context)
         again = vault.collect()
         assert again.bytes_freed == done.bytes_retired
@@ -410,7 +398,7 @@ def test_after_the_period_the_bytes_are_gone_and_no_sooner(place: Place, packs: 
 def test_disk_use_is_bounded_however_often_something_is_written_and_deleted(
     place: Place, packs: Path
 ) -> None:
-    clock, used = Clock(), list[int]()
+    clock, used = Watch(NOW), list[int]()
     with opened(place, "live", packs, clock=clock) as context:
         vault = Holdfast(context)
         alice = vault.namespace("alice")
@@ -419,7 +407,7 @@ def test_disk_use_is_bounded_however_often_something_is_written_and_deleted(
             alice.snapshot()
             for snapshot in alice.timeline()[1:]:
                 alice.delete_snapshot(snapshot)
-            clock.pass_(timedelta(hours=1))
+            clock.wait(timedelta(hours=1))
             vault.collect()
             used.append(sum(path.stat().st_size for path in packs.rglob("*.pack")))
         # What is live, what waits for its grace period, and six hours' worth of what is retired.
@@ -428,7 +416,7 @@ def test_disk_use_is_bounded_however_often_something_is_written_and_deleted(
 
 
 def test_unnamed_bytes_stay_for_the_period_and_then_go(place: Place, packs: Path) -> None:
-    clock = Clock()
+    clock = Watch(NOW)
     with opened(place, "live", packs, clock=clock) as context:
         vault = Holdfast(context)
         build(vault)
@@ -437,10 +425,10 @@ def test_unnamed_bytes_stay_for_the_period_and_then_go(place: Place, packs: Path
         for name in (unnamed, foreign):
             context.blobs.put(name, b"whatever")
         vault.collect()
-        clock.pass_(KEEP - timedelta(seconds=1))
+        clock.wait(KEEP - timedelta(seconds=1))
         vault.collect()
         assert unnamed in pack_files(packs)
-        clock.pass_(timedelta(seconds=1))
+        clock.wait(timedelta(seconds=1))
         vault.collect()
         assert unnamed not in pack_files(packs)
         assert foreign in pack_files(packs)
@@ -449,7 +437,7 @@ def test_unnamed_bytes_stay_for_the_period_and_then_go(place: Place, packs: Path
 def test_a_pack_that_a_row_names_is_never_deleted_whatever_else_is_said_of_it(
     place: Place, packs: Path
 ) -> None:
-    clock = Clock()
+    clock = Watch(NOW)
     with opened(place, "live", packs, clock=clock) as context:
         vault = Holdfast(context)
         build(vault)
@@ -458,7 +446,7 @@ def test_a_pack_that_a_row_names_is_never_deleted_whatever_else_is_said_of_it(
             [tenant] = transaction.iter_tenants()
             for pack in transaction.iter_packs(tenant.id):
                 transaction.retire([retiring.retired(pack, tenant.id, now=NOW)])
-        clock.pass_(2 * KEEP)
+        clock.wait(2 * KEEP)
         vault.collect(now=True)
         check_reads(context, old)
         with context.catalog.read() as transaction:
@@ -468,19 +456,19 @@ def test_a_pack_that_a_row_names_is_never_deleted_whatever_else_is_said_of_it(
 def test_a_clock_that_was_ahead_neither_shortens_the_period_nor_keeps_bytes_for_ever(
     place: Place, packs: Path
 ) -> None:
-    clock = Clock()
-    clock.pass_(timedelta(days=365))
+    clock = Watch(NOW)
+    clock.wait(timedelta(days=365))
     with opened(place, "live", packs, clock=clock) as context:
         vault = Holdfast(context)
         forget_most(build(vault))
-        clock.pass_(2 * GRACE)
+        clock.wait(2 * GRACE)
         vault.collect()
         files, waiting = pack_files(packs), vault.retired_bytes()
         assert waiting > 0
-        clock.pass_(timedelta(days=-365))
+        clock.wait(timedelta(days=-365))
         vault.collect()
         assert pack_files(packs) >= files
-        clock.pass_(KEEP)
+        clock.wait(KEEP)
         vault.collect()
         assert vault.retired_bytes() == 0
 
@@ -489,11 +477,11 @@ def test_a_clock_that_was_ahead_neither_shortens_the_period_nor_keeps_bytes_for_
 
 
 def test_somebody_in_need_gets_the_bytes_back_now(place: Place, packs: Path) -> None:
-    clock = Clock()
+    clock = Watch(NOW)
     with opened(place, "live", packs, clock=clock) as context:
         vault = Holdfast(context)
         forget_most(build(vault))
-        clock.pass_(2 * GRACE)
+        clock.wait(2 * GRACE)
         old = observe(context)
         assert vault.collect(now=True).bytes_freed > 30_000
         assert vault.retired_bytes() == 0
@@ -503,13 +491,13 @@ def test_somebody_in_need_gets_the_bytes_back_now(place: Place, packs: Path) -> 
 
 
 def test_while_somebody_needs_retired_packs_none_goes(place: Place, packs: Path) -> None:
-    clock = Clock()
+    clock = Watch(NOW)
     with opened(place, "live", packs, clock=clock) as context:
         vault = Holdfast(context)
         forget_most(build(vault))
-        clock.pass_(2 * GRACE)
+        clock.wait(2 * GRACE)
         vault.collect()
-        clock.pass_(2 * KEEP)
+        clock.wait(2 * KEEP)
         with context.catalog.lock(retiring.LOCK):
             files = pack_files(packs)
             vault.collect()
@@ -522,14 +510,14 @@ def test_while_somebody_needs_retired_packs_none_goes(place: Place, packs: Path)
 
 
 def test_a_quota_counts_live_bytes_alone(place: Place, packs: Path) -> None:
-    clock = Clock()
+    clock = Watch(NOW)
     with opened(place, "live", packs, clock=clock) as context:
         vault = Holdfast(context)
         alice = build(vault)
         vault.set_quota(vault.stored_bytes() + 1000)
         for snapshot in alice.timeline()[1:]:
             alice.delete_snapshot(snapshot)
-        clock.pass_(2 * GRACE)
+        clock.wait(2 * GRACE)
         vault.collect()
         assert vault.retired_bytes() > 30_000
         alice.files.write("as much again.bin", noise(30_000, 9))
@@ -548,16 +536,16 @@ def test_a_power_cut_between_any_two_steps_leaves_all_that_is_named(
     place: Place, packs: Path, monkeypatch: pytest.MonkeyPatch, now: bool
 ) -> None:
     monkeypatch.setattr(retiring, "BATCH", 2)
-    clock = Clock()
+    clock = Watch(NOW)
     with opened(place, "first", packs, clock=clock) as context:
         vault = Holdfast(context)
         forget_most(build(vault, length=5))
-        clock.pass_(2 * GRACE)
+        clock.wait(2 * GRACE)
         vault.collect()
-        clock.pass_(KEEP)
+        clock.wait(KEEP)
         # Some of it is due, some will be retired by the run that dies.
         vault.namespace("alice").delete_snapshot(vault.namespace("alice").timeline()[-1])
-        clock.pass_(2 * GRACE)
+        clock.wait(2 * GRACE)
         vault.namespace("alice").files.write("another.bin", noise(3000, 4))
         old = observe(context)
     for fuse in fuses(counts=changes_something):

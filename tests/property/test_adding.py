@@ -8,7 +8,7 @@ the first has, too, byte for byte.
 import shutil
 import tempfile
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import holdfast
 from holdfast.engine.limits import Limits
 from holdfast.errors import AddOnly, Conflict, NotFound
+from holdfast.testing.clocks import Watch
 
 NAMES = ("a", "b")
 RETENTION = timedelta(days=30)
@@ -33,18 +34,10 @@ def steps(of: st.SearchStrategy[str], most: int) -> st.SearchStrategy[list[Step]
     return st.lists(st.tuples(of, st.integers(0, 9)), max_size=most)
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = datetime(2031, 5, 1, tzinfo=UTC)
-
-    def __call__(self) -> datetime:
-        return self.now
-
-
 class Place:
     """A vault, and somebody who does something with it."""
 
-    def __init__(self, folder: Path, clock: Clock) -> None:
+    def __init__(self, folder: Path, clock: Watch) -> None:
         limits = Limits(free_floor_bytes=0, retention=RETENTION)
         self.clock, self.folder = clock, folder
         self.vault = holdfast.open(folder, clock=clock, limits=limits)
@@ -130,7 +123,7 @@ def test_nothing_goes_because_of_a_caller_who_only_adds(
     before: list[Step], during: list[Step]
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        clock = Clock()
+        clock = Watch()
         place = Place(Path(folder) / "here", clock)
         for step in [("write", 0), ("snapshot", 0), *before]:
             place.do(place.owner, step)

@@ -43,6 +43,7 @@ from holdfast.packs import ObjectKind, PackBuilder
 from holdfast.packs.format import HEADER_BYTES, Footer, encode_footer, encode_header
 from holdfast.packs.frames import FrameWriter
 from holdfast.packs.index import BlockRow, ObjectRow, PackIndex, encode_index
+from holdfast.testing.clocks import Watch
 from holdfast.tree import build
 from holdfast.wire import exchange as wire
 from holdfast.wiring import open_vault
@@ -50,22 +51,13 @@ from holdfast.wiring import open_vault
 Files = Mapping[bytes, Entry | None]
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = datetime(2026, 1, 1, tzinfo=UTC)
-
-    def __call__(self) -> datetime:
-        self.now += timedelta(milliseconds=1)
-        return self.now
+@pytest.fixture
+def clock() -> Watch:
+    return Watch(datetime(2026, 1, 1, tzinfo=UTC), step=timedelta(milliseconds=1))
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def vault(tmp_path: Path, clock: Clock) -> Iterator[holdfast.Holdfast]:
+def vault(tmp_path: Path, clock: Watch) -> Iterator[holdfast.Holdfast]:
     with open_vault(tmp_path / "vault", clock=clock) as opened:
         yield opened
 
@@ -242,7 +234,7 @@ def test_what_was_received_outlives_a_collection(
 
 
 def test_what_nobody_came_back_for_is_collected(
-    vault: holdfast.Holdfast, exchange: Exchange, clock: Clock
+    vault: holdfast.Holdfast, exchange: Exchange, clock: Watch
 ) -> None:
     exchange.receive(packed(PART))
     clock.now += AWAITED + timedelta(seconds=1)
@@ -253,7 +245,7 @@ def test_what_nobody_came_back_for_is_collected(
 
 
 def test_what_is_collected_while_it_is_to_be_used_again_is_asked_for(
-    vault: holdfast.Holdfast, exchange: Exchange, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    vault: holdfast.Holdfast, exchange: Exchange, clock: Watch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gone = vault.namespace("gone")
     gone.files.write("big", PART)
@@ -316,7 +308,7 @@ def test_what_is_written_to_the_store_during_a_commit_is_no_conflict(
 
 
 def test_a_namespace_that_is_purged_takes_what_was_received_along(
-    vault: holdfast.Holdfast, exchange: Exchange, clock: Clock
+    vault: holdfast.Holdfast, exchange: Exchange, clock: Watch
 ) -> None:
     exchange.receive(packed(PART))
     vault.delete_namespace("agent")

@@ -23,28 +23,18 @@ from holdfast.errors import (
     TurnNotFound,
 )
 from holdfast.model import Size
+from holdfast.testing.clocks import Watch
 
 LONG = "long enough for a state that is a map " * 100
 
 
-class Clock:
-    """A clock that a test winds on."""
-
-    def __init__(self) -> None:
-        self.now = datetime(2030, 1, 1, tzinfo=UTC)
-
-    def __call__(self) -> datetime:
-        self.now += timedelta(milliseconds=1)
-        return self.now
+@pytest.fixture
+def clock() -> Watch:
+    return Watch(datetime(2030, 1, 1, tzinfo=UTC), step=timedelta(milliseconds=1))
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def vault(tmp_path: Path, clock: Clock) -> Iterator[Holdfast]:
+def vault(tmp_path: Path, clock: Watch) -> Iterator[Holdfast]:
     with Holdfast(Context.of(SqliteCatalog(tmp_path), MemoryBlobStore(), clock=clock)) as vault:
         yield vault
 
@@ -110,7 +100,7 @@ def test_a_moment_lists_newest_first_with_filters_and_cursor(agent: holdfast.Nam
         moment.list(limit=-1)
 
 
-def test_a_moment_knows_only_what_was_there(agent: holdfast.Namespace, clock: Clock) -> None:
+def test_a_moment_knows_only_what_was_there(agent: holdfast.Namespace, clock: Watch) -> None:
     agent.sessions.create("a", session_id="short", ttl_seconds=60)
     before = agent.snapshot()
     clock.now += timedelta(hours=1)

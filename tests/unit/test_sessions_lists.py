@@ -12,31 +12,19 @@ from holdfast.engine.namespace import Namespace
 from holdfast.engine.sessions.door import Sessions
 from holdfast.engine.sessions.lifecycle import MAX_TTL_SECONDS
 from holdfast.errors import InvalidName, InvalidValue, SessionExists, SessionNotFound, TurnNotFound
+from holdfast.testing.clocks import Watch
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
 
 
-class Clock:
-    """Stands still until it is told otherwise."""
-
-    def __init__(self) -> None:
-        self.now = START
-
-    def __call__(self) -> datetime:
-        return self.now
-
-    def wait(self, seconds: float) -> None:
-        self.now += timedelta(seconds=seconds)
+@pytest.fixture
+def clock() -> Watch:
+    return Watch(START)
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def agent(tmp_path: Path, clock: Clock) -> Iterator[Namespace]:
+def agent(tmp_path: Path, clock: Watch) -> Iterator[Namespace]:
     with holdfast.open(tmp_path, clock=clock) as vault:
         yield vault.namespace("agent")
 
@@ -53,10 +41,10 @@ def names(found: list[Any]) -> list[str]:
 # Lists of sessions
 
 
-def test_sessions_are_listed_newest_first_page_by_page(sessions: Sessions, clock: Clock) -> None:
+def test_sessions_are_listed_newest_first_page_by_page(sessions: Sessions, clock: Watch) -> None:
     made = list[str]()
     for number in range(25):
-        clock.wait(number % 3)  # Some are of the same instant.
+        clock.wait(number % 3 * SECOND)  # Some are of the same instant.
         made.append(sessions.create("agent").id)
     by_id = {session.id: session for session in sessions.list(limit=None)}
     wanted = sorted(made, key=lambda name: (by_id[name].created_at, name), reverse=True)
@@ -81,13 +69,13 @@ def test_more_sessions_than_a_page_of_rows_are_filtered_one_by_one(sessions: Ses
     assert len(sessions.list(metadata={}, limit=None)) == 130
 
 
-def test_sessions_are_filtered_by_agent_user_and_time(sessions: Sessions, clock: Clock) -> None:
+def test_sessions_are_filtered_by_agent_user_and_time(sessions: Sessions, clock: Watch) -> None:
     times = list[datetime]()
     for number in range(6):
         times.append(clock.now)
         user_id = "ada" if number < 4 else None
         sessions.create("ab"[number % 2], session_id=str(number), user_id=user_id)
-        clock.wait(1)
+        clock.wait(SECOND)
     assert names(sessions.list(agent_id="a")) == ["4", "2", "0"]
     assert names(sessions.list(user_id="ada")) == ["3", "2", "1", "0"]
     assert names(sessions.list(agent_id="b", user_id="ada")) == ["3", "1"]
@@ -99,10 +87,10 @@ def test_sessions_are_filtered_by_agent_user_and_time(sessions: Sessions, clock:
     assert names(sessions.list(created_before=times[4], starting_after="2")) == ["1", "0"]
 
 
-def test_a_list_goes_on_where_a_session_was_that_is_gone(sessions: Sessions, clock: Clock) -> None:
+def test_a_list_goes_on_where_a_session_was_that_is_gone(sessions: Sessions, clock: Watch) -> None:
     for number in range(4):
         sessions.create("agent", session_id=str(number))
-        clock.wait(1)
+        clock.wait(SECOND)
     sessions.delete("2")
     assert names(sessions.list()) == ["3", "1", "0"]
     assert names(sessions.list(starting_after="2")) == ["1", "0"]
@@ -216,14 +204,14 @@ def test_the_turns_of_another_tenant_are_not_found(tmp_path: Path) -> None:
 # Time
 
 
-def test_a_session_is_there_until_its_time_is_over(sessions: Sessions, clock: Clock) -> None:
+def test_a_session_is_there_until_its_time_is_over(sessions: Sessions, clock: Watch) -> None:
     made = sessions.create("agent", session_id="s", ttl_seconds=60)
     sessions.create("agent", session_id="stays")
     assert made.expires_at == START + 60 * SECOND
-    clock.wait(59.999999)
+    clock.wait(59.999999 * SECOND)
     assert sessions.get("s").id == "s"
     sessions.update_state("s", {"a": 1})
-    clock.wait(0.000001)
+    clock.wait(0.000001 * SECOND)
     with pytest.raises(SessionNotFound):
         sessions.get("s")
     acts = [
@@ -241,9 +229,9 @@ def test_a_session_is_there_until_its_time_is_over(sessions: Sessions, clock: Cl
     assert names(sessions.list()) == ["stays"]
 
 
-def test_a_term_is_fixed_until_a_new_one_is_given(sessions: Sessions, clock: Clock) -> None:
+def test_a_term_is_fixed_until_a_new_one_is_given(sessions: Sessions, clock: Watch) -> None:
     sessions.create("agent", session_id="s", ttl_seconds=60)
-    clock.wait(30)
+    clock.wait(30 * SECOND)
     for _ in range(3):
         sessions.add_turn("s", "i", "o", state_after={"at": str(clock.now)})
     assert sessions.update("s", metadata={"m": 1}).expires_at == START + 60 * SECOND
@@ -252,26 +240,26 @@ def test_a_term_is_fixed_until_a_new_one_is_given(sessions: Sessions, clock: Clo
     assert sessions.get("s").version == 1, "a term is no state"
 
 
-def test_a_fork_has_a_term_of_its_own(sessions: Sessions, clock: Clock) -> None:
+def test_a_fork_has_a_term_of_its_own(sessions: Sessions, clock: Watch) -> None:
     sessions.create("agent", session_id="s", ttl_seconds=60)
-    clock.wait(50)
+    clock.wait(50 * SECOND)
     same = sessions.fork("s")
     own = sessions.fork("s", ttl_seconds=5)
     assert same.expires_at == clock.now + 60 * SECOND
     assert own.expires_at == clock.now + 5 * SECOND
     assert sessions.create("agent").expires_at is None
-    clock.wait(20)
+    clock.wait(20 * SECOND)
     assert sessions.get(same.id).metadata["forked_from"] == "s"
     with pytest.raises(SessionNotFound):
         sessions.get("s")
 
 
-def test_an_id_of_ones_own_is_used_once(sessions: Sessions, clock: Clock) -> None:
+def test_an_id_of_ones_own_is_used_once(sessions: Sessions, clock: Watch) -> None:
     """A snapshot may hold the session that had it, and a restore bring that one back."""
     sessions.create("agent", session_id="expired", ttl_seconds=60)
     sessions.create("agent", session_id="deleted")
     sessions.delete("deleted")
-    clock.wait(61)
+    clock.wait(61 * SECOND)
     for name in ("expired", "deleted"):
         with pytest.raises(SessionNotFound):
             sessions.get(name)

@@ -19,27 +19,20 @@ from holdfast.errors import (
     TooLarge,
     Unencodable,
 )
+from holdfast.testing.clocks import Watch
 
 START = datetime(2025, 3, 1, 12, 0, tzinfo=UTC)
 LONG = "long " * 300
 """Stored as a chunk, not inside its entry."""
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = START
-
-    def __call__(self) -> datetime:
-        return self.now
+@pytest.fixture
+def clock() -> Watch:
+    return Watch(START)
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def vault(tmp_path: Path, clock: Clock) -> Iterator[holdfast.Holdfast]:
+def vault(tmp_path: Path, clock: Watch) -> Iterator[holdfast.Holdfast]:
     with holdfast.open(tmp_path / "vault", clock=clock) as opened:
         yield opened
 
@@ -66,7 +59,7 @@ def test_a_snapshot_of_the_store_is_one_of_the_namespace(agent: holdfast.Namespa
 
 
 def test_a_snapshot_knows_when_it_was_taken_and_after_which(
-    agent: holdfast.Namespace, clock: Clock
+    agent: holdfast.Namespace, clock: Watch
 ) -> None:
     first = agent.store.snapshot()
     clock.now += timedelta(seconds=1.5)
@@ -240,7 +233,7 @@ def test_clearing_history_leaves_what_is_pinned_and_what_the_head_stands_on(
 
 
 def test_clearing_history_again_does_not_begin_the_grace_period_anew(
-    agent: holdfast.Namespace, clock: Clock
+    agent: holdfast.Namespace, clock: Watch
 ) -> None:
     gone = agent.store.snapshot()
     agent.store.set("n", "k", 1)
@@ -256,7 +249,7 @@ def test_clearing_history_again_does_not_begin_the_grace_period_anew(
         agent.recover_snapshot(gone.id)
 
 
-def test_what_expired_is_not_in_history(agent: holdfast.Namespace, clock: Clock) -> None:
+def test_what_expired_is_not_in_history(agent: holdfast.Namespace, clock: Watch) -> None:
     gone = agent.store.snapshot(expires_in=timedelta(hours=1))
     kept = agent.store.snapshot()
     clock.now += timedelta(hours=2)

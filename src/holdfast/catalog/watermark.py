@@ -102,14 +102,8 @@ class Watermark:
 
     def find_loss(self) -> Loss | None:
         """Returns the loss that was found and not yet accepted."""
-        try:
-            fields = json.loads(self._loss_path.read_bytes())
-            last_at = datetime.fromisoformat(fields["last_at"])
-            return Loss(fields["missing"], last_at, fields.get("log"))
-        except FileNotFoundError:
-            return None
-        except (OSError, ValueError, KeyError, TypeError):
-            return Loss(missing=1, last_at=None)
+        kept = self._kept_loss()
+        return None if kept is None else kept[0]
 
     @property
     def has_log(self) -> bool:
@@ -147,18 +141,34 @@ class Watermark:
 
     def keep_loss(self, loss: Loss, count: int) -> None:
         """Remembers a loss, durably, and goes on from what is there."""
-        before = self.find_loss()
-        missing = loss.missing + (0 if before is None else before.missing)
+        before, reached = self._kept_loss(), (count + loss.missing) % _WRAP
+        missing = loss.missing
+        if before is not None:
+            # Whoever was killed before the count was written here has kept this very loss.
+            is_same = before[1] == (reached, loss.last_at)
+            missing = before[0].missing if is_same else missing + before[0].missing
         last_at = None if loss.last_at is None else loss.last_at.isoformat()
         temporary = self._loss_path.with_suffix(".loss.tmp")
         with create(temporary) as file:
-            told = {"missing": missing, "last_at": last_at, "log": loss.log}
+            told = {"missing": missing, "last_at": last_at, "log": loss.log, "reached": reached}
             file.write(json.dumps(told).encode())
             file.flush()
             os.fsync(file.fileno())
         temporary.rename(self._loss_path)
         sync_folder(self._loss_path.parent)
         self.write(count)
+
+    def _kept_loss(self) -> tuple[Loss, tuple[int | None, datetime | None]] | None:
+        """Returns the loss that is kept, and where the count had been when it was found."""
+        try:
+            fields = json.loads(self._loss_path.read_bytes())
+            last_at = datetime.fromisoformat(fields["last_at"])
+            loss = Loss(fields["missing"], last_at, fields.get("log"))
+            return loss, (fields.get("reached"), last_at)
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError):
+            return Loss(missing=1, last_at=None), (None, None)
 
     def accept_loss(self) -> None:
         """Takes note that somebody knows of the loss."""

@@ -25,6 +25,7 @@ from holdfast.errors import (
     HoldfastError,
     LimitExceeded,
     NamespaceNotFound,
+    StorageFull,
     Unavailable,
 )
 from holdfast.ids import TenantId
@@ -37,8 +38,8 @@ MOST: Final = 100
 def end_lapsed(context: Context, tenant_id: TenantId | None = None) -> int:
     """Ends some of the sessions whose time is over, of a tenant or of all; returns how many.
 
-    What fails is raised once all others have had their turn: what cannot be ended is in nobody's
-    way.
+    What fails is raised once all others have had their turn: one that cannot be ended is in
+    nobody's way.
     """
     now, ended, stuck = context.clock(), 0, 0
     failed: HoldfastError | None = None
@@ -56,7 +57,8 @@ def end_lapsed(context: Context, tenant_id: TenantId | None = None) -> int:
         failed = failed or first
         ended += sum(done)
         stuck += len(found) - sum(done)
-        if not found:
+        # Where nobody can write now, the rest is not tried: a look costs no more for all who wait.
+        if not found or isinstance(first, Busy | StorageFull | Unavailable):
             break
     if failed is not None:
         raise failed
