@@ -18,8 +18,19 @@ class Event(msgspec.Struct, frozen=True):
     data: dict[str, Any]
 
 
+class ToldRow(msgspec.Struct, frozen=True):
+    """What was told and has no number yet."""
+
+    tenant_id: TenantId
+    created_us: int
+    type: str
+    namespace_id: NamespaceId | None
+    namespace: str | None
+    data: str
+
+
 class EventRow(msgspec.Struct, frozen=True):
-    """An event as its row says: numbered from 1 on, in the order in which they were told."""
+    """An event as its row says: numbered from 1 on, in an order that nobody sees change."""
 
     tenant_id: TenantId
     number: int

@@ -1,18 +1,21 @@
 """The part of a transaction that is about events.
 
-A tenant's events are numbered without a gap, and no two have the same instant. Where they end is
-a row of its own, which whoever appends locks until the transaction is over: so they are seen in
-the order of their numbers, and nobody who has seen one can later find another before it. It is
-the very last lock of a transaction, after that of the traces' end.
+What is told lies in a table of its own until it has a number, so that whoever tells something
+waits for nobody. A tenant's events are numbered without a gap, and no two have the same instant.
+Where they end is a row of its own, which whoever gives out numbers locks until the transaction is
+over: so they are seen in the order of their numbers, and nobody who has seen one can later find
+another before it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
+
+import msgspec
 
 from holdfast.catalog.driver import Driver
 from holdfast.catalog.rows import EVENT, get_row
 from holdfast.ids import TenantId, instant_of_event
-from holdfast.model_events import EventFilter, EventRow
+from holdfast.model_events import EventFilter, EventRow, ToldRow
 
 _OLDEST_FIRST: Final = {
     "list_events": "list_events_oldest_first",
@@ -29,14 +32,43 @@ class EventQueries:
 
     _db: Driver
 
-    def advance_events(self, tenant_id: TenantId, *, count: int, now_us: int) -> tuple[int, int]:
-        """Makes room for so many; returns the number and the instant of the last of them.
+    def add_told(self, rows: Sequence[ToldRow]) -> None:
+        """Tells something; it becomes an event when somebody numbers it."""
+        for row in rows:
+            self._db.say("add_told", **msgspec.structs.asdict(row))
 
-        The instants of those before it are the microseconds before it.
-        """
-        row = self._db.one("advance_events", tenant_id=tenant_id, count=count, now_us=now_us)
+    def has_told(self, tenant_id: TenantId) -> bool:
+        """Says whether something was told that has no number yet."""
+        return self._db.one("has_told", tenant_id=tenant_id) is not None
+
+    def told_tenants(self) -> list[TenantId]:
+        """Returns the tenants with a webhook that will hear of something that was told."""
+        return [TenantId(row[0]) for row in self._db.all("told_tenants")]
+
+    def list_told(self, tenant_id: TenantId, *, most: int) -> list[tuple[int, ToldRow]]:
+        """Returns what has no number yet, and where it stands in the order of telling."""
+        found = self._db.all("list_told", tenant_id=tenant_id, most=most)
+        return [(row[0], ToldRow(tenant_id, *row[1:])) for row in found]
+
+    def drop_told(self, positions: Iterable[int]) -> None:
+        self._db.run_many("drop_told", [{"position": position} for position in positions])
+
+    def lock_event_end(self, tenant_id: TenantId) -> tuple[int, int]:
+        """Returns the number and the instant of the last event; nobody else gives out numbers."""
+        row = self._db.one("lock_event_end", tenant_id=tenant_id)
+        if row is None:
+            self._db.run("begin_events", tenant_id=tenant_id)
+            row = self._db.one("lock_event_end", tenant_id=tenant_id)
         number, created_us = get_row(row, "event end")
         return number, created_us
+
+    def move_event_end(self, last: EventRow) -> None:
+        self._db.run(
+            "move_event_end",
+            tenant_id=last.tenant_id,
+            number=last.number,
+            created_us=last.created_us,
+        )
 
     def add_events(self, rows: Sequence[EventRow]) -> None:
         if len(rows) == 1:

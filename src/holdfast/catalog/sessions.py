@@ -93,7 +93,7 @@ class SessionQueries:
             names += ("set_sequence",)
         else:
             known |= TOLD.write(trace)
-            names += ("add_told", "set_sequence_and_end")
+            names += ("add_told_trace", "set_sequence_and_end")
         self._db.say_all(names, **known)
 
     def open_session(

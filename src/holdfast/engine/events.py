@@ -1,9 +1,10 @@
 """Events: what happened, told in the transaction in which it happens.
 
 Whatever leaves a trace becomes an event, too, and so does every file that is written or deleted.
-An event is there if and only if what it tells of is. They are numbered, no two of a tenant have
-the same instant, and they are seen in that order: whoever follows them by instant or by number
-misses none. Nothing of this is done where nobody listens (`Context.announces`).
+An event is there if and only if what it tells of is. Whoever tells something waits for nobody;
+whoever asks for events numbers what was told since (`follow`). No two of a tenant have the same
+instant, and they are seen in the order of their numbers: whoever follows them by instant or by
+number misses none. Nothing of this is done where nobody listens (`Context.announces`).
 
 An event says what was done to what, never what is in it: no content of a file, of a state, of a
 turn or of a memory. What a key that is for one namespace hears of is its namespace, by the name
@@ -12,6 +13,7 @@ that it had then.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -20,11 +22,11 @@ import msgspec
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.actions import ACTIONS, normalise
 from holdfast.engine.context import Context
-from holdfast.errors import InvalidValue, shorten
+from holdfast.errors import InvalidValue, StorageFull, StorageReadOnly, shorten
 from holdfast.ids import TenantId
 from holdfast.instants import to_us
 from holdfast.model import Head
-from holdfast.model_events import Event, EventFilter, EventRow
+from holdfast.model_events import Event, EventFilter, EventRow, ToldRow
 from holdfast.model_traces import Trace
 
 EventList = list[EventRow]
@@ -70,6 +72,9 @@ _TYPES: Final = (
 _TOLD_ELSEWHERE: Final = ("exec.completed", "workspace.created", "webhook.test")
 """What other servers of the same contract tell of: clients may ask for it, and hear nothing."""
 
+_BATCH: Final = 1000
+"""Events that are numbered at once."""
+
 _CURSOR: Final = re.compile("[0-9a-f]{1,15}")
 _to_json = msgspec.json.Encoder().encode
 
@@ -102,6 +107,7 @@ class Events:
             wanted = msgspec.structs.replace(wanted, since_us=to_us(since))
         if cursor is not None:
             wanted = msgspec.structs.replace(wanted, below_us=_instant_of(cursor))
+        follow(self._context, self._tenant_id)
         with self._context.catalog.read() as transaction:
             found = transaction.list_events(self._tenant_id, wanted, most=most + 1)
         has_more, found = len(found) > most, found[:most]
@@ -111,11 +117,13 @@ class Events:
 
     def page(self, *, after: int, limit: int = MAX_LISTED) -> EventList:
         """Returns the events numbered above `after`, oldest first."""
+        follow(self._context, self._tenant_id)
         with self._context.catalog.read() as transaction:
             return transaction.page_events(self._tenant_id, after=after, most=limit)
 
     def last(self) -> int:
         """Returns the number of the newest event; 0 if there was none yet."""
+        follow(self._context, self._tenant_id)
         with self._context.catalog.read() as transaction:
             return transaction.last_event(self._tenant_id)
 
@@ -128,34 +136,72 @@ class Events:
 def tell(
     transaction: Transaction, context: Context, of: Head | TenantId, events: Sequence[Event]
 ) -> None:
-    """Tells what is being done, in the transaction that does it.
-
-    To be called last, after the trace: all who tell something of this tenant wait from here on.
-    """
+    """Tells what is being done, in the transaction that does it; waits for nobody."""
     if not events or not context.announces:
         return
     head = of if isinstance(of, Head) else None
-    tenant_id = of.tenant_id if isinstance(of, Head) else of
-    count, now_us = len(events), to_us(context.clock())
-    last, last_us = transaction.advance_events(tenant_id, count=count, now_us=now_us)
     rows = [
-        EventRow(
-            tenant_id=tenant_id,
-            number=last - back,
-            id=context.ids.event(last_us - back),
-            created_us=last_us - back,
+        ToldRow(
+            tenant_id=of.tenant_id if isinstance(of, Head) else of,
+            created_us=to_us(context.clock()),
             type=event.type,
             namespace_id=None if head is None else head.namespace_id,
             namespace=None if head is None else head.name,
             data=_to_json(event.data).decode(),
         )
-        for back, event in zip(range(count - 1, -1, -1), events, strict=True)
+        for event in events
     ]
-    transaction.add_events(rows)
+    transaction.add_told(rows)
+
+
+def follow(context: Context, tenant_id: TenantId) -> None:
+    """Numbers what was told; where nothing can be written, it waits."""
+    with context.catalog.read() as transaction:
+        has_told = transaction.has_told(tenant_id)
+    with suppress(StorageReadOnly, StorageFull):
+        while has_told:
+            with context.catalog.write() as transaction:
+                has_told = number_told(transaction, context, tenant_id) == _BATCH
+
+
+def number_all(transaction: Transaction, context: Context, tenant_id: TenantId) -> None:
+    """Numbers all that was told so far, in a transaction that asks which event is the last."""
+    while number_told(transaction, context, tenant_id) == _BATCH:
+        pass
+
+
+def number_told(transaction: Transaction, context: Context, tenant_id: TenantId) -> int:
+    """Gives what was told its numbers, in the order of telling; returns how much it was.
+
+    What others tell and have not committed yet comes later, and gets higher numbers and instants.
+    """
+    last, last_us = transaction.lock_event_end(tenant_id)
+    found = transaction.list_told(tenant_id, most=_BATCH)
+    rows = list[EventRow]()
+    for number, (_, told) in enumerate(found, last + 1):
+        last_us = max(told.created_us, last_us + 1)
+        rows.append(
+            EventRow(
+                tenant_id=tenant_id,
+                number=number,
+                id=context.ids.event(last_us),
+                created_us=last_us,
+                type=told.type,
+                namespace_id=told.namespace_id,
+                namespace=told.namespace,
+                data=told.data,
+            )
+        )
+    if rows:
+        transaction.add_events(rows)
+        transaction.move_event_end(rows[-1])
+        transaction.drop_told(position for position, _ in found)
+    return len(rows)
 
 
 def purge_events(context: Context, tenant_id: TenantId) -> int:
     """Removes the events that are older than they are kept; returns how many."""
+    follow(context, tenant_id)
     with context.catalog.write() as transaction:
         return transaction.purge_events(tenant_id, before_us=to_us(context.clock() - KEPT))
 

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.chain import append
 from holdfast.engine.context import Context
+from holdfast.engine.events import follow
 from holdfast.engine.webhooks import Outcome, Parcel, body_of, told_as, told_of
 from holdfast.model_webhooks import Delivery, DeliveryState, Webhook
 
@@ -55,6 +56,10 @@ class Outbox:
 
     def expand(self) -> bool:
         """Turns new events into deliveries; says whether there was anything to look at."""
+        with self._context.catalog.read() as transaction:
+            tenants = transaction.told_tenants()
+        for tenant_id in tenants:
+            follow(self._context, tenant_id)
         last, has_any = "", False
         while True:
             with self._context.catalog.read() as transaction:

@@ -18,7 +18,7 @@ from holdfast.engine.actions import MARKED, ROLLBACKS
 from holdfast.engine.chain import append
 from holdfast.engine.context import Context
 from holdfast.engine.envelopes import envelope
-from holdfast.engine.events import check_types, type_of
+from holdfast.engine.events import check_types, number_all, type_of
 from holdfast.engine.handle import check_namespace, check_text
 from holdfast.errors import InvalidValue, WebhookNotFound
 from holdfast.instants import to_us
@@ -79,6 +79,7 @@ class Webhooks:
         if namespace is not None:
             check_namespace(context, self._tenant.id, namespace)
         with context.catalog.write() as transaction:
+            number_all(transaction, context, self._tenant.id)
             webhook = Webhook(
                 id=context.ids.webhook(),
                 tenant_id=self._tenant.id,
@@ -93,6 +94,7 @@ class Webhooks:
             transaction.add_webhook(webhook)
             self._tell(transaction, "webhook.created", webhook)
             # Its own making is not news to it.
+            number_all(transaction, context, self._tenant.id)
             end = transaction.last_event(self._tenant.id)
             transaction.move_webhook(webhook.id, old=webhook.cursor, new=end)
         return replace(webhook, cursor=end)

@@ -1,13 +1,29 @@
 -- What happened, for whoever listens.
 
--- name: advance_events
-INSERT INTO event_ends (tenant_id, number, created_us) VALUES (:tenant_id, :count, :now_us)
-ON CONFLICT (tenant_id) DO UPDATE SET
-    number = event_ends.number + :count,
-    created_us = CASE
-        WHEN event_ends.created_us + :count > excluded.created_us
-        THEN event_ends.created_us + :count ELSE excluded.created_us END
-RETURNING number, created_us
+-- name: add_told
+INSERT INTO told (tenant_id, created_us, type, namespace_id, namespace, data)
+VALUES (:tenant_id, :created_us, :type, :namespace_id, :namespace, :data)
+
+-- name: has_told
+SELECT 1 FROM told WHERE tenant_id = :tenant_id LIMIT 1
+
+-- name: told_tenants
+SELECT DISTINCT w.tenant_id FROM webhooks w
+WHERE w.enabled = 1 AND EXISTS (SELECT 1 FROM told t WHERE t.tenant_id = w.tenant_id)
+
+-- name: list_told
+SELECT position, created_us, type, namespace_id, namespace, data
+FROM told WHERE tenant_id = :tenant_id ORDER BY position LIMIT :most
+
+-- name: drop_told
+DELETE FROM told WHERE position = :position
+
+-- name: begin_events
+INSERT INTO event_ends (tenant_id, number, created_us) VALUES (:tenant_id, 0, 0)
+ON CONFLICT (tenant_id) DO NOTHING
+
+-- name: move_event_end
+UPDATE event_ends SET number = :number, created_us = :created_us WHERE tenant_id = :tenant_id
 
 -- name: add_event
 INSERT INTO events ({event}) VALUES ({:event})

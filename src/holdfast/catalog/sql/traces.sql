@@ -34,7 +34,7 @@ DELETE FROM anchored WHERE tenant_id = :tenant_id AND namespace_id = :namespace_
 -- name: add_trace
 INSERT INTO journal ({trace}) VALUES ({:trace})
 
--- name: add_told
+-- name: add_told_trace
 INSERT INTO journal ({trace}) VALUES ({:told})
 
 -- name: redact_trace
