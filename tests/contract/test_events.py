@@ -17,15 +17,16 @@ from holdfast.blobs.disk import DiskBlobStore
 from holdfast.catalog.port import Catalog
 from holdfast.catalog.postgres import PostgresCatalog
 from holdfast.catalog.sqlite import SqliteCatalog
+from holdfast.engine import events
 from holdfast.engine.context import Context
 from holdfast.engine.envelopes import envelope
-from holdfast.engine.events import KEPT, MAX_LISTED, Events
+from holdfast.engine.events import KEPT, MAX_LISTED, Events, tell
 from holdfast.engine.limits import Limits
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import InvalidValue
 from holdfast.instants import to_us
-from holdfast.model_events import EventRow
+from holdfast.model_events import Event, EventRow
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 WRITERS = 4
@@ -413,6 +414,62 @@ def test_who_follows_while_many_processes_write_sees_each_once(place: Place) -> 
     assert numbers(seen) == list(range(1, WRITERS * EACH + 1))
     paths = {(event.namespace, data_of(event)["path"]) for event in seen}
     assert len(paths) == WRITERS * EACH
+
+
+def test_what_was_written_is_told_to_whoever_asks_next(place: Place, agent: Namespace) -> None:
+    for number in range(1, 9, 4):
+        agent.files.write("a", f"{number}")
+        assert numbers(place.vault.events.page(after=number - 1)) == [number]
+        agent.sessions.create("planner", session_id=f"s{number}")
+        assert place.vault.events.last() == number + 1
+        agent.snapshot()
+        assert place.types()[-1] == "snapshot.created"
+        place.vault.keys.create("ops")
+        assert place.told()[-1] == place.vault.events.find(place.told()[-1].id)
+        assert place.vault.events.last() == number + 3
+
+
+def test_who_tells_something_waits_for_nobody_who_numbers_or_tells(
+    place: Place, agent: Namespace
+) -> None:
+    """And what is told later, and seen first, has the lower number."""
+    if not place.where:
+        pytest.skip("SQLite has one writer at a time")
+    agent.files.write("a", "a")
+    bob, tenant = place.vault.namespace("bob"), place.vault._tenant.id
+    context = place.vault._context
+    with place.catalog.write() as transaction:
+        head = bob._handle.lock_or_create(transaction)
+        transaction.lock_event_end(tenant)
+        tell(transaction, context, head, [Event("file.written", {"path": "slow"})])
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(agent.files.write, "a", "quick").result(timeout=20)
+            pool.submit(agent.snapshot).result(timeout=20)
+    with place.catalog.write() as transaction:
+        head = bob._handle.lock(transaction)
+        tell(transaction, context, head, [Event("file.written", {"path": "slower"})])
+        before = place.told()
+        agent.files.write("a", "quicker")
+        seen = place.told()
+    assert seen[: len(before)] == before
+    assert len(seen) == len(before) + 1
+    after = place.told()
+    assert after[: len(seen)] == seen
+    assert data_of(after[-1]) == {"path": "slower"}
+    assert numbers(after) == [*range(1, len(after) + 1)]
+    instants = [event.created_us for event in after]
+    assert instants == sorted(set(instants))
+
+
+def test_more_than_is_numbered_at_once_is_numbered(
+    place: Place, agent: Namespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "_BATCH", 2)
+    agent.files.write_many([(f"{number}", "a") for number in range(7)])
+    hook = place.vault.webhooks.create("https://example.com/hook")
+    assert (hook.cursor, place.vault.events.last()) == (8, 8)  # Seven files, and its own making.
+    agent.files.write_many([(f"{number}", "b") for number in range(7)])
+    assert numbers(place.told()) == [*range(1, 16)]
 
 
 def test_writers_of_traces_and_of_files_do_not_wait_for_each_other_for_ever(

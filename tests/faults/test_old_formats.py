@@ -205,7 +205,7 @@ def check_it_is_whole(vault: Holdfast) -> None:
 
 def carried_back(rows: Rows) -> Rows:
     """Returns the rows of now as format 15 had them: nothing that it had was changed."""
-    assert rows.pop("anchored") == []
+    assert rows.pop("anchored") == rows.pop("told") == []
     old = {**rows, "traces": rows["journal"]}
     assert {row[1:5:2] for row in old.pop("journal")} == {(0, 0)}  # The stream, and the format.
     traces = ((*row[:3:2], *row[5:13], *row[15:18], *row[19:]) for row in rows["journal"])
