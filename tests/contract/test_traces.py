@@ -722,6 +722,29 @@ def test_a_namespace_whose_row_is_gone_without_a_word_is_found(told: Place) -> N
     ]
 
 
+@pytest.mark.parametrize("number", [1, 4, 6])
+def test_a_list_that_leaves_a_trace_out_is_not_returned(told: Place, number: int) -> None:
+    alice = told.vault.namespace("alice")
+    assert [trace.number for trace in alice.traces.list()] == [6, 5, 4, 3, 2, 1]
+    told.run(f"UPDATE journal SET namespace_id = 77 WHERE {OF_ALICE} AND number = {number}")
+    with pytest.raises(Damaged, match=f"trace {number} "):
+        alice.traces.list()
+    told.run(f"DELETE FROM journal WHERE {OF_ALICE} AND number = {number}")
+    with pytest.raises(Damaged, match=f"trace {number} "):
+        alice.traces.list()
+
+
+def test_traces_of_a_clock_that_went_back_are_no_gap(place: Place, agent: Namespace) -> None:
+    for step in (2, -3, 2, -4, 5):
+        agent.traces.add("tick")
+        place.clock.pass_(timedelta(minutes=step))
+    assert sorted(trace.number for trace in agent.traces.list()) == [1, 2, 3, 4, 5]
+    first = agent.traces.list(limit=2)
+    rest = agent.traces.list(limit=2, starting_after=first[-1].id)
+    assert len({trace.number for trace in (*first, *rest)}) == 4
+    assert len(agent.traces.list(after=NOON)) == 3
+
+
 def test_a_trace_that_is_not_what_was_written_is_never_returned(told: Place) -> None:
     alice = told.vault.namespace("alice")
     third = alice.traces.list()[3]

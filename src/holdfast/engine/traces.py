@@ -5,8 +5,9 @@ Whatever changes a timeline, a session or a memory leaves a trace in its own tra
 follows says what they came to. Nothing here changes or removes a trace.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from itertools import pairwise
 from typing import Any, Final
 
 import msgspec
@@ -74,8 +75,10 @@ class Traces:
             resource_type=resource_type,
             resource_id=resource_id,
         )
+        is_all = wanted == TraceFilter()
         notice_lapsed(self._context, self._tenant_id)
         with self._context.catalog.read() as transaction:
+            head = None
             if self._handle is not None:
                 head = self._handle.find_head(transaction)
                 if head is None:
@@ -83,6 +86,11 @@ class Traces:
                 wanted = msgspec.structs.replace(wanted, namespace_id=head.namespace_id)
             wanted = self._between(transaction, wanted, after, before, starting_after)
             found = transaction.list_traces(self._tenant_id, wanted, most=limit)
+            if head is not None and is_all:
+                ends = {head.journal_number} if wanted.until == TraceFilter().until else set[int]()
+                if after is None and len(found) < limit:
+                    ends.add(min(1, head.journal_number))
+                _check_gaps(transaction, head, [row for row, _ in found], ends=ends)
         return [_to_info(row, name) for row, name in found]
 
     def get(self, trace_id: str) -> TraceInfo:
@@ -184,6 +192,27 @@ def redact(
                 count += 1
         wanted = msgspec.structs.replace(wanted, until=_place_of(page[-1][0]))
     return count
+
+
+def _check_gaps(
+    transaction: Transaction, head: Head, rows: Sequence[TraceRow], *, ends: set[int]
+) -> None:
+    """Raises `Damaged` if a list of a namespace's traces leaves one out that has to be there.
+
+    `ends` are the numbers of the newest and of the oldest, where the list goes as far. One that
+    was dated by a clock that went back stands elsewhere in the list: it is there all the same.
+    """
+    stream = head.namespace_id
+    numbers = [row.number for row in rows if row.stream == stream]
+    wanted = set(ends)
+    for newer, older in pairwise(numbers):
+        if newer != older + 1:
+            wanted |= {newer - 1, older + 1}
+    for number in wanted.difference(numbers, {0, head.journal_number + 1}):
+        found = transaction.page_traces(head.tenant_id, stream=stream, after=number - 1, most=1)
+        if not found or found[0].number != number or found[0].namespace_id != stream:
+            message = f"trace {number} of {head.name} is missing"
+            raise Damaged(message)
 
 
 def _place_of(row: TraceRow) -> tuple[int, int, int]:
