@@ -316,6 +316,33 @@ catalog.close()
     place.run(FORK + script)
 
 
+def test_a_child_waits_for_no_thread_of_its_parent(tmp_path: Path) -> None:
+    place = Place("sqlite", str(tmp_path))
+    script = """
+from holdfast.catalog.filelocks import FileLocks
+others, waits = FileLocks(Path(where) / "locks"), threading.Event()
+class Told(FileLocks):
+    def wait(self, name):
+        waits.set()
+        return super().wait(name)
+catalog._turns._locks.__class__ = Told
+def child():
+    add(catalog, "child")
+with others.waiting("write"):
+    threads = [threading.Thread(target=add, args=(catalog, f"parent-{i}")) for i in range(2)]
+    for thread in threads:
+        thread.start()
+    waits.wait()
+    pid = fork(child)
+wait(pid)
+for thread in threads:
+    thread.join()
+catalog.close()
+"""
+    place.run(FORK + script)
+    assert place.keys() == ["child", "parent-0", "parent-1"]
+
+
 # Connections of PostgreSQL that die
 
 

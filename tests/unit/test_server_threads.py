@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 from litestar import Litestar
 
+from holdfast.behalf import BEHALF, NOBODY
 from holdfast.server.threads import SEAT, TOTALS, Seat, Threads, Work, in_thread
 
 PATIENCE_S = 20.0
@@ -53,6 +54,17 @@ def begin(
 ) -> list["asyncio.Task[Any]"]:
     with seat_of(threads, tenant):
         return [asyncio.create_task(in_thread(function, work=work)) for _ in range(times)]
+
+
+def test_what_runs_in_a_thread_knows_for_whom() -> None:
+    async def test(threads: Threads) -> None:
+        with seat_of(threads, "a"):
+            assert await in_thread(BEHALF.get) == "a"
+        with seat_of(threads, "b"):
+            assert await in_thread(BEHALF.get, work=Work.LONG) == "b"
+        assert BEHALF.get() == NOBODY
+
+    run(test)
 
 
 @pytest.mark.parametrize("work", list(Work))

@@ -1,9 +1,9 @@
 """The catalog in one SQLite file: the default, with nothing to set up.
 
 WAL lets readers go on while one writer writes; `synchronous=FULL` makes a commit outlive a
-power cut. Any number of threads and processes may use the same file. Writers queue on a file
-lock before they ask SQLite for its own: the kernel wakes the next one at once, where SQLite's
-busy handler would poll, and nobody ever sees "database is locked". Ten processes with fifty
+power cut. Any number of threads and processes may use the same file. Writers take turns (`turns`)
+and queue on a file lock before they ask SQLite for its own: the kernel wakes the next one at once,
+where SQLite's busy handler would poll, and nobody ever sees "database is locked". Ten processes with fifty
 writes each: the longest wait was 0.5 s with the queue and 2.9 s without (p99 0.2 and 1.7 s).
 """
 
@@ -34,6 +34,7 @@ from holdfast.catalog.sqlite_driver import (
 from holdfast.catalog.sqlite_reading import RESERVE_BYTES, Reserve, connections_without_writing
 from holdfast.catalog.tables import Migration, Step, check_format, missing_migrations, no_step
 from holdfast.catalog.transaction import Transaction
+from holdfast.catalog.turns import WRITE, Turns
 from holdfast.catalog.watermark import Watermark
 from holdfast.errors import (
     Busy,
@@ -53,7 +54,6 @@ from holdfast.model_upkeep import Loss
 from holdfast.private import claim, close_to_others
 from holdfast.settings import has_packs
 
-_WRITE: Final = "write"
 _OPEN: Final = "open"
 _APPLIED: Final = "SELECT number, name FROM migrations"
 _OLDEST: Final = (3, 37)
@@ -86,6 +86,7 @@ class SqliteCatalog:
         self._ids = ids or IdMaker()
         self._queries = load_queries("sqlite")
         self._locks = FileLocks(folder / "locks")
+        self._turns = Turns(self._locks)
         self._connections = SqliteConnections(self._path)
         self._watermark = Watermark(self._path)
         self._reserve = Reserve(folder)
@@ -118,7 +119,7 @@ class SqliteCatalog:
 
     def write(self) -> "_Transaction":
         """Opens a transaction that happens wholly or not at all."""
-        return _WriteTransaction(self._connections, self._queries, self._locks, self._watermark)
+        return _WriteTransaction(self._connections, self._queries, self._turns, self._watermark)
 
     def is_alive(self, writer: str) -> bool:
         """Says whether the process behind a writer's name still runs."""
@@ -196,7 +197,7 @@ class SqliteCatalog:
     def _writing(self) -> Generator[sqlite3.Connection]:
         """Lends a connection that may write, when it is our turn."""
         self._connections.check_usable()
-        with self._locks.waiting(_WRITE), self._connections.use(writing=True) as connection:
+        with self._turns.taken(), self._connections.use(writing=True) as connection:
             yield connection
 
     def _give_pages_back(self) -> None:
@@ -291,7 +292,7 @@ class SqliteCatalog:
         acknowledged = self._watermark.read()
         with ExitStack() as turn:
             if isinstance(why, StorageFull):
-                turn.enter_context(self._locks.waiting(_WRITE))
+                turn.enter_context(self._turns.taken())
             self._connections = connections_without_writing(self._path, why, cleanup=self._cleanup)
         with self._connections.use(writing=False) as connection, translated():
             applied = connection.execute(_APPLIED).fetchall()
@@ -307,7 +308,7 @@ class SqliteCatalog:
         query = "SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = 'migrations'"
         is_new = not connection.execute(query).fetchone()[0]
         if is_new:
-            if self._locks.was_ever_taken(_WRITE):
+            if self._locks.was_ever_taken(WRITE):
                 what = f"the vault in {self._folder}"
                 raise CatalogLost(what, has_packs=has_packs(self._folder))
             # Before anything is written: after that, it says how pages are given back.
@@ -403,17 +404,17 @@ class _WriteTransaction(_Transaction):
         self,
         connections: SqliteConnections,
         queries: Mapping[str, str],
-        locks: FileLocks,
+        turns: Turns,
         watermark: Watermark,
     ) -> None:
         super().__init__(connections, queries)
-        self._locks = locks
+        self._turns = turns
         self._watermark = watermark
 
     def __enter__(self) -> Transaction:
         self._connections.check_usable()
         self._connections.check_writable()
-        self._turn = self._locks.wait(_WRITE)
+        self._turn = self._turns.take()
         is_begun = False
         try:
             transaction = super().__enter__()
@@ -421,7 +422,7 @@ class _WriteTransaction(_Transaction):
             is_begun = True
         finally:
             if not is_begun:
-                self._locks.free(self._turn)
+                self._turns.pass_on(self._turn)
         return transaction
 
     def _check(self, connection: sqlite3.Connection) -> None:
@@ -440,7 +441,7 @@ class _WriteTransaction(_Transaction):
         try:
             super().__exit__(kind, error, traceback)
         finally:
-            self._locks.free(self._turn)
+            self._turns.pass_on(self._turn)
 
     def _commit(self, connection: Connection) -> None:
         """Commits, counts it, and says so nowhere if the files are not the catalog's any more."""

@@ -17,6 +17,7 @@ from typing import Final, TypeVar
 
 from litestar import Litestar
 
+from holdfast.behalf import BEHALF
 from holdfast.server.sharing import STRANGERS, Shares
 
 T = TypeVar("T")
@@ -78,7 +79,9 @@ class Threads:
         await shares.take(tenant)
         running: Future[T] | None = None
         try:
-            running = self._pools[work].submit(copy_context().run, function)
+            context = copy_context()
+            context.run(BEHALF.set, tenant)
+            running = self._pools[work].submit(context.run, function)
             return await asyncio.wrap_future(running)
         finally:
             give_back = partial(shares.give_back, tenant)

@@ -1,0 +1,10 @@
+"""For whom something is done, where one process does it for many. Imports nothing of ours."""
+
+from contextvars import ContextVar
+from typing import Final
+
+NOBODY: Final = ""
+"""What a process does for itself, and all that is done where there is one tenant alone."""
+
+BEHALF: Final[ContextVar[str]] = ContextVar("behalf", default=NOBODY)
+"""The tenant; inherited by whatever is started with a copy of the context."""

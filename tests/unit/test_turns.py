@@ -1,0 +1,155 @@
+"""Turns to write: a tenant's queue stands behind itself, and who goes away keeps nobody waiting."""
+
+import signal
+import threading
+from collections.abc import Callable, Sequence
+from contextvars import Context
+from pathlib import Path
+
+import pytest
+
+from holdfast.behalf import BEHALF
+from holdfast.catalog.filelocks import FileLocks
+from holdfast.catalog.sqlite import SqliteCatalog
+from holdfast.catalog.turns import WRITE, Turn, Turns
+from holdfast.errors import StorageFull
+
+PATIENCE_S = 20.0
+
+
+class Watched(Turns):
+    """Says when somebody has queued."""
+
+    def __init__(self, locks: FileLocks) -> None:
+        super().__init__(locks)
+        self.queued = threading.Semaphore(0)
+
+    def _queue(self, turn: Turn) -> None:
+        super()._queue(turn)
+        self.queued.release()
+
+
+def started(tenant: str, function: Callable[[], None]) -> threading.Thread:
+    def run() -> None:
+        BEHALF.set(tenant)
+        function()
+
+    thread = threading.Thread(target=Context().run, args=(run,))
+    thread.start()
+    return thread
+
+
+def order_of(turns: Watched, tenants: Sequence[str]) -> str:
+    """Returns in which order the turns of tenants come who queue in this one."""
+    came = list[str]()
+
+    def note() -> None:
+        with turns.taken():
+            came.append(BEHALF.get())
+
+    with turns.taken():
+        turns.queued.acquire()
+        threads = list[threading.Thread]()
+        for tenant in tenants:
+            threads.append(started(tenant, note))
+            assert turns.queued.acquire(timeout=PATIENCE_S)
+    for thread in threads:
+        thread.join(PATIENCE_S)
+    return "".join(came)
+
+
+@pytest.mark.parametrize(
+    ("queued", "served"),
+    [
+        ("aaaaab", "abaaaa"),
+        ("aaaabbc", "abcabaa"),
+        ("abcabc", "abcabc"),
+        ("aaaa", "aaaa"),
+    ],
+)
+def test_tenants_take_turns_and_each_has_its_own_in_their_order(
+    tmp_path: Path, queued: str, served: str
+) -> None:
+    assert order_of(Watched(FileLocks(tmp_path)), queued) == served
+
+
+def test_transactions_of_a_vault_take_turns_by_tenant(tmp_path: Path) -> None:
+    catalog, came = SqliteCatalog(tmp_path), list[str]()
+    turns = catalog._turns = Watched(FileLocks(tmp_path / "locks"))  # pyright: ignore[reportPrivateUsage]
+
+    def write() -> None:
+        with catalog.write():
+            came.append(BEHALF.get())
+
+    with catalog.write():
+        turns.queued.acquire()
+        threads = list[threading.Thread]()
+        for tenant in "aaab":
+            threads.append(started(tenant, write))
+            assert turns.queued.acquire(timeout=PATIENCE_S)
+    for thread in threads:
+        thread.join(PATIENCE_S)
+    catalog.close()
+    assert "".join(came) == "abaa"
+
+
+class Stopped(Exception):  # noqa: N818 - what a signal says
+    """Somebody pressed Ctrl-C."""
+
+
+def test_who_stops_waiting_for_its_turn_leaves_the_queue(tmp_path: Path) -> None:
+    turns, main = Watched(FileLocks(tmp_path)), threading.main_thread().ident
+    is_held, may_end = threading.Event(), threading.Event()
+    assert main is not None
+
+    def hold() -> None:
+        with turns.taken():
+            turns.queued.acquire()
+            is_held.set()
+            assert turns.queued.acquire(timeout=PATIENCE_S)
+            signal.pthread_kill(main, signal.SIGUSR1)
+            assert may_end.wait(PATIENCE_S)
+
+    def stop(*_: object) -> None:
+        raise Stopped
+
+    before = signal.signal(signal.SIGUSR1, stop)
+    holder = started("a", hold)
+    try:
+        assert is_held.wait(PATIENCE_S)
+        with pytest.raises(Stopped):
+            turns.take()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+        may_end.set()
+    holder.join(PATIENCE_S)
+    assert order_of(turns, "ab") == "ab"
+
+
+class Full(FileLocks):
+    """Has no room for a lock, once."""
+
+    is_full = True
+
+    def wait(self, name: str) -> int:
+        if self.is_full:
+            self.is_full = False
+            raise StorageFull("no room")
+        return super().wait(name)
+
+
+def test_a_turn_that_could_not_be_used_is_passed_on(tmp_path: Path) -> None:
+    turns = Turns(Full(tmp_path))
+    with pytest.raises(StorageFull):
+        turns.take()
+    done = started("b", lambda: turns.pass_on(turns.take()))
+    done.join(PATIENCE_S)
+    assert not done.is_alive()
+
+
+def test_the_lock_of_all_processes_is_held_for_as_long_as_a_turn_lasts(tmp_path: Path) -> None:
+    turns, others = Turns(FileLocks(tmp_path)), FileLocks(tmp_path)
+    with turns.taken(), others.trying(WRITE) as is_free:
+        assert not is_free
+    with others.trying(WRITE) as is_free:
+        assert is_free
