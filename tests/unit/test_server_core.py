@@ -5,6 +5,7 @@ import json
 import logging
 import stat
 import threading
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any, cast
@@ -19,7 +20,7 @@ from holdfast.server.callers import Caller
 from holdfast.server.config import Config, configure, to_environ
 from holdfast.server.credentials import FILE_NAME, make_credentials
 from holdfast.server.problems import RateLimited
-from holdfast.server.rates import UNLIMITED, Rates
+from holdfast.server.rates import UNLIMITED, Rates, burst_of
 from holdfast.server.routes.namespaces import provide_name
 from holdfast.server.stopping import Stopping
 from holdfast.server.times import parse_instant, shown
@@ -154,18 +155,86 @@ def caller_with(limit: int | None, key_id: str = "key-1") -> Caller:
     return Caller(key, cast("Any", None))
 
 
-def test_a_key_with_a_limit_is_refused_beyond_it_until_the_next_minute():
+def admitted(rates: Rates, caller: Caller, times: int) -> int:
+    """Returns how many of so many requests at once are not refused."""
+    count = 0
+    for _ in range(times):
+        with suppress(RateLimited):
+            rates.count(caller)
+            count += 1
+    return count
+
+
+def test_a_key_with_a_limit_is_refused_beyond_it_until_the_next_request_has_come():
     now = [600.0]
     rates = Rates(clock=lambda: now[0])
     caller = caller_with(2)
-    rates.count(caller)
-    rates.count(caller)
+    assert admitted(rates, caller, 2) == 2
     with pytest.raises(RateLimited) as refused:
         rates.count(caller)
-    assert refused.value.retry_after == 60
-    now[0] = 660.0
-    rates.count(caller)
-    assert dict(rates.headers(caller))[b"x-ratelimit-remaining"] == b"1"
+    assert refused.value.retry_after == 30
+    now[0] += refused.value.retry_after
+    assert admitted(rates, caller, 5) == 1
+
+
+@pytest.mark.parametrize(
+    ("limit", "burst"), [(1, 1), (2, 2), (30, 30), (100, 30), (600, 100), (6000, 1000)]
+)
+def test_a_minutes_requests_do_not_come_in_one_second(limit: int, burst: int):
+    now = [600.0]
+    rates = Rates(clock=lambda: now[0])
+    caller = caller_with(limit)
+    assert admitted(rates, caller, limit + 1) == burst
+    for _ in range(10 * 60):  # Ten minutes, second by second, and always more than it may.
+        now[0] += 1
+        burst += admitted(rates, caller, limit // 30 + 2)
+    assert limit * 10 - 1 <= burst - burst_of(limit) <= limit * 10
+
+
+def test_what_a_key_did_not_use_is_kept_up_to_what_it_may_make_at_once():
+    now = [600.0]
+    rates = Rates(clock=lambda: now[0])
+    caller = caller_with(600)
+    assert admitted(rates, caller, 100) == 100
+    now[0] += 5
+    assert admitted(rates, caller, 100) == 50
+    now[0] += 3600
+    assert admitted(rates, caller, 1000) == 100
+
+
+def test_a_clock_that_is_set_neither_gives_requests_nor_takes_them_for_long():
+    now = [6000.0]
+    rates = Rates(clock=lambda: now[0])
+    caller = caller_with(60)
+    assert admitted(rates, caller, 30) == 30
+    now[0] -= 3600
+    assert admitted(rates, caller, 5) == 0
+    now[0] += 1
+    assert admitted(rates, caller, 5) == 1
+
+
+def test_headers_say_what_may_be_made_at_once_and_when_all_of_it_is_there_again():
+    now = [600.0]
+    rates = Rates(clock=lambda: now[0])
+    caller = caller_with(600)
+    admitted(rates, caller, 40)
+    headers = dict(rates.headers(caller))
+    assert headers[b"x-ratelimit-limit"] == b"600"
+    assert headers[b"x-ratelimit-remaining"] == b"60"
+    assert headers[b"x-ratelimit-reset"] == b"605"
+    now[0] = 605.0
+    assert dict(rates.headers(caller))[b"x-ratelimit-remaining"] == b"100"
+
+
+def test_keys_that_are_not_used_any_more_take_no_memory():
+    now = [600.0]
+    rates = Rates(clock=lambda: now[0])
+    for minute in range(10):
+        for number in range(100):
+            rates.count(caller_with(60, f"key-{minute}-{number}"))
+        now[0] += 60
+    kept = rates._buckets.keys() | rates._before.keys()  # pyright: ignore[reportPrivateUsage]
+    assert len(kept) == 200
 
 
 def test_one_key_does_not_use_up_what_another_has():
@@ -179,7 +248,7 @@ def test_headers_are_there_without_a_limit_and_without_a_key():
     for caller in (None, caller_with(None)):
         headers = dict(rates.headers(caller))
         assert headers[b"x-ratelimit-limit"] == str(UNLIMITED).encode()
-        assert headers[b"x-ratelimit-reset"] == b"60"
+        assert headers[b"x-ratelimit-reset"] == b"31"
 
 
 def test_uses_are_counted_once():

@@ -183,7 +183,7 @@ class RateLimited(Refused):
     """A key that made more requests than it may."""
 
     code = "rate_limit_exceeded"
-    hint = "Wait until the time that X-RateLimit-Reset names, then go on."
+    hint = "Wait for as many seconds as `retry_after` says, then go on."
     http_status = 429
 
     def __init__(self, *, limit: int, retry_after: int) -> None:

@@ -1,13 +1,17 @@
 """How many requests a key may make, and how often it was used.
 
-Counted by the minute, in each worker for itself: a connection stays with one of them.
+What a key may make fills up steadily, to as much as it gets in a few seconds: a minute's requests
+cannot come in one of its seconds. Counted in each worker for itself, as a connection stays with one
+of them.
 
 A key without a limit of its own may make as many as come. Headers say so on every answer, since
 clients read them; what is unlimited is told as a very large number.
 """
 
+import math
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from threading import Lock
 from typing import Final
@@ -17,7 +21,40 @@ from holdfast.server.callers import Caller
 from holdfast.server.problems import RateLimited
 
 MINUTE_S: Final = 60
+BURST_S: Final = 10
+LEAST_BURST: Final = 30
+"""What a key may make at once is what it gets in so many seconds, or so many requests; never more
+than in a minute."""
+
 UNLIMITED: Final = 1_000_000_000
+
+
+@dataclass(slots=True)
+class _Bucket:
+    """The requests that one key may make: so many a minute, and so many at once."""
+
+    limit: int
+    left: float
+    at: float
+    """When so many were left."""
+
+    @property
+    def per_second(self) -> float:
+        return self.limit / MINUTE_S
+
+    def fill(self, now: float) -> None:
+        """Adds what has come since it was last looked at; a clock may go back."""
+        came = max(0.0, now - self.at) * self.per_second
+        self.left, self.at = min(burst_of(self.limit), self.left + came), now
+
+    def seconds_until(self, count: float) -> float:
+        """Returns how long it takes until so many may be made at once."""
+        return max(0.0, count - self.left) / self.per_second
+
+
+def burst_of(limit: int) -> int:
+    """Returns how many requests may be made at once, where so many may be made in a minute."""
+    return min(limit, max(LEAST_BURST, limit * BURST_S // MINUTE_S))
 
 
 class Rates:
@@ -26,36 +63,37 @@ class Rates:
     def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._minute = 0
-        self._counts: dict[str, int] = {}
+        self._buckets: dict[str, _Bucket] = {}
+        self._before: dict[str, _Bucket] = {}
+        """Of keys in use in this minute, and in the one before it: what was not touched for as
+        long as that is full again, and as good as new."""
         self._uses: dict[str, tuple[float, int]] = {}
         self._guard = Lock()
 
     def count(self, caller: Caller) -> None:
         """Counts a request; raises `RateLimited` for one too many."""
-        now = self._clock()
+        now, key = self._clock(), caller.key
         with self._guard:
-            self._turn(now)
-            count = self._counts.get(caller.key.id, 0) + 1
-            limit = caller.key.rate_limit
-            if limit is not None and count > limit:
-                raise RateLimited(limit=limit, retry_after=MINUTE_S - int(now) % MINUTE_S)
-            self._counts[caller.key.id] = count
-            _, uses = self._uses.get(caller.key.id, (now, 0))
-            self._uses[caller.key.id] = (now, uses + 1)
+            if key.rate_limit is not None:
+                bucket = self._bucket(key.id, key.rate_limit, now)
+                if bucket.left < 1:
+                    wait_s = math.ceil(bucket.seconds_until(1))
+                    raise RateLimited(limit=key.rate_limit, retry_after=wait_s)
+                bucket.left -= 1
+            _, uses = self._uses.get(key.id, (now, 0))
+            self._uses[key.id] = (now, uses + 1)
 
     def headers(self, caller: Caller | None) -> Iterator[tuple[bytes, bytes]]:
-        """Yields the headers that tell a client how much is left."""
-        now = self._clock()
-        limit, left = UNLIMITED, UNLIMITED
+        """Yields the headers that tell a client how much is left, and when all of it is again."""
+        now, limit, left, wait_s = self._clock(), UNLIMITED, UNLIMITED, 0.0
         if caller is not None and caller.key.rate_limit is not None:
-            with self._guard:
-                self._turn(now)
-                used = self._counts.get(caller.key.id, 0)
             limit = caller.key.rate_limit
-            left = max(0, limit - used)
+            with self._guard:
+                bucket = self._bucket(caller.key.id, limit, now)
+                left, wait_s = int(bucket.left), bucket.seconds_until(burst_of(limit))
         yield b"x-ratelimit-limit", b"%d" % limit
         yield b"x-ratelimit-remaining", b"%d" % left
-        yield b"x-ratelimit-reset", b"%d" % ((int(now) // MINUTE_S + 1) * MINUTE_S)
+        yield b"x-ratelimit-reset", b"%d" % (int(now + wait_s) + 1)
 
     def take_uses(self) -> list[KeyUse]:
         """Returns how often keys were used since this was last asked."""
@@ -66,7 +104,13 @@ class Rates:
             for key_id, (last, count) in uses.items()
         ]
 
-    def _turn(self, now: float) -> None:
+    def _bucket(self, key_id: str, limit: int, now: float) -> _Bucket:
         minute = int(now) // MINUTE_S
         if minute != self._minute:
-            self._minute, self._counts = minute, {}
+            self._minute, self._before, self._buckets = minute, self._buckets, {}
+        bucket = self._buckets.get(key_id) or self._before.get(key_id)
+        if bucket is None:
+            bucket = _Bucket(limit, burst_of(limit), now)
+        self._buckets[key_id] = bucket
+        bucket.fill(now)
+        return bucket
