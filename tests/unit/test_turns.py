@@ -93,7 +93,7 @@ def test_transactions_of_a_vault_take_turns_by_tenant(tmp_path: Path) -> None:
     assert "".join(came) == "abaa"
 
 
-class Stopped(Exception):  # noqa: N818 - what a signal says
+class Stopped(Exception):
     """Somebody pressed Ctrl-C."""
 
 

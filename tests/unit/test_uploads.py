@@ -1,8 +1,11 @@
 """Bodies on their way in: what the disk says, and what a client that stops early has sent."""
 
 import asyncio
+import resource
+import signal
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -106,6 +109,32 @@ def test_an_archive_is_longer_than_what_a_namespace_takes_of_it() -> None:
     assert keep(Body([b"123"], quota=1)) == b"123"
     with pytest.raises(QuotaExceeded):
         keep(Body([b"x" * (SHRINKS + 1)], tenant_quota=1))
+
+
+@contextmanager
+def files_up_to(most: int) -> Generator[None]:
+    """Lets no file of this process grow beyond a size: what a disk says that takes no more."""
+    before, ignored = resource.getrlimit(resource.RLIMIT_FSIZE), signal.SIG_IGN
+    handler = signal.signal(signal.SIGXFSZ, ignored)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+
+
+@pytest.mark.parametrize("more", [1, 1 << 20])
+def test_a_disk_that_takes_no_more_is_called_full_whenever_it_says_so(
+    more: int, tmp_path: Path
+) -> None:
+    """A single byte more is written when the file is read, or closed."""
+    for use in (spool, keep):
+        body = Body([b"x" * SPOOLED_BYTES, b"y" * more])
+        body.scope["state"]["taken"] = Taken(Room(Config(data=tmp_path)), "t")
+        with files_up_to(SPOOLED_BYTES), pytest.raises(StorageFull):
+            use(body, max_bytes=4 * SPOOLED_BYTES)
+        assert list(tmp_path.iterdir()) == []
 
 
 def test_a_full_disk_is_called_that(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

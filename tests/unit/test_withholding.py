@@ -4,6 +4,7 @@ from pathlib import Path
 
 import holdfast
 from holdfast.engine.chain import append
+from holdfast.engine.events import events_of
 from holdfast.engine.withholding import for_operators
 from holdfast.model_traces import Trace
 
@@ -41,3 +42,10 @@ def test_a_trace_of_an_agents_own_tells_operators_nothing_but_that_it_is_there(
         made = vault.namespace("alice").traces.add("tool.called", details={"version": WORD})
         assert for_operators(made).details == {}
         assert for_operators(made).action == "tool.called"
+
+
+def test_whoever_hears_an_event_is_told_no_more_of_a_trace_than_operators_see() -> None:
+    details = {"version": 3, "reasoning": WORD, "something that is new": WORD}
+    trace = Trace(action="state.updated", resource_type="session", details=details)
+    [told] = events_of(trace, trace_id="trace-1")
+    assert told.data == {"version": 3, "trace_id": "trace-1"}

@@ -18,11 +18,11 @@ from types import TracebackType
 from typing import Final
 
 from holdfast.catalog.forking import tell_of_forks
-from holdfast.errors import HoldfastError, StorageFull, StorageReadOnly, Unavailable
+from holdfast.errors import HoldfastError, StorageReadOnly
+from holdfast.errors.system import from_system
 
 _SAFE: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 _FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class FileLocks:
@@ -228,6 +228,4 @@ def _translated() -> Generator[None]:
 
 
 def _error(exc: OSError) -> HoldfastError:
-    kind = StorageFull if exc.errno in _NO_ROOM else Unavailable
-    kind = StorageReadOnly if exc.errno == errno.EROFS else kind
-    return kind(f"the catalog's locks: {exc.strerror or exc}")
+    return from_system(exc, "the catalog's locks")

@@ -3,8 +3,9 @@
 WAL lets readers go on while one writer writes; `synchronous=FULL` makes a commit outlive a
 power cut. Any number of threads and processes may use the same file. Writers take turns (`turns`)
 and queue on a file lock before they ask SQLite for its own: the kernel wakes the next one at once,
-where SQLite's busy handler would poll, and nobody ever sees "database is locked". Ten processes with fifty
-writes each: the longest wait was 0.5 s with the queue and 2.9 s without (p99 0.2 and 1.7 s).
+where SQLite's busy handler would poll, and nobody ever sees "database is locked". Ten processes
+with fifty writes each: the longest wait was 0.5 s with the queue and 2.9 s without (p99 0.2 and
+1.7 s).
 """
 
 import os

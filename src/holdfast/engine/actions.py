@@ -116,6 +116,23 @@ _SPELLINGS: Final = _spellings()
 ROLLBACKS: Final = frozenset({Kind.RESTORE, Kind.UNDO, Kind.REDO})
 """What brings an earlier state back."""
 
+_OPERATORS: Final = frozenset({"key", "webhook", "tenant"})
+"""What operators make themselves: all that a trace says of it is theirs."""
+
+_WITHOUT_CONTENT: Final = frozenset(
+    {
+        *("version", "from_version", "to_version", "turn_number", "turn_count", "memory_count"),
+        *("target", "safety", "planes", "forked_from", "merged", "snapshots", "sessions"),
+        *("label", "labels", "name", "before", "after", "cadence", "amount", "expires_at"),
+        *("source_session", "fork_version", "agent_id", "user_id", "entity_type", "entity_id"),
+        *("ttl_seconds", "expired_at", "last_activity", "type", "embedded", "content_changed"),
+        *("count", "recovered", "quota_bytes", "keep_last", "keep_daily", "keep_weekly"),
+        *("task_id", "trace_id", "imported_from"),
+    }
+)
+"""Details that are names, numbers and ids: what is new repeats content until somebody puts it
+here."""
+
 _TOLD: Final = ("label", "reason", "target", "task_id", "trace_id")
 _TOLD_OF_DETAIL: Final = ("planes", "forked_from", "merged", "imported_from")
 """What a trace repeats of a snapshot, where there is something. Not its coverage: that is long."""
@@ -124,6 +141,17 @@ _TOLD_OF_DETAIL: Final = ("planes", "forked_from", "merged", "imported_from")
 def normalise(action: str) -> str:
     """Returns our name for an action that is known under another; any other as it is."""
     return _SPELLINGS.get(action, action)
+
+
+def without_content(
+    action: str, resource_type: str | None, details: dict[str, Any]
+) -> dict[str, Any]:
+    """Returns what a trace may say to those who may not see what agents write."""
+    if action not in ACTIONS:
+        return {}
+    if resource_type in _OPERATORS:
+        return details
+    return {name: value for name, value in details.items() if name in _WITHOUT_CONTENT}
 
 
 def told_by(done: Sequence[SnapshotInfo]) -> Trace:

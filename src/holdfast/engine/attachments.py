@@ -18,7 +18,6 @@ from collections.abc import Container, Generator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Final
 
 import msgspec
 
@@ -29,13 +28,11 @@ from holdfast.errors import (
     AlreadyAttached,
     DirectoryMissing,
     DirectoryReplaced,
-    HoldfastError,
     InvalidValue,
     NamespaceNotFound,
-    StorageFull,
-    StorageReadOnly,
     Unavailable,
 )
+from holdfast.errors.system import from_system
 from holdfast.ids import TenantId
 from holdfast.private import create
 from holdfast.workspace.descent import make_root
@@ -44,12 +41,6 @@ from holdfast.workspace.identity import Identity, find_identity, find_near
 _NAME = "attachment.json"
 INDEX_NAME = "index"
 JOURNAL_NAME = "journal"
-
-_KINDS: Final[dict[int, type[HoldfastError]]] = {
-    errno.EROFS: StorageReadOnly,
-    errno.ENOSPC: StorageFull,
-    errno.EDQUOT: StorageFull,
-}
 
 
 class Attachment(msgspec.Struct, frozen=True):
@@ -76,8 +67,7 @@ class Attachment(msgspec.Struct, frozen=True):
             raise _let_go_of(self) from exc
         except OSError as exc:
             if exc.errno != errno.EROFS or not (self.state / "lock").exists():
-                message = f"the lock of {self.path} cannot be opened: {exc.strerror}"
-                raise _KINDS.get(exc.errno or 0, Unavailable)(message) from exc
+                raise from_system(exc, f"the lock of {self.path} cannot be opened") from exc
             # Who reads from a disk that takes no writes can still keep to the order.
             fd = os.open(self.state / "lock", flags | os.O_RDONLY)
         try:
@@ -284,8 +274,7 @@ def _translated(what: str) -> Generator[None]:
     try:
         yield
     except OSError as exc:
-        message = f"{what}: {exc.strerror or exc}"
-        raise _KINDS.get(exc.errno or 0, Unavailable)(message) from exc
+        raise from_system(exc, what) from exc
 
 
 def check(attachment: Attachment, handle: Handle) -> Attachment:

@@ -26,6 +26,7 @@ from holdfast.engine.limits import check_free
 from holdfast.engine.paths import parent_of
 from holdfast.engine.stage import StagedObjects
 from holdfast.errors import Damaged, DirectoryMissing, InvalidValue, Unavailable
+from holdfast.errors.system import NO_ROOM
 from holdfast.ids import ObjectId
 from holdfast.tree import Edit, NodeSource, apply, build, diff
 from holdfast.workspace.descent import open_root
@@ -41,7 +42,7 @@ _LEAST_SHARE: Final = 4
 """Content that will not fit even at a quarter of its size is refused before it is read."""
 
 
-_TAKES_NO_WRITES: Final = frozenset({errno.EROFS, errno.ENOSPC, errno.EDQUOT})
+_TAKES_NO_WRITES: Final = NO_ROOM | {errno.EROFS}
 """Whoever writes is told of these, and whoever reads need not be."""
 
 

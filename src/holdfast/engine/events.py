@@ -20,7 +20,7 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.catalog.transaction import Transaction
-from holdfast.engine.actions import ACTIONS, normalise
+from holdfast.engine.actions import ACTIONS, normalise, without_content
 from holdfast.engine.context import Context
 from holdfast.errors import InvalidValue, StorageFull, StorageReadOnly, shorten
 from holdfast.ids import TenantId
@@ -44,9 +44,6 @@ _OWN_TRACE: Final = "trace.created"
 
 _MAX_CHARS: Final = 512
 """Of a text that somebody chose: an event is a message, not a copy."""
-
-_WITHHELD: Final = frozenset({"reasoning", "reason"})
-"""Details of traces that repeat what an agent wrote."""
 
 _KNOWN: Final = frozenset(ACTIONS)
 _MANY: Final = {"snapshots": "snapshot_id", "sessions": "session_id"}
@@ -251,11 +248,8 @@ def events_of(
         return [Event(_OWN_TRACE, _of_own(trace, trace_id))]
     if trace.resource_type == "snapshot" and trace.details.get("safety") == trace.resource_id:
         return []
-    data = {
-        key: _short(value)
-        for key, value in trace.details.items()
-        if (key not in _WITHHELD or trace.resource_type == "webhook") and _is_plain(value)
-    }
+    told = without_content(trace.action, trace.resource_type, trace.details)
+    data = {key: _short(value) for key, value in told.items() if _is_plain(value)}
     data |= _of_resource(trace)
     if trace.session_id is not None:
         data["session_id"] = trace.session_id

@@ -15,7 +15,6 @@ A crash between 3 and 6 leaves the journal. Whoever comes next brings the direct
 the catalog says; what it finds there it keeps as a snapshot before (`workspace.py`).
 """
 
-import errno
 import os
 import re
 import stat
@@ -36,14 +35,8 @@ from holdfast.engine.retrieval import MapGoal, Retrieval, Weighing, check_entry
 from holdfast.engine.stage import Stage, StagedObjects
 from holdfast.entries import Blob, Entry, decode_entry
 from holdfast.entries import Directory as Folder
-from holdfast.errors import (
-    Damaged,
-    DriftFound,
-    HoldfastError,
-    StorageFull,
-    StorageReadOnly,
-    Unavailable,
-)
+from holdfast.errors import Damaged, DriftFound, HoldfastError, Unavailable
+from holdfast.errors.system import from_system
 from holdfast.ids import ObjectId, SnapshotId
 from holdfast.model import Plane, Root, Size, SnapshotInfo
 from holdfast.tree import NodeSource, diff
@@ -402,9 +395,4 @@ def _told(exc: Drifted | OSError | HoldfastError, directory: Directory) -> Holdf
         return exc
     if isinstance(exc, Drifted):
         return DriftFound([to_text(exc.key)], reason="it changed while the restore was under way")
-    message = f"{directory.path} could not be written to, and is as it was: {exc.strerror or exc}"
-    if exc.errno in (errno.ENOSPC, errno.EDQUOT):
-        return StorageFull(message)
-    if exc.errno == errno.EROFS:
-        return StorageReadOnly(message)
-    return Unavailable(message)
+    return from_system(exc, f"{directory.path} could not be written to, and is as it was")

@@ -21,6 +21,7 @@ from holdfast.errors import (
     Unavailable,
     shorten,
 )
+from holdfast.errors.system import NO_ROOM
 
 PIECE_BYTES: Final = 1 << 18
 """How much is read and sent at once: enough to keep a socket busy."""
@@ -109,7 +110,7 @@ def local_error(error: OSError, path: Path) -> HoldfastError:
     message = f"{shorten(str(path))}: {error.strerror or error}"
     if isinstance(error, FileNotFoundError):
         return NotFound(message)
-    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+    if error.errno in NO_ROOM:
         return StorageFull(message)
     if error.errno in {errno.EISDIR, errno.ENOTDIR, errno.EACCES, errno.EPERM, errno.ENAMETOOLONG}:
         return InvalidValue(message)

@@ -11,7 +11,9 @@ import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, Final, cast
+from typing import IO, BinaryIO, Final, TypeVar, cast
+
+F = TypeVar("F", bound=IO[bytes])
 
 PREFIX: Final = "holdfast-metrics-"
 UPLOAD: Final = "holdfast-import-"
@@ -49,10 +51,21 @@ def remove_left() -> None:
 
 
 @contextmanager
+def given_up(file: F) -> Generator[F]:
+    """Lends a file that is closed in the end, whatever the disk says: nobody wants it any more."""
+    try:
+        yield file
+    finally:
+        with suppress(OSError):
+            file.close()
+
+
+@contextmanager
 def upload_in(folder: Path) -> Generator[BinaryIO]:
     """Lends a new file with a name, until the block ends."""
     while True:
-        with tempfile.NamedTemporaryFile(prefix=UPLOAD, dir=folder, delete=False) as file:
+        new = tempfile.NamedTemporaryFile(prefix=UPLOAD, dir=folder, delete=False)  # noqa: SIM115 - closed below
+        with given_up(new) as file:
             path = Path(file.name)
             try:
                 fcntl.flock(file, fcntl.LOCK_EX)

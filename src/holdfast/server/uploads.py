@@ -5,7 +5,6 @@ Before bytes land on disk they are held against what the tenant may store, and a
 disk has left.
 """
 
-import errno
 import tempfile
 from collections.abc import AsyncGenerator, Generator
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
@@ -19,11 +18,12 @@ from litestar.exceptions import InternalServerException
 
 from holdfast.engine.archives.survey import BEGINNING_BYTES, announced
 from holdfast.engine.namespace import Namespace
-from holdfast.errors import NamespaceNotFound, QuotaExceeded, StorageFull, Unavailable
+from holdfast.errors import NamespaceNotFound, QuotaExceeded
+from holdfast.errors.system import from_system
 from holdfast.server.callers import provide_caller
 from holdfast.server.problems import Unfit
 from holdfast.server.room import taken_by
-from holdfast.server.scratch import upload_in
+from holdfast.server.scratch import given_up, upload_in
 from holdfast.server.threads import Work, in_thread
 from holdfast.server.transfer import too_large
 
@@ -35,7 +35,6 @@ SHRINKS: Final = 8
 so many quotas is not taken, although it might shrink to one."""
 
 _in_turn = partial(in_thread, work=Work.PIECES)
-_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +74,7 @@ class Upload:
     async def opened(self) -> AsyncGenerator[BinaryIO]:
         """Opens it as a file at its beginning, in memory while it is short."""
         size, folder = 0, taken_by(self.request.scope).room.folder
-        with tempfile.SpooledTemporaryFile[bytes](SPOOLED_BYTES, dir=str(folder)) as spooled:
+        with given_up(tempfile.SpooledTemporaryFile(SPOOLED_BYTES, dir=folder)) as spooled:
             async for piece in self._pieces(SPOOLED_BYTES):
                 size += len(piece)
                 with _told():
@@ -84,7 +83,8 @@ class Upload:
                         await _in_turn(spooled.write, piece)
                     else:
                         spooled.write(piece)
-            spooled.seek(0)
+            with _told():
+                spooled.seek(0)  # Which writes what was not written yet.
             yield cast("BinaryIO", spooled)
 
     @asynccontextmanager
@@ -165,5 +165,4 @@ def _told() -> Generator[None]:
     try:
         yield
     except OSError as exc:
-        message = f"an upload could not be kept: {exc.strerror or exc}"
-        raise (StorageFull if exc.errno in _NO_ROOM else Unavailable)(message) from exc
+        raise from_system(exc, "an upload could not be kept") from exc
