@@ -41,6 +41,7 @@ PAUSE_S = 0.25
 MOST_RATIO = 3.0
 MIB = 1 << 20
 TOO_MANY = 429
+FAILED = 500
 
 
 @dataclass
@@ -93,10 +94,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         begun = time.monotonic()
         server.stop()
         print(f"stopped in {time.monotonic() - begun:.1f} s")
+        for line in server.log.read_text().splitlines():
+            if not is_usual(line):
+                print(line)
     ratio = beside.at(0.99) / before.at(0.99)
     errors = before.errors + beside.errors
     print(f"p99 {ratio:.1f} times that without; {errors.total()} errors {dict(errors) or ''}")
     return 1 if errors or ratio > MOST_RATIO else 0
+
+
+def is_usual(line: str) -> bool:
+    """Says whether a line of the log tells of a request and nothing else."""
+    return "holdfast.access" in line
 
 
 def make_tenants(server: Server, rate: int) -> tuple[list[str], Target]:
@@ -230,6 +239,7 @@ class Hostile:
             limits=httpx.Limits(max_connections=None),
         )
         self._answers = Counter[int]()
+        self._failures = Counter[str]()
 
     async def run(self, only: str) -> None:
         """Attacks on all ways at once, or on one; tells how it was answered."""
@@ -243,6 +253,8 @@ class Hostile:
                 )
             )
         print(f"the hostile one was answered {dict(sorted(self._answers.items()))}", flush=True)
+        if self._failures:
+            print(f"of these, the server failed in {dict(self._failures)}", flush=True)
 
     def ways(self, snapshot: str) -> dict[str, Callable[[], Awaitable[object]]]:
         """Returns what it does, by name."""
@@ -304,6 +316,8 @@ class Hostile:
     ) -> httpx.Response | None:
         answer = await self._client.request(method, path, headers=headers, **more)  # pyright: ignore[reportArgumentType] - as it takes them
         self._answers[answer.status_code] += 1
+        if answer.status_code >= FAILED:
+            self._failures[f"{method} {path.partition('?')[0]}: {answer.status_code}"] += 1
         if answer.status_code == TOO_MANY:
             await asyncio.sleep(1)
             return None

@@ -11,9 +11,11 @@ import pytest
 from litestar.handlers import HTTPRouteHandler
 
 import holdfast
+from holdfast.engine import adding
 from holdfast.engine.limits import Limits
 from holdfast.engine.vault import TenantVault
-from holdfast.errors import AddOnly, InvalidValue, QuotaExceeded
+from holdfast.errors import AddOnly, Busy, InvalidValue, QuotaExceeded
+from holdfast.model import EMPTY_ROOT
 from holdfast.model_keys import Scope
 from holdfast.model_upkeep import Policy
 from holdfast.server import routes
@@ -227,6 +229,38 @@ def test_what_only_the_head_kept_gets_a_full_term_when_it_moves_the_head(
     vault.collect(now=True)
     owner.restore(only)
     assert owner.files.read_text("a") == "all that there is"
+
+
+def test_what_lies_behind_many_equal_snapshots_is_looked_for_while_nobody_waits(
+    owner: holdfast.Namespace, adder: holdfast.Namespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner.files.write("a", "one")
+    back = owner.snapshot("back")
+    owner.files.write("a", "two")
+    for _ in range(10):
+        adder.snapshot(expires_in=timedelta(seconds=1))
+    monkeypatch.setattr(adding._Near, "_left", 5)
+    # Those that are equal lead to where the one before them does.
+    assert adding.ADDED in adder.snapshot().detail
+    adder.files.write("a", "three")
+    assert back.id in adder.snapshot().detail[adding.ADDED]
+
+
+def test_what_is_far_to_find_while_others_wait_is_not_looked_for(
+    owner: holdfast.Namespace, adder: holdfast.Namespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner.files.write("a", "one")
+    owner.snapshot("back")
+    owner.files.write("a", "two")
+    before = [owner.snapshot() for _ in range(10)]
+    monkeypatch.setattr(adding._Near, "_left", 5)
+    handle = adder._handle
+    with handle.context.catalog.write() as transaction:
+        head = handle.lock(transaction)
+        stale = adding.Look(before[0].id, head.root, before[0].id)
+        for look in (None, stale):
+            with pytest.raises(Busy):
+                adding.let_go(transaction, handle, head, root=EMPTY_ROOT, still=(), look=look)
 
 
 def test_the_way_forward_that_it_closes_stays_on_the_timeline(

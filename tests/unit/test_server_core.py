@@ -1,10 +1,12 @@
 """The parts of a server that need no requests: settings, times, rates, loops, credentials."""
 
 import asyncio
+import io
 import json
 import logging
 import stat
 import threading
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
@@ -19,6 +21,7 @@ from holdfast.server.app import Prefixed
 from holdfast.server.callers import Caller
 from holdfast.server.config import Config, configure, to_environ
 from holdfast.server.credentials import FILE_NAME, make_credentials
+from holdfast.server.logs import TOGETHER_S, Together
 from holdfast.server.problems import RateLimited
 from holdfast.server.rates import UNLIMITED, Rates, burst_of
 from holdfast.server.routes.namespaces import provide_name
@@ -257,6 +260,61 @@ def test_uses_are_counted_once():
     rates.count(caller_with(None))
     assert [(use.key_id, use.requests) for use in rates.take_uses()] == [("key-1", 2)]
     assert rates.take_uses() == []
+
+
+# The log
+
+
+class Lines(io.StringIO):
+    """Counts how often somebody writes to it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes = 0
+
+    def write(self, text: str, /) -> int:
+        self.writes += 1
+        return super().write(text)
+
+
+@pytest.fixture
+def log() -> Iterator[tuple[logging.Logger, Lines]]:
+    lines, logger = Lines(), logging.getLogger("test.log")
+    handler = Together(lines)
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    yield logger, lines
+    logger.removeHandler(handler)
+
+
+def test_lines_of_a_loop_are_written_together_and_in_their_order(log):
+    logger, lines = log
+
+    async def main() -> None:
+        for number in range(5):
+            logger.info("%d", number)
+        assert lines.getvalue() == ""
+        await asyncio.sleep(2 * TOGETHER_S)
+
+    asyncio.run(main())
+    assert (lines.getvalue(), lines.writes) == ("0\n1\n2\n3\n4\n", 1)
+
+
+def test_a_warning_is_written_at_once_behind_what_was_said_before(log):
+    logger, lines = log
+
+    async def main() -> None:
+        logger.info("before")
+        logger.warning("now")
+        assert lines.getvalue() == "before\nnow\n"
+
+    asyncio.run(main())
+
+
+def test_where_no_loop_runs_each_line_is_written_at_once(log):
+    logger, lines = log
+    logger.info("now")
+    assert lines.getvalue() == "now\n"
 
 
 # Stopping, and loops

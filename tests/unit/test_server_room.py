@@ -2,12 +2,13 @@
 
 import asyncio
 import shutil
+import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from holdfast.engine.limits import GIB, MIB
+from holdfast.engine.limits import GIB, MIB, Limits
 from holdfast.errors import StorageFull
 from holdfast.server import room as room_
 from holdfast.server.config import Config
@@ -121,3 +122,73 @@ def test_what_a_request_took_comes_back_once() -> None:
     taken.give_back()
     taken.give_back()
     assert given_back == ["a seat"]
+
+
+def on_disks(monkeypatch: pytest.MonkeyPatch, *, temporary: Path, free: dict[Path, int]) -> None:
+    """Says how much is free where, and where temporary files are."""
+
+    def usage(folder: Path) -> Usage:
+        return Usage(200 * GIB, 0, free[folder])
+
+    monkeypatch.setattr(shutil, "disk_usage", usage)
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(temporary))
+
+
+OTHER_DISK = Path("/proc")
+"""A folder that is on no disk of a vault."""
+
+
+def test_who_leaves_a_full_disk_needs_none_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room = Room(Config(data=tmp_path))
+    on_disks(monkeypatch, temporary=OTHER_DISK, free={tmp_path: 0, OTHER_DISK: 100 * GIB})
+    leaving = Taken(room, "leaving")
+    asyncio.run(leaving.take_export(99 * GIB))
+    following = Taken(room, "next")
+    with pytest.raises(StorageFull, match=str(OTHER_DISK)) as refused:
+        asyncio.run(following.take_export(2 * GIB))
+    following.give_back()
+    assert "TMPDIR" in refused.value.hint
+    leaving.exported()
+    asyncio.run(leaving.take_export(2 * GIB))
+    leaving.give_back()
+    assert (room.exports.free, room.leaving) == (room.exports.total, 0)
+
+
+def test_an_export_leaves_the_vaults_disk_what_is_kept_free_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room, temporary = Room(Config(data=tmp_path)), tmp_path / "tmp"
+    temporary.mkdir()
+    floor = Limits().free_floor_bytes
+    on_disks(monkeypatch, temporary=temporary, free={tmp_path: floor, temporary: floor + GIB})
+    with pytest.raises(StorageFull, match="kept"):
+        asyncio.run(Taken(room, "a").take_export(GIB + 1))
+
+
+def test_exports_of_one_tenant_wait_for_each_other_and_for_nobody_elses(room: Room) -> None:
+    async def test() -> None:
+        held = [Taken(room, "greedy") for _ in range(room.exports.total // 2)]
+        for each in held:
+            await each.take_export(200 * MIB)
+            each.exported()
+        with pytest.raises(TooManyAtOnce):
+            await Taken(room, "greedy").take_export(1)
+        other = Taken(room, "modest")
+        await other.take_export(1)
+        for each in (*held, other):
+            each.give_back()
+        assert (room.exports.free, room.leaving) == (room.exports.total, 0)
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize("upload", [MIB, 100 * MIB, GIB, 1 << 40])
+def test_memory_has_an_end_however_large_an_upload_may_be(tmp_path: Path, upload: int) -> None:
+    config = Config(data=tmp_path, max_upload_bytes=upload)
+    room = Room(config)
+    assert room.memory.total <= GIB
+    # One that is as large as it may be fits all the same.
+    assert room.memory.take_at_once("a", config.max_text_bytes)
+    assert room.disk.take_at_once("a", upload)

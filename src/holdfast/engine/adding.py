@@ -12,14 +12,18 @@ would let go of a snapshot without anybody asking for it, and both are met here:
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from holdfast.catalog.port import Transaction
 from holdfast.engine.context import Context
 from holdfast.engine.handle import Handle, is_over, term_of
-from holdfast.engine.lineage import Stored, needed
+from holdfast.engine.lineage import Stored, needed, one_back
+from holdfast.errors import Busy
 from holdfast.ids import ObjectId, SnapshotId
 from holdfast.model import Head, SnapshotInfo
+
+NEAR: Final = 1000
+"""So many snapshots are looked at while writers wait: some 20 ms."""
 
 ADDED: Final = "add_only"
 """What the detail of a snapshot calls those that its maker, who only adds, let go of."""
@@ -30,6 +34,28 @@ def is_added(snapshot: SnapshotInfo) -> bool:
     return ADDED in snapshot.detail
 
 
+class Look(NamedTuple):
+    """Where one undo leads, as it was found beside all writers."""
+
+    position: SnapshotId | None
+    root: ObjectId
+    back: SnapshotId | None
+
+
+def look_back(
+    transaction: Transaction, handle: Handle, head: Head, *, root: ObjectId | None
+) -> Look | None:
+    """Looks where one undo leads from a head that will show another root; None if that stays.
+
+    Past all that is equal to it, however much that is: in a transaction that reads, as writers
+    would wait for it.
+    """
+    if root == head.root or not handle.context.adds_only:
+        return None
+    back = one_back(head, Stored(transaction, head.namespace_id))
+    return Look(head.position, head.root, back and back.id)
+
+
 def let_go(
     transaction: Transaction,
     handle: Handle,
@@ -37,16 +63,18 @@ def let_go(
     *,
     root: ObjectId,
     still: Iterable[SnapshotId | None],
+    look: Look | None,
 ) -> Sequence[SnapshotId]:
     """Returns what a head needs and, but for `still`, will not once it shows another root.
 
-    What had no more than the head to stay for gets a full term from now.
+    What had no more than the head to stay for gets a full term from now. Raises `Busy` where it is
+    far to one step back, and the `look` was at another head.
     """
     context = handle.context
     now, full = context.clock(), context.limits.retention
-    stored = Stored(transaction, head.namespace_id)
     # From the same root, one step back leads to where it has led before.
-    gone = sorted(needed(head, stored, goes_back=root != head.root) - {*still})
+    back = None if root == head.root else _back(transaction, head, look)
+    gone = sorted(needed(head, Stored(transaction, head.namespace_id), back=back) - {*still})
     for snapshot_id in gone:
         found = transaction.find_snapshot(head.namespace_id, snapshot_id)
         if found is None or found.deleted_at is not None:
@@ -59,6 +87,29 @@ def let_go(
                 head.namespace_id, snapshot_id, pinned=False, expires_at=now + full
             )
     return gone
+
+
+class _Near(Stored):
+    """Snapshots as a transaction sees them in which writers wait: only so many of them."""
+
+    _left = NEAR
+
+    def find(self, snapshot_id: SnapshotId) -> SnapshotInfo | None:
+        """Returns a snapshot, or None; raises `Busy` for one too many."""
+        self._left -= 1
+        if self._left < 0:
+            raise Busy("others change this namespace all the time, and its history is long")
+        return super().find(snapshot_id)
+
+
+def _back(transaction: Transaction, head: Head, look: Look | None) -> SnapshotInfo | None:
+    """Returns where one undo leads: as somebody has seen it, if that is still so."""
+    near = _Near(transaction, head.namespace_id)
+    if look is not None and (look.position, look.root) == (head.position, head.root):
+        found = None if look.back is None else near.find(look.back)
+        if look.back is None or (found is not None and found.deleted_at is None):
+            return found
+    return one_back(head, near)
 
 
 def spared(context: Context, timeline: Iterable[SnapshotInfo]) -> set[SnapshotId]:

@@ -26,7 +26,7 @@ import msgspec
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine import marking
 from holdfast.engine.actions import named, told_by
-from holdfast.engine.adding import ADDED, let_go
+from holdfast.engine.adding import ADDED, Look, let_go, look_back
 from holdfast.engine.attached import Moving
 from holdfast.engine.chain import append, new_id
 from holdfast.engine.coverage import LACKS_NOTHING, Lacking, lacking_in
@@ -284,6 +284,8 @@ def _try(
             _check_expected(head, expected)
             folded = fold(transaction, handle, head, stage, stand_in=stand_in)
             move = plan(transaction, folded)
+            will_show = move.marks[-1].root if move.marks else head.root
+            look = look_back(transaction, handle, head, root=will_show)
         if not move.marks and move.also is nothing_more:
             return []
         stage.seal()
@@ -296,7 +298,7 @@ def _try(
                 if move.exact:
                     return None
                 _hold_on(transaction, handle, folded)
-            done = _commit(transaction, handle, folded, move)
+            done = _commit(transaction, handle, folded, move, look)
         stage.keep()
         return done
 
@@ -323,6 +325,8 @@ def _under_lock(
     handle: Handle, plan: Plan, expected: SnapshotId | None, stand_in: StandIn | None
 ) -> list[SnapshotInfo]:
     context = handle.context
+    with context.catalog.read() as transaction:
+        look = look_back(transaction, handle, handle.get_head(transaction), root=None)
     with Stage(context, handle.tenant_id) as stage, context.catalog.write() as transaction:
         head = handle.lock(transaction)
         _check_expected(head, expected)
@@ -330,7 +334,7 @@ def _under_lock(
         move = plan(transaction, folded)
         stage.seal(transaction)
         move = _follow(handle, folded.source, folded, move, transaction)
-        return _commit(transaction, handle, folded, move)
+        return _commit(transaction, handle, folded, move, look)
 
 
 def _follow(
@@ -369,7 +373,7 @@ def _follow(
 
 
 def _commit(
-    transaction: Transaction, handle: Handle, folded: Folded, move: Move
+    transaction: Transaction, handle: Handle, folded: Folded, move: Move, look: Look | None
 ) -> list[SnapshotInfo]:
     head = folded.head
     for snapshot_id in move.needs:
@@ -380,7 +384,7 @@ def _commit(
     done, left = list[SnapshotInfo](), list[SnapshotId]()
     if move.marks and handle.context.adds_only:
         root, still = move.marks[-1].root, (move.position, *move.redo)
-        left += let_go(transaction, handle, head, root=root, still=still)
+        left += let_go(transaction, handle, head, root=root, still=still, look=look)
     for mark in move.marks:
         number = head.generation + len(done) + 1
         snapshot = to_snapshot(handle, head.namespace_id, mark, number=number, let_go=left)

@@ -94,15 +94,19 @@ def before(
         at = previous(snapshots, at)
 
 
-def needed(head: Head, snapshots: Snapshots, *, goes_back: bool = True) -> set[SnapshotId]:
-    """Returns what a head needs: its newest snapshot, its position, one step back, and every redo.
+def needed(head: Head, snapshots: Snapshots, *, back: SnapshotInfo | None) -> set[SnapshotId]:
+    """Returns what a head needs: its newest snapshot, its position, every redo, and one step back.
 
-    Where it never `goes_back`, without the step: looking for it may lead far.
+    That step is for the caller to find, with `one_back`: looking for it may lead far.
     """
     newest = snapshots.find_below(_ABOVE_ALL)
-    back = next(before(head, head.root, snapshots), None) if goes_back else None
     position = [head.position] if head.position else []
     return {*position, *head.redo, *(each.id for each in (newest, back) if each)}
+
+
+def one_back(head: Head, snapshots: Snapshots) -> SnapshotInfo | None:
+    """Returns where one undo leads from what a head shows; None if nowhere."""
+    return next(before(head, head.root, snapshots), None)
 
 
 def is_found(snapshot: SnapshotInfo) -> bool:

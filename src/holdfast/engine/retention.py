@@ -19,7 +19,7 @@ from holdfast.engine.anchors import anchor_last
 from holdfast.engine.chain import append
 from holdfast.engine.context import Context
 from holdfast.engine.handle import Handle, is_expired
-from holdfast.engine.lineage import Timeline, needed
+from holdfast.engine.lineage import Timeline, needed, one_back
 from holdfast.ids import SnapshotId
 from holdfast.model import Head, SnapshotInfo
 from holdfast.model_traces import OWN
@@ -78,7 +78,8 @@ def choose(
 ) -> list[SnapshotInfo]:
     """Returns the snapshots that may go; `timeline` is newest first."""
     now, grace = handle.context.clock(), handle.context.limits.grace
-    needs = needed(head, Timeline(timeline))
+    stored = Timeline(timeline)
+    needs = needed(head, stored, back=one_back(head, stored))
     stays = spared(handle.context, timeline)
     live = [
         snapshot

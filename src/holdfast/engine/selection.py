@@ -32,6 +32,8 @@ MAX_NAME_BYTES: Final = 1 << 20
 KEPT: Final = 100
 """Names that a snapshot keeps of what a restore was limited to, of each kind."""
 
+_MAGIC: Final = re.compile(rb"[*?\[]")
+
 Selects = Callable[[bytes], bool]
 _Keys = dict[Plane, set[bytes]]
 
@@ -147,12 +149,16 @@ def path_filter(paths: Sequence[PathLike]) -> Selects:
 
     Raises `InvalidValue` for more patterns than are held against every file in bounded time.
     """
+    patterns, size = set[bytes](), 0
+    for raw in map(to_bytes, paths):
+        if _is_pattern(raw) and raw not in patterns:
+            patterns.add(raw)
+            size += len(raw)
+            if len(patterns) > MAX_PATTERNS or size > MAX_PATTERN_BYTES:
+                # Before anything is asked of the others.
+                most = f"{MAX_PATTERNS} with {MAX_PATTERN_BYTES} bytes at the most"
+                raise InvalidValue(f"too many patterns to hold every file against: {most}")
     # Also where it looks like a pattern: `[id].tsx` is a file that somebody may mean.
-    patterns = {raw for raw in map(to_bytes, paths) if _is_pattern(raw)}
-    # Before anything else is asked of each of them.
-    if len(patterns) > MAX_PATTERNS or sum(map(len, patterns)) > MAX_PATTERN_BYTES:
-        message = f"{len(patterns)} patterns are too many to hold every file against: "
-        raise InvalidValue(f"{message}{MAX_PATTERNS} with {MAX_PATTERN_BYTES} bytes at the most")
     names = {to_folder(path) for path in paths}
     if b"" in names:
         return lambda _name: True
@@ -248,7 +254,7 @@ def _any(tests: Sequence[Selects]) -> Selects:
 
 
 def _is_pattern(name: bytes) -> bool:
-    return any(char in name for char in b"*?[")
+    return _MAGIC.search(name) is not None
 
 
 def _within(names: set[bytes]) -> Selects:

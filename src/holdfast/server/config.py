@@ -15,6 +15,7 @@ from holdfast.wiring import POSTGRES_SCHEMES
 DEFAULT_HOST: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 7433
 LAST_PORT: Final = 65535
+MOST_TEXT_BYTES: Final = 256 * MIB
 CENTURY_S: Final = 36_525 * 86_400
 LONGEST_GRACE_S: Final = 3600
 
@@ -78,8 +79,11 @@ class Config:
 
     @property
     def max_text_bytes(self) -> int:
-        """The largest JSON body with a file: one of `max_upload_bytes`, escaped here and there."""
-        return self.max_upload_bytes * 5 // 4 + MIB
+        """The largest JSON body with a file: one of `max_upload_bytes`, escaped here and there.
+
+        It is held in memory: however large an upload may be, this has an end.
+        """
+        return min(self.max_upload_bytes * 5 // 4 + MIB, MOST_TEXT_BYTES)
 
     @property
     def objects(self) -> str | None:

@@ -1,13 +1,14 @@
-"""Room for what comes in: bodies in memory, uploads on the vault's disk, both shared by tenants.
+"""Room for what comes in and goes out: bodies in memory, uploads on the vault's disk, exports.
 
 A body whose length is known waits until there is room for all of it, and until then nothing of it
 is read. One that does not say how long it is takes room as it comes, and is refused where there is
-none: half of it waiting for the rest would wait for ever. What a request took, it gives back when
-it has been answered.
+none: half of it waiting for the rest would wait for ever. An export is counted before it is
+written. Tenants share all of it; what a request took, it gives back when it has been answered.
 """
 
 import asyncio
 import shutil
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, cast
@@ -35,16 +36,32 @@ FREE_BYTES: Final = 64 << 10
 STEP_BYTES: Final = 4 * MIB
 """What a body that does not say how long it is takes at a time."""
 
+EXPORTS: Final = 16
+"""Exports at once, each from before it is written until it has been sent."""
+
 PATIENCE_S: Final = 20.0
+
+_ANOTHER_DISK: Final = (
+    "Start the server with TMPDIR set to a folder on another disk, or export on the machine itself."
+)
 
 
 class Room:
     """What there is in one worker."""
 
     def __init__(self, config: Config) -> None:
-        largest = max(config.max_text_bytes, config.max_state_bytes, config.max_body_bytes)
+        largest = max(
+            config.max_text_bytes,
+            config.max_batch_bytes,
+            config.max_state_bytes,
+            config.max_body_bytes,
+        )
         self.memory = Shares(max(MEMORY_BYTES, 4 * largest))
-        self.disk = Shares(max(DISK_BYTES, 4 * config.max_import_bytes))
+        longest = max(config.max_import_bytes, config.max_upload_bytes)
+        self.disk = Shares(max(DISK_BYTES, 4 * longest))
+        self.exports = Shares(EXPORTS)
+        self.leaving = 0
+        """Bytes of exports that are about to be written, to where temporary files are."""
         self.promised = 0
         """Bytes on disk that uploads have taken, and not written yet."""
         self._folder, self._floor = config.data, Limits().free_floor_bytes
@@ -53,6 +70,21 @@ class Room:
     def folder(self) -> Path:
         """Where uploads are spooled: that disk has the room, or nobody has."""
         return self._folder
+
+    def check_leaving(self) -> None:
+        """Raises `StorageFull` if there is no room for the exports that are being written.
+
+        They are not for the vault's disk: who wants to leave a full one can, if temporary files
+        are on another. Where they are on that one, its floor counts for them, too.
+        """
+        folder = Path(tempfile.gettempdir())
+        free = shutil.disk_usage(folder).free
+        is_shared = folder.stat().st_dev == self._folder.stat().st_dev
+        kept = self._floor + self.promised if is_shared else 0
+        if free - self.leaving < kept:
+            message = f"exports of {self.leaving} bytes are written to {folder}, of which {free}"
+            message += f" are free, and {kept} are kept so" if kept else " are free"
+            raise StorageFull(message).with_hint(_ANOTHER_DISK)
 
     def check_free(self) -> None:
         """Raises `StorageFull` if the disk has no room for all that is on its way to it."""
@@ -71,7 +103,7 @@ class Taken:
     def __init__(self, room: Room, tenant: str) -> None:
         self.room = room
         self._tenant = tenant
-        self._memory = self._disk = self._written = 0
+        self._memory = self._disk = self._written = self._exports = self._leaving = 0
         self._also = list[Callable[[], None]]()
 
     async def take_memory(self, amount: int) -> None:
@@ -100,6 +132,19 @@ class Taken:
                 raise _too_many()
             self._promise(amount)
 
+    async def take_export(self, size: int) -> None:
+        """Waits until an export may be written; raises `TooManyAtOnce` or `StorageFull`."""
+        await self._wait(self.room.exports, 1)
+        self._exports += 1
+        self._leaving += size
+        self.room.leaving += size
+        self.room.check_leaving()
+
+    def exported(self) -> None:
+        """Says that it was written: from here on the disk says by itself what it takes."""
+        self.room.leaving -= self._leaving
+        self._leaving = 0
+
     def until_answered(self, give_back: Callable[[], None]) -> None:
         """Keeps something else until all is given back."""
         self._also.append(give_back)
@@ -112,8 +157,11 @@ class Taken:
             self.room.memory.give_back(self._tenant, self._memory)
         if self._disk:
             self.room.disk.give_back(self._tenant, self._disk)
+        if self._exports:
+            self.room.exports.give_back(self._tenant, self._exports)
+        self.exported()
         self.room.promised -= self._disk - self._written
-        self._memory = self._disk = self._written = 0
+        self._memory = self._disk = self._written = self._exports = 0
 
     def _promise(self, amount: int) -> None:
         self._disk += amount

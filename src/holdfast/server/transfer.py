@@ -6,11 +6,9 @@ everybody else.
 """
 
 import io
-import os
 import re
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -23,6 +21,7 @@ from litestar import Request
 from holdfast.engine.files import FilesReader
 from holdfast.engine.sending import Sendable, find_sendable
 from holdfast.errors import TooLarge
+from holdfast.errors.system import from_system
 from holdfast.server.problems import Unfit
 from holdfast.server.room import taken_by
 from holdfast.server.threads import Work, in_thread
@@ -113,28 +112,30 @@ class Unquoted(io.RawIOBase):
         return piece
 
 
-def exported(write: Callable[[Path], T]) -> tuple[BinaryIO, T]:
-    """Returns what `write` writes to a file, which goes with whoever holds it open; and its answer.
+async def exported(
+    request: "Request[Any, Any, Any]", write: Callable[[Path], T], *, size: int
+) -> tuple[AsyncIterator[bytes], T]:
+    """Returns what `write` writes to a file, of about such a size, in pieces; and its answer.
 
     All of it is written before the first byte is answered: what fails is told as an error, not
     by an answer that ends too early.
     """
-    with tempfile.TemporaryDirectory(prefix="holdfast-export-") as folder:
-        target = Path(folder) / "export"
-        answer = write(target)
-        return target.open("rb"), answer
+    taken = taken_by(request.scope)
+    await taken.take_export(size)
+    file, answer = await in_thread(_written, write, work=Work.LONG)
+    taken.exported()
+    return _read(file), answer
 
 
-def pieces_of(request: "Request[Any, Any, Any]", file: BinaryIO) -> AsyncIterator[bytes]:
-    """Returns the bytes of an open file as the answer of a request, each piece read in a thread.
-
-    It is closed in the end; until then it takes the room that an upload would.
-    """
-    with ExitStack() as on_failure:
-        on_failure.enter_context(file)
-        taken_by(request.scope).write(os.fstat(file.fileno()).st_size)
-        on_failure.pop_all()
-    return _read(file)
+def _written(write: Callable[[Path], T]) -> tuple[BinaryIO, T]:
+    """Returns a file, which goes with whoever holds it open; and what wrote it answers."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="holdfast-export-") as folder:
+            target = Path(folder) / "export"
+            answer = write(target)
+            return target.open("rb"), answer
+    except OSError as exc:
+        raise from_system(exc, "an export could not be written") from exc
 
 
 async def _read(file: BinaryIO) -> AsyncIterator[bytes]:

@@ -16,8 +16,8 @@ from holdfast.server.callers import Caller, admin_only, runtime_only
 from holdfast.server.paging import LAST_NUMBER
 from holdfast.server.problems import Unfit
 from holdfast.server.routing import get
-from holdfast.server.threads import Work, in_thread
-from holdfast.server.transfer import exported, pieces_of
+from holdfast.server.threads import Work
+from holdfast.server.transfer import exported
 from holdfast.wire.audit import (
     AuditAnswer,
     AuditProblemAnswer,
@@ -52,8 +52,8 @@ async def export(request: "Request[Any, Any, Any]", caller: Caller, workspace_id
     """Returns all traces as a file that is checked without this server."""
     # Operators see no agent's content; what is left out is redacted, and the chain still holds.
     write = partial(caller.vault.export_audit, for_operators=True)
-    file, _ = await in_thread(exported, write, work=Work.LONG)
-    return Stream(pieces_of(request, file), media_type=_LINES)
+    pieces, _ = await exported(request, write, size=0)
+    return Stream(pieces, media_type=_LINES)
 
 
 def provide_limits(

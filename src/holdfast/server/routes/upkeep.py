@@ -2,7 +2,7 @@
 
 from datetime import datetime
 from functools import partial
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
 from litestar import Request
 from litestar.datastructures import ResponseHeader
@@ -17,7 +17,7 @@ from holdfast.server.routes.snapshots import to_answer
 from holdfast.server.routing import get, post
 from holdfast.server.threads import Work, in_thread
 from holdfast.server.times import shown_or_none
-from holdfast.server.transfer import exported, pieces_of
+from holdfast.server.transfer import exported
 from holdfast.server.uploads import Upload
 from holdfast.wire.upkeep import (
     CollectedAnswer,
@@ -31,6 +31,9 @@ MOST_FAULTS: Final = 1000
 ENTRIES_HEADER: Final = "X-Entries"
 _WORKSPACE: Final = "/v1/workspaces/{workspace_id:str}"
 _TAR: Final = "application/x-tar"
+
+MEMBER_BYTES: Final = 2048
+"""What an entry of a tar file takes beside its content, at about."""
 
 
 @post(f"{_WORKSPACE}/collect", guards=[admin_only], work=Work.LONG)
@@ -88,8 +91,11 @@ async def export(
     request: "Request[Any, Any, Any]", agent: Namespace, snapshot: str | None = None
 ) -> Stream:
     """Returns a snapshot, or what is there now, as a tar file."""
-    file, entries = await in_thread(_export, agent, snapshot, work=Work.LONG)
-    return Stream(pieces_of(request, file), media_type=_TAR, headers={ENTRIES_HEADER: str(entries)})
+    chosen = None if snapshot is None else await in_thread(agent.get_snapshot, snapshot)
+    size = await in_thread(agent.size) if chosen is None else chosen.size
+    write = partial(agent.export, snapshot=chosen)
+    pieces, entries = await exported(request, write, size=size.bytes + size.entries * MEMBER_BYTES)
+    return Stream(pieces, media_type=_TAR, headers={ENTRIES_HEADER: str(entries)})
 
 
 @post(
@@ -110,11 +116,6 @@ async def import_(request: "Request[Any, Any, Any]", agent: Namespace) -> Import
         verified=done.verified,
         manifest=_manifest(done.manifest),
     )
-
-
-def _export(agent: Namespace, snapshot_id: str | None) -> tuple[BinaryIO, int]:
-    chosen = None if snapshot_id is None else agent.get_snapshot(snapshot_id)
-    return exported(partial(agent.export, snapshot=chosen))
 
 
 def _manifest(manifest: Manifest) -> ManifestAnswer:
