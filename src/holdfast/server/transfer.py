@@ -122,7 +122,7 @@ async def exported(
     """
     taken = taken_by(request.scope)
     await taken.take_export(size)
-    file, answer = await in_thread(_written, write, work=Work.LONG)
+    file, answer = await in_thread(partial(_written, write), work=Work.LONG)
     taken.exported()
     return _read(file), answer
 

@@ -73,7 +73,7 @@ class Upload:
     @asynccontextmanager
     async def opened(self) -> AsyncGenerator[BinaryIO]:
         """Opens it as a file at its beginning, in memory while it is short."""
-        size, folder = 0, taken_by(self.request.scope).room.folder
+        size, folder = 0, str(taken_by(self.request.scope).room.folder)
         with given_up(tempfile.SpooledTemporaryFile(SPOOLED_BYTES, dir=folder)) as spooled:
             async for piece in self._pieces(SPOOLED_BYTES):
                 size += len(piece)
