@@ -27,3 +27,16 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     status: int | None = None
     media_type: str = ""
     body: bytes = b""
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """A request under a name, and what was known of it when it came."""
+
+    place: ReplyPlace
+    mine: Reply
+    """What it will be known by, if it is ours to answer."""
+    old: Reply | None = None
+    """What was there under its name."""
+    answer: Reply | None = None
+    is_claimed: bool = False
+    """Whether others wait for us to answer it."""

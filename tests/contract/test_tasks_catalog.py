@@ -295,16 +295,34 @@ def test_a_request_is_seen_for_the_first_time_once(catalog: Catalog) -> None:
         assert transaction.find_reply(PLACE) == MINE
 
 
-def test_a_reply_changes_only_for_whoever_holds_its_lease(catalog: Catalog) -> None:
+def test_a_reply_changes_only_for_whoever_has_claimed_it(catalog: Catalog) -> None:
+    done = replace(MINE, status=201, media_type="application/json", body=b"\x00{}\xff")
+    late, until = NOW + SECOND, NOW + 5 * SECOND
+    with catalog.write() as transaction:
+        transaction.add_reply(PLACE, MINE)
+        assert not transaction.settle_reply(PLACE, done, claimed_at=late)
+        assert not transaction.renew_reply(PLACE, claimed_at=late, until=until)
+        assert not transaction.delete_reply(PLACE, claimed_at=late)
+        assert transaction.find_reply(PLACE) == MINE
+        assert transaction.renew_reply(PLACE, claimed_at=NOW, until=until)
+        assert transaction.find_reply(PLACE) == replace(MINE, leased_until=until)
+        assert transaction.delete_reply(PLACE, claimed_at=NOW)
+        assert transaction.find_reply(PLACE) is None
+
+
+def test_an_answer_that_is_kept_stays_as_it_is(catalog: Catalog) -> None:
     done = replace(MINE, status=201, media_type="application/json", body=b"\x00{}\xff")
     with catalog.write() as transaction:
         transaction.add_reply(PLACE, MINE)
-        assert not transaction.set_reply(PLACE, done, seen=NOW)
-        assert not transaction.delete_reply(PLACE, seen=NOW)
-        assert transaction.set_reply(PLACE, done, seen=MINE.leased_until)
+        assert transaction.settle_reply(PLACE, done, claimed_at=NOW)
+        assert not transaction.settle_reply(PLACE, replace(done, status=200), claimed_at=NOW)
+        assert not transaction.renew_reply(PLACE, claimed_at=NOW, until=NOW)
+        assert not transaction.delete_reply(PLACE, claimed_at=NOW)
+        # Who saw it before it was answered comes too late to take it over.
+        assert not transaction.take_reply(PLACE, replace(MINE, created_at=NOW), seen=MINE)
         assert transaction.find_reply(PLACE) == done
-        assert transaction.delete_reply(PLACE, seen=MINE.leased_until)
-        assert transaction.find_reply(PLACE) is None
+        assert transaction.take_reply(PLACE, MINE, seen=done)
+        assert transaction.find_reply(PLACE) == MINE
 
 
 def test_replies_are_purged_by_age(catalog: Catalog) -> None:

@@ -12,9 +12,9 @@ import pytest
 from holdfast.blobs.memory import MemoryBlobStore
 from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.engine.context import Context
-from holdfast.engine.replies import KEPT, LEASE, Replies
+from holdfast.engine.replies import KEPT, LEASE, Replies, reply_of
 from holdfast.errors import RequestReused, RequestRunning
-from holdfast.model_replies import Reply, ReplyPlace
+from holdfast.model_replies import Asked, Reply, ReplyPlace
 from holdfast.testing.clocks import Watch
 
 SECOND = timedelta(seconds=1)
@@ -28,26 +28,55 @@ def replies(tmp_path: Path, watch: Watch) -> Iterator[Replies]:
         yield Replies(Context.of(catalog, MemoryBlobStore(), clock=watch))
 
 
-def keep(replies: Replies, mine: Reply) -> None:
-    replies.keep(PLACE, mine, status=201, media_type="application/json", body=b"{}")
+def claim(replies: Replies, fingerprint: bytes) -> Asked:
+    asked = replies.look(PLACE, fingerprint)
+    return replies.claim(asked) if asked.answer is None else asked
+
+
+def answer(replies: Replies, fingerprint: bytes = ASKED) -> Reply | None:
+    return replies.look(PLACE, fingerprint).answer
+
+
+def keep(replies: Replies, mine: Asked, status: int = 201, body: bytes = b"{}") -> None:
+    replies.keep(mine, reply_of(mine.mine, status=status, media_type="application/json", body=body))
 
 
 def test_an_answer_is_given_again_for_a_day(replies: Replies, watch: Watch) -> None:
-    keep(replies, replies.claim(PLACE, ASKED))
+    keep(replies, claim(replies, ASKED))
     watch.wait(KEPT - SECOND)
-    again = replies.claim(PLACE, ASKED)
+    again = answer(replies)
+    assert again is not None
     assert (again.status, again.media_type, again.body) == (201, "application/json", b"{}")
     watch.wait(SECOND)
-    assert replies.claim(PLACE, ASKED).status is None
+    assert answer(replies) is None
+
+
+def test_a_name_that_is_a_day_old_is_for_another_request(replies: Replies, watch: Watch) -> None:
+    keep(replies, replies.look(PLACE, ASKED))
+    watch.wait(KEPT)
+    keep(replies, replies.look(PLACE, OTHER), status=200)
+    found = answer(replies, OTHER)
+    assert found is not None
+    assert found.status == 200
+
+
+def test_of_two_answers_the_first_is_kept(replies: Replies) -> None:
+    first, second = replies.look(PLACE, ASKED), replies.look(PLACE, ASKED)
+    keep(replies, first)
+    keep(replies, second, status=200)
+    found = answer(replies)
+    assert found is not None
+    assert found.status == 201
 
 
 def test_a_long_answer_takes_little_room_and_comes_back_as_it_was(
     replies: Replies, tmp_path: Path
 ) -> None:
     body = json.dumps({"state": {str(n): "much of the same" for n in range(5000)}}).encode()
-    mine = replies.claim(PLACE, ASKED)
-    replies.keep(PLACE, mine, status=200, media_type="application/json", body=body)
-    assert replies.claim(PLACE, ASKED).body == body
+    keep(replies, claim(replies, ASKED), body=body)
+    found = answer(replies)
+    assert found is not None
+    assert found.body == body
     with closing(SqliteCatalog(tmp_path)) as catalog, catalog.read() as transaction:
         kept = transaction.find_reply(PLACE)
     assert kept is not None
@@ -55,74 +84,76 @@ def test_a_long_answer_takes_little_room_and_comes_back_as_it_was(
 
 
 def test_a_name_is_for_one_request(replies: Replies) -> None:
-    mine = replies.claim(PLACE, ASKED)
+    mine = claim(replies, ASKED)
     with pytest.raises(RequestReused):
-        replies.claim(PLACE, OTHER)
+        claim(replies, OTHER)
     keep(replies, mine)
     with pytest.raises(RequestReused):
-        replies.claim(PLACE, OTHER)
+        claim(replies, OTHER)
 
 
 def test_a_request_that_is_being_answered_is_not_done_twice(replies: Replies, watch: Watch) -> None:
-    replies.claim(PLACE, ASKED)
+    claim(replies, ASKED)
     watch.wait(LEASE - SECOND)
     with pytest.raises(RequestRunning):
-        replies.claim(PLACE, ASKED)
+        claim(replies, ASKED)
 
 
 def test_the_request_of_a_worker_that_died_can_be_done_again(
     replies: Replies, watch: Watch
 ) -> None:
-    dead = replies.claim(PLACE, ASKED)
+    dead = claim(replies, ASKED)
     watch.wait(LEASE)
-    mine = replies.claim(PLACE, ASKED)
-    assert mine.status is None
+    mine = claim(replies, ASKED)
+    assert mine.is_claimed
     # It was not dead after all, only slow: what it says now counts no more.
-    replies.keep(PLACE, dead, status=200, media_type="text/plain", body=b"late")
-    replies.release(PLACE, dead)
+    keep(replies, dead, status=200, body=b"late")
+    replies.release(dead)
     keep(replies, mine)
-    assert replies.claim(PLACE, ASKED).status == 201
+    found = answer(replies)
+    assert found is not None
+    assert found.status == 201
 
 
 def test_a_lease_can_be_prolonged_for_as_long_as_it_is_held(replies: Replies, watch: Watch) -> None:
-    mine = replies.claim(PLACE, ASKED)
+    mine = claim(replies, ASKED)
     for _ in range(3):
         watch.wait(LEASE - SECOND)
-        mine = replies.renew(PLACE, mine)
+        assert replies.renew(mine)
         with pytest.raises(RequestRunning):
-            replies.claim(PLACE, ASKED)
+            claim(replies, ASKED)
     watch.wait(LEASE)
-    theirs = replies.claim(PLACE, ASKED)
-    assert replies.renew(PLACE, mine) == mine
+    theirs = claim(replies, ASKED)
+    assert not replies.renew(mine)
     keep(replies, theirs)
-    assert replies.claim(PLACE, ASKED).status == 201
+    assert answer(replies) is not None
 
 
 def test_what_came_to_nothing_can_be_tried_again_with_another_body(replies: Replies) -> None:
-    replies.release(PLACE, replies.claim(PLACE, ASKED))
-    assert replies.claim(PLACE, OTHER).status is None
+    replies.release(claim(replies, ASKED))
+    assert claim(replies, OTHER).is_claimed
 
 
 def test_old_replies_are_purged(replies: Replies, watch: Watch) -> None:
-    keep(replies, replies.claim(PLACE, ASKED))
+    keep(replies, claim(replies, ASKED))
     watch.wait(KEPT)
     assert replies.purge() == 0
     watch.wait(SECOND)
     assert replies.purge() == 1
-    assert replies.claim(PLACE, OTHER).status is None
+    assert claim(replies, OTHER).is_claimed
 
 
 def test_of_many_that_claim_a_request_at_once_one_does_it(replies: Replies) -> None:
-    ready, claimed, waits = Barrier(8), list[Reply](), list[bool]()
+    ready, claimed, waits = Barrier(8), list[Asked](), list[bool]()
 
-    def claim() -> None:
+    def race() -> None:
         ready.wait()
         try:
-            claimed.append(replies.claim(PLACE, ASKED))
+            claimed.append(claim(replies, ASKED))
         except RequestRunning:
             waits.append(True)
 
-    threads = [Thread(target=claim) for _ in range(8)]
+    threads = [Thread(target=race) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -6,7 +6,7 @@ import threading
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -14,10 +14,12 @@ from litestar import Litestar, post
 from litestar.enums import ScopeType
 from litestar.middleware import ASGIMiddleware
 from litestar.types import ASGIApp, Receive, Scope, Send
+from msgspec.structs import replace
 
 from holdfast.errors import HoldfastError, SnapshotNotFound, Unavailable
-from holdfast.model_replies import Reply, ReplyPlace
+from holdfast.model_replies import Asked, Reply, ReplyPlace
 from holdfast.server import idempotency
+from holdfast.server.callers import Caller
 from holdfast.server.idempotency import Idempotency
 from holdfast.server.observing import Observed
 from holdfast.server.problems import answer_known, answer_unknown
@@ -35,19 +37,25 @@ class Replies:
     error: type[Exception] = Unavailable
     renewed: threading.Event = field(default_factory=threading.Event)
 
-    def claim(self, _place: ReplyPlace, fingerprint: bytes) -> Reply:
-        return Reply(fingerprint=fingerprint, created_at=NOW, leased_until=NOW)
+    def look(self, place: ReplyPlace, fingerprint: bytes) -> Asked:
+        mine = Reply(fingerprint=fingerprint, created_at=NOW, leased_until=NOW)
+        return Asked(place, mine, answer=self.kept.get(place))
 
-    def renew(self, _place: ReplyPlace, mine: Reply) -> Reply:
+    def claim(self, asked: Asked) -> Asked:
+        return replace(asked, is_claimed=True)
+
+    def begin(self, _asked: Asked) -> SimpleNamespace:
+        return SimpleNamespace(is_kept=False)
+
+    def renew(self, _asked: Asked) -> None:
         self._ask("renew")
         self.renewed.set()
-        return mine
 
-    def keep(self, place: ReplyPlace, mine: Reply, **_: Any) -> None:
+    def keep(self, asked: Asked, done: Reply) -> None:
         self._ask("keep")
-        self.kept[place] = mine
+        self.kept[asked.place] = done
 
-    def release(self, _place: ReplyPlace, _mine: Reply) -> None:
+    def release(self, _asked: Asked) -> None:
         self._ask("release")
 
     def _ask(self, name: str) -> None:
@@ -62,10 +70,10 @@ class Admitting(ASGIMiddleware):
     scopes = (ScopeType.HTTP,)
 
     def __init__(self, replies: Replies) -> None:
-        self._caller = SimpleNamespace(
-            key=SimpleNamespace(id="key", rate_limit=None),
-            vault=SimpleNamespace(replies=replies, tenant_id="t"),
-        )
+        vault = SimpleNamespace(replies=replies, tenant_id="t")
+        vault.replying = lambda _catalog: vault
+        key: Any = SimpleNamespace(id="key", rate_limit=None)
+        self._caller = Caller(key, cast("Any", vault))
 
     async def handle(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
         scope["state"]["caller"] = self._caller

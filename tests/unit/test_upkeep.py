@@ -115,7 +115,7 @@ def test_what_fails_for_one_tenant_is_raised_once_all_have_had_their_turn(
 
 
 def test_old_replies_go_with_a_round(vault: Holdfast, watch: Watch) -> None:
-    vault.replies.claim(ReplyPlace("key-1", "POST", "/", "once"), b"asked")
+    vault.replies.claim(vault.replies.look(ReplyPlace("key-1", "POST", "/", "once"), b"asked"))
     watch.wait(2 * DAY)
     vault.look_after()
     assert vault.replies.purge() == 0

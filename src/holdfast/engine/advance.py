@@ -290,7 +290,7 @@ def _try(
             return []
         stage.seal()
         move = _follow(handle, folded.source.unbound(), folded, move)
-        with context.catalog.write() as transaction:
+        with context.work() as transaction:
             now = handle.lock(transaction)
             if now.namespace_id != head.namespace_id or now.generation != head.generation:
                 return None
@@ -327,7 +327,7 @@ def _under_lock(
     context = handle.context
     with context.catalog.read() as transaction:
         look = look_back(transaction, handle, handle.get_head(transaction), root=None)
-    with Stage(context, handle.tenant_id) as stage, context.catalog.write() as transaction:
+    with Stage(context, handle.tenant_id) as stage, context.work() as transaction:
         head = handle.lock(transaction)
         _check_expected(head, expected)
         folded = fold(transaction, handle, head, stage, stand_in=stand_in)

@@ -5,6 +5,7 @@ clock of its own. It is synchronous and safe to use from many threads.
 """
 
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,9 +13,11 @@ from typing import Any, Final
 
 from holdfast.blobs.port import BlobStore
 from holdfast.catalog.port import Catalog
+from holdfast.catalog.transaction import Transaction
 from holdfast.engine.caches import ByteCache
 from holdfast.engine.embedding import Embedder
 from holdfast.engine.limits import Limits
+from holdfast.engine.replying import Replying
 from holdfast.errors import AddOnly
 from holdfast.ids import IdMaker, ObjectId, PackName, TenantId
 from holdfast.model import Root
@@ -126,6 +129,19 @@ class Context:
         """How long bytes outlive the rows that named them."""
         said = self.limits.keep_deleted
         return self.catalog.keep_deleted if said is None else said
+
+    def work(self) -> AbstractContextManager[Transaction]:
+        """Opens a write transaction that does what was asked for, after which little is left to do.
+
+        Of a request under a name, its reply is kept in it.
+        """
+        catalog = self.catalog
+        return catalog.work() if isinstance(catalog, Replying) else catalog.write()
+
+    def begin_anew(self) -> None:
+        """Commits what waits for its reply: something else is being prepared, which takes time."""
+        if isinstance(self.catalog, Replying):
+            self.catalog.commit()
 
     def check_takes_away(self, what: str) -> None:
         """Raises `AddOnly` where who acts may not do `what`: it takes away, or changes rules."""

@@ -65,7 +65,7 @@ class Entities:
         )
         # Outside: a fork whose sessions have no rows yet writes them in its own transaction.
         lifecycle.get(self._handle, session_id)
-        with context.catalog.write() as transaction:
+        with context.work() as transaction:
             head = self._handle.lock(transaction)
             session, _ = get_row(transaction, self._handle, session_id, now=now)
             made = replace(made, namespace_id=head.namespace_id)
@@ -118,7 +118,7 @@ class Entities:
         # As with memories: nothing keeps what was known before.
         self._handle.context.check_takes_away("change an entity")
         text, now = _checked(attributes), self._handle.context.clock()
-        with self._handle.context.catalog.write() as transaction:
+        with self._handle.context.work() as transaction:
             head, old, session = self._lock(transaction, row_id)
             new = replace(old, attributes=text, version=old.version + 1, updated_at=now)
             self._check_room(transaction, new)
@@ -129,7 +129,7 @@ class Entities:
     def delete(self, row_id: str) -> None:
         """Forgets a thing; `recover` brings it back for a while."""
         self._handle.context.check_takes_away("forget an entity")
-        with self._handle.context.catalog.write() as transaction:
+        with self._handle.context.work() as transaction:
             head, old, session = self._lock(transaction, row_id)
             now = self._handle.context.clock()
             transaction.delete_entity(head.namespace_id, old.id, now=now)
@@ -137,7 +137,7 @@ class Entities:
 
     def recover(self, row_id: str) -> Entity:
         """Brings a forgotten thing back during the grace period, unless it was noted anew."""
-        with self._handle.context.catalog.write() as transaction:
+        with self._handle.context.work() as transaction:
             locked = self._handle.find_and_lock(transaction)
             if locked is None or not transaction.recover_entity(locked.namespace_id, row_id):
                 raise EntityNotFound(row_id)

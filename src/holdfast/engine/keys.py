@@ -73,7 +73,7 @@ class Keys:
             rate_limit=rate_limit,
             expires_at=None if expires_in is None else key.created_at + expires_in,
         )
-        with self._context.catalog.write() as transaction:
+        with self._context.work() as transaction:
             self._add(transaction, key, secret)
         return key, secret
 
@@ -114,7 +114,7 @@ class Keys:
         """
         self._context.check_takes_away("revoke a key")
         now = self._context.clock()
-        with self._context.catalog.write() as transaction:
+        with self._context.work() as transaction:
             # Of two who revoke each other, the second waits here, and finds itself the last.
             transaction.lock_end(self._tenant_id, OWN)
             admins = [

@@ -88,7 +88,7 @@ class Memories:
         if session_id is not None:
             # Outside: a fork whose sessions have no rows yet writes them in its own transaction.
             lifecycle.get(self._handle, session_id)
-        with context.catalog.write() as transaction:
+        with context.work() as transaction:
             head = self._handle.lock_or_create(transaction)
             memory = replace(memory, namespace_id=head.namespace_id)
             memory = owned(self._handle, transaction, memory)
@@ -121,7 +121,7 @@ class Memories:
         new_type = check_name_of("type", type)
         old = self._find(memory_id)
         embedding = self._embed(content) if content and old.is_searchable else None
-        with self._handle.context.catalog.write() as transaction:
+        with self._handle.context.work() as transaction:
             head, old = self._lock(transaction, memory_id)
             known = msgspec.json.decode(old.metadata)
             memory = replace(
@@ -145,7 +145,7 @@ class Memories:
     def delete(self, memory_id: str, *, actor: str | None = None) -> None:
         """Forgets a memory; `recover` brings it back for a while."""
         self._handle.context.check_takes_away("forget a memory")
-        with self._handle.context.catalog.write() as transaction:
+        with self._handle.context.work() as transaction:
             head, memory = self._lock(transaction, memory_id)
             now = self._handle.context.clock()
             transaction.delete_memory(head.namespace_id, memory.number, now=now)
@@ -153,7 +153,7 @@ class Memories:
 
     def recover(self, memory_id: str, *, actor: str | None = None) -> Memory:
         """Brings a deleted memory back during the grace period."""
-        with self._handle.context.catalog.write() as transaction:
+        with self._handle.context.work() as transaction:
             head = self._handle.lock(transaction)
             if not transaction.recover_memory(head.namespace_id, memory_id):
                 raise MemoryNotFound(memory_id)

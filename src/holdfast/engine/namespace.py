@@ -334,7 +334,7 @@ class Namespace:
         if quota_bytes is not None and quota_bytes < 0:
             raise InvalidValue("a quota is 0 or more bytes")
         self._handle.context.check_takes_away("set a quota")
-        with self._handle.context.catalog.write() as transaction:
+        with self._handle.context.work() as transaction:
             head = self._handle.lock_or_create(transaction)
             transaction.set_namespace_quota(head.namespace_id, quota_bytes)
             told = told_of_namespace("namespace.quota_set", head.name, quota_bytes=quota_bytes)

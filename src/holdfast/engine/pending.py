@@ -87,7 +87,7 @@ def _write(
     told: Callable[[], Sequence[Event]],
 ) -> None:
     context = handle.context
-    with context.catalog.write() as transaction:
+    with context.work() as transaction:
         lock = handle.lock_or_create if creates else handle.find_and_lock
         head = lock(transaction)
         if head is None:

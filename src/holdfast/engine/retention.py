@@ -30,7 +30,7 @@ def set_policy(handle: Handle, policy: Policy) -> None:
     """Gives a namespace a policy."""
     handle.context.check_takes_away("set retention")
     text = msgspec.json.encode(policy).decode() if policy.is_set else None
-    with handle.context.catalog.write() as transaction:
+    with handle.context.work() as transaction:
         head = handle.lock_or_create(transaction)
         transaction.set_retention(head.namespace_id, text)
         told = told_of_namespace(

@@ -75,7 +75,7 @@ class Schedules:
         check_text("label", label, max_chars=MAX_LABEL_CHARS)
         context, now = self._handle.context, self._handle.context.clock()
         context.check_takes_away("make a schedule")
-        with context.catalog.write() as transaction:
+        with context.work() as transaction:
             head = self._handle.lock_or_create(transaction)
             if len(transaction.list_schedules(head.namespace_id)) >= MOST_SCHEDULES:
                 message = f"a namespace has {MOST_SCHEDULES} schedules at the most"
@@ -114,7 +114,7 @@ class Schedules:
         check_text("label", label, max_chars=MAX_LABEL_CHARS)
         context, now = self._handle.context, self._handle.context.clock()
         context.check_takes_away("change a schedule")
-        with context.catalog.write() as transaction:
+        with context.work() as transaction:
             head = self._locked(transaction, schedule_id)
             # Locked, since a worker may be at it: what either of us writes is not lost.
             old = transaction.lock_schedule(head.namespace_id, schedule_id)
@@ -137,7 +137,7 @@ class Schedules:
         """Takes a schedule away; the snapshots that it asked for stay."""
         context = self._handle.context
         context.check_takes_away("delete a schedule")
-        with context.catalog.write() as transaction:
+        with context.work() as transaction:
             head = self._locked(transaction, schedule_id)
             schedule = _get(transaction, head, schedule_id)
             transaction.delete_schedule(schedule.namespace_id, schedule_id)

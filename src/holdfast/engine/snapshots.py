@@ -157,7 +157,7 @@ def pin(handle: Handle, snapshot_id: SnapshotId, *, pinned: bool) -> SnapshotInf
     context = handle.context
     if not pinned:
         context.check_takes_away("unpin a snapshot")
-    with context.catalog.write() as transaction:
+    with context.work() as transaction:
         # Locked, as `forget` does: a snapshot is pinned, or it is gone, and never both.
         head = handle.lock(transaction)
         snapshot = handle.get_snapshot(transaction, head, snapshot_id)
@@ -173,7 +173,7 @@ def set_label(handle: Handle, snapshot_id: SnapshotId, label: str | None) -> Sna
     """Gives a snapshot another label, or none."""
     check_text("label", label, max_chars=MAX_LABEL_CHARS)
     handle.context.check_takes_away("change the label of a snapshot")
-    with handle.context.catalog.write() as transaction:
+    with handle.context.work() as transaction:
         head = handle.get_head(transaction)
         handle.get_snapshot(transaction, head, snapshot_id)
         transaction.set_label(head.namespace_id, snapshot_id, label)
@@ -187,7 +187,7 @@ def delete(handle: Handle, snapshot_id: SnapshotId) -> None:
     """Takes a snapshot off the timeline; it can be recovered until the grace period ends."""
     handle.context.check_takes_away("delete a snapshot")
     handle.context.catalog.make_room()
-    with handle.context.catalog.write() as transaction:
+    with handle.context.work() as transaction:
         head = handle.get_head(transaction)
         snapshot = handle.get_snapshot(transaction, head, snapshot_id)
         transaction.delete_snapshot(head.namespace_id, snapshot_id, now=handle.context.clock())
@@ -234,7 +234,7 @@ def deleted(handle: Handle) -> list[SnapshotInfo]:
 
 def recover(handle: Handle, snapshot_id: SnapshotId) -> SnapshotInfo:
     """Brings a deleted snapshot back, if the grace period has not ended."""
-    with handle.context.catalog.write() as transaction:
+    with handle.context.work() as transaction:
         head = handle.lock(transaction)
         if not transaction.recover_snapshot(head.namespace_id, snapshot_id):
             raise SnapshotNotFound(snapshot_id)

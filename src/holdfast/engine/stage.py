@@ -72,6 +72,8 @@ class Stage:
     def __init__(self, context: Context, tenant_id: TenantId, *, only_shown: bool = False) -> None:
         self._context = context
         self._tenant_id = tenant_id
+        if not only_shown:
+            context.begin_anew()  # Other threads may have to announce packs.
         self._scratch = Scratch() if only_shown else None
         self._held: Fresh = {}
         """What is in memory, to be read."""

@@ -70,7 +70,7 @@ class TaskRuns:
         note = Note(
             label=f"before {name}"[:MAX_LABEL_CHARS], reason="before a task", task_id=task_id
         )
-        with context.catalog.write() as transaction:
+        with context.work() as transaction:
             # Under the lock: what is written from here on comes after the task's beginning.
             head = self._handle.find_and_lock(transaction)
             held = None if head is None else snapshots.held_by(transaction, self._handle, head)

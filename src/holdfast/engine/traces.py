@@ -136,7 +136,7 @@ class Traces:
 
     def _append(self, trace: Trace) -> TraceInfo:
         context = self._context
-        with context.catalog.write() as transaction:
+        with context.work() as transaction:
             check_free(MAX_DETAILS_BYTES, limits=context.limits, places=(context.catalog,))
             of: Head | TenantId = self._tenant_id
             if self._handle is not None:

@@ -30,6 +30,7 @@ from holdfast.engine.namespace import Namespace
 from holdfast.engine.outbox import RETRIES_S, Outbox
 from holdfast.engine.repair import repair
 from holdfast.engine.replies import Replies
+from holdfast.engine.replying import Replying
 from holdfast.engine.retention import forget, purge
 from holdfast.engine.retiring import retired_bytes
 from holdfast.engine.schedules import run_due
@@ -98,6 +99,10 @@ class TenantVault:
     def adding_only(self) -> "TenantVault":
         """Returns the same, for somebody who adds to the history and takes nothing of it away."""
         return TenantVault(replace(self._context, adds_only=True), self._tenant)
+
+    def replying(self, catalog: Replying) -> "TenantVault":
+        """Returns the same, for a request whose answer is kept with what it does."""
+        return TenantVault(replace(self._context, catalog=catalog), self._tenant)
 
     def namespace(self, name: str, *, door: Door | None = None) -> Namespace:
         """Returns a namespace by name; it need not exist yet.
@@ -184,7 +189,7 @@ class TenantVault:
         self._context.check_takes_away("delete a namespace")
         handle = self._handle(name)
         self._context.catalog.make_room()
-        with self._context.catalog.write() as transaction:
+        with self._context.work() as transaction:
             head = handle.lock(transaction)
             transaction.delete_namespace(head.namespace_id, now=self._context.clock())
             append(transaction, self._context, head, told_of_namespace("namespace.deleted", name))
@@ -213,7 +218,7 @@ class TenantVault:
         chosen = [d for d in chosen if number in (None, d.number)]
         if not chosen:
             raise NamespaceNotFound(name)
-        with self._context.catalog.write() as transaction:
+        with self._context.work() as transaction:
             if handle.find_head(transaction) is not None:
                 raise NamespaceExists(handle.name)
             if not transaction.recover_namespace(chosen[0].number, name=handle.name):
@@ -336,7 +341,7 @@ class TenantVault:
         if quota_bytes is not None and quota_bytes < 0:
             raise InvalidValue("a quota is 0 or more bytes")
         self._context.check_takes_away("set a quota")
-        with self._context.catalog.write() as transaction:
+        with self._context.work() as transaction:
             transaction.set_tenant_quota(self._tenant.id, quota_bytes)
             told = Trace(
                 action="tenant.quota_set",

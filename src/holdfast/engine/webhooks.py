@@ -78,7 +78,7 @@ class Webhooks:
         context.check_takes_away("make a webhook")
         if namespace is not None:
             check_namespace(context, self._tenant.id, namespace)
-        with context.catalog.write() as transaction:
+        with context.work() as transaction:
             number_all(transaction, context, self._tenant.id)
             webhook = Webhook(
                 id=context.ids.webhook(),
@@ -120,7 +120,7 @@ class Webhooks:
     ) -> Webhook:
         """Changes what is given; one that is enabled again is told what it missed."""
         self._context.check_takes_away("change a webhook")
-        with self._context.catalog.write() as transaction:
+        with self._context.work() as transaction:
             old = self._lock(transaction, webhook_id)
             new = replace(
                 old,
@@ -141,7 +141,7 @@ class Webhooks:
     def rotate(self, webhook_id: str) -> Webhook:
         """Gives a webhook another secret; what is sent from now on is signed with it."""
         self._context.check_takes_away("change a webhook")
-        with self._context.catalog.write() as transaction:
+        with self._context.work() as transaction:
             secret = self._context.ids.secret("whsec")
             webhook = replace(self._lock(transaction, webhook_id), secret=secret)
             transaction.set_webhook(webhook)
@@ -151,7 +151,7 @@ class Webhooks:
     def delete(self, webhook_id: str) -> None:
         """Removes a webhook, and what is still on its way to it."""
         self._context.check_takes_away("delete a webhook")
-        with self._context.catalog.write() as transaction:
+        with self._context.work() as transaction:
             webhook = self._lock(transaction, webhook_id)
             transaction.delete_webhook(self._tenant.id, webhook_id)
             self._tell(transaction, "webhook.deleted", webhook)
@@ -169,7 +169,7 @@ class Webhooks:
         waits until it is enabled.
         """
         now = self._context.clock()
-        with self._context.catalog.write() as transaction:
+        with self._context.work() as transaction:
             self._lock(transaction, webhook_id)
             found = transaction.find_delivery(self._tenant.id, delivery_id)
             if found is None or found.webhook_id != webhook_id:

@@ -226,9 +226,13 @@ def _half_a_character(name: str) -> InvalidValue:
 
 def _name_for(call: Call[Any], body: bytes | None) -> str | None:
     """Returns the name under which the server knows a request again; None if it takes none."""
-    if call.method not in CHANGING or call.is_reading or call.content is not None:
+    if call.method not in CHANGING or call.is_reading or call.is_harmless:
         return None  # What is read is not kept for who asks again.
-    return None if body is not None and len(body) > MAX_NAMED_BYTES else uuid.uuid4().hex
+    size: int | None = 0 if body is None else len(body)
+    if call.content is not None:
+        # Compared with what comes under the same name again: it has to be the same then.
+        size = call.content.measure() if call.content.is_fixed else None
+    return None if size is None or size > MAX_NAMED_BYTES else uuid.uuid4().hex
 
 
 def _may_repeat(call: Call[Any], name: str | None, error: httpx2.RequestError) -> bool:

@@ -51,6 +51,11 @@ class Content:
         """Whether it can be read once more."""
         return self._start is not None or not self._is_used
 
+    @property
+    def is_fixed(self) -> bool:
+        """Whether it is the same for sure if it is sent again: a file may change meanwhile."""
+        return isinstance(self._source, bytes)
+
     def measure(self) -> int | None:
         """Returns how many bytes will be sent; None if only the end will tell."""
         self._size = self._measured()

@@ -1,16 +1,18 @@
 """Idempotency-Key: a change that is repeated under the same name does nothing twice.
 
 The answer of one that went well is kept for a day, and given again with the header
-`Idempotent-Replayed: true`. One that failed is not kept: it may be tried again. Of an answer that
-holds a secret, or is too large, only that there was one is kept: repeating it is a conflict, and
-not a second key. A body that is too large to be compared is refused if it bears a name.
+`Idempotent-Replayed: true`. It is kept in the transaction of what was done, so that a server that
+dies between the two does neither. One that failed is not kept: it may be tried again. Of an answer
+that holds a secret, or is too large, only that there was one is kept: repeating it is a conflict,
+and not a second key. A body that is too large to be compared is refused if it bears a name.
 """
 
 import asyncio
 import time
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, nullcontext, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, TypeVar, cast
 
@@ -21,14 +23,25 @@ from litestar.middleware import ASGIMiddleware
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 from litestar.utils.scope.state import ScopeState
 
-from holdfast.engine.replies import LEASE
-from holdfast.errors import HoldfastError, ReplyNotKept, RequestRunning, TooLarge, Unavailable
-from holdfast.model_replies import Reply, ReplyPlace
+from holdfast.engine.replies import LEASE, Replies, reply_of
+from holdfast.engine.replying import Replying
+from holdfast.errors import (
+    HoldfastError,
+    ReplyNotKept,
+    RequestRunning,
+    TooLarge,
+    Unavailable,
+)
+from holdfast.model_replies import Asked, Reply, ReplyPlace
 from holdfast.server.callers import Caller
 from holdfast.server.problems import Unfit
 from holdfast.server.threads import in_thread
 
 T = TypeVar("T")
+
+AT_ONCE: Final = {"claimed": False}
+"""`opt` of a route that is not quick, and whose work is undone with its transaction all the same:
+of the same request twice at once, one need not wait for the other."""
 
 SECRET: Final = {"secret": True}
 """`opt` of a route whose answer is shown once: it is not kept."""
@@ -51,6 +64,8 @@ _NO_CONTENT: Final = 204
 _NOT_KEPT: Final = 409
 """What is kept in place of an answer that is not."""
 
+_JSON: Final = "application/json"
+
 
 class Idempotency(ASGIMiddleware):
     """Stands behind the admission: names belong to keys."""
@@ -70,81 +85,138 @@ class Idempotency(ASGIMiddleware):
             raise Unfit(message, param="Idempotency-Key")
         body = await _read(receive)
         place = ReplyPlace(caller.key.id, method, _path_of(scope), name)
-        claim = partial(caller.vault.replies.claim, place, _fingerprint(scope, body))
-        reply = await _patiently(claim, unless=RequestRunning)
-        if reply.status == _NOT_KEPT:
-            raise ReplyNotKept
-        if reply.status is not None:
-            await _replay(reply, send)
-            return
-        held = await _Claim(caller, place, reply).work(scope, _again(body), next_app)
-        for message in held:
-            await send(message)
+        replies = caller.vault.replies
+        look = partial(replies.look, place, _fingerprint(scope, body))
+        is_claimed = scope["route_handler"].opt.get("claimed", True)
+        begin = partial(_claimed, replies, look) if is_claimed else look
+        asked = await _patiently(begin, unless=RequestRunning)
+        if asked.answer is None:
+            held = await _work(caller, asked, scope, _again(body), next_app)
+            if _summary(held)[0] not in _SUCCESS:
+                # The framework takes what is held back for sent, and would answer nothing else.
+                ScopeState.from_scope(scope).response_started = False
+                # Somebody else may have done it meanwhile, or we, and the database did not say so.
+                asked = await _again_asked(asked, look)
+            if asked.answer is None:
+                for message in held:
+                    await send(message)
+                return
+        await _replay(asked.answer, send)
 
 
-@dataclass(slots=True)
-class _Claim:
-    """A request that is ours to answer."""
+@dataclass(frozen=True, slots=True)
+class _Answering:
+    """What keeps the answer of a request under a name."""
 
-    caller: Caller
-    place: ReplyPlace
-    mine: Reply
+    asked: Asked
+    catalog: Replying
 
-    async def work(self, scope: Scope, receive: Receive, app: ASGIApp) -> list[Message]:
-        """Returns the answer, held back until it is kept."""
-        held: list[Message] = []
+    def to_keep(self, status: int, media_type: str, body: bytes, *, is_secret: bool) -> Reply:
+        """Returns what is kept of an answer."""
+        if is_secret or len(body) > MAX_ANSWER_BYTES:
+            status, media_type, body = _NOT_KEPT, "", b""
+        return reply_of(self.asked.mine, status=status, media_type=media_type, body=body)
 
-        async def hold(message: Message) -> None:
-            held.append(message)
 
-        over = asyncio.Event()
-        renewing = asyncio.create_task(self._renew(over))
+_ANSWERING: ContextVar[_Answering | None] = ContextVar("answering", default=None)
+"""Set where a request is begun, and inherited by the threads that work on it."""
+
+
+def kept_with_work(make: Callable[[], T], *, status: int, is_secret: bool) -> T:
+    """Does something and makes its answer, as JSON; both happen, or neither.
+
+    In the thread that does it: from here on others may have to wait for what is not yet committed.
+    """
+    answering = _ANSWERING.get()
+    if answering is None:
+        return make()
+    with answering.catalog.answering():
+        answer = make()
+        if answer is None or isinstance(answer, bytes):
+            kept = answering.to_keep(status, _JSON, answer or b"", is_secret=is_secret)
+            answering.catalog.keep(kept)
+    return answer
+
+
+async def _work(
+    caller: Caller, asked: Asked, scope: Scope, receive: Receive, app: ASGIApp
+) -> list[Message]:
+    """Returns the answer of a request, held back until it is kept."""
+    replies, opt = caller.vault.replies, scope["route_handler"].opt
+    answering = _Answering(asked, replies.begin(asked))
+    scope["state"]["caller"] = replace(caller, vault=caller.vault.replying(answering.catalog))
+    _ANSWERING.set(answering)
+    held: list[Message] = []
+
+    async def hold(message: Message) -> None:
+        held.append(message)
+
+    async with _renewing(replies, asked) if asked.is_claimed else nullcontext():
         try:
             await app(scope, receive, hold)
         except Exception:
-            over.set()
-            await renewing
-            await self._release()
+            await _release(replies, asked)
             raise
-        over.set()
-        await renewing
-        try:
-            await self._settle(held, is_secret=bool(scope["route_handler"].opt.get("secret")))
-        except Exception:
-            # The framework takes what is held back for sent, and would answer nothing else.
-            ScopeState.from_scope(scope).response_started = False
-            raise
-        return held
+    try:
+        if not answering.catalog.is_kept:
+            await _settle(replies, answering, held, is_secret=bool(opt.get("secret")))
+    except Exception:
+        ScopeState.from_scope(scope).response_started = False  # As above.
+        raise
+    return held
 
-    async def _settle(self, held: list[Message], *, is_secret: bool) -> None:
-        """Keeps an answer that says that something was done; forgets any other."""
-        status, media_type, body = _summary(held)
-        if status not in _SUCCESS:
-            await self._release()
-            return
-        if is_secret or len(body) > MAX_ANSWER_BYTES:
-            status, media_type, body = _NOT_KEPT, "", b""
-        keep = partial(self.caller.vault.replies.keep, self.place, self.mine)
-        # It is done by now, and who is told otherwise does it again.
-        await _patiently(
-            lambda: keep(status=status, media_type=media_type, body=body), unless=Unavailable
-        )
 
-    async def _renew(self, over: asyncio.Event) -> None:
-        """Keeps the claim for as long as the work takes."""
+async def _settle(
+    replies: Replies, answering: _Answering, held: list[Message], *, is_secret: bool
+) -> None:
+    """Keeps an answer that says that something was done; forgets any other."""
+    status, media_type, body = _summary(held)
+    if status not in _SUCCESS:
+        await _release(replies, answering.asked)
+        return
+    done = answering.to_keep(status, media_type, body, is_secret=is_secret)
+    # It is done by now, and who is told otherwise does it again.
+    await _patiently(partial(replies.keep, answering.asked, done), unless=Unavailable)
+
+
+@asynccontextmanager
+async def _renewing(replies: Replies, asked: Asked) -> AsyncGenerator[None]:
+    """Keeps a claim for as long as the work takes."""
+    over = asyncio.Event()
+
+    async def renew() -> None:
         while not over.is_set():
             with suppress(TimeoutError):
                 await asyncio.wait_for(over.wait(), RENEWS_S)
                 return
-            renew = self.caller.vault.replies.renew
             with suppress(Unavailable):  # Asked again in time, before the lease ends.
-                self.mine = await in_thread(renew, self.place, self.mine)
+                await in_thread(replies.renew, asked)
 
-    async def _release(self) -> None:
-        with suppress(
-            Unavailable
-        ):  # The lease ends by itself; what went wrong is told all the same.
-            await in_thread(self.caller.vault.replies.release, self.place, self.mine)
+    renewing = asyncio.create_task(renew())
+    try:
+        yield
+    finally:
+        over.set()
+        await renewing
+
+
+async def _release(replies: Replies, asked: Asked) -> None:
+    if asked.is_claimed:
+        with suppress(Unavailable):  # The lease ends by itself; what went wrong is told anyway.
+            await in_thread(replies.release, asked)
+
+
+def _claimed(replies: Replies, look: Callable[[], Asked]) -> Asked:
+    """Returns a request that is ours to answer, or has its answer; raises `RequestRunning`."""
+    asked = look()
+    return replies.claim(asked) if asked.answer is None else asked
+
+
+async def _again_asked(asked: Asked, look: Callable[[], Asked]) -> Asked:
+    """Returns a request with the answer that it may have by now."""
+    with suppress(RequestRunning, Unavailable):
+        return await _patiently(look, unless=RequestRunning)
+    return asked
 
 
 def _name_of(scope: Scope) -> str | None:
@@ -193,6 +265,8 @@ def _again(body: bytes) -> Receive:
 
 
 async def _replay(reply: Reply, send: Send) -> None:
+    if reply.status == _NOT_KEPT:
+        raise ReplyNotKept
     headers = [(b"idempotent-replayed", b"true")]
     if reply.status != _NO_CONTENT:  # Which has neither a type nor a length.
         headers.append((b"content-type", reply.media_type.encode()))

@@ -20,6 +20,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.openapi import ResponseSpec
 
 from holdfast.server import answers
+from holdfast.server.idempotency import kept_with_work
 from holdfast.server.threads import Work, in_thread
 from holdfast.wire.basics import ProblemAnswer
 
@@ -81,14 +82,16 @@ def _declared(
         summary, _, more = (function.__doc__ or "").partition("\n")
         topic = function.__module__.rpartition(".")[2]
         threads, is_async = dict[str, Any](), options.pop("is_async", False)
+        opt = {**options.pop("opt", {})}
         if not is_async:
-            function = _encoded(function)
+            function = _encoded(function, status, is_secret=bool(opt.get("secret")))
         if not options.pop("in_thread", True):
             threads["sync_to_thread"] = False
         elif not is_async:
-            function = _in_thread(function, options.pop("work", Work.QUICK))
+            work = options.pop("work", Work.QUICK)
+            opt.setdefault("claimed", work is not Work.QUICK)
+            function = _in_thread(function, work)
         responses = {key: told for key, told in _RESPONSES.items() if key != status}
-        opt = {**options.pop("opt", {})}
         if "body" in options:
             opt["body"] = options.pop("body")
         handler = verb(
@@ -108,14 +111,27 @@ def _declared(
     return declare
 
 
-def _encoded(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a route whose answer is encoded in its own thread, and not by who answers all."""
+def encoded(make: Callable[[], object], *, status: int = 200, is_secret: bool = False) -> Any:  # noqa: ANN401 - as any route
+    """Returns an answer as JSON, in the thread that made it, and not by who answers all.
+
+    Of a request that bears a name, it is kept together with what was done.
+    """
+
+    def run() -> object:
+        answer = make()
+        is_json = isinstance(answer, msgspec.Struct | list)
+        return answers.encode(cast("object", answer)) if is_json else answer
+
+    return kept_with_work(run, status=status, is_secret=is_secret)
+
+
+def _encoded(function: Callable[..., Any], status: int, *, is_secret: bool) -> Callable[..., Any]:
+    """Returns a route whose answer is encoded where it is made."""
 
     @wraps(function)
     def run(*arguments: Any, **named: Any) -> Any:  # noqa: ANN401 - any route
-        answer = function(*arguments, **named)
-        is_json = isinstance(answer, msgspec.Struct | list)
-        return answers.encode(cast("object", answer)) if is_json else answer
+        make = partial(function, *arguments, **named)
+        return encoded(make, status=status, is_secret=is_secret)
 
     return run
 

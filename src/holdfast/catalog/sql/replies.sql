@@ -9,17 +9,30 @@ ON CONFLICT DO NOTHING
 SELECT {reply} FROM replies
 WHERE key_id = :key_id AND name = :name AND method = :method AND path = :path
 
--- name: set_reply
+-- Whose a request is, the instant says at which it was claimed: it is another one for whoever
+-- takes it over, and a lease that is prolonged leaves it as it is.
+
+-- name: take_reply
 UPDATE replies SET
     fingerprint = :fingerprint, created_at = :created_at, leased_until = :leased_until,
     status = :status, media_type = :media_type, body = :body
 WHERE key_id = :key_id AND name = :name AND method = :method AND path = :path
-    AND leased_until = :seen
+    AND created_at = :seen_at AND leased_until = :seen_until AND coalesce(status, 0) = :seen_status
+
+-- name: renew_reply
+UPDATE replies SET leased_until = :leased_until
+WHERE key_id = :key_id AND name = :name AND method = :method AND path = :path
+    AND created_at = :claimed_at AND status IS NULL
+
+-- name: settle_reply
+UPDATE replies SET status = :status, media_type = :media_type, body = :body
+WHERE key_id = :key_id AND name = :name AND method = :method AND path = :path
+    AND created_at = :claimed_at AND status IS NULL
 
 -- name: delete_reply
 DELETE FROM replies
 WHERE key_id = :key_id AND name = :name AND method = :method AND path = :path
-    AND leased_until = :seen
+    AND created_at = :claimed_at AND status IS NULL
 
 -- name: purge_replies
 DELETE FROM replies WHERE created_at < :before

@@ -335,7 +335,7 @@ def _try(
     actor: str | None,
     about: About,
 ) -> T:
-    with handle.context.catalog.write() as transaction:
+    with handle.context.work() as transaction:
         head, opened = _open(transaction, handle, about)
         draft = Draft(
             handle=handle,

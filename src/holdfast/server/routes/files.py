@@ -4,6 +4,7 @@ Paths are those of `places`. What writes gets them relative to the root; what re
 somebody typed them.
 """
 
+from functools import partial
 from typing import Any, BinaryIO, Final, cast
 
 from litestar import Request
@@ -19,6 +20,7 @@ from holdfast.errors import InvalidPath, NotAFile
 from holdfast.model_files import FileInfo
 from holdfast.server import transfer
 from holdfast.server.callers import runtime_only
+from holdfast.server.idempotency import AT_ONCE
 from holdfast.server.places import (
     deleted_path,
     folder_path,
@@ -28,7 +30,7 @@ from holdfast.server.places import (
     url_path,
     written_path,
 )
-from holdfast.server.routing import get, post, put
+from holdfast.server.routing import encoded, get, post, put
 from holdfast.server.threads import Work, in_thread
 from holdfast.server.times import shown
 from holdfast.server.uploads import Upload
@@ -63,6 +65,7 @@ def write(request: "Request[Any, Any, Any]", agent: Namespace, data: WriteReques
     guards=[runtime_only],
     is_async=True,
     body=_BYTES,
+    opt=AT_ONCE,
     request_max_body_size=None,  # The limit of uploads counts instead, while they are read.
 )
 async def upload(request: "Request[Any, Any, Any]", agent: Namespace) -> WrittenAnswer:
@@ -71,8 +74,8 @@ async def upload(request: "Request[Any, Any, Any]", agent: Namespace) -> Written
     to_key(path)  # Before the body is read: a path that is none is refused at once.
     most = request.app.state.config.max_upload_bytes
     async with Upload(request, agent, max_bytes=most).opened() as body:
-        info = await in_thread(agent.files.write, path, body, work=Work.SLOW)
-    return _written(info)
+        write = partial(encoded, lambda: _written(agent.files.write(path, body)))
+        return await in_thread(write, work=Work.SLOW)
 
 
 @get(

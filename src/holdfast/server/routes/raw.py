@@ -20,11 +20,12 @@ from holdfast.engine.paths import to_key
 from holdfast.engine.sending import Sendable, find_sendable
 from holdfast.server import transfer
 from holdfast.server.callers import runtime_only
+from holdfast.server.idempotency import AT_ONCE
 from holdfast.server.moments import At, seen
 from holdfast.server.places import read_path
 from holdfast.server.problems import RangeUnfit
 from holdfast.server.routes.paths import to_file
-from holdfast.server.routing import get, put
+from holdfast.server.routing import encoded, get, put
 from holdfast.server.threads import Work, in_thread
 from holdfast.server.times import parse_instant
 from holdfast.server.uploads import Upload
@@ -48,6 +49,7 @@ IfRangeHeader = Annotated[
     guards=[runtime_only],
     is_async=True,
     body=_BYTES,
+    opt=AT_ONCE,
     request_max_body_size=None,  # The limit of uploads counts instead, while they are read.
 )
 async def upload(
@@ -67,8 +69,8 @@ async def upload(
     most = request.app.state.config.max_upload_bytes
     async with Upload(request, agent, max_bytes=most).opened() as body:
         write = partial(agent.files.write, place, body, mode=mode, modified_at=instant)
-        info = await in_thread(write, work=Work.SLOW)
-    return to_file(Listed(info, None))
+        answer = partial(encoded, lambda: to_file(Listed(write(), None)))
+        return await in_thread(answer, work=Work.SLOW)
 
 
 @get(

@@ -2,6 +2,7 @@
 
 from datetime import datetime
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 from litestar import Request
@@ -14,7 +15,7 @@ from holdfast.engine.namespace import Namespace
 from holdfast.server.callers import Caller, admin_only, runtime_only
 from holdfast.server.places import shown_name
 from holdfast.server.routes.snapshots import to_answer
-from holdfast.server.routing import get, post
+from holdfast.server.routing import encoded, get, post
 from holdfast.server.threads import Work, in_thread
 from holdfast.server.times import shown_or_none
 from holdfast.server.transfer import exported
@@ -109,7 +110,11 @@ async def import_(request: "Request[Any, Any, Any]", agent: Namespace) -> Import
     """Replaces the content by that of an exported tar file; what is there is kept first."""
     most = request.app.state.config.max_import_bytes
     async with Upload(request, agent, max_bytes=most, is_file=False).written() as source:
-        done = await in_thread(agent.import_, source, work=Work.LONG)
+        return await in_thread(partial(encoded, lambda: _imported(agent, source)), work=Work.LONG)
+
+
+def _imported(agent: Namespace, source: Path) -> ImportedAnswer:
+    done = agent.import_(source)
     return ImportedAnswer(
         snapshot=to_answer(agent, done.snapshot),
         safety_snapshot_id=done.safety_id,
