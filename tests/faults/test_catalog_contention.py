@@ -8,13 +8,15 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
+from contextvars import Context
 from datetime import UTC, datetime
 from pathlib import Path
-from threading import Barrier, Event
+from threading import Barrier, Event, Semaphore
 
 import psycopg
 import pytest
 
+from holdfast.behalf import BEHALF
 from holdfast.catalog.filelocks import FileLocks
 from holdfast.catalog.port import Catalog
 from holdfast.catalog.postgres import PostgresCatalog
@@ -567,6 +569,37 @@ def test_a_full_pool_makes_callers_wait_and_not_for_ever(
                 quota_of(small)
             release.set()
         assert quota_of(small) in range(48)
+
+
+def test_transactions_of_one_tenant_leave_a_connection_for_the_next(url: str) -> None:
+    begun, release = Semaphore(0), Event()
+
+    def hold(catalog: PostgresCatalog) -> None:
+        BEHALF.set("greedy")
+        with catalog.read() as transaction:
+            transaction.iter_tenants()
+            begun.release()
+            release.wait()
+
+    def look(catalog: PostgresCatalog) -> int:
+        BEHALF.set("modest")
+        with catalog.read() as transaction:
+            return len(transaction.iter_tenants())
+
+    with (
+        closing(PostgresCatalog(url, max_connections=4, wait_s=20)) as catalog,
+        ThreadPoolExecutor(9) as threads,
+    ):
+        held = [threads.submit(Context().run, hold, catalog) for _ in range(8)]
+        try:
+            for _ in range(2):
+                assert begun.acquire(timeout=20)
+            assert threads.submit(Context().run, look, catalog).result(timeout=10) >= 0
+            assert not begun.acquire(blocking=False)
+        finally:
+            release.set()
+        for each in held:
+            each.result(timeout=20)
 
 
 def test_no_lock_outlives_its_catalog(url: str, catalog: PostgresCatalog) -> None:

@@ -4,12 +4,16 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from litestar import Litestar
 
 from holdfast.behalf import BEHALF, NOBODY
+from holdfast.model_keys import Scope
+from holdfast.server.callers import Admission
+from holdfast.server.problems import Unauthorized
 from holdfast.server.threads import SEAT, TOTALS, Seat, Threads, Work, in_thread
 
 PATIENCE_S = 20.0
@@ -63,6 +67,47 @@ def test_what_runs_in_a_thread_knows_for_whom() -> None:
         with seat_of(threads, "b"):
             assert await in_thread(BEHALF.get, work=Work.LONG) == "b"
         assert BEHALF.get() == NOBODY
+
+    run(test)
+
+
+class Slow:
+    """A vault of which only the keys count: one is valid, and all others take for ever."""
+
+    def __init__(self) -> None:
+        self.blocked = Blocked()
+        self.is_revoked = False
+
+    def admit(self, secret: str) -> Any:
+        if secret != "real":
+            self.blocked()
+            return None
+        key = SimpleNamespace(id="key-1", scope=Scope.RUNTIME)
+        return None if self.is_revoked else (SimpleNamespace(tenant_id="ws-real"), key)
+
+
+def asked_with(secret: str) -> Any:
+    return {"headers": [(b"authorization", f"Bearer {secret}".encode())]}
+
+
+def test_a_flood_of_keys_that_were_made_up_is_before_nobody_who_is_known() -> None:
+    async def test(threads: Threads) -> None:
+        vault = Slow()
+        admission = Admission(cast("Any", vault), lambda _: None, threads, waits=True)
+        assert (await admission._admit(asked_with("real"))).key.id == "key-1"
+        flood = [
+            asyncio.create_task(admission._admit(asked_with(f"made-up-{number}")))
+            for number in range(100)
+        ]
+        await vault.blocked.has_begun(TOTALS[Work.ADMISSION] // 2)
+        for _ in range(3):
+            assert (await admission._admit(asked_with("real"))).key.id == "key-1"
+        vault.is_revoked = True
+        with pytest.raises(Unauthorized):
+            await admission._admit(asked_with("real"))
+        vault.blocked.may_end.set()
+        for each in await asyncio.gather(*flood, return_exceptions=True):
+            assert isinstance(each, Unauthorized)
 
     run(test)
 

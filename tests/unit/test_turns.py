@@ -3,16 +3,17 @@
 import signal
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from contextvars import Context
 from pathlib import Path
 
 import pytest
 
-from holdfast.behalf import BEHALF
+from holdfast.behalf import BEHALF, NOBODY
 from holdfast.catalog.filelocks import FileLocks
 from holdfast.catalog.sqlite import SqliteCatalog
-from holdfast.catalog.turns import WRITE, Turn, Turns
-from holdfast.errors import StorageFull
+from holdfast.catalog.turns import WRITE, Slots, Turn, Turns
+from holdfast.errors import StorageFull, Unavailable
 
 PATIENCE_S = 20.0
 
@@ -126,6 +127,56 @@ def test_who_stops_waiting_for_its_turn_leaves_the_queue(tmp_path: Path) -> None
     assert order_of(turns, "ab") == "ab"
 
 
+def held_by(slots: Slots, tenant: str, most: int) -> int:
+    """Returns how many of so many slots a tenant gets without waiting."""
+    BEHALF.set(tenant)
+    count = 0
+    for _ in range(most):
+        with suppress(Unavailable):
+            slots.take()
+            count += 1
+    return count
+
+
+def test_a_tenant_gets_one_more_only_while_as_many_are_free() -> None:
+    slots = Slots(16, wait_s=0.001)
+
+    def test() -> list[int]:
+        return [held_by(slots, tenant, 16) for tenant in "abcdef"]
+
+    assert Context().run(test) == [8, 4, 2, 1, 1, 0]
+
+
+def test_what_is_done_for_nobody_gets_all_that_there_is() -> None:
+    assert Context().run(held_by, Slots(16, wait_s=0.001), NOBODY, 20) == 16
+
+
+def test_what_comes_free_goes_to_the_tenants_that_wait_in_turn() -> None:
+    slots, came, queued = Slots(2), list[str](), threading.Semaphore(0)
+
+    def note() -> None:
+        queued.release()
+        with slots.taken():
+            came.append(BEHALF.get())
+
+    def held() -> list[Turn]:
+        BEHALF.set("z")
+        first = slots.take()
+        BEHALF.set("y")
+        return [first, slots.take()]
+
+    turns = Context().run(held)
+    threads = [started(tenant, note) for tenant in "aab"]
+    for _ in threads:
+        assert queued.acquire(timeout=PATIENCE_S)
+    for turn in turns:
+        slots.leave(turn)
+    for thread in threads:
+        thread.join(PATIENCE_S)
+    assert sorted(came) == ["a", "a", "b"]
+    assert Context().run(held_by, slots, NOBODY, 2) == 2
+
+
 class Full(FileLocks):
     """Has no room for a lock, once."""
 
@@ -142,7 +193,7 @@ def test_a_turn_that_could_not_be_used_is_passed_on(tmp_path: Path) -> None:
     turns = Turns(Full(tmp_path))
     with pytest.raises(StorageFull):
         turns.take()
-    done = started("b", lambda: turns.pass_on(turns.take()))
+    done = started("b", lambda: turns.leave(turns.take()))
     done.join(PATIENCE_S)
     assert not done.is_alive()
 

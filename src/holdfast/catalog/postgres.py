@@ -2,9 +2,9 @@
 
 All tables are in a schema of their own, `holdfast`, so that the database may be one that others
 use too. Every transaction takes one connection from a pool and never asks for a second, so that
-a full pool makes callers wait and cannot lock up. Locks between servers are advisory locks,
-which PostgreSQL lets go of when their holder's connection ends. Commits rely on the server's
-`synchronous_commit`, which is on by default.
+a full pool makes callers wait and cannot lock up; tenants share it (`turns`). Locks between servers
+are advisory locks, which PostgreSQL lets go of when their holder's connection ends. Commits rely on
+the server's `synchronous_commit`, which is on by default.
 """
 
 import threading
@@ -37,6 +37,7 @@ from holdfast.catalog.tables import (
     no_step,
 )
 from holdfast.catalog.transaction import Transaction
+from holdfast.catalog.turns import Slots
 from holdfast.errors import Busy, PathExists, Unavailable
 from holdfast.ids import IdMaker, object_id_of
 from holdfast.instants import to_us
@@ -84,6 +85,7 @@ class PostgresCatalog:
         self._ids = ids or IdMaker()
         self._max_connections = max_connections
         self._wait_s = wait_s
+        self._slots = Slots(max_connections, wait_s=wait_s)
         self._queries = load_queries("postgres")
         self._guard = threading.Lock()
         self._keeper: tuple[str, Connection] | None = None
@@ -124,7 +126,7 @@ class PostgresCatalog:
     def is_alive(self, writer: str) -> bool:
         """Says whether the connection behind a writer's name is still open."""
         query = "SELECT pg_try_advisory_xact_lock(%s)"
-        with translated():
+        with self._slots.taken(), translated():
             talk = Talk(self._get_pool(), "BEGIN")
             try:
                 return talk.ask(query, (_lock_key(writer),)).fetchone() == (False,)
@@ -204,18 +206,19 @@ class PostgresCatalog:
         self, begin: LiteralString | None, *, check: LiteralString | None = None
     ) -> Generator[Transaction]:
         guard = Guard(to_error)
-        with translated():
-            talk = Talk(self._get_pool(), begin)
-        try:
-            if check is not None:
+        with self._slots.taken():
+            with translated():
+                talk = Talk(self._get_pool(), begin)
+            try:
+                if check is not None:
+                    with guard:
+                        talk.say(check, {"known": newest_format()})
+                yield Transaction(PostgresDriver(talk, self._queries, guard))
                 with guard:
-                    talk.say(check, {"known": newest_format()})
-            yield Transaction(PostgresDriver(talk, self._queries, guard))
-            with guard:
-                talk.commit()
-        finally:
-            guard.end()
-            talk.end()
+                    talk.commit()
+            finally:
+                guard.end()
+                talk.end()
 
     def _get_pool(self) -> ConnectionPool[Connection]:
         with self._guard:

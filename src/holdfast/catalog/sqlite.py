@@ -423,7 +423,7 @@ class _WriteTransaction(_Transaction):
             is_begun = True
         finally:
             if not is_begun:
-                self._turns.pass_on(self._turn)
+                self._turns.leave(self._turn)
         return transaction
 
     def _check(self, connection: sqlite3.Connection) -> None:
@@ -442,7 +442,7 @@ class _WriteTransaction(_Transaction):
         try:
             super().__exit__(kind, error, traceback)
         finally:
-            self._turns.pass_on(self._turn)
+            self._turns.leave(self._turn)
 
     def _commit(self, connection: Connection) -> None:
         """Commits, counts it, and says so nowhere if the files are not the catalog's any more."""

@@ -1,11 +1,14 @@
-"""Whose turn it is to write: the threads of a process take it by tenant, then by who came first.
+"""Who is next: what threads of a process wait for goes round by tenant, then by who came first.
 
-There is one writer at a time. Where everybody stood in one queue, whoever had the most requests
-under way had the most of it: now a tenant's queue stands behind itself, and whoever comes from
-another tenant is before all of it but one. Between processes the file's lock decides as before,
-for which each of them waits with a single thread: the one whose turn it is.
+Where everybody stood in one queue, whoever had the most requests under way had the most of what
+there is. Now a tenant's queue stands behind itself, and whoever comes from another tenant is
+before all of it. What there are several of is shared out as a server shares its threads: a tenant
+gets one more only while as many as it would then hold are free, so that there is always one for
+whoever comes next.
 
-Taking a turn that is free and passing it on costs 1 µs beyond what the lock does.
+SQLite has one writer (`Turns`). Between processes the file's lock decides as before, for which
+each of them waits with a single thread: the one whose turn it is. Taking a turn that is free and
+passing it on costs 2 µs beyond what the lock does.
 """
 
 import threading
@@ -14,12 +17,15 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Final
 
-from holdfast.behalf import BEHALF
+from holdfast.behalf import BEHALF, NOBODY
 from holdfast.catalog.filelocks import FileLocks
 from holdfast.catalog.forking import tell_of_forks
+from holdfast.errors import Unavailable
 
 WRITE: Final = "write"
 """The name of the lock that writers of all processes share."""
+
+_FOR_EVER: Final = -1.0
 
 
 class Turn:
@@ -34,37 +40,51 @@ class Turn:
         self.begun.acquire()
 
 
-class Turns:
-    """Turns to write, of all threads that use one catalog."""
+class Slots:
+    """So many of something, of which each thread takes one."""
 
-    def __init__(self, locks: FileLocks) -> None:
-        self._locks = locks
+    def __init__(self, total: int, *, wait_s: float = _FOR_EVER) -> None:
+        self._free, self._wait_s = total, wait_s
+        self._total = total
         self._guard = threading.Lock()
-        self._holder: Turn | None = None
+        self._held = dict[Turn, None]()
+        self._counts = dict[str, int]()
         self._waiting = dict[str, deque[Turn]]()
         """Those of each tenant in their order; the tenants in the order of their turns."""
         tell_of_forks(self)
 
     def take(self) -> Turn:
-        """Waits until it is our turn; returns what `pass_on` has to be given."""
-        turn, is_taken = Turn(BEHALF.get()), False
+        """Waits for a turn; returns what `leave` has to be given. Raises `Unavailable`."""
+        turn, is_begun = Turn(BEHALF.get()), False
         try:
             self._queue(turn)
-            turn.begun.acquire()
-            turn.fd = self._locks.wait(WRITE)
-            is_taken = True
+            is_begun = turn.begun.acquire(timeout=self._wait_s)
         finally:
-            if not is_taken:
-                self._leave(turn)
+            if not is_begun:
+                self.leave(turn)
+        if not is_begun:
+            raise Unavailable("others have all connections to the database, and keep them")
         return turn
 
-    def pass_on(self, turn: Turn) -> None:
-        """Ends a turn, and begins the next."""
-        try:
-            # First: another process waits for it, and this one's next thread for us.
-            self._locks.free(turn.fd)
-        finally:
-            self._leave(turn)
+    def leave(self, turn: Turn) -> None:
+        """Ends a turn, or stops waiting for it; whoever is next begins."""
+        with self._guard:
+            if turn in self._held:
+                del self._held[turn]
+                self._free += 1
+                left = self._counts[turn.tenant] - 1
+                if left:
+                    self._counts[turn.tenant] = left
+                else:
+                    del self._counts[turn.tenant]
+                if self._waiting:
+                    self._pass_on()
+            else:
+                waiting = self._waiting.get(turn.tenant, deque[Turn]())
+                if turn in waiting:
+                    waiting.remove(turn)
+                    if not waiting:
+                        del self._waiting[turn.tenant]
 
     @contextmanager
     def taken(self) -> Generator[None]:
@@ -73,7 +93,7 @@ class Turns:
         try:
             yield
         finally:
-            self.pass_on(turn)
+            self.leave(turn)
 
     def before_fork(self) -> None:
         """Sees to it that no thread is about to change what is copied."""
@@ -82,38 +102,64 @@ class Turns:
     def after_fork(self, *, in_child: bool) -> None:
         """Begins anew in a child: who had a turn, or waited for one, is not there."""
         if in_child:
-            self._holder = None
-            self._waiting.clear()
+            self._free = self._total
+            for each in (self._held, self._counts, self._waiting):
+                each.clear()
         self._guard.release()
 
     def _queue(self, turn: Turn) -> None:
         with self._guard:
-            if self._holder is None:
-                self._holder = turn
-                turn.begun.release()
+            if turn.tenant not in self._waiting and self._fits(turn.tenant):
+                self._begin(turn)
             else:
                 self._waiting.setdefault(turn.tenant, deque()).append(turn)
 
-    def _leave(self, turn: Turn) -> None:
-        """Takes a turn away: one that is over, or one that nobody waits for any more."""
-        with self._guard:
-            if self._holder is turn:
-                self._holder = self._next()
-                if self._holder is not None:
-                    self._holder.begun.release()
-            else:
-                waiting = self._waiting.get(turn.tenant, deque[Turn]())
-                if turn in waiting:
-                    waiting.remove(turn)
-                    if not waiting:
-                        del self._waiting[turn.tenant]
+    def _fits(self, tenant: str) -> bool:
+        # What is done for nobody is all that there is, or little.
+        return self._free > (0 if tenant == NOBODY else self._counts.get(tenant, 0))
 
-    def _next(self) -> Turn | None:
-        for tenant, turns in self._waiting.items():
-            turn = turns.popleft()
-            # To the end of the queue: after this one, it is the turn of the others.
-            del self._waiting[tenant]
-            if turns:
-                self._waiting[tenant] = turns
-            return turn
-        return None
+    def _begin(self, turn: Turn) -> None:
+        self._free -= 1
+        self._counts[turn.tenant] = self._counts.get(turn.tenant, 0) + 1
+        self._held[turn] = None
+        turn.begun.release()
+
+    def _pass_on(self) -> None:
+        """Begins what fits by now, a turn of each tenant at a time."""
+        for tenant, turns in list(self._waiting.items()):
+            if not self._free:
+                return
+            if self._fits(tenant):
+                # To the end of the queue: after this one, it is the turn of the others.
+                del self._waiting[tenant]
+                self._begin(turns.popleft())
+                if turns:
+                    self._waiting[tenant] = turns
+
+
+class Turns(Slots):
+    """Turns to write, of all threads that use one catalog in a file."""
+
+    def __init__(self, locks: FileLocks) -> None:
+        super().__init__(1)
+        self._locks = locks
+
+    def take(self) -> Turn:
+        """Waits until it is our turn; returns what `leave` has to be given."""
+        turn, is_taken = super().take(), False
+        try:
+            turn.fd = self._locks.wait(WRITE)
+            is_taken = True
+        finally:
+            if not is_taken:
+                super().leave(turn)
+        return turn
+
+    def leave(self, turn: Turn) -> None:
+        """Ends a turn, and begins the next."""
+        try:
+            if turn.fd >= 0:
+                # First: another process waits for it, and this one's next thread for us.
+                self._locks.free(turn.fd)
+        finally:
+            super().leave(turn)

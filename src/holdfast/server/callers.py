@@ -5,9 +5,9 @@ key is looked up anew for each request: one that was revoked a moment ago is ref
 to another tenant is answered like what is not there.
 """
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, cast
 
 from litestar.connection import ASGIConnection
@@ -16,6 +16,7 @@ from litestar.handlers import BaseRouteHandler
 from litestar.middleware import ASGIMiddleware
 from litestar.types import ASGIApp, Receive, Scope, Send
 
+from holdfast.engine.keys import hash_of
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.vault import Holdfast, TenantVault
 from holdfast.errors import InvalidName
@@ -24,7 +25,7 @@ from holdfast.model_keys import Scope as KeyScope
 from holdfast.running import Door
 from holdfast.server.problems import Forbidden, MissingNamespace, Unauthorized, UnknownWorkspace
 from holdfast.server.sharing import STRANGERS
-from holdfast.server.threads import SEAT, Seat, Threads
+from holdfast.server.threads import SEAT, Seat, Threads, Work
 from holdfast.server.verdicts import check_adds
 
 PUBLIC: Final = {"public": True}
@@ -36,6 +37,7 @@ NEW_TASK: Final = "new"
 """The tasks that a request is made in, outermost first; last, whether it begins one that will be
 named so."""
 
+MOST_KNOWN: Final = 10_000
 MAX_TASK_CHARS: Final = 2048
 MINE: Final = "me"
 """The workspace of the key, for clients that were not told which it is."""
@@ -74,6 +76,8 @@ class Admission(ASGIMiddleware):
     ) -> None:
         self._vault, self._count, self._waits = vault, count, waits
         self._threads, self._strangers = threads, Seat(STRANGERS, threads)
+        self._known = dict[bytes, str]()
+        """The tenants of keys that were valid when they were last looked up."""
 
     async def handle(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
         """Admits a request, or raises `Unauthorized`."""
@@ -92,8 +96,7 @@ class Admission(ASGIMiddleware):
         if secret is None:
             raise Unauthorized("there is no API key: send it as a bearer token, or as X-API-Key")
         if self._waits:
-            loop = asyncio.get_running_loop()
-            admitted = await loop.run_in_executor(None, self._vault.admit, secret)
+            admitted = await self._ask(secret)
         else:
             # A row of SQLite is there in less time than a thread takes to wake up, and who reads
             # waits for no writer.
@@ -102,6 +105,23 @@ class Admission(ASGIMiddleware):
             raise Unauthorized("this API key is not valid, or no longer")
         vault, key = admitted
         return Caller(key, vault)
+
+    async def _ask(self, secret: str) -> tuple[TenantVault, KeyInfo] | None:
+        """Looks a key up in a thread: of its tenant, if it was valid before.
+
+        Whoever comes with a key that was made up queues with all others who do, and before nobody
+        who was known. What is known decides where a key queues, never whether it is valid.
+        """
+        name = hash_of(secret)
+        tenant = self._known.get(name, STRANGERS)
+        look = partial(self._vault.admit, secret)
+        admitted = await self._threads.run(tenant, Work.ADMISSION, look)
+        self._known.pop(name, None)  # To the end of those that are known, or away.
+        if admitted is not None:
+            self._known[name] = admitted[0].tenant_id
+            if len(self._known) > MOST_KNOWN:
+                del self._known[next(iter(self._known))]
+        return admitted
 
 
 def provide_caller(scope: Scope) -> Caller:

@@ -12,7 +12,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Final
 
-STRANGERS: Final = ""
+STRANGERS: Final = "-"
 """The tenant of all who have shown no key."""
 
 

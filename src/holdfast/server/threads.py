@@ -26,6 +26,8 @@ T = TypeVar("T")
 class Work(StrEnum):
     """What a thread is for."""
 
+    ADMISSION = "admission"
+    """Who it is that asks, where a database has to be asked for that."""
     QUICK = "quick"
     SLOW = "slow"
     """What may take seconds, most of them waiting."""
@@ -40,6 +42,7 @@ class Work(StrEnum):
 
 
 TOTALS: Final = {
+    Work.ADMISSION: 4,
     Work.QUICK: 8,
     Work.SLOW: 6,
     Work.LONG: 4,
@@ -50,8 +53,8 @@ TOTALS: Final = {
 """How many threads of each kind a worker has; one tenant gets half of them.
 
 Few, as more of them wait for each other, not for the disk: at 16 connections, 64 threads answered
-40 % fewer reads a second than one connection gets. What one tenant gets of all together is less
-than the connections to a database, too.
+40 % fewer reads a second than one connection gets. Connections to a database are shared beside
+them: there are fewer than threads.
 """
 
 
