@@ -9,14 +9,19 @@ connections that say half of something. Its key has a rate limit, and it is alwa
     python bench/soak_hostile_tenant.py [--minutes 10] [--rate 600] [--workers 1] [--only WAY]
 
 The minutes are shared between the two halves. With `--only` the hostile one goes one way alone,
-which says what each of them costs. It ends with 1 if a normal tenant got an error, or
-its p99 is more than three times that without the hostile one.
+which says what each of them costs. It ends with 1 if a normal tenant got an error, if its p99 is
+more than three times that without the hostile one, or if `/health/live` took more than 250 ms.
+
+What the hostile one computes to be hostile, it computes at a low priority: it would do so on a
+machine of its own, and here is about what a server does for it. The rest of this machine should
+have nothing else to do.
 """
 
 import argparse
 import asyncio
 import json
 import multiprocessing
+import os
 import socket
 import sys
 import tempfile
@@ -39,6 +44,9 @@ NORMAL = 10
 PAUSE_S = 0.25
 """Between two requests of a normal tenant: 40 in a second together, which one client can send."""
 MOST_RATIO = 3.0
+MOST_LIVE_S = 0.25
+LOW = 10
+"""The priority of what the hostile one computes for itself."""
 MIB = 1 << 20
 TOO_MANY = 429
 FAILED = 500
@@ -97,10 +105,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for line in server.log.read_text().splitlines():
             if not is_usual(line):
                 print(line)
-    ratio = beside.at(0.99) / before.at(0.99)
+    ratio, lives = beside.at(0.99) / before.at(0.99), max(beside.probes)
     errors = before.errors + beside.errors
-    print(f"p99 {ratio:.1f} times that without; {errors.total()} errors {dict(errors) or ''}")
-    return 1 if errors or ratio > MOST_RATIO else 0
+    is_met = not errors and ratio <= MOST_RATIO and lives <= MOST_LIVE_S
+    print(
+        f"{'met' if is_met else 'NOT MET'}: p99 {ratio:.1f} times that without"
+        f" (at most {MOST_RATIO:.0f}); {errors.total()} errors {dict(errors) or ''}(none);"
+        f" /health/live at worst {lives * 1e3:.0f} ms (at most {MOST_LIVE_S * 1e3:.0f})"
+    )
+    return 0 if is_met else 1
 
 
 def is_usual(line: str) -> bool:
@@ -123,7 +136,7 @@ def tell(when: str, seen: Seen) -> None:
     """Prints what was seen."""
     print(
         f"{when}: {len(seen.took)} requests, p50 {seen.at(0.5):.1f} ms, p99 {seen.at(0.99):.1f} ms,"
-        f" worst {seen.at(0.99999):.0f} ms, {seen.errors.total()} errors; /health/live at worst"
+        f" worst {max(seen.took) * 1e3:.0f} ms, {seen.errors.total()} errors; /health/live at worst"
         f" {max(seen.probes) * 1e3:.0f} ms; {seen.rss_kb // 1024} MiB resident",
         flush=True,
     )
@@ -224,6 +237,7 @@ WAYS = {
 
 def attack(target: Target, seconds: float, only: str) -> None:
     """Does everything at once, or one thing only, for so long."""
+    os.nice(LOW)
     asyncio.run(Hostile(target, time.monotonic() + seconds).run(only))
 
 
