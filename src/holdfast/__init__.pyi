@@ -19,6 +19,7 @@ from holdfast.model_changes import Change, Changes, MergeResult, Restored
 from holdfast.model_entities import Entity, Totals
 from holdfast.model_files import FileInfo
 from holdfast.model_health import Health, Level, Loop, Thresholds
+from holdfast.model_history import History, Step
 from holdfast.model_memories import FoundMemory, Memory
 from holdfast.model_names import Name
 from holdfast.model_sessions import (
@@ -83,6 +84,7 @@ __all__ = [
     "FileInfo",
     "FoundMemory",
     "Health",
+    "History",
     "Holdfast",
     "HoldfastError",
     "Imported",
@@ -119,6 +121,7 @@ __all__ = [
     "State",
     "StateDiff",
     "Status",
+    "Step",
     "Store",
     "Task",
     "TaskRun",

@@ -55,6 +55,19 @@ class Name(msgspec.Struct, frozen=True, omit_defaults=True):
         return cls("sessions", session_id)
 
 
+PathOrName = str | bytes | os.PathLike[str] | os.PathLike[bytes] | Name
+"""What a single entry may be called where one is asked for: a bare path is a file's."""
+
+
+def to_name(name: PathOrName) -> Name:
+    """Returns what names one entry; raises `InvalidValue` for what names none."""
+    if isinstance(name, Name):
+        return name
+    if not isinstance(name, str | bytes | os.PathLike):  # pyright: ignore[reportUnnecessaryIsInstance] - of untyped callers
+        raise InvalidValue("a holdfast.Name is asked for, such as Name.value('notes', 'todo')")
+    return Name.file(name)
+
+
 def check_names(kind: str, names: Sequence[Name]) -> Sequence[Name]:
     """Returns what is given as names; raises `InvalidValue` for what is something else."""
     if not all(isinstance(name, Name) for name in names):  # pyright: ignore[reportUnnecessaryIsInstance] - of untyped callers

@@ -132,6 +132,30 @@ def test_a_diff_shows_what_was_asked_for(project: Session) -> None:
     assert "1 changed" in project.ok("diff", "--stat").out
 
 
+def test_a_log_of_a_path_says_what_happened_to_it(project: Session) -> None:
+    project.write("src/app.py", "x = 1\n")
+    project.ok("snapshot", "-m", "shorter")
+    project.write("beside.txt", "of no concern")
+    project.ok("snapshot", "-m", "beside")
+    (project.project / "src/app.py").unlink()
+    now, changed, *begun = project.ok("log", "src/app.py").out.splitlines()
+    assert re.fullmatch(r"- now .* in no snapshot yet", now)
+    assert re.fullmatch(r"~ snap-\w{8} .* 12 B → 6 B .* shorter", changed)
+    assert len(begun) == 1
+    assert begun[0].startswith("+ snap-")
+    assert "beside" not in project.ok("log", "src").out
+    inside = project.project / "src"
+    assert project.ok("-C", str(inside), "log", "--", "app.py").out.splitlines()[1] == changed
+    assert project.ok("-C", str(inside), "log", "..").out == project.ok("log").out
+    told = project.ok("log", "src/app.py", "-n", "2", "--json").document
+    assert [step["change"] for step in told["steps"]] == ["removed", "changed"]
+    assert told["name"] == {"plane": "files", "name": "src/app.py"}
+    assert told["steps"][1]["snapshot"]["label"] == "shorter"
+    assert "No snapshot holds it" in project.ok("log", "nothing").out
+    assert "No snapshot holds it" in project.ok("log", "--session", "ses-1").out
+    assert project("log", "../elsewhere").code == 2
+
+
 def test_every_command_speaks_json(project: Session, tmp_path: Path) -> None:
     first = project.ok("log", "--json").document["snapshots"][0]["snapshot_id"]
     project.write("more.txt", "more")

@@ -260,6 +260,27 @@ def test_some_paths_come_back_and_others_stay(project: Project) -> None:
     assert (project.tree / "b/two").read_text() == "y"
 
 
+def test_a_history_is_the_servers_and_before_it_the_directorys(project: Project) -> None:
+    odd = project.tree / os.fsdecode(b"\xff")
+    odd.write_text("1")
+    first = project.workspace.snapshot("first")
+    odd.write_text("22")
+    second = project.workspace.snapshot("second")
+    assert [step.change for step in project.workspace.history(b"\xff")] == ["changed", "added"]
+    odd.unlink()
+    found = project.workspace.history(b"\xff")
+    assert [(s.change, s.snapshot and s.snapshot.id) for s in found] == [
+        ("removed", None),
+        ("changed", second.id),
+        ("added", first.id),
+    ]
+    assert (found.steps[0].previous, found.steps[0].old_bytes) == (second.id, 2)
+    some = project.workspace.history(b"\xff", limit=2)
+    assert list(some) == list(found.steps[:2])
+    assert list(project.workspace.history(b"\xff", before=some.before)) == [found.steps[2]]
+    assert list(project.workspace.history(holdfast.Name.session("nobody"))) == []
+
+
 def test_names_of_every_plane_come_back_and_others_stay(project: Project) -> None:
     tree, agent = os.fsencode(project.tree), project.client
     odd = [b"x[1].txt", b"x1.txt", b"\xff", b"[\xff]"]

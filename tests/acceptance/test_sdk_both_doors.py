@@ -820,6 +820,40 @@ def test_two_moments_are_compared(door: Door) -> None:
     ]
 
 
+def test_what_happened_to_one_thing_is_told_alike(agent: Namespace) -> None:
+    agent.files.write("dir/a.txt", "1")
+    agent.store.set("n/m", "k", 1)
+    agent.sessions.create("helper", session_id="ses-1")
+    first = agent.snapshot("first", reason="because")
+    agent.files.write("dir/a.txt", "22")
+    agent.store.delete("n/m", "k")
+    second = agent.snapshot("second")
+    agent.files.write("new", "in no snapshot yet")
+    names = [Name.file("dir"), "dir/a.txt", Name.value("n/m", "k"), Name.session("ses-1"), "new"]
+    told = [
+        [(step.change, step.snapshot and step.snapshot.id) for step in agent.history(name)]
+        for name in names
+    ]
+    assert told == [
+        [("changed", second.id), ("added", first.id)],
+        [("changed", second.id), ("added", first.id)],
+        [("removed", second.id), ("added", first.id)],
+        [("added", first.id)],
+        [("added", None)],
+    ]
+    newest = agent.history("dir/a.txt", limit=1)
+    step = newest.steps[0]
+    assert (step.old_bytes, step.new_bytes, step.previous, step.gone) == (1, 2, first.id, 0)
+    oldest = agent.history("dir/a.txt", before=newest.before)
+    assert [s.snapshot and s.snapshot.reason for s in oldest] == ["because"]
+    assert (oldest.searched_to, oldest.before) == (1, None)
+    assert list(agent.history("dir/a.txt", limit=0)) == []
+    with pytest.raises(errors.InvalidPath):
+        agent.history("../a")
+    with pytest.raises(errors.InvalidValue):
+        agent.history("a", limit=-1)
+
+
 def names(changes: holdfast.Changes) -> list[tuple[str, str, str]]:
     return [(each.plane, each.name, each.change) for each in changes]
 

@@ -540,6 +540,8 @@ def probes(ids: dict[str, str]) -> list[tuple[str, str, dict[str, Any]]]:
         ("GET", "/v1/entities", {"params": {"session_id": session}}),
         ("GET", "/v1/entities", {"params": {"starting_after": ids["row_id"]}}),
         ("GET", "/v1/tasks", {"params": {"starting_after": ids["task_id"]}}),
+        ("GET", "/v1/history", {"params": {"name": ids["path"]}}),
+        ("GET", "/v1/history", {"params": {"plane": "sessions", "name": session}}),
         ("GET", "/v1/diff", {"params": {"from": snapshot}}),
         ("GET", "/v1/diff", {"params": {"to": snapshot}}),
         ("GET", "/v1/diff/text", {"params": {"path": "a.txt", "from": snapshot}}),

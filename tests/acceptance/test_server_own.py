@@ -101,6 +101,28 @@ def test_the_timeline_says_what_there_is_and_what_no_snapshot_holds_yet(
     assert ok(agent.get("/v1/timeline", params={"before": 10**40}))["has_more"] is False
 
 
+def test_a_history_says_what_happened_to_one_thing(agent: httpx.Client) -> None:
+    write(agent, "notes.txt", "one")
+    first = snap(agent)
+    write(agent, "notes.txt", "three")
+    second = snap(agent)
+    write(agent, "notes.txt", "")
+    told = ok(agent.get("/v1/history", params={"name": "notes.txt"}))
+    assert (told["name"], told["searched_to"]) == ({"plane": "files", "name": "notes.txt"}, 1)
+    seen = [s["snapshot"] and s["snapshot"]["snapshot_id"] for s in told["steps"]]
+    assert seen == [None, second, first]
+    assert [s["change"] for s in told["steps"]] == ["changed", "changed", "added"]
+    assert [s["old_bytes"] for s in told["steps"]] == [5, 3, None]
+    assert (told["steps"][0]["previous"], told["next_before"]) == (second, None)
+    page = ok(agent.get("/v1/history", params={"name": "notes.txt", "limit": 2}))
+    rest = {"name": "notes.txt", "before": page["next_before"]}
+    assert page["steps"] + ok(agent.get("/v1/history", params=rest))["steps"] == told["steps"]
+    value = {"plane": "store", "namespace": "n", "key": "a/b"}
+    assert ok(agent.get("/v1/history", params=value))["steps"] == []
+    for query in ({}, {"name": "../x"}, {"plane": "nothing", "name": "x"}, {"name_b64": "?"}):
+        assert agent.get("/v1/history", params=query).status_code == 400
+
+
 def test_a_diff_says_what_changed_between_two_moments(agent: httpx.Client) -> None:
     write(agent, "notes.txt", "one\n")
     put(agent, "k", 1)

@@ -21,7 +21,7 @@ LISTED: Final = 40
 OMITTED_LISTED: Final = 10
 
 MARKS: Final = {"added": "+", "removed": "-", "changed": "~"}
-_COLOURS: Final = {"added": "green", "removed": "red", "changed": "yellow"}
+COLOURS: Final = {"added": "green", "removed": "red", "changed": "yellow"}
 _STEP: Final = 1000
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3_600, 86_400
 
@@ -42,6 +42,12 @@ def size(count: int | None) -> str:
         if amount < _STEP:
             return f"{amount:.1f} {unit}"
     return f"{amount / _STEP:.1f} TB"
+
+
+def sizes(old_bytes: int | None, new_bytes: int | None) -> str:
+    """Returns a size before and after, or the one that there is."""
+    old, new = size(old_bytes), size(new_bytes)
+    return f"{old} → {new}" if old and new and old != new else new or old
 
 
 def number(count: int, word: str, plural: str | None = None) -> str:
@@ -207,9 +213,7 @@ def _omitted(
 def _change_line(console: Console, change: "holdfast.Change", width: int) -> str:
     mark = MARKS[change.change] + ("!" if change.is_executable_config else " ")
     if is_folder(change):
-        return "  " + console.paint(f"{mark}{shown(change.name)}/", _COLOURS[change.change])
+        return "  " + console.paint(f"{mark}{shown(change.name)}/", COLOURS[change.change])
     name = plane_name(change)
-    old, new = size(change.old_bytes), size(change.new_bytes)
-    sizes = f"{old} → {new}" if old and new and old != new else new or old
-    line = f"{mark}{name:<{width}}  {sizes}".rstrip()
-    return "  " + console.paint(line, _COLOURS[change.change])
+    line = f"{mark}{name:<{width}}  {sizes(change.old_bytes, change.new_bytes)}".rstrip()
+    return "  " + console.paint(line, COLOURS[change.change])

@@ -11,7 +11,7 @@ from itertools import dropwhile
 from typing import Final
 
 from holdfast import tree
-from holdfast.engine import restore, snapshots
+from holdfast.engine import history, restore, snapshots
 from holdfast.engine.diff import collect_changes, iter_changes, text_diff, to_change
 from holdfast.engine.handle import Handle
 from holdfast.engine.paths import PathLike, to_key
@@ -20,6 +20,8 @@ from holdfast.engine.snapshots import SnapshotLike
 from holdfast.engine.stage import StagedObjects
 from holdfast.model import Plane, Root
 from holdfast.model_changes import Change, Changes
+from holdfast.model_history import History
+from holdfast.model_names import Name
 from holdfast.tree import Edit
 
 PAGE_CHARS: Final = 1 << 20
@@ -105,6 +107,10 @@ class Comparing:
             if change is None:
                 return ""
             return text_diff(source, change, context_lines=context_lines, is_over=is_over)
+
+    def page_of_history(self, name: Name, *, limit: int, before: int | None) -> History:
+        """Returns as much of what happened to one thing as can be told quickly."""
+        return history.page(self._handle, name, limit=limit, before=before, time=history.PAGE_TIME)
 
     def page_of_texts(
         self,

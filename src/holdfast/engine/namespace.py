@@ -8,7 +8,7 @@ from datetime import timedelta
 from os import PathLike as OsPathLike
 from typing import Any, TypeVar, overload
 
-from holdfast.engine import health, merge, restore, retention, snapshots, undo
+from holdfast.engine import health, history, merge, restore, retention, snapshots, undo
 from holdfast.engine.actions import told_of_namespace
 from holdfast.engine.advance import Note
 from holdfast.engine.archives.imported import Imported
@@ -44,7 +44,8 @@ from holdfast.model import Kind, Plane, Size, SnapshotInfo
 from holdfast.model_changes import Change, Changes, MergeResult, Restored
 from holdfast.model_entities import Totals
 from holdfast.model_health import Health, Thresholds
-from holdfast.model_names import Name
+from holdfast.model_history import History
+from holdfast.model_names import Name, PathOrName, to_name
 from holdfast.model_upkeep import Policy
 from holdfast.running import checkpointed
 
@@ -156,6 +157,15 @@ class Namespace:
     ) -> list[SnapshotInfo]:
         """Returns the snapshots, newest first; `before` continues below a `number`."""
         return snapshots.timeline(self._handle, limit=limit, before=before)
+
+    def history(
+        self, name: PathOrName, *, limit: int | None = None, before: int | None = None
+    ) -> History:
+        """Returns what happened to one thing, newest first: a path, or what a `Name` names.
+
+        It begins with what is in no snapshot yet; `before` continues below a `number`.
+        """
+        return history.history(self._handle, to_name(name), limit=limit, before=before)
 
     def get_snapshot(self, snapshot: SnapshotLike) -> SnapshotInfo:
         """Returns one snapshot as it is on the timeline now."""

@@ -149,7 +149,7 @@ def timeline(
         head = handle.find_head(transaction)
         if head is None:
             return []
-        return list(islice(_iter_usable(handle, transaction, head, before), limit))
+        return list(islice(iter_usable(handle, transaction, head, before), limit))
 
 
 def pin(handle: Handle, snapshot_id: SnapshotId, *, pinned: bool) -> SnapshotInfo:
@@ -245,12 +245,12 @@ def recover(handle: Handle, snapshot_id: SnapshotId) -> SnapshotInfo:
 
 
 def _newest(handle: Handle, transaction: Transaction, head: Head, name: str) -> SnapshotInfo:
-    for snapshot in _iter_usable(handle, transaction, head):
+    for snapshot in iter_usable(handle, transaction, head):
         return snapshot
     raise SnapshotNotFound(name)
 
 
-def _iter_usable(
+def iter_usable(
     handle: Handle, transaction: Transaction, head: Head, before: int | None = None
 ) -> Iterator[SnapshotInfo]:
     """Yields the usable snapshots, newest first; pages grow as more are asked for."""

@@ -48,7 +48,8 @@ from holdfast.engine.tasks import Tasks
 from holdfast.errors import Damaged, DriftFound, InvalidValue, Unavailable
 from holdfast.model import SnapshotInfo
 from holdfast.model_changes import Change, Changes, Restored
-from holdfast.model_names import Name
+from holdfast.model_history import History
+from holdfast.model_names import Name, PathOrName
 
 Drift = Literal["capture", "refuse"]
 """What to do with what is in the directory and in no snapshot: take one first, or refuse."""
@@ -213,6 +214,15 @@ class Workspace:
         """Returns what `diff` does, with the text of each change; the directory is read once."""
         with self._exclusive():
             return self._shown(new).text_diffs(old, new, paths=paths, context_lines=context_lines)
+
+    def history(
+        self, name: PathOrName, *, limit: int | None = None, before: int | None = None
+    ) -> History:
+        """Returns what happened to one thing, newest first; what is in no snapshot yet, too."""
+        if before is not None:
+            return self.namespace.history(name, limit=limit, before=before)
+        with self._exclusive():
+            return self._shown(None, only_names=True).history(name, limit=limit)
 
     # Going back, and forth
 

@@ -94,6 +94,7 @@ class AsyncRemoteWorkspace:
     diff = awaited(RemoteWorkspace.diff)
     text_diff = awaited(RemoteWorkspace.text_diff)
     text_diffs = awaited(RemoteWorkspace.text_diffs)
+    history = awaited(RemoteWorkspace.history)
     restore = awaited(RemoteWorkspace.restore)
     undo = awaited(RemoteWorkspace.undo)
     redo = awaited(RemoteWorkspace.redo)

@@ -6,6 +6,7 @@ has changed, needs no server; other snapshots are fetched first, and two of them
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from holdfast.engine.capture import Rereading
@@ -21,8 +22,10 @@ from holdfast.mirror.following import Pair
 from holdfast.mirror.local import Local
 from holdfast.mirror.memo import MemoFile
 from holdfast.mirror.server import Server
-from holdfast.model import SnapshotInfo
+from holdfast.model import Plane, SnapshotInfo
 from holdfast.model_changes import Change, Changes
+from holdfast.model_history import History
+from holdfast.model_names import PathOrName, to_name
 from holdfast.sdk.agent import Agent
 from holdfast.sdk.calls import Sync
 from holdfast.sdk.reading import SnapshotLike
@@ -121,6 +124,28 @@ class Comparing:
             first, last = self._files(old), None if new is None else self._files(new)
             with self._local.compared(first, last, paths=paths) as (source, found):
                 return [(c, text_diff(source, c, context_lines=context_lines)) for c in found]
+
+    def history(
+        self, name: PathOrName, *, limit: int | None = None, before: int | None = None
+    ) -> History:
+        """Returns what happened to one thing, newest first; what is in no snapshot yet, too.
+
+        That of the directory comes first: what is in it, and on no server yet.
+        """
+        named = to_name(name)
+        found = self.namespace.history(named, limit=limit, before=before)
+        if before is not None or named.plane != Plane.FILES or limit == 0:
+            return found
+        with self._exclusive():
+            known = self._pair.memo.now
+            drift = self._local.find_drift(named, known.files, known.snapshot)
+        if drift is None:
+            return found
+        if limit is None or len(found) < limit:
+            return replace(found, steps=[drift, *found.steps])
+        *steps, last = found.steps
+        goes_on = found.before if last.snapshot is None else last.snapshot.number + 1
+        return replace(found, steps=[drift, *steps], before=goes_on)
 
     # Inside
 

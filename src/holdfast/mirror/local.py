@@ -22,6 +22,7 @@ from holdfast.engine.diff import iter_changes
 from holdfast.engine.directory import Directory
 from holdfast.engine.follower import Follower
 from holdfast.engine.handle import Handle
+from holdfast.engine.history import find_drift
 from holdfast.engine.limits import Limits
 from holdfast.engine.mover import Mover
 from holdfast.engine.paths import PathLike
@@ -32,8 +33,10 @@ from holdfast.engine.vault import Holdfast
 from holdfast.engine.workspace import Workspace
 from holdfast.errors import Busy
 from holdfast.ids import ObjectId
-from holdfast.model import Plane, Root
+from holdfast.model import Plane, Root, SnapshotInfo
 from holdfast.model_changes import Change
+from holdfast.model_history import Step
+from holdfast.model_names import Name
 from holdfast.wiring import open_vault
 
 KEPT: Final = 8
@@ -130,6 +133,13 @@ class Local(Workspace):
                 selects = path_filter(paths)
                 found = (change for change in found if selects(change.key))
             yield folded.source, found
+
+    def find_drift(self, name: Name, known: ObjectId, since: SnapshotInfo | None) -> Step | None:
+        """Returns what the directory made of a file or directory since a snapshot."""
+        seen = self._mover.attached(Follower(self._directory, only_names=True))
+        with folded_head(seen) as (_, folded):
+            there = folded.root.plane(Plane.FILES)
+            return find_drift(folded.source, name, known, there, since)
 
     def forget_old(self, vault: Holdfast, needed: ObjectId, *, most: int = CROWDED) -> None:
         """Lets go of old states, if there are many; never of the one that the server has."""

@@ -9,7 +9,8 @@ from holdfast.model import Plane, Size, SnapshotInfo
 from holdfast.model_changes import Change, Changes, MergeResult, Restored
 from holdfast.model_entities import Totals
 from holdfast.model_health import Health, Thresholds
-from holdfast.model_names import Name
+from holdfast.model_history import History
+from holdfast.model_names import Name, PathOrName, to_name
 from holdfast.sdk.calls import (
     Call,
     Download,
@@ -41,6 +42,7 @@ from holdfast.sdk.groups.timeline import (
     delete_steps,
     diff_steps,
     find_call,
+    history_steps,
     label_steps,
     listed,
     pin_steps,
@@ -167,6 +169,16 @@ class Agent(Group[F]):
     ) -> Steps[list[SnapshotInfo]]:
         """Returns the snapshots, newest first; `before` continues below a `number`."""
         return (yield from timeline_pages(limit, before).collect())
+
+    @flow
+    def history(
+        self, name: PathOrName, *, limit: int | None = None, before: int | None = None
+    ) -> Steps[History]:
+        """Returns what happened to one thing, newest first: a path, or what a `Name` names.
+
+        It begins with what is in no snapshot yet; `before` continues below a `number`.
+        """
+        return (yield from history_steps(to_name(name), limit=limit, before=before))
 
     @call
     def get_snapshot(self, snapshot: SnapshotLike) -> Call[SnapshotInfo]:

@@ -19,6 +19,7 @@ from holdfast.model_changes import Change, Changes, MergeResult, Restored, count
 from holdfast.model_entities import Entity
 from holdfast.model_files import FileInfo
 from holdfast.model_health import Health, Level, Loop
+from holdfast.model_history import Step
 from holdfast.model_memories import FoundMemory, Memory
 from holdfast.model_tasks import Cadence, Schedule, TaskRun, TaskStatus
 from holdfast.model_traces import TraceInfo
@@ -30,7 +31,7 @@ from holdfast.wire.files import FileAnswer
 from holdfast.wire.memories import FoundAnswer, MemoryAnswer
 from holdfast.wire.snapshots import RestoreAnswer, SnapshotAnswer
 from holdfast.wire.tasks import ScheduleAnswer, TaskAnswer
-from holdfast.wire.timeline import MergeAnswer
+from holdfast.wire.timeline import MergeAnswer, StepAnswer
 from holdfast.wire.traces import TraceAnswer
 
 A = TypeVar("A")
@@ -125,6 +126,19 @@ def to_snapshot(answer: SnapshotAnswer) -> SnapshotInfo:
         expires_at=instant_or_none(answer.expires_at),
         detail=answer.detail,
         namespace=answer.namespace,
+    )
+
+
+def to_step(answer: StepAnswer) -> Step:
+    """Returns something that happened."""
+    return Step(
+        change=answer.change,
+        snapshot=None if answer.snapshot is None else to_snapshot(answer.snapshot),
+        previous=_snapshot_id(answer.previous),
+        gone=answer.gone,
+        old_bytes=answer.old_bytes,
+        new_bytes=answer.new_bytes,
+        entries=answer.entries,
     )
 
 

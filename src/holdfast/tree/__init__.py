@@ -13,6 +13,7 @@ values mean is not known here (`holdfast.entries`).
 
 from holdfast.tree.apply import Applied, apply
 from holdfast.tree.build import Built, build
+from holdfast.tree.cover import Cover, covers
 from holdfast.tree.diff import Edit, diff
 from holdfast.tree.merge import Conflict, Merged, merge
 from holdfast.tree.node import EMPTY, Node, NodeSource, decode_node, encode_node
@@ -27,6 +28,7 @@ __all__ = [
     "Applied",
     "Built",
     "Conflict",
+    "Cover",
     "Edit",
     "Merged",
     "Node",
@@ -35,6 +37,7 @@ __all__ = [
     "build",
     "closes_node",
     "count",
+    "covers",
     "decode_node",
     "diff",
     "encode_node",

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from holdfast.model_names import Name
 from holdfast.wire.changes import ChangeAnswer, Counts
 from holdfast.wire.snapshots import SnapshotAnswer
 
@@ -28,6 +29,39 @@ class ChangesAnswer(msgspec.Struct, kw_only=True):
     truncated: bool
     next_cursor: str | None
     """Where it goes on: `cursor` of the next request; null if nothing follows."""
+
+
+class StepAnswer(msgspec.Struct, kw_only=True):
+    """Something that happened to one thing."""
+
+    change: str
+    """`added`, `removed` or `changed`."""
+    snapshot: SnapshotAnswer | None
+    """The first that shows it; null for what is in none yet."""
+    previous: str | None
+    """The snapshot before that one, which still shows it as it was; null if there is none."""
+    gone: int
+    """How many snapshots between the two are no longer there: it may be older than `snapshot`."""
+    old_bytes: int | None
+    """The size before; null if it was not there, or was a directory."""
+    new_bytes: int | None
+    """The size after; null if it is not there, or is a directory."""
+    entries: int
+    """How many entries changed: 1, but in a directory. 1,000 stands for that many or more."""
+
+
+class HistoryAnswer(msgspec.Struct, kw_only=True):
+    """What happened to one thing, newest first."""
+
+    namespace: str
+    name: Name
+    steps: list[StepAnswer]
+    searched_to: int | None
+    """The number of the oldest snapshot that was looked at; null if there was none."""
+    next_before: int | None
+    """Where it goes on: `before` of the next request; null if nothing older is there.
+
+    There may be more behind a page without steps: none is looked for at any length."""
 
 
 class StatusAnswer(msgspec.Struct, kw_only=True):

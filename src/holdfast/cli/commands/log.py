@@ -1,13 +1,15 @@
-"""`holdfast log`: the snapshots, newest first."""
+"""`holdfast log`: the snapshots, newest first; with a path, what happened to it."""
 
+import os
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 
 import holdfast
 from holdfast.cli import words
-from holdfast.cli.attached import get_workspace, note_if_missing
+from holdfast.cli.attached import get_workspace, is_gone, note_if_missing
 from holdfast.cli.console import Console
 from holdfast.cli.exits import DONE, usage
+from holdfast.cli.histories import history_lines, history_view
 from holdfast.cli.shown import shown
 from holdfast.cli.views import snapshot_view
 from holdfast.errors import NotFound
@@ -19,6 +21,9 @@ examples:
   holdfast log                     the last 20
   holdfast log -n 5                the last 5
   holdfast log -n 0                all of them
+  holdfast log src/cart.py         what happened to a file
+  holdfast log src                 or in a directory
+  holdfast log --session ses-1     or to a session
 
 @ marks the snapshot whose state the directory last showed.
 """
@@ -26,7 +31,7 @@ examples:
 
 def configure(parser: ArgumentParser) -> None:
     """Adds what the command understands."""
-    parser.description = "Lists the snapshots, newest first."
+    parser.description = "Lists the snapshots, or what happened to one thing, newest first."
     parser.epilog = EXAMPLES
     parser.add_argument(
         "-n",
@@ -36,6 +41,12 @@ def configure(parser: ArgumentParser) -> None:
         default=USUALLY_SHOWN,
         help=f"how many (default {USUALLY_SHOWN}; 0: all)",
     )
+    about = parser.add_mutually_exclusive_group()
+    about.add_argument("path", nargs="?", metavar="PATH", help="what happened to this, from here")
+    about.add_argument(
+        "--value", nargs=2, metavar=("NAMESPACE", "KEY"), help="what happened to this in the store"
+    )
+    about.add_argument("--session", metavar="ID", help="what happened to this session")
 
 
 def run(arguments: Namespace, console: Console) -> int:
@@ -44,6 +55,9 @@ def run(arguments: Namespace, console: Console) -> int:
         raise usage("-n is 0 or more", hint="`holdfast log -n 0` lists all of them.")
     workspace = get_workspace(console)
     note_if_missing(console, workspace)
+    name = _find_name(arguments, console, workspace)
+    if name is not None:
+        return _tell_history(arguments, console, workspace, name)
     namespace = workspace.namespace
     timeline = namespace.timeline(limit=arguments.number or None)
     position = _position(namespace)
@@ -54,6 +68,38 @@ def run(arguments: Namespace, console: Console) -> int:
             "snapshots": [snapshot_view(snapshot) for snapshot in timeline],
         },
         lines=lambda: _lines(console, timeline, position),
+    )
+    return DONE
+
+
+def _find_name(
+    arguments: Namespace, console: Console, workspace: "holdfast.Workspace"
+) -> "holdfast.Name | None":
+    """Returns what is asked about; None for all that there is."""
+    if arguments.value is not None:
+        return holdfast.Name.value(*arguments.value)
+    if arguments.session is not None:
+        return holdfast.Name.session(arguments.session)
+    if arguments.path is None:
+        return None
+    folder, name = os.path.split(console.resolve(arguments.path))
+    # A link on the way leads where it leads; at its end it is what is asked about.
+    place = os.path.join(os.path.realpath(folder), name)
+    path = os.path.relpath(place, workspace.path)
+    return None if path == os.curdir else holdfast.Name.file(path)
+
+
+def _tell_history(
+    arguments: Namespace,
+    console: Console,
+    workspace: "holdfast.Workspace",
+    name: "holdfast.Name",
+) -> int:
+    door = workspace.namespace if is_gone(workspace.path) else workspace
+    found = door.history(name, limit=arguments.number or None)
+    console.answer(
+        document=lambda: {"namespace": workspace.namespace.name, **history_view(found)},
+        lines=lambda: history_lines(console, found),
     )
     return DONE
 

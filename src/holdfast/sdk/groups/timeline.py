@@ -5,11 +5,13 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
+import msgspec
 from msgspec.structs import replace
 
-from holdfast.errors import InvalidName, InvalidValue
+from holdfast.errors import Incompatible, InvalidName, InvalidValue
 from holdfast.model import Plane, SnapshotInfo
 from holdfast.model_changes import Restored
+from holdfast.model_history import History, Step
 from holdfast.model_names import Name, check_names
 from holdfast.sdk.calls import Call, F, Group, Page, Pages, Steps, call, flow, page_of, pages
 from holdfast.sdk.reading import (
@@ -21,6 +23,7 @@ from holdfast.sdk.reading import (
     reads,
     to_restored,
     to_snapshot,
+    to_step,
 )
 from holdfast.wire.changes import ChangeAnswer
 from holdfast.wire.snapshots import (
@@ -31,7 +34,7 @@ from holdfast.wire.snapshots import (
     SnapshotList,
     SnapshotRequest,
 )
-from holdfast.wire.timeline import ChangesAnswer, TimelineAnswer
+from holdfast.wire.timeline import ChangesAnswer, HistoryAnswer, TimelineAnswer
 
 PAGE: Final = 200
 MOST_CHANGES: Final = 100_000
@@ -48,6 +51,7 @@ _WHOLE: Final = re.compile(r"snap-[a-z0-9]{16,}")
 read_snapshot = reads(SnapshotAnswer, to_snapshot)
 read_restored = reads(RestoreAnswer, to_restored)
 _changes = as_it_is(ChangesAnswer)
+_history = as_it_is(HistoryAnswer)
 
 
 class Snapshots(Group[F]):
@@ -272,6 +276,30 @@ def diff_steps(
         query["cursor"] = answer.next_cursor
         if answer.next_cursor is None or (limit is not None and len(found) >= limit):
             return found, answer.truncated
+
+
+def history_steps(name: Name, *, limit: int | None, before: int | None) -> Steps[History]:
+    """Describes what happened to one thing: pages of it, until there is enough."""
+    if limit is not None and limit < 0:
+        raise InvalidValue("limit is a number from 0 on, or None for all")
+    steps, searched_to = list[Step](), None
+    query: dict[str, Any] = msgspec.to_builtins(_sendable(name))
+    while limit is None or len(steps) < limit:
+        most = PAGE if limit is None else min(PAGE, limit - len(steps))
+        answer: HistoryAnswer = yield Call(
+            method="GET",
+            path="/v1/history",
+            query={**query, "limit": most, "before": before},
+            read=_history,
+        )
+        steps += map(to_step, answer.steps)
+        searched_to = answer.searched_to or searched_to
+        if answer.next_before is not None and answer.next_before == before:
+            raise Incompatible("the server's list has no end: it goes on where it began")
+        before = answer.next_before
+        if before is None:
+            break
+    return History(name=name, steps=steps, searched_to=searched_to, before=before)
 
 
 def _label(label: str | None) -> str | None:

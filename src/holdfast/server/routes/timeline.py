@@ -10,6 +10,8 @@ from holdfast.engine.namespace import Namespace
 from holdfast.errors import NamespaceNotFound, NotFound
 from holdfast.model import Plane, SnapshotInfo
 from holdfast.model_changes import Change
+from holdfast.model_history import Step
+from holdfast.model_names import Name
 from holdfast.server.callers import Caller, runtime_only
 from holdfast.server.leaving import UNTIL_GONE, IsGone
 from holdfast.server.paging import LAST_NUMBER, page_size, paged
@@ -31,12 +33,14 @@ from holdfast.wire.snapshots import RestoreAnswer, SnapshotAnswer
 from holdfast.wire.timeline import (
     ChangesAnswer,
     ChangeTextAnswer,
+    HistoryAnswer,
     MergeAnswer,
     MergeRequest,
     NamespaceForkAnswer,
     NamespaceForkRequest,
     RedoRequest,
     StatusAnswer,
+    StepAnswer,
     TextDiffAnswer,
     TextDiffsAnswer,
     TimelineAnswer,
@@ -87,6 +91,40 @@ def status(agent: Namespace) -> StatusAnswer:
 def find(agent: Namespace, snapshot_id: str) -> SnapshotAnswer:
     """Returns one snapshot, by whatever means it: its id, a unique beginning, `latest`, `@-2`."""
     return to_answer(agent, agent.get_snapshot(snapshot_id))
+
+
+@get("/v1/history", guards=[runtime_only], work=Work.COSTLY)
+def history(
+    agent: Namespace,
+    plane: Annotated[str, QueryParameter(description="files, store or sessions.")] = "files",
+    name: Annotated[
+        str | None, QueryParameter(description="A path, a session's id, or the store's ns/key.")
+    ] = None,
+    namespace: Annotated[str | None, QueryParameter(description="In the store.")] = None,
+    key: Annotated[str | None, QueryParameter(description="In the store.")] = None,
+    name_b64: Annotated[
+        str | None, QueryParameter(description="The bytes of a path that is not UTF-8.")
+    ] = None,
+    limit: int | None = None,
+    before: Annotated[int | None, Parameter(ge=0, le=LAST_NUMBER)] = None,
+) -> HistoryAnswer:
+    """Returns what happened to a file or directory, a value of the store or a session.
+
+    Newest first, and before that what is in no snapshot yet. `before` is the `next_before` of the
+    answer before, which may be without steps and yet not the last.
+    """
+    found = agent.comparing.page_of_history(
+        Name(plane, name, namespace, key, name_b64),
+        limit=page_size(limit, usual=LISTED, most=MOST_LISTED),
+        before=before,
+    )
+    return HistoryAnswer(
+        namespace=agent.name,
+        name=found.name,
+        steps=[_to_step(agent, step) for step in found],
+        searched_to=found.searched_to,
+        next_before=found.before,
+    )
 
 
 @get("/v1/diff", guards=[runtime_only])
@@ -265,6 +303,18 @@ def _read_cursor(cursor: str) -> tuple[Plane, bytes]:
         raise Unfit("cursor is the next_cursor of an answer", param="cursor") from exc
 
 
+def _to_step(agent: Namespace, step: Step) -> StepAnswer:
+    return StepAnswer(
+        change=step.change,
+        snapshot=None if step.snapshot is None else to_answer(agent, step.snapshot),
+        previous=step.previous,
+        gone=step.gone,
+        old_bytes=step.old_bytes,
+        new_bytes=step.new_bytes,
+        entries=step.entries,
+    )
+
+
 def _chosen(agent: Namespace, snapshot_id: str | None) -> SnapshotInfo | None:
     return None if snapshot_id is None else agent.get_snapshot(snapshot_id)
 
@@ -273,6 +323,7 @@ ROUTES: Final[list[HTTPRouteHandler]] = [
     show,
     status,
     find,
+    history,
     diff,
     text_diff,
     text_diffs,
