@@ -151,6 +151,8 @@ class Repaired(msgspec.Struct, frozen=True):
     lost: list[Lost] = msgspec.field(default_factory=list[Lost])
     damaged: tuple[str, ...] = ()
     """Packs that stay as they are, since they may still be put back from a copy."""
+    mended: int = 0
+    """Rows of the catalog in which a flipped bit was put back."""
 
     @property
     def ok(self) -> bool:

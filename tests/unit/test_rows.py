@@ -6,8 +6,18 @@ from typing import Any
 import pytest
 
 from holdfast.catalog.queries import load_queries
-from holdfast.catalog.rows import HEAD, KEY, RECORDS, SESSION, SNAPSHOT, TOLD, TRACE, WEBHOOK
-from holdfast.errors import Damaged
+from holdfast.catalog.rows import (
+    HEAD,
+    KEY,
+    RECORDS,
+    SESSION,
+    SNAPSHOT,
+    TOLD,
+    TRACE,
+    WEBHOOK,
+    Record,
+)
+from holdfast.errors import Damaged, RowDamaged
 from holdfast.ids import NamespaceId, ObjectId, SnapshotId, TenantId
 from holdfast.model import Head, Kind, Size, SnapshotInfo
 from holdfast.model_keys import KeyInfo, Scope
@@ -115,13 +125,34 @@ def test_what_is_written_is_read_again(record: Any, value: Any) -> None:
     ],
 )
 def test_a_row_that_stands_for_no_value_is_damage(column: str, stored: object) -> None:
-    row = HEAD.write(HEADS[0]) | {column: stored}
+    row = HEAD.write(HEADS[0]) | {column: stored, "checksum": None}
     with pytest.raises(Damaged):
         HEAD.read(tuple(row.values()))
 
 
+SEALED = [(HEAD, HEADS), (SNAPSHOT, SNAPSHOTS), (KEY, KEYS), (WEBHOOK, WEBHOOKS)]
+
+
+@pytest.mark.parametrize(
+    ("record", "value"), [(r, each) for r, values in SEALED for each in values]
+)
+def test_any_value_of_a_sealed_row_that_is_not_what_was_written_is_damage(
+    record: Record[Any], value: object
+) -> None:
+    row = [record.write(value)[column] for column in record.columns]
+    assert record.read(row) == value
+    for place, stored in enumerate(row[:-1]):
+        if record.columns[place] in record.loose or stored is None:
+            continue
+        other = stored + 1 if isinstance(stored, int) else stored[:-1] + stored[-1:] * 2
+        with pytest.raises(RowDamaged):
+            record.read([*row[:place], other, *row[place + 1 :]])
+    # One that is older than checksums.
+    assert record.read([*row[:-1], None]) == value
+
+
 def test_a_member_that_an_enumeration_does_not_have_is_damage() -> None:
-    row = SNAPSHOT.write(SNAPSHOTS[0]) | {"kind": "dream"}
+    row = SNAPSHOT.write(SNAPSHOTS[0]) | {"kind": "dream", "checksum": None}
     with pytest.raises(Damaged, match=r"the row of a snapshot cannot be read: KeyError.*dream"):
         SNAPSHOT.read(tuple(row.values()))
 

@@ -7,6 +7,9 @@ from typing import Protocol
 from holdfast.catalog.rows import Row
 from holdfast.errors import HoldfastError, Unavailable
 
+KeyedRow = tuple[bytes, bytes | None, int]
+"""A key, its entry, and the checksum of the row that they are in."""
+
 
 class Driver(Protocol):
     """Runs named queries inside one transaction."""
@@ -44,10 +47,8 @@ class Driver(Protocol):
         """Runs a query for every row, as `say` does."""
         ...
 
-    def put_pairs(
-        self, name: str, pairs: Iterable[tuple[bytes, bytes | None]], /, **parameters: object
-    ) -> None:
-        """Runs a query for every pair of a `:key` and an `:entry`, each key at most once."""
+    def put_rows(self, name: str, rows: Iterable[KeyedRow], /, **parameters: object) -> None:
+        """Runs a query for every `:key`, `:entry` and `:checksum`, each key at most once."""
         ...
 
     def dump(self, path: str, /) -> None:

@@ -8,10 +8,11 @@ from collections.abc import Iterable
 from datetime import datetime
 from operator import attrgetter
 
+from msgspec.structs import replace
+
 from holdfast.catalog import rows
 from holdfast.catalog.driver import Driver
 from holdfast.ids import TenantId
-from holdfast.instants import to_us
 from holdfast.model import Tenant
 from holdfast.model_keys import KeyInfo, KeyUse
 
@@ -44,15 +45,22 @@ class KeyQueries:
 
     def revoke_key(self, tenant_id: TenantId, key_id: str, *, now: datetime) -> KeyInfo | None:
         """Revokes a key and returns it; None if there is none, or it was revoked before."""
-        row = self._db.one("revoke_key", tenant_id=tenant_id, id=key_id, now=to_us(now))
-        return rows.KEY.find(row)
+        key = rows.KEY.find(self._db.one("lock_key", id=key_id))
+        if key is None or key.tenant_id != tenant_id or key.revoked_at is not None:
+            return None
+        revoked = replace(key, revoked_at=now)
+        self._db.run("set_key", **rows.KEY.write(revoked))
+        return revoked
 
     def touch_keys(self, uses: Iterable[KeyUse]) -> None:
         """Adds requests, and remembers the latest of all uses, in whatever order they come."""
         # In one order everywhere: two workers that wait for each other's rows would wait for ever.
-        used = [
-            {"id": use.key_id, "last_used_at": to_us(use.last_used_at), "requests": use.requests}
-            for use in sorted(uses, key=attrgetter("key_id"))
-        ]
-        if used:
-            self._db.run_many("touch_key", used)
+        for use in sorted(uses, key=attrgetter("key_id")):
+            key = rows.KEY.find(self._db.one("lock_key", id=use.key_id))
+            if key is None:
+                continue
+            last = use.last_used_at
+            if key.last_used_at is not None:
+                last = max(last, key.last_used_at)
+            used = replace(key, last_used_at=last, requests=key.requests + use.requests)
+            self._db.run("set_key", **rows.KEY.write(used))

@@ -1,19 +1,17 @@
-"""The part of a transaction that is about tenants, namespaces, and what is pending in them."""
+"""The part of a transaction that is about tenants and namespaces."""
 
-import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from holdfast.catalog import rows
 from holdfast.catalog.driver import Driver
-from holdfast.errors import Damaged
 from holdfast.ids import NamespaceId, ObjectId, SnapshotId, TenantId
 from holdfast.instants import to_us
-from holdfast.model import Head, Plane, Size, Tenant
+from holdfast.model import Head, Size, Tenant
 
 _PURGES: Final = (
     "purge_pending",
@@ -39,12 +37,8 @@ class LogPosition(msgspec.Struct, frozen=True):
     position: int
 
 
-PendingRow = tuple[bytes, bytes | None]
-"""A key and its encoded entry; None says that the key is gone."""
-
-
 class NamespaceQueries:
-    """Rows of tenants, of heads, of pending changes and of logs."""
+    """Rows of tenants, of heads and of logs."""
 
     __slots__ = ()
 
@@ -61,13 +55,20 @@ class NamespaceQueries:
 
     def add_tenant(self, name: str, *, public_id: str, now: datetime) -> Tenant:
         self._db.run("add_tenant", name=name, public_id=public_id, now=to_us(now))
-        return rows.TENANT.read(rows.get_row(self._db.one("find_tenant", name=name), "tenant"))
+        row = rows.get_row(self._db.one("find_tenant", name=name), "tenant")
+        tenant = rows.TENANT.read(row)
+        self._db.run("seal_tenant", **rows.TENANT.write(tenant))
+        return tenant
 
     def get_tenant_quota(self, tenant_id: TenantId) -> int | None:
-        return rows.get_row(self._db.one("get_tenant_quota", tenant_id=tenant_id), "tenant")[0]
+        row = rows.get_row(self._db.one("get_tenant", tenant_id=tenant_id), "tenant")
+        return rows.TENANT.read(row).quota_bytes
 
     def set_tenant_quota(self, tenant_id: TenantId, quota_bytes: int | None) -> None:
-        self._db.run("set_tenant_quota", tenant_id=tenant_id, quota_bytes=quota_bytes)
+        row = self._db.one("get_tenant", tenant_id=tenant_id)
+        if row is not None:
+            tenant = msgspec.structs.replace(rows.TENANT.read(row), quota_bytes=quota_bytes)
+            self._db.run("set_tenant_quota", **rows.TENANT.write(tenant))
 
     def join_epoch(self, tenant_id: TenantId) -> int:
         return self.join_tenant(tenant_id)[0]
@@ -112,20 +113,6 @@ class NamespaceQueries:
         row = self._db.one("lock_live_head", tenant_id=tenant_id, name=name)
         return rows.HEAD.find(row)
 
-    def find_at_head(
-        self, tenant_id: TenantId, name: str, plane: Plane, key: bytes
-    ) -> tuple[ObjectId, PendingRow | None] | None:
-        """Returns a namespace's base root, and its pending row for one key if there is one.
-
-        None if there is no such namespace.
-        """
-        row = self._db.one(
-            "find_at_head", tenant_id=tenant_id, name=name, plane=plane.value, key=key
-        )
-        if row is None:
-            return None
-        return ObjectId(row[0]), None if row[1] is None else (row[1], row[2])
-
     def iter_heads(self, tenant_id: TenantId) -> list[Head]:
         """Returns every namespace by name, and those that were deleted."""
         return [rows.HEAD.read(row) for row in self._db.all("iter_heads", tenant_id=tenant_id)]
@@ -133,7 +120,11 @@ class NamespaceQueries:
     def add_namespace(self, head: Head) -> Head | None:
         """Adds a namespace; its id is assigned here. Returns None if the name is taken."""
         row = self._db.one("add_namespace", **rows.HEAD.write(head))
-        return None if row is None else replace(head, namespace_id=NamespaceId(row[0]))
+        if row is None:
+            return None
+        added = replace(head, namespace_id=NamespaceId(row[0]))
+        self._db.say("seal_namespace", **rows.HEAD.write(added))
+        return added
 
     def move_head(
         self,
@@ -145,15 +136,16 @@ class NamespaceQueries:
         redo: Sequence[SnapshotId],
         more: Size,
     ) -> bool:
-        """Moves the base root if the generation is still `head`'s; says whether it was."""
+        """Moves the base root if the generation is still `head`'s, which is locked.
+
+        Says whether it was.
+        """
         moved = self._db.run(
             "move_head",
-            namespace_id=head.namespace_id,
+            **rows.HEAD.write(
+                replace(head, root=root, generation=generation, position=position, redo=tuple(redo))
+            ),
             expected=head.generation,
-            root=root,
-            generation=generation,
-            position=position,
-            redo=json.dumps(redo),
             more_entries=more.entries,
             more_bytes=more.bytes,
         )
@@ -173,17 +165,31 @@ class NamespaceQueries:
         return rows.get_row(row, "namespace")[0]
 
     def set_namespace_quota(self, namespace_id: NamespaceId, quota_bytes: int | None) -> None:
-        self._db.run("set_namespace_quota", namespace_id=namespace_id, quota_bytes=quota_bytes)
+        self._set_head(namespace_id, quota_bytes=quota_bytes)
 
     def set_retention(self, namespace_id: NamespaceId, retention: str | None) -> None:
-        self._db.run("set_retention", namespace_id=namespace_id, retention=retention)
+        self._set_head(namespace_id, retention=retention)
 
     def delete_namespace(self, namespace_id: NamespaceId, *, now: datetime) -> bool:
-        return self._db.run("delete_namespace", namespace_id=namespace_id, now=to_us(now)) == 1
+        head = self.lock_head(namespace_id)
+        if head is None or head.deleted_at is not None:
+            return False
+        self._set_head(namespace_id, deleted_at=now)
+        return True
 
     def recover_namespace(self, namespace_id: NamespaceId, *, name: str) -> bool:
         """Takes a deletion back; False if it is not deleted, or its name has been taken."""
-        return self._db.run("recover_namespace", namespace_id=namespace_id, name=name) == 1
+        head = self.lock_head(namespace_id)
+        if head is None:
+            return False
+        found = rows.HEAD.write(replace(head, name=name, deleted_at=None))
+        return self._db.run("recover_namespace", **found) == 1
+
+    def _set_head(self, namespace_id: NamespaceId, **changes: Any) -> None:  # noqa: ANN401 - any field
+        """Changes what is rarely changed in a namespace's row."""
+        head = self.lock_head(namespace_id)
+        if head is not None:
+            self._db.run("set_head", **rows.HEAD.write(replace(head, **changes)))
 
     def purge_namespace(self, namespace_id: NamespaceId) -> bool:
         """Removes a deleted namespace with all its rows; False if it is not deleted."""
@@ -194,74 +200,6 @@ class NamespaceQueries:
             self._db.run(query, namespace_id=namespace_id)
         return True
 
-    # Pending changes
-
-    def find_pending(
-        self, namespace_id: NamespaceId, plane: Plane, keys: Sequence[bytes]
-    ) -> dict[bytes, bytes | None]:
-        found = self._db.by_keys(
-            "find_pending", keys, near=True, namespace_id=namespace_id, plane=plane.value
-        )
-        return {row[0]: row[1] for row in found}
-
-    def range_pending(
-        self,
-        namespace_id: NamespaceId,
-        plane: Plane,
-        *,
-        start: bytes,
-        stop: bytes | None,
-        most: int | None = None,
-    ) -> list[PendingRow]:
-        where: dict[str, object] = {"namespace_id": namespace_id, "plane": plane.value}
-        where |= {"start": start, "most": rows.NO_LIMIT if most is None else most}
-        if stop is None:
-            found = self._db.all("range_pending", **where)
-        else:
-            found = self._db.all("range_pending_until", stop=stop, **where)
-        return [(row[0], row[1]) for row in found]
-
-    def last_pending(
-        self, namespace_id: NamespaceId, plane: Plane, *, start: bytes, stop: bytes, most: int
-    ) -> list[PendingRow]:
-        """Returns rows from below `stop` down to `start`, the greatest key first."""
-        found = self._db.all(
-            "last_pending",
-            namespace_id=namespace_id,
-            plane=plane.value,
-            start=start,
-            stop=stop,
-            most=most,
-        )
-        return [(row[0], row[1]) for row in found]
-
-    def all_pending(self, namespace_id: NamespaceId) -> list[tuple[Plane, bytes, bytes | None]]:
-        found = self._db.all("all_pending", namespace_id=namespace_id)
-        return [_to_pending(row) for row in found]
-
-    def count_pending(self, namespace_id: NamespaceId) -> int:
-        return rows.get_row(self._db.one("count_pending", namespace_id=namespace_id), "count")[0]
-
-    def put_pending(
-        self,
-        namespace_id: NamespaceId,
-        plane: Plane,
-        changes: Iterable[PendingRow],
-        *,
-        sequence: int,
-    ) -> None:
-        self._db.put_pairs(
-            "put_pending",
-            changes,
-            namespace_id=namespace_id,
-            plane=plane.value,
-            sequence=sequence,
-        )
-
-    def drop_pending(self, namespace_id: NamespaceId, *, upto: int) -> None:
-        """Drops what was written up to that sequence, and not what was overwritten since."""
-        self._db.run("drop_pending", namespace_id=namespace_id, sequence=upto)
-
     # The log of a store that is kept in memory
 
     def find_log(self, namespace_id: NamespaceId) -> LogPosition | None:
@@ -271,12 +209,3 @@ class NamespaceQueries:
     def set_log(self, namespace_id: NamespaceId, log: LogPosition) -> None:
         """Says up to where a log is in the rows, in the transaction that writes them."""
         self._db.run("set_log", namespace_id=namespace_id, name=log.name, position=log.position)
-
-
-def _to_pending(row: rows.Row) -> tuple[Plane, bytes, bytes | None]:
-    plane, key, entry = row
-    try:
-        return Plane(plane), key, entry
-    except ValueError as exc:
-        message = f"the row of a pending change cannot be read: {exc}"
-        raise Damaged(message) from exc

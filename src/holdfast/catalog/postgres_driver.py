@@ -10,7 +10,7 @@ from typing import Final, LiteralString, cast
 import psycopg
 from psycopg import errors as pg
 
-from holdfast.catalog.driver import Guard
+from holdfast.catalog.driver import Guard, KeyedRow
 from holdfast.catalog.postgres_dump import dump_rows
 from holdfast.catalog.postgres_talk import Talk
 from holdfast.catalog.rows import Row
@@ -104,10 +104,9 @@ class PostgresDriver:
         with self._guard:
             return self._talk.ask(query, parameters).fetchall()
 
-    def put_pairs(
-        self, name: str, pairs: Iterable[tuple[bytes, bytes | None]], /, **parameters: object
-    ) -> None:
-        self.say_many(name, ({**parameters, "key": key, "entry": entry} for key, entry in pairs))
+    def put_rows(self, name: str, rows: Iterable[KeyedRow], /, **parameters: object) -> None:
+        names = ("key", "entry", "checksum")
+        self.say_many(name, ({**parameters, **dict(zip(names, row, strict=True))} for row in rows))
 
     def dump(self, path: str, /) -> None:
         with self._guard:

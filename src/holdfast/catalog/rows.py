@@ -5,6 +5,10 @@ name them all at once (`{session}`), and what comes out of a row is made by thei
 column is a field here and a column there. Instants are stored as whole microseconds since 1970 in
 UTC, a yes or no as 1 or 0, a member of an enumeration as its value, lists and details as JSON
 text: what comes out is exactly what went in. A row that stands for no value is `Damaged`.
+
+A row of a `sealed` record has a checksum over what it stores. It is made where a row is written and
+checked where one is read, both here: who changes a column writes the whole value, so that no query
+can leave the checksum behind. Rows that are older than checksums have none, until they are written.
 """
 
 import enum
@@ -12,11 +16,14 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from types import NoneType, UnionType
 from typing import Any, Final, Generic, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from zlib import crc32
 
-from holdfast.errors import Damaged
+import msgspec
+
+from holdfast.errors import Damaged, RowDamaged
 from holdfast.instants import from_us, to_us
 from holdfast.model import Head, Size, SnapshotInfo, Tenant
 from holdfast.model_entities import EntityRow
@@ -36,6 +43,21 @@ Convert = Callable[[Any], Any]
 
 V = TypeVar("V")
 
+CHECKSUM: Final = "checksum"
+"""The column that seals a row, the last of its record."""
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+
+
+def sum_of(values: Sequence[object]) -> int:
+    """Returns the checksum of stored values: of their msgpack, as one array."""
+    try:
+        return crc32(_encode(values))
+    except (UnicodeEncodeError, OverflowError, TypeError):
+        # What no row can hold: it is the database's driver that refuses it.
+        return 0
+
+
 NO_LIMIT: Final = 2**62
 """Above any number and instant, and more rows than any table has: 'all of them' in a query."""
 
@@ -53,7 +75,8 @@ class Record(Generic[V]):
 
     `renamed` says which columns are not called as their fields are; `without` names fields that
     are no columns, or that some queries alone ask for, last. `prefix` stands before the names of
-    parameters, where one query takes two values.
+    parameters, where one query takes two values. Of a `sealed` one all columns are under a
+    checksum, but for those that are `loose`: they count, and queries change them in place.
     """
 
     def __init__(
@@ -64,8 +87,10 @@ class Record(Generic[V]):
         renamed: Mapping[str, str] | None = None,
         without: Sequence[str] = (),
         prefix: str = "",
+        sealed: bool = False,
+        loose: Sequence[str] = (),
     ) -> None:
-        self.name, self._make = name, make
+        self.name, self._make, self.is_sealed = name, make, sealed
         self._fields = [field for field in make.__annotations__ if field not in without]
         columns = [prefix + (renamed or {}).get(field, field) for field in self._fields]
         self._paths = [*self._fields]
@@ -73,8 +98,13 @@ class Record(Generic[V]):
         if self._size is not None:
             columns[self._size : self._size + 1] = ["entries", "bytes"]
             self._paths[self._size : self._size + 1] = ["size.entries", "size.bytes"]
-        self.columns: tuple[str, ...] = tuple(columns)
-        self.width: int = len(columns)
+        self._columns = tuple(columns)
+        self.columns: tuple[str, ...] = (*columns, CHECKSUM) if sealed else self._columns
+        self.width: int = len(self.columns)
+        self.loose = frozenset(loose)
+        firm = [place for place, column in enumerate(columns) if column not in self.loose]
+        self.firm: Callable[[Row], tuple[Any, ...]] = itemgetter(*firm)
+        """Returns what is under the checksum, of a row's values in their order."""
         self._get = attrgetter(*self._paths)
         # Where a value takes its fields in their order, that is half the time.
         taken = getattr(make, "__match_args__", ())
@@ -83,6 +113,8 @@ class Record(Generic[V]):
     def read(self, row: Row) -> V:
         """Returns the value of a row; raises `Damaged`."""
         values = [*row]
+        if self.is_sealed:
+            self.check(values, values.pop())
         try:
             for place, convert, may_lack in self._reading:
                 stored = values[place]
@@ -97,16 +129,23 @@ class Record(Generic[V]):
             message = f"the row of a {self.name} cannot be read: {exc!r}"
             raise Damaged(message) from exc
 
+    def check(self, values: Row, checksum: int | None) -> None:
+        """Raises `RowDamaged` unless stored values are those that a checksum was made of."""
+        if checksum is not None and sum_of(self.firm(values)) != checksum:
+            raise RowDamaged(f"the {self.name}", name=str(values[0]))
+
     def find(self, row: Row | None) -> V | None:
         """Returns the value of a row, if there is one."""
         return None if row is None else self.read(row)
 
     def write(self, value: V) -> dict[str, Any]:
         """Returns the parameters that store a value, by the names of its columns."""
-        known: dict[str, Any] = dict(zip(self.columns, self._get(value), strict=True))
+        known: dict[str, Any] = dict(zip(self._columns, self._get(value), strict=True))
         for column, convert in self._writing:
             if (given := known[column]) is not None:
                 known[column] = convert(given)
+        if self.is_sealed:
+            known[CHECKSUM] = sum_of(self.firm([*known.values()]))
         return known
 
     @cached_property
@@ -120,7 +159,7 @@ class Record(Generic[V]):
 
     @cached_property
     def _writing(self) -> list[tuple[str, Convert]]:
-        kinds = zip(self.columns, self._kinds(), strict=True)
+        kinds = zip(self._columns, self._kinds(), strict=True)
         return [
             (column, _forms(kind)[1])
             for column, (kind, _) in kinds
@@ -169,9 +208,16 @@ def _to_tuple(text: str) -> tuple[Any, ...]:
     return () if text == "[]" else tuple(json.loads(text))
 
 
-TENANT: Final = Record("tenant", Tenant)
-HEAD: Final = Record("namespace", Head, renamed={"namespace_id": "id"})
-SNAPSHOT: Final = Record("snapshot", SnapshotInfo, without=["namespace"])
+TENANT: Final = Record("tenant", Tenant, sealed=True)
+HEAD: Final = Record(
+    "namespace",
+    Head,
+    renamed={"namespace_id": "id"},
+    sealed=True,
+    # What every write moves.
+    loose=["sequence", "entries", "bytes", "writer", "journal_number", "journal_hash"],
+)
+SNAPSHOT: Final = Record("snapshot", SnapshotInfo, without=["namespace"], sealed=True)
 SESSION: Final = Record("session", SessionRow)
 VERSION: Final = Record("version", VersionRow)
 BRANCH: Final = Record("branch", BranchRow)
@@ -181,14 +227,18 @@ TOLD: Final = Record("told", TraceRow, renamed={"created_us": "created_at"}, pre
 """The trace of a version, with names that the version's own values leave free."""
 EVENT: Final = Record("event", EventRow)
 MEMORY: Final = Record("memory", MemoryRow, without=["embedding"])
-ENTITY: Final = Record("entity", EntityRow)
-KEY: Final = Record("key", KeyInfo)
-WEBHOOK: Final = Record("webhook", Webhook)
-DELIVERY: Final = Record("delivery", Delivery)
+ENTITY: Final = Record("entity", EntityRow, sealed=True)
+KEY: Final = Record("key", KeyInfo, sealed=True)
+# Where a webhook is, and who has a delivery in hand, moves without a look at the rest.
+WEBHOOK: Final = Record("webhook", Webhook, sealed=True, loose=["cursor"])
+DELIVERY: Final = Record("delivery", Delivery, sealed=True, loose=["claimed_until"])
 TASK: Final = Record(
-    "task", TaskRun, renamed={"before": "before_id", "after": "after_id", "restored": "restored_id"}
+    "task",
+    TaskRun,
+    renamed={"before": "before_id", "after": "after_id", "restored": "restored_id"},
+    sealed=True,
 )
-SCHEDULE: Final = Record("schedule", Schedule)
+SCHEDULE: Final = Record("schedule", Schedule, sealed=True)
 REPLY: Final = Record("reply", Reply)
 
 RECORDS: Final[Mapping[str, Record[Any]]] = {

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from holdfast.catalog.driver import Driver
+from holdfast.catalog.pending import seal
 from holdfast.catalog.rows import BRANCH, HEAD, SESSION, TOLD, TURN, VERSION, Row
 from holdfast.ids import NamespaceId, TenantId
 from holdfast.instants import to_us
@@ -85,9 +86,10 @@ class SessionQueries:
             "more_bytes": more.bytes,
             "writer": writer,
             "plane": Plane.SESSIONS.value,
-            "key": session.id.encode(),
-            "entry": entry,
         }
+        key = session.id.encode()
+        sealed = seal(session.namespace_id, Plane.SESSIONS, key, entry, sequence=sequence)
+        known["key"], known["entry"], known["checksum"] = sealed
         names = (first, "add_version", "put_pending")
         if trace is None:
             names += ("set_sequence",)

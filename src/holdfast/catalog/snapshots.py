@@ -1,16 +1,20 @@
 """The part of a transaction that is about snapshots."""
 
+from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 from holdfast.catalog import rows
 from holdfast.catalog.driver import Driver
 from holdfast.ids import NamespaceId, SnapshotId, TenantId
-from holdfast.instants import to_us
 from holdfast.model import SnapshotInfo
 
 
 class SnapshotQueries:
-    """Rows of snapshots; what a timeline holds is never changed, but for its label and its end."""
+    """Rows of snapshots; what a timeline holds is never changed, but for its label and its end.
+
+    Who changes that has the head locked.
+    """
 
     __slots__ = ()
 
@@ -64,31 +68,35 @@ class SnapshotQueries:
         pinned: bool,
         expires_at: datetime | None,
     ) -> bool:
-        changed = self._db.run(
-            "set_pinned",
-            namespace_id=namespace_id,
-            id=snapshot_id,
-            pinned=int(pinned),
-            expires_at=None if expires_at is None else to_us(expires_at),
-        )
-        return changed == 1
+        return self._change(namespace_id, snapshot_id, pinned=pinned, expires_at=expires_at)
 
     def set_label(
         self, namespace_id: NamespaceId, snapshot_id: SnapshotId, label: str | None
     ) -> bool:
-        changed = self._db.run("set_label", namespace_id=namespace_id, id=snapshot_id, label=label)
-        return changed == 1
+        return self._change(namespace_id, snapshot_id, label=label)
 
     def delete_snapshot(
         self, namespace_id: NamespaceId, snapshot_id: SnapshotId, *, now: datetime
     ) -> bool:
-        changed = self._db.run(
-            "delete_snapshot", namespace_id=namespace_id, id=snapshot_id, now=to_us(now)
-        )
-        return changed == 1
+        found = self.find_snapshot(namespace_id, snapshot_id)
+        if found is None or found.deleted_at is not None:
+            return False
+        return self._change(namespace_id, snapshot_id, deleted_at=now)
 
     def recover_snapshot(self, namespace_id: NamespaceId, snapshot_id: SnapshotId) -> bool:
-        return self._db.run("recover_snapshot", namespace_id=namespace_id, id=snapshot_id) == 1
+        return self._change(namespace_id, snapshot_id, deleted_at=None)
+
+    def _change(
+        self,
+        namespace_id: NamespaceId,
+        snapshot_id: SnapshotId,
+        **changes: Any,  # noqa: ANN401 - any field
+    ) -> bool:
+        found = self.find_snapshot(namespace_id, snapshot_id)
+        if found is None:
+            return False
+        self._db.run("set_snapshot", **rows.SNAPSHOT.write(replace(found, **changes)))
+        return True
 
     def purge_snapshot(self, namespace_id: NamespaceId, snapshot_id: SnapshotId) -> bool:
         return self._db.run("purge_snapshot", namespace_id=namespace_id, id=snapshot_id) == 1

@@ -37,13 +37,13 @@ def counting_between(query: str) -> tuple[str, Sequence[str]]:
 def with_rows(query: str, count: int) -> tuple[str, Sequence[str], Sequence[str]]:
     """Returns a query for so many rows instead of one.
 
-    And the names of what stands in each before the key, and after the entry.
+    And the names of what stands in each before the key, and after the entry and its checksum.
     """
     head, row, tail = _VALUES.split(query)
     names = _PARAMETER.findall(row)
     text = head + ", ".join([_PARAMETER.sub("?", row)] * count) + tail
     at = names.index("key")
-    return text, names[:at], names[at + 2 :]
+    return text, names[:at], names[at + 3 :]
 
 
 @cache

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
+from msgspec.structs import replace
+
 from holdfast.catalog.driver import Driver
 from holdfast.catalog.rows import SCHEDULE, TASK
 from holdfast.ids import NamespaceId, TenantId
@@ -76,15 +78,19 @@ class TaskQueries:
 
     def change_schedule(self, schedule: Schedule) -> None:
         """Writes what its owner says of a schedule that is locked."""
-        self._db.run("change_schedule", **SCHEDULE.write(schedule))
+        self._db.run("set_schedule", **SCHEDULE.write(schedule))
 
     def advance_schedule(self, schedule: Schedule, *, seen: datetime) -> bool:
         """Writes how far a schedule is, and when it is looked at next.
 
         False if it is no longer due when it was seen to be, or was stopped or deleted since.
         """
-        known = SCHEDULE.write(schedule)
-        return self._db.run("advance_schedule", seen=to_us(seen), **known) > 0
+        now = self.lock_schedule(schedule.namespace_id, schedule.id)
+        if now is None or now.next_at != seen or not now.enabled:
+            return False
+        # What its owner says of it is as it is by now.
+        self.change_schedule(replace(schedule, label=now.label, enabled=now.enabled))
+        return True
 
     def delete_schedule(self, namespace_id: NamespaceId, schedule_id: str) -> bool:
         return self._db.run("delete_schedule", namespace_id=namespace_id, id=schedule_id) > 0

@@ -11,8 +11,10 @@ from holdfast.catalog.entities import EntityQueries
 from holdfast.catalog.events import EventQueries
 from holdfast.catalog.keys import KeyQueries
 from holdfast.catalog.memories import MemoryQueries
+from holdfast.catalog.mending import MendingQueries
 from holdfast.catalog.namespaces import NamespaceQueries
 from holdfast.catalog.packs import PackQueries
+from holdfast.catalog.pending import PendingQueries
 from holdfast.catalog.received import ReceivedQueries
 from holdfast.catalog.replies import ReplyQueries
 from holdfast.catalog.retired import RetiredQueries
@@ -26,6 +28,7 @@ from holdfast.catalog.webhooks import WebhookQueries
 
 class Transaction(
     NamespaceQueries,
+    PendingQueries,
     SnapshotQueries,
     PackQueries,
     SessionQueries,
@@ -41,6 +44,7 @@ class Transaction(
     ReceivedQueries,
     RetiredQueries,
     BackupQueries,
+    MendingQueries,
 ):
     """A view of the rows, and in a write transaction the way to change them."""
 

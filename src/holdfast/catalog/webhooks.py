@@ -9,6 +9,8 @@ for a while before it is tried: two workers never try the same one at once.
 from collections.abc import Sequence
 from datetime import datetime
 
+from msgspec.structs import replace
+
 from holdfast.catalog.driver import Driver
 from holdfast.catalog.rows import DELIVERY, WEBHOOK
 from holdfast.ids import TenantId
@@ -42,7 +44,7 @@ class WebhookQueries:
         return [WEBHOOK.read(row) for row in self._db.all("list_webhooks", tenant_id=tenant_id)]
 
     def set_webhook(self, webhook: Webhook) -> None:
-        """Replaces what users can change in a webhook, and whether it is enabled."""
+        """Replaces what can change in a webhook that is locked, but for its cursor."""
         self._db.run("set_webhook", **WEBHOOK.write(webhook))
 
     def delete_webhook(self, tenant_id: TenantId, webhook_id: str) -> bool:
@@ -66,8 +68,20 @@ class WebhookQueries:
 
     def note_delivery(
         self, webhook_id: str, *, now: datetime, status: int | None, ok: bool
-    ) -> None:
-        self._db.run("note_delivery", id=webhook_id, now=to_us(now), status=status, ok=int(ok))
+    ) -> Webhook | None:
+        """Remembers how the last delivery went; returns the webhook, if it is still there."""
+        found = WEBHOOK.find(self._db.one("hold_webhook", id=webhook_id))
+        if found is None:
+            return None
+        noted = replace(
+            found,
+            last_delivery_at=now,
+            last_delivery_ok=ok,
+            last_delivery_status=status,
+            last_success_at=now if ok else found.last_success_at,
+        )
+        self.set_webhook(noted)
+        return noted
 
     def add_deliveries(self, deliveries: Sequence[Delivery]) -> None:
         rows = [DELIVERY.write(each) for each in deliveries]

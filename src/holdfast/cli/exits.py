@@ -73,6 +73,7 @@ HINTS: Final = {
     "object_missing": DAMAGE_HINT,
     "pack_damaged": DAMAGE_HINT,
     "pack_missing": DAMAGE_HINT,
+    "row_damaged": DAMAGE_HINT,
     "catalog_replaced": "Nothing of this was kept; try again: `holdfast log` shows what the vault "
     "holds now.",
     "unavailable": "`holdfast doctor` says what does not answer.",

@@ -298,6 +298,7 @@ def _try(
                 if move.exact:
                     return None
                 _hold_on(transaction, handle, folded)
+            folded = replace(folded, head=replace(now, sequence=head.sequence))
             done = _commit(transaction, handle, folded, move, look)
         stage.keep()
         return done
@@ -391,16 +392,15 @@ def _commit(
         transaction.add_snapshot(snapshot)
         done.append(snapshot)
     if done:
-        last = done[-1]
-        is_moved = transaction.move_head(
+        last, was = done[-1], folded.size
+        if not transaction.move_head(
             head,
             root=last.root,
             generation=last.number,
             position=move.position,
             redo=move.redo,
-            more=Size(last.size.entries - folded.size.entries, last.size.bytes - folded.size.bytes),
-        )
-        if not is_moved:
+            more=Size(last.size.entries - was.entries, last.size.bytes - was.bytes),
+        ):
             raise HeadMoved(head.name, expected=head.position, actual="another snapshot")
         if folded.is_dirty:
             transaction.drop_pending(head.namespace_id, upto=head.sequence)
@@ -411,7 +411,6 @@ def _commit(
         # After the above, which may name objects: those of an import, for one.
         trace_id = new_id(handle.context, done[-1].created_at)
         _follow_sessions(transaction, handle, folded, done[-1], trace_id)
-        # Last: from here on all writers of the tenant wait.
         told = _told(transaction, handle, done[-1]) if handle.context.announces else None
         append(transaction, handle.context, head, told_by(done), trace_id=trace_id, told=told)
     return [dated(handle.context, head, snapshot) for snapshot in done]

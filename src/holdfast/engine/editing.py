@@ -80,7 +80,13 @@ class Files(FilesReader):
 
             return compute
 
-        change(self._handle, Plane.FILES, prepare, told=lambda: [_written(key, made[0].size)])
+        change(
+            self._handle,
+            Plane.FILES,
+            prepare,
+            over=[key],
+            told=lambda: [_written(key, made[0].size)],
+        )
         return info_of(key, made[0])
 
     def write_many(self, items: Iterable[tuple[PathLike, str | bytes]]) -> int:
@@ -193,7 +199,7 @@ class Files(FilesReader):
         def told() -> list[Event]:
             return [_written(key, len(data)) for key, data in batch.items()]
 
-        change(self._handle, Plane.FILES, prepare, told=told)
+        change(self._handle, Plane.FILES, prepare, over=batch, told=told)
 
     def _draft(
         self, edit: Callable[[Draft], None], told: Callable[[], Sequence[Event]] = no_events

@@ -102,7 +102,8 @@ class Inventory:
                 for lack in walk.root(root_id):
                     needed_by[lack][where] = None
             for head in transaction.iter_heads(self._tenant_id):
-                for plane, key, entry in transaction.all_pending(head.namespace_id):
+                pending, _ = transaction.sort_pending(head.namespace_id)
+                for plane, key, entry in pending:
                     for lack in () if entry is None else walk.entry(plane, key, entry):
                         needed_by[lack][f"head of {head.name}"] = None
             for state in transaction.iter_version_states(self._tenant_id):

@@ -111,7 +111,10 @@ class Outbox:
             tried = self._tried(claimed, outcome, now)
             if not transaction.settle_delivery(tried, claimed=claimed.claimed_until):
                 return  # It took longer than the lease: whoever has it now says how it went.
-            transaction.note_delivery(webhook.id, now=now, status=outcome.status, ok=outcome.ok)
+            noted = transaction.note_delivery(
+                webhook.id, now=now, status=outcome.status, ok=outcome.ok
+            )
+            webhook = noted or webhook
             reason = _why_disabled(webhook, tried)
             if reason is not None:
                 webhook = replace(webhook, enabled=False, disabled_reason=reason)

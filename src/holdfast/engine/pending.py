@@ -5,17 +5,18 @@ free space, and writes them together with the objects they refer to. Two writers
 namespace take turns, so neither can overwrite what it has not seen.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from holdfast.engine.events import tell
 from holdfast.engine.handle import Handle
+from holdfast.engine.lettinggo import let_go
 from holdfast.engine.limits import check_quota, check_room
 from holdfast.engine.stage import Stage, Withdrawn
 from holdfast.engine.view import View
 from holdfast.engine.writers import written
 from holdfast.entries import decode_entry
-from holdfast.errors import Busy
+from holdfast.errors import Busy, PendingDamaged
 from holdfast.model import Plane, Size
 from holdfast.model_events import Event
 
@@ -39,19 +40,21 @@ def change(
     prepare: Callable[[Stage], Compute],
     *,
     held: Size | None = None,
+    over: Collection[bytes] = (),
     told: Callable[[], Sequence[Event]] = no_events,
 ) -> None:
     """Stages content with `prepare`, then writes the rows that its result computes.
 
     `held` is the size of what the rows hold, where the caller knows it; `told` returns what is
-    told of it, once the rows are computed.
+    told of it, once the rows are computed. `over` are keys that get something else, whatever they
+    hold: should that be damaged, it is in nobody's way.
     """
     for attempt in range(ATTEMPTS):
         with Stage(handle.context, handle.tenant_id) as stage:
             compute = prepare(stage)
             stage.seal()
             try:
-                _write(handle, plane, stage, compute, held=held, told=told)
+                _write(handle, plane, stage, compute, held=held, over=over, told=told)
             except (Withdrawn, Busy) as exc:
                 if attempt == ATTEMPTS - 1:
                     raise Busy(str(exc)) from exc
@@ -66,6 +69,7 @@ def change_rows(
     compute: Compute,
     *,
     held: Size | None = None,
+    over: Collection[bytes] = (),
     creates: bool = True,
     told: Callable[[], Sequence[Event]] = no_events,
 ) -> None:
@@ -73,7 +77,7 @@ def change_rows(
 
     Unless it `creates`, nothing is done in a namespace that does not exist.
     """
-    _write(handle, plane, None, compute, held=held, creates=creates, told=told)
+    _write(handle, plane, None, compute, held=held, over=over, creates=creates, told=told)
 
 
 def _write(
@@ -83,6 +87,7 @@ def _write(
     compute: Compute,
     *,
     held: Size | None,
+    over: Collection[bytes],
     creates: bool = True,
     told: Callable[[], Sequence[Event]],
 ) -> None:
@@ -93,10 +98,17 @@ def _write(
         if head is None:
             return
         view = View.of_head(handle.objects, transaction, head, plane)
-        rows = compute(view)
+        try:
+            rows, more = _changes(view, compute, held)
+        except PendingDamaged as exc:
+            if exc.plane != plane or exc.key not in over:
+                raise
+            _, damaged = transaction.sort_pending(head.namespace_id)
+            gone = [each for each in damaged if each.plane == plane and each.key in over]
+            head = let_go(transaction, handle, head, gone)
+            rows, more = _changes(view, compute, held)
         if not rows:
             return
-        more = _growth(view, rows, held)
         check_quota(head, more)
         if more.bytes > 0 or more.entries > 0:
             # What only deletes is let through: it is how room is made.
@@ -114,6 +126,11 @@ def _write(
         transaction.put_pending(head.namespace_id, plane, rows.items(), sequence=sequence)
         if context.announces:
             tell(transaction, context, head, told())
+
+
+def _changes(view: View, compute: Compute, held: Size | None) -> tuple[Rows, Size]:
+    rows = compute(view)
+    return rows, _growth(view, rows, held) if rows else Size()
 
 
 def _growth(view: View, rows: Rows, held: Size | None) -> Size:

@@ -1,12 +1,14 @@
 """Rebuilds what can be rebuilt of damaged packs, and names what cannot.
 
+0. Of rows of the catalog that are not what was written, a flipped bit is put back.
 1. Every pack is read and hashed again (`inventory.py`).
 2. What the index looks for in the wrong place, and another pack holds, is pointed to.
 3. What is nowhere in the packs that are named is looked for elsewhere: in packs that no row names
    any more, in the attached directories, in copies of the vault. It is taken if it hashes to its
    name, and from nobody else; it is stored as new objects are: bytes first, name last.
 4. What is found may lead to more that is lost: 3 is done again until nothing more is found.
-5. A damaged pack that nothing needs any more is retired, once what is sound of it lies elsewhere
+5. What was written since the last snapshot and is damaged is let go of (`lettinggo.py`).
+6. A damaged pack that nothing needs any more is retired, once what is sound of it lies elsewhere
    too: its bytes stay for a while. One that still lacks something stays named, so that it can be
    put back from a copy.
 
@@ -19,19 +21,24 @@ from functools import partial
 from pathlib import Path
 
 from holdfast.catalog.packs import PackRow
+from holdfast.catalog.transaction import Transaction
 from holdfast.engine.attachments import Attachments
 from holdfast.engine.capture import Captured
 from holdfast.engine.collect import Progress, lock_name, no_progress
 from holdfast.engine.context import Context
 from holdfast.engine.directory import Directory
+from holdfast.engine.handle import Handle
 from holdfast.engine.inventory import Inventory
+from holdfast.engine.lettinggo import let_go
 from holdfast.engine.objects import Objects
 from holdfast.engine.retiring import retired
+from holdfast.engine.sessions.writing import entry_of
 from holdfast.engine.stage import Stage
 from holdfast.engine.verify import read_pack
-from holdfast.errors import Damaged, HoldfastError, VaultTooNew
+from holdfast.entries import encode_entry
+from holdfast.errors import Damaged, HoldfastError, PendingDamaged, VaultTooNew
 from holdfast.ids import ObjectId, PackId, TenantId, object_id_of
-from holdfast.model import EMPTY_MAP, Root
+from holdfast.model import EMPTY_MAP, Head, Plane, Root
 from holdfast.model_upkeep import Lost, Repaired
 from holdfast.packs import BLOCK_TARGET_BYTES, ObjectKind, cut, parse_index, read_block
 from holdfast.tree import build
@@ -74,6 +81,8 @@ class _Repair:
         with context.catalog.write() as transaction:
             # What is used again from now on bears its stamp.
             self._epoch = transaction.advance_epoch(tenant_id)
+            damaged = transaction.find_damaged_rows(tenant_id)
+            self._mended = sum(map(transaction.mend_row, damaged))
         self._inventory = Inventory(context, tenant_id, progress)
         self._rebuilt = 0
 
@@ -90,6 +99,7 @@ class _Repair:
             lost = inventory.find_lost(self._progress)
             if len(inventory.sound) == before:
                 break
+        lost += self._let_go()
         replaced = [pack_id for pack_id in sorted(inventory.faulty) if self._replace(pack_id, lost)]
         left = inventory.faulty - {*replaced}
         return Repaired(
@@ -98,7 +108,30 @@ class _Repair:
             tuple(inventory.packs[pack_id].name for pack_id in replaced),
             lost,
             tuple(inventory.packs[pack_id].name for pack_id in sorted(left)),
+            self._mended,
         )
+
+    def _let_go(self) -> list[Lost]:
+        """Lets go of what is pending and damaged; returns what is lost by that."""
+        lost = list[Lost]()
+        with self._context.catalog.read() as transaction:
+            heads = transaction.iter_heads(self._tenant_id)
+        for each in heads:
+            with self._context.catalog.write() as transaction:
+                head = transaction.lock_head(each.namespace_id)
+                damaged = [] if head is None else transaction.sort_pending(head.namespace_id)[1]
+                if head is None or not damaged:
+                    continue
+                for row in damaged:
+                    self._mended += transaction.mend_pending(head.namespace_id, row)
+                _, damaged = transaction.sort_pending(head.namespace_id)
+                gone = [row for row in damaged if not _is_rebuilt(transaction, head, row)]
+                if not gone:
+                    continue
+                let_go(transaction, Handle(self._context, self._tenant_id, head.name), head, gone)
+                where = (f"head of {head.name}",)
+                lost += [Lost(f"{row.plane}: {row.name}", None, where) for row in gone]
+        return lost
 
     def _point(self, wanted: Iterable[ObjectId]) -> int:
         """Points the index to where packs hold what it looks for elsewhere."""
@@ -244,6 +277,19 @@ class _Sieve:
 
     def spill(self) -> None:
         """Has nothing to spill."""
+
+
+def _is_rebuilt(transaction: Transaction, head: Head, damaged: PendingDamaged) -> bool:
+    """Puts a session into the plane as its own rows have it, if there are any; says whether."""
+    if damaged.plane != Plane.SESSIONS:
+        return False
+    found = transaction.find_session(head.tenant_id, head.name, damaged.name)
+    if found is None:
+        return False
+    entry = encode_entry(entry_of(*found)) if found[0].is_present else None
+    rows = [(damaged.key, entry)]
+    transaction.put_pending(head.namespace_id, Plane.SESSIONS, rows, sequence=head.sequence)
+    return True
 
 
 def _sift(packs: Iterable[tuple[str, bytes]], wanted: set[ObjectId], take: Take) -> None:

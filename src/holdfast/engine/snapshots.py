@@ -174,7 +174,7 @@ def set_label(handle: Handle, snapshot_id: SnapshotId, label: str | None) -> Sna
     check_text("label", label, max_chars=MAX_LABEL_CHARS)
     handle.context.check_takes_away("change the label of a snapshot")
     with handle.context.work() as transaction:
-        head = handle.get_head(transaction)
+        head = handle.lock(transaction)
         handle.get_snapshot(transaction, head, snapshot_id)
         transaction.set_label(head.namespace_id, snapshot_id, label)
         changed = handle.get_snapshot(transaction, head, snapshot_id)
@@ -188,7 +188,7 @@ def delete(handle: Handle, snapshot_id: SnapshotId) -> None:
     handle.context.check_takes_away("delete a snapshot")
     handle.context.catalog.make_room()
     with handle.context.work() as transaction:
-        head = handle.get_head(transaction)
+        head = handle.lock(transaction)
         snapshot = handle.get_snapshot(transaction, head, snapshot_id)
         transaction.delete_snapshot(head.namespace_id, snapshot_id, now=handle.context.clock())
         told = told_of_snapshot("snapshot.deleted", snapshot)

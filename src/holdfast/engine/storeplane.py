@@ -157,7 +157,7 @@ class Store(StoreReader):
         if largest <= content.INLINE_BYTES:
             # No objects, so nothing to stage: 5 µs of 85, but for the disk.
             rows = {key: encode_entry(Inline(data)) for key, data in encoded.items()}
-            change_rows(self._handle, Plane.STORE, lambda _view: rows, held=held)
+            change_rows(self._handle, Plane.STORE, lambda _view: rows, held=held, over=encoded)
             return
 
         def prepare(stage: Stage) -> Callable[[View], Rows]:
@@ -166,4 +166,4 @@ class Store(StoreReader):
             }
             return lambda _view: rows
 
-        change(self._handle, Plane.STORE, prepare, held=held)
+        change(self._handle, Plane.STORE, prepare, held=held, over=encoded)

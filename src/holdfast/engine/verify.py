@@ -58,6 +58,8 @@ def examine(
     proven: Proven = {}
     packs, total, roots = list[PackRow](), 0, 0
     try:
+        damaged = transaction.find_damaged_rows(tenant_id)
+        faults += [Fault(each.what, str(each.error)) for each in damaged]
         packs = [pack for pack in transaction.iter_packs(tenant_id) if pack.is_stored]
         for at, pack in enumerate(packs):
             progress("packs", at, len(packs))
@@ -186,9 +188,14 @@ class _Walk:
             for plane in Plane:
                 self._map(plane, root.plane(plane), where)
         for head in self._transaction.iter_heads(self._tenant_id):
-            for plane, key, entry in self._transaction.all_pending(head.namespace_id):
+            where = f"head of {head.name}"
+            pending, damaged = self._transaction.sort_pending(head.namespace_id)
+            for lost in damaged:
+                what = f"{lost.plane}: {lost.name}"
+                self._faults.append(Fault(what, str(lost), None, (where,)))
+            for plane, key, entry in pending:
                 if entry is not None:
-                    self._entry(plane, key, entry, f"head of {head.name}")
+                    self._entry(plane, key, entry, where)
         for state in self._transaction.iter_version_states(self._tenant_id):
             self._state(state)
         self._sessions()

@@ -63,7 +63,9 @@
     │   ├── ObjectDamaged
     │   ├── ObjectMissing
     │   ├── PackDamaged
-    │   └── PackMissing
+    │   ├── PackMissing
+    │   └── RowDamaged          a row of the catalog that is not what was written
+    │       └── PendingDamaged      one of a change that is in no snapshot yet
     ├── Unavailable         a dependency is down: retry with backoff
     │   ├── DirectoryMissing    an attached directory was deleted or moved
     │   ├── CatalogReplaced     other files lie where the catalog was opened
@@ -108,6 +110,8 @@ from holdfast.errors.damage import (
     ObjectMissing,
     PackDamaged,
     PackMissing,
+    PendingDamaged,
+    RowDamaged,
 )
 from holdfast.errors.families import (
     Conflict,
@@ -215,11 +219,13 @@ __all__ = [
     "PackMissing",
     "PathExists",
     "PathNotFound",
+    "PendingDamaged",
     "QuotaExceeded",
     "RateLimited",
     "ReplyNotKept",
     "RequestReused",
     "RequestRunning",
+    "RowDamaged",
     "ScheduleNotFound",
     "ServerFault",
     "SessionExists",

@@ -1,6 +1,6 @@
 """Stored bytes that break a promise: stop, keep the evidence."""
 
-from holdfast.errors.families import Damaged
+from holdfast.errors.families import Damaged, shorten
 
 
 class BackupDamaged(Damaged):
@@ -69,3 +69,29 @@ class PackMissing(Damaged):
     def __init__(self, pack: str) -> None:
         super().__init__(f"pack {pack} is named in the catalog but not in the blob store")
         self.pack = pack
+
+
+class RowDamaged(Damaged):
+    """A row of the catalog is not what was written."""
+
+    code = "row_damaged"
+
+    def __init__(self, what: str, *, name: str) -> None:
+        super().__init__(f"the catalog's row of {what} {shorten(name)} is not what was written")
+        self.what, self.name = what, name
+
+
+class PendingDamaged(RowDamaged):
+    """What was written since the last snapshot is not what was written."""
+
+    code = "pending_damaged"
+    hint = (
+        "Write it once more; or `repair` lets go of it, and what the last snapshot has is there "
+        "again."
+    )
+
+    def __init__(self, plane: str, *, key: bytes) -> None:
+        # A key of the store is two texts with a NUL between them.
+        name = key.replace(b"\0", b"/").decode("utf-8", "backslashreplace")
+        super().__init__(f"{plane}, pending:", name=name)
+        self.plane, self.key = plane, key

@@ -36,7 +36,8 @@ SELECT COUNT(*) FROM entities
 WHERE namespace_id = :namespace_id AND session_id = :session_id AND deleted_at IS NULL
 
 -- name: set_entity
-UPDATE entities SET attributes = :attributes, version = :version, updated_at = :updated_at
+UPDATE entities
+SET attributes = :attributes, version = :version, updated_at = :updated_at, checksum = :checksum
 WHERE id = :id AND namespace_id = :namespace_id
 
 -- name: delete_entity

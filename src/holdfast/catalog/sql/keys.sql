@@ -16,16 +16,12 @@ FROM keys WHERE tenant_id = :tenant_id AND id = :id
 SELECT {key}
 FROM keys WHERE tenant_id = :tenant_id AND revoked_at IS NULL ORDER BY created_at, id
 
--- name: revoke_key
-UPDATE keys SET revoked_at = :now
-WHERE tenant_id = :tenant_id AND id = :id AND revoked_at IS NULL
-RETURNING {key}
+-- To write a row is what locks it, on both databases.
+-- name: lock_key
+UPDATE keys SET requests = requests WHERE id = :id RETURNING {key}
 
--- name: touch_key
--- Workers report in any order: what is known to be later stays.
-UPDATE keys SET
-    last_used_at = CASE
-        WHEN last_used_at > :last_used_at THEN last_used_at ELSE :last_used_at
-    END,
-    requests = requests + :requests
+-- name: set_key
+UPDATE keys
+SET revoked_at = :revoked_at, last_used_at = :last_used_at, requests = :requests,
+    checksum = :checksum
 WHERE id = :id

@@ -11,11 +11,15 @@ SELECT {tenant} FROM tenants ORDER BY id
 INSERT INTO tenants (name, public_id, created_at) VALUES (:name, :public_id, :now)
 ON CONFLICT (name) DO NOTHING
 
--- name: get_tenant_quota
-SELECT quota_bytes FROM tenants WHERE id = :tenant_id
+-- name: get_tenant
+SELECT {tenant} FROM tenants WHERE id = :tenant_id
+
+-- Whose id the database has given out; unless somebody has changed it since.
+-- name: seal_tenant
+UPDATE tenants SET checksum = :checksum WHERE id = :id AND checksum IS NULL
 
 -- name: set_tenant_quota
-UPDATE tenants SET quota_bytes = :quota_bytes WHERE id = :tenant_id
+UPDATE tenants SET quota_bytes = :quota_bytes, checksum = :checksum WHERE id = :id
 
 -- name: get_epoch
 SELECT epoch, quota_bytes FROM tenants WHERE id = :tenant_id
@@ -32,7 +36,7 @@ SELECT {namespace}
 FROM namespaces WHERE id = :namespace_id
 
 -- name: find_at_head
-SELECT n.root, p.key, p.entry
+SELECT n.id, n.root, p.key, p.entry, p.sequence, p.checksum
 FROM namespaces n
 LEFT JOIN pending p ON p.namespace_id = n.id AND p.plane = :plane AND p.key = :key
 WHERE n.tenant_id = :tenant_id AND n.name = :name AND n.deleted_at IS NULL
@@ -51,11 +55,15 @@ VALUES
 ON CONFLICT DO NOTHING
 RETURNING id
 
+-- Whose id the database has given out.
+-- name: seal_namespace
+UPDATE namespaces SET checksum = :checksum WHERE id = :id
+
 -- name: move_head
 UPDATE namespaces
 SET generation = :generation, root = :root, position = :position, redo = :redo,
-    entries = entries + :more_entries, bytes = bytes + :more_bytes
-WHERE id = :namespace_id AND generation = :expected
+    checksum = :checksum, entries = entries + :more_entries, bytes = bytes + :more_bytes
+WHERE id = :id AND generation = :expected
 
 -- name: set_writer
 UPDATE namespaces SET writer = :writer WHERE id = :namespace_id
@@ -66,18 +74,15 @@ SET sequence = sequence + 1, writer = :writer, entries = entries + :more_entries
 WHERE id = :namespace_id
 RETURNING sequence
 
--- name: set_namespace_quota
-UPDATE namespaces SET quota_bytes = :quota_bytes WHERE id = :namespace_id
-
--- name: set_retention
-UPDATE namespaces SET retention = :retention WHERE id = :namespace_id
-
--- name: delete_namespace
-UPDATE namespaces SET deleted_at = :now WHERE id = :namespace_id AND deleted_at IS NULL
+-- name: set_head
+UPDATE namespaces
+SET deleted_at = :deleted_at, quota_bytes = :quota_bytes, retention = :retention,
+    checksum = :checksum
+WHERE id = :id
 
 -- name: recover_namespace
-UPDATE namespaces SET deleted_at = NULL, name = :name
-WHERE id = :namespace_id AND deleted_at IS NOT NULL AND NOT EXISTS (
+UPDATE namespaces SET deleted_at = NULL, name = :name, checksum = :checksum
+WHERE id = :id AND deleted_at IS NOT NULL AND NOT EXISTS (
     SELECT 1 FROM namespaces live
     WHERE live.tenant_id = namespaces.tenant_id AND live.name = :name
       AND live.deleted_at IS NULL
@@ -96,38 +101,41 @@ DELETE FROM logs WHERE namespace_id = :namespace_id
 DELETE FROM namespaces WHERE id = :namespace_id
 
 -- name: find_pending
-SELECT key, entry FROM pending
+SELECT key, entry, sequence, checksum FROM pending
 WHERE namespace_id = :namespace_id AND plane = :plane AND key = :key
 
 -- name: range_pending
-SELECT key, entry FROM pending
+SELECT key, entry, sequence, checksum FROM pending
 WHERE namespace_id = :namespace_id AND plane = :plane AND key >= :start
 ORDER BY key LIMIT :most
 
 -- name: range_pending_until
-SELECT key, entry FROM pending
+SELECT key, entry, sequence, checksum FROM pending
 WHERE namespace_id = :namespace_id AND plane = :plane AND key >= :start AND key < :stop
 ORDER BY key LIMIT :most
 
 -- name: last_pending
-SELECT key, entry FROM pending
+SELECT key, entry, sequence, checksum FROM pending
 WHERE namespace_id = :namespace_id AND plane = :plane AND key >= :start AND key < :stop
 ORDER BY key DESC LIMIT :most
 
 -- name: all_pending
-SELECT plane, key, entry FROM pending WHERE namespace_id = :namespace_id
+SELECT plane, key, entry, sequence, checksum FROM pending WHERE namespace_id = :namespace_id
 
 -- name: count_pending
 SELECT COUNT(*) FROM pending WHERE namespace_id = :namespace_id
 
 -- name: put_pending
-INSERT INTO pending (namespace_id, plane, key, entry, sequence)
-VALUES (:namespace_id, :plane, :key, :entry, :sequence)
+INSERT INTO pending (namespace_id, plane, key, entry, checksum, sequence)
+VALUES (:namespace_id, :plane, :key, :entry, :checksum, :sequence)
 ON CONFLICT (namespace_id, plane, key)
-DO UPDATE SET entry = excluded.entry, sequence = excluded.sequence
+DO UPDATE SET entry = excluded.entry, checksum = excluded.checksum, sequence = excluded.sequence
 
 -- name: drop_pending
 DELETE FROM pending WHERE namespace_id = :namespace_id AND sequence <= :sequence
+
+-- name: discard_pending
+DELETE FROM pending WHERE namespace_id = :namespace_id AND plane = :plane AND key = :key
 
 -- name: find_log
 SELECT name, position FROM logs WHERE namespace_id = :namespace_id
@@ -154,19 +162,10 @@ SELECT {snapshot}
 FROM snapshots WHERE namespace_id = :namespace_id AND number < :before
 ORDER BY number DESC LIMIT :most
 
--- name: set_pinned
-UPDATE snapshots SET pinned = :pinned, expires_at = :expires_at
-WHERE id = :id AND namespace_id = :namespace_id
-
--- name: set_label
-UPDATE snapshots SET label = :label WHERE id = :id AND namespace_id = :namespace_id
-
--- name: delete_snapshot
-UPDATE snapshots SET deleted_at = :now
-WHERE id = :id AND namespace_id = :namespace_id AND deleted_at IS NULL
-
--- name: recover_snapshot
-UPDATE snapshots SET deleted_at = NULL
+-- name: set_snapshot
+UPDATE snapshots
+SET label = :label, pinned = :pinned, expires_at = :expires_at, deleted_at = :deleted_at,
+    checksum = :checksum
 WHERE id = :id AND namespace_id = :namespace_id
 
 -- name: purge_snapshot

@@ -10,7 +10,7 @@ FROM tasks WHERE namespace_id = :namespace_id AND id = :id
 -- name: end_task
 UPDATE tasks SET
     status = :status, rolls_back = :rolls_back, reason = :reason, after_id = :after_id,
-    restored_id = :restored_id, ended_at = :ended_at
+    restored_id = :restored_id, ended_at = :ended_at, checksum = :checksum
 WHERE namespace_id = :namespace_id AND id = :id AND status = :seen
 
 -- name: list_tasks
@@ -34,20 +34,15 @@ FROM schedules WHERE namespace_id = :namespace_id AND id = :id
 SELECT {schedule}
 FROM schedules WHERE namespace_id = :namespace_id ORDER BY created_at, id
 
--- name: change_schedule
+-- name: set_schedule
 UPDATE schedules SET
     label = :label, enabled = :enabled, next_at = :next_at, seen_sequence = :seen_sequence,
-    seen_at = :seen_at
+    seen_at = :seen_at, last_run_at = :last_run_at, last_snapshot_id = :last_snapshot_id,
+    last_error = :last_error, checksum = :checksum
 WHERE namespace_id = :namespace_id AND id = :id
 
 -- name: lock_schedule
 UPDATE schedules SET enabled = enabled WHERE namespace_id = :namespace_id AND id = :id
-
--- name: advance_schedule
-UPDATE schedules SET
-    next_at = :next_at, seen_sequence = :seen_sequence, seen_at = :seen_at,
-    last_run_at = :last_run_at, last_snapshot_id = :last_snapshot_id, last_error = :last_error
-WHERE namespace_id = :namespace_id AND id = :id AND next_at = :seen AND enabled = 1
 
 -- name: delete_schedule
 DELETE FROM schedules WHERE namespace_id = :namespace_id AND id = :id

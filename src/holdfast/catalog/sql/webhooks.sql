@@ -14,8 +14,15 @@ FROM webhooks WHERE tenant_id = :tenant_id ORDER BY created_at, id
 -- name: set_webhook
 UPDATE webhooks SET
     url = :url, events = :events, namespace = :namespace, description = :description,
-    secret = :secret, enabled = :enabled, disabled_reason = :disabled_reason
+    secret = :secret, enabled = :enabled, disabled_reason = :disabled_reason,
+    last_delivery_at = :last_delivery_at, last_delivery_ok = :last_delivery_ok,
+    last_delivery_status = :last_delivery_status, last_success_at = :last_success_at,
+    checksum = :checksum
 WHERE id = :id
+
+-- To write a row is what locks it, on both databases.
+-- name: hold_webhook
+UPDATE webhooks SET enabled = enabled WHERE id = :id RETURNING {webhook}
 
 -- name: delete_webhook
 DELETE FROM webhooks WHERE tenant_id = :tenant_id AND id = :id
@@ -41,12 +48,6 @@ ORDER BY id LIMIT :most
 -- name: move_webhook
 UPDATE webhooks SET cursor = :new WHERE id = :id AND cursor = :old
 
--- name: note_delivery
-UPDATE webhooks SET
-    last_delivery_at = :now, last_delivery_ok = :ok, last_delivery_status = :status,
-    last_success_at = CASE WHEN :ok = 1 THEN :now ELSE last_success_at END
-WHERE id = :id
-
 -- name: add_delivery
 INSERT INTO deliveries ({delivery}) VALUES ({:delivery})
 
@@ -57,14 +58,14 @@ FROM deliveries WHERE tenant_id = :tenant_id AND id = :id
 -- name: set_delivery
 UPDATE deliveries SET
     state = :state, attempts = :attempts, next_at = :next_at, claimed_until = :claimed_until,
-    finished_at = :finished_at, status = :status, error = :error
+    finished_at = :finished_at, status = :status, error = :error, checksum = :checksum
 WHERE id = :id
 
 -- Whoever has claimed it says how it went, unless it was claimed by another since.
 -- name: settle_delivery
 UPDATE deliveries SET
     state = :state, attempts = :attempts, next_at = :next_at, claimed_until = :claimed_until,
-    finished_at = :finished_at, status = :status, error = :error
+    finished_at = :finished_at, status = :status, error = :error, checksum = :checksum
 WHERE id = :id AND state = 'pending' AND claimed_until = :claimed
 
 -- name: list_deliveries

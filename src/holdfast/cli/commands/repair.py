@@ -25,8 +25,9 @@ def configure(parser: ArgumentParser) -> None:
     """Adds what the command understands."""
     parser.description = (
         "Rebuilds what is damaged or lost from wherever its bytes are still to be had, and names "
-        "what is nowhere, with the snapshots that lack it. Deletes no bytes of the vault. Exits "
-        "with 0 if all is whole, with 5 if something stays lost."
+        "what is nowhere, with the snapshots that lack it. Deletes no bytes of the vault, but for "
+        "changes that are damaged and in no snapshot yet: those are named, too, and what the last "
+        "snapshot has is there again. Exits with 0 if all is whole, with 5 if something stays lost."
     )
     parser.epilog = EXAMPLES
     parser.add_argument(
@@ -57,6 +58,9 @@ def _lines(console: Console, done: "holdfast.Repaired") -> Iterator[str]:
                 f"{words.number(done.found, 'object')} elsewhere, replaced "
                 f"{words.number(len(done.replaced), 'damaged pack')}."
             )
+        if done.mended:
+            rows = words.number(done.mended, "row")
+            yield f"Put a flipped bit back in {rows} of the catalog."
         if done.ok:
             yield "All is whole."
     if done.ok:
@@ -75,6 +79,7 @@ def _document(done: "holdfast.Repaired") -> dict[str, object]:
         "ok": done.ok,
         "rebuilt": done.rebuilt,
         "found": done.found,
+        "mended": done.mended,
         "replaced": list(done.replaced),
         "damaged": list(done.damaged),
         "lost": [

@@ -1,0 +1,167 @@
+"""The part of a transaction that is about what is pending: written, and in no snapshot yet.
+
+Nothing hashes to the name of such a row, as content of a snapshot does. So each has a checksum over
+all of it, which is checked wherever a row is read: one that is not what was written is named, and
+is neither shown nor folded into a snapshot, where it would get a good name for ever.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from holdfast.catalog import rows
+from holdfast.catalog.driver import Driver
+from holdfast.catalog.mending import mended
+from holdfast.errors import PendingDamaged
+from holdfast.ids import NamespaceId, ObjectId, TenantId
+from holdfast.model import Plane
+
+PendingRow = tuple[bytes, bytes | None]
+"""A key and its encoded entry; None says that the key is gone."""
+
+_PLANES: Final = {plane.value: plane for plane in Plane}
+
+
+class PendingQueries:
+    """Rows of pending changes."""
+
+    __slots__ = ()
+
+    _db: Driver
+
+    def find_at_head(
+        self, tenant_id: TenantId, name: str, plane: Plane, key: bytes
+    ) -> tuple[ObjectId, PendingRow | None] | None:
+        """Returns a namespace's base root, and its pending row for one key if there is one.
+
+        None if there is no such namespace.
+        """
+        row = self._db.one(
+            "find_at_head", tenant_id=tenant_id, name=name, plane=plane.value, key=key
+        )
+        if row is None:
+            return None
+        return ObjectId(row[1]), None if row[2] is None else _checked(row[0], plane, row[2:])
+
+    def find_pending(
+        self, namespace_id: NamespaceId, plane: Plane, keys: Sequence[bytes]
+    ) -> dict[bytes, bytes | None]:
+        found = self._db.by_keys(
+            "find_pending", keys, near=True, namespace_id=namespace_id, plane=plane.value
+        )
+        return dict([_checked(namespace_id, plane, row) for row in found])
+
+    def range_pending(
+        self,
+        namespace_id: NamespaceId,
+        plane: Plane,
+        *,
+        start: bytes,
+        stop: bytes | None,
+        most: int | None = None,
+    ) -> list[PendingRow]:
+        where: dict[str, object] = {"namespace_id": namespace_id, "plane": plane.value}
+        where |= {"start": start, "most": rows.NO_LIMIT if most is None else most}
+        if stop is None:
+            found = self._db.all("range_pending", **where)
+        else:
+            found = self._db.all("range_pending_until", stop=stop, **where)
+        return [_checked(namespace_id, plane, row) for row in found]
+
+    def last_pending(
+        self, namespace_id: NamespaceId, plane: Plane, *, start: bytes, stop: bytes, most: int
+    ) -> list[PendingRow]:
+        """Returns rows from below `stop` down to `start`, the greatest key first."""
+        found = self._db.all(
+            "last_pending",
+            namespace_id=namespace_id,
+            plane=plane.value,
+            start=start,
+            stop=stop,
+            most=most,
+        )
+        return [_checked(namespace_id, plane, row) for row in found]
+
+    def all_pending(self, namespace_id: NamespaceId) -> list[tuple[Plane, bytes, bytes | None]]:
+        """Returns every row; raises `PendingDamaged` if one of them is not what was written."""
+        sound, damaged = self.sort_pending(namespace_id)
+        if damaged:
+            raise damaged[0]
+        return sound
+
+    def sort_pending(
+        self, namespace_id: NamespaceId
+    ) -> tuple[list[tuple[Plane, bytes, bytes | None]], list[PendingDamaged]]:
+        """Returns the rows that are what was written, and an error for each that is not."""
+        sound, damaged = list[tuple[Plane, bytes, bytes | None]](), list[PendingDamaged]()
+        for plane, *row in self._db.all("all_pending", namespace_id=namespace_id):
+            if plane not in _PLANES:
+                damaged.append(PendingDamaged(plane, key=row[0]))
+                continue
+            try:
+                sound.append((_PLANES[plane], *_checked(namespace_id, plane, row)))
+            except PendingDamaged as exc:
+                damaged.append(exc)
+        return sound, damaged
+
+    def count_pending(self, namespace_id: NamespaceId) -> int:
+        return rows.get_row(self._db.one("count_pending", namespace_id=namespace_id), "count")[0]
+
+    def put_pending(
+        self,
+        namespace_id: NamespaceId,
+        plane: Plane,
+        changes: Iterable[PendingRow],
+        *,
+        sequence: int,
+    ) -> None:
+        self._db.put_rows(
+            "put_pending",
+            (seal(namespace_id, plane, *change, sequence=sequence) for change in changes),
+            namespace_id=namespace_id,
+            plane=plane.value,
+            sequence=sequence,
+        )
+
+    def drop_pending(self, namespace_id: NamespaceId, *, upto: int) -> None:
+        """Drops what was written up to that sequence, and not what was overwritten since."""
+        self._db.run("drop_pending", namespace_id=namespace_id, sequence=upto)
+
+    def mend_pending(self, namespace_id: NamespaceId, damaged: PendingDamaged) -> bool:
+        """Puts a flipped bit of a damaged row back, if it is that; says whether."""
+        found = self._db.by_keys(
+            "find_pending", [damaged.key], namespace_id=namespace_id, plane=damaged.plane
+        )
+        if not found:
+            return False
+        key, entry, sequence, checksum = found[0]
+        values = mended((namespace_id, damaged.plane, key, entry, sequence), checksum)
+        if values is None or values[0] != namespace_id or values[1] not in _PLANES:
+            return False
+        self.discard_pending(namespace_id, damaged)
+        plane, changes = _PLANES[values[1]], [(values[2], values[3])]
+        self.put_pending(namespace_id, plane, changes, sequence=values[4])
+        return True
+
+    def discard_pending(self, namespace_id: NamespaceId, damaged: PendingDamaged) -> None:
+        """Drops a row that is not what was written."""
+        self._db.run(
+            "discard_pending", namespace_id=namespace_id, plane=damaged.plane, key=damaged.key
+        )
+
+
+def seal(
+    namespace_id: NamespaceId, plane: Plane, key: bytes, entry: bytes | None, *, sequence: int
+) -> tuple[bytes, bytes | None, int]:
+    """Returns a key and an entry with their checksum."""
+    return key, entry, rows.sum_of((namespace_id, plane, key, entry, sequence))
+
+
+def _checked(namespace_id: NamespaceId, plane: str, row: rows.Row) -> PendingRow:
+    """Returns a key and its entry, if the row of both is what was written."""
+    key, entry, sequence, checksum = row
+    # None: of a row that is older than checksums.
+    if checksum is not None and checksum != rows.sum_of(
+        (namespace_id, plane, key, entry, sequence)
+    ):
+        raise PendingDamaged(plane, key=key)
+    return key, entry

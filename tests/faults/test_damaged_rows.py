@@ -1,0 +1,210 @@
+"""Rows of the catalog that are not what was written: named, never shown, and nobody is stuck."""
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, LiteralString, cast
+
+import psycopg
+import pytest
+
+import holdfast
+from holdfast import Holdfast
+from holdfast.errors import Damaged, PendingDamaged, RowDamaged
+
+Run = Callable[..., list[tuple[Any, ...]]]
+
+
+class Kept:
+    """A vault on one of the databases, and its rows to damage."""
+
+    def __init__(self, vault: Holdfast, run: Run) -> None:
+        self.vault, self.sql = vault, run
+
+    def flip(self, table: str, column: str, *, bit: int = 0, where: str = "1 = 1") -> None:
+        """Flips bits in the last byte of a column's bytes or text, or of a number."""
+        ((old,),) = self.sql(f"SELECT {column} FROM {table} WHERE {where}")
+        if isinstance(old, int):
+            new: object = old ^ 1 << bit
+        else:
+            data = bytearray(old.encode() if isinstance(old, str) else old)
+            data[len(data) // 2] ^= 1 << bit
+            new = data.decode() if isinstance(old, str) else bytes(data)
+        self.sql(f"UPDATE {table} SET {column} = ? WHERE {where}", new)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kept]:
+    if request.param == "sqlite":
+
+        def on_sqlite(statement: str, *given: object) -> list[tuple[Any, ...]]:
+            with closing(sqlite3.connect(tmp_path / "catalog.sqlite")) as connection:
+                rows = connection.execute(statement, given).fetchall()
+                connection.commit()
+            return rows
+
+        with holdfast.open(tmp_path) as vault:
+            yield Kept(vault, on_sqlite)
+        return
+    url: str = request.getfixturevalue("postgres_url")
+
+    def on_postgres(statement: str, *given: object) -> list[tuple[Any, ...]]:
+        text = cast("LiteralString", statement.replace("?", "%s"))
+        with psycopg.connect(url, options="-c search_path=holdfast") as connection:
+            cursor = connection.execute(text, given)
+            return cursor.fetchall() if cursor.description else []
+
+    with holdfast.open(url, objects=tmp_path) as vault:
+        yield Kept(vault, on_postgres)
+
+
+def pending(kept: Kept) -> holdfast.Namespace:
+    """Returns a namespace with one file in a snapshot and another content of it since."""
+    agent = kept.vault.namespace("alice")
+    agent.files.write("x.txt", "before")
+    agent.files.write("other.txt", "other")
+    agent.snapshot("first")
+    agent.files.write("x.txt", "and after it")
+    return agent
+
+
+def test_a_pending_file_that_is_damaged_is_named_and_neither_shown_nor_kept(
+    kept: Kept, tmp_path: Path
+) -> None:
+    agent = pending(kept)
+    (first,) = agent.timeline()
+    kept.flip("pending", "entry")
+    for use in (
+        lambda: agent.files.read("x.txt"),
+        agent.files.list,
+        lambda: agent.files.stat("x.txt"),
+        agent.snapshot,
+        lambda: agent.restore(first),
+        lambda: agent.export(tmp_path / "never.tar"),
+    ):
+        with pytest.raises(PendingDamaged, match=r"x\.txt") as caught:
+            use()
+        assert (caught.value.plane, caught.value.key) == ("files", b"x.txt")
+    assert agent.files.read("other.txt") == b"other"
+    assert len(agent.timeline()) == 1
+    (fault,) = kept.vault.verify().faults
+    assert (fault.what, fault.snapshots) == ("files: x.txt", ("head of alice",))
+
+
+@pytest.mark.parametrize("column", ["entry", "sequence", "checksum"])
+def test_a_flipped_bit_of_a_pending_row_is_put_back(kept: Kept, column: str) -> None:
+    agent = pending(kept)
+    kept.flip("pending", column, bit=4)
+    with pytest.raises(PendingDamaged):
+        agent.files.read("x.txt")
+    done = kept.vault.repair()
+    assert (done.ok, done.mended) == (True, 1)
+    assert agent.files.read("x.txt") == b"and after it"
+    assert kept.vault.verify().ok
+
+
+def test_what_is_damaged_beyond_that_is_let_go_of_and_named(kept: Kept) -> None:
+    agent = pending(kept)
+    kept.flip("pending", "entry", bit=1)
+    kept.flip("pending", "entry", bit=5)
+    done = kept.vault.repair()
+    assert [(lost.what, lost.snapshots) for lost in done.lost] == [
+        ("files: x.txt", ("head of alice",))
+    ]
+    assert agent.files.read("x.txt") == b"before"
+    assert kept.vault.repair().ok
+    assert kept.vault.verify().ok
+    assert agent.snapshot("second").size == holdfast.Size(2, len(b"beforeother"))
+
+
+def test_a_damaged_file_or_value_can_be_written_once_more(kept: Kept) -> None:
+    agent = pending(kept)
+    kept.flip("pending", "entry")
+    agent.files.write("x.txt", "anew")
+    assert agent.files.read("x.txt") == b"anew"
+    agent.snapshot()
+    agent.store.set("state", "plan", "a")
+    kept.flip("pending", "entry")
+    with pytest.raises(PendingDamaged, match="state/plan"):
+        agent.store.get("state", "plan")
+    agent.store.set("state", "plan", "b")
+    assert agent.store.get("state", "plan") == "b"
+    assert agent.snapshot().size == holdfast.Size(3, len(b"anewother") + 2)
+    assert kept.vault.verify().ok
+
+
+def test_what_is_not_written_over_is_not_lost_by_a_write(kept: Kept) -> None:
+    agent = pending(kept)
+    kept.flip("pending", "entry")
+    agent.files.write("third.txt", "3")
+    for use in (
+        lambda: agent.files.move("x.txt", "y.txt"),
+        lambda: agent.files.chmod("x.txt", 0o600),
+        lambda: agent.files.delete("x.txt"),
+    ):
+        with pytest.raises(PendingDamaged):
+            use()
+    assert kept.vault.repair().mended == 1
+    assert agent.files.read("x.txt") == b"and after it"
+
+
+def test_a_session_whose_entry_is_damaged_comes_back_from_its_rows(kept: Kept) -> None:
+    agent = kept.vault.namespace("alice")
+    session = agent.sessions.create("planner", initial_state={"step": 1})
+    agent.sessions.update_state(session.id, {"step": 2})
+    kept.flip("pending", "entry", bit=1)
+    kept.flip("pending", "entry", bit=6)
+    with pytest.raises(PendingDamaged):
+        agent.snapshot()
+    assert kept.vault.repair().ok
+    assert agent.sessions.get(session.id).state == {"step": 2}
+    agent.snapshot()
+    assert kept.vault.verify().ok
+
+
+ROWS = {
+    "snapshots": ("label", lambda v: v.namespace("alice").timeline()),
+    "namespaces": ("name", lambda v: v.namespaces()),
+    "tasks": ("name", lambda v: v.namespace("alice").tasks.list()),
+    "schedules": ("amount", lambda v: v.namespace("alice").schedules.list()),
+    "keys": ("scope", lambda v: v.keys.list()),
+    "webhooks": ("url", lambda v: v.webhooks.list()),
+    "entities": ("attributes", lambda v: v.namespace("alice").entities.list()),
+}
+
+
+@pytest.mark.parametrize("table", ROWS)
+def test_a_row_that_is_not_what_was_written_is_named_and_mended(kept: Kept, table: str) -> None:
+    vault, (column, look) = kept.vault, ROWS[table]
+    agent = vault.namespace("alice")
+    agent.files.write("a", "1")
+    agent.snapshot("label")
+    agent.tasks.start("a task")
+    agent.schedules.create(every=timedelta(hours=1))
+    vault.keys.create("ops")
+    vault.webhooks.create("https://example.com/hook")
+    session = agent.sessions.create("planner")
+    agent.entities.create(session.id, entity_type="order", entity_id="o-1", attributes={"total": 3})
+    before = look(vault)
+    kept.flip(table, column, bit=1, where=f"checksum IN (SELECT MIN(checksum) FROM {table})")
+    with pytest.raises(RowDamaged):
+        look(vault)
+    assert any(fault.what.startswith(table[:3]) for fault in vault.verify().faults)
+    done = vault.repair()
+    assert (done.ok, done.mended) == (True, 1)
+    assert look(vault) == before
+    assert vault.verify().ok
+
+
+def test_what_is_damaged_beyond_one_bit_stays_named(kept: Kept) -> None:
+    agent = pending(kept)
+    kept.flip("snapshots", "label", bit=0)
+    kept.flip("snapshots", "label", bit=1)
+    with pytest.raises(Damaged, match="snapshot"):
+        agent.timeline()
+    with pytest.raises(Damaged):
+        kept.vault.repair()
+    with pytest.raises(Damaged):
+        agent.timeline()
