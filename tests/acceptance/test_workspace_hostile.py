@@ -832,6 +832,40 @@ def test_what_cannot_be_captured_is_not_overwritten_unless_forced(tmp_path: Path
     )
 
 
+def test_what_cannot_be_read_is_said_to_be_and_once_it_can_undo_brings_all_back(
+    tmp_path: Path,
+) -> None:
+    as_nobody(
+        tmp_path,
+        """
+        put("a", b"1"), put("b", b"1"), put("d/e/x", b"1")
+        workspace.snapshot()
+        put("b", b"2")
+        for names in (["a"], ["d"], ["d/e"], ["a", "d"]):
+            for name in names:
+                (tree / name).chmod(0)
+            try:
+                workspace.undo()
+                raise AssertionError("what was there was overwritten")
+            except errors.DriftFound as exc:
+                assert exc.cause == "unreadable" and exc.paths == names, (exc.cause, exc.paths)
+                assert "chmod -R u+rwX" in exc.hint
+            for name in names:
+                (tree / name).chmod(0o700)
+        assert workspace.undo().verified
+        assert contents() == {"a": b"1", "b": b"1", "d/e/x": b"1"}, contents()
+        # What is no file is told apart: nothing makes that readable.
+        (tree / "a").unlink()
+        os.mkfifo(tree / "a")
+        try:
+            workspace.undo()
+            raise AssertionError("what was there was overwritten")
+        except errors.DriftFound as exc:
+            assert exc.cause == "lost" and "chmod" not in exc.hint
+        """,
+    )
+
+
 def test_a_folder_that_cannot_be_entered_is_not_overwritten(tmp_path: Path) -> None:
     as_nobody(
         tmp_path,

@@ -202,6 +202,49 @@ def test_what_was_made_since_an_interruption_stays_and_the_next_command_says_wha
     assert place.deep(copy) == MINE
 
 
+def test_undo_after_an_interrupted_undo_leads_to_the_good_state_whatever_was_made_since(
+    worked_on: Place,
+) -> None:
+    place = worked_on
+    place.is_interrupted("undo", how=signal.SIGKILL)
+    work_on(place)
+    place.ok("undo")
+    assert place.deep() == place.good
+    place.ok("redo")
+    assert place.deep() == MINE | {"left.txt": "alike\n"}
+    place.ok("undo")
+    assert place.deep() == place.good
+
+
+def test_undo_after_a_refused_undo_leads_to_the_good_state_whatever_was_done_since(
+    worked_on: Place,
+) -> None:
+    place = worked_on
+    os.mkfifo(place.project / "00.txt")
+    for _ in range(2):
+        refused = place("undo")
+        assert refused.returncode == 4, refused
+        (place.project / "log.txt").write_text(f"still running {refused.stderr}")
+    (place.project / "00.txt").unlink()
+    left = place.deep()
+    place.ok("undo")
+    assert place.deep() == place.good
+    place.ok("redo")
+    assert place.deep() == left
+
+
+def test_what_was_redone_is_gone_back_to(worked_on: Place) -> None:
+    place = worked_on
+    redone = place.deep()
+    place.ok("undo")
+    place.ok("redo")
+    work_on(place)
+    place.ok("undo")
+    assert place.deep() == redone
+    place.ok("undo")
+    assert place.deep() == place.good
+
+
 def test_what_was_made_since_stays_when_the_recovery_is_interrupted_as_well(
     worked_on: Place,
 ) -> None:

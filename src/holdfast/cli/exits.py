@@ -90,6 +90,8 @@ DRIFT_HINTS: Final[dict[str, str]] = {
     "refused": "Without --refuse-drift they are kept as a snapshot first; `holdfast snapshot` "
     "keeps them now.",
     "lost": "Move them elsewhere, or give them up with --force.",
+    "unreadable": "Let them be read (`chmod -R u+rwX`) and say it again: then nothing is lost; or "
+    "move them elsewhere, or give them up with --force.",
     "moving": "Something else writes there: try again when it has ended.",
 }
 """Hints by what is wrong with what is in no snapshot."""

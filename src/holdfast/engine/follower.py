@@ -148,7 +148,8 @@ class Follower:
         if in_the_way and not self.gives_up:
             paths = [to_text(key) for key in in_the_way]
             reason = "what no snapshot holds would be lost"
-            raise DriftFound(paths, reason=reason, cause="lost")
+            is_readable = all(map(self._can_read, in_the_way))
+            raise DriftFound(paths, reason=reason, cause="lost" if is_readable else "unreadable")
         self._check(source, steps)
         self._begin(source, move, wanted)
         writer = self._writer(source, wanted)
@@ -234,6 +235,18 @@ class Follower:
                     if obstacle is not None:
                         found[obstacle] = None
         return list(found)
+
+    def _can_read(self, key: bytes) -> bool:
+        """Says whether a file or folder could be captured, as far as its permissions go."""
+        folder, _, name = key.rpartition(b"/")
+        with Descent(self._directory.root_fd) as descent:
+            try:
+                fd = descent.open(folder)
+                is_folder = stat.S_ISDIR(os.lstat(name, dir_fd=fd).st_mode)
+                rights = os.R_OK | (os.X_OK if is_folder else 0)
+                return os.access(name, rights, dir_fd=fd, effective_ids=True, follow_symlinks=False)
+            except OSError as exc:
+                return exc.errno != errno.EACCES
 
     def _choose(self, source: StagedObjects, steps: Iterator[Step], goal: ObjectId) -> list[Step]:
         """Returns the steps that are taken: what the goal knows nothing of is left alone.

@@ -80,7 +80,8 @@ def before(
 
     Age does not matter here: what is still on the timeline can be gone back to. Snapshots that
     were deleted are passed over, but for the one that the head stands on; and so is what an
-    interrupted restore had left, which nobody made on purpose.
+    interrupted restore had left, which nobody made on purpose, and what was kept before one that
+    did not get through: whoever asks again means what it was to take back, too.
     """
     start = origin or head.position
     at = None if start is None else snapshots.find(start)
@@ -89,7 +90,11 @@ def before(
         # What the head shows need not be quite what it stands on: a directory may have had to
         # keep something.
         is_shown = at.id == origin or (at.id == head.position and root == head.root)
-        if at.root != root and is_usable and not is_shown and not is_found(at):
+        if (
+            at.root != root
+            and is_usable
+            and not (is_shown or is_found(at) or _led_nowhere(snapshots, at))
+        ):
             yield at
         at = previous(snapshots, at)
 
@@ -112,3 +117,15 @@ def one_back(head: Head, snapshots: Snapshots) -> SnapshotInfo | None:
 def is_found(snapshot: SnapshotInfo) -> bool:
     """Says whether a snapshot is a mixture that an interrupted restore had left."""
     return snapshot.kind is Kind.SAFETY and snapshot.reason == FOUND
+
+
+def _led_nowhere(snapshots: Snapshots, snapshot: SnapshotInfo) -> bool:
+    """Says whether something was kept before a move of the head that never came.
+
+    One that came is the next on the timeline. Here it is what was kept before the next attempt, or
+    what this one had left when it was interrupted.
+    """
+    if snapshot.kind is not Kind.SAFETY:
+        return False
+    after = snapshots.find_below(snapshot.number + 2)
+    return after is not None and after.kind is Kind.SAFETY and after.parent == snapshot.id
