@@ -555,6 +555,33 @@ def test_a_task_that_fails_can_be_rolled_back_and_is_kept(project: Session) -> N
     assert project.files() == {"readme.md": b"broken\n"}
 
 
+@pytest.mark.parametrize("rules", ["printf '[a\\n'", "head -c 3000000 /dev/zero"])
+def test_a_task_that_fails_is_rolled_back_whatever_rules_it_leaves(
+    project: Session, rules: str
+) -> None:
+    before = project.files()
+    script = f"rm -r src; {rules} > .holdfastignore; exit 7"
+    done = project("run", "--rollback-on-failure", "--json", "--", "sh", "-c", script)
+    assert done.code == 7, done
+    assert project.files() == before
+    kept = done.document["rolled_back"]["safety_id"]
+    project.ok("restore", kept)
+    assert sorted(project.files()) == [".holdfastignore", "readme.md"]
+
+
+def test_a_task_that_fails_has_its_exit_code_whatever_cannot_be_kept_of_it(
+    project: Session,
+) -> None:
+    # One that succeeds, and is not kept, is no success.
+    script = "printf '[a\\n' > .holdfastignore"
+    assert project("run", "--", "sh", "-c", script).code == 2
+    project.ok("undo")
+    done = project("run", "--", "sh", "-c", f"{script}; exit 7")
+    assert done.code == 7, done
+    assert "failed with 7, and what it did is not kept" in done.err
+    assert ".holdfastignore, line 1" in done.err
+
+
 def test_a_task_that_succeeds_is_not_rolled_back(project: Session) -> None:
     project.ok("run", "--rollback-on-failure", "-m", "good", "touch", "made.txt")
     assert "made.txt" in project.files()

@@ -152,6 +152,18 @@ def test_the_command_that_run_guards_removes_the_directory(shell: Shell) -> None
     assert shell.is_whole()
 
 
+def test_what_run_cannot_roll_back_is_said_beside_the_exit_code_of_its_command(
+    shell: Shell,
+) -> None:
+    script = "rm -rf ~/work/shop; ln -s /etc ~/work/shop; exit 7"
+    done = shell(f"cd work/shop; holdfast run --rollback-on-failure -- sh -c '{script}'")
+    assert done.code == 7, done
+    assert f"{shell.shop} is a link" in done.err
+    assert "failed with 7, and what it did is not kept" in done.err
+    shell.ok(f"rm work/shop; holdfast -C {shell.shop} undo")
+    assert shell.is_whole()
+
+
 @pytest.mark.parametrize("put", ["ln -s ~/elsewhere ~/work/shop", "echo x > ~/work/shop"])
 def test_nothing_is_written_through_what_stands_in_its_place(shell: Shell, put: str) -> None:
     shell.ok("mkdir elsewhere; rm -rf work/shop")

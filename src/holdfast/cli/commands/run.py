@@ -13,7 +13,6 @@ import os
 import shlex
 from argparse import REMAINDER, ArgumentParser, Namespace
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,11 +20,11 @@ import holdfast
 from holdfast.cli import words
 from holdfast.cli.attached import get_workspace, note_if_missing
 from holdfast.cli.console import Console
-from holdfast.cli.exits import usage
+from holdfast.cli.exits import report, usage
 from holdfast.cli.shown import shown
 from holdfast.cli.task import wait_for
 from holdfast.cli.views import find_coverage, restored_view, snapshot_view
-from holdfast.errors import DirectoryMissing
+from holdfast.errors import DirectoryMissing, HoldfastError
 
 MAX_LABEL_CHARS: Final = 128
 
@@ -47,8 +46,10 @@ class _Outcome:
     exit_code: int
     before: "holdfast.SnapshotInfo"
     after: "holdfast.SnapshotInfo | None"
-    """None if the command removed the directory."""
+    """None if the command removed the directory, or left what cannot be captured as it is."""
     rolled_back: "holdfast.Restored | None"
+    failure: HoldfastError | None = None
+    """Why what a command that failed has left is not kept, or not rolled back."""
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -79,7 +80,13 @@ def run(arguments: Namespace, console: Console) -> int:
         label=arguments.label or _label(command),
         rolls_back=arguments.rollback_on_failure,
     )
-    _tell(console, workspace, outcome)
+    if outcome.failure is not None:
+        kept = outcome.after
+        what = "not kept" if kept is None else f"kept as {words.short(kept.id)}, and still there"
+        console.note(f"failed with {outcome.exit_code}, and what it did is {what}")
+        report(outcome.failure, console)
+    else:
+        _tell(console, workspace, outcome)
     return outcome.exit_code
 
 
@@ -97,20 +104,39 @@ def _perform(
     console.out.flush()
     console.err.flush()
     exit_code = wait_for(command, cwd=console.cwd, environ=console.environ)
-    after = rolled_back = None
-    with console.progress() as progress:
-        # A directory that the command removed is in no snapshot, and need not be: it held
-        # nothing any more. Rolled back, it is made anew.
-        with suppress(DirectoryMissing):
-            after = workspace.snapshot(
-                label, reason=f"after it ended with {exit_code}", task_id=task_id, progress=progress
-            )
-        if exit_code != 0 and rolls_back:
-            what = label if after is None else words.short(after.id)
+    try:
+        after = _keep_after(workspace, console, label=label, task_id=task_id, code=exit_code)
+    except HoldfastError as exc:
+        if exit_code == 0:
+            raise
+        if not rolls_back:
+            return _Outcome(exit_code, before, None, None, exc)
+        # Rules that cannot be read, for one: who goes back keeps what is there without them.
+        after = None
+    if exit_code == 0 or not rolls_back:
+        return _Outcome(exit_code, before, after, None)
+    what = label if after is None else words.short(after.id)
+    try:
+        with console.progress() as progress:
             rolled_back = workspace.restore(
                 before, reason=f"{what} failed with {exit_code}", progress=progress
             )
+    except HoldfastError as exc:
+        return _Outcome(exit_code, before, after, None, exc)
     return _Outcome(exit_code, before, after, rolled_back)
+
+
+def _keep_after(
+    workspace: "holdfast.Workspace", console: Console, *, label: str, task_id: str, code: int
+) -> "holdfast.SnapshotInfo | None":
+    """Takes the snapshot of what the command has left; None if that is no directory any more."""
+    reason = f"after it ended with {code}"
+    try:
+        with console.progress() as progress:
+            return workspace.snapshot(label, reason=reason, task_id=task_id, progress=progress)
+    except DirectoryMissing:
+        # It is in no snapshot, and need not be: it held nothing. Rolled back, it is made anew.
+        return None
 
 
 def _keep_before(
@@ -159,13 +185,12 @@ def _tell(console: Console, workspace: "holdfast.Workspace", outcome: _Outcome) 
             count = words.number(len(coverage.in_motion), "file")
             console.note(f"{words.short(snapshot.id)} has {count} in motion: `holdfast show`")
     if outcome.rolled_back is not None:
-        did = (
-            f"{workspace.path} was missing and was made anew"
-            if after is None
-            else f"what it did is kept as {words.short(after.id)}"
-        )
+        kept = outcome.rolled_back.safety_id if after is None else after.id
+        did = "" if kept is None else f", what it did is kept as {words.short(kept)}"
+        if outcome.rolled_back.was_missing:
+            did = f", {workspace.path} was missing and was made anew"
         to = words.short(outcome.before.id)
-        console.note(f"failed with {outcome.exit_code}; rolled back to {to}, {did}")
+        console.note(f"failed with {outcome.exit_code}; rolled back to {to}{did}")
         lacking = words.lacking(
             is_partial=outcome.rolled_back.is_partial,
             uncaptured=len(outcome.rolled_back.uncaptured),
