@@ -394,6 +394,27 @@ def test_a_task_on_a_directory_takes_all_planes_back(vault: Holdfast, tmp_path: 
     assert work.namespace.sessions.get("s").state == {"v": 1}
 
 
+def test_a_task_on_a_directory_is_rolled_back_whatever_rules_it_leaves(
+    vault: Holdfast, tmp_path: Path
+) -> None:
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    (tree / "plan.md").write_text("one")
+    work = vault.workspace(tree)
+
+    def act() -> None:
+        (tree / "plan.md").unlink()
+        (tree / ".holdfastignore").write_text("[a\n")
+
+    task = fail(work.task("tidy", rollback_on_failure=True), act)
+    assert [path.name for path in tree.iterdir()] == ["plan.md"]
+    assert (tree / "plan.md").read_text() == "one"
+    assert task.rolled_back is not None
+    kept = task.rolled_back.safety_id
+    assert kept is not None
+    assert work.namespace.at(kept).files.read(".holdfastignore") == b"[a\n"
+
+
 def test_a_change_of_sessions_alone_is_in_the_tasks_way_back(
     vault: Holdfast, tmp_path: Path
 ) -> None:

@@ -15,6 +15,7 @@ A crash between 3 and 6 leaves the journal. Whoever comes next brings the direct
 the catalog says; what it finds there it keeps as a snapshot before (`workspace.py`).
 """
 
+import errno
 import os
 import re
 import stat

@@ -29,7 +29,7 @@ from holdfast.engine.restore import restore
 from holdfast.engine.snapshots import SnapshotLike, resolve
 from holdfast.engine.taskruns import kept
 from holdfast.engine.writers import check_own
-from holdfast.errors import DirectoryMissing
+from holdfast.errors import DirectoryMissing, HoldfastError
 from holdfast.ids import IdMaker, SnapshotId
 from holdfast.model import Head, SnapshotInfo
 from holdfast.model_changes import Restored
@@ -170,9 +170,11 @@ class Tasks:
             task.after = self._place.snapshot(
                 task.name, reason=reason[:MAX_TEXT_CHARS], actor=self._actor, task_id=task.id
             )
-        except DirectoryMissing:
-            # Its own error is what a task that failed has to tell; the way back makes it anew.
-            if error is None:
+        except HoldfastError as exc:
+            # Its own error is what a task that failed has to tell. The way back makes a directory
+            # that is missing anew, and keeps what is there without rules that cannot be read.
+            goes_back = self._rolls_back and self._handle is None
+            if error is None or not (goes_back or isinstance(exc, DirectoryMissing)):
                 raise
         if error is not None and self._rolls_back:
             task.rolled_back = self._go_back(task, f"task {task.id} failed")
