@@ -25,6 +25,7 @@ from holdfast.engine.limits import Limits
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import InvalidValue
+from holdfast.ids import TenantId
 from holdfast.instants import to_us
 from holdfast.model_events import Event, EventRow
 
@@ -61,8 +62,15 @@ class Place:
         return [event.type for event in self.told()]
 
 
+@pytest.fixture
+def place(quiet: Place) -> Place:
+    quiet.vault.events.listen()
+    return quiet
+
+
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+def quiet(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    """A vault in which nobody listens."""
     where = "" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
     clock = Clock()
     opened = PostgresCatalog(where) if where else SqliteCatalog(tmp_path)
@@ -72,7 +80,6 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
             DiskBlobStore(tmp_path / "packs"),
             clock=clock,
             limits=Limits(free_floor_bytes=0),
-            announces=True,
         )
         yield Place(where, tmp_path, Holdfast(context), catalog, clock)
 
@@ -233,12 +240,59 @@ def test_a_trace_of_ones_own_is_told_as_that_whatever_it_calls_itself(
     assert "x" not in data_of(told[0])
 
 
-def test_nothing_is_told_where_nobody_listens(place: Place, tmp_path: Path) -> None:
-    quiet = Context.of(place.catalog, DiskBlobStore(tmp_path / "packs"), clock=place.clock)
-    agent = Holdfast(quiet).namespace("alice")
+def work(agent: Namespace) -> None:
+    """Does what is told in each of the ways that there are."""
     agent.files.write("a", "a")
-    agent.snapshot()
-    assert place.told() == []
+    agent.files.write_many([("b", "b"), ("c", "c")])
+    agent.sessions.create("bot", session_id="sess_1")
+    agent.sessions.update_state("sess_1", {"n": 1})
+    before = agent.snapshot()
+    agent.files.delete("a")
+    agent.restore(before)
+
+
+WORK = [
+    *("file.written", "file.written", "file.written", "session.created", "state.updated"),
+    *("snapshot.created", "file.deleted", "snapshot.restored"),
+]
+
+
+def told_rows(catalog: Catalog) -> int:
+    with catalog.read() as transaction:
+        return len(transaction.list_told(TenantId(1), most=1000))
+
+
+def test_nothing_is_told_where_nobody_has_ever_listened(quiet: Place) -> None:
+    work(quiet.vault.namespace("alice"))
+    quiet.vault.collect()
+    quiet.vault.look_after()
+    assert told_rows(quiet.catalog) == 0
+    with quiet.catalog.read() as transaction:
+        assert transaction.last_event(TenantId(1)) == 0
+        assert not transaction.is_heard()
+
+
+def test_whoever_writes_is_heard_once_somebody_listens(quiet: Place) -> None:
+    agent = quiet.vault.namespace("alice")  # Opened before anybody listened.
+    agent.files.write("before", "nobody")
+    packs = DiskBlobStore(quiet.folder / "packs")
+    listener = Holdfast(Context.of(quiet.catalog, packs, clock=quiet.clock))
+    listener.events.listen()
+    work(agent)
+    assert [event.type for event in listener.events.page(after=0)] == WORK
+
+
+def test_to_ask_for_events_is_to_listen(quiet: Place) -> None:
+    assert quiet.vault.events.last() == 0
+    work(quiet.vault.namespace("alice"))
+    assert quiet.types() == WORK
+
+
+def test_a_webhook_listens(quiet: Place) -> None:
+    quiet.vault.webhooks.create("https://hooks.example.com/")
+    work(quiet.vault.namespace("alice"))
+    assert told_rows(quiet.catalog) == len(WORK)
+    assert quiet.types() == ["webhook.created", *WORK]
 
 
 # In which order
@@ -377,7 +431,7 @@ WRITER = """
 import sys
 from holdfast.wiring import open_vault
 location, objects, name, each = sys.argv[1:]
-with open_vault(location, objects=objects, announces=True) as vault:
+with open_vault(location, objects=objects) as vault:
     agent = vault.namespace(name)
     for number in range(int(each)):
         agent.files.write(f"{number}.txt", name)

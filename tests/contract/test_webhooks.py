@@ -83,7 +83,6 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
             DiskBlobStore(tmp_path / "packs"),
             clock=clock,
             limits=Limits(free_floor_bytes=0),
-            announces=True,
         )
         yield Place(where, tmp_path, context, Holdfast(context), clock)
 
@@ -476,7 +475,7 @@ def test_what_a_worker_had_claimed_when_it_died_is_claimed_by_the_next(
         "from datetime import datetime\n"
         "from holdfast.wiring import open_vault\n"
         "now = datetime.fromisoformat(sys.argv[3])\n"
-        "vault = open_vault(sys.argv[1], objects=sys.argv[2], clock=lambda: now, announces=True)\n"
+        "vault = open_vault(sys.argv[1], objects=sys.argv[2], clock=lambda: now)\n"
         "outbox = vault.outbox()\n"
         "outbox.expand()\n"
         "print(outbox.claim(10)[0].delivery.event_id, flush=True)\n"

@@ -87,9 +87,8 @@ def template(tmp_path: Path) -> Path:
     folder = tmp_path / "template"
     with closing(SqliteCatalog(folder / "vault")) as catalog:
         blobs = DiskBlobStore(folder / "packs")
-        vault = Holdfast(
-            Context.of(catalog, blobs, clock=lambda: NOON, limits=LIMITS, announces=True)
-        )
+        vault = Holdfast(Context.of(catalog, blobs, clock=lambda: NOON, limits=LIMITS))
+        vault.events.listen()
         agent = vault.namespace("alice")
         agent.sessions.create("bot", session_id="sess_1")
         agent.files.write("a", "a")
@@ -116,7 +115,6 @@ def die(folder: Path, fuse: Fuse, act: Callable[[Context], object]) -> None:
             FusedBlobStore(DiskBlobStore(folder / "packs"), fuse),
             clock=lambda: NOON,
             limits=LIMITS,
-            announces=True,
         )
         act(context)
 
@@ -124,7 +122,7 @@ def die(folder: Path, fuse: Fuse, act: Callable[[Context], object]) -> None:
 def survive(folder: Path, look: Callable[[Context], None], *, now: datetime = NOON) -> None:
     with closing(SqliteCatalog(folder / "vault")) as catalog:
         blobs = DiskBlobStore(folder / "packs")
-        look(Context.of(catalog, blobs, clock=lambda: now, limits=LIMITS, announces=True))
+        look(Context.of(catalog, blobs, clock=lambda: now, limits=LIMITS))
 
 
 @pytest.mark.parametrize(

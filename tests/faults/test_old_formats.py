@@ -221,6 +221,7 @@ SEALED = (
 def carried_back(rows: Rows) -> Rows:
     """Returns the rows of now as format 15 had them: nothing that it had was changed."""
     assert rows.pop("anchored") == rows.pop("told") == []
+    assert rows.pop("listening") == [("events", 0)]  # It had events: somebody listened.
     for name in SEALED:
         assert {row[-1] for row in rows[name]} <= {None}  # Nothing has been written since.
         rows[name] = [row[:-1] for row in rows[name]]

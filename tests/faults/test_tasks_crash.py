@@ -66,7 +66,9 @@ def open_parts(where: str, folder: Path) -> Generator[Context]:
     catalog: Catalog = PostgresCatalog(where) if where else SqliteCatalog(folder)
     with closing(catalog):
         blobs = DiskBlobStore(folder / "packs")
-        yield Context.of(catalog, blobs, clock=lambda: NOW, limits=LIMITS, announces=True)
+        context = Context.of(catalog, blobs, clock=lambda: NOW, limits=LIMITS)
+        Holdfast(context).events.listen()
+        yield context
 
 
 def cuts(context: Context, counts: Counts) -> Iterator[tuple[Fuse, Namespace, Context]]:

@@ -37,8 +37,8 @@ def vault(
         objects=place if is_postgres else None,
         clock=watch,
         limits=Limits(free_floor_bytes=0),
-        announces=True,
     ) as opened:
+        opened.events.listen()
         yield opened
 
 

@@ -32,7 +32,8 @@ class FakeSender(Sender):
 
 @pytest.fixture
 def vault(tmp_path: Path) -> Iterator[Holdfast]:
-    with open_vault(tmp_path / "vault", announces=True) as opened:
+    with open_vault(tmp_path / "vault") as opened:
+        opened.events.listen()
         yield opened
 
 

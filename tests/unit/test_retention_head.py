@@ -26,8 +26,8 @@ def vault(request: pytest.FixtureRequest, tmp_path: Path, watch: Watch) -> Itera
         objects=place if is_postgres else None,
         clock=watch,
         limits=Limits(free_floor_bytes=0),
-        announces=True,
     ) as opened:
+        opened.events.listen()
         yield opened
 
 

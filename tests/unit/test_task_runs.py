@@ -41,8 +41,9 @@ class Watch:
 @pytest.fixture
 def vault(tmp_path: Path) -> Iterator[Holdfast]:
     with closing(SqliteCatalog(tmp_path)) as catalog:
-        context = Context.of(catalog, MemoryBlobStore(), clock=Watch(), announces=True)
-        yield Holdfast(context)
+        opened = Holdfast(Context.of(catalog, MemoryBlobStore(), clock=Watch()))
+        opened.events.listen()
+        yield opened
 
 
 @pytest.fixture

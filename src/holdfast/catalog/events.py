@@ -8,6 +8,7 @@ another before it.
 """
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import Final
 
 import msgspec
@@ -15,6 +16,7 @@ import msgspec
 from holdfast.catalog.driver import Driver
 from holdfast.catalog.rows import EVENT, get_row
 from holdfast.ids import TenantId, instant_of_event
+from holdfast.instants import to_us
 from holdfast.model_events import EventFilter, EventRow, ToldRow
 
 _OLDEST_FIRST: Final = {
@@ -32,8 +34,16 @@ class EventQueries:
 
     _db: Driver
 
+    def listen(self, *, now: datetime) -> None:
+        """Says that somebody listens: from now on what is done is told, whoever does it."""
+        self._db.run("listen", since=to_us(now))
+
+    def is_heard(self) -> bool:
+        """Says whether somebody listens."""
+        return self._db.one("is_heard") is not None
+
     def add_told(self, rows: Sequence[ToldRow]) -> None:
-        """Tells something; it becomes an event when somebody numbers it."""
+        """Tells something, if somebody listens; it becomes an event when somebody numbers it."""
         for row in rows:
             self._db.say("add_told", **msgspec.structs.asdict(row))
 

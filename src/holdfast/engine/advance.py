@@ -253,7 +253,7 @@ def replacing(
     The last one shows the new state. Before it stands, where needed, the one that keeps the
     old state; `reason` is what that one says. `lacking` is what the new state does not vouch for.
     """
-    if handle.context.announces and target is not None:
+    if target is not None and transaction.is_heard():
         # Counted now, beside all writers, and remembered for when it is told while they wait; of a
         # part, what is new is counted then.
         files = folded.source.get_root(root).plane(Plane.FILES)
@@ -411,7 +411,7 @@ def _commit(
         # After the above, which may name objects: those of an import, for one.
         trace_id = new_id(handle.context, done[-1].created_at)
         _follow_sessions(transaction, handle, folded, done[-1], trace_id)
-        told = _told(transaction, handle, done[-1]) if handle.context.announces else None
+        told = _told(transaction, handle, done[-1])
         append(transaction, handle.context, head, told_by(done), trace_id=trace_id, told=told)
     return [dated(handle.context, head, snapshot) for snapshot in done]
 
@@ -419,7 +419,7 @@ def _commit(
 def _told(transaction: Transaction, handle: Handle, last: SnapshotInfo) -> dict[str, Any]:
     """Returns what an event says of a snapshot beyond its trace."""
     told: dict[str, Any] = {"kind": last.kind.value, "size_bytes": last.size.bytes}
-    if last.target is not None:
+    if last.target is not None and transaction.is_heard():
         source = handle.objects_in(transaction)
         told["files_restored"] = source.count_files(source.get_root(last.root).plane(Plane.FILES))
     return told

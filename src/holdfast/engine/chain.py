@@ -144,10 +144,9 @@ def announce(
     kind: TraceKind = TraceKind.DONE,
 ) -> None:
     """Tells of a trace as an event, where somebody listens."""
-    if context.announces:
-        is_own = kind is TraceKind.ADDED
-        events = events_of(trace, trace_id=trace_id, is_own=is_own, more=told)
-        tell(transaction, context, of, events)
+    is_own = kind is TraceKind.ADDED
+    events = events_of(trace, trace_id=trace_id, is_own=is_own, more=told)
+    tell(transaction, context, of, events)
 
 
 def hash_of(row: TraceRow) -> bytes:

@@ -77,8 +77,6 @@ class Context:
     """Who acts, where a call does not say: behind a server, the key that the call came with."""
     adds_only: bool = False
     """Whether who acts may add to the history alone: see `adding.py`."""
-    announces: bool = False
-    """Whether what is done is told as events, too: there is nobody to hear them in process."""
     hands_texts: bool = False
     """Whether states and turns are handed out with the JSON text of each key (`msgspec.Raw`) in
     place of its value: who only sends them on need not make anything of them."""
@@ -99,7 +97,6 @@ class Context:
         state: Path | None = None,
         folders: tuple[Path, ...] = (),
         embedder: Embedder | None = None,
-        announces: bool = False,
         hands_texts: bool = False,
         salvage: Salvage = no_packs,
     ) -> "Context":
@@ -119,7 +116,6 @@ class Context:
             state=state,
             folders=folders,
             embedder=embedder,
-            announces=announces,
             hands_texts=hands_texts,
             salvage=salvage,
         )

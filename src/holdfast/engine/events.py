@@ -4,7 +4,8 @@ Whatever leaves a trace becomes an event, too, and so does every file that is wr
 An event is there if and only if what it tells of is. Whoever tells something waits for nobody;
 whoever asks for events numbers what was told since (`follow`). No two of a tenant have the same
 instant, and they are seen in the order of their numbers: whoever follows them by instant or by
-number misses none. Nothing of this is done where nobody listens (`Context.announces`).
+number misses none. Nothing is told where nobody has ever listened: that somebody does is written
+down by who does, in the catalog (`listen`), and counts for whoever writes to it from then on.
 
 An event says what was done to what, never what is in it: no content of a file, of a state, of a
 turn or of a memory. What a key that is for one namespace hears of is its namespace, by the name
@@ -82,6 +83,17 @@ class Events:
     def __init__(self, context: Context, tenant_id: TenantId) -> None:
         self._context, self._tenant_id = context, tenant_id
 
+    def listen(self) -> None:
+        """Has all that is done from now on told, in all of the vault and whoever does it.
+
+        Asking for events does so, too: what was done before nobody was told of.
+        """
+        with self._context.catalog.ask() as transaction:
+            is_heard = transaction.is_heard()
+        if not is_heard:
+            with suppress(StorageReadOnly, StorageFull), self._context.catalog.write() as writing:
+                writing.listen(now=self._context.clock())
+
     def list(
         self,
         *,
@@ -104,7 +116,7 @@ class Events:
             wanted = msgspec.structs.replace(wanted, since_us=to_us(since))
         if cursor is not None:
             wanted = msgspec.structs.replace(wanted, below_us=_instant_of(cursor))
-        follow(self._context, self._tenant_id)
+        self._follow()
         with self._context.catalog.read() as transaction:
             found = transaction.list_events(self._tenant_id, wanted, most=most + 1)
         has_more, found = len(found) > most, found[:most]
@@ -114,13 +126,13 @@ class Events:
 
     def page(self, *, after: int, limit: int = MAX_LISTED) -> EventList:
         """Returns the events numbered above `after`, oldest first."""
-        follow(self._context, self._tenant_id)
+        self._follow()
         with self._context.catalog.read() as transaction:
             return transaction.page_events(self._tenant_id, after=after, most=limit)
 
     def last(self) -> int:
         """Returns the number of the newest event; 0 if there was none yet."""
-        follow(self._context, self._tenant_id)
+        self._follow()
         with self._context.catalog.read() as transaction:
             return transaction.last_event(self._tenant_id)
 
@@ -129,13 +141,17 @@ class Events:
         with self._context.catalog.read() as transaction:
             return transaction.find_event(self._tenant_id, event_id)
 
+    def _follow(self) -> None:
+        self.listen()
+        follow(self._context, self._tenant_id)
+
 
 def tell(
     transaction: Transaction, context: Context, of: Head | TenantId, events: Sequence[Event]
 ) -> None:
     """Tells what is being done, in the transaction that does it; waits for nobody."""
-    if not events or not context.announces:
-        return
+    if not events or (len(events) > 1 and not transaction.is_heard()):
+        return  # Of a single one it is found out where it is put down.
     head = of if isinstance(of, Head) else None
     rows = [
         ToldRow(

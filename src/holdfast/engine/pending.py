@@ -124,8 +124,7 @@ def _write(
         writer = written(handle, head)
         sequence = transaction.advance_sequence(head.namespace_id, more=more, writer=writer)
         transaction.put_pending(head.namespace_id, plane, rows.items(), sequence=sequence)
-        if context.announces:
-            tell(transaction, context, head, told())
+        tell(transaction, context, head, told())
 
 
 def _changes(view: View, compute: Compute, held: Size | None) -> tuple[Rows, Size]:

@@ -79,6 +79,7 @@ class Webhooks:
         if namespace is not None:
             check_namespace(context, self._tenant.id, namespace)
         with context.work() as transaction:
+            transaction.listen(now=context.clock())
             number_all(transaction, context, self._tenant.id)
             webhook = Webhook(
                 id=context.ids.webhook(),

@@ -66,7 +66,7 @@ def create() -> ASGIApp:
 def open_vault(config: Config) -> Holdfast:
     """Opens the vault of a server."""
     kept = config.keep_deleted_seconds
-    return wiring.open_vault(
+    vault = wiring.open_vault(
         config.location,
         objects=config.objects,
         limits=Limits(
@@ -76,9 +76,10 @@ def open_vault(config: Config) -> Holdfast:
             decoded_bytes=config.max_state_bytes,
             keep_deleted=None if kept is None else timedelta(seconds=kept),
         ),
-        announces=True,
         hands_texts=True,
     )
+    vault.events.listen()
+    return vault
 
 
 def make_app(config: Config, vault: Holdfast) -> ASGIApp:

@@ -1,8 +1,19 @@
 -- What happened, for whoever listens.
 
+-- name: listen
+INSERT INTO listening (what, since) VALUES ('events', :since) ON CONFLICT (what) DO NOTHING
+
+-- name: is_heard
+SELECT 1 FROM listening WHERE what = 'events'
+
+-- Types are said for PostgreSQL, which takes those of the columns for values alone.
+
 -- name: add_told
 INSERT INTO told (tenant_id, created_us, type, namespace_id, namespace, data)
-VALUES (:tenant_id, :created_us, :type, :namespace_id, :namespace, :data)
+SELECT
+    CAST(:tenant_id AS BIGINT), CAST(:created_us AS BIGINT), CAST(:type AS TEXT),
+    CAST(:namespace_id AS BIGINT), CAST(:namespace AS TEXT), CAST(:data AS TEXT)
+WHERE EXISTS (SELECT 1 FROM listening WHERE what = 'events')
 
 -- name: has_told
 SELECT 1 FROM told WHERE tenant_id = :tenant_id LIMIT 1

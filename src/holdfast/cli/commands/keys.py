@@ -149,6 +149,5 @@ def _document(key: KeyInfo) -> dict[str, object]:
 def _opened(console: Console) -> Generator["holdfast.Holdfast"]:
     data = None if console.data is None else console.resolve(console.data)
     config = set_up(console.environ, data=data)
-    # Told as events, too: somebody may listen to the server of this vault.
-    with holdfast.open(config.location, objects=config.objects, announces=True) as vault:
+    with holdfast.open(config.location, objects=config.objects) as vault:
         yield vault
