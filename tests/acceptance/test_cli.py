@@ -272,6 +272,28 @@ def test_a_partial_snapshot_is_6(project: Session) -> None:
     assert [each["path"] for each in shown["coverage"]["failed"]] == ["secret"]
 
 
+def test_a_directory_that_may_not_be_entered_is_said_how_to_open(project: Session) -> None:
+    wanted = project.files()
+    project.write("readme.md", "changed\n")
+    project.project.chmod(0)
+    argv = ["-C", str(project.project), "undo"]
+    done = project(*argv, cwd=project.project.parent, preexec_fn=without_rights)
+    assert done.code == 1, done
+    assert f"`chmod u+rwx {project.project}` lets it be" in done.err
+    project.project.chmod(0o755)
+    project.ok("undo")
+    assert project.files() == wanted
+
+
+def test_rules_that_are_too_many_are_said_how_to_be_rid_of(project: Session) -> None:
+    project.write(".holdfastignore", "x" * 300_000)
+    done = project("status")
+    assert done.code == 2
+    assert "`holdfast undo`" in done.err
+    project.ok("undo")
+    assert ".holdfastignore" not in project.files()
+
+
 def partial_snapshot(project: Session) -> str:
     """Returns the id of a snapshot that lacks a file, which can be read since."""
     secret = project.project / "secret"

@@ -42,8 +42,10 @@ class Place:
             (self.project / f"{number:02}.txt").write_text(f"{number}\n" * 100)
         self.good = self.files()
 
-    def __call__(self, *argv: str, how: int | None = None) -> subprocess.CompletedProcess[str]:
-        begin = ["-m", "holdfast.cli.main"] if how is None else ["-c", PROGRAM, str(how)]
+    def __call__(
+        self, *argv: str, how: int | None = None, program: str = PROGRAM
+    ) -> subprocess.CompletedProcess[str]:
+        begin = ["-m", "holdfast.cli.main"] if how is None else ["-c", program, str(how)]
         return subprocess.run(
             [sys.executable, *begin, "-C", str(self.project), "--data", str(self.vault), *argv],
             capture_output=True,
@@ -56,8 +58,8 @@ class Place:
         assert done.returncode == 0, done
         return done.stdout
 
-    def is_interrupted(self, *argv: str, how: int) -> None:
-        done = self(*argv, how=how)
+    def is_interrupted(self, *argv: str, how: int, program: str = PROGRAM) -> None:
+        done = self(*argv, how=how, program=program)
         assert done.returncode == (-signal.SIGKILL if how == signal.SIGKILL else 130), done
 
     def deep(self, folder: Path | None = None) -> dict[str, str]:
@@ -117,6 +119,19 @@ def test_what_puts_it_right_may_be_interrupted_as_often_as_one_likes(place: Plac
     assert place.files() == {}
     place.ok("undo")
     assert place.files() == place.good
+
+
+def test_what_was_left_is_named_by_whoever_puts_it_right_in_the_end(place: Place) -> None:
+    place.is_interrupted("undo", how=signal.SIGKILL)
+    name = min(place.files())
+    (place.project / name).write_text("edited half-way")
+    at_once = PROGRAM.replace("carry_out(self, list(steps)[: len(steps) // 2])", "pass")
+    place.is_interrupted("status", how=signal.SIGKILL, program=at_once)
+    told = place("status").stderr
+    found = re.search(rf"is in (snap-\w+): .* What had become of {name} is in that snapshot", told)
+    assert found is not None, told
+    place.ok("restore", found[1], "--to", str(place.project.parent / "half"))
+    assert (place.project.parent / "half" / name).read_text() == "edited half-way"
 
 
 def test_what_was_undone_can_be_redone_after_an_interrupted_redo(place: Place) -> None:

@@ -165,7 +165,7 @@ def partial_lines(console: Console, coverage: "holdfast.Coverage | None") -> Ite
     if coverage is None or not coverage.is_partial:
         return
     what = number(len(coverage.failed), "path")
-    yield console.paint(f"PARTIAL: {what} could not be captured and stays marked so.", "red")
+    yield console.paint(f"PARTIAL: {what} could not be captured, and it stays marked so.", "red")
 
 
 def proof(console: Console, *, is_verified: bool, lacking: str) -> str:

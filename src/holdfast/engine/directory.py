@@ -8,6 +8,7 @@ is `follower.py`. All of it happens under the directory's lock (`attachments.py`
 import errno
 import os
 import re
+import shlex
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -76,8 +77,11 @@ class Directory:
             try:
                 self._root_fd = open_root(str(self.path))
             except OSError as exc:
-                message = f"the directory {self.path} cannot be opened: {exc.strerror}"
-                raise Unavailable(message) from exc
+                error = Unavailable(f"the directory {self.path} cannot be opened: {exc.strerror}")
+                if exc.errno == errno.EACCES:
+                    path = shlex.quote(str(self.path))
+                    error = error.with_hint(f"`chmod u+rwx {path}` lets it be.")
+                raise error from exc
         return self._root_fd
 
     def refresh(self) -> None:
@@ -348,7 +352,8 @@ def forget(state: Path) -> None:
 def _read_rules(fd: int, state: os.stat_result) -> bytes:
     if state.st_size > MAX_RULES_BYTES:
         message = f".holdfastignore has {state.st_size} bytes: too many for rules"
-        raise InvalidValue(message)
+        hint = "Make it shorter, or take it back: `holdfast undo` needs none of its rules."
+        raise InvalidValue(message).with_hint(hint)
     return read_all(fd, state.st_size)
 
 

@@ -298,7 +298,10 @@ class Follower:
             # Nothing was touched yet, whatever it says now.
             with suppress(OSError):
                 self._directory.journal.clear()
-            raise _told(exc, self._directory) from exc
+            path = self._directory.path
+            raise from_system(
+                exc, f"the vault cannot be written to, and {path} is as it was"
+            ) from exc
 
     def _writer(
         self,

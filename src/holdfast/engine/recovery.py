@@ -62,6 +62,8 @@ def _take_back(mover: Mover, record: Record) -> str | None:
     follower.gives_up = True
     # What was undone before stays to be redone, and undo passes over what was found.
     found = mover.keep_drift(FOUND, follower, keeps_redo=True, litter=litter_pattern(record))
+    # One who was at it before may have kept it already, and come no further.
+    found = found or _found_at(mover)
     since = Since()
     if mover.files_of(before) == directory.known.root:
         directory.journal.clear()
@@ -83,6 +85,12 @@ def _take_back(mover: Mover, record: Record) -> str | None:
         )
     left = "" if found is None else f" What it had left is in {found.id}: undo passes over it."
     return f"An interrupted restore was taken back.{left}{since.told()}"
+
+
+def _found_at(mover: Mover) -> SnapshotInfo | None:
+    """Returns the snapshot that the timeline stands on, if it is what a recovery came upon."""
+    at = mover.namespace.get_snapshot("@")
+    return at if is_found(at) else None
 
 
 def _before(mover: Mover, record: Record) -> SnapshotInfo | None:

@@ -43,10 +43,11 @@ def run(arguments: Namespace, console: Console) -> int:
 def _lines(console: Console, verified: "holdfast.Verified") -> Iterator[str]:
     if verified.ok:
         if not console.is_quiet:
+            are = "is" if verified.roots == 1 else "are"
             yield (
                 f"All is well: {words.number(verified.objects, 'object')} in "
                 f"{words.number(verified.packs, 'pack')} ({words.size(verified.bytes)}) hash to "
-                f"their names, {words.number(verified.roots, 'root')} are whole."
+                f"their names, {words.number(verified.roots, 'root')} {are} whole."
             )
         return
     yield console.paint(f"DAMAGED: {words.number(len(verified.faults), 'fault')}", "red")
