@@ -14,6 +14,8 @@ from holdfast.ids import NamespaceId
 from holdfast.model import Head
 from holdfast.model_memories import FoundMemory
 
+Salt = bytes
+
 
 class VersionKind(enum.StrEnum):
     """What made a version of a session's state."""
@@ -50,7 +52,10 @@ class SessionRow(msgspec.Struct, frozen=True):
 
 
 class VersionRow(msgspec.Struct, frozen=True):
-    """A version as its row says; `state` is an entry."""
+    """A version as its row says; `state` is an entry.
+
+    Why it was made, and by whom, stands in the journal.
+    """
 
     number: int
     kind: VersionKind
@@ -60,9 +65,12 @@ class VersionRow(msgspec.Struct, frozen=True):
     turns: int
     created_at: datetime
     target: int | None = None
-    reasoning: str | None = None
-    actor: str | None = None
     trace_id: str | None = None
+    """What it names as its origin: for what a restore brought back, the restore."""
+    journal: int = 0
+    """The row of its namespace's chain that holds its hash."""
+    salt: Salt | None = None
+    """Random bytes that are hashed with it."""
 
 
 class OpenedSession(msgspec.Struct, frozen=True):
@@ -85,6 +93,12 @@ class TurnRow(msgspec.Struct, frozen=True):
     id: str
     data: bytes
     created_at: datetime
+    stream: int = 0
+    """Whose chain has its hash: a namespace's, or the tenant's own."""
+    journal: int = 0
+    """The row of that chain."""
+    salt: bytes | None = None
+    """Random bytes that are hashed with it."""
 
 
 class BranchRow(msgspec.Struct, frozen=True):

@@ -45,6 +45,8 @@ class TraceKind(enum.Enum):
     """What somebody adds, who is only telling."""
     ANCHOR = "anchor"
     """Where the chains of namespaces ended."""
+    KEPT = "kept"
+    """A version or a turn that came with something else, which has a trace of its own."""
 
 
 class TraceRow(msgspec.Struct, frozen=True):
@@ -78,6 +80,9 @@ class TraceRow(msgspec.Struct, frozen=True):
     salt: bytes | None
     """Random bytes that are hashed with the details; None once they are redacted."""
     hash: bytes
+    version_hash: bytes | None = None
+    turn_hash: bytes | None = None
+    """Of the version and of the turn that it made, which lie in tables of their own."""
 
 
 class TraceEnd(msgspec.Struct, frozen=True):

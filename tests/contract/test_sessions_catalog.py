@@ -134,9 +134,9 @@ def test_a_session_comes_back_as_it_was_added(
         branch="branch-a",
         turns=7,
         target=1,
-        reasoning=TEXT,
-        actor=TEXT,
-        trace_id="trace_1",
+        trace_id=TEXT,
+        journal=2**40,
+        salt=bytes(range(16)),
     )
     with catalog.write() as transaction:
         assert transaction.add_session(session)
@@ -159,7 +159,7 @@ def test_a_second_session_of_an_id_is_not_added_and_changes_nothing(
             assert found[0].agent_id == agent_id
 
 
-def test_what_can_change_in_a_session_is_replaced_and_the_rest_is_not(
+def test_what_can_change_in_a_session_is_replaced_and_no_other(
     catalog: Catalog, tenant: TenantId, alice: NamespaceId, bob: NamespaceId
 ) -> None:
     add(catalog, session_row(alice), session_row(alice, "other"), session_row(bob))
@@ -174,12 +174,14 @@ def test_what_can_change_in_a_session_is_replaced_and_the_rest_is_not(
         version=1,
         branch="branch-a",
         turns=4,
+        forked_from="x",
+        forked_version=1,
         is_present=False,
         deleted_at=NOW,
     )
     with catalog.write() as transaction:
         transaction.add_version(alice, "s", version_row(1))
-        transaction.set_session(replace(changed, forked_from="x", forked_version=1))
+        transaction.set_session(changed)
     with catalog.read() as transaction:
         assert transaction.find_session(tenant, "alice", "s") == (changed, version_row(1))
         for name, other in (("alice", session_row(alice, "other")), ("bob", session_row(bob))):
@@ -560,10 +562,16 @@ def test_a_version_is_put_with_its_session_the_sequence_and_the_entry_of_the_pla
     later = NOW + timedelta(seconds=1)
     moved = replace(first, version=1, branch="b", turns=4, updated_at=later)
     versions = [version_row(0), version_row(1, branch="b", turns=4)]
+    trace = trace_row(tenant, alice, TraceEnd())
     with catalog.write() as transaction:
-        transaction.put_version(first, versions[0], entry=b"one", sequence=1, more=Size(1, 10))
+        transaction.put_change(
+            first, trace, version=versions[0], entry=b"one", sequence=1, more=Size(1, 10)
+        )
     with catalog.write() as transaction:
-        transaction.put_version(moved, versions[1], entry=b"two", sequence=2, more=Size(0, 5))
+        trace = trace_row(tenant, alice, TraceEnd(trace.number, trace.hash))
+        transaction.put_change(
+            moved, trace, version=versions[1], entry=b"two", sequence=2, more=Size(0, 5)
+        )
     with catalog.read() as transaction:
         assert transaction.find_session(tenant, "alice", "s") == (moved, versions[1])
         assert transaction.list_versions(alice, "s", after=-1, most=9) == versions
@@ -634,8 +642,8 @@ def put_with_trace(
     transaction: Transaction, session: SessionRow, number: int, trace: TraceRow
 ) -> None:
     moved, more = replace(session, version=number), Size(0, 0)
-    transaction.put_version(
-        moved, version_row(number), entry=b"e", sequence=number, more=more, trace=trace
+    transaction.put_change(
+        moved, trace, version=version_row(number), entry=b"e", sequence=number, more=more
     )
 
 

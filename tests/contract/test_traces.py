@@ -482,7 +482,7 @@ def numbers(report: AuditReport) -> list[int]:
 
 
 def test_the_edits_leave_out_no_column() -> None:
-    assert set(auditfile._Line.__struct_fields__) == {*EDITS, "previous", "hash", "salt"}
+    assert set(auditfile._Line.__struct_fields__) == {*EDITS, *HASHES}
 
 
 @pytest.mark.parametrize("column", EDITS)
@@ -491,7 +491,10 @@ def test_an_edited_row_is_found(told: Place, column: str) -> None:
     assert 3 in numbers(told.vault.verify_audit())
 
 
-@pytest.mark.parametrize("column", ["previous", "hash", "salt"])
+HASHES = ("previous", "hash", "salt", "version_hash", "turn_hash")
+
+
+@pytest.mark.parametrize("column", HASHES)
 def test_an_edited_hash_is_found(told: Place, column: str) -> None:
     edit(column, told.bytes_of("ab" * 32))(told)
     assert 3 in numbers(told.vault.verify_audit())

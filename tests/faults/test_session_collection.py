@@ -290,7 +290,7 @@ DAMAGE = {
     "a turn is another": ("UPDATE turns SET data = CAST(data || ' ' AS BLOB)", "bytes, not"),
     "fewer turns than shown": ("UPDATE branches SET turns = 2", "are not there"),
     "a version is gone": ("DELETE FROM versions WHERE number = 0", "history is not whole"),
-    "a row was changed": ("UPDATE sessions SET turns = 1", "differ"),
+    "a row was changed": ("UPDATE sessions SET turns = 1", "is not what was written"),
     "a row is gone": ("UPDATE sessions SET is_present = 0", "differ"),
 }
 

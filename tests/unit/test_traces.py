@@ -103,6 +103,21 @@ def test_the_hash_is_over_the_fields_in_their_order_and_the_hash_of_the_details(
     assert hash_of(row()) == blake3(packed).digest()
 
 
+def test_what_a_row_made_is_hashed_with_it_each_by_its_own_hash() -> None:
+    one, other = blake3(b"1").digest(), blake3(b"2").digest()
+    made = blake3(msgspec.msgpack.encode((one, other))).digest()
+    details = blake3(b'0123456789abcdef{"version":1}').digest()
+    fields = (1, NO_HASH, 1, 2, 1, "done", "trace_1", 2, "sess_1", None, None, "state.updated")
+    packed = msgspec.msgpack.encode((*fields, "session", "sess_1", 1, None, None, 5, details, made))
+    assert hash_of(row(version_hash=one, turn_hash=other)) == blake3(packed).digest()
+    hashes = {
+        hash_of(row(version_hash=version, turn_hash=turn))
+        for version in (None, one, other)
+        for turn in (None, one, other)
+    }
+    assert len(hashes) == 9
+
+
 def test_a_row_of_the_one_chain_before_is_hashed_as_it_was() -> None:
     details = blake3(b'{"version":1}').digest()
     fields = (NO_HASH, 1, 1, "trace_1", 2, "sess_1", None, None, "state.updated", "session")

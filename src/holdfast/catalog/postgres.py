@@ -8,10 +8,11 @@ the server's `synchronous_commit`, which is on by default.
 """
 
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
-from typing import Final, LiteralString, cast
+from functools import partial
+from typing import Any, Final, LiteralString, cast
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -28,6 +29,7 @@ from holdfast.catalog.postgres_driver import (
 from holdfast.catalog.postgres_dump import drop_rows, load_rows
 from holdfast.catalog.postgres_talk import Connection, Talk
 from holdfast.catalog.queries import load_queries
+from holdfast.catalog.rows import Row
 from holdfast.catalog.tables import (
     Step,
     check_format,
@@ -270,6 +272,8 @@ class PostgresCatalog:
                     step(statement)
                     # From our own files; LiteralString cannot say so.
                     connection.execute(cast("LiteralString", statement))
+                if migration.then is not None:
+                    migration.then(partial(_run, connection))
                 now = to_us(datetime.now(tz=UTC))
                 row = (migration.number, migration.name, now)
                 connection.execute("INSERT INTO migrations VALUES (%s, %s, %s)", row)
@@ -328,6 +332,14 @@ def _conninfo(url: str) -> str:
         given = conninfo_to_dict(url)
     options = f"{given.pop('options', None) or ''} {_SESSION}".strip()
     return make_conninfo("", **{**_DEFAULTS, **given, "options": options})
+
+
+def _run(connection: Connection, query: str, values: Sequence[Any]) -> Sequence[Row]:
+    """Runs a statement with `?` for each parameter; returns the rows of a question."""
+    # From our own files; LiteralString cannot say so.
+    query = cast("LiteralString", query.replace("?", "%s"))
+    cursor = connection.execute(query, values, binary=True)
+    return cursor.fetchall() if cursor.description else []
 
 
 def _applied(connection: Connection) -> list[tuple[int, str]]:

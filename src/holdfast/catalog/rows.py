@@ -23,7 +23,8 @@ from zlib import crc32
 
 import msgspec
 
-from holdfast.errors import Damaged, RowDamaged
+from holdfast.catalog.hashing import digest_of, to_seal
+from holdfast.errors import Damaged, RowDamaged, shorten
 from holdfast.instants import from_us, to_us
 from holdfast.model import Head, Size, SnapshotInfo, Tenant
 from holdfast.model_entities import EntityRow
@@ -140,13 +141,19 @@ class Record(Generic[V]):
 
     def write(self, value: V) -> dict[str, Any]:
         """Returns the parameters that store a value, by the names of its columns."""
-        known: dict[str, Any] = dict(zip(self._columns, self._get(value), strict=True))
-        for column, convert in self._writing:
-            if (given := known[column]) is not None:
-                known[column] = convert(given)
+        values = self._values(value)
+        known: dict[str, Any] = dict(zip(self._columns, values, strict=True))
         if self.is_sealed:
-            known[CHECKSUM] = sum_of(self.firm([*known.values()]))
+            known[CHECKSUM] = sum_of(self.firm(values))
         return known
+
+    def _values(self, value: V) -> list[Any]:
+        """Returns what is stored of a value, in the order of its columns."""
+        values: list[Any] = [*self._get(value)]
+        for place, convert in self._writing:
+            if (given := values[place]) is not None:
+                values[place] = convert(given)
+        return values
 
     @cached_property
     def _reading(self) -> list[tuple[int, Convert, bool]]:
@@ -158,11 +165,10 @@ class Record(Generic[V]):
         ]
 
     @cached_property
-    def _writing(self) -> list[tuple[str, Convert]]:
-        kinds = zip(self._columns, self._kinds(), strict=True)
+    def _writing(self) -> list[tuple[int, Convert]]:
         return [
-            (column, _forms(kind)[1])
-            for column, (kind, _) in kinds
+            (place, _forms(kind)[1])
+            for place, (kind, _) in enumerate(self._kinds())
             if _forms(kind) is not _AS_IT_IS
         ]
 
@@ -176,6 +182,64 @@ class Record(Generic[V]):
             else:
                 (kind,) = (each for each in get_args(hint) if each is not NoneType)
                 yield kind, True
+
+
+class HashedRecord(Record[V]):
+    """How a value is a row that has its seal beside it, in a column of its own, the last.
+
+    That is the beginning of a hash over the first columns, so many as are `hashed`, and over what
+    the reader knows before he finds the row: where it is. A `salt` that the row has goes first.
+    The first columns, as many as are `named`, say which row it is.
+    """
+
+    def __init__(
+        self, name: str, make: type[V], *, hashed: int, named: int, prefix: str = ""
+    ) -> None:
+        super().__init__(name, make, prefix=prefix)
+        self._hashed, self._named = hashed, named
+        self._salt = self._fields.index("salt") if "salt" in self._fields else None
+        self.columns = (*self._columns, f"{prefix}seal")
+        self.width += 1
+
+    def read(self, row: Row, *where: object) -> V:
+        """Returns the value of a row that was found there; raises `Damaged`."""
+        if row[-1] != to_seal(self.hash_row(row, *where)):
+            named = shorten(repr((*where, *row[: self._named])))
+            message = f"the row of {self.name} {named} is not what was written: its hash is another"
+            raise Damaged(message)
+        return self.peek(row)
+
+    def find(self, row: Row | None, *where: object) -> V | None:
+        """Returns the value of a row that was found there, if there is one; raises `Damaged`."""
+        return None if row is None else self.read(row, *where)
+
+    def peek(self, row: Row) -> V:
+        """Returns the value of a row, whatever its seal says; raises `Damaged`."""
+        return super().read(row[:-1])
+
+    def is_whole(self, row: Row, *where: object, digest: bytes | None) -> bool:
+        """Says whether a row is what its seal and a hash say that it is."""
+        found = self.hash_row(row, *where)
+        return row[-1] == to_seal(found) and digest == found
+
+    def write(self, value: V, *where: object, digest: bytes | None = None) -> dict[str, Any]:
+        """Returns the parameters that store a value there; `digest` is its hash, if known."""
+        values = self._values(value)
+        values.append(to_seal(digest or self.hash_row(values, *where)))
+        return dict(zip(self.columns, values, strict=True))
+
+    def digest(self, value: V, *where: object) -> bytes:
+        """Returns the hash of a value that is stored there."""
+        return self.hash_row(self._values(value), *where)
+
+    def hash_row(self, row: Row, *where: object) -> bytes:
+        """Returns the hash of a row that is stored there; raises `Damaged`."""
+        salt = None if self._salt is None else row[self._salt]
+        try:
+            return digest_of((*where, *row[: self._hashed]), salt)
+        except (TypeError, ValueError, OverflowError) as exc:
+            message = f"the row of a {self.name} cannot be read: {exc!r}"
+            raise Damaged(message) from exc
 
 
 def _same(value: object) -> object:
@@ -218,10 +282,18 @@ HEAD: Final = Record(
     loose=["sequence", "entries", "bytes", "writer", "journal_number", "journal_hash"],
 )
 SNAPSHOT: Final = Record("snapshot", SnapshotInfo, without=["namespace"], sealed=True)
-SESSION: Final = Record("session", SessionRow)
-VERSION: Final = Record("version", VersionRow)
-BRANCH: Final = Record("branch", BranchRow)
-TURN: Final = Record("turn", TurnRow)
+SESSION: Final = HashedRecord(
+    "session", SessionRow, hashed=len(SessionRow.__struct_fields__), named=2
+)
+VERSION: Final = HashedRecord("version", VersionRow, hashed=9, named=1)
+"""Found by its namespace and session. All but where it stands in the journal, and the salt."""
+TURN: Final = HashedRecord("turn", TurnRow, hashed=5, named=2)
+"""All but where it stands in the journal, and the salt."""
+MADE: Final = HashedRecord("made", VersionRow, hashed=9, named=1, prefix="made_")
+SAID: Final = HashedRecord("said", TurnRow, hashed=5, named=2, prefix="said_")
+"""A version and a turn, with names that those of their session leave free."""
+BRANCH: Final = HashedRecord("branch", BranchRow, hashed=3, named=1)
+"""Found by its tenant. What it goes on from: how many turns there are is counted as they come."""
 TRACE: Final = Record("trace", TraceRow, renamed={"created_us": "created_at"})
 TOLD: Final = Record("told", TraceRow, renamed={"created_us": "created_at"}, prefix="told_")
 """The trace of a version, with names that the version's own values leave free."""
@@ -249,6 +321,8 @@ RECORDS: Final[Mapping[str, Record[Any]]] = {
         SNAPSHOT,
         SESSION,
         VERSION,
+        MADE,
+        SAID,
         BRANCH,
         TURN,
         TRACE,

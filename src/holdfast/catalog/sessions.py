@@ -10,7 +10,19 @@ from datetime import datetime
 
 from holdfast.catalog.driver import Driver
 from holdfast.catalog.pending import seal
-from holdfast.catalog.rows import BRANCH, HEAD, SESSION, TOLD, TURN, VERSION, Row
+from holdfast.catalog.rows import (
+    BRANCH,
+    HEAD,
+    MADE,
+    SAID,
+    SESSION,
+    TOLD,
+    TRACE,
+    TURN,
+    VERSION,
+    Row,
+)
+from holdfast.errors import Damaged
 from holdfast.ids import NamespaceId, TenantId
 from holdfast.instants import to_us
 from holdfast.model import Plane, Size
@@ -51,35 +63,31 @@ class SessionQueries:
 
     def move_session(self, session: SessionRow) -> None:
         """Replaces what a new version or a turn changes in a session's row: it is present."""
-        self._db.say("move_session", **_moved(session))
+        self._db.say("move_session", **SESSION.write(session))
 
-    def put_version(
+    def put_change(
         self,
         session: SessionRow,
-        version: VersionRow,
+        trace: TraceRow,
         *,
         entry: bytes,
         sequence: int,
         more: Size,
         writer: str = "",
-        trace: TraceRow | None = None,
+        version: VersionRow | None = None,
+        turn: TurnRow | None = None,
+        is_known: bool = False,
     ) -> None:
-        """Adds the next version of a session, and all that goes with it.
+        """Adds the next version of a session, or a turn, or both, and all that goes with it.
 
-        `move_session`, or for version 0 `add_session`, with an id that nobody else has;
-        `add_version`, `set_sequence` and `put_pending` in one. With `trace`, `add_trace` as well:
-        it follows on the end of the namespace's chain, whose row is locked.
+        `move_session`, or for version 0 `add_session`, with an id that nobody else has, or if it
+        `is_known` neither; `add_version`, `add_turn`, `add_trace`, `set_sequence` and `put_pending`
+        in one. The trace has the hashes of both, and follows on the end of the namespace's chain,
+        whose row is locked.
         """
-        if version.number:
-            first, now = "move_session", _moved(session)
-        else:
-            first, now = "add_session", SESSION.write(session)
-        new = VERSION.write(version)
         known: dict[str, object] = {
-            **new,
-            **now,
-            # The version's: a session is as old as its first one.
-            "created_at": new["created_at"],
+            **SESSION.write(session),
+            **TOLD.write(trace),
             "session_id": session.id,
             "sequence": sequence,
             "more_entries": more.entries,
@@ -90,12 +98,18 @@ class SessionQueries:
         key = session.id.encode()
         sealed = seal(session.namespace_id, Plane.SESSIONS, key, entry, sequence=sequence)
         known["key"], known["entry"], known["checksum"] = sealed
-        names = (first, "add_version", "put_pending")
-        if trace is None:
-            names += ("set_sequence",)
-        else:
-            known |= TOLD.write(trace)
-            names += ("add_told_trace", "set_sequence_and_end")
+        names = ("put_pending", "add_told_trace", "set_sequence_and_end")
+        if version is not None:
+            known |= MADE.write(
+                version, session.namespace_id, session.id, digest=trace.version_hash
+            )
+            names = ("add_version", *names)
+        if turn is not None:
+            known |= SAID.write(turn, digest=trace.turn_hash)
+            names = ("add_turn", *names)
+        if not is_known:
+            is_new = version is not None and not version.number
+            names = ("add_session" if is_new else "move_session", *names)
         self._db.say_all(names, **known)
 
     def open_session(
@@ -166,7 +180,7 @@ class SessionQueries:
         return [row[0] for row in found]
 
     def add_version(self, namespace_id: NamespaceId, session_id: str, version: VersionRow) -> None:
-        known = VERSION.write(version)
+        known = MADE.write(version, namespace_id, session_id)
         self._db.say("add_version", namespace_id=namespace_id, session_id=session_id, **known)
 
     def find_version(
@@ -175,7 +189,7 @@ class SessionQueries:
         row = self._db.one(
             "find_version", namespace_id=namespace_id, session_id=session_id, number=number
         )
-        return VERSION.find(row)
+        return VERSION.find(row, namespace_id, session_id)
 
     def list_versions(
         self,
@@ -195,7 +209,40 @@ class SessionQueries:
             before=_LATEST if before is None else before,
             most=most,
         )
-        return [VERSION.read(row) for row in found]
+        return [VERSION.read(row, namespace_id, session_id) for row in found]
+
+    def list_versions_told(
+        self,
+        tenant_id: TenantId,
+        namespace_id: NamespaceId,
+        session_id: str,
+        *,
+        after: int,
+        most: int,
+    ) -> list[tuple[VersionRow, TraceRow | None]]:
+        """Returns the versions above `after`, oldest first, with the traces that made them.
+
+        None for a trace that is not there, or that has not the hash of its version.
+        """
+        found = self._db.all(
+            "list_versions_told",
+            tenant_id=tenant_id,
+            namespace_id=namespace_id,
+            session_id=session_id,
+            after=after,
+            before=_LATEST,
+            most=most,
+        )
+        pairs = list[tuple[VersionRow, TraceRow | None]]()
+        for row in found:
+            version, trace = row[: VERSION.width], None
+            if row[VERSION.width] is not None:
+                trace = TRACE.read(row[VERSION.width :])
+                digest = trace.version_hash
+                if not VERSION.is_whole(version, namespace_id, session_id, digest=digest):
+                    trace = None
+            pairs.append((VERSION.peek(version), trace))
+        return pairs
 
     def iter_version_states(self, tenant_id: TenantId) -> Iterator[bytes]:
         """Yields the entry of every version's state: what collection has to keep."""
@@ -203,11 +250,12 @@ class SessionQueries:
             yield bytes(row[0])
 
     def add_branch(self, tenant_id: TenantId, branch: BranchRow) -> None:
-        self._db.say("add_branch", tenant_id=tenant_id, **BRANCH.write(branch))
+        known = BRANCH.write(branch, tenant_id)
+        self._db.say("add_branch", tenant_id=tenant_id, **known)
 
     def find_branch(self, tenant_id: TenantId, branch_id: str) -> BranchRow | None:
         row = self._db.one("find_branch", tenant_id=tenant_id, id=branch_id)
-        return BRANCH.find(row)
+        return BRANCH.find(row, tenant_id)
 
     def extend_branch(self, tenant_id: TenantId, branch_id: str, *, turns: int, more: int) -> bool:
         """Counts one more turn, of `more` bytes, on a branch that has so many.
@@ -220,7 +268,7 @@ class SessionQueries:
         return done == 1
 
     def add_turn(self, turn: TurnRow) -> None:
-        self._db.say("add_turn", **TURN.write(turn))
+        self._db.say("add_turn", **SAID.write(turn))
 
     def find_turn(self, turn_id: str) -> TurnRow | None:
         row = self._db.one("find_turn", id=turn_id)
@@ -244,28 +292,20 @@ class SessionQueries:
         self._db.run("drop_lagging", namespace_id=namespace_id)
 
 
-def _moved(session: SessionRow) -> dict[str, object]:
-    """Returns what a new version, or a turn, changes in a session's row."""
-    return {
-        "namespace_id": session.namespace_id,
-        "id": session.id,
-        "updated_at": to_us(session.updated_at),
-        "version": session.version,
-        "branch": session.branch,
-        "turns": session.turns,
-    }
-
-
 def to_opened(row: Row) -> OpenedSession:
     """Returns a row of a head, its tenant, a session, and one or two of its versions."""
     found = at = None
-    if row[_SESSION] is not None and row[_VERSION] is not None:
+    if row[_SESSION] is not None:
         found = to_both(row[_SESSION:_WANTED])
-    if len(row) > _WANTED and row[_WANTED] is not None:
-        at = VERSION.read(row[_WANTED:])
+        if len(row) > _WANTED and row[_WANTED] is not None:
+            at = VERSION.read(row[_WANTED:], found[0].namespace_id, found[0].id)
     return OpenedSession(HEAD.read(row[:_QUOTA]), row[_QUOTA], found, at)
 
 
 def to_both(row: Row) -> tuple[SessionRow, VersionRow]:
-    """Returns a row of a session joined with its newest version."""
-    return SESSION.read(row[: SESSION.width]), VERSION.read(row[SESSION.width :])
+    """Returns a row of a session joined with its newest version; raises `Damaged`."""
+    session = SESSION.read(row[: SESSION.width])
+    if row[SESSION.width] is None:
+        message = f"version {session.version} of session {session.id} is missing"
+        raise Damaged(message)
+    return session, VERSION.read(row[SESSION.width :], session.namespace_id, session.id)

@@ -490,6 +490,8 @@ def _apply(connection: sqlite3.Connection, missing: Sequence[Migration], step: S
         for statement in migration.statements:
             step(statement)
             connection.execute(statement)
+        if migration.then is not None:
+            migration.then(lambda query, values: connection.execute(query, values).fetchall())
         row = (migration.number, migration.name, to_us(datetime.now(tz=UTC)))
         connection.execute("INSERT INTO migrations VALUES (?, ?, ?)", row)
     step("COMMIT")

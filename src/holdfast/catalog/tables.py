@@ -15,6 +15,7 @@ from typing import Final
 
 import msgspec
 
+from holdfast.catalog.sealing import Run, seal_all
 from holdfast.errors import Damaged, VaultTooNew, VaultTooOld, shorten
 
 _SQL: Final = Path(__file__).with_name("sql")
@@ -24,6 +25,8 @@ OLDEST_FORMAT: Final = 15
 """The oldest that is carried on: the last one before the tables were written once."""
 
 _OLDEST_NAME: Final = "0015_writers"
+
+_THEN: Final = {21: seal_all}
 
 _COMMENT: Final = re.compile(r"--[^\n]*")
 _WORD: Final = re.compile(r"\b(?:INTEGER|TEXT|BYTES|IDENTITY)\b")
@@ -49,6 +52,8 @@ class Migration(msgspec.Struct, frozen=True):
     number: int
     name: str
     statements: tuple[str, ...]
+    then: Callable[[Run], None] | None = None
+    """What is done with the rows after these, where that takes more than a statement."""
 
 
 @cache
@@ -61,6 +66,7 @@ def load_migrations(dialect: str) -> tuple[Migration, ...]:
             name=name,
             statements=_read(f"migrations/{name}.sql", dialect)
             + _read_own(f"migrations/{name}.{dialect}.sql"),
+            then=_THEN.get(int(name[:4])),
         )
         for name in names
         if "." not in name

@@ -7,7 +7,7 @@ few: so a missing end is noticed, and writers of two namespaces never wait for e
 The tenant's row is the last that a transaction locks.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from holdfast.catalog.driver import Driver
 from holdfast.catalog.rows import TRACE, Row, get_row
@@ -42,6 +42,14 @@ class TraceQueries:
         """Appends a trace, and moves the end there; the end has to be locked."""
         move = "move_tenant_end" if row.stream == OWN else "move_end"
         self._db.say_all(("add_trace", move), **TRACE.write(row))
+
+    def add_traces(self, rows: Sequence[TraceRow]) -> None:
+        """Appends traces that follow on each other, all of one chain, whose end is locked."""
+        if rows:
+            known = [TRACE.write(row) for row in rows]
+            self._db.say_many("add_trace", known)
+            move = "move_tenant_end" if rows[-1].stream == OWN else "move_end"
+            self._db.say(move, **known[-1])
 
     def find_own_end(self, tenant_id: TenantId) -> TraceEnd:
         """Returns where the chain of what is done to a tenant itself ends."""
@@ -125,6 +133,15 @@ class TraceQueries:
         if wanted.action is not None:
             return [*self._db.all("list_traces_of_action", **parameters)]
         return [*self._db.all("list_traces_of_namespace", **parameters)]
+
+    def list_kept(
+        self, tenant_id: TenantId, namespace_id: NamespaceId, session_id: str
+    ) -> list[TraceRow]:
+        """Returns the rows of versions of a session that came with something else."""
+        found = self._db.all(
+            "list_kept", tenant_id=tenant_id, stream=namespace_id, session_id=session_id
+        )
+        return [TRACE.read(row) for row in found]
 
     def redact_trace(self, row: TraceRow, *, details: str) -> None:
         """Puts what stands for a trace's details in their place."""

@@ -9,11 +9,11 @@ from datetime import datetime
 from typing import Final
 
 from holdfast.catalog.driver import Driver
-from holdfast.catalog.rows import BRANCH, VERSION, get_row
+from holdfast.catalog.rows import BRANCH, TURN, VERSION, get_row
 from holdfast.catalog.sessions import to_both
 from holdfast.ids import NamespaceId, TenantId
 from holdfast.instants import to_us
-from holdfast.model_sessions import BranchRow, SessionRow, VersionRow
+from holdfast.model_sessions import BranchRow, SessionRow, TurnRow, VersionRow
 
 _PAGE: Final = 1000
 
@@ -61,7 +61,8 @@ class UpkeepQueries:
 
     def spare_branches(self, tenant_id: TenantId) -> list[BranchRow]:
         """Returns the branches that no row needs."""
-        return [BRANCH.read(row) for row in self._db.all("spare_branches", tenant_id=tenant_id)]
+        found = self._db.all("spare_branches", tenant_id=tenant_id)
+        return [BRANCH.read(row, tenant_id) for row in found]
 
     def delete_branches(self, tenant_id: TenantId, branch_ids: Iterable[str]) -> None:
         """Removes branches with their turns."""
@@ -74,7 +75,8 @@ class UpkeepQueries:
         return int(get_row(self._db.one("turn_bytes", tenant_id=tenant_id), "sum")[0])
 
     def iter_branches(self, tenant_id: TenantId) -> list[BranchRow]:
-        return [BRANCH.read(row) for row in self._db.all("iter_branches", tenant_id=tenant_id)]
+        found = self._db.all("iter_branches", tenant_id=tenant_id)
+        return [BRANCH.read(row, tenant_id) for row in found]
 
     def named_branches(self, tenant_id: TenantId) -> dict[str, int]:
         """Returns the branches that sessions and versions name, with the most turns they need."""
@@ -104,4 +106,36 @@ class UpkeepQueries:
             state=state,
             at=to_us(at),
         )
-        return VERSION.find(row)
+        return VERSION.find(row, namespace_id, session_id)
+
+    def iter_versions(
+        self, tenant_id: TenantId, namespace_id: NamespaceId
+    ) -> Iterator[tuple[str, int, bool]]:
+        """Yields versions by session and number; whether they are what the journal says."""
+        after_id, after = "", -1
+        while page := self._db.all(
+            "page_versions",
+            tenant_id=tenant_id,
+            namespace_id=namespace_id,
+            after_id=after_id,
+            after=after,
+            most=_PAGE,
+        ):
+            for session_id, *row, digest in page:
+                is_whole = VERSION.is_whole(row, namespace_id, session_id, digest=digest)
+                yield session_id, row[0], is_whole
+            after_id, after = page[-1][:2]
+
+    def page_turns(
+        self, tenant_id: TenantId, branch_id: str, *, after: int, before: int, most: int
+    ) -> list[tuple[TurnRow, bool]]:
+        """Returns turns as their rows have them; whether they are what the journal says."""
+        found = self._db.all(
+            "page_turns",
+            tenant_id=tenant_id,
+            branch=branch_id,
+            after=after,
+            before=before,
+            most=most,
+        )
+        return [(TURN.peek(row[:-1]), TURN.is_whole(row[:-1], digest=row[-1])) for row in found]

@@ -439,7 +439,7 @@ def _follow_sessions(
         source,
         old,
         new,
-        namespace_id=folded.head.namespace_id,
+        head=folded.head,
         now=last.created_at,
         told=Told(named(last), last.actor, trace_id),
     )

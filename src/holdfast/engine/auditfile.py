@@ -6,9 +6,10 @@ those of format 1, which had one chain.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
+from msgspec.structs import asdict, astuple
 
 from holdfast.engine.archives.archivefile import FileName, Source, writing_to
 from holdfast.engine.audit import Check, iter_pages, read_streams
@@ -155,21 +156,28 @@ class _Line(msgspec.Struct, forbid_unknown_fields=True):
     details: str
     salt: str | None
     hash: str
+    version_hash: str | None = None
+    turn_hash: str | None = None
 
     @classmethod
     def of(cls, row: TraceRow) -> "_Line":
         """Returns the line of a row."""
-        fields = [*msgspec.structs.astuple(row)]
-        fields[1], fields[-1] = row.previous.hex(), row.hash.hex()
-        fields[-2] = None if row.salt is None else row.salt.hex()
-        return cls(*fields)
+        known: dict[str, Any] = {
+            name: value.hex() if isinstance(value, bytes) else value
+            for name, value in zip(cls.__struct_fields__, astuple(row), strict=True)
+        }
+        return cls(**known)
 
     def to_row(self) -> TraceRow:
         """Returns the row; raises `ValueError` for hashes that are none."""
-        fields = [*msgspec.structs.astuple(self)]
-        fields[1], fields[-1] = bytes.fromhex(self.previous), bytes.fromhex(self.hash)
-        fields[-2] = None if self.salt is None else bytes.fromhex(self.salt)
-        return TraceRow(*fields)
+        known = asdict(self)
+        for name in _IN_HEXADECIMAL:
+            if known[name] is not None:
+                known[name] = bytes.fromhex(known[name])
+        return TraceRow(*known.values())
+
+
+_IN_HEXADECIMAL: Final = ("previous", "salt", "hash", "version_hash", "turn_hash")
 
 
 class _OldLine(msgspec.Struct, forbid_unknown_fields=True):

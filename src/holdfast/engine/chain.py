@@ -6,46 +6,34 @@ break the chain there, or to make all that follows anew. `docs/format.md` has th
 chain is whole is found out in `audit.py`, how they belong together is in `anchors.py`.
 
 Details are hashed first, with random bytes before them, and their hash stands for them: they can
-be taken out, where a law asks for it, and the chain still holds.
+be taken out, where a law asks for it, and the chain still holds. So it is with the version of a
+session and with the turn that a trace made.
 """
 
 from collections.abc import Mapping
 from datetime import datetime
-from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
-from blake3 import blake3
 
+from holdfast.catalog.hashing import (
+    FORMAT,
+    REDACTED,
+    digest_of_details,
+    hash_in_format_1,
+    hash_of,
+)
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.context import Context
 from holdfast.engine.events import events_of, tell
-from holdfast.errors import InvalidValue
+from holdfast.errors import Damaged, InvalidValue
 from holdfast.ids import NamespaceId, TenantId, TraceId, instant_of_trace
 from holdfast.instants import to_us
 from holdfast.model import Head
 from holdfast.model_traces import NO_HASH, OWN, Trace, TraceEnd, TraceKind, TraceRow
 
-REDACTED: Final = "redacted:"
-"""What stands before the hash of details that were taken out. No JSON object begins so."""
-
-FORMAT: Final = 1
-"""How traces are hashed that are appended now. Format 0 is that of the one chain that a tenant had
-before: `_IN_FORMAT_0` without salt."""
-
-_HASHED: Final = TraceRow.__struct_fields__.index("details")
-"""How many fields of a row are hashed as they are: those before its details."""
-
-_IN_FORMAT_0: Final = attrgetter(
-    *("previous", "tenant_id", "number", "id", "namespace_id", "session_id", "user_id", "agent_id"),
-    *("action", "resource_type", "resource_id", "actor", "created_us"),
-)
-_NO_DATA: Final = None
-"""Where the hash of further content will stand."""
-
 _NO_DETAILS: Final = "{}"
 
-_encode = msgspec.msgpack.Encoder().encode
 _to_json = msgspec.json.Encoder().encode
 
 
@@ -100,8 +88,13 @@ def row_after(
     trace_id: TraceId,
     stream: int,
     kind: TraceKind = TraceKind.DONE,
+    version: bytes | None = None,
+    turn: bytes | None = None,
 ) -> TraceRow:
-    """Returns the row of the trace that follows on the end of a chain."""
+    """Returns the row of the trace that follows on the end of a chain.
+
+    `version` and `turn` are the hashes of what it made.
+    """
     tenant_id: TenantId
     namespace_id: NamespaceId | None
     if isinstance(of, Head):
@@ -130,7 +123,8 @@ def row_after(
         _instant(trace_id),
     )
     salt = context.ids.salt()
-    return TraceRow(*hashed, details, salt, _hash((*hashed, _digest(details, salt), _NO_DATA)))
+    made = hash_in_format_1(hashed, digest_of_details(details, salt), version, turn)
+    return TraceRow(*hashed, details, salt, made, version, turn)
 
 
 def announce(
@@ -149,17 +143,6 @@ def announce(
     tell(transaction, context, of, events)
 
 
-def hash_of(row: TraceRow) -> bytes:
-    """Returns the hash that a trace has to have; raises `ValueError` for what no trace says."""
-    if row.format == FORMAT:
-        hashed = msgspec.structs.astuple(row)[:_HASHED]
-        return _hash((*hashed, _digest(row.details, row.salt), _NO_DATA))
-    if row.format == 0:
-        return _hash((*_IN_FORMAT_0(row), _digest(row.details, None)))
-    message = f"a trace of format {row.format}"
-    raise ValueError(message)
-
-
 def is_whole(row: TraceRow) -> bool:
     """Says whether a trace is what was hashed when it was written."""
     try:
@@ -169,9 +152,23 @@ def is_whole(row: TraceRow) -> bool:
         return False
 
 
+def details_of(row: TraceRow) -> dict[str, Any]:
+    """Returns what a trace says beyond its fields; nothing once that is redacted.
+
+    Raises `Damaged`.
+    """
+    if row.details.startswith(REDACTED):
+        return {}
+    try:
+        return msgspec.json.decode(row.details, type=dict[str, Any])
+    except msgspec.DecodeError as exc:
+        message = f"trace {row.number} cannot be read: {exc}"
+        raise Damaged(message) from exc
+
+
 def redacted(row: TraceRow) -> str:
     """Returns what stands for details that are taken out."""
-    return f"{REDACTED}{_digest(row.details, row.salt).hex()}"
+    return f"{REDACTED}{digest_of_details(row.details, row.salt).hex()}"
 
 
 def _instant(trace_id: TraceId) -> int:
@@ -180,13 +177,3 @@ def _instant(trace_id: TraceId) -> int:
         message = f"{trace_id!r} is not the id of a trace"
         raise InvalidValue(message)
     return instant
-
-
-def _hash(hashed: tuple[Any, ...]) -> bytes:
-    return blake3(_encode(hashed)).digest()
-
-
-def _digest(details: str, salt: bytes | None) -> bytes:
-    if details.startswith(REDACTED):
-        return bytes.fromhex(details.removeprefix(REDACTED))
-    return blake3((salt or b"") + details.encode()).digest()

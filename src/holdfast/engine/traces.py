@@ -185,6 +185,9 @@ def redact(
     Who did what and when stays, and so does the chain.
     """
     wanted, count = TraceFilter(namespace_id=namespace_id, session_id=session_id), 0
+    for row in transaction.list_kept(tenant_id, namespace_id, session_id):
+        if not row.details.startswith(REDACTED):
+            transaction.redact_trace(row, details=redacted(row))
     while page := transaction.list_traces(tenant_id, wanted, most=_PAGE):
         for row, _ in page:
             if not row.details.startswith(REDACTED):

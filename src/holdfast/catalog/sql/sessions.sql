@@ -8,13 +8,15 @@ ON CONFLICT (namespace_id, id) DO NOTHING
 UPDATE sessions
 SET agent_id = :agent_id, user_id = :user_id, created_at = :created_at, metadata = :metadata,
     updated_at = :updated_at, expires_at = :expires_at, version = :version,
-    branch = :branch, turns = :turns, is_present = :is_present, deleted_at = :deleted_at
+    branch = :branch, turns = :turns, forked_from = :forked_from, forked_version = :forked_version,
+    is_present = :is_present, deleted_at = :deleted_at, seal = :seal
 WHERE namespace_id = :namespace_id AND id = :id
 
 -- What a new version, or a turn, changes.
 -- name: move_session
 UPDATE sessions
-SET updated_at = :updated_at, version = :version, branch = :branch, turns = :turns, is_present = 1
+SET updated_at = :updated_at, version = :version, branch = :branch, turns = :turns, is_present = 1,
+    seal = :seal
 WHERE namespace_id = :namespace_id AND id = :id
 
 -- name: set_sequence
@@ -36,7 +38,7 @@ ORDER BY created_at, id
 
 -- name: add_version
 INSERT INTO versions (namespace_id, session_id, {version})
-VALUES (:namespace_id, :session_id, {:version})
+VALUES (:namespace_id, :session_id, {:made})
 
 -- name: find_version
 SELECT {version}
@@ -49,6 +51,15 @@ FROM versions
 WHERE namespace_id = :namespace_id AND session_id = :session_id
   AND number > :after AND number < :before
 ORDER BY number LIMIT :most
+
+-- With the rows of the journal that have their hashes.
+-- name: list_versions_told
+SELECT {v.version}, {t.trace}
+FROM versions v
+LEFT JOIN journal t ON t.tenant_id = :tenant_id AND t.stream = v.namespace_id AND t.number = v.journal
+WHERE v.namespace_id = :namespace_id AND v.session_id = :session_id
+  AND v.number > :after AND v.number < :before
+ORDER BY v.number LIMIT :most
 
 -- name: all_version_states
 SELECT v.state FROM versions v JOIN namespaces n ON n.id = v.namespace_id
@@ -66,7 +77,7 @@ UPDATE branches SET turns = turns + 1, bytes = bytes + :more
 WHERE id = :id AND tenant_id = :tenant_id AND turns = :turns
 
 -- name: add_turn
-INSERT INTO turns ({turn}) VALUES ({:turn})
+INSERT INTO turns ({turn}) VALUES ({:said})
 
 -- name: find_turn
 SELECT {turn} FROM turns WHERE id = :id

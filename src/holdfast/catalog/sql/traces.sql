@@ -50,12 +50,18 @@ SELECT {trace}
 FROM journal WHERE tenant_id = :tenant_id AND stream = :stream AND number > :after
 ORDER BY number LIMIT :most
 
+-- name: list_kept
+SELECT {trace} FROM journal
+WHERE tenant_id = :tenant_id AND stream = :stream AND kind = 'kept'
+  AND resource_type = 'session' AND resource_id = :session_id
+ORDER BY number
+
 -- One query for each index. A filter that is not given is NULL.
 
 -- name: list_traces
 SELECT {t.trace}, n.name
 FROM journal t LEFT JOIN namespaces n ON n.id = t.namespace_id
-WHERE t.tenant_id = :tenant_id AND t.kind <> 'anchor'
+WHERE t.tenant_id = :tenant_id AND t.kind NOT IN ('anchor', 'kept')
   AND t.created_at >= :since AND (t.created_at, t.stream, t.number) < (:until, :until_stream, :until_number)
   AND (CAST(:session_id AS TEXT) IS NULL OR t.session_id = :session_id)
   AND (CAST(:action AS TEXT) IS NULL OR t.action = :action)
@@ -69,7 +75,7 @@ ORDER BY t.created_at DESC, t.stream DESC, t.number DESC LIMIT :most
 -- name: list_traces_of_namespace
 SELECT {t.trace}, n.name
 FROM journal t LEFT JOIN namespaces n ON n.id = t.namespace_id
-WHERE t.namespace_id = :namespace_id
+WHERE t.namespace_id = :namespace_id AND t.kind <> 'kept'
   AND t.created_at >= :since AND (t.created_at, t.stream, t.number) < (:until, :until_stream, :until_number)
   AND (CAST(:session_id AS TEXT) IS NULL OR t.session_id = :session_id)
   AND (CAST(:action AS TEXT) IS NULL OR t.action = :action)

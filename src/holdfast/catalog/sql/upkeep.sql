@@ -66,7 +66,7 @@ GROUP BY named.branch
 -- name: present_sessions
 SELECT {s.session}, {v.version}
 FROM sessions s
-JOIN versions v ON v.namespace_id = s.namespace_id AND v.session_id = s.id
+LEFT JOIN versions v ON v.namespace_id = s.namespace_id AND v.session_id = s.id
     AND v.number = s.version
 WHERE s.namespace_id = :namespace_id AND s.is_present = 1 AND s.id > :after
 ORDER BY s.id LIMIT :most
@@ -78,6 +78,21 @@ WHERE s.namespace_id = :namespace_id AND s.version + 1 <> (
     WHERE v.namespace_id = s.namespace_id AND v.session_id = s.id
 )
 ORDER BY s.id
+
+-- What was made of a session, with the hash that the journal has for it.
+-- name: page_versions
+SELECT v.session_id, {v.version}, t.version_hash
+FROM versions v
+LEFT JOIN journal t ON t.tenant_id = :tenant_id AND t.stream = v.namespace_id AND t.number = v.journal
+WHERE v.namespace_id = :namespace_id AND (v.session_id, v.number) > (:after_id, :after)
+ORDER BY v.session_id, v.number LIMIT :most
+
+-- name: page_turns
+SELECT {s.turn}, t.turn_hash
+FROM turns s
+LEFT JOIN journal t ON t.tenant_id = :tenant_id AND t.stream = s.stream AND t.number = s.journal
+WHERE s.branch = :branch AND s.number > :after AND s.number < :before
+ORDER BY s.number LIMIT :most
 
 -- The newest that was there at an instant; else the first that is equal: a fork's came later.
 -- name: find_version_at

@@ -23,11 +23,13 @@ from holdfast.engine.archives.tarread import Member
 from holdfast.engine.handle import Handle
 from holdfast.engine.limits import check_room
 from holdfast.engine.sessions import state as states
+from holdfast.engine.sessions.following import Keeping
 from holdfast.engine.sessions.state import StoredState
 from holdfast.engine.stage import Stage
 from holdfast.entries import Session, encode_entry
 from holdfast.errors import UnsafeArchive
 from holdfast.instants import from_us
+from holdfast.model import Head
 from holdfast.model_sessions import BranchRow, TurnRow
 
 
@@ -62,7 +64,7 @@ class Arriving:
         self.rows.append((key, named_by(entry, branch)))
         self.told.append((key, named_by(entry, found.digest)))
 
-    def record(self, transaction: Transaction) -> None:
+    def record(self, transaction: Transaction, head: Head) -> None:
         """Writes the turns, in the transaction that moves the head."""
         handle = self._handle
         check_room(
@@ -72,12 +74,15 @@ class Arriving:
             limits=handle.context.limits,
             places=(handle.context.catalog,),
         )
+        keeping = Keeping(transaction, handle, head, handle.context.clock())
         for branch, member, found in self._turns:
-            self._record(transaction, branch, member, found)
+            row = self._record(keeping, branch, member, found)
+            transaction.add_branch(handle.tenant_id, row)
+        keeping.finish()
 
     def _record(
-        self, transaction: Transaction, branch: str, member: Member, found: Conversation
-    ) -> None:
+        self, keeping: Keeping, branch: str, member: Member, found: Conversation
+    ) -> BranchRow:
         ids, hasher, number, size = self._handle.context.ids, blake3(), 0, 0
         for line, told in read_turns(self._file, member, self._handle.context.limits):
             hasher.update(line)
@@ -90,11 +95,10 @@ class Arriving:
                 data=data,
                 created_at=from_us(told.created_us),
             )
-            transaction.add_turn(turn)
+            keeping.add_turn(turn)
         if hasher.hexdigest() != found.digest:
             raise UnsafeArchive("it was changed while it was read", member=member.name)
-        row = BranchRow(branch, None, 0, number, size)
-        transaction.add_branch(self._handle.tenant_id, row)
+        return BranchRow(branch, None, 0, number, size)
 
 
 def _entry_of(told: ToldSession, stored: StoredState) -> Session:

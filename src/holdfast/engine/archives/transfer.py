@@ -244,13 +244,13 @@ def _advance(
         )
         return Move(marks=marks, position=marks[-1].id, exact=True, also=record)
 
-    def record(writing: Transaction, _head: Head) -> None:
+    def record(writing: Transaction, head: Head) -> None:
         try:
             stage.record(writing)
         except Withdrawn as exc:
             # Not passed on as it is: making the plan again would not stage anything again.
             raise _Overtaken(str(exc)) from exc
-        arriving.record(writing)
+        arriving.record(writing, head)
 
     handle.ensure()
     return advance(handle, plan)

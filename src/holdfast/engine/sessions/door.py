@@ -19,7 +19,7 @@ from holdfast.engine.limits import MOST, check_answer, check_limit
 from holdfast.engine.recall import relevant, seen_by
 from holdfast.engine.sessions import lifecycle, versioning
 from holdfast.engine.sessions import state as states
-from holdfast.engine.sessions.finding import Found, get_version
+from holdfast.engine.sessions.finding import Found, check_gone, get_version
 from holdfast.engine.sessions.showing import to_info, to_state
 from holdfast.engine.sessions.turns import NOT_KEPT, TurnData, find_visible, page, to_turn
 from holdfast.errors import TurnNotFound, VersionNotFound
@@ -419,9 +419,10 @@ class Sessions:
                     return states.show_given(self._handle, given)
                 place = (data.namespace_id, data.session_id, number)
                 if place not in known:
-                    found = transaction.find_version(
-                        NamespaceId(data.namespace_id), data.session_id, number
-                    )
+                    where = NamespaceId(data.namespace_id), data.session_id
+                    found = transaction.find_version(*where, number)
+                    if found is None:
+                        check_gone(transaction, self._handle, *where, number)
                     known[place] = (0, None)
                     if found is not None:
                         state = states.show(self._handle, found.state, objects)

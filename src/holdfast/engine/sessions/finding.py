@@ -8,7 +8,8 @@ from datetime import datetime
 
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.handle import Handle
-from holdfast.errors import InvalidValue, SessionNotFound, VersionNotFound
+from holdfast.errors import Damaged, InvalidValue, SessionNotFound, VersionNotFound
+from holdfast.ids import NamespaceId
 from holdfast.model_sessions import SessionRow, VersionRow
 
 Found = tuple[SessionRow, VersionRow]
@@ -37,6 +38,20 @@ def get_row(transaction: Transaction, handle: Handle, session_id: str, *, now: d
     return found
 
 
+def check_gone(
+    transaction: Transaction,
+    handle: Handle,
+    namespace_id: NamespaceId,
+    session_id: str,
+    number: int,
+) -> None:
+    """Raises `Damaged` if a version that is not there is one of a session that is."""
+    found = transaction.find_session(handle.tenant_id, handle.name, session_id)
+    if found is not None and found[0].namespace_id == namespace_id and number <= found[0].version:
+        message = f"version {number} of session {session_id} is missing"
+        raise Damaged(message)
+
+
 def check_number(wanted: int | None) -> None:
     """Raises `InvalidValue` unless this can be the number of a version."""
     if isinstance(wanted, bool) or not isinstance(wanted, int | None):  # pyright: ignore[reportUnnecessaryIsInstance] - of untyped callers
@@ -50,9 +65,10 @@ def get_version(transaction: Transaction, session: SessionRow, wanted: int) -> V
     """
     check_number(wanted)
     number = wanted if wanted >= 0 else session.version + wanted
-    found = None
-    if 0 <= number <= session.version:
-        found = transaction.find_version(session.namespace_id, session.id, number)
-    if found is None:
+    if not 0 <= number <= session.version:
         raise VersionNotFound(session.id, wanted)
+    found = transaction.find_version(session.namespace_id, session.id, number)
+    if found is None:
+        message = f"version {number} of session {session.id} is missing"
+        raise Damaged(message)
     return found

@@ -4,6 +4,9 @@ Restore, undo, merge and import move the root of a namespace. In the same transa
 that differs gets a new version with the state and the conversation that came back: its history
 only grows. A session that the new root does not hold is set aside: nobody finds it any more, by
 its id or in a list, until an undo brings it back with all of its history.
+
+Each of these versions is a part of a row of the journal, as all versions are. Those rows are of a
+kind of their own, which no list shows: what moved the root has left a trace that tells of it.
 """
 
 from dataclasses import dataclass
@@ -11,7 +14,9 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
+from holdfast.catalog.rows import TURN, VERSION
 from holdfast.catalog.transaction import Transaction
+from holdfast.engine import chain
 from holdfast.engine.handle import Handle
 from holdfast.engine.sessions.finding import Found
 from holdfast.engine.view import View
@@ -20,7 +25,8 @@ from holdfast.errors import Damaged
 from holdfast.ids import NamespaceId, ObjectId
 from holdfast.instants import from_us
 from holdfast.model import Head, Plane
-from holdfast.model_sessions import SessionRow, VersionKind, VersionRow
+from holdfast.model_sessions import SessionRow, TurnRow, VersionKind, VersionRow
+from holdfast.model_traces import Trace, TraceEnd, TraceKind, TraceRow
 from holdfast.tree import NodeSource, diff
 
 
@@ -33,6 +39,68 @@ class Told:
     trace_id: str | None = None
 
 
+class Keeping:
+    """Appends rows to the chain of a namespace for versions and turns that come with something.
+
+    Its head is locked; `finish` has to follow.
+    """
+
+    def __init__(self, transaction: Transaction, handle: Handle, head: Head, now: datetime) -> None:
+        self._transaction, self._handle, self._head = transaction, handle, head
+        self._now = now
+        self._end = transaction.lock_end(head.tenant_id, head.namespace_id)
+        self._rows = list[TraceRow]()
+
+    def add_version(self, session_id: str, version: VersionRow, told: Told) -> None:
+        """Adds a version of a session."""
+        namespace_id, number = self._head.namespace_id, self._end.number + 1
+        version = replace(version, journal=number, salt=self._handle.context.ids.salt())
+        digest = VERSION.digest(version, namespace_id, session_id)
+        self._transaction.add_version(namespace_id, session_id, version)
+        details = {} if told.reasoning is None else {"reasoning": told.reasoning}
+        trace = Trace(
+            action="version.kept",
+            resource_type="session",
+            resource_id=session_id,
+            version=version.number,
+            actor=told.actor,
+            details=details,
+        )
+        self._append(trace, version=digest)
+
+    def add_turn(self, turn: TurnRow) -> None:
+        """Adds a turn."""
+        salt = self._handle.context.ids.salt()
+        stream, number = self._head.namespace_id, self._end.number + 1
+        turn = replace(turn, stream=stream, journal=number, salt=salt)
+        self._transaction.add_turn(turn)
+        trace = Trace(action="turn.kept", resource_type="turn", resource_id=turn.id)
+        self._append(trace, turn=TURN.digest(turn))
+
+    def finish(self) -> TraceEnd:
+        """Writes the rows; returns where the chain ends now."""
+        self._transaction.add_traces(self._rows)
+        return self._end
+
+    def _append(
+        self, trace: Trace, *, version: bytes | None = None, turn: bytes | None = None
+    ) -> None:
+        context = self._handle.context
+        row = chain.row_after(
+            self._end,
+            context,
+            self._head,
+            trace,
+            trace_id=chain.new_id(context, self._now),
+            stream=self._head.namespace_id,
+            kind=TraceKind.KEPT,
+            version=version,
+            turn=turn,
+        )
+        self._rows.append(row)
+        self._end = TraceEnd(row.number, row.hash)
+
+
 def follow(
     transaction: Transaction,
     handle: Handle,
@@ -40,11 +108,14 @@ def follow(
     old: ObjectId,
     new: ObjectId,
     *,
-    namespace_id: NamespaceId,
+    head: Head,
     now: datetime,
     told: Told,
 ) -> None:
     """Gives each session that differs between two roots of the plane a new version."""
+    if old == new:
+        return
+    keeping = Keeping(transaction, handle, head, now)
     for edit in diff(source, old, new):
         session_id = edit.key.decode()
         found = transaction.find_session(handle.tenant_id, handle.name, session_id)
@@ -54,20 +125,28 @@ def follow(
             continue
         entry = session_of(edit.new)
         if found is None:
-            _add(transaction, namespace_id, session_id, entry, now=now, told=told)
+            session, version = rows_of(head.namespace_id, session_id, entry, now=now, told=told)
+            transaction.add_session(session)
         else:
-            _go_on(transaction, found[0], entry, now=now, told=told)
+            session, version = _go_on(found[0], entry, now=now, told=told)
+            transaction.set_session(session)
+        keeping.add_version(session_id, version, told)
+    keeping.finish()
 
 
-def catch_up(transaction: Transaction, handle: Handle, head: Head, *, now: datetime) -> None:
-    """Writes the rows of the sessions that a fork was made with."""
+def catch_up(transaction: Transaction, handle: Handle, head: Head, *, now: datetime) -> TraceEnd:
+    """Writes the rows of the sessions that a fork was made with; returns where its chain ends."""
+    keeping, told = Keeping(transaction, handle, head, now), Told()
     view = View.of_head(handle.objects, transaction, head, Plane.SESSIONS)
     for key, data in list(view.iterate()):
         session_id = key.decode()
         if transaction.find_session(handle.tenant_id, handle.name, session_id) is None:
             entry = session_of(data)
-            _add(transaction, head.namespace_id, session_id, entry, now=now, told=Told())
+            session, version = rows_of(head.namespace_id, session_id, entry, now=now)
+            transaction.add_session(session)
+            keeping.add_version(session_id, version, told)
     transaction.drop_lagging(head.namespace_id)
+    return keeping.finish()
 
 
 def rows_of(
@@ -95,35 +174,14 @@ def rows_of(
     return session, _version_of(entry, 0, VersionKind.FORK, now=now, told=told or Told())
 
 
-def _add(
-    transaction: Transaction,
-    namespace_id: NamespaceId,
-    session_id: str,
-    entry: Session,
-    *,
-    now: datetime,
-    told: Told,
-) -> None:
-    session, version = rows_of(namespace_id, session_id, entry, now=now, told=told)
-    transaction.add_session(session)
-    transaction.add_version(namespace_id, session_id, version)
-
-
-def _go_on(
-    transaction: Transaction,
-    session: SessionRow,
-    entry: Session,
-    *,
-    now: datetime,
-    told: Told,
-) -> None:
+def _go_on(session: SessionRow, entry: Session, *, now: datetime, told: Told) -> Found:
     number = session.version + 1
     version = _version_of(entry, number, VersionKind.RESTORE, now=now, told=told)
-    transaction.add_version(session.namespace_id, session.id, version)
     # All that the entry says: an archive may bring another session under an id of somebody's own
     # choosing.
     shown, _ = rows_of(session.namespace_id, session.id, entry, now=now)
-    transaction.set_session(replace(shown, version=number))
+    origin = {"forked_from": session.forked_from, "forked_version": session.forked_version}
+    return replace(shown, version=number, **origin), version
 
 
 def _version_of(
@@ -137,8 +195,6 @@ def _version_of(
         branch=entry.branch,
         turns=entry.turns,
         created_at=now,
-        reasoning=told.reasoning,
-        actor=told.actor,
         trace_id=told.trace_id,
     )
 

@@ -51,7 +51,7 @@ def create(
 
     def compute(draft: Draft) -> Found:
         if session_id is not None and draft.transaction.is_lagging(draft.head.namespace_id):
-            catch_up(draft.transaction, handle, draft.head, now=draft.now)
+            draft.end = catch_up(draft.transaction, handle, draft.head, now=draft.now)
         number = 0 if session_id is None else _number_of(draft, session_id)
         session = SessionRow(
             namespace_id=draft.head.namespace_id,
@@ -99,7 +99,6 @@ def add(
         branch=session.branch,
         turns=session.turns,
         created_at=draft.now,
-        actor=draft.actor,
         trace_id=trace_id,
     )
     if is_chosen:
@@ -107,9 +106,7 @@ def add(
             draft.transaction.set_session(session)
         elif not draft.transaction.add_session(session):
             raise SessionExists(session.id)
-        draft.transaction.add_version(session.namespace_id, session.id, version)
-    else:
-        draft.made = version
+    draft.made, draft.is_known = version, is_chosen
     draft.put(session, version, old=None)
     return session, version
 

@@ -1,24 +1,24 @@
 """Says what of a tenant's sessions and conversations is not as it has to be.
 
 Every turn that anything shows is there, whole and in its place. Every session has all of its
-versions. And what the rows say of a session is what the plane of its namespace holds.
+versions. Both are what the journal has the hashes of. And what the rows say of a session is what
+the plane of its namespace holds.
 """
 
 from collections.abc import Iterator
 from itertools import zip_longest
 from typing import Final
 
-import msgspec
-
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.context import Context
 from holdfast.engine.objects import Objects
 from holdfast.engine.sessions.overlays import NamesOnly, settle_session
 from holdfast.engine.sessions.purging import Held
-from holdfast.engine.sessions.turns import TurnData
+from holdfast.engine.sessions.turns import data_of
 from holdfast.engine.sessions.writing import entry_of
 from holdfast.engine.view import View
 from holdfast.entries import encode_entry
+from holdfast.errors import Damaged
 from holdfast.ids import TenantId
 from holdfast.model import Head, Plane
 from holdfast.model_sessions import BranchRow
@@ -40,11 +40,27 @@ def find_faults(context: Context, transaction: Transaction, tenant_id: TenantId)
             needed[branch] = max(turns, needed.get(branch, 0))
     yield from _find_in_branches(transaction, tenant_id, needed)
     for head in transaction.iter_heads(tenant_id):
-        for session_id in transaction.broken_histories(head.namespace_id):
-            yield f"sessions: {session_id}", "its history is not whole"
+        faults = list(_find_in_histories(transaction, head))
+        yield from faults
         # The rows of a fork are written when somebody first asks for them.
-        if not transaction.is_lagging(head.namespace_id):
+        if transaction.is_lagging(head.namespace_id):
+            continue
+        try:
             yield from _find_in_plane(context, transaction, head)
+        except Damaged as exc:
+            # Of a version, it is said already.
+            if not faults:
+                yield f"sessions of {head.name}", f"not all could be checked: {exc}"
+
+
+def _find_in_histories(transaction: Transaction, head: Head) -> Iterator[Found]:
+    for session_id in transaction.broken_histories(head.namespace_id):
+        yield f"sessions: {session_id}", "its history is not whole"
+    for session_id, number, is_whole in transaction.iter_versions(
+        head.tenant_id, head.namespace_id
+    ):
+        if not is_whole:
+            yield f"sessions: {session_id}", f"version {number} is not what the journal says"
 
 
 def _find_in_branches(
@@ -62,23 +78,28 @@ def _find_in_branches(
         seen.add(name)
         if branch.parent is not None and branch.parent_turns:
             todo.append((branch.parent, branch.parent_turns))
-        yield from _find_in_turns(transaction, branch)
+        yield from _find_in_turns(transaction, tenant_id, branch)
 
 
-def _find_in_turns(transaction: Transaction, branch: BranchRow) -> Iterator[Found]:
+def _find_in_turns(
+    transaction: Transaction, tenant_id: TenantId, branch: BranchRow
+) -> Iterator[Found]:
     after, size = branch.parent_turns, 0
-    while page := transaction.list_turns(
-        branch.id, after=after, before=branch.turns + 1, most=PAGE, descending=False
+    while page := transaction.page_turns(
+        tenant_id, branch.id, after=after, before=branch.turns + 1, most=PAGE
     ):
-        for turn in page:
+        for turn, is_whole in page:
             after, size = after + 1, size + len(turn.data)
             if turn.number != after:
                 yield f"conversation {branch.id}", f"turn {after} is missing"
                 after = turn.number
+            if not is_whole:
+                reason = f"turn {turn.number} is not what the journal says"
+                yield f"conversation {branch.id}", reason
             try:
-                msgspec.json.decode(turn.data, type=TurnData)
-            except (ValueError, RecursionError) as exc:
-                yield f"conversation {branch.id}", f"turn {turn.number} cannot be read: {exc}"
+                data_of(turn)
+            except Damaged as exc:
+                yield f"conversation {branch.id}", str(exc)
     if after != branch.turns:
         yield f"conversation {branch.id}", f"turn {after + 1} is missing"
     elif size != branch.bytes:

@@ -5,7 +5,7 @@ does so on a branch of its own: the turns that it left stay where they are, and 
 or a look at an older version shows.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final, cast
 
@@ -75,7 +75,7 @@ def append(
         data=encoded,
         created_at=draft.now,
     )
-    transaction.add_turn(turn)
+    draft.said = turn
     return turn
 
 
@@ -98,10 +98,19 @@ def walk(
             page = transaction.list_turns(
                 branch, after=low, before=high, most=PAGE, descending=descending
             )
+            _check_gaps(page, low=low, high=high, descending=descending)
             yield from page
-            if len(page) < PAGE:
-                break
             low, high = (low, page[-1].number) if descending else (page[-1].number, high)
+
+
+def _check_gaps(page: Sequence[TurnRow], *, low: int, high: int, descending: bool) -> None:
+    """Raises `Damaged` if turns between two numbers leave one out."""
+    count = min(PAGE, high - low - 1)
+    wanted = (
+        range(high - 1, high - 1 - count, -1) if descending else range(low + 1, low + 1 + count)
+    )
+    if [turn.number for turn in page] != [*wanted]:
+        raise Damaged("a conversation is missing some of its turns")
 
 
 def page(
@@ -185,7 +194,7 @@ def to_turn(
     find_state: Callable[[TurnData, int, msgspec.Raw], State | None] = _no_state,
 ) -> Turn:
     """Returns a turn as users see it; with `find_state`, with the states before and after it."""
-    data = msgspec.json.decode(row.data, type=TurnData)
+    data = data_of(row)
     return Turn(
         id=row.id,
         session_id=session_id,
@@ -200,6 +209,15 @@ def to_turn(
         state_before=find_state(data, data.before, data.given_before),
         state_after=find_state(data, data.after, data.given_after),
     )
+
+
+def data_of(row: TurnRow) -> TurnData:
+    """Returns what a turn says; raises `Damaged`."""
+    try:
+        return msgspec.json.decode(row.data, type=TurnData)
+    except (ValueError, RecursionError) as exc:
+        message = f"turn {row.number} cannot be read: {exc}"
+        raise Damaged(message) from exc
 
 
 def _message(handle: Handle, text: msgspec.Raw) -> Message:

@@ -1,10 +1,12 @@
 """A session's state changes by versions, and going back is one more of them."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Raw
 
 from holdfast.catalog.transaction import Transaction
+from holdfast.engine.chain import details_of, is_whole
 from holdfast.engine.handle import Handle, check_text
 from holdfast.engine.limits import check_answer
 from holdfast.engine.sessions import state as states
@@ -14,8 +16,9 @@ from holdfast.engine.sessions.patching import Patch, make_patch, to_text
 from holdfast.engine.sessions.state import StoredState, is_same, to_parts
 from holdfast.engine.sessions.turns import NOT_KEPT, TurnData, append, to_message, to_object
 from holdfast.engine.sessions.writing import Draft, change, get_wanted
-from holdfast.errors import InvalidValue, VersionNotFound
+from holdfast.errors import Damaged, InvalidValue, VersionNotFound
 from holdfast.model_sessions import SessionRow, TurnRow, Version, VersionKind, VersionRow
+from holdfast.model_traces import TraceRow
 
 
 def update(
@@ -40,7 +43,6 @@ def update(
             session,
             kind=kind,
             state=stored,
-            reasoning=reasoning,
             trace_id=draft.note(session, "state.updated", details),
         )
 
@@ -72,7 +74,6 @@ def rollback(
             branch=target.branch if conversation else None,
             turns=target.turns if conversation else None,
             target=target.number,
-            reasoning=why,
             trace_id=draft.note(session, "state.rolled_back", details),
         )
 
@@ -129,7 +130,6 @@ def add_turn(
                 state=draft.store_over(version, current, after),
                 branch=turn.branch,
                 turns=turn.number,
-                reasoning=reasoning,
                 trace_id=trace_id,
             )
         return draft.extend(session, turn), version
@@ -154,13 +154,34 @@ def history(
     session, _ = get(handle, session_id)
     rows = read(
         handle,
-        lambda transaction, head: transaction.list_versions(
-            head.namespace_id, session.id, after=since, most=limit
+        lambda transaction, head: transaction.list_versions_told(
+            handle.tenant_id, head.namespace_id, session.id, after=since, most=limit
         ),
     )
+    found = [(row, _checked(session, row, trace)) for row, trace in rows or []]
+    _check_gaps(session, [row for row, _ in found], since=since, limit=limit)
     if include_state:
-        check_answer(handle.context.limits, (row.bytes for row in rows or []))
-    return [to_version(handle, session, row, include_state=include_state) for row in rows or []]
+        check_answer(handle.context.limits, (row.bytes for row, _ in found))
+    return [
+        to_version(handle, session, row, trace, include_state=include_state) for row, trace in found
+    ]
+
+
+def _checked(session: SessionRow, row: VersionRow, trace: TraceRow | None) -> TraceRow:
+    """Returns the trace that made a version; raises `Damaged` unless it has the version's hash."""
+    if trace is None or not is_whole(trace):
+        message = f"version {row.number} of session {session.id} is not what the journal says"
+        raise Damaged(message)
+    return trace
+
+
+def _check_gaps(session: SessionRow, rows: Sequence[VersionRow], *, since: int, limit: int) -> None:
+    """Raises `Damaged` if a list of versions leaves one out."""
+    first = max(since + 1, 0)
+    last = first + len(rows) if len(rows) == limit else max(first + len(rows), session.version + 1)
+    if [row.number for row in rows] != [*range(first, last)]:
+        message = f"the history of session {session.id} is not whole"
+        raise Damaged(message)
 
 
 def compare(handle: Handle, session_id: str, old: int, new: int) -> tuple[Patch, str]:
@@ -179,9 +200,11 @@ def compare(handle: Handle, session_id: str, old: int, new: int) -> tuple[Patch,
 
 
 def to_version(
-    handle: Handle, session: SessionRow, row: VersionRow, *, include_state: bool
+    handle: Handle, session: SessionRow, row: VersionRow, trace: TraceRow, *, include_state: bool
 ) -> Version:
-    """Returns a version as users see it."""
+    """Returns a version as users see it; why it was made and by whom, its trace says."""
+    told = details_of(trace)
+    why = told.get("reasoning") or told.get("reason")
     return Version(
         number=row.number,
         kind=row.kind,
@@ -189,8 +212,8 @@ def to_version(
         created_at=row.created_at,
         turn_count=row.turns,
         target=row.target,
-        reasoning=row.reasoning or (None if row.number else _why_begun(session, row)),
-        actor=row.actor,
+        reasoning=why or (None if row.number else _why_begun(session, row)),
+        actor=trace.actor,
         trace_id=row.trace_id,
     )
 

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
+from holdfast.catalog.rows import TURN, VERSION
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine import chain
 from holdfast.engine.handle import Handle
@@ -36,7 +37,7 @@ from holdfast.model_sessions import (
     VersionKind,
     VersionRow,
 )
-from holdfast.model_traces import Trace, TraceRow
+from holdfast.model_traces import Trace, TraceEnd
 
 T = TypeVar("T")
 
@@ -59,14 +60,20 @@ class Draft:
     actor: str | None
     traces: list[tuple[Trace, TraceId]] = field(default_factory=list[tuple[Trace, TraceId]])
     made: VersionRow | None = None
-    """A version that is written when the entry of the plane is."""
+    said: TurnRow | None = None
+    """A version and a turn that are written with the trace that tells of them."""
+    is_known: bool = False
+    """Whether the session's row is written already."""
     sequence: int = 0
     """Of the head, which nobody else moves on meanwhile."""
+    end: TraceEnd = field(default_factory=TraceEnd)
+    """Of the namespace's chain, likewise."""
     entry: tuple[SessionRow, bytes, Size] | None = None
-    """What is written with the version: a session, its entry, and how much the plane grows."""
+    """What is written with them: a session, its entry, and how much the plane grows."""
 
     def __post_init__(self) -> None:
         self.sequence = self.head.sequence
+        self.end = chain.end_of(self.head)
 
     def note(self, session: SessionRow, action: str, details: dict[str, Any]) -> TraceId:
         """Tells what is being done to a session; returns the id of its trace."""
@@ -124,7 +131,6 @@ class Draft:
         branch: str | None = None,
         turns: int | None = None,
         target: int | None = None,
-        reasoning: str | None = None,
         trace_id: str | None = None,
     ) -> tuple[SessionRow, VersionRow]:
         """Adds the next version of a session, and returns both as they are now."""
@@ -137,8 +143,6 @@ class Draft:
             turns=session.turns if turns is None else turns,
             created_at=self.now,
             target=target,
-            reasoning=reasoning,
-            actor=self.actor,
             trace_id=trace_id,
         )
         session = replace(
@@ -154,11 +158,9 @@ class Draft:
 
     def extend(self, session: SessionRow, turn: TurnRow) -> SessionRow:
         """Moves the end of the conversation to a turn; makes no version."""
-        session = replace(
+        return replace(
             session, branch=turn.branch, turns=turn.number, updated_at=self.now, is_present=True
         )
-        self.transaction.move_session(session)
-        return session
 
     def put(self, session: SessionRow, version: VersionRow, *, old: VersionRow | None) -> None:
         """Writes what the plane holds for a session; `old` is the version that it held."""
@@ -166,50 +168,64 @@ class Draft:
         more = Size(int(old is None), version.bytes - (old.bytes if old else 0))
         check_quota(self.head, more)
         self._check_room(len(entry))
-        if self.made is None:
+        if self.made is None and self.said is None:
             self._write(session.id, entry, more)
             return
         self.sequence += 1
         self.entry = (session, entry, more)
 
     def finish(self) -> None:
-        """Writes what was put off until all is known, and stores what was staged.
+        """Stores what was staged, and writes what was put off until all is known.
 
-        A version and its trace are written at once if nothing was staged: nobody else moves the
-        end of the namespace's chain, whose row is locked.
+        A version or a turn and its trace are written at once: nobody else moves the end of the
+        namespace's chain, whose row is locked.
         """
-        context, head = self.handle.context, self.head
-        if self.made is not None:
-            number = self.made.number
-            self.traces = [(replace(trace, version=number), name) for trace, name in self.traces]
-        if self.entry is not None and len(self.traces) == 1 and self.stage.is_empty:
+        if not self.stage.is_empty:
+            self.stage.seal(self.transaction)
+            self.stage.record(self.transaction)
+        if self.entry is not None:
             ((trace, trace_id),) = self.traces
-            stream = head.namespace_id
-            row = chain.row_after(
-                chain.end_of(head), context, head, trace, trace_id=trace_id, stream=stream
-            )
-            self._put_version(row)
-            chain.announce(self.transaction, context, head, trace, trace_id=trace_id)
+            self._put(*self.entry, trace, trace_id)
             return
-        self._put_version(None)
-        self.stage.seal(self.transaction)
-        self.stage.record(self.transaction)
         for trace, trace_id in self.traces:
-            chain.append(self.transaction, context, head, trace, trace_id=trace_id)
+            chain.append(self.transaction, self.handle.context, self.head, trace, trace_id=trace_id)
 
-    def _put_version(self, trace: TraceRow | None) -> None:
-        if self.entry is None or self.made is None:
-            return
-        session, entry, more = self.entry
-        self.transaction.put_version(
+    def _put(
+        self, session: SessionRow, entry: bytes, more: Size, trace: Trace, trace_id: TraceId
+    ) -> None:
+        """Writes a version, or a turn, or both, as parts of the trace that tells of them."""
+        context, head, journal = self.handle.context, self.head, self.end.number + 1
+        version, turn, version_hash, turn_hash = self.made, self.said, None, None
+        if version is not None:
+            trace = replace(trace, version=version.number)
+            version = replace(version, journal=journal, salt=context.ids.salt())
+            version_hash = VERSION.digest(version, session.namespace_id, session.id)
+        if turn is not None:
+            salt = context.ids.salt()
+            turn = replace(turn, stream=head.namespace_id, journal=journal, salt=salt)
+            turn_hash = TURN.digest(turn)
+        row = chain.row_after(
+            self.end,
+            context,
+            head,
+            trace,
+            trace_id=trace_id,
+            stream=head.namespace_id,
+            version=version_hash,
+            turn=turn_hash,
+        )
+        self.transaction.put_change(
             session,
-            self.made,
+            row,
             entry=entry,
             sequence=self.sequence,
             more=more,
-            writer=written(self.handle, self.head),
-            trace=trace,
+            writer=written(self.handle, head),
+            version=version,
+            turn=turn,
+            is_known=self.is_known,
         )
+        chain.announce(self.transaction, context, head, trace, trace_id=trace_id)
 
     def remove(self, session: SessionRow, version: VersionRow) -> None:
         """Takes a session out of the plane."""
@@ -299,7 +315,7 @@ def get_locked(draft: Draft, session_id: str) -> Found:
     else:
         found = alive(draft.opened.found, now=draft.now)
     if found is None and transaction.is_lagging(draft.head.namespace_id):
-        catch_up(transaction, handle, draft.head, now=draft.now)
+        draft.end = catch_up(transaction, handle, draft.head, now=draft.now)
         found = find_row(transaction, handle, session_id, now=draft.now)
     if found is None:
         raise SessionNotFound(session_id)

@@ -7,19 +7,19 @@
 SELECT {s.session}, {v.version}
 FROM namespaces n
 JOIN sessions s ON s.namespace_id = n.id AND s.id = :id
-CROSS JOIN LATERAL (
+LEFT JOIN LATERAL (
     SELECT * FROM versions
     WHERE namespace_id = s.namespace_id AND session_id = s.id AND number = s.version LIMIT 1
-) v
+) v ON TRUE
 WHERE n.tenant_id = :tenant_id AND n.name = :name AND n.deleted_at IS NULL
 
 -- name: list_sessions
 SELECT {s.session}, {v.version}
 FROM sessions s
-CROSS JOIN LATERAL (
+LEFT JOIN LATERAL (
     SELECT * FROM versions
     WHERE namespace_id = s.namespace_id AND session_id = s.id AND number = s.version LIMIT 1
-) v
+) v ON TRUE
 WHERE s.namespace_id = :namespace_id AND s.is_present = 1
   AND (s.created_at, s.id) < (:before_us, :before_id)
   AND s.created_at >= :after_us

@@ -4,13 +4,13 @@
 SELECT {s.session}, {v.version}
 FROM namespaces n
 JOIN sessions s ON s.namespace_id = n.id AND s.id = :id
-JOIN versions v ON v.namespace_id = n.id AND v.session_id = s.id AND v.number = s.version
+LEFT JOIN versions v ON v.namespace_id = n.id AND v.session_id = s.id AND v.number = s.version
 WHERE n.tenant_id = :tenant_id AND n.name = :name AND n.deleted_at IS NULL
 
 -- name: list_sessions
 SELECT {s.session}, {v.version}
 FROM sessions s
-JOIN versions v ON v.namespace_id = s.namespace_id AND v.session_id = s.id
+LEFT JOIN versions v ON v.namespace_id = s.namespace_id AND v.session_id = s.id
     AND v.number = s.version
 WHERE s.namespace_id = :namespace_id AND s.is_present = 1
   AND (s.created_at, s.id) < (:before_us, :before_id)
