@@ -425,6 +425,17 @@ def test_events_age_out_and_their_numbers_go_on(place: Place, agent: Namespace) 
     assert numbers(place.told()) == [3]
 
 
+def test_however_many_age_out_all_of_them_do(
+    place: Place, agent: Namespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "PURGED", 2)
+    agent.files.write_many((f"{number}.txt", "x") for number in range(5))
+    place.clock.now = NOON + KEPT + timedelta(seconds=1)
+    agent.files.write("young", "x")
+    place.vault.forget()
+    assert numbers(place.told()) == [6]
+
+
 # Many at once
 
 WRITER = """

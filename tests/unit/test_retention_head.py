@@ -1,16 +1,19 @@
 """What a namespace stands on does not expire, however long nothing was done to it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import holdfast
+from holdfast.engine import retention
 from holdfast.engine.limits import Limits
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import SnapshotExpired, SnapshotNotFound
+from holdfast.model import SnapshotInfo
 from holdfast.testing.clocks import Watch
 
 DAY = timedelta(days=1)
@@ -250,3 +253,93 @@ def test_other_schedules_promise_nothing_where_nothing_has_changed(
     watch.wait(40 * DAY)
     assert vault.run_schedules() == 0
     assert extended(agent) == []
+
+
+# Some at a time, while nobody waits for long
+
+
+def fill(agent: Namespace, count: int) -> list[SnapshotInfo]:
+    made = list[SnapshotInfo]()
+    for number in range(count):
+        agent.files.write("a", f"content {number}")
+        made.append(agent.snapshot(f"{number}"))
+    return made
+
+
+def test_however_many_go_they_go_some_at_a_time_and_are_all_told(
+    agent: Namespace, watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "BATCH", 2)
+    made = fill(agent, 9)
+    watch.wait(LONG)
+    gone = agent.forget()
+    assert [snapshot.label for snapshot in gone] == ["6", "5", "4", "3", "2", "1", "0"]
+    told = agent.traces.list(action="snapshot.forgotten", limit=10)
+    assert [len(trace.details["snapshots"]) for trace in told] == [1, 2, 2, 2]
+    assert {each for trace in told for each in trace.details["snapshots"]} == {
+        snapshot.id for snapshot in made[:7]
+    }
+    assert agent.undo().target == made[7].id
+
+
+class Meanwhile:
+    """Lets something happen between a look at a timeline and what is done about it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+        self._look, self._act, self.looks = retention._look, act, 0
+        monkeypatch.setattr(retention, "_look", self)
+
+    def __call__(self, *given: Any) -> Any:
+        seen = self._look(*given)
+        self.looks += 1
+        if self.looks == 1:
+            self._act()
+        return seen
+
+
+def test_where_the_way_back_is_deleted_meanwhile_the_one_before_it_stays(
+    agent: Namespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = fill(agent, 5)
+    agent.set_retention(keep_last=1)
+    seen = Meanwhile(monkeypatch, lambda: agent.delete_snapshot(made[3]))
+    agent.forget()
+    assert seen.looks == 2
+    assert labels(agent) == ["4", "2"]
+    assert agent.undo().target == made[2].id
+
+
+def test_what_is_pinned_meanwhile_stays(agent: Namespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = fill(agent, 5)
+    agent.set_retention(keep_last=2)
+    Meanwhile(monkeypatch, lambda: agent.pin(made[1]))
+    agent.forget()
+    assert labels(agent) == ["4", "3", "1"]
+
+
+def test_a_policy_that_changes_meanwhile_is_the_one_that_counts(
+    agent: Namespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(agent, 5)
+    agent.set_retention(keep_last=2)
+    Meanwhile(monkeypatch, lambda: agent.set_retention(keep_last=4))
+    agent.forget()
+    assert labels(agent) == ["4", "3", "2", "1"]
+
+
+def test_a_timeline_that_grows_all_the_time_is_left_for_the_next_time(
+    agent: Namespace, watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(agent, 5)
+    watch.wait(LONG)
+    look = retention._look
+
+    def growing(*given: Any) -> Any:
+        seen = look(*given)
+        agent.snapshot("another")
+        return seen
+
+    with monkeypatch.context() as patch:
+        patch.setattr(retention, "_look", growing)
+        assert agent.forget() == []
+    assert [snapshot.label for snapshot in agent.forget()][-3:] == ["2", "1", "0"]

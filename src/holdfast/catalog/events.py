@@ -121,6 +121,6 @@ class EventQueries:
             where["namespace"] = wanted.namespace
         return [EVENT.read(row) for row in self._db.all(name, **where)]
 
-    def purge_events(self, tenant_id: TenantId, *, before_us: int) -> int:
-        """Removes what is older for good; returns how many events that were."""
-        return self._db.run("purge_events", tenant_id=tenant_id, before_us=before_us)
+    def purge_events(self, tenant_id: TenantId, *, before_us: int, most: int) -> int:
+        """Removes the oldest of what is older for good; returns how many events that were."""
+        return self._db.run("purge_events", tenant_id=tenant_id, before_us=before_us, most=most)

@@ -36,6 +36,9 @@ EventList = list[EventRow]
 KEPT: Final = timedelta(days=30)
 """How long events can be asked for; what has to stay is in the traces."""
 
+PURGED: Final = 1000
+"""Events that go in one transaction, for which writers wait."""
+
 LISTED: Final = 20
 MAX_LISTED: Final = 200
 
@@ -70,8 +73,8 @@ _TYPES: Final = (
 _TOLD_ELSEWHERE: Final = ("exec.completed", "workspace.created", "webhook.test")
 """What other servers of the same contract tell of: clients may ask for it, and hear nothing."""
 
-_BATCH: Final = 1000
-"""Events that are numbered at once."""
+_BATCH: Final = 200
+"""Events that are numbered at once, while writers wait: 10 ms."""
 
 _CURSOR: Final = re.compile("[0-9a-f]{1,15}")
 _to_json = msgspec.json.Encoder().encode
@@ -215,8 +218,13 @@ def number_told(transaction: Transaction, context: Context, tenant_id: TenantId)
 def purge_events(context: Context, tenant_id: TenantId) -> int:
     """Removes the events that are older than they are kept; returns how many."""
     follow(context, tenant_id)
-    with context.catalog.write() as transaction:
-        return transaction.purge_events(tenant_id, before_us=to_us(context.clock() - KEPT))
+    before_us, count = to_us(context.clock() - KEPT), 0
+    while True:
+        with context.catalog.write() as transaction:
+            gone = transaction.purge_events(tenant_id, before_us=before_us, most=PURGED)
+        count += gone
+        if not gone:
+            return count
 
 
 def type_of(name: str) -> str:

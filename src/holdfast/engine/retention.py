@@ -10,6 +10,7 @@ stay recoverable for the grace period. What a caller did who only adds makes not
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -24,6 +25,12 @@ from holdfast.ids import SnapshotId
 from holdfast.model import Head, SnapshotInfo
 from holdfast.model_traces import OWN
 from holdfast.model_upkeep import Policy
+
+BATCH: Final = 200
+"""Snapshots that go in one transaction, for which writers wait: 10 ms."""
+
+ROUNDS: Final = 4
+"""Looks at a timeline that grows all the time; then the rest is left for the next time."""
 
 
 def set_policy(handle: Handle, policy: Policy) -> None:
@@ -54,22 +61,67 @@ def forget(
     context = handle.context
     if not dry_run:
         context.check_takes_away("apply retention")
-    with context.catalog.read() as transaction:
+    seen = _look(handle, policy)
+    if dry_run or not seen.going:
+        return seen.going
+    context.catalog.make_room()
+    gone, misses = list[SnapshotInfo](), 0
+    while seen.going and misses < ROUNDS:
+        # The oldest first: whoever ends us in between leaves a timeline without a gap.
+        done = _let_go(handle, seen, seen.going[-BATCH:])
+        if done is None:
+            misses += 1
+            seen = _look(handle, policy)
+        else:
+            misses = 0
+            gone += done
+            del seen.going[-BATCH:]
+    return sorted(gone, key=lambda snapshot: snapshot.number, reverse=True)
+
+
+class _Seen(NamedTuple):
+    """A head, where one undo leads from it, and what may go, newest first."""
+
+    head: Head
+    back: SnapshotInfo | None
+    going: list[SnapshotInfo]
+
+
+def _look(handle: Handle, policy: Policy | None) -> _Seen:
+    """Looks at a whole timeline, beside those who write."""
+    with handle.context.catalog.read() as transaction:
         head = handle.get_head(transaction)
         timeline = transaction.timeline(head.namespace_id, before=None, most=2**31)
-    gone = choose(handle, head, timeline, policy or get_policy(head))
-    if not dry_run and gone:
-        context.catalog.make_room()
-        with context.catalog.write() as transaction:
-            # Again under the lock: what the head stands on may have changed since.
-            now = handle.lock(transaction)
-            timeline = transaction.timeline(now.namespace_id, before=None, most=2**31)
-            gone = choose(handle, now, timeline, policy or get_policy(now))
-            for snapshot in gone:
-                transaction.purge_snapshot(now.namespace_id, snapshot.id)
-            if gone:
-                told = told_of_snapshots("snapshot.forgotten", now.name, gone)
-                append(transaction, context, now, told)
+    going = choose(handle, head, timeline, policy or get_policy(head))
+    return _Seen(head, one_back(head, Timeline(timeline)), going)
+
+
+def _let_go(
+    handle: Handle, seen: _Seen, chosen: Sequence[SnapshotInfo]
+) -> list[SnapshotInfo] | None:
+    """Takes some snapshots off a timeline; returns those, or None if it has changed since.
+
+    What a head needs depends on the head, which counts its snapshots, and on where one undo leads.
+    One that was pinned, deleted or given another term since is not what was chosen, and stays.
+    """
+    head, context = seen.head, handle.context
+    with context.catalog.write() as transaction:
+        now = handle.lock(transaction)
+
+        def is_as_seen(snapshot: SnapshotInfo) -> bool:
+            return transaction.find_snapshot(now.namespace_id, snapshot.id) == snapshot
+
+        is_same = (now.namespace_id, now.generation) == (head.namespace_id, head.generation)
+        is_same = is_same and now.retention == head.retention
+        if not is_same or (seen.back is not None and not is_as_seen(seen.back)):
+            return None
+        gone = [snapshot for snapshot in chosen if is_as_seen(snapshot)]
+        for snapshot in gone:
+            transaction.purge_snapshot(now.namespace_id, snapshot.id)
+        if gone:
+            append(
+                transaction, context, now, told_of_snapshots("snapshot.forgotten", now.name, gone)
+            )
     return gone
 
 

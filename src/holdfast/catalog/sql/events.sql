@@ -86,4 +86,7 @@ WHERE tenant_id = :tenant_id AND namespace = :namespace
 ORDER BY created_us LIMIT :most
 
 -- name: purge_events
-DELETE FROM events WHERE tenant_id = :tenant_id AND created_us < :before_us
+DELETE FROM events
+WHERE tenant_id = :tenant_id AND created_us < :before_us AND number < :most + (
+        SELECT min(number) FROM events WHERE tenant_id = :tenant_id
+    )

@@ -33,7 +33,8 @@ from holdfast.model import EMPTY_MAP, Plane
 from holdfast.model_sessions import BranchRow
 
 BATCH: Final = 1000
-"""Branches deleted in one transaction: a writer never waits long for its turn."""
+SESSIONS: Final = 500
+"""Branches and sessions deleted in one transaction: a writer never waits long for its turn."""
 
 NODES: Final = 256
 """Nodes fetched together."""
@@ -52,7 +53,10 @@ def purge(context: Context, tenant_id: TenantId) -> None:
             held.look(transaction)
     loose = [each for each in ended if each[1].encode() not in held.sessions]
     for namespace_id, group in groupby(loose, key=lambda each: each[0]):
-        _purge_sessions(context, namespace_id, {*group}, held, before=before)
+        chosen = [*group]
+        for at in range(0, len(chosen), SESSIONS):
+            some = {*chosen[at : at + SESSIONS]}
+            _purge_sessions(context, namespace_id, some, held, before=before)
     _purge_branches(context, tenant_id, held)
 
 
