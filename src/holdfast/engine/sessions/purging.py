@@ -33,7 +33,7 @@ from holdfast.model import EMPTY_MAP, Plane
 from holdfast.model_sessions import BranchRow
 
 BATCH: Final = 1000
-SESSIONS: Final = 500
+SESSIONS: Final = 100
 """Branches and sessions deleted in one transaction: a writer never waits long for its turn."""
 
 NODES: Final = 256
