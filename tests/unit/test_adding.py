@@ -231,6 +231,20 @@ def test_what_only_the_head_kept_gets_a_full_term_when_it_moves_the_head(
     assert owner.files.read_text("a") == "all that there is"
 
 
+def test_what_one_undo_led_to_stays_where_it_restores_what_is_there(
+    vault: holdfast.Holdfast, owner: holdfast.Namespace, adder: holdfast.Namespace
+) -> None:
+    owner.files.write("a", "one")
+    owner.snapshot("back")
+    owner.files.write("a", "two")
+    last = owner.snapshot("last", pin=True)
+    owner.set_retention(keep_last=1)
+    adder.files.write("a", "three")
+    adder.restore(last)  # Now one undo leads to what it had written.
+    vault.collect(now=True)
+    assert "back" in labels(owner)
+
+
 def test_what_lies_behind_many_equal_snapshots_is_looked_for_while_nobody_waits(
     owner: holdfast.Namespace, adder: holdfast.Namespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -260,7 +274,7 @@ def test_what_is_far_to_find_while_others_wait_is_not_looked_for(
         stale = adding.Look(before[0].id, head.root, before[0].id)
         for look in (None, stale):
             with pytest.raises(Busy):
-                adding.let_go(transaction, handle, head, root=EMPTY_ROOT, still=(), look=look)
+                adding.let_go(transaction, handle, head, roots=[EMPTY_ROOT], still=(), look=look)
 
 
 def test_the_way_forward_that_it_closes_stays_on_the_timeline(

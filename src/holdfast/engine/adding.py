@@ -43,14 +43,15 @@ class Look(NamedTuple):
 
 
 def look_back(
-    transaction: Transaction, handle: Handle, head: Head, *, root: ObjectId | None
+    transaction: Transaction, handle: Handle, head: Head, *, roots: Sequence[ObjectId] | None
 ) -> Look | None:
-    """Looks where one undo leads from a head that will show another root; None if that stays.
+    """Looks where one undo leads from a head; None if it will lead there with these roots, too.
 
     Past all that is equal to it, however much that is: in a transaction that reads, as writers
     would wait for it.
     """
-    if root == head.root or not handle.context.adds_only:
+    leads_there = roots is not None and {*roots} <= {head.root}
+    if leads_there or not handle.context.adds_only:
         return None
     back = one_back(head, Stored(transaction, head.namespace_id))
     return Look(head.position, head.root, back and back.id)
@@ -61,19 +62,19 @@ def let_go(
     handle: Handle,
     head: Head,
     *,
-    root: ObjectId,
+    roots: Sequence[ObjectId],
     still: Iterable[SnapshotId | None],
     look: Look | None,
 ) -> Sequence[SnapshotId]:
-    """Returns what a head needs and, but for `still`, will not once it shows another root.
+    """Returns what a head needs and, but for `still`, will not once it has led to these roots.
 
     What had no more than the head to stay for gets a full term from now. Raises `Busy` where it is
     far to one step back, and the `look` was at another head.
     """
     context = handle.context
     now, full = context.clock(), context.limits.retention
-    # From the same root, one step back leads to where it has led before.
-    back = None if root == head.root else _back(transaction, head, look)
+    # With no other root in between, one step back leads to where it has led before.
+    back = None if {*roots} <= {head.root} else _back(transaction, head, look)
     gone = sorted(needed(head, Stored(transaction, head.namespace_id), back=back) - {*still})
     for snapshot_id in gone:
         found = transaction.find_snapshot(head.namespace_id, snapshot_id)

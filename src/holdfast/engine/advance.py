@@ -284,8 +284,7 @@ def _try(
             _check_expected(head, expected)
             folded = fold(transaction, handle, head, stage, stand_in=stand_in)
             move = plan(transaction, folded)
-            will_show = move.marks[-1].root if move.marks else head.root
-            look = look_back(transaction, handle, head, root=will_show)
+            look = look_back(transaction, handle, head, roots=[mark.root for mark in move.marks])
         if not move.marks and move.also is nothing_more:
             return []
         stage.seal()
@@ -327,7 +326,7 @@ def _under_lock(
 ) -> list[SnapshotInfo]:
     context = handle.context
     with context.catalog.read() as transaction:
-        look = look_back(transaction, handle, handle.get_head(transaction), root=None)
+        look = look_back(transaction, handle, handle.get_head(transaction), roots=None)
     with Stage(context, handle.tenant_id) as stage, context.work() as transaction:
         head = handle.lock(transaction)
         _check_expected(head, expected)
@@ -384,8 +383,8 @@ def _commit(
     folded.stage.record(transaction)
     done, left = list[SnapshotInfo](), list[SnapshotId]()
     if move.marks and handle.context.adds_only:
-        root, still = move.marks[-1].root, (move.position, *move.redo)
-        left += let_go(transaction, handle, head, root=root, still=still, look=look)
+        roots, still = [mark.root for mark in move.marks], (move.position, *move.redo)
+        left += let_go(transaction, handle, head, roots=roots, still=still, look=look)
     for mark in move.marks:
         number = head.generation + len(done) + 1
         snapshot = to_snapshot(handle, head.namespace_id, mark, number=number, let_go=left)
