@@ -30,7 +30,11 @@ FILES = sorted(
     if path.name not in ("schema.sql", "tables.sql")
 )
 
-READS_A_WHOLE_TABLE = {"iter_retired", "iter_tenants", "pack_names"}
+READS_A_WHOLE_TABLE = {
+    *("iter_retired", "iter_tenants", "pack_names"),
+    "told_tenants",  # Of webhooks, of which there are few.
+    "all_delivery_rows",  # For who verifies, and reads all of everything.
+}
 """Queries that are meant to."""
 
 
@@ -171,23 +175,36 @@ def walk_catalog() -> Iterator[ast.AST]:
         yield from ast.walk(ast.parse(path.read_bytes()))
 
 
+def asked_for(*methods: str) -> Iterator[ast.expr]:
+    """Yields the first argument of every call of a driver's methods."""
+    for node in walk_catalog():
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in methods
+            and ast.unparse(node.func.value) == "self._db"
+        ):
+            yield node.args[0]
+
+
 def names_asked_for(*methods: str) -> set[str]:
-    """Returns the first argument of every call of a driver's methods."""
-    return {
-        node.args[0].value
-        for node in walk_catalog()
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr in methods
-        and ast.unparse(node.func.value) == "self._db"
-        and isinstance(node.args[0], ast.Constant)
-    }
+    return {str(name.value) for name in asked_for(*methods) if isinstance(name, ast.Constant)}
+
+
+def made_of(name: ast.JoinedStr) -> re.Pattern[str]:
+    """Returns what matches the names that are made of the name of a record."""
+    parts = (
+        str(part.value) if isinstance(part, ast.Constant) else "[a-z]+" for part in name.values
+    )
+    return re.compile("".join(parts))
 
 
 def test_every_query_is_used_and_every_name_has_a_query() -> None:
     texts = {node.value for node in walk_catalog() if isinstance(node, ast.Constant)}
+    made = [made_of(name) for name in asked_for("all", "run") if isinstance(name, ast.JoinedStr)]
     queries = load_queries("sqlite").keys()
-    assert queries - texts == set()
+    unused = {name for name in queries - texts if not any(one.fullmatch(name) for one in made)}
+    assert unused == set()
     assert names_asked_for("one", "all", "run", "run_many", "by_keys") - queries == set()
 
 
