@@ -1,8 +1,8 @@
 """What a map holds for a key, and its bytes.
 
 An entry is one of: bytes kept in place (`Inline`), a list of chunks (`Blob`), a symbolic
-link (`Link`), a directory (`Directory`), another map (`Submap`) or a session (`Session`), whose
-state may be another map. A file with several names
+link (`Link`), a directory (`Directory`), another map (`Submap`), a session (`Session`), whose
+state may be another map, or a memory (`Memory`). A file with several names
 (hard links) has an entry under each, and each says which name is the first (`InlineTwin`,
 `BlobTwin`): who does not care sees an ordinary file. Encoding is canonical:
 equal entries have equal bytes, which is what makes equal maps have equal roots. The bytes
@@ -153,7 +153,36 @@ class Packed(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     frame: bytes
 
 
-Entry = Inline | Blob | Link | Directory | Submap | InlineTwin | BlobTwin | Session
+class Memory(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=10):
+    """A memory: what was remembered, whom it is about, and what it is found by.
+
+    `body` is an entry of its own, inline or of chunks: content, tags and metadata. So is
+    `embedding`. `bytes` is the length of the content.
+    """
+
+    body: bytes
+    embedding: bytes | None
+    bytes: int
+    kind: str
+    session_id: str | None
+    user_id: str | None
+    agent_id: str | None
+    is_searchable: bool
+    version: int
+    created_us: int
+    updated_us: int
+
+    @property
+    def size(self) -> int:
+        """The bytes of the content."""
+        return self.bytes
+
+
+class InRow(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=11):
+    """A memory as its row has it: among what is pending alone, never in a map."""
+
+
+Entry = Inline | Blob | Link | Directory | Submap | InlineTwin | BlobTwin | Session | Memory
 RowState = Inline | Submap | Overlay | Packed
 """What the state of a session is in a row."""
 
@@ -161,6 +190,7 @@ INLINE_TAG: Final = 0
 DIRECTORY_TAG: Final = 3
 OVERLAY_TAG: Final = 8
 PACKED_TAG: Final = 9
+MEMORY_TAG: Final = 10
 """What `tag_of` says of some entries."""
 
 _encoder: Final = msgspec.msgpack.Encoder()
@@ -168,9 +198,13 @@ _decoder: Final = msgspec.msgpack.Decoder(Entry)
 _state_decoder: Final = msgspec.msgpack.Decoder(RowState)
 
 
-def encode_entry(entry: Entry | Overlay | Packed) -> bytes:
+def encode_entry(entry: Entry | Overlay | Packed | InRow) -> bytes:
     """Returns the canonical bytes of an entry."""
     return _encoder.encode(entry)
+
+
+IN_ROW: Final = encode_entry(InRow())
+"""What is pending of a memory: its row holds it."""
 
 
 def decode_entry(data: bytes) -> Entry:
@@ -189,6 +223,16 @@ def decode_row_state(data: bytes) -> RowState:
     except (msgspec.DecodeError, msgspec.ValidationError) as exc:
         message = f"a session's state of {len(data)} bytes is of no known form: {exc}"
         raise Damaged(message) from exc
+
+
+def blobs_of(entry: Entry | RowState | None) -> list[Blob]:
+    """Returns what an entry has stored as chunks: itself, or parts of it."""
+    if not isinstance(entry, Memory):
+        return [entry] if isinstance(entry, Blob) else []
+    parts = [decode_entry(data) for data in (entry.body, entry.embedding) if data is not None]
+    if not all(isinstance(part, Inline | Blob) for part in parts):
+        raise Damaged("a part of a memory is neither bytes nor chunks")
+    return [part for part in parts if isinstance(part, Blob)]
 
 
 def tag_of(data: bytes) -> int:

@@ -7,7 +7,7 @@ entries. The words are those of `docs/glossary.md`.
 import enum
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -16,11 +16,12 @@ from holdfast.ids import NamespaceId, ObjectId, SnapshotId, TenantId, object_id_
 
 
 class Plane(enum.StrEnum):
-    """One of the three maps of a namespace."""
+    """One of the four maps of a namespace."""
 
     FILES = "files"
     STORE = "store"
     SESSIONS = "sessions"
+    MEMORIES = "memories"
 
 
 class Kind(enum.StrEnum):
@@ -40,30 +41,41 @@ EMPTY_MAP: Final = object_id_of(msgspec.msgpack.encode((0, (), (), ())))
 """The root of the map without entries: the id of the leaf node that holds none."""
 
 
-ROOT_FORMAT: Final = 1
+ROOT_FORMAT: Final = 2
+_FIRST_FORMAT: Final = 1
+"""Of roots from before memories were a plane: they say nothing of them."""
+
 _MAX_FIXINT: Final = 0x7F
 """The largest number that msgpack writes as one byte."""
 
 
-class Root(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class Root(msgspec.Struct, frozen=True):
     """The one object that names everything a namespace holds at one moment."""
 
-    format: int = ROOT_FORMAT
     files: bytes = EMPTY_MAP
     store: bytes = EMPTY_MAP
     sessions: bytes = EMPTY_MAP
+    memories: bytes | None = EMPTY_MAP
+    """None for a root that was made before memories were a plane."""
 
     def plane(self, plane: Plane) -> ObjectId:
-        """Returns the root of one plane's map."""
-        return ObjectId(getattr(self, plane.value))
+        """Returns the root of one plane's map; the empty one for a plane that it does not hold."""
+        return ObjectId(getattr(self, plane.value) or EMPTY_MAP)
 
-    def replacing(self, **planes: bytes) -> "Root":
+    def holds(self, plane: Plane) -> bool:
+        """Says whether it knows what a plane was: not, if the plane is younger than the root."""
+        return getattr(self, plane.value) is not None
+
+    def replacing(self, **planes: bytes | None) -> "Root":
         """Returns the same root with some planes changed."""
         return msgspec.structs.replace(self, **planes)
 
     def encode(self) -> bytes:
         """Returns the canonical bytes, whose hash is the root's id."""
-        return msgspec.msgpack.encode(self)
+        maps = (self.files, self.store, self.sessions)
+        if self.memories is None:
+            return msgspec.msgpack.encode((_FIRST_FORMAT, *maps))
+        return msgspec.msgpack.encode((ROOT_FORMAT, *maps, self.memories))
 
     @classmethod
     def decode(cls, data: bytes) -> "Root":
@@ -72,14 +84,27 @@ class Root(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
         if len(data) > 1 and ROOT_FORMAT < data[1] <= _MAX_FIXINT:
             raise VaultTooNew("a snapshot's root", found=data[1], known=ROOT_FORMAT)
         try:
-            return msgspec.msgpack.decode(data, type=cls)
+            if len(data) > 1 and data[1] == _FIRST_FORMAT:
+                return cls(*_first_decoder.decode(data)[1:], memories=None)
+            return cls(*_decoder.decode(data)[1:])
         except (msgspec.DecodeError, msgspec.ValidationError) as exc:
             message = f"a root of {len(data)} bytes cannot be decoded: {exc}"
             raise Damaged(message) from exc
 
 
+_decoder: Final = msgspec.msgpack.Decoder(
+    tuple[Literal[2], bytes, bytes, bytes, bytes]  # The number is `ROOT_FORMAT`.
+)
+_first_decoder: Final = msgspec.msgpack.Decoder(tuple[Literal[1], bytes, bytes, bytes])
+
 EMPTY_ROOT: Final = object_id_of(Root().encode())
-"""The root of a namespace that holds nothing; it is known without being stored."""
+"""The root of a namespace that holds nothing."""
+
+UNSTORED_ROOTS: Final = {
+    object_id_of(root.encode()): root for root in (Root(), Root(memories=None))
+}
+"""Roots that are known without being stored: of a namespace that holds nothing, now and before
+memories were a plane."""
 
 
 class Size(msgspec.Struct, frozen=True):

@@ -21,7 +21,10 @@ from holdfast.storekeys import from_store_key
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One entry that differs. `name`: the path, `namespace/key` in the store, a session's id."""
+    """One entry that differs.
+
+    `name`: the path, `namespace/key` in the store, the id of a session or memory.
+    """
 
     plane: Plane
     key: bytes
@@ -41,7 +44,9 @@ class Change:
         """What it is called, to the letter: for `names` and `except_` of a restore."""
         if self.plane is Plane.STORE:
             return Name.value(*from_store_key(self.key))
-        return Name.file(self.key) if self.plane is Plane.FILES else Name.session(self.name)
+        return (
+            Name.file(self.key) if self.plane is Plane.FILES else Name(self.plane.value, self.name)
+        )
 
     @property
     def is_executable_config(self) -> bool:
@@ -156,6 +161,9 @@ class Restored:
     """Files that somebody could write to when they were captured, or when they were read back:
     each may be a mixture of two versions."""
     dry_run: bool = False
+    left_alone: Sequence[Plane] = ()
+    """Planes that were asked for and are as they were: the snapshot is older than they are, and
+    does not know what they held."""
     kept: Sequence[str] = ()
     """Directories that had to stay, as something lies in them that is not captured."""
     was_missing: bool = False

@@ -16,14 +16,15 @@ from holdfast.errors import InvalidPath, InvalidValue
 class Name(msgspec.Struct, frozen=True, omit_defaults=True):
     """One entry of a plane. Nothing in it is a pattern.
 
-    A file or a directory, with all that is below it; one value of the store; one session.
+    A file or a directory, with all that is below it; one value of the store; one session; one
+    memory.
     """
 
     plane: str
-    """`files`, `store` or `sessions`."""
+    """`files`, `store`, `sessions` or `memories`."""
     name: str | None = None
-    """The path, from the root of the namespace; the session's id; in the store `namespace/key`,
-    where that has one slash."""
+    """The path, from the root of the namespace; the id of a session or memory; in the store
+    `namespace/key`, where that has one slash."""
     namespace: str | None = None
     """In the store, the namespace: with `key`, in place of a name."""
     key: str | None = None
@@ -53,6 +54,11 @@ class Name(msgspec.Struct, frozen=True, omit_defaults=True):
     def session(cls, session_id: str) -> "Name":
         """Returns the name of one session."""
         return cls("sessions", session_id)
+
+    @classmethod
+    def memory(cls, memory_id: str) -> "Name":
+        """Returns the name of one memory."""
+        return cls("memories", memory_id)
 
 
 PathOrName = str | bytes | os.PathLike[str] | os.PathLike[bytes] | Name

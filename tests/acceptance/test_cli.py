@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import holdfast
 from holdfast.testing.servers import COMMAND
 
 _DROP_FROM_BOUNDING_SET = 24
@@ -93,6 +94,43 @@ def user(tmp_path: Path) -> Session:
 def project(user: Session) -> Session:
     user.ok("init")
     return user
+
+
+def test_what_an_agent_remembers_goes_back_with_its_directory(
+    project: Session, tmp_path: Path
+) -> None:
+    with holdfast.open(project.vault) as hf:
+        memory = hf.namespace("project").memory
+        tea = memory.add("likes green tea")
+        first = project.ok("snapshot", "--json").document
+        assert first["entries"] == 3
+        new = memory.add("made since")
+        memory.update(tea.id, content="likes black coffee")
+        project.write("readme.md", "changed\n")
+        status = project.ok("status").out
+        assert "3 changes" in status
+        assert f"memories: {new.id}" in status
+        patch = project.ok("diff").out
+        assert "  -likes green tea" in patch.splitlines()
+        assert "  +likes black coffee" in patch.splitlines()
+        names = project.ok("diff", "--name-only").out.splitlines()
+        assert sorted(names) == sorted(["readme.md", *(f"memories: {m.id}" for m in (new, tea))])
+        seen = project.ok("restore", first["snapshot_id"], "--dry-run", "--json").document
+        assert (len(seen["changes"]), seen["left_alone"]) == (3, [])
+        done = project.ok("restore", first["snapshot_id"]).out
+        assert ": 1 removed, 2 changed, verified" in done
+        assert [each.content for each in memory.list()] == ["likes green tea"]
+        assert memory.search("coffee") == []
+        assert "memories: " in project.ok("show", "latest").out
+        project.ok("undo")
+        assert [each.content for each in memory.list()] == ["made since", "likes black coffee"]
+        assert project.files()["readme.md"] == b"changed\n"
+        archive = str(tmp_path / "a.tar")
+        project.ok("export", archive)
+        memory.add("not in the archive")
+        project.ok("import", archive)
+        assert [each.content for each in memory.list()] == ["made since", "likes black coffee"]
+        project.ok("verify")
 
 
 def test_a_new_user_breaks_things_and_gets_them_back(user: Session) -> None:

@@ -390,7 +390,7 @@ MANIFESTS: dict[str, tuple[Attack, str]] = {
         "cannot be read",
     ),
     "far too long": (telling(lambda text: text + b" " * (4 << 20)), "too large"),
-    "of no format": (telling(lambda text: text.replace(b'"format": 1,', b"")), "field `format`"),
+    "of no format": (telling(lambda text: text.replace(b'"format": 2,', b"")), "field `format`"),
     "of format 0": (claiming(format=0), "begin with a format"),
     "of two formats": (
         telling(lambda text: text.rstrip()[:-1] + b',"format":7}'),
@@ -589,8 +589,8 @@ def test_all_five_members_of_a_takeover_at_once_leave_no_trace_on_the_machine(
 def test_an_archive_of_a_later_format_asks_for_a_later_holdfast(
     vault: holdfast.Holdfast, honest: bytes, tmp_path: Path
 ) -> None:
-    text = b'{"format": 2, "anything": ' + b"[" * 10_000
-    refused(vault, written(tmp_path, telling(lambda _: text)(honest)), VaultTooNew, "format 2")
+    text = b'{"format": 3, "anything": ' + b"[" * 10_000
+    refused(vault, written(tmp_path, telling(lambda _: text)(honest)), VaultTooNew, "format 3")
 
 
 @pytest.mark.usefixtures("vault")

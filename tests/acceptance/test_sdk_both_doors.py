@@ -854,6 +854,54 @@ def test_what_happened_to_one_thing_is_told_alike(agent: Namespace) -> None:
         agent.history("a", limit=-1)
 
 
+def test_what_is_remembered_goes_back_with_all_the_rest(door: Door) -> None:
+    agent = door.agent
+    tea, car = agent.memory.add("likes green tea", tags=["drink"]), agent.memory.add("a red car")
+    agent.files.write("a", "1")
+    before = agent.snapshot()
+    assert (before.size.entries, agent.size()) == (3, before.size)
+    agent.memory.update(tea.id, content="likes black coffee")
+    agent.memory.delete(car.id)
+    new = agent.memory.add("made since")
+    agent.files.write("a", "2")
+
+    def contents() -> list[str]:
+        return [memory.content for memory in agent.memory.list()]
+
+    def found(query: str) -> list[str]:
+        return [each.content for each in agent.memory.search(query)]
+
+    wanted = sorted([(tea.id, "changed"), (car.id, "removed"), (new.id, "added")])
+    told = agent.diff(before, planes=["memories"])
+    assert sorted((each.name, each.change) for each in told) == wanted
+    texts = {change.name: text for change, text in agent.text_diffs(before)}
+    assert "-likes green tea" in texts[tea.id].splitlines()
+    now = contents()
+    seen = agent.restore(before, dry_run=True)
+    assert seen.changes.count(plane=Plane.MEMORIES) == 3
+    assert (seen.left_alone, contents()) == ([], now)
+    agent.restore(before, planes=["files", "store", "sessions"])
+    assert contents() == now
+    (named,) = (each.named for each in seen.changes if each.name == car.id)
+    assert named == Name.memory(car.id)
+    agent.restore(before, names=[named])
+    assert contents() == ["made since", "a red car", "likes black coffee"]
+    done = agent.restore(before)
+    assert (done.verified, contents()) == (True, ["a red car", "likes green tea"])
+    assert (found("tea"), found("coffee"), found("since")) == (["likes green tea"], [], [])
+    assert agent.memory.get(tea.id) == tea
+    agent.undo()
+    assert found("since") == ["made since"]
+    agent.redo()
+    fork = agent.fork(f"{agent.name}-fork")
+    assert [memory.content for memory in fork.memory.list()] == contents()
+    fork.memory.add("learnt in the fork")
+    assert len(contents()) == 2
+    merged = agent.merge(fork)
+    assert merged.changes.of("added", Plane.MEMORIES)
+    assert contents() == ["learnt in the fork", "a red car", "likes green tea"]
+
+
 def names(changes: holdfast.Changes) -> list[tuple[str, str, str]]:
     return [(each.plane, each.name, each.change) for each in changes]
 

@@ -314,7 +314,7 @@ def test_a_filter_chooses_the_same_for_lists_words_and_vectors(
 
 def test_lists_and_vectors_come_in_pages(people: World) -> None:
     assert people.listed(most=2) == ["f", "e"]
-    assert people.listed(most=2, before=people.find("e").number) == ["d", "c"]
+    assert people.listed(most=2, before=people.find("e")) == ["d", "c"]
     assert people.listed(most=0) == []
     with people.catalog.read() as transaction:
         ((first, _),) = transaction.page_embeddings(people.one, ALL, after=0, most=1)

@@ -208,3 +208,25 @@ def test_what_is_damaged_beyond_one_bit_stays_named(kept: Kept) -> None:
         kept.vault.repair()
     with pytest.raises(Damaged):
         agent.timeline()
+
+
+def test_of_a_memory_nothing_is_lost_with_its_pending_row(kept: Kept) -> None:
+    agent = kept.vault.namespace("alice")
+    kept_one, gone = agent.memory.add("before"), agent.memory.add("deleted since")
+    before = agent.snapshot()
+    agent.memory.update(kept_one.id, content="and after it")
+    agent.memory.delete(gone.id)
+    new = agent.memory.add("new")
+    for bit in (1, 4, 6):
+        kept.flip("pending", "sequence", bit=bit, where="entry IS NULL")
+    held = agent.size()
+    with pytest.raises(PendingDamaged):
+        agent.snapshot()
+    assert agent.memory.get(new.id) == new
+    kept.vault.repair()
+    assert agent.size() == held
+    assert [memory.content for memory in agent.memory.list()] == ["new", "and after it"]
+    agent.snapshot()
+    agent.restore(before)
+    assert [memory.content for memory in agent.memory.list()] == ["deleted since", "before"]
+    assert kept.vault.verify().faults == []

@@ -28,7 +28,9 @@ from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.catalog.tables import Migration, Step, load_migrations, newest_format, no_step
 from holdfast.engine.context import Context
 from holdfast.engine.vault import Holdfast
+from holdfast.entries import IN_ROW
 from holdfast.errors import Incompatible, VaultTooOld
+from holdfast.model import Plane
 from holdfast.testing.faults import fuses
 from holdfast.testing.postgres import PostgresServer
 
@@ -227,6 +229,17 @@ def carried_back(rows: Rows) -> Rows:
     for name in SEALED:
         assert {row[-1] for row in rows[name]} <= {None}  # Nothing has been written since.
         rows[name] = [row[:-1] for row in rows[name]]
+    assert rows.pop("lagging_memories") == []
+    # What is remembered became a plane, of which nothing is in a snapshot yet.
+    there = [row for row in rows["memories"] if row[13] is None]
+    assert {row[1:] for row in rows["pending"] if row[1] == "memories"} == {
+        ("memories", row[2].encode(), IN_ROW, 10) for row in there
+    }
+    rows["pending"] = [row for row in rows["pending"] if row[1] != "memories"]
+    for at, row in enumerate(rows["namespaces"]):
+        texts = [memory[16].encode() for memory in there if memory[1] == row[0]]
+        size = (row[8] - len(texts), row[9] - sum(map(len, texts)))
+        rows["namespaces"][at] = (*row[:8], *size, *row[10:])
     journal = rows.pop("journal")
     # The stream, and the format: what came since are versions, turns and where the chains ended.
     assert {row[1:5:2] for row in journal if row[4] == "done"} == {(0, 0)}
@@ -269,6 +282,67 @@ def test_an_old_vault_is_carried_on_with_all_that_it_had(old: Old, tmp_path: Pat
         assert vault.verify().ok
 
 
+def test_an_old_snapshot_leaves_alone_what_is_remembered_and_says_so(
+    old: Old, tmp_path: Path
+) -> None:
+    with closing(old.open()) as catalog:
+        vault = vault_of(catalog, tmp_path / "packs")
+        alice = vault.namespace("alice")
+        (first,) = (each for each in alice.timeline() if each.label == "first")
+        alice.memory.add("a younger memory")
+        there = alice.memory.list()
+        for restored in (
+            alice.restore(first, dry_run=True),
+            alice.restore(first),
+            alice.restore(first, planes=["memories"]),
+        ):
+            assert restored.left_alone == [Plane.MEMORIES]
+            assert restored.changes.count(plane=Plane.MEMORIES) == 0
+            assert restored.dry_run or restored.verified
+        assert alice.memory.list() == there
+        assert alice.undo().left_alone == []
+        assert alice.restore(first, planes=["files", "store", "sessions"]).left_alone == []
+        # A snapshot of now knows of them, also where there are none.
+        now, bob = alice.snapshot(), vault.tenant("acme").namespace("bob")
+        alice.memory.add("the youngest")
+        alice.restore(now)
+        assert alice.memory.list() == there
+        none = bob.snapshot()
+        bob.memory.add("of bob")
+        assert bob.restore(none).left_alone == []
+        assert bob.memory.list() == []
+        # A fork of an old snapshot has none, and goes its own way.
+        fork = alice.fork("then", at=first)
+        assert fork.memory.list() == []
+        fork.memory.add("in the fork")
+        alice.merge(fork)
+        assert len(alice.memory.list()) == len(there) + 1
+        assert vault.verify().ok
+        assert vault.tenant("acme").verify().ok
+
+
+def test_what_an_old_snapshot_holds_travels_in_an_archive_without_memories(
+    old: Old, tmp_path: Path
+) -> None:
+    with closing(old.open()) as catalog:
+        alice = vault_of(catalog, tmp_path / "packs").namespace("alice")
+        (first,) = (each for each in alice.timeline() if each.label == "first")
+        there = alice.memory.list()
+        alice.export(tmp_path / "then.tar", snapshot=first)
+        imported = alice.import_(tmp_path / "then.tar")
+        assert imported.manifest.format == 1
+        assert imported.verified
+        assert alice.memory.list() == there
+        assert not alice.diff(first, planes=["files", "store"])
+
+
+def test_the_first_undo_in_an_old_vault_takes_something_back(old: Old, tmp_path: Path) -> None:
+    with closing(old.open()) as catalog:
+        bob = vault_of(catalog, tmp_path / "packs").tenant("acme").namespace("bob")
+        bob.files.write("more.txt", "1")
+        assert bob.undo().changes.of("removed") == ["more.txt"]
+
+
 def test_the_tables_of_an_old_vault_become_those_of_a_new_one(old: Old) -> None:
     old.open_new().close()
     old.open().close()
@@ -289,7 +363,8 @@ def test_dying_at_any_step_leaves_the_old_vault_or_the_new_one(old: Old, tmp_pat
         assert applied == [*range(16, newest_format() + 1)]
     with closing(old.open()) as catalog:
         check_it_is_whole(vault_of(catalog, tmp_path / "packs"))
-    assert deaths >= sum(len(each.statements) for each in load_migrations("sqlite"))
+    steps = [load_migrations(dialect) for dialect in ("sqlite", "postgres")]
+    assert deaths >= min(sum(len(each.statements) for each in some) for some in steps)
 
 
 CHANGES = [

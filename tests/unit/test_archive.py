@@ -173,7 +173,7 @@ def test_the_manifest_says_what_the_archive_is(agent: holdfast.Namespace, tmp_pa
     snapshot = agent.snapshot("the label")
     agent.export(tmp_path / "a.tar", snapshot=snapshot)
     assert manifest_of(tmp_path / "a.tar") == {
-        "format": 1,
+        "format": 2,
         "namespace": "agent",
         "snapshot": snapshot.id,
         "label": "the label",

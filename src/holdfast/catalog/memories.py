@@ -21,7 +21,7 @@ from holdfast.instants import to_us
 from holdfast.model_memories import MemoryFilter, MemoryRow
 
 _LATEST: Final = 2**62
-"""Above any number of a memory."""
+"""Above any number of a memory, and any instant."""
 
 
 class MemoryQueries:
@@ -39,6 +39,16 @@ class MemoryQueries:
         """Returns a memory that is not deleted; its embedding too."""
         row = self._db.one("find_memory", namespace_id=namespace_id, id=memory_id)
         return MEMORY.find(row)
+
+    def memories_by_id(self, namespace_id: NamespaceId, ids: Sequence[str]) -> list[MemoryRow]:
+        """Returns those of these memories that are not deleted, in any order, with embeddings."""
+        found = self._db.all("memories_by_id", namespace_id=namespace_id, ids=json.dumps(ids))
+        return [MEMORY.read(row) for row in found]
+
+    def all_memories(self, namespace_id: NamespaceId, *, after: str, most: int) -> list[MemoryRow]:
+        """Returns memories that are not deleted, by id, from behind one on, with embeddings."""
+        found = self._db.all("all_memories", namespace_id=namespace_id, after=after, most=most)
+        return [MEMORY.read(row) for row in found]
 
     def set_memory(self, memory: MemoryRow) -> None:
         """Replaces what can change in a memory that is there."""
@@ -58,6 +68,44 @@ class MemoryQueries:
         self._db.run("index_memory", number=row[0])
         return True
 
+    def list_memories_of(self, namespace_id: NamespaceId, session_id: str) -> list[tuple[str, str]]:
+        """Returns id and content of what belongs to a session."""
+        found = self._db.all("list_memories_of", namespace_id=namespace_id, session_id=session_id)
+        return [(row[0], row[1]) for row in found]
+
+    def put_memories(
+        self,
+        namespace_id: NamespaceId,
+        memories: Sequence[MemoryRow],
+        *,
+        gone: Sequence[str] = (),
+        now: datetime,
+    ) -> None:
+        """Makes the rows of some memories these, and deletes those of the ones that are gone."""
+        ids = json.dumps([memory.id for memory in memories])
+        every = json.dumps([*gone, *(memory.id for memory in memories)])
+        self._db.run("unindex_memories_by_id", namespace_id=namespace_id, ids=every)
+        if gone:
+            self._db.run(
+                "delete_memories_by_id",
+                namespace_id=namespace_id,
+                ids=json.dumps(list(gone)),
+                now=to_us(now),
+            )
+        self._db.run_many("put_memory", [_stored(memory) for memory in memories])
+        self._db.run("index_memories_by_id", namespace_id=namespace_id, ids=ids)
+
+    # Forks whose memories have no rows yet
+
+    def add_lagging_memories(self, namespace_id: NamespaceId) -> None:
+        self._db.run("add_lagging_memories", namespace_id=namespace_id)
+
+    def is_lagging_memories(self, namespace_id: NamespaceId) -> bool:
+        return self._db.one("is_lagging_memories", namespace_id=namespace_id) is not None
+
+    def drop_lagging_memories(self, namespace_id: NamespaceId) -> None:
+        self._db.run("drop_lagging_memories", namespace_id=namespace_id)
+
     def delete_memories_of(
         self, namespace_id: NamespaceId, session_id: str, *, now: datetime
     ) -> int:
@@ -73,13 +121,19 @@ class MemoryQueries:
         return self._db.run("purge_deleted_memories", tenant_id=tenant_id, before=to_us(before))
 
     def list_memories(
-        self, namespace_id: NamespaceId, chosen: MemoryFilter, *, before: int | None, most: int
+        self,
+        namespace_id: NamespaceId,
+        chosen: MemoryFilter,
+        *,
+        before: MemoryRow | None,
+        most: int,
     ) -> list[MemoryRow]:
-        """Returns memories numbered below `before`, newest first, without their embeddings."""
+        """Returns memories, the newest or what comes behind one, without their embeddings."""
         found = self._db.all(
             "list_memories",
             namespace_id=namespace_id,
-            before=_LATEST if before is None else before,
+            before_at=_LATEST if before is None else to_us(before.created_at),
+            before=_LATEST if before is None else before.number,
             most=most,
             searchable=int(chosen.is_searchable),
             **_from_filter(chosen),
@@ -93,9 +147,11 @@ class MemoryQueries:
         )
         return [MEMORY.read(row) for row in found]
 
-    def count_memories(self, namespace_id: NamespaceId, session_id: str) -> int:
+    def count_memories(self, namespace_id: NamespaceId, session_id: str) -> int | None:
+        """Returns how many memories belong to a session; None if they have no rows yet."""
         row = self._db.one("count_memories", namespace_id=namespace_id, session_id=session_id)
-        return get_row(row, "count")[0]
+        count, lagging = get_row(row, "count")
+        return None if lagging else count
 
     def memory_bytes(self, tenant_id: TenantId) -> int:
         """Returns what a tenant's memories take, deleted ones too."""

@@ -19,6 +19,7 @@ _PURGES: Final = (
     "purge_versions",
     "purge_sessions",
     "drop_lagging",
+    "drop_lagging_memories",
     "unindex_memories",
     "purge_memories",
     "purge_tasks",

@@ -68,6 +68,7 @@ def _lines(
     if restored.dry_run:
         yield f"{verb} {target} would change: {counts}"
         yield from words.change_lines(console, restored.changes)
+        yield from _left_alone(restored)
         if lacking:
             yield console.paint(f"But {lacking}:", "red")
             yield from words.lacking_lines(console, restored)
@@ -78,12 +79,19 @@ def _lines(
     if to is not None:
         return
     yield from words.change_lines(console, restored.changes)
+    yield from _left_alone(restored)
     for path in restored.kept:
         yield f"  {shown(path)} stays: something lies in it that is not captured"
     if restored.was_missing:
         yield _made_anew(console, str(directory))
     if restored.safety_id is not None:
         yield f"What was there before is kept as {words.short(restored.safety_id)}."
+
+
+def _left_alone(restored: "holdfast.Restored") -> Iterator[str]:
+    for plane in restored.left_alone:
+        is_to_come = "stay" if restored.dry_run else "are"
+        yield f"  {plane.value} {is_to_come} as they were: the snapshot is older than that plane"
 
 
 def _made_anew(console: Console, directory: str) -> str:

@@ -102,6 +102,7 @@ def restored_view(restored: "holdfast.Restored") -> dict[str, object]:
         "uncaptured": [path_view(path) for path in restored.uncaptured],
         "in_motion": [path_view(path) for path in restored.in_motion],
         "root": restored.root.hex(),
+        "left_alone": [plane.value for plane in restored.left_alone],
         "kept": [path_view(path) for path in restored.kept],
         "was_missing": restored.was_missing,
         "recovered": restored.recovered,

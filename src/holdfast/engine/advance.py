@@ -24,14 +24,14 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.catalog.transaction import Transaction
-from holdfast.engine import marking
-from holdfast.engine.actions import named, told_by
+from holdfast.engine import marking, memoryplane
+from holdfast.engine.actions import told_by
 from holdfast.engine.adding import ADDED, Look, let_go, look_back
 from holdfast.engine.attached import Moving
 from holdfast.engine.chain import append, new_id
 from holdfast.engine.coverage import LACKS_NOTHING, Lacking, lacking_in
+from holdfast.engine.following import follow
 from holdfast.engine.handle import Handle, check_text, dated, term_of
-from holdfast.engine.sessions.following import Told, follow
 from holdfast.engine.sessions.overlays import settle_session
 from holdfast.engine.stage import Stage, StagedObjects, Withdrawn
 from holdfast.engine.writers import written
@@ -44,8 +44,8 @@ from holdfast.errors import (
     PackMissing,
     SnapshotNotFound,
 )
-from holdfast.ids import NamespaceId, ObjectId, SnapshotId, TraceId
-from holdfast.model import EMPTY_ROOT, Head, Kind, Plane, Root, Size, SnapshotInfo
+from holdfast.ids import NamespaceId, ObjectId, SnapshotId
+from holdfast.model import EMPTY_MAP, UNSTORED_ROOTS, Head, Kind, Plane, Root, Size, SnapshotInfo
 from holdfast.packs import ObjectKind
 from holdfast.tree import apply
 
@@ -175,6 +175,7 @@ def fold(
 ) -> Folded:
     """Folds what is pending into the maps; new nodes go to the stage."""
     source = stage.source(handle.objects.bound(transaction))
+    pending = transaction.all_pending(head.namespace_id)
     try:
         root, base = source.get_root(head.root), head.root
     except Damaged:
@@ -182,12 +183,16 @@ def fold(
             raise
         root = stand_in(transaction, source, head)
         base = stage.add(root.encode(), ObjectKind.NODE)
-    pending = transaction.all_pending(head.namespace_id)
+        if not root.holds(Plane.MEMORIES):
+            pending = [row for row in pending if row[0] is not Plane.MEMORIES]
+            pending += memoryplane.all_pending(transaction, head.namespace_id)
     changed: dict[str, bytes] = {}
     for plane in Plane:
         changes = {key: entry for of, key, entry in pending if of is plane}
         if not changes:
             continue
+        if plane is Plane.MEMORIES:
+            changes = memoryplane.settled(transaction, stage, head.namespace_id, changes)
         if plane is Plane.SESSIONS:
             changes = {
                 key: entry if entry is None else settle_session(stage, source, entry)
@@ -196,6 +201,9 @@ def fold(
         applied = apply(source, root.plane(plane), changes)
         stage.add_nodes(applied.nodes)
         changed[plane.value] = applied.root
+    if not root.holds(Plane.MEMORIES) and not changed.get(Plane.MEMORIES.value):
+        # Of a namespace from before they were a plane all that there are were pending.
+        changed[Plane.MEMORIES.value] = EMPTY_MAP
     root = root.replacing(**changed)
     root_id = stage.add(root.encode(), ObjectKind.NODE) if changed else base
     # The head's size counts what is pending, so it is the size of what was just folded.
@@ -409,7 +417,8 @@ def _commit(
     if done:
         # After the above, which may name objects: those of an import, for one.
         trace_id = new_id(handle.context, done[-1].created_at)
-        _follow_sessions(transaction, handle, folded, done[-1], trace_id)
+        shown = (folded.root_id, folded.root)
+        follow(transaction, handle, folded.head, shown, done[-1], trace_id=trace_id)
         told = _told(transaction, handle, done[-1])
         append(transaction, handle.context, head, told_by(done), trace_id=trace_id, told=told)
     return [dated(handle.context, head, snapshot) for snapshot in done]
@@ -422,26 +431,6 @@ def _told(transaction: Transaction, handle: Handle, last: SnapshotInfo) -> dict[
         source = handle.objects_in(transaction)
         told["files_restored"] = source.count_files(source.get_root(last.root).plane(Plane.FILES))
     return told
-
-
-def _follow_sessions(
-    transaction: Transaction, handle: Handle, folded: Folded, last: SnapshotInfo, trace_id: TraceId
-) -> None:
-    """Gives sessions that are not as they were a new version each, which names this trace."""
-    if last.root == folded.root_id:
-        return
-    source = handle.objects_in(transaction)
-    old, new = folded.root.plane(Plane.SESSIONS), source.get_root(last.root).plane(Plane.SESSIONS)
-    follow(
-        transaction,
-        handle,
-        source,
-        old,
-        new,
-        head=folded.head,
-        now=last.created_at,
-        told=Told(named(last), last.actor, trace_id),
-    )
 
 
 def to_snapshot(
@@ -484,7 +473,7 @@ def _is_held(handle: Handle, transaction: Transaction, head: Head) -> bool:
     """
     newest = transaction.timeline(head.namespace_id, before=None, most=1)
     if not newest:
-        return head.root == EMPTY_ROOT
+        return head.root in UNSTORED_ROOTS
     snapshot = newest[0]
     if snapshot.root != head.root or snapshot.deleted_at is not None:
         return False

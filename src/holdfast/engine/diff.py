@@ -16,11 +16,12 @@ from holdfast.engine.archives.wellformed import check_msgpack
 from holdfast.engine.files import kind_of
 from holdfast.engine.limits import check_limit
 from holdfast.engine.linediff import Budget, unified
+from holdfast.engine.memoryplane import memory_text
 from holdfast.engine.paths import to_text
 from holdfast.engine.sessions import state as states
 from holdfast.engine.sessions.state import StateSource
 from holdfast.engine.storevalues import decode_value
-from holdfast.entries import Blob, Entry, Inline, Link, Session, decode_entry
+from holdfast.entries import Blob, Entry, Inline, Link, Memory, Session, decode_entry
 from holdfast.errors import TooLarge
 from holdfast.instants import from_us
 from holdfast.model import Plane, Root
@@ -45,8 +46,10 @@ NO_METADATA: Final = "{}"
 def iter_changes(
     source: NodeSource, old: Root, new: Root, *, planes: Iterable[Plane] = tuple(Plane)
 ) -> Iterator[Change]:
-    """Yields what leads from one root to another."""
+    """Yields what leads from one root to another; nothing of a plane that one does not hold."""
     for plane in planes:
+        if not (old.holds(plane) and new.holds(plane)):
+            continue
         for edit in diff(source, old.plane(plane), new.plane(plane)):
             change = to_change(plane, edit)
             if change is not None:
@@ -140,18 +143,18 @@ def _lines(text: str) -> list[str]:
 def _text(source: StateSource, change: Change, entry: Entry | None) -> str | None:
     """Returns an entry as text to compare; None if it is not text, or too much of it."""
     match entry:
-        case Session():
-            return _session_text(source, change, entry)
         case None:
             return ""
-        case Link():
-            return to_text(entry.target) + "\n"
+        case Session():
+            return _session_text(source, change, entry)
+        case Memory():
+            return memory_text(source, change.key, entry)
         case Inline() | Blob():
             if entry.size > MAX_TEXT_BYTES:
                 return None
             return _decoded(content.read(source, entry), change.plane)
         case _:
-            return f"{kind_of(entry)}\n"
+            return f"{to_text(entry.target) if isinstance(entry, Link) else kind_of(entry)}\n"
 
 
 def _session_text(source: StateSource, change: Change, session: Session) -> str | None:
@@ -198,7 +201,7 @@ def timeless(entry: Entry) -> Entry:
 
 
 def entry_name(plane: Plane, key: bytes) -> str:
-    """Returns how people call an entry: its path, or `namespace/key` in the store."""
+    """Returns how people call an entry: its path, its id, or `namespace/key` in the store."""
     if plane is Plane.STORE:
         return "/".join(from_store_key(key))
     return to_text(key)

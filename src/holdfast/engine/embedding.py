@@ -26,6 +26,12 @@ OBVIOUS: Final = 0.7
 """The score from which on a match is obvious: what clients ask for if they do not say."""
 
 
+MAX_VECTOR_BYTES: Final = 256 << 10
+"""Of a stored vector: forty times what the usual models return."""
+
+_OFF: Final = 1e-3
+
+
 class Embedder(msgspec.Struct, frozen=True):
     """A function that knows what texts mean, and how its cosines are to be read."""
 
@@ -54,6 +60,15 @@ class Embedder(msgspec.Struct, frozen=True):
         return OBVIOUS + share * (1 - OBVIOUS)
 
 
+def check_vector(data: bytes) -> None:
+    """Raises `InvalidValue` if this is no vector as they are stored: of length 1."""
+    if not 0 < len(data) <= MAX_VECTOR_BYTES or len(data) % 4:
+        raise InvalidValue("an embedding has another size than a vector")
+    # As float32 each number is a little off.
+    if not abs(math.hypot(*_from_bytes(data)) - 1) < _OFF:
+        raise InvalidValue("an embedding is no vector of length 1")
+
+
 def compare(one: bytes, other: bytes) -> float | None:
     """Returns the cosine of two stored vectors; None if no one model can have made both."""
     if len(one) != len(other):
@@ -80,6 +95,8 @@ def _to_bytes(vector: Sequence[float]) -> bytes:
     length = math.hypot(*numbers)
     if not (math.isfinite(length) and length > 0):
         raise InvalidValue("the embedding function returned a vector without a direction")
+    if 4 * len(numbers) > MAX_VECTOR_BYTES:
+        raise InvalidValue(f"an embedding has {MAX_VECTOR_BYTES // 4} numbers at the most")
     return _swapped(array("f", [number / length for number in numbers])).tobytes()
 
 

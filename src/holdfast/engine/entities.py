@@ -1,6 +1,6 @@
 """What a session knows of things: an order, a customer, a file, each with attributes of its own.
 
-An entity is a row beside its session, as a memory is: it is in no snapshot, and no version of a
+An entity is a row beside its session: it is in no snapshot, and no version of a
 state holds it. It is seen for as long as its session is. Every change of one leaves a trace in
 its own transaction, and what was deleted keeps its row through the grace period.
 """
@@ -115,7 +115,7 @@ class Entities:
 
     def update(self, row_id: str, attributes: dict[str, Any]) -> Entity:
         """Replaces all that is known of a thing."""
-        # As with memories: nothing keeps what was known before.
+        # Nothing keeps what was known before.
         self._handle.context.check_takes_away("change an entity")
         text, now = _checked(attributes), self._handle.context.clock()
         with self._handle.context.work() as transaction:

@@ -20,7 +20,17 @@ from holdfast.engine import content
 from holdfast.engine.limits import check_limit
 from holdfast.engine.paths import PathLike, to_bytes, to_folder, to_key, to_text
 from holdfast.engine.view import View
-from holdfast.entries import Blob, Directory, Entry, Inline, Link, Session, Submap, decode_entry
+from holdfast.entries import (
+    Blob,
+    Directory,
+    Entry,
+    Inline,
+    Link,
+    Memory,
+    Session,
+    Submap,
+    decode_entry,
+)
 from holdfast.errors import NotADirectory, NotAFile, PathNotFound
 from holdfast.model_files import FileInfo
 from holdfast.tree import prefix_stop
@@ -157,6 +167,8 @@ def kind_of(entry: Entry) -> str:
             return "map"
         case Session():
             return "session"
+        case Memory():
+            return "memory"
 
 
 def info_of(key: bytes, entry: Entry) -> FileInfo:
@@ -169,7 +181,7 @@ def info_of(key: bytes, entry: Entry) -> FileInfo:
             return FileInfo(path, kind, entry.size, 0o777, _instant(entry.mtime_ns))
         case Directory():
             return FileInfo(path, kind, 0, entry.mode, None)
-        case Submap() | Session():
+        case Submap() | Session() | Memory():
             return FileInfo(path, kind, entry.size, 0, None)
 
 

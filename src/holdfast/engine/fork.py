@@ -23,7 +23,7 @@ from holdfast.engine.chain import append
 from holdfast.engine.coverage import lacking_in
 from holdfast.engine.handle import Handle
 from holdfast.errors import NamespaceExists
-from holdfast.model import EMPTY_MAP, Head, Kind, SnapshotInfo
+from holdfast.model import EMPTY_MAP, Head, Kind, Plane, SnapshotInfo
 
 
 def fork(handle: Handle, new: Handle, *, at: SnapshotInfo | None = None) -> None:
@@ -76,5 +76,8 @@ def _create(new: Handle, mark: Mark, transaction: Transaction, origin: Head) -> 
     snapshot = to_snapshot(new, added.namespace_id, mark, number=1)
     transaction.add_snapshot(snapshot)
     append(transaction, new.context, added, told_by([snapshot]))
-    if new.objects_in(transaction).get_root(mark.root).sessions != EMPTY_MAP:
+    root = new.objects_in(transaction).get_root(mark.root)
+    if root.plane(Plane.SESSIONS) != EMPTY_MAP:
         transaction.add_lagging(added.namespace_id)
+    if root.plane(Plane.MEMORIES) != EMPTY_MAP:
+        transaction.add_lagging_memories(added.namespace_id)

@@ -1,4 +1,4 @@
-"""What happened to one thing: a file or a directory, a value of the store, a session.
+"""What happened to one thing: a file or a directory, a value, a session, a memory.
 
 Nothing is written for it. Snapshots share what they have in common, so the thing is looked up in
 all of them together, and most of what is read on the way is read once; where two neighbours hold
@@ -23,7 +23,7 @@ from holdfast.engine.selection import key_of
 from holdfast.engine.stage import StagedObjects
 from holdfast.entries import Directory, Entry, decode_entry
 from holdfast.ids import ObjectId
-from holdfast.model import EMPTY_MAP, EMPTY_ROOT, Plane, Root, SnapshotInfo
+from holdfast.model import EMPTY_MAP, EMPTY_ROOT, UNSTORED_ROOTS, Plane, Root, SnapshotInfo
 from holdfast.model_history import History, Step
 from holdfast.model_names import Name
 from holdfast.tree import Cover, covers, diff, get, iterate
@@ -173,10 +173,10 @@ class _Looking:
         return {at: _Sight(at, cover) for at, cover in around.items()}
 
     def _roots(self, ids: set[ObjectId]) -> dict[ObjectId, Root]:
-        stored = [root_id for root_id in ids if root_id != EMPTY_ROOT]
+        stored = [root_id for root_id in ids if root_id not in UNSTORED_ROOTS]
         found = self._source.get_many(stored) if stored else {}
         roots = {root_id: Root.decode(data) for root_id, data in found.items()}
-        return roots | {EMPTY_ROOT: Root()}
+        return roots | UNSTORED_ROOTS
 
     def step(self, newer: _Moment, older: _Moment | None) -> Step | None:
         """Returns what happened between two neighbours, if anything did."""

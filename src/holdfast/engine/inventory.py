@@ -19,10 +19,10 @@ from holdfast.engine.mergebase import merged_root
 from holdfast.engine.objects import Objects
 from holdfast.engine.sessions.packing import decode_state
 from holdfast.engine.verify import check_bytes, read_pack
-from holdfast.entries import Blob, Overlay, Session, Submap, decode_entry
+from holdfast.entries import IN_ROW, Blob, Overlay, Session, Submap, blobs_of, decode_entry
 from holdfast.errors import Damaged, VaultTooNew
 from holdfast.ids import ObjectId, PackId, TenantId
-from holdfast.model import EMPTY_MAP, EMPTY_ROOT, Placement, Plane
+from holdfast.model import EMPTY_MAP, UNSTORED_ROOTS, Placement, Plane
 from holdfast.model_upkeep import Fault, Lost
 
 BATCH: Final = 1000
@@ -104,7 +104,8 @@ class Inventory:
             for head in transaction.iter_heads(self._tenant_id):
                 pending, _ = transaction.sort_pending(head.namespace_id)
                 for plane, key, entry in pending:
-                    for lack in () if entry is None else walk.entry(plane, key, entry):
+                    # What the row of a memory holds is nowhere else yet.
+                    for lack in () if entry in (None, IN_ROW) else walk.entry(plane, key, entry):
                         needed_by[lack][f"head of {head.name}"] = None
             for state in transaction.iter_version_states(self._tenant_id):
                 for lack in walk.state(state):
@@ -148,11 +149,9 @@ class _Walk:
                 entry = decode_state(entry.state)
             if isinstance(entry, Submap | Overlay):
                 return [(what, lost) for _, lost in self._map(plane, ObjectId(entry.root))]
-            if isinstance(entry, Blob):
-                return self._blob(what, entry)
+            return [lack for blob in blobs_of(entry) for lack in self._blob(what, blob)]
         except (Damaged, VaultTooNew):
             return [(what, None)]
-        return []
 
     def state(self, data: bytes) -> Sequence[Lack]:
         """Returns what a version of a session lacks."""
@@ -201,9 +200,9 @@ class _Walk:
 def _roots(transaction: Transaction, tenant_id: TenantId) -> Iterator[tuple[ObjectId, str]]:
     for head in transaction.iter_heads(tenant_id):
         for root in (head.root, head.fork_root):
-            if root is not None and root != EMPTY_ROOT:
+            if root is not None and root not in UNSTORED_ROOTS:
                 yield root, f"head of {head.name}"
     for snapshot in transaction.iter_snapshots(tenant_id):
         for root in (snapshot.root, merged_root(snapshot)):
-            if root is not None and root != EMPTY_ROOT:
+            if root is not None and root not in UNSTORED_ROOTS:
                 yield root, snapshot.id

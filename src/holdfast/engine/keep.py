@@ -173,23 +173,24 @@ class _Taking:
         """
         held = {key: entry for key, entry in self._captured.changes.items() if entry is not None}
         files = {build(sorted(held.items())).root, self._captured.known.former or EMPTY_MAP}
-        others = [Root()]
+        others = [Root(), Root(memories=None)]
         for snapshot in transaction.timeline(head.namespace_id, before=None, most=STANDING_IN):
             with suppress(Damaged):
-                others.insert(-1, source.get_root(snapshot.root))
+                others.insert(-2, source.get_root(snapshot.root))
         for other in others:
             for candidate in (other.replacing(files=root) for root in files):
                 if object_id_of(candidate.encode()) == head.root:
                     return candidate
         self._lost = {"lost": [Plane.STORE.value, Plane.SESSIONS.value]}
-        return others[0].replacing(files=EMPTY_MAP)
+        # What is remembered is in rows, too.
+        return others[0].replacing(files=EMPTY_MAP, memories=None)
 
     def _growth(self, folded: Folded, filled: Filled) -> Size:
         """Returns by how much the namespace grows; what was there may no longer be readable."""
         if filled.edits is not None and not self._lost:
             return size_of(filled.edits)
         entries = [entry for entry in self._captured.changes.values() if entry is not None]
-        for plane in (Plane.STORE, Plane.SESSIONS):
+        for plane in (Plane.STORE, Plane.SESSIONS, Plane.MEMORIES):
             entries += [entry for _, entry in iterate(folded.source, folded.root.plane(plane))]
         total = size_of([Edit(b"", None, entry) for entry in entries])
         return Size(total.entries - folded.size.entries, total.bytes - folded.size.bytes)

@@ -12,15 +12,16 @@ from holdfast.engine.content import ChunkSource, list_refs
 from holdfast.engine.mergebase import merged_root
 from holdfast.engine.sessions.packing import decode_state
 from holdfast.entries import (
+    MEMORY_TAG,
     OVERLAY_TAG,
-    Blob,
     Overlay,
     Session,
     Submap,
+    blobs_of,
     decode_entry,
 )
 from holdfast.ids import ObjectId, TenantId
-from holdfast.model import EMPTY_MAP, EMPTY_ROOT, Plane, Root
+from holdfast.model import EMPTY_MAP, UNSTORED_ROOTS, Plane, Root
 from holdfast.tree import NodeSource
 
 BATCH: Final = 256
@@ -69,7 +70,7 @@ def mark(source: Source, roots: Iterable[ObjectId], entries: Iterable[bytes]) ->
     """Returns every object that these roots and entries need."""
     # Apart: a file may hold the very bytes of a node or root. Marked as its chunk, the node
     # would pass for visited, and all that it leads to would be lost.
-    top = {root_id for root_id in roots if root_id != EMPTY_ROOT}
+    top = {root_id for root_id in roots if root_id not in UNSTORED_ROOTS}
     nodes, chunks = set[ObjectId](), set[ObjectId]()
     for root_id in top:
         root = source.get_root(root_id)
@@ -101,8 +102,8 @@ def mark_entries(source: Source, entries: Iterable[bytes], chunks: set[ObjectId]
         # The tag of an entry is its second byte: most entries need no decoding at all.
         if data[1] in _REFERRING:
             entry = decode_state(data) if data[1] == OVERLAY_TAG else decode_entry(data)
-            if isinstance(entry, Blob):
-                chunks.update(list_refs(source, entry))
+            if blobs := blobs_of(entry):
+                chunks.update(i for blob in blobs for i in list_refs(source, blob))
                 continue
             if isinstance(entry, Session):
                 entry = decode_state(entry.state)
@@ -112,5 +113,5 @@ def mark_entries(source: Source, entries: Iterable[bytes], chunks: set[ObjectId]
 
 
 _SESSION: Final = 7
-_REFERRING: Final = frozenset({1, 4, 6, _SESSION, OVERLAY_TAG})
-"""The tags of `Blob`, `Submap`, `BlobTwin`, `Session` and `Overlay`: what names other objects."""
+_REFERRING: Final = frozenset({1, 4, 6, _SESSION, OVERLAY_TAG, MEMORY_TAG})
+"""The tags of `Blob`, `Submap`, `BlobTwin`, `Session`, `Overlay`, `Memory`: what names objects."""

@@ -1,9 +1,10 @@
 """What an agent remembers: added, found again, changed and taken back.
 
 A memory is a sentence or two, with a type, tags and metadata. It is found as soon as the call
-that added it returns. Memories are permanent: they are in no snapshot, a restore leaves them
-alone, and a session that expires does not take its memories along. Every change leaves a trace
-in its own transaction. How they are found is in `recall.py`, how they are ranked in `ranking.py`.
+that added it returns. Memories are a plane of the snapshot, beside the rows that are searched
+(`memoryplane.py`); rolling a session back leaves them alone, and a session that expires does not
+take its memories along. Every change leaves a trace in its own transaction. How they are found is
+in `recall.py`, how they are ranked in `ranking.py`.
 """
 
 from collections.abc import Iterable
@@ -29,10 +30,11 @@ from holdfast.engine.memoryfields import (
     terms_of,
 )
 from holdfast.engine.memoryowners import choose, owned
+from holdfast.engine.memoryplane import looking, note, ready
 from holdfast.engine.sessions import lifecycle
 from holdfast.errors import MemoryNotFound
 from holdfast.ids import TenantId
-from holdfast.model import Head
+from holdfast.model import Head, Size
 from holdfast.model_memories import FoundMemory, Memory, MemoryRow
 from holdfast.model_traces import Trace
 
@@ -94,6 +96,7 @@ class Memories:
             memory = owned(self._handle, transaction, memory)
             self._check_room(transaction, memory.size_bytes)
             transaction.add_memory(memory)
+            self._note(transaction, head, memory, more=Size(1, _length(memory)))
             self._trace(transaction, head, "memory.created", memory, _told(memory), actor=actor)
         return recall.to_memory(memory)
 
@@ -112,7 +115,7 @@ class Memories:
         actor: str | None = None,
     ) -> Memory:
         """Changes what is given: tags replace the old ones, metadata is merged key by key."""
-        # Memories are in no snapshot: nothing keeps what this one said before.
+        # Between two snapshots nothing keeps what it said before.
         self._handle.context.check_takes_away("change a memory")
         if content is not None:
             check_content(content)
@@ -138,6 +141,8 @@ class Memories:
             memory = replace(memory, terms=terms_of(memory))
             self._check_room(transaction, memory.size_bytes - old.size_bytes)
             transaction.set_memory(memory)
+            grown = Size(0, _length(memory) - _length(old))
+            self._note(transaction, head, memory, more=grown)
             details = {"version": memory.version, "content_changed": memory.content != old.content}
             self._trace(transaction, head, "memory.updated", memory, details, actor=actor)
         return recall.to_memory(memory)
@@ -149,6 +154,8 @@ class Memories:
             head, memory = self._lock(transaction, memory_id)
             now = self._handle.context.clock()
             transaction.delete_memory(head.namespace_id, memory.number, now=now)
+            gone = Size(-1, -_length(memory))
+            self._note(transaction, head, memory, more=gone, stays=False)
             self._trace(transaction, head, "memory.deleted", memory, {}, actor=actor)
 
     def recover(self, memory_id: str, *, actor: str | None = None) -> Memory:
@@ -157,7 +164,8 @@ class Memories:
             head = self._handle.lock(transaction)
             if not transaction.recover_memory(head.namespace_id, memory_id):
                 raise MemoryNotFound(memory_id)
-            _, memory = self._lock(transaction, memory_id)
+            head, memory = self._lock(transaction, memory_id)
+            self._note(transaction, head, memory, more=Size(1, _length(memory)))
             self._trace(transaction, head, "memory.recovered", memory, {}, actor=actor)
         return recall.to_memory(memory)
 
@@ -187,7 +195,7 @@ class Memories:
             user_id=user_id,
             agent_id=agent_id,
         )
-        before = None if starting_after is None else self._find(starting_after).number
+        before = None if starting_after is None else self._find(starting_after)
         return recall.newest_of(self._handle, chosen, most=limit, before=before)
 
     def search(
@@ -221,8 +229,7 @@ class Memories:
         return recall.search(self._handle, query, chosen, threshold=threshold, most=limit)
 
     def _find(self, memory_id: str) -> MemoryRow:
-        with self._handle.context.catalog.read() as transaction:
-            head = self._handle.find_head(transaction)
+        with looking(self._handle) as (transaction, head):
             found = head and transaction.find_memory(head.namespace_id, memory_id)
         if found is None:
             raise MemoryNotFound(memory_id)
@@ -230,6 +237,8 @@ class Memories:
 
     def _lock(self, transaction: Transaction, memory_id: str) -> tuple[Head, MemoryRow]:
         head = self._handle.find_and_lock(transaction)
+        if head is not None:
+            ready(transaction, self._handle, head)
         found = head and transaction.find_memory(head.namespace_id, memory_id)
         if head is None or found is None:
             raise MemoryNotFound(memory_id)
@@ -249,6 +258,18 @@ class Memories:
                 limits=context.limits,
                 places=(context.catalog,),
             )
+
+    def _note(
+        self,
+        transaction: Transaction,
+        head: Head,
+        memory: MemoryRow,
+        *,
+        more: Size,
+        stays: bool = True,
+    ) -> None:
+        """Says in the transaction of the change what the next snapshot has to look at."""
+        note(transaction, self._handle, head, {memory.id: stays}, more=more)
 
     def _trace(
         self,
@@ -272,6 +293,10 @@ class Memories:
             details=details,
         )
         append(transaction, self._handle.context, head, trace)
+
+
+def _length(memory: MemoryRow) -> int:
+    return len(memory.content.encode())
 
 
 def _told(memory: MemoryRow) -> dict[str, Any]:

@@ -111,6 +111,9 @@ def merge_roots(
     conflicts: list[tuple[str, bytes]] = []
     size = folded.size
     for plane in Plane:
+        if not their_root.holds(plane):
+            # It is older than the plane, and says nothing of it.
+            continue
         ours = folded.root.plane(plane)
         merged = merge(source, base_root.plane(plane), ours, their_root.plane(plane))
         changes, differing = dict(merged.changes), [*filter(_differs, merged.conflicts)]

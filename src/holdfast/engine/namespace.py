@@ -23,6 +23,7 @@ from holdfast.engine.files import FilesReader
 from holdfast.engine.fork import fork
 from holdfast.engine.handle import Handle, check_namespace
 from holdfast.engine.memory import Memories
+from holdfast.engine.memoryplane import looking
 from holdfast.engine.merge import Prefer
 from holdfast.engine.opening import opened_at, opened_head
 from holdfast.engine.paths import PathLike
@@ -390,8 +391,7 @@ class Namespace:
 
     def totals(self) -> Totals:
         """Returns how many sessions, turns, memories and entities there are."""
-        with self._handle.context.catalog.read() as transaction:
-            head = self._handle.find_head(transaction)
+        with looking(self._handle) as (transaction, head):
             if head is None:
                 return NOTHING
             return total_of(self._handle.context, transaction, head.tenant_id, head)

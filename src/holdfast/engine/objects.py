@@ -17,11 +17,10 @@ from holdfast.engine.limits import Limits
 from holdfast.entries import DIRECTORY_TAG, tag_of
 from holdfast.errors import Damaged, ObjectMissing, PackDamaged, PackMissing
 from holdfast.ids import ObjectId, TenantId
-from holdfast.model import EMPTY_MAP, EMPTY_ROOT, Root
+from holdfast.model import EMPTY_MAP, UNSTORED_ROOTS, Root
 from holdfast.packs import cut, read_block
 from holdfast.tree import Node, count, decode_node
 
-_EMPTY: Final = Root()
 _NODES: Final = 256
 """Nodes that are looked at together."""
 
@@ -63,14 +62,14 @@ class Objects:
 
     def get_root(self, root_id: ObjectId) -> Root:
         """Returns the roots of all planes that one root names."""
-        if root_id == EMPTY_ROOT:
-            return _EMPTY
+        if (known := UNSTORED_ROOTS.get(root_id)) is not None:
+            return known
         cache, key = self._context.roots, (self._tenant_id, root_id)
         root = cache.find(key)
         if root is None:
             data = self.get(root_id)
             root = Root.decode(data)
-            # Decoded, it is an object with three ids.
+            # Decoded, it is an object with four ids.
             cache.put(key, root, size=3 * len(data))
         return root
 

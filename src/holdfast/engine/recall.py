@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.embedding import Embedder, compare
 from holdfast.engine.handle import Handle
+from holdfast.engine.memoryplane import looking
 from holdfast.engine.ranking import MOST_WORDS, Question, best
 from holdfast.engine.words import words_asked
 from holdfast.ids import NamespaceId
@@ -44,8 +45,7 @@ def search(
     # Before the transaction: it may take its time, and may fail.
     embedder = context.embedder if query.strip() else None
     vector = None if embedder is None else embedder.embed(query)
-    with context.catalog.read() as transaction:
-        head = handle.find_head(transaction)
+    with looking(handle) as (transaction, head):
         if head is None or most == 0:
             return []
         namespace_id = head.namespace_id
@@ -99,11 +99,10 @@ def _mean(found: Sequence[FoundMemory]) -> float:
 
 
 def newest_of(
-    handle: Handle, chosen: MemoryFilter, *, most: int, before: int | None = None
+    handle: Handle, chosen: MemoryFilter, *, most: int, before: MemoryRow | None = None
 ) -> list[Memory]:
-    """Returns the newest memories, those numbered below `before` if it is given."""
-    with handle.context.catalog.read() as transaction:
-        head = handle.find_head(transaction)
+    """Returns the newest memories, or those that come behind one."""
+    with looking(handle) as (transaction, head):
         if head is None:
             return []
         rows = transaction.list_memories(head.namespace_id, chosen, before=before, most=most)

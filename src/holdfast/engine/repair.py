@@ -216,15 +216,14 @@ class _Repair:
         held = {key: entry for key, entry in captured.changes.items() if entry is not None}
         built = build(sorted(held.items()))
         objects = Objects(self._context.without_caches(), self._tenant_id)
-        planes = {(EMPTY_MAP, EMPTY_MAP)}
+        beside = {Root(), Root(memories=None)}
         for root_id in self._inventory.readable_roots():
             with suppress(Damaged, VaultTooNew):
-                root = objects.get_root(root_id)
-                planes.add((ObjectId(root.store), ObjectId(root.sessions)))
+                beside.add(objects.get_root(root_id).replacing(files=EMPTY_MAP))
         roots = [
-            Root(files=files, store=store, sessions=sessions).encode()
+            root.replacing(files=files).encode()
             for files in (built.root, former, EMPTY_MAP)
-            for store, sessions in planes
+            for root in beside
         ]
         for data in (*built.nodes.values(), *roots):
             if object_id_of(data) in wanted:

@@ -43,13 +43,13 @@ from holdfast.engine.settle import (
     settle,
 )
 from holdfast.engine.stage import Stage, StagedObjects
-from holdfast.entries import Blob
+from holdfast.entries import blobs_of
 from holdfast.errors import Damaged, InTheWay, NameNotFound, ObjectMissing, PackDamaged
 from holdfast.ids import ObjectId, SnapshotId
 from holdfast.model import EMPTY_MAP, Head, Kind, Plane, Root, Size, SnapshotInfo
 from holdfast.model_changes import Change, Changes, Restored
 from holdfast.packs import ObjectKind
-from holdfast.tree import Edit, apply, count, diff, get_many
+from holdfast.tree import Edit, apply, count, diff, get_many, iterate
 
 SHOWN: Final = 1000
 """Changes that an answer lists unless more are asked for: it stays constant in time."""
@@ -89,9 +89,10 @@ def restore(
     """
     check_limit(limit)
     selects = selection.on(Plane.FILES)
-    lacking, shown = lacking_in(target, selects), list[_Aim]()
+    lacking, shown, left = lacking_in(target, selects), list[_Aim](), list[Plane]()
 
     def plan(transaction: Transaction, folded: Folded) -> Move:
+        left[:] = left_alone(folded, target, selection.parts)
         goal = goal_of(handle, transaction, folded, target, planes=selection.parts)
         check = partial(present, handle, transaction, folded)
         shown[:] = [aim := _aim(folded, goal, selection, limit=limit, check=check)]
@@ -115,11 +116,13 @@ def restore(
         if dry_run:
             with folded_head(handle) as (transaction, folded):
                 plan(transaction, folded)
-            return _answer(target, None, shown[0], None, lacking=lacking)
+            return _answer(target, None, shown[0], None, lacking=lacking, left=left)
         done = advance(handle, plan, expected=expected)
     safety_id = done[0].id if len(done) > 1 else None
     is_proven = prove(handle, done[-1])
-    return _answer(target, done[-1], shown[0], safety_id, lacking=lacking, verified=is_proven)
+    return _answer(
+        target, done[-1], shown[0], safety_id, lacking=lacking, left=left, verified=is_proven
+    )
 
 
 def _move(
@@ -193,10 +196,16 @@ def goal_of(
     *,
     planes: Collection[Plane] = tuple(Plane),
 ) -> SnapshotInfo:
-    """Returns a snapshot as it comes back: with a root in which its sessions are alive."""
+    """Returns a snapshot as it comes back: with a root in which its sessions are alive.
+
+    Of a plane that is younger than the snapshot it has what there is now.
+    """
+    root = folded.source.get_root(target.root)
+    goal, size = completed(folded, root, target.size)
+    if goal is not root:
+        target = replace(target, root=folded.stage.add(goal.encode(), ObjectKind.NODE), size=size)
     if Plane.SESSIONS not in planes:
         return target
-    goal = folded.source.get_root(target.root)
     revived = revive(
         transaction,
         handle,
@@ -210,6 +219,23 @@ def goal_of(
     if revived is goal:
         return target
     return replace(target, root=folded.stage.add(revived.encode(), ObjectKind.NODE))
+
+
+def left_alone(
+    folded: Folded, target: SnapshotInfo, planes: Collection[Plane] = tuple(Plane)
+) -> list[Plane]:
+    """Returns which planes are younger than a snapshot, so that it says nothing of them."""
+    root = folded.source.get_root(target.root)
+    return [plane for plane in planes if not root.holds(plane)]
+
+
+def completed(folded: Folded, root: Root, size: Size) -> tuple[Root, Size]:
+    """Returns a root with what there is now of a plane that is younger than it, and its size."""
+    if root.holds(Plane.MEMORIES):
+        return root, size
+    now = folded.root.plane(Plane.MEMORIES)
+    held = size_of(Edit(key, None, data) for key, data in iterate(folded.source, now))
+    return root.replacing(memories=now), size + held
 
 
 def _aim(
@@ -298,8 +324,8 @@ def present(
     """
     wanted: list[ObjectId] = []
     for change in found:
-        if isinstance(change.new, Blob):
-            wanted += [object_id for object_id, _ in content_refs(folded.source, change.new)]
+        for blob in blobs_of(change.new):
+            wanted += [object_id for object_id, _ in content_refs(folded.source, blob)]
         if len(wanted) >= BATCH:
             _check_present(handle, transaction, wanted)
             wanted.clear()
@@ -329,6 +355,7 @@ def _answer(
     safety_id: SnapshotId | None,
     *,
     lacking: Lacking,
+    left: Sequence[Plane],
     verified: bool = False,
 ) -> Restored:
     return Restored(
@@ -343,4 +370,5 @@ def _answer(
         is_partial=lacking.is_partial,
         in_motion=lacking.in_motion,
         dry_run=snapshot is None,
+        left_alone=left,
     )

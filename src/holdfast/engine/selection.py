@@ -187,7 +187,8 @@ def key_of(name: Name) -> tuple[Plane, bytes]:
         path = _path(name)
         return plane, to_key(path[:-1] if path.endswith(b"/") else path)
     if not name.name or name.name_b64 is not None:
-        raise InvalidValue("a session is named by its id")
+        kind = "a session" if plane is Plane.SESSIONS else "a memory"
+        raise InvalidValue(f"{kind} is named by its id")
     return plane, to_bytes(name.name)
 
 

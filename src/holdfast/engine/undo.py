@@ -6,7 +6,7 @@ takes out what that operation changed and keeps what came after, as a three-way 
 the two touch the same thing it says so and changes nothing.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from holdfast.catalog.transaction import Transaction
@@ -25,7 +25,7 @@ from holdfast.engine.diff import collect_changes, iter_changes
 from holdfast.engine.handle import Handle
 from holdfast.engine.lineage import Stored, before
 from holdfast.engine.merge import merge_roots
-from holdfast.engine.restore import SHOWN, goal_of, present, prove
+from holdfast.engine.restore import SHOWN, goal_of, left_alone, present, prove
 from holdfast.errors import NothingToUndo, SnapshotNotFound
 from holdfast.ids import ObjectId, SnapshotId
 from holdfast.model import Kind, Plane, SnapshotInfo
@@ -53,12 +53,14 @@ def undo(
     def plan(transaction: Transaction, folded: Folded) -> Move:
         head = folded.head
         stored = Stored(transaction, head.namespace_id)
-        target = next(before(head, folded.root_id, stored, origin=origin), None)
+        # Where nothing is pending, that it is written in a newer format is no change.
+        shows = folded.root_id if folded.is_dirty else head.root
+        target = next(before(head, shows, stored, origin=origin), None)
         if target is None:
             raise NothingToUndo("no earlier state is on the timeline")
         goal = goal_of(handle, transaction, folded, target)
         changes = _changes(handle, transaction, folded, goal.root, most=limit)
-        shown[:] = [_Shown(changes, lacking_in(target))]
+        shown[:] = [_Shown(changes, lacking_in(target), left_alone(folded, target))]
         towards(target)
         marks = _marks(handle, transaction, folded, kind=Kind.UNDO, target=goal, note=note)
         # After an undo of what was pending, the way forward leads to its safety snapshot.
@@ -93,7 +95,7 @@ def redo(
             raise NothingToUndo("what was undone is no longer on the timeline")
         goal = goal_of(handle, transaction, folded, target)
         changes = _changes(handle, transaction, folded, goal.root, most=limit)
-        shown[:] = [_Shown(changes, lacking_in(target))]
+        shown[:] = [_Shown(changes, lacking_in(target), left_alone(folded, target))]
         towards(target)
         marks = _marks(handle, transaction, folded, kind=Kind.REDO, target=goal, note=note)
         return Move(
@@ -133,7 +135,8 @@ def revert(
         )
         changes = _changes(handle, transaction, folded, merged.root, most=None)
         back = {change.key for change in changes if change.plane is Plane.FILES}
-        shown[:] = [_Shown(changes.first(limit), lacking_in(earlier, back.__contains__))]
+        lacking = lacking_in(earlier, back.__contains__)
+        shown[:] = [_Shown(changes.first(limit), lacking, left_alone(folded, earlier))]
         marks = replacing(
             handle,
             transaction,
@@ -159,6 +162,7 @@ class _Shown(NamedTuple):
 
     changes: Changes
     lacking: Lacking
+    left_alone: Sequence[Plane]
 
 
 def _changes(
@@ -205,4 +209,5 @@ def _done(handle: Handle, done: list[SnapshotInfo], shown: _Shown) -> Restored:
         uncaptured=shown.lacking.uncaptured,
         is_partial=shown.lacking.is_partial,
         in_motion=shown.lacking.in_motion,
+        left_alone=shown.left_alone,
     )

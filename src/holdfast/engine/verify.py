@@ -15,16 +15,28 @@ from holdfast.engine.collect import Progress, lock_name, no_progress
 from holdfast.engine.content import list_refs
 from holdfast.engine.context import Context
 from holdfast.engine.diff import entry_name
+from holdfast.engine.memorysoundness import find_memory_faults
 from holdfast.engine.objects import Objects
 from holdfast.engine.sessions.packing import decode_state
 from holdfast.engine.sessions.soundness import find_faults
-from holdfast.entries import Blob, Overlay, Session, Submap, decode_entry
+from holdfast.entries import (
+    IN_ROW,
+    Blob,
+    Overlay,
+    Session,
+    Submap,
+    blobs_of,
+    decode_entry,
+)
 from holdfast.errors import Damaged, PackDamaged, VaultTooNew
 from holdfast.ids import ObjectId, PackId, TenantId
-from holdfast.model import EMPTY_MAP, EMPTY_ROOT, Placement, Plane
+from holdfast.model import EMPTY_MAP, UNSTORED_ROOTS, Placement, Plane
 from holdfast.model_upkeep import Fault, Verified
 from holdfast.packs import check_pack, parse_index
 from holdfast.tree import Node
+
+FindFaults = Callable[[Context, Transaction, TenantId], Iterator[tuple[str, str]]]
+"""Finds what of some rows is not as it has to be, and says why."""
 
 Proven = dict[PackId, set[Placement]]
 """Where the objects are that were just re-hashed and found sound, by pack."""
@@ -194,28 +206,30 @@ class _Walk:
                 what = f"{lost.plane}: {lost.name}"
                 self._faults.append(Fault(what, str(lost), None, (where,)))
             for plane, key, entry in pending:
-                if entry is not None:
+                # What the row of a memory holds is nowhere else yet.
+                if entry is not None and entry != IN_ROW:
                     self._entry(plane, key, entry, where)
         for state in self._transaction.iter_version_states(self._tenant_id):
             self._state(state)
-        self._sessions()
+        self._rows("sessions", find_faults)
+        self._rows("memories", find_memory_faults)
         return len(roots)
 
-    def _sessions(self) -> None:
+    def _rows(self, what: str, find: FindFaults) -> None:
         try:
-            for what, reason in find_faults(self._context, self._transaction, self._tenant_id):
-                self._faults.append(Fault(what, reason))
+            for name, reason in find(self._context, self._transaction, self._tenant_id):
+                self._faults.append(Fault(name, reason))
         except (Damaged, VaultTooNew) as exc:
             # Named above too, where it was met; but what it hides could not be checked.
-            self._faults.append(Fault("sessions", f"not all could be checked: {exc}"))
+            self._faults.append(Fault(what, f"not all could be checked: {exc}"))
 
     def _roots(self) -> Iterator[tuple[ObjectId, str]]:
         for head in self._transaction.iter_heads(self._tenant_id):
             for root in (head.root, head.fork_root):
-                if root is not None and root != EMPTY_ROOT:
+                if root is not None and root not in UNSTORED_ROOTS:
                     yield root, f"head of {head.name}"
         for snapshot in self._transaction.iter_snapshots(self._tenant_id):
-            if snapshot.root != EMPTY_ROOT:
+            if snapshot.root not in UNSTORED_ROOTS:
                 yield snapshot.root, snapshot.id
 
     def _map(self, plane: Plane, root: ObjectId, where: str) -> None:
@@ -249,8 +263,8 @@ class _Walk:
                 entry = decode_state(entry.state)
             if isinstance(entry, Submap | Overlay):
                 self._map(plane, ObjectId(entry.root), where)
-            elif isinstance(entry, Blob):
-                self._chunks(f"{plane}: {name}", entry, where)
+            for blob in blobs_of(entry):
+                self._chunks(f"{plane}: {name}", blob, where)
         except Damaged as exc:
             self._faults.append(Fault(f"{plane}: {name}", str(exc), None, (where,)))
 

@@ -8,7 +8,7 @@ from base64 import b64decode
 from collections import Counter
 from collections.abc import Callable, Iterable
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -41,6 +41,8 @@ SnapshotLike = SnapshotInfo | str
 """A snapshot, or its id; `latest` and `@` name the newest, `@-2` the one two before."""
 
 ELSEWHERE = NamespaceId(0)
+
+_PLANES: Final = frozenset(Plane)
 
 
 def reads(kind: type[A], make: Callable[[A], T]) -> Callable[[bytes], T]:
@@ -163,11 +165,17 @@ def to_changes(
     answers: list[ChangeAnswer], *, truncated: bool, counts: Counts | None = None
 ) -> Changes:
     """Returns what differs, and how much more there is if a server has counted it."""
-    items = [to_change(each) for each in answers]
+    # A later server may know planes that this client does not.
+    items = [to_change(each) for each in answers if each.plane in _PLANES]
     if counts is None:
         return Changes(items, truncated)
     every = Counter(
-        {(Plane(plane), word): n for plane, words in counts.items() for word, n in words.items()}
+        {
+            (Plane(plane), word): n
+            for plane, words in counts.items()
+            for word, n in words.items()
+            if plane in _PLANES
+        }
     )
     return counted(items, every - tally(items))
 
@@ -191,6 +199,7 @@ def to_restored(answer: RestoreAnswer) -> Restored:
         uncaptured=answer.uncaptured,
         is_partial=answer.partial or bool(answer.uncaptured),
         in_motion=answer.in_motion,
+        left_alone=[Plane(plane) for plane in answer.left_alone if plane in _PLANES],
     )
 
 

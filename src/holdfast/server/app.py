@@ -194,7 +194,7 @@ def _openapi() -> OpenAPIConfig:
     return OpenAPIConfig(
         title="Holdfast",
         version="1",
-        description="An undo button for AI agents: files, store, sessions and conversations.",
+        description="An undo button for AI agents: files, store, conversations and memories.",
         components=Components(
             security_schemes={
                 "bearer": SecurityScheme(type="http", scheme="bearer"),

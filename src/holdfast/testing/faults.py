@@ -33,10 +33,12 @@ from holdfast.catalog.port import Catalog
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine import content
 from holdfast.engine.context import Context
+from holdfast.engine.memoryplane import settled
 from holdfast.engine.objects import Objects
+from holdfast.engine.sessions.overlays import NamesOnly
 from holdfast.engine.vault import Holdfast
 from holdfast.engine.view import View
-from holdfast.entries import Blob, Entry, Inline, decode_entry
+from holdfast.entries import IN_ROW, Blob, Entry, Inline, decode_entry
 from holdfast.ids import ObjectId, SnapshotId
 from holdfast.model import Head, Plane, SnapshotInfo
 from holdfast.model_upkeep import Loss
@@ -430,13 +432,18 @@ def contents(context: Context, head: Head, *, at: SnapshotInfo | None = None) ->
     found: Contents = {}
     with context.catalog.read() as transaction:
         objects = Objects(context, head.tenant_id, transaction)
+
+        def in_row(key: bytes) -> bytes:
+            named = {key: IN_ROW}
+            return settled(transaction, NamesOnly(), head.namespace_id, named)[key] or b""
+
         for plane in Plane:
             if at is None:
                 view = View.of_head(objects, transaction, head, plane)
             else:
                 view = View(objects, objects.get_root(at.root).plane(plane))
             for key, data in view.iterate():
-                entry = decode_entry(data)
+                entry = decode_entry(data if data != IN_ROW else in_row(key))
                 is_content = isinstance(entry, Inline | Blob)
                 found[plane, key] = (entry, content.read(objects, entry) if is_content else None)
     return found

@@ -100,6 +100,8 @@ class RestoreAnswer(msgspec.Struct, kw_only=True):
     """Whether there are such paths; what was imported may be without having their names."""
     in_motion: list[str] = []
     """Files that somebody could write to when they were captured: each may be a mixture."""
+    left_alone: list[str] = []
+    """Planes that were asked for and are as they were: the snapshot is older than they are."""
     counts: Counts | None = None
     """How many entries of each plane were `added`, `removed` and `changed`, listed or not."""
 

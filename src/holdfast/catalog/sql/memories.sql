@@ -15,6 +15,41 @@ WHERE number = :number AND namespace_id = :namespace_id
 -- name: delete_memory
 UPDATE memories SET deleted_at = :now WHERE number = :number AND namespace_id = :namespace_id
 
+-- name: list_memories_of
+SELECT id, content FROM memories
+WHERE namespace_id = :namespace_id AND session_id = :session_id AND deleted_at IS NULL
+
+-- name: all_memories
+SELECT {memory}, embedding FROM memories
+WHERE namespace_id = :namespace_id AND deleted_at IS NULL AND id > :after
+ORDER BY id LIMIT :most
+
+-- What was deleted, or set aside, comes back.
+-- name: put_memory
+INSERT INTO memories
+    (namespace_id, id, session_id, user_id, agent_id, type, tags, metadata, is_searchable,
+     version, created_at, updated_at, bytes, terms, content, embedding)
+VALUES
+    (:namespace_id, :id, :session_id, :user_id, :agent_id, :type, :tags, :metadata,
+     :is_searchable, :version, :created_at, :updated_at, :bytes, :terms, :content, :embedding)
+ON CONFLICT (namespace_id, id) DO UPDATE
+SET session_id = excluded.session_id, user_id = excluded.user_id, agent_id = excluded.agent_id,
+    type = excluded.type, tags = excluded.tags, metadata = excluded.metadata,
+    is_searchable = excluded.is_searchable, version = excluded.version,
+    created_at = excluded.created_at, updated_at = excluded.updated_at, deleted_at = NULL,
+    bytes = excluded.bytes, terms = excluded.terms, content = excluded.content,
+    embedding = excluded.embedding
+
+-- name: add_lagging_memories
+INSERT INTO lagging_memories (namespace_id) VALUES (:namespace_id)
+ON CONFLICT (namespace_id) DO NOTHING
+
+-- name: is_lagging_memories
+SELECT 1 FROM lagging_memories WHERE namespace_id = :namespace_id
+
+-- name: drop_lagging_memories
+DELETE FROM lagging_memories WHERE namespace_id = :namespace_id
+
 -- name: delete_memories_of
 UPDATE memories SET deleted_at = :now
 WHERE namespace_id = :namespace_id AND session_id = :session_id AND deleted_at IS NULL
@@ -32,7 +67,8 @@ DELETE FROM memories WHERE deleted_at <= :before
 DELETE FROM memories WHERE namespace_id = :namespace_id
 
 -- name: count_memories
-SELECT COUNT(*) FROM memories
+SELECT COUNT(*), (SELECT 1 FROM lagging_memories WHERE namespace_id = :namespace_id)
+FROM memories
 WHERE namespace_id = :namespace_id AND session_id = :session_id AND deleted_at IS NULL
 
 -- name: count_searchable

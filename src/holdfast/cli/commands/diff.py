@@ -1,6 +1,6 @@
 """`holdfast diff`: what differs between two moments, as a unified diff.
 
-The text is what `git apply` and `patch` read; values of the store and sessions are indented, and
+The text is what `git apply` and `patch` read; values, sessions and memories are indented, and
 skipped by both. Names with odd bytes are quoted as git quotes them; content goes out as it is to
 a pipe, and with its control bytes escaped to a terminal.
 """

@@ -46,6 +46,8 @@ class Arriving:
         self._turns: list[tuple[str, Member, Conversation]] = []
         self.rows: list[tuple[bytes, bytes]] = []
         """What the plane will hold."""
+        self.row_bytes = 0
+        """What rows of other planes will take: memories have some, too."""
         self.told: list[tuple[bytes, bytes]] = []
         """The same as the root in the manifest has it."""
 
@@ -70,7 +72,7 @@ class Arriving:
         check_room(
             transaction,
             handle.tenant_id,
-            needed_bytes=sum(found.bytes for _, _, found in self._turns),
+            needed_bytes=sum(found.bytes for _, _, found in self._turns) + self.row_bytes,
             limits=handle.context.limits,
             places=(handle.context.catalog,),
         )

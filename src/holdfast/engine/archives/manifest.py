@@ -19,7 +19,10 @@ from holdfast.engine.paths import MAX_PATH_BYTES
 from holdfast.errors import InvalidName, UnsafeArchive, VaultTooNew
 from holdfast.model import Size
 
-ARCHIVE_FORMAT: Final = 1
+ARCHIVE_FORMAT: Final = 2
+WITHOUT_MEMORIES: Final = 1
+"""The format of an archive of what was captured before memories were a plane."""
+
 MANIFEST_NAME: Final = b"holdfast.json"
 MAX_MANIFEST_BYTES: Final = 4 << 20
 """Two names and a few numbers take little; the rest is for the names of what is lacking."""
@@ -92,7 +95,7 @@ def decode_manifest(data: bytes) -> Manifest:
             check_text("name", text, max_chars=MAX_NAME_CHARS)
     except (ValueError, InvalidName) as exc:
         raise UnsafeArchive(f"its manifest cannot be read: {exc}") from exc
-    if not found or manifest.format != ARCHIVE_FORMAT:
+    if not found or manifest.format not in (WITHOUT_MEMORIES, ARCHIVE_FORMAT):
         raise UnsafeArchive("its manifest does not begin with a format that is known here")
     return manifest
 

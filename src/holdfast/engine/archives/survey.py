@@ -17,9 +17,11 @@ from holdfast.engine.archives.archivefile import FileName, Source
 from holdfast.engine.archives.manifest import (
     MANIFEST_NAME,
     MAX_MANIFEST_BYTES,
+    WITHOUT_MEMORIES,
     Manifest,
     decode_manifest,
 )
+from holdfast.engine.archives.memoryfile import SurveyedMemories
 from holdfast.engine.archives.sessionfile import (
     SESSION_NAME,
     TURNS_NAME,
@@ -64,6 +66,7 @@ class Surveyed:
     files: Sequence[Member]
     values: Sequence[Member]
     sessions: Sequence["SurveyedSession"]
+    memories: Sequence[Member]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,19 +100,22 @@ def survey(source: Source, limits: Limits, progress: Progress) -> Surveyed:
     manifest = _read_manifest(source, next(members, None))
     files: list[Member] = []
     values, sessions = _Values(source, limits), _Sessions(source, limits)
+    memories = SurveyedMemories(source, limits)
     for member in members:
         if member.name.startswith(FILES_PREFIX):
             files.append(_checked_file(member, limits))
-        elif not (
-            member.kind is MemberKind.FILE and (values.take(member) or sessions.take(member))
+        elif member.kind is not MemberKind.FILE or not (
+            values.take(member) or sessions.take(member) or memories.take(member)
         ):
             raise UnsafeArchive("it does not belong into an archive", member=member.name)
     sessions.finish()
     _check_tree(files)
     size = Size(len(files), sum(member.size + len(member.target) for member in files))
-    if size + values.size + sessions.size != manifest.size:
+    if memories.found and manifest.format == WITHOUT_MEMORIES:
+        raise UnsafeArchive("archives of its format hold no memories")
+    if size + values.size + sessions.size + memories.size != manifest.size:
         raise UnsafeArchive("its content is not as much as its manifest says")
-    return Surveyed(manifest, files, values.found, sessions.found)
+    return Surveyed(manifest, files, values.found, sessions.found, memories.found)
 
 
 class _Values:

@@ -11,6 +11,7 @@ import msgspec
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine import content
 from holdfast.engine.archives.arriving import named_by
+from holdfast.engine.archives.memoryfile import MEMORY_NAME, told_memories
 from holdfast.engine.archives.sessionfile import (
     SESSION_NAME,
     TURNS_NAME,
@@ -60,6 +61,8 @@ class Told:
             self.conversations.append(found)
             rows.append((session_id.encode(), named_by(entry, found.digest)))
             self.size += Size(1, entry.size)
+        for _, data in iterate(source, root.plane(Plane.MEMORIES)):
+            self.size += Size(1, decode_entry(data).size)
         told = root.replacing(sessions=build(rows).root)
         self.root_id = object_id_of(told.encode())
 
@@ -88,6 +91,9 @@ def write_entries(writer: TarWriter, told: Told) -> Iterator[None]:
         if entry.turns:
             size, lines = told.conversations[number].bytes, told.turns(entry)
             writer.add_file(TURNS_NAME % number, lines, size=size, mode=USUAL_FILE_MODE)
+        yield
+    for number, text in enumerate(told_memories(source, root.plane(Plane.MEMORIES))):
+        writer.add_file(MEMORY_NAME % number, [text], size=len(text), mode=USUAL_FILE_MODE)
         yield
 
 

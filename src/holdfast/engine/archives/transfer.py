@@ -1,11 +1,12 @@
 """Takes a namespace out of a vault as one file, and brings such a file in again.
 
 The file is a plain tar: a manifest, the files under `files/`, the store's values under `store/`,
-sessions with their conversations under `sessions/`. Ordinary tools read it, and the same content
-always makes the same bytes. What comes in is not trusted. It is surveyed from end to end before
-anything is written (`survey.py`), and what it then amounts to has to have the very root that the
-manifest names; so an import is exactly what was exported, or an error and no change. It is one
-step on the timeline, and can be undone.
+sessions with their conversations under `sessions/`, memories under `memories/`. Ordinary tools
+read it, and the same content always makes the same bytes. What comes in is not trusted. It is
+surveyed from end to end before anything is written (`survey.py`), and what it then amounts to has
+to have the very root that the manifest names; so an import is exactly what was exported, or an
+error and no change. It is one step on the timeline, and can be undone. An archive from before
+memories were a plane says nothing of them: importing it leaves them alone.
 
 Two exports of the same content differ in the manifest's names alone, whatever vault they come
 from: the root depends on the content and on nothing else.
@@ -23,7 +24,14 @@ from holdfast.engine.advance import Folded, Move, Note, advance, lacking_at, rep
 from holdfast.engine.archives.archivefile import FileName, Source, writing_to
 from holdfast.engine.archives.arriving import Arriving
 from holdfast.engine.archives.imported import Imported
-from holdfast.engine.archives.manifest import ARCHIVE_FORMAT, MANIFEST_NAME, Manifest, named
+from holdfast.engine.archives.manifest import (
+    ARCHIVE_FORMAT,
+    MANIFEST_NAME,
+    WITHOUT_MEMORIES,
+    Manifest,
+    named,
+)
+from holdfast.engine.archives.memoryfile import read_memory
 from holdfast.engine.archives.survey import Surveyed, read_value, survey
 from holdfast.engine.archives.tarread import Member, MemberKind
 from holdfast.engine.archives.tarwrite import TarWriter
@@ -33,9 +41,10 @@ from holdfast.engine.coverage import Lacking, lacking_in
 from holdfast.engine.editing import USUAL_FILE_MODE
 from holdfast.engine.handle import Handle
 from holdfast.engine.limits import check_quota
+from holdfast.engine.memoryplane import entry_of
 from holdfast.engine.objects import Objects
 from holdfast.engine.pending import ATTEMPTS
-from holdfast.engine.restore import folded_head, prove
+from holdfast.engine.restore import completed, folded_head, prove
 from holdfast.engine.stage import Stage, StagedObjects, Withdrawn
 from holdfast.entries import (
     Directory,
@@ -122,7 +131,7 @@ def _describe(
     handle: Handle, snapshot: SnapshotInfo | None, told: Told, lacking: Lacking
 ) -> Manifest:
     return Manifest(
-        format=ARCHIVE_FORMAT,
+        format=ARCHIVE_FORMAT if told.root.holds(Plane.MEMORIES) else WITHOUT_MEMORIES,
         namespace=handle.name,
         snapshot=snapshot.id if snapshot else None,
         label=snapshot.label if snapshot else None,
@@ -160,10 +169,10 @@ def _bring_in(
     while True:
         attempts_left -= 1
         with Stage(handle.context, handle.tenant_id) as stage:
-            root_id, arriving = _stage(stage, file, found, handle, progress)
+            root, arriving = _stage(stage, file, found, handle, progress)
             stage.seal()
             try:
-                done = _advance(handle, stage, root_id, found.manifest, arriving)
+                done, root_id = _advance(handle, stage, root, found.manifest, arriving)
             except _Overtaken:
                 if not attempts_left:
                     raise
@@ -174,9 +183,9 @@ def _bring_in(
 
 def _stage(
     stage: Stage, file: Source, found: Surveyed, handle: Handle, progress: Progress
-) -> tuple[ObjectId, Arriving]:
+) -> tuple[Root, Arriving]:
     """Stages all content and the maps over it; raises unless the root is as announced."""
-    total = len(found.files) + len(found.values) + len(found.sessions)
+    total = len(found.files) + len(found.values) + len(found.sessions) + len(found.memories)
     files: list[tuple[bytes, bytes]] = []
     for member in found.files:
         files.append((member.name, encode_entry(_to_entry(stage, file, member))))
@@ -190,20 +199,30 @@ def _stage(
     for done, session in enumerate(found.sessions, start=1):
         arriving.take(stage, session)
         progress("import", len(files) + len(store) + done, total)
+    memories: list[tuple[bytes, bytes]] = []
+    for member in found.memories:
+        row = read_memory(file, member, handle.context.limits)
+        memories.append((row.id.encode(), entry_of(stage, row)))
+        arriving.row_bytes += row.size_bytes
+        stage.spill()
+        progress("import", total - len(found.memories) + len(memories), total)
     roots: dict[str, bytes] = {}
     planes = {Plane.FILES: files, Plane.STORE: store, Plane.SESSIONS: arriving.rows}
+    if found.manifest.format != WITHOUT_MEMORIES:
+        planes[Plane.MEMORIES] = memories
     for plane, rows in planes.items():
         built = build(sorted(rows))
         stage.add_nodes(built.nodes)
         stage.spill()
         roots[plane.value] = built.root
-    root = Root().replacing(**roots)
+    root = Root(memories=None).replacing(**roots)
     told = root.replacing(sessions=build(sorted(arriving.told)).root)
     # If it was changed, say so: the root would differ too, and blame the archive.
     file.check_unchanged()
     if object_id_of(told.encode()).hex() != found.manifest.root:
         raise UnsafeArchive("its content is not what the root in its manifest stands for")
-    return stage.add(root.encode(), ObjectKind.NODE), arriving
+    stage.add(root.encode(), ObjectKind.NODE)
+    return root, arriving
 
 
 def _to_entry(stage: Stage, file: Source, member: Member) -> Entry:
@@ -220,19 +239,26 @@ def _to_entry(stage: Stage, file: Source, member: Member) -> Entry:
 
 
 def _advance(
-    handle: Handle, stage: Stage, root_id: ObjectId, manifest: Manifest, arriving: Arriving
-) -> list[SnapshotInfo]:
-    """Moves the head to what is staged, which is named in the same transaction."""
+    handle: Handle, stage: Stage, root: Root, manifest: Manifest, arriving: Arriving
+) -> tuple[list[SnapshotInfo], ObjectId]:
+    """Moves the head to what is staged, which is named in the same transaction.
+
+    Returns as `_bring_in` does.
+    """
+    shown: list[ObjectId] = []
 
     def plan(transaction: Transaction, folded: Folded) -> Move:
-        _check_quota(folded.head, manifest.size)
+        goal, size = completed(folded, root, manifest.size)
+        _check_quota(folded.head, size)
+        goal_id = folded.stage.add(goal.encode(), ObjectKind.NODE)
+        shown[:] = [goal_id]
         marks = replacing(
             handle,
             transaction,
             folded,
             kind=Kind.IMPORT,
-            root=root_id,
-            size=manifest.size,
+            root=goal_id,
+            size=size,
             reason="before importing an archive",
             note=Note(reason=f"imported from {manifest.namespace}"),
             detail={
@@ -253,4 +279,4 @@ def _advance(
         arriving.record(writing, head)
 
     handle.ensure()
-    return advance(handle, plan)
+    return advance(handle, plan), shown[0]

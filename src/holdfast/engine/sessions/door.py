@@ -16,6 +16,7 @@ from msgspec import Raw
 
 from holdfast.engine.handle import Handle
 from holdfast.engine.limits import MOST, check_answer, check_limit
+from holdfast.engine.memoryplane import looking
 from holdfast.engine.recall import relevant, seen_by
 from holdfast.engine.sessions import lifecycle, versioning
 from holdfast.engine.sessions import state as states
@@ -374,12 +375,22 @@ class Sessions:
 
     def _infos(self, found: builtins.list[Found]) -> builtins.list[SessionInfo]:
         check_answer(self._handle.context.limits, (version.bytes for _, version in found))
-        with self._handle.context.catalog.read() as transaction:
-            counts = [transaction.count_memories(s.namespace_id, s.id) for s, _ in found]
+        counts = self._count_memories(found)
         return [
             to_info(self._handle, each, memory_count=count)
             for each, count in zip(found, counts, strict=True)
         ]
+
+    def _count_memories(self, found: builtins.list[Found]) -> builtins.list[int]:
+        """Returns how many memories belong to each of some sessions."""
+        with self._handle.context.catalog.read() as transaction:
+            counts = [transaction.count_memories(s.namespace_id, s.id) for s, _ in found]
+        if None not in counts:
+            return [count for count in counts if count is not None]
+        # A fork whose memories had no rows yet.
+        with looking(self._handle) as (transaction, _):
+            again = [transaction.count_memories(s.namespace_id, s.id) for s, _ in found]
+        return [count or 0 for count in again]
 
     def _update(
         self,

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.handle import Handle, check_text
+from holdfast.engine.memoryplane import delete_those_of
 from holdfast.engine.sessions.finding import Found, check_number, find_row
 from holdfast.engine.sessions.following import catch_up
 from holdfast.engine.sessions.lapsing import notice_lapsed
@@ -211,7 +212,7 @@ def delete(handle: Handle, session_id: str, *, reason: str | None, actor: str | 
         draft.transaction.set_session(gone)
         if session.is_present:
             draft.remove(session, version)
-        draft.transaction.delete_memories_of(session.namespace_id, session.id, now=draft.now)
+        delete_those_of(draft.transaction, handle, draft.head, session.id, now=draft.now)
         draft.note(gone, "session.deleted", {"reason": reason, "turn_count": session.turns})
 
     write(handle, compute, actor=actor, about=(session_id, None))

@@ -339,7 +339,7 @@ def _planes(planes: Sequence[Plane | str] | None) -> list[str] | None:
     try:
         return None if planes is None else [str(Plane(plane)) for plane in planes]
     except ValueError as exc:
-        raise InvalidValue(f"{exc}: there are files, store and sessions") from exc
+        raise InvalidValue(f"{exc}: there are {', '.join(Plane)}") from exc
 
 
 def timeline_pages(limit: int | None, before: int | None) -> Pages[SnapshotInfo]:

@@ -200,6 +200,7 @@ def to_restored(agent: Namespace, restored: Restored, *, is_part: bool = False) 
         uncaptured=[shown_name(path) for path in restored.uncaptured],
         partial=restored.is_partial,
         in_motion=[shown_name(path) for path in restored.in_motion],
+        left_alone=[plane.value for plane in restored.left_alone],
     )
 
 

@@ -22,6 +22,27 @@ WHERE number = :number AND is_searchable = 1 AND deleted_at IS NULL AND terms !=
 -- name: unindex_memory
 UPDATE memories SET words = NULL WHERE number = :number
 
+-- name: memories_by_id
+SELECT {m.memory}, m.embedding FROM memories m
+WHERE m.namespace_id = :namespace_id AND m.deleted_at IS NULL
+  AND m.id IN (SELECT jsonb_array_elements_text(CAST(:ids AS JSONB)))
+
+-- name: index_memories_by_id
+UPDATE memories SET words = array_to_tsvector(string_to_array(
+    'n' || namespace_id || 'x' || replace(terms, ' ', ' n' || namespace_id || 'x'), ' '))
+WHERE namespace_id = :namespace_id AND is_searchable = 1 AND deleted_at IS NULL AND terms != ''
+  AND id IN (SELECT jsonb_array_elements_text(CAST(:ids AS JSONB)))
+
+-- name: unindex_memories_by_id
+UPDATE memories SET words = NULL
+WHERE namespace_id = :namespace_id AND words IS NOT NULL
+  AND id IN (SELECT jsonb_array_elements_text(CAST(:ids AS JSONB)))
+
+-- name: delete_memories_by_id
+UPDATE memories SET deleted_at = :now
+WHERE namespace_id = :namespace_id AND deleted_at IS NULL
+  AND id IN (SELECT jsonb_array_elements_text(CAST(:ids AS JSONB)))
+
 -- name: unindex_memories_of
 UPDATE memories SET words = NULL
 WHERE namespace_id = :namespace_id AND session_id = :session_id AND deleted_at IS NULL
@@ -33,7 +54,8 @@ UPDATE memories SET words = NULL WHERE namespace_id = :namespace_id AND words IS
 SELECT {m.memory},
        CASE WHEN m.embedding IS NULL THEN NULL ELSE CAST('' AS BYTEA) END
 FROM memories m
-WHERE m.namespace_id = :namespace_id AND m.number < :before AND m.deleted_at IS NULL
+WHERE m.namespace_id = :namespace_id AND (m.created_at, m.number) < (:before_at, :before)
+  AND m.deleted_at IS NULL
   AND m.is_searchable >= :searchable
   AND (:scope = 'all'
        OR (:scope IN ('visible', 'session') AND m.session_id = CAST(:session_id AS TEXT))
@@ -45,7 +67,7 @@ WHERE m.namespace_id = :namespace_id AND m.number < :before AND m.deleted_at IS 
        OR m.type IN (SELECT jsonb_array_elements_text(CAST(:types AS JSONB))))
   AND (CAST(:tags AS TEXT) IS NULL OR CAST(m.tags AS JSONB) ?|
        ARRAY(SELECT jsonb_array_elements_text(CAST(:tags AS JSONB))))
-ORDER BY m.number DESC LIMIT :most
+ORDER BY m.created_at DESC, m.number DESC LIMIT :most
 
 -- name: get_memories
 SELECT {m.memory},

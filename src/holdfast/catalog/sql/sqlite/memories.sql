@@ -18,6 +18,26 @@ SELECT number, words FROM memory_texts WHERE number = :number
 INSERT INTO memory_index (memory_index, rowid, words)
 SELECT 'delete', number, words FROM memory_texts WHERE number = :number
 
+-- name: memories_by_id
+SELECT {m.memory}, m.embedding FROM memories m
+WHERE m.namespace_id = :namespace_id AND m.deleted_at IS NULL
+  AND m.id IN (SELECT value FROM json_each(:ids))
+
+-- name: index_memories_by_id
+INSERT INTO memory_index (rowid, words)
+SELECT t.number, t.words FROM memories m JOIN memory_texts t ON t.number = m.number
+WHERE m.namespace_id = :namespace_id AND m.id IN (SELECT value FROM json_each(:ids))
+
+-- name: unindex_memories_by_id
+INSERT INTO memory_index (memory_index, rowid, words)
+SELECT 'delete', t.number, t.words FROM memories m JOIN memory_texts t ON t.number = m.number
+WHERE m.namespace_id = :namespace_id AND m.id IN (SELECT value FROM json_each(:ids))
+
+-- name: delete_memories_by_id
+UPDATE memories SET deleted_at = :now
+WHERE namespace_id = :namespace_id AND deleted_at IS NULL
+  AND id IN (SELECT value FROM json_each(:ids))
+
 -- name: unindex_memories_of
 INSERT INTO memory_index (memory_index, rowid, words)
 SELECT 'delete', t.number, t.words FROM memory_texts t JOIN memories m ON m.number = t.number
@@ -32,7 +52,8 @@ WHERE m.namespace_id = :namespace_id
 SELECT {m.memory},
        CASE WHEN m.embedding IS NULL THEN NULL ELSE x'' END
 FROM memories m
-WHERE m.namespace_id = :namespace_id AND m.number < :before AND m.deleted_at IS NULL
+WHERE m.namespace_id = :namespace_id AND (m.created_at, m.number) < (:before_at, :before)
+  AND m.deleted_at IS NULL
   AND +m.is_searchable >= :searchable
   AND (:scope = 'all'
        OR (:scope IN ('visible', 'session') AND m.session_id = CAST(:session_id AS TEXT))
@@ -44,13 +65,14 @@ WHERE m.namespace_id = :namespace_id AND m.number < :before AND m.deleted_at IS 
   AND (:tags IS NULL OR EXISTS (
        SELECT 1 FROM json_each(m.tags) has JOIN json_each(:tags) wanted
        ON has.value = wanted.value))
-ORDER BY m.number DESC LIMIT :most
+ORDER BY m.created_at DESC, m.number DESC LIMIT :most
 
+-- By number, of which few are asked for: left to itself, SQLite reads the namespace.
 -- name: get_memories
 SELECT {m.memory},
        CASE WHEN m.embedding IS NULL THEN NULL ELSE x'' END
 FROM memories m
-WHERE m.namespace_id = :namespace_id AND m.deleted_at IS NULL
+WHERE +m.namespace_id = :namespace_id AND m.deleted_at IS NULL
   AND m.number IN (SELECT value FROM json_each(:numbers))
 
 -- name: count_holders
