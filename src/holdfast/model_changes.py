@@ -170,6 +170,10 @@ class Restored:
     """Whether the attached directory itself was gone, and made anew."""
     recovered: str | None = None
     """What was put right before, if an earlier restore of the directory had been interrupted."""
+    left: Sequence[str] = ()
+    """What stays as others made it after the task that was taken back, each with its plane."""
+    by_snapshots: bool = False
+    """Whether all that lies between a task's two snapshots counted as the task's own."""
 
 
 class MergeResult(msgspec.Struct, frozen=True, kw_only=True):

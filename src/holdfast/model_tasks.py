@@ -9,6 +9,7 @@ from datetime import datetime
 import msgspec
 
 from holdfast.ids import NamespaceId, SnapshotId, TenantId
+from holdfast.model import Plane
 
 
 class TaskStatus(enum.StrEnum):
@@ -43,6 +44,23 @@ class TaskRun(msgspec.Struct, frozen=True, kw_only=True):
     """How many changes of the namespace there had been when it began."""
     is_named: bool = False
     """Whether whoever works on it says so with every change."""
+    within: tuple[str, ...] = ()
+    """The tasks that it was begun in, outermost first."""
+    beside_others: bool = False
+    """Whether others changed the namespace while it ran, where its changes do not name it."""
+
+
+class TaskChange(msgspec.Struct, frozen=True, kw_only=True):
+    """One entry that a task changed."""
+
+    plane: Plane
+    key: bytes
+    old_entry: bytes | None
+    """As it was before the task's first change of it; None if it was not there."""
+    new_entry: bytes | None
+    """As the task's last change has left it; None if it is gone."""
+    is_shared: bool = False
+    """Whether somebody else changed it between two changes of the task's own."""
 
 
 class Cadence(enum.StrEnum):

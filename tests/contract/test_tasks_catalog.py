@@ -1,5 +1,6 @@
 """What a catalog says about tasks, schedules and replies: the same on both databases."""
 
+import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -12,6 +13,7 @@ from holdfast.catalog.port import Catalog
 from holdfast.catalog.postgres import PostgresCatalog
 from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.catalog.transaction import Transaction
+from holdfast.errors import RowDamaged
 from holdfast.ids import NamespaceId, SnapshotId
 from holdfast.model import EMPTY_ROOT, Head, Plane, Size
 from holdfast.model_replies import Reply, ReplyPlace
@@ -137,6 +139,124 @@ def test_tasks_are_listed_newest_first_and_page_through_equal_instants(catalog: 
         assert not transaction.list_tasks(
             head.namespace_id, status=TaskStatus.FAILED, before=None, most=9
         )
+
+
+# What tasks changed
+
+
+def noted(transaction: Transaction, head: Head, task_id: str) -> list[tuple[object, ...]]:
+    found = transaction.list_task_changes(head.namespace_id, task_id)
+    return [(c.plane, c.key, c.old_entry, c.new_entry, c.is_shared) for c in found]
+
+
+def test_of_what_a_task_changes_the_first_and_the_last_are_noted(catalog: Catalog) -> None:
+    with catalog.write() as transaction:
+        head = add_namespace(transaction)
+        for number in (1, 2):
+            transaction.add_task(task(head.namespace_id, number))
+        both, first = ["task-1", "task-2"], ["task-1"]
+        changes = [(b"b", None, b"1"), (b"a", b"0", None)]
+        transaction.put_task_changes(head.namespace_id, both, Plane.STORE, changes)
+        transaction.put_task_changes(head.namespace_id, first, Plane.STORE, [(b"b", b"1", b"2")])
+        transaction.put_task_changes(head.namespace_id, first, Plane.STORE, [(b"a", None, b"3")])
+        transaction.put_task_changes(head.namespace_id, first, Plane.FILES, [(b"b", b"f", b"g")])
+    with catalog.read() as transaction:
+        assert noted(transaction, head, "task-1") == [
+            (Plane.FILES, b"b", b"f", b"g", False),
+            (Plane.STORE, b"a", b"0", b"3", False),
+            (Plane.STORE, b"b", None, b"2", False),
+        ]
+        assert noted(transaction, head, "task-2") == [
+            (Plane.STORE, b"a", b"0", None, False),
+            (Plane.STORE, b"b", None, b"1", False),
+        ]
+        assert transaction.has_task_changes(head.namespace_id, "task-1")
+        assert not transaction.has_task_changes(head.namespace_id, "task-3")
+        kept = sorted(entry for _, _, entry in transaction.iter_task_entries(head.tenant_id))
+        assert kept == [b"0", b"0", b"f"]
+
+
+@pytest.mark.parametrize(("found", "is_shared"), [(b"1", False), (b"2", True), (None, True)])
+def test_whoever_changes_it_in_between_is_remembered(
+    catalog: Catalog, found: bytes | None, is_shared: bool
+) -> None:
+    with catalog.write() as transaction:
+        head = add_namespace(transaction)
+        transaction.add_task(task(head.namespace_id, 1))
+        for old, new in ((b"0", b"1"), (found, b"3"), (b"3", b"4")):
+            transaction.put_task_changes(
+                head.namespace_id, ["task-1"], Plane.STORE, [(b"k", old, new)]
+            )
+    with catalog.read() as transaction:
+        change = (Plane.STORE, b"k", b"0", b"4", is_shared)
+        assert noted(transaction, head, "task-1") == [change]
+
+
+def test_nothing_is_noted_of_a_task_that_is_not_there(catalog: Catalog) -> None:
+    with catalog.write() as transaction:
+        head, other = add_namespace(transaction), add_namespace(transaction, "bob")
+        transaction.add_task(task(head.namespace_id, 1))
+        names = ["task-1", "task-2", "'; --"]
+        transaction.put_task_changes(other.namespace_id, names, Plane.STORE, [(b"k", b"0", b"1")])
+        for name in names:
+            assert not transaction.has_task_changes(other.namespace_id, name)
+        assert transaction.iter_task_entries(head.tenant_id) == []
+
+
+@pytest.mark.parametrize("column", ["old_entry", "new_entry", "key", "plane", "task_id"])
+def test_a_flipped_bit_in_what_a_task_changed_is_damage(tmp_path: Path, column: str) -> None:
+    with closing(SqliteCatalog(tmp_path)) as catalog, catalog.write() as transaction:
+        head = add_namespace(transaction)
+        transaction.add_task(task(head.namespace_id, 1))
+        changes = [(b"k", b"0", b"1")]
+        transaction.put_task_changes(head.namespace_id, ["task-1"], Plane.STORE, changes)
+    other = {"plane": "files", "task_id": "task-2"}.get(column, b"flipped")
+    with closing(sqlite3.connect(tmp_path / "catalog.sqlite")) as connection, connection:
+        connection.execute(f"UPDATE task_changes SET {column} = ?", (other,))
+    with closing(SqliteCatalog(tmp_path)) as catalog, catalog.read() as transaction:
+        name = "task-2" if column == "task_id" else "task-1"
+        with pytest.raises(RowDamaged, match=name):
+            transaction.list_task_changes(head.namespace_id, name)
+        if column != "new_entry":
+            with pytest.raises(RowDamaged, match=name):
+                transaction.iter_task_entries(head.tenant_id)
+
+
+def test_what_nested_tasks_changed_is_found(catalog: Catalog) -> None:
+    with catalog.write() as transaction:
+        head = add_namespace(transaction)
+        inside = replace(task(head.namespace_id, 2), within=("task-0", "task-1"))
+        for each in (task(head.namespace_id, 1), inside):
+            transaction.add_task(each)
+        transaction.put_task_changes(
+            head.namespace_id, ["task-2"], Plane.STORE, [(b"k", b"0", b"1")]
+        )
+        assert transaction.find_task(head.namespace_id, "task-2") == inside
+        for name, expected in (
+            ("task-1", [b"k"]),
+            ("task-0", [b"k"]),
+            ("task-2", []),
+            ("task", []),
+        ):
+            found = transaction.list_nested_changes(head.namespace_id, name)
+            assert [change.key for change in found] == expected
+
+
+def test_what_a_task_changed_goes_once_nothing_is_before_it(catalog: Catalog) -> None:
+    with catalog.write() as transaction:
+        head = add_namespace(transaction)
+        ids = ["task-1", "task-2", "task-3"]
+        for number, at in ((1, NOW), (2, NOW), (3, NOW - SECOND)):
+            transaction.add_task(task(head.namespace_id, number, at=at))
+        ended = replace(task(head.namespace_id, 1), status=TaskStatus.COMPLETED)
+        transaction.end_task(ended, seen=TaskStatus.RUNNING)
+        transaction.put_task_changes(head.namespace_id, ids, Plane.STORE, [(b"k", b"0", b"1")])
+        transaction.drop_task_changes(head.namespace_id, before=NOW - SECOND)
+        left = [name for name in ids if transaction.has_task_changes(head.namespace_id, name)]
+        assert left == ["task-2"]
+        transaction.delete_namespace(head.namespace_id, now=NOW)
+        assert transaction.purge_namespace(head.namespace_id)
+        assert not transaction.has_task_changes(head.namespace_id, "task-2")
 
 
 # Schedules

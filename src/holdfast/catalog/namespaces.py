@@ -22,6 +22,7 @@ _PURGES: Final = (
     "drop_lagging_memories",
     "unindex_memories",
     "purge_memories",
+    "purge_task_changes",
     "purge_tasks",
     "purge_schedules",
     "purge_received",

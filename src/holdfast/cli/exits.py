@@ -61,8 +61,12 @@ HINTS: Final = {
     "head_moved": "Somebody else was first: look at `holdfast log`, then try again.",
     "merge_conflict": "Later changes touch the same files: `holdfast restore ID --path …` "
     "brings back some of them.",
-    "others_changed": "`holdfast diff` shows what is there; `holdfast restore` with the id of what "
-    "was there before goes back all the same.",
+    "others_changed": "`holdfast diff` shows what is there; `--keep-mine` leaves that alone and "
+    "takes the rest back, and `holdfast restore` with the id of what was there before goes back "
+    "all the same.",
+    "task_not_found": "`holdfast log --json` names the task of each snapshot.",
+    "task_running": "If its process died, `holdfast restore` with the id of what was there before "
+    "goes back.",
     "namespace_not_found": "`holdfast workspaces` lists the namespaces that have a directory.",
     "key_not_found": "`holdfast keys list` lists them; a revoked one is not among them.",
     "path_exists": "Name a directory that is new or empty.",

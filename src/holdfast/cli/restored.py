@@ -27,11 +27,15 @@ def tell(
     *,
     verb: str,
     dry_verb: str = "",
+    what: str | None = None,
     to: str | None = None,
     directory: "str | os.PathLike[str]" = "",
     way_back: str = "",
 ) -> int:
-    """Writes what was done, what changed, and how to get back; returns the exit code."""
+    """Writes what was done, what changed, and how to get back; returns the exit code.
+
+    `what` stands in place of the snapshot that it was done with.
+    """
 
     def document() -> dict[str, object]:
         where = {} if to is None else {"to": path_view(to)}
@@ -39,9 +43,8 @@ def tell(
 
     def lines() -> Iterator[str]:
         if restored.dry_run or not console.is_quiet:
-            yield from _lines(
-                console, restored, dry_verb if restored.dry_run else verb, to, directory
-            )
+            did = f"{dry_verb if restored.dry_run else verb} {what or words.short(restored.target)}"
+            yield from _lines(console, restored, did, to, directory)
 
     console.answer(document=document, lines=lines)
     if way_back and restored.changes and not (restored.dry_run or console.is_quiet):
@@ -53,12 +56,11 @@ def tell(
 def _lines(
     console: Console,
     restored: "holdfast.Restored",
-    verb: str,
+    did: str,
     to: str | None,
     directory: "str | os.PathLike[str]",
 ) -> Iterator[str]:
     counts = words.change_counts(restored.changes)
-    target = words.short(restored.target)
     where = "" if to is None else f" into {shown(to)}"
     lacking = words.lacking(
         is_partial=restored.is_partial,
@@ -66,20 +68,22 @@ def _lines(
         in_motion=len(restored.in_motion),
     )
     if restored.dry_run:
-        yield f"{verb} {target} would change: {counts}"
+        yield f"{did} would change: {counts}"
         yield from words.change_lines(console, restored.changes)
         yield from _left_alone(restored)
+        yield from _lines_of_task(restored)
         if lacking:
             yield console.paint(f"But {lacking}:", "red")
             yield from words.lacking_lines(console, restored)
         return
     proof = words.proof(console, is_verified=restored.verified, lacking=lacking)
-    yield f"{verb} {target}{where}: {counts}, {proof}"
+    yield f"{did}{where}: {counts}, {proof}"
     yield from words.lacking_lines(console, restored)
     if to is not None:
         return
     yield from words.change_lines(console, restored.changes)
     yield from _left_alone(restored)
+    yield from _lines_of_task(restored)
     for path in restored.kept:
         yield f"  {shown(path)} stays: something lies in it that is not captured"
     if restored.was_missing:
@@ -92,6 +96,14 @@ def _left_alone(restored: "holdfast.Restored") -> Iterator[str]:
     for plane in restored.left_alone:
         is_to_come = "stay" if restored.dry_run else "are"
         yield f"  {plane.value} {is_to_come} as they were: the snapshot is older than that plane"
+
+
+def _lines_of_task(restored: "holdfast.Restored") -> Iterator[str]:
+    """Yields what is said of a task that was taken back."""
+    if restored.by_snapshots:
+        yield "All that lies between its two snapshots counts as the task's own, whoever did it."
+    for name in restored.left:
+        yield f"  {shown(name)} stays: it was changed since"
 
 
 def _made_anew(console: Console, directory: str) -> str:

@@ -106,6 +106,8 @@ def restored_view(restored: "holdfast.Restored") -> dict[str, object]:
         "kept": [path_view(path) for path in restored.kept],
         "was_missing": restored.was_missing,
         "recovered": restored.recovered,
+        "left": [*restored.left],
+        "by_snapshots": restored.by_snapshots,
         **changes_view(restored.changes),
     }
 

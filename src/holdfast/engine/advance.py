@@ -32,9 +32,9 @@ from holdfast.engine.chain import append, new_id
 from holdfast.engine.coverage import LACKS_NOTHING, Lacking, lacking_in
 from holdfast.engine.following import follow
 from holdfast.engine.handle import Handle, check_text, dated, term_of
+from holdfast.engine.owning import note_move
 from holdfast.engine.sessions.overlays import settle_session
 from holdfast.engine.stage import Stage, StagedObjects, Withdrawn
-from holdfast.engine.writers import written
 from holdfast.errors import (
     Busy,
     Damaged,
@@ -119,7 +119,7 @@ class Move:
 
     `needs` are snapshots that must still be there when the move commits. An `exact` move
     applies only to the very head that was folded: a row that became pending since spoils it.
-    `also` is done in the same transaction.
+    `also` is done in the same transaction. It is a change of the tasks `within`: else the door's.
     """
 
     marks: Sequence[Mark] = ()
@@ -128,6 +128,7 @@ class Move:
     needs: Sequence[SnapshotId] = ()
     exact: bool = False
     also: Callable[[Transaction, Head], None] = nothing_more
+    within: Sequence[str] | None = None
 
 
 Plan = Callable[[Transaction, Folded], Move]
@@ -413,7 +414,7 @@ def _commit(
             transaction.drop_pending(head.namespace_id, upto=head.sequence)
     move.also(transaction, head)
     if done and done[-1].root != folded.root_id:
-        transaction.set_writer(head.namespace_id, written(handle, head))
+        note_move(transaction, handle, head, move.within, old=folded.root, new=done[-1].root)
     if done:
         # After the above, which may name objects: those of an import, for one.
         trace_id = new_id(handle.context, done[-1].created_at)

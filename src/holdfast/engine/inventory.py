@@ -7,6 +7,7 @@ once, however many snapshots share it.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Final
 
 from holdfast.catalog.packs import PackRow, pages
@@ -20,7 +21,7 @@ from holdfast.engine.objects import Objects
 from holdfast.engine.sessions.packing import decode_state
 from holdfast.engine.verify import check_bytes, read_pack
 from holdfast.entries import IN_ROW, Blob, Overlay, Session, Submap, blobs_of, decode_entry
-from holdfast.errors import Damaged, VaultTooNew
+from holdfast.errors import Damaged, RowDamaged, VaultTooNew
 from holdfast.ids import ObjectId, PackId, TenantId
 from holdfast.model import EMPTY_MAP, UNSTORED_ROOTS, Placement, Plane
 from holdfast.model_upkeep import Fault, Lost
@@ -110,6 +111,10 @@ class Inventory:
             for state in transaction.iter_version_states(self._tenant_id):
                 for lack in walk.state(state):
                     needed_by[lack]["history of sessions"] = None
+            with suppress(RowDamaged):  # `verify` names it.
+                for plane, key, entry in transaction.iter_task_entries(self._tenant_id):
+                    for lack in walk.entry(plane, key, entry):
+                        needed_by[lack]["what tasks changed"] = None
         return [
             Lost(what, object_id, tuple(snapshots))
             for (what, object_id), snapshots in needed_by.items()

@@ -49,12 +49,17 @@ def root_ids(transaction: Transaction, tenant_id: TenantId) -> set[ObjectId]:
 
 
 def pending_entries(transaction: Transaction, tenant_id: TenantId) -> Iterator[bytes]:
-    """Yields the entries of all pending rows of a tenant, and the states of all versions."""
+    """Yields the entries of all pending rows of a tenant, and the states of all versions.
+
+    And what was there before tasks changed it: they can be taken back.
+    """
     for head in transaction.iter_heads(tenant_id):
         for _, _, entry in transaction.all_pending(head.namespace_id):
             if entry is not None:
                 yield entry
     yield from transaction.iter_version_states(tenant_id)
+    for _, _, entry in transaction.iter_task_entries(tenant_id):
+        yield entry
 
 
 def branches_of(entries: Iterable[bytes]) -> Iterator[str]:

@@ -130,7 +130,7 @@ def merge_roots(
             if prefer is None:
                 conflicts += [(plane.value, key) for key in clashes]
             elif prefer == "ours":
-                changes = _without_clashes(changes, clashes)
+                changes = without_clashes(changes, clashes)
             changes = _keeping_directories(source, ours, their_root.plane(plane), changes)
             changes = settle(source, ours, changes)
         applied = apply(source, ours, changes)
@@ -166,7 +166,7 @@ def _differs(conflict: Conflict) -> bool:
     return timeless(decode_entry(conflict.ours)) != timeless(decode_entry(conflict.theirs))
 
 
-def _without_clashes(
+def without_clashes(
     changes: dict[bytes, bytes | None], clashes: list[bytes]
 ) -> dict[bytes, bytes | None]:
     """Returns the changes that do not stand in the way of what is ours."""

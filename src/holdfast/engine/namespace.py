@@ -8,7 +8,7 @@ from datetime import timedelta
 from os import PathLike as OsPathLike
 from typing import Any, TypeVar, overload
 
-from holdfast.engine import health, history, merge, restore, retention, snapshots, undo
+from holdfast.engine import health, history, merge, restore, retention, snapshots, takeback, undo
 from holdfast.engine.actions import told_of_namespace
 from holdfast.engine.advance import Note
 from holdfast.engine.archives.imported import Imported
@@ -121,7 +121,7 @@ class Namespace:
         """Returns a task: a context, plain or asynchronous, or a decorator of functions.
 
         When it ends, well or not, a snapshot is taken. With `rollback_on_failure`, an exception
-        brings back what was there before it.
+        takes back what it changed.
         """
         return Tasks(
             self,
@@ -219,8 +219,26 @@ class Namespace:
             expected=snapshots.id_of(self._handle, expected),
         )
 
-    def undo(self, operation: SnapshotLike | None = None, *, limit: int | None = SHOWN) -> Restored:
-        """Takes the last change back; with an operation, what that one changed."""
+    def undo(
+        self,
+        operation: SnapshotLike | None = None,
+        *,
+        task: str | None = None,
+        keep_mine: bool = False,
+        dry_run: bool = False,
+        limit: int | None = SHOWN,
+    ) -> Restored:
+        """Takes the last change back; with an operation or a task, what that one changed.
+
+        Where others changed the same as a task since, raises `OthersChanged`, with nothing taken
+        back; with `keep_mine`, that stays and the rest goes back. `dry_run` says what taking a
+        task back would change, and changes nothing.
+        """
+        takeback.check_choice(operation, task, keep_mine=keep_mine, dry_run=dry_run)
+        if task is not None:
+            return takeback.take_back(
+                self._handle, task, keep_mine=keep_mine, dry_run=dry_run, limit=limit
+            )
         if operation is None:
             return undo.undo(self._handle, limit=limit)
         return undo.revert(self._handle, self.get_snapshot(operation), limit=limit)

@@ -12,6 +12,7 @@ from holdfast.engine.events import tell
 from holdfast.engine.handle import Handle
 from holdfast.engine.lettinggo import let_go
 from holdfast.engine.limits import check_quota, check_room
+from holdfast.engine.owning import note_change
 from holdfast.engine.stage import Stage, Withdrawn
 from holdfast.engine.view import View
 from holdfast.engine.writers import written
@@ -99,14 +100,14 @@ def _write(
             return
         view = View.of_head(handle.objects, transaction, head, plane)
         try:
-            rows, more = _changes(view, compute, held)
+            rows, old, more = _changes(view, compute, held)
         except PendingDamaged as exc:
             if exc.plane != plane or exc.key not in over:
                 raise
             _, damaged = transaction.sort_pending(head.namespace_id)
             gone = [each for each in damaged if each.plane == plane and each.key in over]
             head = let_go(transaction, handle, head, gone)
-            rows, more = _changes(view, compute, held)
+            rows, old, more = _changes(view, compute, held)
         if not rows:
             return
         check_quota(head, more)
@@ -124,17 +125,22 @@ def _write(
         writer = written(handle, head)
         sequence = transaction.advance_sequence(head.namespace_id, more=more, writer=writer)
         transaction.put_pending(head.namespace_id, plane, rows.items(), sequence=sequence)
+        note_change(transaction, handle, head.namespace_id, plane, old=old, new=rows)
         tell(transaction, context, head, told())
 
 
-def _changes(view: View, compute: Compute, held: Size | None) -> tuple[Rows, Size]:
+def _changes(
+    view: View, compute: Compute, held: Size | None
+) -> tuple[Rows, Mapping[bytes, bytes], Size]:
+    """Returns what is to be written, what is there of it, and how much there is more then."""
     rows = compute(view)
-    return rows, _growth(view, rows, held) if rows else Size()
+    old = view.get_many(list(rows)) if rows else {}
+    return rows, old, _growth(old, rows, held) if rows else Size()
 
 
-def _growth(view: View, rows: Rows, held: Size | None) -> Size:
-    old = [decode_entry(entry).size for entry in view.get_many(list(rows)).values()]
+def _growth(old: Mapping[bytes, bytes], rows: Rows, held: Size | None) -> Size:
+    gone = [decode_entry(entry).size for entry in old.values()]
     if held is None:
         new = [decode_entry(entry).size for entry in rows.values() if entry is not None]
         held = Size(len(new), sum(new))
-    return Size(held.entries - len(old), held.bytes - sum(old))
+    return Size(held.entries - len(gone), held.bytes - sum(gone))

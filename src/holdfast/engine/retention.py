@@ -119,6 +119,9 @@ def _let_go(
         for snapshot in gone:
             transaction.purge_snapshot(now.namespace_id, snapshot.id)
         if gone:
+            # With the snapshot from before a task goes what is known of its changes.
+            since = context.clock() - context.limits.retention
+            transaction.drop_task_changes(now.namespace_id, before=since)
             append(
                 transaction, context, now, told_of_snapshots("snapshot.forgotten", now.name, gone)
             )

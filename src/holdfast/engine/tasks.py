@@ -7,11 +7,11 @@
     async def report() -> None: ...
 
 What was there before is kept if no snapshot holds it yet, and what is there afterwards is kept
-whether the task went well or not. On failure the exception goes on; asked to roll back, the
-namespace is what it was before the task by then, and the failed attempt is on the timeline.
+whether the task went well or not. On failure the exception goes on; asked to roll back, all that
+the task changed is what it was before by then, and the failed attempt is on the timeline.
 Ctrl-C, `sys.exit` with anything but 0, a cancelled coroutine and a generator that is closed in
 the middle are failures like any other. Nothing that others have done to a namespace meanwhile is
-taken back: then the end of a failed task is `OthersChanged`.
+taken back: where they changed the same since, the end of a failed task is `OthersChanged`.
 """
 
 import functools
@@ -22,16 +22,13 @@ from typing import Any, Protocol, TypeVar, cast
 
 import msgspec
 
-from holdfast.catalog.transaction import Transaction
-from holdfast.engine.advance import MAX_LABEL_CHARS, MAX_TEXT_CHARS, Note
+from holdfast.engine.advance import MAX_LABEL_CHARS, MAX_TEXT_CHARS
 from holdfast.engine.handle import Handle, check_text
-from holdfast.engine.restore import restore
 from holdfast.engine.snapshots import SnapshotLike, resolve
-from holdfast.engine.taskruns import kept
-from holdfast.engine.writers import check_own
+from holdfast.engine.tasklife import TaskLife
 from holdfast.errors import DirectoryMissing, HoldfastError
-from holdfast.ids import IdMaker, SnapshotId
-from holdfast.model import Head, SnapshotInfo
+from holdfast.ids import IdMaker
+from holdfast.model import SnapshotInfo
 from holdfast.model_changes import Restored
 from holdfast.running import Runs, check_function, ending, failure_in, sees, told
 
@@ -75,8 +72,6 @@ class Task(msgspec.Struct, eq=False):
     """What was there when it ended, well or not."""
     rolled_back: Restored | None = None
     """How the way back went, if there was one."""
-    began: int = 0
-    """How many changes of the namespace there had been when it began."""
 
 
 class Tasks:
@@ -91,11 +86,16 @@ class Tasks:
         rollback_on_failure: bool = False,
         actor: str | None = None,
         handle: Handle | None = None,
+        runs: TaskLife | None = None,
     ) -> None:
-        """Makes one; with the handle of a namespace, nothing that others did is taken back."""
+        """Makes one; with the handle of a namespace, nothing that others did is taken back.
+
+        With `runs`, a task whose own is what lies between its snapshots is noted there.
+        """
         check_text("label", name[:MAX_LABEL_CHARS], max_chars=MAX_LABEL_CHARS)
         self._place, self._name, self._ids = place, name[:MAX_LABEL_CHARS], ids
         self._rolls_back, self._actor, self._handle = rollback_on_failure, actor, handle
+        self._noted = runs
         self._runs = Runs[Task]()
 
     def __enter__(self) -> Task:
@@ -151,21 +151,41 @@ class Tasks:
         return task
 
     def _begin(self) -> Task:
-        task_id = self._ids.task()
-        label, reason = f"before {self._name}"[:MAX_LABEL_CHARS], "before a task"
         if self._handle is not None:
-            note = Note(label=label, reason=reason, actor=self._actor, task_id=task_id)
-            before, began = kept(self._handle, note)
-            return Task(self._name, task_id, before, began=began)
+            run = TaskLife(self._handle).begin(
+                self._name, rolls_back=self._rolls_back, is_named=True, actor=self._actor
+            )
+            return Task(self._name, run.id, resolve(self._handle, run.before))
+        task_id = self._ids.task()
         before = self._place.find_held() or self._place.snapshot(
-            label, reason=reason, actor=self._actor, task_id=task_id
+            f"before {self._name}"[:MAX_LABEL_CHARS],
+            reason="before a task",
+            actor=self._actor,
+            task_id=task_id,
         )
+        if self._noted is not None:
+            self._noted.note_begun(self._name, id=task_id, before=before, actor=self._actor)
         return Task(self._name, task_id, before)
 
     def _end(self, task: Task, error: BaseException | None) -> None:
-        reason = "the task was completed"
-        if error is not None:
-            reason = f"the task failed: {told(error, max_chars=MAX_TEXT_CHARS)}"
+        failure = None if error is None else told(error, max_chars=MAX_TEXT_CHARS)
+        if self._handle is not None:
+            self._end_run(self._handle, task, failure)
+        else:
+            self._end_in_directory(task, failure)
+
+    def _end_run(self, handle: Handle, task: Task, failure: str | None) -> None:
+        runs = TaskLife(handle)
+        if failure is None:
+            run = runs.end_well(task.id, actor=self._actor)
+        else:
+            run = runs.end_badly(task.id, error=failure, actor=self._actor)
+        task.after = None if run.after is None else resolve(handle, run.after)
+        if failure is not None and self._rolls_back:
+            task.rolled_back = runs.go_back(run, actor=self._actor)
+
+    def _end_in_directory(self, task: Task, failure: str | None) -> None:
+        reason = "the task was completed" if failure is None else f"the task failed: {failure}"
         try:
             task.after = self._place.snapshot(
                 task.name, reason=reason[:MAX_TEXT_CHARS], actor=self._actor, task_id=task.id
@@ -173,23 +193,19 @@ class Tasks:
         except HoldfastError as exc:
             # Its own error is what a task that failed has to tell. The way back makes a directory
             # that is missing anew, and keeps what is there without rules that cannot be read.
-            goes_back = self._rolls_back and self._handle is None
-            if error is None or not (goes_back or isinstance(exc, DirectoryMissing)):
+            is_known = self._rolls_back or isinstance(exc, DirectoryMissing)
+            if failure is None or not is_known:
                 raise
-        if error is not None and self._rolls_back:
-            task.rolled_back = self._go_back(task, f"task {task.id} failed")
-
-    def _go_back(self, task: Task, reason: str) -> Restored:
-        if self._handle is None:
-            return self._place.restore(task.before, reason=reason, actor=self._actor)
-
-        def check(_transaction: Transaction, head: Head, _shows: SnapshotId) -> None:
-            before, began = task.before.id, task.began
-            check_own(head, task.id, began=began, before=before, is_named=True, actor=actor)
-
-        actor, target = self._handle.context.actor, resolve(self._handle, task.before)
-        note = Note(reason=reason, actor=self._actor)
-        return restore(self._handle, target, note=note, also=check)
+        if self._noted is not None:
+            self._noted.note_ended(task.id, after=task.after, failure=failure)
+        if failure is not None and self._rolls_back:
+            task.rolled_back = self._place.restore(
+                task.before, reason=f"task {task.id} failed", actor=self._actor
+            )
+            if self._noted is not None:
+                self._noted.note_ended(
+                    task.id, after=task.after, failure=failure, restored=task.rolled_back
+                )
 
 
 async def _in_thread(function: Callable[..., T], *arguments: Any) -> T:

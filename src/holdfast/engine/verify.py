@@ -28,7 +28,7 @@ from holdfast.entries import (
     blobs_of,
     decode_entry,
 )
-from holdfast.errors import Damaged, PackDamaged, VaultTooNew
+from holdfast.errors import Damaged, PackDamaged, RowDamaged, VaultTooNew
 from holdfast.ids import ObjectId, PackId, TenantId
 from holdfast.model import EMPTY_MAP, UNSTORED_ROOTS, Placement, Plane
 from holdfast.model_upkeep import Fault, Verified
@@ -211,9 +211,17 @@ class _Walk:
                     self._entry(plane, key, entry, where)
         for state in self._transaction.iter_version_states(self._tenant_id):
             self._state(state)
+        self._tasks()
         self._rows("sessions", find_faults)
         self._rows("memories", find_memory_faults)
         return len(roots)
+
+    def _tasks(self) -> None:
+        try:
+            for plane, key, entry in self._transaction.iter_task_entries(self._tenant_id):
+                self._entry(plane, key, entry, "what tasks changed")
+        except RowDamaged as exc:
+            self._faults.append(Fault("what tasks changed", str(exc)))
 
     def _rows(self, what: str, find: FindFaults) -> None:
         try:

@@ -44,6 +44,8 @@ from holdfast.engine.recovery import recover
 from holdfast.engine.restore import SHOWN, folded_head
 from holdfast.engine.selection import select
 from holdfast.engine.snapshots import SnapshotLike
+from holdfast.engine.takeback import check_choice, take_back
+from holdfast.engine.tasklife import TaskLife
 from holdfast.engine.tasks import Tasks
 from holdfast.errors import Damaged, DriftFound, InvalidValue, Unavailable
 from holdfast.model import SnapshotInfo
@@ -84,6 +86,8 @@ class Workspace:
         """Is told at once what was put right, whatever becomes of the call that did it."""
         self.namespace = self._mover.namespace
         """The timeline and all that belongs to it; its files are those last captured."""
+        self.runs = TaskLife(handle)
+        """Where tasks are noted whose snapshots somebody takes by hand."""
 
     @property
     def path(self) -> Path:
@@ -139,7 +143,14 @@ class Workspace:
     ) -> Tasks:
         """Returns a task on this directory; see `Namespace.task`."""
         ids = self._plain.context.ids
-        return Tasks(self, name, ids=ids, rollback_on_failure=rollback_on_failure, actor=actor)
+        return Tasks(
+            self,
+            name,
+            ids=ids,
+            rollback_on_failure=rollback_on_failure,
+            actor=actor,
+            runs=self.runs,
+        )
 
     def find_held(self) -> SnapshotInfo | None:
         """Returns the snapshot that holds the directory as it is now, or None if none does."""
@@ -275,14 +286,28 @@ class Workspace:
         self,
         operation: SnapshotLike | None = None,
         *,
+        task: str | None = None,
+        keep_mine: bool = False,
+        dry_run: bool = False,
         force: bool = False,
         limit: int | None = SHOWN,
         progress: Progress = no_progress,
     ) -> Restored:
-        """Takes the last change back; with an operation, what that one changed.
+        """Takes the last change back; with an operation or a task, what that one changed.
 
-        At most `limit` changes are listed, None lists all; they are counted either way.
+        Of a task, see `Namespace.undo`. At most `limit` changes are listed, None lists all; they
+        are counted either way.
         """
+        check_choice(operation, task, keep_mine=keep_mine, dry_run=dry_run)
+        if task is not None:
+            return self._undo_task(
+                task,
+                keep_mine=keep_mine,
+                dry_run=dry_run,
+                force=force,
+                limit=limit,
+                progress=progress,
+            )
         with self._exclusive(makes_anew=True):
             chosen = None if operation is None else self.namespace.get_snapshot(operation)
             follower = Follower(self._directory, force=force, progress=progress)
@@ -294,6 +319,27 @@ class Workspace:
                 ),
                 follower,
                 reason="before undo",
+            )
+            return self._told(done)
+
+    def _undo_task(
+        self,
+        task: str,
+        *,
+        keep_mine: bool,
+        dry_run: bool,
+        force: bool,
+        limit: int | None,
+        progress: Progress,
+    ) -> Restored:
+        with self._exclusive(makes_anew=not dry_run):
+            if dry_run:
+                seen = self._mover.attached(Follower(self._directory))
+                return take_back(seen, task, keep_mine=keep_mine, dry_run=True, limit=limit)
+            done = self._mover.go(
+                lambda handle, _: take_back(handle, task, keep_mine=keep_mine, limit=limit),
+                Follower(self._directory, force=force, progress=progress),
+                reason=f"before taking {task} back",
             )
             return self._told(done)
 

@@ -2,8 +2,9 @@
 
 A head carries a mark: how many changes there were, and for whoever made the last one since which of
 them nobody else did: the actor, then the tasks that the change was made in, outermost first. Each
-change writes the next mark with itself, so that it costs nothing. A task that wants to go back
-finds in it whether everything since its beginning was done within it.
+change writes the next mark with itself, so that it costs nothing. A task whose changes do not name
+it finds in it whether everything since its beginning was its own; others note what they change
+(`owning.py`).
 """
 
 from collections.abc import Sequence
@@ -12,8 +13,9 @@ from typing import Final
 import msgspec
 
 from holdfast.engine.handle import Handle
-from holdfast.errors import Damaged, OthersChanged, shorten
+from holdfast.errors import Damaged, shorten
 from holdfast.model import Head
+from holdfast.model_tasks import TaskRun
 from holdfast.running import Door
 
 PLAIN: Final = "-"
@@ -61,28 +63,25 @@ def path_of(handle: Handle) -> Sequence[str]:
     return (handle.context.actor or "", *(within or (PLAIN,)))
 
 
-def check_own(
-    head: Head, task_id: str, *, began: int, before: str, is_named: bool, actor: str | None
-) -> None:
-    """Raises `OthersChanged` unless all changes since a task began were made in it.
+def is_own(head: Head, task: TaskRun) -> bool:
+    """Says whether all changes since a task began were made in it.
 
-    Of one whose changes do not name it, unless its own actor made them, in no other task.
+    Of one whose changes do not name it, whether its own actor made them, in no other task.
     """
     mark = mark_of(head)
-    if mark.changes == began:
-        return
+    if mark.changes == task.began:
+        return True
     levels = dict(mark.levels)
-    since = levels.get(task_id)
+    since = levels.get(task.id)
     by_actor = mark.levels[0][0] if mark.levels else None
-    if not is_named and since is None and by_actor == (actor or ""):
+    if not task.is_named and since is None and by_actor == (task.actor or ""):
         since = levels.get(PLAIN)
-    if since is None or since > began + 1:
-        raise OthersChanged(task_id, before=before, by=_others(mark, task_id, actor))
+    return since is not None and since <= task.began + 1
 
 
-def _others(mark: Mark, task_id: str, actor: str | None) -> list[str]:
+def others_of(head: Head, task: TaskRun) -> list[str]:
     """Returns what is known of who else made changes: the last is, unless the task itself did."""
-    names = [name for name, _ in mark.levels]
+    names = [name for name, _ in mark_of(head).levels]
     by_actor, within = names[:1], names[1:]
-    by_task = [] if task_id in within else within[-1:]
-    return [name for name in (*by_actor, *by_task) if name not in ("", PLAIN, actor)]
+    by_task = [] if task.id in within else within[-1:]
+    return [name for name in (*by_actor, *by_task) if name not in ("", PLAIN, task.actor)]

@@ -29,11 +29,12 @@
     │   └── NothingToUndo
     ├── Conflict            the world moved or disagrees: read again, then decide
     │   ├── HeadMoved
-    │   ├── OthersChanged       a failed task that would take back what others did
+    │   ├── OthersChanged       a task is not taken back: others changed the same since
     │   ├── StateMoved          a session has another version than expected
     │   ├── SessionExists
     │   ├── EntityExists
     │   ├── TaskEnded           a task that has ended otherwise already
+    │   ├── TaskRunning         a task whose end has to be known first
     │   ├── RequestReused       an Idempotency-Key that came with another request
     │   ├── RequestRunning      the same request is still being answered
     │   ├── ReplyNotKept        a repeated request whose answer is not there to be given again
@@ -102,6 +103,7 @@ from holdfast.errors.conflicts import (
     SessionExists,
     StateMoved,
     TaskEnded,
+    TaskRunning,
 )
 from holdfast.errors.damage import (
     BackupDamaged,
@@ -237,6 +239,7 @@ __all__ = [
     "StorageReadOnly",
     "TaskEnded",
     "TaskNotFound",
+    "TaskRunning",
     "TooLarge",
     "TraceNotFound",
     "TurnNotFound",

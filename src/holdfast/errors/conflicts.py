@@ -37,18 +37,26 @@ class HeadMoved(Conflict):
 
 
 class OthersChanged(Conflict):
-    """A task failed and is not taken back: that would take back what others did, too."""
+    """Others changed the same since a task did, and it is not taken back: nothing was changed."""
 
     code = "others_changed"
-    hint = "Look at what is there; to go back all the same, restore the snapshot from before it."
+    hint = (
+        "Look at what is there; keep_mine leaves it alone and takes the rest back; to go back all "
+        "the same, restore the snapshot from before the task."
+    )
 
-    def __init__(self, task_id: str, *, before: str, by: Sequence[str] = ()) -> None:
+    def __init__(
+        self, task_id: str, *, before: str, by: Sequence[str] = (), names: Sequence[str] = ()
+    ) -> None:
         who = f"others ({', '.join(map(shorten, by))})" if by else "somebody else"
+        shown = ", ".join(shorten(name) for name in names[:_NAMED])
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         super().__init__(
-            f"task {shorten(task_id)} failed, and {who} changed the namespace meanwhile: "
-            f"nothing was taken back; what was there before is {before}"
+            f"{who} changed {shown or 'the namespace'}{more} beside task {shorten(task_id)}: "
+            f"nothing was taken back; what was there before the task is {before}"
         )
         self.task_id, self.before, self.by = task_id, before, [*by]
+        self.names, self.count = [*names[:_LISTED]], len(names)
 
 
 class StateMoved(Conflict):
@@ -94,6 +102,19 @@ class TaskEnded(Conflict):
     def __init__(self, task_id: str, *, status: str) -> None:
         super().__init__(f"task {shorten(task_id)} has {status} already")
         self.task_id, self.status = task_id, status
+
+
+class TaskRunning(Conflict):
+    """The task has not ended: nobody knows yet what of a directory is its own."""
+
+    code = "task_running"
+    hint = "End it first; if its process died, restore the snapshot from before it."
+
+    def __init__(self, task_id: str, *, before: str) -> None:
+        super().__init__(
+            f"task {shorten(task_id)} has not ended; what was there before it is {before}"
+        )
+        self.task_id, self.before = task_id, before
 
 
 class RequestReused(Conflict):

@@ -239,10 +239,27 @@ class Agent(Group[F]):
 
     @call
     def undo(
-        self, operation: SnapshotLike | None = None, *, limit: int | None = SHOWN
+        self,
+        operation: SnapshotLike | None = None,
+        *,
+        task: str | None = None,
+        keep_mine: bool = False,
+        dry_run: bool = False,
+        limit: int | None = SHOWN,
     ) -> Call[Restored]:
-        """Takes the last change back; with an operation, what that one changed."""
-        body = UndoRequest(operation=id_or_none(operation), limit=listed(limit))
+        """Takes the last change back; with an operation or a task, what that one changed.
+
+        Where others changed the same as a task since, raises `OthersChanged`, with nothing taken
+        back; with `keep_mine`, that stays and the rest goes back. `dry_run` says what taking a
+        task back would change, and changes nothing.
+        """
+        body = UndoRequest(
+            operation=id_or_none(operation),
+            task=task,
+            keep_mine=keep_mine,
+            dry_run=dry_run,
+            limit=listed(limit),
+        )
         return Call(method="POST", path="/v1/undo", body=body, read=read_restored)
 
     @call

@@ -200,6 +200,8 @@ def to_restored(answer: RestoreAnswer) -> Restored:
         is_partial=answer.partial or bool(answer.uncaptured),
         in_motion=answer.in_motion,
         left_alone=[Plane(plane) for plane in answer.left_alone if plane in _PLANES],
+        left=answer.left,
+        by_snapshots=answer.by_snapshots,
     )
 
 

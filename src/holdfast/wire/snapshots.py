@@ -104,6 +104,10 @@ class RestoreAnswer(msgspec.Struct, kw_only=True):
     """Planes that were asked for and are as they were: the snapshot is older than they are."""
     counts: Counts | None = None
     """How many entries of each plane were `added`, `removed` and `changed`, listed or not."""
+    left: list[str] = []
+    """What stays as others made it after the task that was taken back, each with its plane."""
+    by_snapshots: bool = False
+    """Whether all that lies between a task's two snapshots counted as the task's own."""
 
 
 class SnapshotList(msgspec.Struct, kw_only=True):

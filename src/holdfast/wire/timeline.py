@@ -102,9 +102,15 @@ class TextDiffsAnswer(msgspec.Struct, kw_only=True):
 
 
 class UndoRequest(msgspec.Struct, kw_only=True):
-    """What to take back: the last change, or what one operation changed."""
+    """What to take back: the last change, or what one operation or one task changed."""
 
     operation: str | None = None
+    task: str | None = None
+    """The id of a task: what it changed goes back, and nothing else."""
+    keep_mine: bool = False
+    """Of a task: what others changed since stays, and the rest goes back."""
+    dry_run: bool = False
+    """Of a task: says what would change, and changes nothing."""
     limit: int | None = None
     """How many changes the answer lists at the most: 1,000 if it does not say, 0 for none."""
 

@@ -10,7 +10,8 @@ FROM tasks WHERE namespace_id = :namespace_id AND id = :id
 -- name: end_task
 UPDATE tasks SET
     status = :status, rolls_back = :rolls_back, reason = :reason, after_id = :after_id,
-    restored_id = :restored_id, ended_at = :ended_at, checksum = :checksum
+    restored_id = :restored_id, ended_at = :ended_at, beside_others = :beside_others,
+    checksum = :checksum
 WHERE namespace_id = :namespace_id AND id = :id AND status = :seen
 
 -- name: list_tasks
@@ -19,6 +20,54 @@ FROM tasks
 WHERE namespace_id = :namespace_id AND (:status = '' OR status = :status)
     AND (started_at < :before_at OR (started_at = :before_at AND id < :before_id))
 ORDER BY started_at DESC, id DESC LIMIT :most
+
+-- name: put_task_change
+-- Of tasks that are there alone: whoever writes may name any.
+INSERT INTO task_changes
+    (namespace_id, task_id, plane, key, old_entry, old_sum, new_entry, new_sum, is_shared)
+SELECT namespace_id, id, :plane, :key, :old_entry, :old_sum, :new_entry, :new_sum, 0
+FROM tasks WHERE id = :task_id AND namespace_id = :namespace_id
+ON CONFLICT (namespace_id, task_id, plane, key) DO UPDATE SET
+    new_entry = excluded.new_entry, new_sum = excluded.new_sum,
+    is_shared = CASE
+        WHEN task_changes.new_entry = excluded.old_entry
+            OR (task_changes.new_entry IS NULL AND excluded.old_entry IS NULL)
+        THEN task_changes.is_shared ELSE 1 END
+
+-- name: list_task_changes
+SELECT task_id, plane, key, old_entry, old_sum, new_entry, new_sum, is_shared
+FROM task_changes WHERE namespace_id = :namespace_id AND task_id = :task_id
+ORDER BY plane, key
+
+-- name: list_nested_changes
+SELECT c.task_id, c.plane, c.key, c.old_entry, c.old_sum, c.new_entry, c.new_sum, c.is_shared
+FROM task_changes c JOIN tasks t ON t.id = c.task_id AND t.namespace_id = c.namespace_id
+WHERE c.namespace_id = :namespace_id AND t.within LIKE :within
+
+-- name: has_task_changes
+SELECT 1 FROM task_changes WHERE namespace_id = :namespace_id AND task_id = :task_id LIMIT 1
+
+-- name: iter_task_entries
+-- What was there before tasks changed it: it can still be asked for.
+SELECT task_changes.task_id, task_changes.plane, task_changes.key, task_changes.old_entry,
+    task_changes.old_sum
+FROM task_changes JOIN namespaces ON namespaces.id = task_changes.namespace_id
+WHERE namespaces.tenant_id = :tenant_id AND task_changes.old_entry IS NOT NULL
+
+-- name: drop_task_changes
+DELETE FROM task_changes
+WHERE namespace_id = :namespace_id AND task_id IN (
+    SELECT tasks.id FROM tasks
+    WHERE tasks.namespace_id = :namespace_id
+        AND (tasks.status != 'running' OR tasks.started_at <= :before_at)
+        AND NOT EXISTS (
+            SELECT 1 FROM snapshots
+            WHERE snapshots.namespace_id = :namespace_id AND snapshots.id = tasks.before_id
+        )
+)
+
+-- name: purge_task_changes
+DELETE FROM task_changes WHERE namespace_id = :namespace_id
 
 -- name: purge_tasks
 DELETE FROM tasks WHERE namespace_id = :namespace_id

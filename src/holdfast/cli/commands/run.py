@@ -99,13 +99,16 @@ def _perform(
     rolls_back: bool,
 ) -> _Outcome:
     task_id = f"task-{base64.b32encode(os.urandom(10)).decode('ascii').lower()}"
-    before = _keep_before(workspace, console, label, task_id)
+    before, runs = _keep_before(workspace, console, label, task_id), workspace.runs
+    runs.note_begun(label, id=task_id, before=before, actor=None)
     # What was written is flushed before the command writes to the same streams.
     console.out.flush()
     console.err.flush()
     exit_code = wait_for(command, cwd=console.cwd, environ=console.environ)
+    failure = None if exit_code == 0 else f"it ended with {exit_code}"
     try:
         after = _keep_after(workspace, console, label=label, task_id=task_id, code=exit_code)
+        runs.note_ended(task_id, after=after, failure=failure)
     except HoldfastError as exc:
         if exit_code == 0:
             raise

@@ -1,15 +1,19 @@
-"""`holdfast undo`: takes the last change back, or what one operation changed."""
+"""`holdfast undo`: takes the last change back, or what an operation or a task changed."""
 
 from argparse import ArgumentParser, Namespace
 
 from holdfast.cli.attached import get_workspace
 from holdfast.cli.console import Console
 from holdfast.cli.restored import most_listed, tell
+from holdfast.cli.shown import shown
 
 EXAMPLES = """\
 examples:
   holdfast undo                    back to the state before the last change
   holdfast undo snap-k3v7          take out what that one changed, keep what came after
+  holdfast undo --task task-5xq…   take back what that task changed, and nothing else
+  holdfast undo --task task-5xq… --dry-run
+                                   only show what would change
   holdfast redo                    take the undo back
 """
 
@@ -20,6 +24,15 @@ def configure(parser: ArgumentParser) -> None:
     parser.epilog = EXAMPLES
     parser.add_argument(
         "operation", nargs="?", metavar="OPERATION", help="a snapshot whose changes to take out"
+    )
+    parser.add_argument("--task", metavar="ID", help="a task whose changes to take back")
+    parser.add_argument(
+        "--keep-mine",
+        action="store_true",
+        help="of a task: leave alone what was changed since, and take the rest back",
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="of a task: only show what would change"
     )
     parser.add_argument(
         "--force", action="store_true", help="give up what cannot be captured and is in the way"
@@ -32,9 +45,22 @@ def run(arguments: Namespace, console: Console) -> int:
     with console.progress() as progress:
         restored = workspace.undo(
             arguments.operation,
+            task=arguments.task,
+            keep_mine=arguments.keep_mine,
+            dry_run=arguments.dry_run,
             force=arguments.force,
             limit=most_listed(console),
             progress=progress,
+        )
+    if arguments.task is not None:
+        return tell(
+            console,
+            restored,
+            verb="Took back",
+            dry_verb="Taking back",
+            what=shown(arguments.task),
+            directory=workspace.path,
+            way_back="holdfast undo",
         )
     is_last = arguments.operation is None
     verb, way_back = ("Back at", "redo") if is_last else ("Took out", "undo")

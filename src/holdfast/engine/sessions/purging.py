@@ -61,7 +61,7 @@ def purge(context: Context, tenant_id: TenantId) -> None:
 
 
 class Held:
-    """What the planes of a tenant's snapshots and heads hold of sessions.
+    """What the planes of a tenant's snapshots and heads hold of sessions, and tasks had before.
 
     Each node is looked at once, however often one looks.
     """
@@ -96,6 +96,9 @@ class Held:
             for key, entry in pending:
                 if entry is not None:
                     self._hold(key, entry)
+        for plane, key, entry in transaction.iter_task_entries(self._tenant_id):
+            if plane is Plane.SESSIONS:
+                self._hold(key, entry)
 
     def _hold(self, key: bytes, data: bytes) -> None:
         entry = session_of(data)

@@ -17,6 +17,7 @@ from holdfast.catalog.transaction import Transaction
 from holdfast.engine import chain
 from holdfast.engine.handle import Handle
 from holdfast.engine.limits import check_free, check_quota, check_tenant
+from holdfast.engine.owning import note_change
 from holdfast.engine.pending import ATTEMPTS
 from holdfast.engine.sessions import state as states
 from holdfast.engine.sessions.finding import Found, alive, find_row, get_version
@@ -162,12 +163,13 @@ class Draft:
             session, branch=turn.branch, turns=turn.number, updated_at=self.now, is_present=True
         )
 
-    def put(self, session: SessionRow, version: VersionRow, *, old: VersionRow | None) -> None:
-        """Writes what the plane holds for a session; `old` is the version that it held."""
+    def put(self, session: SessionRow, version: VersionRow, *, old: Found | None) -> None:
+        """Writes what the plane holds for a session; `old` is the session that it held."""
         entry = encode_entry(entry_of(session, version))
-        more = Size(int(old is None), version.bytes - (old.bytes if old else 0))
+        more = Size(int(old is None), version.bytes - (old[1].bytes if old else 0))
         check_quota(self.head, more)
         self._check_room(len(entry))
+        self._note(session.id, old, entry)
         if self.made is None and self.said is None:
             self._write(session.id, entry, more)
             return
@@ -229,7 +231,22 @@ class Draft:
 
     def remove(self, session: SessionRow, version: VersionRow) -> None:
         """Takes a session out of the plane."""
+        self._note(session.id, (session, version), None)
         self._write(session.id, None, Size(-1, -version.bytes))
+
+    def _note(self, session_id: str, old: Found | None, entry: bytes | None) -> None:
+        """Notes what becomes of a session, for the tasks that this is done in."""
+        if self.handle.door.within():
+            key, namespace_id = session_id.encode(), self.head.namespace_id
+            was = {} if old is None else {key: encode_entry(entry_of(*old))}
+            note_change(
+                self.transaction,
+                self.handle,
+                namespace_id,
+                Plane.SESSIONS,
+                old=was,
+                new={key: entry},
+            )
 
     def _write(self, session_id: str, entry: bytes | None, more: Size) -> None:
         namespace_id = self.head.namespace_id
@@ -298,7 +315,7 @@ def change(
         if expected is not None and expected != session.version:
             raise StateMoved(session_id, expected=expected, actual=session.version)
         done = compute(draft, session, version)
-        draft.put(*done, old=version if session.is_present else None)
+        draft.put(*done, old=(session, version) if session.is_present else None)
         return done
 
     try:

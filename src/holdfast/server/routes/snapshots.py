@@ -201,6 +201,8 @@ def to_restored(agent: Namespace, restored: Restored, *, is_part: bool = False) 
         partial=restored.is_partial,
         in_motion=[shown_name(path) for path in restored.in_motion],
         left_alone=[plane.value for plane in restored.left_alone],
+        left=[*restored.left],
+        by_snapshots=restored.by_snapshots,
     )
 
 

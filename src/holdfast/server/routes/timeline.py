@@ -216,10 +216,19 @@ def text_diffs(
 
 @post("/v1/undo", guards=[runtime_only])
 def undo(agent: Namespace, data: UndoRequest | None = None) -> RestoreAnswer:
-    """Takes the last change back; with an operation, what that one changed."""
+    """Takes the last change back; with an operation or a task, what that one changed.
+
+    409 `others_changed`, with nothing taken back, where others changed the same as the task since.
+    """
     wanted = data or UndoRequest()
-    done = agent.undo(_chosen(agent, wanted.operation), limit=listed(wanted.limit))
-    return to_restored(agent, done)
+    done = agent.undo(
+        _chosen(agent, wanted.operation),
+        task=wanted.task,
+        keep_mine=wanted.keep_mine,
+        dry_run=wanted.dry_run,
+        limit=listed(wanted.limit),
+    )
+    return to_restored(agent, done, is_part=wanted.task is not None)
 
 
 @post("/v1/redo", guards=[runtime_only])

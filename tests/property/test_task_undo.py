@@ -1,0 +1,228 @@
+"""Tasks beside each other, against a plain history: each is taken back without the others' work.
+
+Up to eight tasks and somebody outside change keys of all planes, one step at a time in any order.
+Tasks end well, fail or are taken back later, snapshots fold and the collector collects meanwhile.
+The model knows who changed what, in which order; what is there is always what it says.
+"""
+
+import random
+from dataclasses import dataclass, field
+from itertools import count, pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import holdfast
+from holdfast.errors import NothingToUndo, OthersChanged
+
+Key = tuple[str, str]
+"""A plane, and the name of an entry there."""
+
+KEYS: list[Key] = [
+    *(("files", name) for name in ("a", "d/b", "d/c")),
+    *(("store", name) for name in ("k", "l", "m")),
+]
+SESSIONS = ("s0", "s1")
+OUTSIDE = "outside"
+STEPS = 30
+
+
+class Failure(Exception):
+    """What goes wrong in a task."""
+
+
+@dataclass
+class Model:
+    """What is there, and who made it so: of each key, every change since the beginning."""
+
+    now: dict[Key, Any] = field(default_factory=dict[Key, Any])
+    history: dict[Key, list[tuple[str, Any, Any]]] = field(
+        default_factory=dict[Key, list[tuple[str, Any, Any]]]
+    )
+
+    def change(self, who: str, key: Key, value: Any) -> None:
+        self.history.setdefault(key, []).append((who, self.now.get(key), value))
+        self.now[key] = value
+
+    def go_to(self, who: str, then: dict[Key, Any]) -> None:
+        for key in {*self.now, *then}:
+            if self.now.get(key) != then.get(key):
+                self.change(who, key, then.get(key))
+
+    def take_back(self, task: str) -> tuple[dict[Key, Any], set[Key]]:
+        """Returns what goes back when a task is taken back, and what others changed since."""
+        back, left = dict[Key, Any](), set[Key]()
+        for key, changes in self.history.items():
+            own = [(old, new) for who, old, new in changes if who == task]
+            if not own:
+                continue
+            old, new, now = own[0][0], own[-1][1], self.now.get(key)
+            is_shared = any(one[1] != other[0] for one, other in pairwise(own))
+            if now == new:
+                if is_shared:
+                    left.add(key)
+                elif old != new:
+                    back[key] = old
+            elif now != old and (is_shared or old != new):
+                left.add(key)
+        return back, left
+
+
+class World:
+    """A namespace, the tasks that run in it, and what should be there."""
+
+    def __init__(self, vault: Any, name: str, tasks: int) -> None:
+        self.vault, self.name, self.numbers = vault, name, count(1)
+        self.outside = vault.namespace(name)
+        self.ids = [
+            self.outside.sessions.create("a", session_id=f"{name}-{s}").id for s in SESSIONS
+        ]
+        self.keys = [*KEYS, *(("sessions", each) for each in self.ids)]
+        self.model = Model({("sessions", each): (0, 0) for each in self.ids})
+        self.then = [(self.outside.snapshot(), dict(self.model.now))]
+        self.agents = {f"{n}": vault.namespace(name) for n in range(tasks)}
+        self.open = {
+            name: agent.task(name, rollback_on_failure=True) for name, agent in self.agents.items()
+        }
+        self.runs = {name: task.__enter__() for name, task in self.open.items()}
+
+    def agent(self, who: str) -> Any:
+        return self.agents.get(who, self.outside)
+
+    def write(self, who: str, key: Key, chance: random.Random) -> None:
+        plane, name = key
+        agent, is_gone = self.agent(who), chance.random() < 0.25
+        there = self.model.now.get(key)
+        if plane == "sessions":
+            if there is None:
+                return
+            if is_gone and chance.random() < 0.2:
+                agent.sessions.delete(name)
+                self.model.change(who, key, None)
+            elif is_gone:
+                agent.sessions.add_turn(name, "i", "o")
+                self.model.change(who, key, (there[0], there[1] + 1))
+            else:
+                value = next(self.numbers)
+                agent.sessions.update_state(name, {"v": value, "long": "x" * 600})
+                self.model.change(who, key, (value, there[1]))
+        elif is_gone:
+            if there is None:
+                return
+            agent.store.delete("n", name) if plane == "store" else agent.files.delete(name)
+            self.model.change(who, key, None)
+        elif plane == "store":
+            # Few values: to write what is there is no change of anybody's.
+            value = chance.randrange(3)
+            agent.store.set("n", name, value)
+            self.model.change(who, key, value)
+        else:
+            value = f"{next(self.numbers)}" * chance.choice((1, 4000))
+            agent.files.write(name, value)
+            self.model.change(who, key, value)
+
+    def end(self, who: str, *, fails: bool) -> None:
+        task = self.open.pop(who, None)
+        if task is None:
+            return
+        if not fails:
+            task.__exit__(None, None, None)
+            return
+        back, left = self.model.take_back(who)
+        error = Failure()
+        if left:
+            with pytest.raises(OthersChanged) as caught:
+                task.__exit__(Failure, error, None)
+            assert {*caught.value.names} == self.named(left)
+            return
+        task.__exit__(Failure, error, None)
+        for key, value in back.items():
+            self.model.change(f"undo of {who}", key, value)
+
+    def undo(self, who: str, *, keep_mine: bool) -> None:
+        back, left = self.model.take_back(who)
+        run = self.runs[who].id
+        for dry_run in (True, False):
+            if left and not keep_mine:
+                with pytest.raises(OthersChanged) as caught:
+                    self.outside.undo(task=run, dry_run=dry_run)
+                assert {*caught.value.names} == self.named(left)
+            elif not back:
+                with pytest.raises(NothingToUndo):
+                    self.outside.undo(task=run, keep_mine=keep_mine, dry_run=dry_run)
+            else:
+                done = self.outside.undo(task=run, keep_mine=keep_mine, dry_run=dry_run)
+                assert {(c.plane.value, c.name.removeprefix("n/")) for c in done.changes} >= {*back}
+                assert {*done.left} == self.named(left)
+                assert done.verified is not dry_run
+        if back and (keep_mine or not left):
+            for key, value in back.items():
+                self.model.change(f"undo of {who}", key, value)
+
+    def restore(self, chance: random.Random) -> None:
+        snapshot, then = chance.choice(self.then)
+        self.outside.restore(snapshot)
+        self.model.go_to(OUTSIDE, then)
+
+    @staticmethod
+    def named(keys: set[Key]) -> set[str]:
+        return {f"{plane}:{'n/' if plane == 'store' else ''}{name}" for plane, name in keys}
+
+    def check(self) -> None:
+        agent, found = self.outside, dict[Key, Any]()
+        for name in agent.store.keys("n"):
+            found["store", name] = agent.store.get("n", name)
+        for info in agent.files.list(recursive=True):
+            if info.kind == "file":
+                found["files", info.path] = agent.files.read_text(info.path)
+        for session in agent.sessions.list(limit=100):
+            found["sessions", session.id] = (session.state.get("v", 0), session.turn_count)
+        assert found == {key: value for key, value in self.model.now.items() if value is not None}
+
+
+def play(world: World, chance: random.Random) -> None:
+    for _ in range(STEPS):
+        who = chance.choice([*world.open, OUTSIDE])
+        match chance.randrange(20):
+            case 0:
+                world.end(chance.choice([*world.agents]), fails=True)
+            case 1:
+                world.end(chance.choice([*world.agents]), fails=False)
+            case 2 | 3:
+                world.undo(chance.choice([*world.agents]), keep_mine=chance.random() < 0.3)
+            case 4:
+                world.then.append((world.outside.snapshot(), dict(world.model.now)))
+            case 5:
+                world.restore(chance)
+            case 6:
+                world.vault.collect()
+            case _:
+                world.write(who, chance.choice(world.keys), chance)
+        world.check()
+    for who in [*world.open]:
+        world.end(who, fails=chance.random() < 0.5)
+        world.check()
+
+
+_names = count()
+
+
+@given(seed=st.integers(0, 2**32), tasks=st.integers(2, 8))
+@settings(max_examples=12)
+def test_each_task_is_taken_back_alone(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, tasks: int
+) -> None:
+    with holdfast.open(tmp_path_factory.mktemp("vault")) as vault:
+        play(World(vault, "agent", tasks), random.Random(seed))
+
+
+@given(seed=st.integers(0, 2**32), tasks=st.integers(2, 8))
+@settings(max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_each_task_is_taken_back_alone_on_postgres(
+    tmp_path: Path, postgres_url: str, seed: int, tasks: int
+) -> None:
+    with holdfast.open(postgres_url, objects=tmp_path / "packs") as vault:
+        play(World(vault, f"agent {next(_names)}", tasks), random.Random(seed))
