@@ -217,6 +217,7 @@ SEALED = (
     "deliveries",
     "tasks",
     "schedules",
+    "events",
 )
 """Tables whose rows have a checksum, last."""
 

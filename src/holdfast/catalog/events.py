@@ -11,10 +11,8 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Final
 
-import msgspec
-
 from holdfast.catalog.driver import Driver
-from holdfast.catalog.rows import EVENT, get_row
+from holdfast.catalog.rows import EVENT, TELLING, get_row
 from holdfast.ids import TenantId, instant_of_event
 from holdfast.instants import to_us
 from holdfast.model_events import EventFilter, EventRow, ToldRow
@@ -45,7 +43,7 @@ class EventQueries:
     def add_told(self, rows: Sequence[ToldRow]) -> None:
         """Tells something, if somebody listens; it becomes an event when somebody numbers it."""
         for row in rows:
-            self._db.say("add_told", **msgspec.structs.asdict(row))
+            self._db.say("add_told", **TELLING.write(row))
 
     def has_told(self, tenant_id: TenantId) -> bool:
         """Says whether something was told that has no number yet."""
@@ -58,7 +56,7 @@ class EventQueries:
     def list_told(self, tenant_id: TenantId, *, most: int) -> list[tuple[int, ToldRow]]:
         """Returns what has no number yet, and where it stands in the order of telling."""
         found = self._db.all("list_told", tenant_id=tenant_id, most=most)
-        return [(row[0], ToldRow(tenant_id, *row[1:])) for row in found]
+        return [(row[0], TELLING.read(row[1:])) for row in found]
 
     def drop_told(self, positions: Iterable[int]) -> None:
         self._db.run_many("drop_told", [{"position": position} for position in positions])

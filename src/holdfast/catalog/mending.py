@@ -20,6 +20,21 @@ MOST_BYTES: Final = 4096
 
 _NUMBER_BITS: Final = 63
 
+_QUERIES: Final = {
+    "tenant": ("all_tenant_rows", "mend_tenant_row"),
+    "namespace": ("all_namespace_rows", "mend_namespace_row"),
+    "snapshot": ("all_snapshot_rows", "mend_snapshot_row"),
+    "event": ("all_event_rows", "mend_event_row"),
+    "telling": ("all_telling_rows", "mend_telling_row"),
+    "entity": ("all_entity_rows", "mend_entity_row"),
+    "key": ("all_key_rows", "mend_key_row"),
+    "webhook": ("all_webhook_rows", "mend_webhook_row"),
+    "delivery": ("all_delivery_rows", "mend_delivery_row"),
+    "task": ("all_task_rows", "mend_task_row"),
+    "schedule": ("all_schedule_rows", "mend_schedule_row"),
+}
+"""By record: what reads all of its rows, and what puts one right."""
+
 
 class DamagedRow(msgspec.Struct, frozen=True):
     """A row that is not what was written."""
@@ -31,7 +46,7 @@ class DamagedRow(msgspec.Struct, frozen=True):
     @property
     def what(self) -> str:
         """What it is the row of."""
-        return f"{self.record.name}: {self.row[0]}"
+        return f"{self.record.name}: {self.record.name_of(self.row)}"
 
 
 class MendingQueries:
@@ -45,7 +60,7 @@ class MendingQueries:
         """Returns every row of a tenant that has a checksum and is not what was written."""
         found = list[DamagedRow]()
         for record in sealed_records():
-            for row in self._db.all(f"all_{record.name}_rows", tenant_id=tenant_id):
+            for row in self._db.all(_QUERIES[record.name][0], tenant_id=tenant_id):
                 try:
                     record.read(row)
                 except Damaged as exc:
@@ -66,8 +81,9 @@ class MendingQueries:
             for column, value in zip(columns, row[:-1], strict=True)
         }
         known[CHECKSUM] = sum_of(values)
-        self._db.run(f"mend_{record.name}_row", was=row[0], **known)
-        return True
+        was = record.name_of(row) if record not in (HEAD, TENANT) else row[0]
+        _, query = _QUERIES[record.name]
+        return self._db.run(query, was=was, found=row[-1], **known) > 0
 
 
 def sealed_records() -> list[Record[Any]]:

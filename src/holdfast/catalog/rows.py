@@ -28,7 +28,7 @@ from holdfast.errors import Damaged, RowDamaged, shorten
 from holdfast.instants import from_us, to_us
 from holdfast.model import Head, Size, SnapshotInfo, Tenant
 from holdfast.model_entities import EntityRow
-from holdfast.model_events import EventRow
+from holdfast.model_events import EventRow, ToldRow
 from holdfast.model_keys import KeyInfo
 from holdfast.model_memories import MemoryRow
 from holdfast.model_replies import Reply
@@ -133,7 +133,11 @@ class Record(Generic[V]):
     def check(self, values: Row, checksum: int | None) -> None:
         """Raises `RowDamaged` unless stored values are those that a checksum was made of."""
         if checksum is not None and sum_of(self.firm(values)) != checksum:
-            raise RowDamaged(f"the {self.name}", name=str(values[0]))
+            raise RowDamaged(f"the {self.name}", name=self.name_of(values))
+
+    def name_of(self, values: Row) -> str:
+        """Returns what people know a row by: its id, if it has one."""
+        return str(values[self._columns.index("id") if "id" in self._columns else 0])
 
     def find(self, row: Row | None) -> V | None:
         """Returns the value of a row, if there is one."""
@@ -297,7 +301,8 @@ BRANCH: Final = HashedRecord("branch", BranchRow, hashed=3, named=1)
 TRACE: Final = Record("trace", TraceRow, renamed={"created_us": "created_at"})
 TOLD: Final = Record("told", TraceRow, renamed={"created_us": "created_at"}, prefix="told_")
 """The trace of a version, with names that the version's own values leave free."""
-EVENT: Final = Record("event", EventRow)
+EVENT: Final = Record("event", EventRow, sealed=True)
+TELLING: Final = Record("telling", ToldRow, sealed=True)
 MEMORY: Final = Record("memory", MemoryRow, without=["embedding"])
 ENTITY: Final = Record("entity", EntityRow, sealed=True)
 KEY: Final = Record("key", KeyInfo, sealed=True)
@@ -328,6 +333,7 @@ RECORDS: Final[Mapping[str, Record[Any]]] = {
         TRACE,
         TOLD,
         EVENT,
+        TELLING,
         MEMORY,
         ENTITY,
         KEY,

@@ -91,6 +91,8 @@ class PendingDamaged(RowDamaged):
     )
 
     def __init__(self, plane: str, *, key: bytes) -> None:
+        if not isinstance(key, bytes):  # pyright: ignore[reportUnnecessaryIsInstance] - so it is read
+            key = str(key).encode("utf-8", "replace")
         # A key of the store is two texts with a NUL between them.
         name = key.replace(b"\0", b"/").decode("utf-8", "backslashreplace")
         super().__init__(f"{plane}, pending:", name=name)

@@ -9,10 +9,11 @@ SELECT 1 FROM listening WHERE what = 'events'
 -- Types are said for PostgreSQL, which takes those of the columns for values alone.
 
 -- name: add_told
-INSERT INTO told (tenant_id, created_us, type, namespace_id, namespace, data)
+INSERT INTO told ({telling})
 SELECT
     CAST(:tenant_id AS BIGINT), CAST(:created_us AS BIGINT), CAST(:type AS TEXT),
-    CAST(:namespace_id AS BIGINT), CAST(:namespace AS TEXT), CAST(:data AS TEXT)
+    CAST(:namespace_id AS BIGINT), CAST(:namespace AS TEXT), CAST(:data AS TEXT),
+    CAST(:checksum AS BIGINT)
 WHERE EXISTS (SELECT 1 FROM listening WHERE what = 'events')
 
 -- name: has_told
@@ -23,7 +24,7 @@ SELECT DISTINCT w.tenant_id FROM webhooks w
 WHERE w.enabled = 1 AND EXISTS (SELECT 1 FROM told t WHERE t.tenant_id = w.tenant_id)
 
 -- name: list_told
-SELECT position, created_us, type, namespace_id, namespace, data
+SELECT position, {telling}
 FROM told WHERE tenant_id = :tenant_id ORDER BY position LIMIT :most
 
 -- name: drop_told

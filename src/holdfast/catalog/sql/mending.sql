@@ -60,3 +60,16 @@ SELECT {schedule} FROM schedules WHERE namespace_id IN (SELECT id FROM namespace
 
 -- name: mend_schedule_row
 UPDATE schedules SET ({schedule}) = ({:schedule}) WHERE id = :was
+
+-- name: all_event_rows
+SELECT {event} FROM events WHERE tenant_id = :tenant_id
+
+-- name: mend_event_row
+UPDATE events SET ({event}) = ({:event}) WHERE id = :was
+
+-- name: all_telling_rows
+SELECT {telling} FROM told WHERE tenant_id = :tenant_id
+
+-- It has no id: two with one checksum are the same.
+-- name: mend_telling_row
+UPDATE told SET ({telling}) = ({:telling}) WHERE checksum = :found

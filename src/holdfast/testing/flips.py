@@ -1,0 +1,346 @@
+"""Flips single bits of a catalog, reads everything after each, and says what came of it.
+
+A vault with a bit of everything is read once as it is. Then one bit is flipped, everything is read
+again by the names that users have, and the two are compared: what is read is what was written, or
+an error of ours. `bench/soak_bit_flips.py` does this some thousand times, a test some dozens.
+"""
+
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
+from typing import Any, Final, LiteralString, cast
+
+import msgspec
+import psycopg
+
+import holdfast
+from holdfast import Holdfast
+from holdfast.errors import Conflict, HoldfastError, NotFound
+from holdfast.model import Size
+from holdfast.model_upkeep import Policy
+
+NOW: Final = datetime(2031, 5, 6, 7, 8, 9, 123456, tzinfo=UTC)
+
+REFUSED, UNSEEN, MISSING, WRONG, RAW = "refused", "unseen", "missing", "WRONG", "RAW"
+"""What can come of a flip: an error of ours says so; nothing shows; something is said not to be
+there; something else is returned than was written; an error that is none of ours."""
+
+
+class Flip(msgspec.Struct, frozen=True):
+    """One flipped bit, where it was, and what came of it."""
+
+    table: str
+    where: str
+    outcome: str = UNSEEN
+    detail: str = ""
+
+
+def open_at(location: str, objects: Path) -> Holdfast:
+    """Opens a vault whose clock stands still."""
+    where = objects if location.startswith("postgres") else None
+    limits = holdfast.Limits(free_floor_bytes=0)
+    return holdfast.open(location, objects=where, clock=_Clock(), limits=limits)
+
+
+class _Clock:
+    def __init__(self) -> None:
+        self._calls = 0
+
+    def __call__(self) -> datetime:
+        self._calls += 1
+        return NOW + timedelta(microseconds=self._calls)
+
+
+def fill(vault: Holdfast) -> None:
+    """Puts a bit of everything into a vault."""
+    vault.keys.create("ops")
+    vault.webhooks.create("https://hooks.example/in", description="all of it")
+    for name in ("alice", "bob"):
+        agent = vault.namespace(name)
+        for each in range(4):
+            agent.files.write(f"notes/kept-{each}.md", f"{name} kept this, number {each}\n" * 3)
+            agent.store.set("state", f"kept-{each}", {"n": each, "of": name})
+        agent.snapshot("a first label", reason="before more", actor="planner")
+        task = agent.tasks.start("a task of its own", metadata={"why": "to see"})
+        agent.files.write("notes/kept-0.md", f"{name} wrote this anew\n")
+        agent.tasks.complete(task.id)
+        agent.pin(agent.snapshot("pinned", reason="for good"))
+        agent.schedules.create(every=timedelta(hours=6), label="now and then")
+        agent.set_retention(keep_last=50, keep_daily=7)
+        for each in range(3):
+            made = agent.sessions.create(
+                "planner", initial_state={"step": 0, "plan": ["a", "b"]}, user_id=f"u-{each}"
+            )
+            agent.sessions.add_turn(
+                made.id, input="what is next?", output="step one", reasoning="b"
+            )
+            agent.sessions.update_state(made.id, {"step": 1, "note": "a text of some length"})
+            agent.entities.create(
+                made.id, entity_type="order", entity_id=f"o-{each}", attributes={"total": each}
+            )
+            agent.memory.add(f"{name} likes the number {each}", tags=["likes"])
+        for each in range(4):
+            agent.files.write(f"drafts/pending-{each}.md", f"{name} has yet to keep this {each}\n")
+            agent.store.set("state", f"pending-{each}", {"n": each, "yet": "to be kept"})
+    vault.namespace("bob").fork("branch")
+    look(vault)  # Rows that are written when somebody first asks for them.
+
+
+def look(vault: Holdfast) -> dict[str, Any]:
+    """Returns everything that can be read, by what it is; an error in the place of what is not."""
+    seen = dict[str, Any]()
+
+    def note(name: str, read: Callable[[], object]) -> object:
+        try:
+            seen[name] = read()
+        except Exception as exc:  # noqa: BLE001 - what is none of ours is looked for, too
+            seen[name] = exc
+        return seen[name]
+
+    note("namespaces", vault.namespaces)
+    note("keys", vault.keys.list)
+    note("webhooks", vault.webhooks.list)
+    note("events", lambda: vault.events.list(limit=1000)[0])
+    note("quota", vault.quota)
+    for name in ("alice", "bob", "branch"):
+        _look_at(vault, name, lambda what, read, name=name: note(f"{name}: {what}", read))
+    return seen
+
+
+Note = Callable[[str, Callable[[], object]], object]
+
+
+def _look_at(vault: Holdfast, name: str, note: Note) -> None:
+    agent = vault.namespace(name)
+    for folder, kind in (("notes", "kept"), ("drafts", "pending")):
+        for each in range(4):
+            path, key = f"{folder}/{kind}-{each}.md", f"{kind}-{each}"
+            note(path, lambda path=path: agent.files.read(path))
+            note(key, lambda key=key: agent.store.get("state", key))
+    note("files", lambda: agent.files.list(recursive=True))
+    note("store", lambda: sorted(agent.store.keys("state")))
+    note("timeline", agent.timeline)
+    note("size", agent.size)
+    note("retention", agent.retention)
+    note("tasks", agent.tasks.list)
+    note("schedules", agent.schedules.list)
+    note("entities", agent.entities.list)
+    note("memories", agent.memory.list)
+    note("search", lambda: [each.id for each in agent.memory.search("number")])
+    note("traces", lambda: agent.traces.list(limit=1000))
+    found = note("sessions", lambda: sorted(agent.sessions.list(), key=lambda s: s.id))
+    for of in _ids(found):
+        note(f"{of} state", lambda of=of: agent.sessions.get_state(of))
+        note(f"{of} history", lambda of=of: agent.sessions.history(of))
+        note(f"{of} turns", lambda of=of: agent.sessions.list_turns(of))
+    taken = [*_ids(note("timeline", agent.timeline))]
+    for snapshot in taken:
+        note(
+            f"{snapshot} files",
+            lambda snapshot=snapshot: agent.at(snapshot).files.list(recursive=True),
+        )
+
+
+def _ids(timeline: object) -> Iterator[str]:
+    """Yields the ids of what was listed; none of what could not be."""
+    for each in cast("list[Any]", timeline) if isinstance(timeline, list) else []:
+        yield each.id
+
+
+def judge(before: dict[str, Any], after: dict[str, Any]) -> tuple[str, str]:
+    """Returns what came of a flip, and where it showed."""
+    worst, detail = UNSEEN, ""
+    order = (UNSEEN, REFUSED, MISSING, WRONG, RAW)
+    for name, was in before.items():
+        # What is read of something that a list no longer names was judged with the list.
+        now = after.get(name, was)
+        outcome = _compare(*(_listed(each) for each in (was, now)))
+        if order.index(outcome) > order.index(worst):
+            worst, detail = outcome, f"{name}: {str(now)[:160]!r} was {str(was)[:160]!r}"
+    return worst, detail
+
+
+_NOTHING: Final = (None, Size(), Policy())
+"""What a namespace has that is not there."""
+
+
+def _listed(value: object) -> object:
+    return [*cast("Iterable[object]", value)] if isinstance(value, list | tuple) else value
+
+
+def _compare(was: object, now: object) -> str:
+    if isinstance(now, HoldfastError):
+        if isinstance(was, HoldfastError):
+            return UNSEEN
+        return MISSING if isinstance(now, NotFound | Conflict) else REFUSED
+    if isinstance(now, Exception):
+        return RAW
+    if was == now:
+        return UNSEEN
+    # A row whose key is another one is not found: nothing is returned that was not written.
+    if isinstance(was, list) and isinstance(now, list):
+        known = cast("list[object]", was)
+        return MISSING if all(each in known for each in cast("list[object]", now)) else WRONG
+    return MISSING if now in _NOTHING else WRONG
+
+
+def examine(before: dict[str, Any], flip: Flip, location: str, objects: Path) -> Flip:
+    """Opens the vault in which a bit was flipped, reads everything, and judges."""
+    try:
+        with open_at(location, objects) as vault:
+            outcome, detail = judge(before, look(vault))
+    except HoldfastError as exc:
+        outcome, detail = REFUSED, f"opening: {type(exc).__name__} {exc}"
+    except Exception as exc:  # noqa: BLE001 - the same
+        outcome, detail = RAW, f"opening: {exc!r}"
+    return Flip(flip.table, flip.where, outcome, detail)
+
+
+class SqliteFlips:
+    """Flips bits in the used bytes of SQLite's file, whose log is empty."""
+
+    def __init__(self, folder: Path, random: Random) -> None:
+        self.location, self.objects, self._random = str(folder), folder / "packs", random
+        self._path = folder / "catalog.sqlite"
+        with closing(sqlite3.connect(self._path)) as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            self._roots = connection.execute(
+                "SELECT rootpage, tbl_name FROM sqlite_master WHERE rootpage > 0"
+            ).fetchall()
+        self._bytes = self._path.read_bytes()
+        # What is kept beside it says how far it was.
+        self._beside = {each: each.read_bytes() for each in folder.rglob("*") if each.is_file()}
+        self._page = int.from_bytes(self._bytes[16:18], "big")
+        self._used = [*self._ranges()]
+
+    def _ranges(self) -> Iterator[tuple[str, int, int]]:
+        """Yields tables and the ranges of bytes that their pages use."""
+        for root, table in [(1, "sqlite_master"), *self._roots]:
+            todo = [root]
+            while todo:
+                number = todo.pop()
+                base = (number - 1) * self._page
+                page = self._bytes[base : base + self._page]
+                at = 100 if number == 1 else 0
+                kind, cells = page[at], int.from_bytes(page[at + 3 : at + 5], "big")
+                start = int.from_bytes(page[at + 5 : at + 7], "big") or 65536
+                head = at + (12 if kind in (2, 5) else 8)
+                pointers = [
+                    int.from_bytes(page[head + 2 * i : head + 2 * i + 2], "big")
+                    for i in range(cells)
+                ]
+                if kind in (2, 5):
+                    todo += [int.from_bytes(page[p : p + 4], "big") for p in pointers]
+                    todo.append(int.from_bytes(page[at + 8 : at + 12], "big"))
+                yield table, base + at, base + head + 2 * cells
+                yield table, base + start, base + self._page
+
+    def flip(self, table: str | None = None) -> Flip:
+        """Flips one bit, of a table or of any, in place of the one before."""
+        used = [each for each in self._used if table in (None, each[0])]
+        weights = [end - start for _, start, end in used]
+        name, start, end = self._random.choices(used, weights)[0]
+        at, bit = self._random.randrange(start, end), self._random.randrange(8)
+        changed = bytearray(self._bytes)
+        changed[at] ^= 1 << bit
+        self._write(bytes(changed))
+        return Flip(name, f"byte {at}, bit {bit}")
+
+    def put_back(self) -> None:
+        """Puts the file back as it was."""
+        self._write(self._bytes)
+
+    def _write(self, data: bytes) -> None:
+        for end in ("-wal", "-shm"):
+            Path(f"{self._path}{end}").unlink(missing_ok=True)
+        for path, kept in self._beside.items():
+            if not path.exists() or path.read_bytes() != kept:
+                path.write_bytes(kept)
+        self._path.write_bytes(data)
+
+
+class PostgresFlips:
+    """Flips bits in the rows of a database, by changing them; no constraint stands in the way."""
+
+    def __init__(self, url: str, objects: Path, random: Random) -> None:
+        self.location, self.objects, self._random = url, objects, random
+        self._connection = psycopg.connect(
+            url,
+            autocommit=True,
+            options="-c search_path=holdfast -c session_replication_role=replica",
+        )
+        query = """SELECT table_name, column_name, is_identity FROM information_schema.columns
+            WHERE table_schema = 'holdfast' AND data_type IN ('bigint', 'text', 'bytea')
+            AND table_name != 'migrations' ORDER BY 1, ordinal_position"""
+        self._cells, weights = list[tuple[str, str]](), list[int]()
+        for table, column, identity in self._connection.execute(query).fetchall():
+            if identity == "YES":
+                self._run(f"ALTER TABLE {table} ALTER COLUMN {column} SET GENERATED BY DEFAULT")
+            query = f"SELECT COALESCE(SUM(pg_column_size({column})), 0) FROM {table}"  # noqa: S608 - our own names
+            ((size,),) = self._run(query)
+            if size:
+                self._cells.append((table, column))
+                weights.append(int(size))
+        self._weights = weights
+        self._undo: tuple[str, object] | None = None
+
+    def flip(self, table: str | None = None) -> Flip:
+        """Flips one bit, of a table or of any, after the one before was put back."""
+        self.put_back()
+        cells = [
+            (cell, weight)
+            for cell, weight in zip(self._cells, self._weights, strict=True)
+            if table in (None, cell[0])
+        ]
+        while True:
+            name, column = self._random.choices([c for c, _ in cells], [w for _, w in cells])[0]
+            query = f"SELECT ctid, {column} FROM {name} WHERE {column} IS NOT NULL"  # noqa: S608 - the same
+            rows = self._run(query)
+            place, old = self._random.choice(rows)
+            new, bit = self._flipped(old)
+            if new is None:
+                continue
+            set_it = f"UPDATE {name} SET {column} = %s WHERE ctid = %s RETURNING ctid"  # noqa: S608 - the same
+            try:
+                ((moved,),) = self._run(set_it, new, place)
+            except psycopg.Error:
+                continue  # Two rows of one key, say: no bit on a disk would be refused so.
+            put_back = f"UPDATE {name} SET {column} = %s WHERE ctid = '{moved}'"  # noqa: S608 - the same
+            self._undo = put_back, old
+            return Flip(name, f"{column}, bit {bit}")
+
+    def _flipped(self, old: object) -> tuple[object, int]:
+        if isinstance(old, int):
+            bit = self._random.randrange(64)
+            return (old ^ (1 << bit) if bit < 63 else old ^ (-1 << 63)), bit  # noqa: PLR2004
+        data = bytearray(old.encode() if isinstance(old, str) else cast("bytes", old))
+        if not data:
+            return None, 0
+        bit = self._random.randrange(8 * len(data))
+        data[bit >> 3] ^= 1 << (bit & 7)
+        if not isinstance(old, str):
+            return bytes(data), bit
+        try:
+            text = data.decode()
+        except UnicodeDecodeError:
+            return None, 0
+        return (None if "\0" in text else text), bit
+
+    def put_back(self) -> None:
+        """Puts the last flipped bit back."""
+        if self._undo is not None:
+            statement, old = self._undo
+            self._run(statement, old)
+            self._undo = None
+
+    def close(self) -> None:
+        """Ends the connection."""
+        self.put_back()
+        self._connection.close()
+
+    def _run(self, statement: str, *given: object) -> list[tuple[Any, ...]]:
+        cursor = self._connection.execute(cast("LiteralString", statement), given or None)
+        return cursor.fetchall() if cursor.description else []
