@@ -225,4 +225,4 @@ def test_each_task_is_taken_back_alone_on_postgres(
     tmp_path: Path, postgres_url: str, seed: int, tasks: int
 ) -> None:
     with holdfast.open(postgres_url, objects=tmp_path / "packs") as vault:
-        play(World(vault, f"agent {next(_names)}", tasks), random.Random(seed))
+        play(World(vault, f"agent-{next(_names)}", tasks), random.Random(seed))
