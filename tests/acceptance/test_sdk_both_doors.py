@@ -666,7 +666,7 @@ BAD_NAMES: list[dict[str, Any]] = [
     {"names": [Name.value("n", "k")], "paths": ["a"], "planes": ["files"]},
     {"names": [Name.file("a")], "except_": [Name.session("s")]},
     {"planes": ["store"], "except_": [Name.file("a")]},
-    {"names": [Name("memories", "a")]},
+    {"names": [Name("dreams", "a")]},
     {"names": [Name("store", "a/b/c")]},
     {"names": [Name("store", "k")]},
     {"names": [Name("store", "n/x", namespace="n", key="k")]},

@@ -83,6 +83,7 @@ ALIASES = re.compile(r"/v1/memories(?=/|$)")
 """What some clients call `/v1/memory`."""
 
 NOT_SENT: dict[str, dict[str, str]] = {
+    "GET /v1/history": dict.fromkeys(["key", "name_b64", "namespace"], "sent for other names"),
     "GET /v1/memory": dict.fromkeys(["query", "threshold", "top_k", "type"], VENDORS),
     "GET /v1/snapshots": {"all": SAME},
     "GET /v1/traces": dict.fromkeys(["start_time", "end_time"], VENDORS),
@@ -318,6 +319,7 @@ GIVEN: Json = {
     "items": [("n", "k", 1)],
     "keep_daily": 1,
     "keep_last": 1,
+    "keep_mine": True,
     "keep_weekly": 1,
     "key": "k",
     "key_id": "key-1",
@@ -377,6 +379,7 @@ GIVEN: Json = {
     "status": "running",
     "tags": ["tag"],
     "target": "b",
+    "task": "task-1",
     "task_id": "task-1",
     "threshold": 0.5,
     "thresholds": Thresholds(),

@@ -63,7 +63,11 @@ def parameters_of(query: str) -> list[str]:
 def test_both_databases_have_the_tables_of_the_same_files() -> None:
     steps = [each for each in sorted(SQL.glob("migrations/*.sql")) if "." not in each.stem]
     text = "".join(path.read_text("utf-8") for path in (SQL / "schema.sql", *steps))
-    made = [re.findall(r"CREATE TABLE (\w+)", " ".join(tables_of(name))) for name in DIALECTS]
+    # One that is made anew takes the place of another, where a database cannot change that.
+    made = [
+        re.findall(r"CREATE TABLE (?!\w+_anew)(\w+)", " ".join(tables_of(name)))
+        for name in DIALECTS
+    ]
     assert made[0] == made[1] == re.findall(r"^CREATE TABLE (\w+)", text, re.MULTILINE)
 
 
