@@ -28,20 +28,11 @@ from holdfast.errors import InvalidValue
 from holdfast.ids import TenantId
 from holdfast.instants import to_us
 from holdfast.model_events import Event, EventRow
+from holdfast.testing.clocks import Watch
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 WRITERS = 4
 EACH = 40
-
-
-@dataclass
-class Clock:
-    """A clock that a test sets."""
-
-    now: datetime = NOON
-
-    def __call__(self) -> datetime:
-        return self.now
 
 
 @dataclass
@@ -52,7 +43,7 @@ class Place:
     folder: Path
     vault: Holdfast
     catalog: Catalog
-    clock: Clock
+    clock: Watch
 
     def told(self, **wanted: Any) -> list[EventRow]:
         """Returns what was told, oldest first."""
@@ -72,7 +63,7 @@ def place(quiet: Place) -> Place:
 def quiet(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     """A vault in which nobody listens."""
     where = "" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
-    clock = Clock()
+    clock = Watch(NOON)
     opened = PostgresCatalog(where) if where else SqliteCatalog(tmp_path)
     with closing(opened) as catalog:
         context = Context.of(

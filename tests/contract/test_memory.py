@@ -20,30 +20,21 @@ from holdfast.errors import (
     Unencodable,
 )
 from holdfast.model_memories import FoundMemory, MemoryFilter
+from holdfast.testing.clocks import Watch
 
 START = datetime(2025, 3, 1, 12, 30, tzinfo=UTC)
-
-
-class Clock:
-    """A clock that goes on when it is told to."""
-
-    def __init__(self) -> None:
-        self.now = START
-
-    def __call__(self) -> datetime:
-        return self.now
 
 
 Open = Callable[..., holdfast.Holdfast]
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def clock() -> Watch:
+    return Watch(START)
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def opener(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iterator[Open]:
+def opener(request: pytest.FixtureRequest, tmp_path: Path, clock: Watch) -> Iterator[Open]:
     opened: list[holdfast.Holdfast] = []
     where = tmp_path / "vault" if request.param == "sqlite" else None
     url = None if where else request.getfixturevalue("postgres_url")
@@ -110,7 +101,7 @@ def test_metadata_comes_back_exactly(memory: Memories) -> None:
     assert memory.list()[0].metadata == given
 
 
-def test_an_update_replaces_tags_and_merges_metadata(memory: Memories, clock: Clock) -> None:
+def test_an_update_replaces_tags_and_merges_metadata(memory: Memories, clock: Watch) -> None:
     added = memory.add("It rains", tags=["old"], metadata={"a": 1, "b": 2})
     clock.now += timedelta(seconds=5)
     changed = memory.update(added.id, tags=["new"], metadata={"b": 3, "c": None})
@@ -131,7 +122,7 @@ def test_an_update_is_found_by_what_it_says_now(memory: Memories) -> None:
 
 
 def test_what_is_deleted_can_be_recovered_for_a_while(
-    vault: holdfast.Holdfast, memory: Memories, clock: Clock
+    vault: holdfast.Holdfast, memory: Memories, clock: Watch
 ) -> None:
     added = memory.add("It rains")
     memory.delete(added.id)
@@ -272,7 +263,7 @@ def test_a_list_is_newest_first_and_goes_on_below_a_cursor(memory: Memories) -> 
 
 
 @pytest.fixture
-def people(ns: holdfast.Namespace) -> dict[str, str]:
+def people(ns: holdfast.Namespace, clock: Watch) -> dict[str, str]:
     """Sessions of two users and of nobody, and a memory of each kind."""
     sessions = {
         name: ns.sessions.create(f"bot-{name}", user_id=user).id
@@ -280,7 +271,9 @@ def people(ns: holdfast.Namespace) -> dict[str, str]:
     }
     for name, session_id in sessions.items():
         ns.memory.add(f"blue {name}", session_id=session_id)
+        clock.wait(timedelta(seconds=1))  # A fork has them in the order of their instants.
     ns.memory.add("blue everybody")
+    clock.wait(timedelta(seconds=1))
     ns.memory.add("blue of-ann", user_id="ann")
     return sessions
 

@@ -36,23 +36,11 @@ from holdfast.errors import (
 from holdfast.model_health import Level, Thresholds
 from holdfast.model_traces import Trace, TraceInfo
 from holdfast.model_upkeep import AuditReport
+from holdfast.testing.clocks import Watch
 
 NOON = datetime(2025, 3, 1, 12, tzinfo=UTC)
 APPENDERS = 8
 EACH = 25
-
-
-@dataclass
-class Clock:
-    """A clock that a test sets."""
-
-    now: datetime = NOON
-
-    def __call__(self) -> datetime:
-        return self.now
-
-    def pass_(self, time: timedelta) -> None:
-        self.now += time
 
 
 @dataclass
@@ -63,7 +51,7 @@ class Place:
     folder: Path
     vault: Holdfast
     context: Context
-    clock: Clock
+    clock: Watch
 
     def run(self, statement: str) -> None:
         if self.where:
@@ -89,7 +77,7 @@ def open_catalog(where: str, folder: Path) -> Catalog:
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     where = "" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
-    clock = Clock()
+    clock = Watch(NOON)
     with closing(open_catalog(where, tmp_path)) as catalog:
         limits = Limits(free_floor_bytes=0)
         blobs = DiskBlobStore(tmp_path / "packs")
@@ -175,12 +163,12 @@ def test_what_happens_to_namespaces_and_tenants_leaves_traces(
     agent.snapshot()
     agent.files.write("a", "c")
     agent.snapshot()
-    place.clock.pass_(timedelta(hours=2))
+    place.clock.wait(timedelta(hours=2))
     (gone,) = agent.forget()
     vault.delete_namespace("alice")
     vault.recover_namespace("alice", as_name="ann")
     vault.delete_namespace("ann")
-    place.clock.pass_(timedelta(days=8))
+    place.clock.wait(timedelta(days=8))
     vault.forget()
     vault.set_quota(None)
     found = vault.traces.list(limit=6)
@@ -285,7 +273,7 @@ def test_times_select_from_one_instant_on_and_before_another(
 ) -> None:
     for _ in range(4):
         agent.traces.add("tick", session_id="sess_1")
-        place.clock.pass_(timedelta(minutes=1))
+        place.clock.wait(timedelta(minutes=1))
     after, before = NOON + timedelta(minutes=1), NOON + timedelta(minutes=3)
     for traces in (agent.traces, place.vault.traces):
         for more in ({}, {"session_id": "sess_1"}, {"action": "tick"}):
@@ -311,7 +299,7 @@ def test_a_clock_that_goes_back_orders_by_time_and_still_makes_one_chain(
     place: Place, agent: Namespace
 ) -> None:
     agent.traces.add("late")
-    place.clock.pass_(timedelta(hours=-5))
+    place.clock.wait(timedelta(hours=-5))
     agent.traces.add("early")
     assert actions(agent.traces.list()) == ["early", "late"]
     assert place.vault.verify_audit().is_sound
@@ -362,7 +350,7 @@ def test_a_trace_that_cannot_be_kept_is_refused(agent: Namespace) -> None:
 
 def test_an_id_can_be_had_before_the_trace_is_appended(place: Place, agent: Namespace) -> None:
     trace_id = new_id(place.context, NOON)
-    place.clock.pass_(timedelta(seconds=5))
+    place.clock.wait(timedelta(seconds=5))
     with place.context.catalog.write() as transaction:
         head = agent._handle.lock_or_create(transaction)
         told = Trace(action="state.updated")
@@ -691,7 +679,7 @@ def test_a_namespace_that_never_had_a_chain_goes_without_one(
     place.vault.delete_namespace("alice")
     place.run(f"DELETE FROM journal WHERE {OF_ALICE}")
     place.run("UPDATE namespaces SET journal_number = 0, journal_hash = NULL")
-    place.clock.pass_(timedelta(days=400))
+    place.clock.wait(timedelta(days=400))
     place.vault.forget()
     assert place.vault.verify_audit().problems == []
 
@@ -699,7 +687,7 @@ def test_a_namespace_that_never_had_a_chain_goes_without_one(
 def test_a_namespace_that_is_gone_for_good_leaves_its_chain(place: Place, agent: Namespace) -> None:
     agent.traces.add("tick")
     place.vault.delete_namespace("alice")
-    place.clock.pass_(timedelta(days=400))
+    place.clock.wait(timedelta(days=400))
     place.vault.forget()
     assert actions(place.vault.traces.list()) == ["tick", "namespace.deleted", "namespace.purged"]
     target = place.folder / "audit.jsonl"
@@ -740,7 +728,7 @@ def test_a_list_that_leaves_a_trace_out_is_not_returned(told: Place, number: int
 def test_traces_of_a_clock_that_went_back_are_no_gap(place: Place, agent: Namespace) -> None:
     for step in (2, -3, 2, -4, 5):
         agent.traces.add("tick")
-        place.clock.pass_(timedelta(minutes=step))
+        place.clock.wait(timedelta(minutes=step))
     assert sorted(trace.number for trace in agent.traces.list()) == [1, 2, 3, 4, 5]
     first = agent.traces.list(limit=2)
     rest = agent.traces.list(limit=2, starting_after=first[-1].id)
@@ -799,7 +787,7 @@ def test_the_rate_is_rollbacks_by_active_sessions(
 def test_only_the_window_counts(place: Place, agent: Namespace) -> None:
     be_active(place, agent, 3)
     roll_back(place, agent, "sess_0", 1)
-    place.clock.pass_(timedelta(hours=30))
+    place.clock.wait(timedelta(hours=30))
     be_active(place, agent, 2)
     assert (agent.health().rollbacks, agent.health().sessions) == (0, 2)
     longer = agent.health(window=timedelta(hours=48))

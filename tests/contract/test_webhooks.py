@@ -25,25 +25,13 @@ from holdfast.engine.vault import Holdfast
 from holdfast.engine.webhooks import MAX_URL_CHARS, Outcome, Parcel, Webhooks
 from holdfast.errors import InvalidName, InvalidValue, WebhookNotFound
 from holdfast.model_webhooks import Delivery, DeliveryState, Webhook
+from holdfast.testing.clocks import Watch
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 URL = "https://hooks.example.com/in"
 OK = Outcome(ok=True, status=200)
 DOWN = Outcome(ok=False, error="nobody is there")
 GONE = Outcome(ok=False, status=410, error="it answered 410")
-
-
-@dataclass
-class Clock:
-    """A clock that a test sets."""
-
-    now: datetime = NOON
-
-    def __call__(self) -> datetime:
-        return self.now
-
-    def pass_(self, time: timedelta) -> None:
-        self.now += time
 
 
 @dataclass
@@ -54,7 +42,7 @@ class Place:
     folder: Path
     context: Context
     vault: Holdfast
-    clock: Clock
+    clock: Watch
 
     @property
     def hooks(self) -> Webhooks:
@@ -75,7 +63,7 @@ class Place:
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     where = "" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
-    clock = Clock()
+    clock = Watch(NOON)
     opened = PostgresCatalog(where) if where else SqliteCatalog(tmp_path)
     with closing(opened) as catalog:
         context = Context.of(
@@ -380,7 +368,7 @@ def test_a_long_backlog_is_worked_off_page_by_page(
 def test_events_that_are_gone_are_passed_over(place: Place, agent: Namespace) -> None:
     hook = place.hooks.create(URL)
     agent.files.write("old", "x")
-    place.clock.pass_(timedelta(days=40))
+    place.clock.wait(timedelta(days=40))
     place.vault.forget()
     assert place.outbox().expand()
     assert not place.outbox().expand()
@@ -400,16 +388,16 @@ def test_what_is_claimed_is_nobody_elses_until_the_lease_ends(
     first = place.claim()
     assert len(first) == 1
     assert place.claim() == []
-    place.clock.pass_(LEASE - timedelta(seconds=1))
+    place.clock.wait(LEASE - timedelta(seconds=1))
     assert place.claim() == []
-    place.clock.pass_(timedelta(seconds=1))
+    place.clock.wait(timedelta(seconds=1))
     again = place.claim()
     assert [parcel.delivery.event_id for parcel in again] == [first[0].delivery.event_id]
     # The one that came too late has nothing more to say.
     place.outbox().record(first[0], DOWN)
     place.outbox().record(again[0], OK)
     place.outbox().record(first[0], DOWN)
-    place.clock.pass_(timedelta(days=2))
+    place.clock.wait(timedelta(days=2))
     assert place.claim() == []
     delivery = place.log(again[0].webhook)[0]
     assert (delivery.state, delivery.attempts) == (DeliveryState.DELIVERED, 1)
@@ -490,7 +478,7 @@ def test_what_a_worker_had_claimed_when_it_died_is_claimed_by_the_next(
     )
     assert done.returncode == 9, done.stderr
     assert place.claim() == []
-    place.clock.pass_(LEASE)
+    place.clock.wait(LEASE)
     assert [parcel.delivery.event_id for parcel in place.claim()] == [done.stdout.strip()]
 
 
@@ -508,7 +496,7 @@ def test_a_delivery_that_arrived_is_over(place: Place, agent: Namespace) -> None
     shown = place.hooks.get(hook.id)
     assert (shown.last_delivery_ok, shown.last_delivery_status) == (True, 200)
     assert shown.last_delivery_at == NOON
-    place.clock.pass_(timedelta(days=2))
+    place.clock.wait(timedelta(days=2))
     assert place.claim() == []
 
 
@@ -565,7 +553,7 @@ def test_an_address_that_took_others_is_not_disabled_for_one(
     bad = place.claim()[0]
     for _ in RETRIES_S:
         place.outbox().record(bad, DOWN)
-        place.clock.pass_(timedelta(hours=9))
+        place.clock.wait(timedelta(hours=9))
         agent.files.write("fine", "a")
         parcels = place.claim()
         for parcel in parcels:
@@ -592,7 +580,7 @@ def test_an_event_that_is_no_longer_kept_is_not_sent(place: Place, agent: Namesp
     hook = place.hooks.create(URL)
     agent.files.write("a", "a")
     place.outbox().expand()
-    place.clock.pass_(timedelta(days=31))
+    place.clock.wait(timedelta(days=31))
     place.vault.forget()
     assert place.claim() == []
     assert place.log(hook)[0].error == "the event is no longer kept"
@@ -663,7 +651,7 @@ def test_the_log_is_paged_and_ages_out(place: Place, agent: Namespace) -> None:
     numbers = [each.event_number for each in (*first, *rest)]
     assert numbers == sorted(numbers, reverse=True)
     assert len(numbers) == 7
-    place.clock.pass_(timedelta(days=7, seconds=1))
+    place.clock.wait(timedelta(days=7, seconds=1))
     assert place.outbox().purge() == 5
     assert {each.state for each in place.log(hook)} == {DeliveryState.PENDING}
 
