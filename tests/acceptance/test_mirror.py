@@ -138,6 +138,26 @@ def test_a_snapshot_is_the_servers_with_all_that_was_said(project: Project) -> N
     assert project.workspace.find_held() == taken
 
 
+def test_a_task_that_the_server_keeps_is_taken_back_here_too(project: Project) -> None:
+    project.put("a.txt", "one")
+    project.workspace.snapshot()
+    with project.client.task("tidy") as task:
+        project.client.files.write("made.txt", "by the task")
+        project.client.store.set("notes", "key", 1)
+    project.workspace.restore("@")
+    project.put("a.txt", "two")
+    assert names(project.tree) == {"a.txt", "made.txt"}
+    seen = project.workspace.undo(task=task.id, dry_run=True)
+    assert names(project.tree) == {"a.txt", "made.txt"}
+    done = project.workspace.undo(task=task.id)
+    told = [{(c.plane, c.key, c.change) for c in each.changes} for each in (seen, done)]
+    assert told[0] == told[1] != set()
+    assert {path.name: path.read_text() for path in project.tree.iterdir()} == {"a.txt": "two"}
+    assert project.client.store.keys("notes") == []
+    with pytest.raises(errors.InvalidValue):
+        project.workspace.undo(keep_mine=True)
+
+
 def test_each_call_takes_a_snapshot_and_the_careful_one_does_not(project: Project) -> None:
     project.put("a.txt", "one")
     first, second = project.workspace.snapshot(), project.workspace.snapshot()

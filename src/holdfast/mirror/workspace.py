@@ -33,6 +33,7 @@ from holdfast.engine.paths import PathLike, to_text
 from holdfast.engine.preview import preview
 from holdfast.engine.restore import SHOWN
 from holdfast.engine.selection import Selection, select
+from holdfast.engine.takeback import check_choice
 from holdfast.engine.tasks import Tasks
 from holdfast.engine.workspace import Drift
 from holdfast.errors import Busy, DriftFound, InvalidValue, Unavailable
@@ -167,27 +168,35 @@ class RemoteWorkspace(Comparing):
         self,
         operation: SnapshotLike | None = None,
         *,
+        task: str | None = None,
+        keep_mine: bool = False,
+        dry_run: bool = False,
         force: bool = False,
         limit: int | None = SHOWN,
         progress: Progress = no_progress,
     ) -> Restored:
-        """Takes the last change back; with an operation, what that one changed.
+        """Takes the last change back; with an operation or a task, what that one changed.
 
-        At most `limit` changes are listed, None lists all; they are counted either way.
+        A task is one that the server keeps; a preview of it is of what the server has. At most
+        `limit` changes are listed, None lists all; they are counted either way.
         """
+        check_choice(operation, task, keep_mine=keep_mine, dry_run=dry_run)
+        if dry_run:
+            return self.namespace.undo(task=task, keep_mine=keep_mine, dry_run=True, limit=limit)
+        is_step = operation is None and task is None
         with self._exclusive(makes_anew=True):
             self._finish(progress)
             follower = self._follower(force=force, progress=progress)
 
             def act() -> Restored:
-                done = self.namespace.undo(operation, limit=limit)
-                if operation is None:
+                done = self.namespace.undo(operation, task=task, keep_mine=keep_mine, limit=limit)
+                if is_step:
                     follower.leave(done.uncaptured)
                 return done
 
             done, moved = self._pair.move(
                 act,
-                back=self.namespace.redo if operation is None else self.namespace.undo,
+                back=self.namespace.redo if is_step else self.namespace.undo,
                 follower=follower,
                 reason="before undo",
             )
