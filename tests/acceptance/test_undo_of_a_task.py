@@ -123,6 +123,109 @@ def test_what_a_task_did_goes_back_later_and_the_rest_stays(agent: Any) -> None:
     assert store(agent) == {"before": 1, "later": 1}
 
 
+def memories(agent: Any) -> dict[str, str]:
+    return {memory.id: memory.content for memory in agent.memory.list(limit=100)}
+
+
+def found(agent: Any, query: str) -> set[str]:
+    return {each.id for each in agent.memory.search(query, threshold=0.0)}
+
+
+@pytest.mark.parametrize("long", ["", " and so on" * 900])
+def test_what_a_task_remembers_and_forgets_goes_back_alone(
+    agent: Any, opens: Callable[[], Any], long: str
+) -> None:
+    session = agent.sessions.create("a")
+    changed, gone, others = (
+        agent.memory.add(text + long, tags=["t"]).id
+        for text in ("tea at four", "coffee at nine", "milk at two")
+    )
+    in_session = agent.memory.add("said in the session" + long, session_id=session.id).id
+    before = memories(agent)
+
+    def work() -> None:
+        agent.memory.update(changed, content="cocoa at noon" + long)
+        agent.memory.add("juice at ten" + long)
+        agent.snapshot("in the middle")
+        agent.memory.update(changed, content="cocoa at one" + long, tags=["u"])
+        agent.memory.delete(gone)
+        agent.memory.delete(agent.memory.add("passing" + long).id)
+        agent.sessions.delete(session.id)
+
+    def work_and_fail() -> None:
+        with agent.task("fails", rollback_on_failure=True):
+            work()
+            opens().memory.update(others, content="beer at ten" + long)
+            fail()
+
+    with pytest.raises(Failure):
+        work_and_fail()
+    assert memories(agent) == before | {others: "beer at ten" + long}
+    assert agent.memory.get(changed).tags == ("t",)
+    assert (found(agent, "tea"), found(agent, "coffee")) == ({changed}, {gone})
+    assert (found(agent, "cocoa"), found(agent, "juice")) == (set(), set())
+    assert agent.memory.get(in_session).session_id == session.id
+    task = done_in(agent, work)
+    later = agent.memory.add("later" + long).id
+    there = memories(agent)
+    assert in_session not in there
+    back = agent.undo(task=task)
+    assert (back.verified, back.left, back.by_snapshots) == (True, [], False)
+    assert memories(agent) == before | {others: "beer at ten" + long, later: "later" + long}
+    agent.undo()
+    assert memories(agent) == there
+    assert found(agent, "cocoa") == {changed}
+
+
+def test_a_memory_that_another_changed_since_stays(agent: Any) -> None:
+    ours, theirs = (agent.memory.add(text).id for text in ("tea", "coffee"))
+
+    def work() -> None:
+        agent.memory.update(ours, content="cocoa")
+        agent.memory.update(theirs, content="cocoa")
+
+    task = done_in(agent, work)
+    agent.memory.update(theirs, content="water")
+    with pytest.raises(OthersChanged) as caught:
+        agent.undo(task=task)
+    assert caught.value.names == [f"memories:{theirs}"]
+    assert memories(agent) == {ours: "cocoa", theirs: "water"}
+    assert agent.undo(task=task, keep_mine=True).left == [f"memories:{theirs}"]
+    assert memories(agent) == {ours: "tea", theirs: "water"}
+    assert (found(agent, "tea"), found(agent, "water")) == ({ours}, {theirs})
+
+
+def test_a_memory_that_a_task_brought_back_is_deleted_again(tmp_path: Path) -> None:
+    with holdfast.open(tmp_path / "vault") as vault:
+        agent = vault.namespace("agent")
+        one = agent.memory.add("tea").id
+        agent.memory.delete(one)
+        back = done_in(agent, lambda: agent.memory.recover(one))
+        assert found(agent, "tea") == {one}
+        agent.undo(task=back)
+        assert (memories(agent), found(agent, "tea")) == ({}, set())
+        both = done_in(agent, lambda: (agent.memory.recover(one), agent.memory.delete(one)))
+        with pytest.raises(NothingToUndo):
+            agent.undo(task=both)
+
+
+def test_memories_of_nested_tasks_and_of_a_restore_are_the_tasks_own(agent: Any) -> None:
+    one = agent.memory.add("first" * 500).id
+    then = agent.snapshot()
+    agent.memory.update(one, content="second" * 500)
+    with agent.task("around") as around:
+        agent.memory.update(one, content="third" * 500)
+        with agent.task("inside") as inside:
+            agent.restore(then)
+            agent.memory.update(one, tags=["inside"])
+        agent.memory.update(one, metadata={"k": 1})
+    with pytest.raises(OthersChanged):
+        agent.undo(task=inside.id)
+    agent.undo(task=around.id)
+    assert memories(agent) == {one: "second" * 500}
+    assert agent.memory.get(one).tags == ()
+
+
 def test_a_second_time_there_is_nothing_to_take_back(agent: Any) -> None:
     task = done_in(agent, lambda: agent.store.set("n", "k", 1))
     agent.undo(task=task)

@@ -26,6 +26,7 @@ KEYS: list[Key] = [
     *(("store", name) for name in ("k", "l", "m")),
 ]
 SESSIONS = ("s0", "s1")
+MEMORIES = ("first", "second")
 OUTSIDE = "outside"
 STEPS = 30
 
@@ -61,6 +62,9 @@ class Model:
                 continue
             old, new, now = own[0][0], own[-1][1], self.now.get(key)
             is_shared = any(one[1] != other[0] for one, other in pairwise(own))
+            if key[0] == "files" and old is new is now is None:
+                # Made and deleted: it may as well have been a directory that came and went.
+                continue
             if now == new:
                 if is_shared:
                     left.add(key)
@@ -80,8 +84,11 @@ class World:
         self.ids = [
             self.outside.sessions.create("a", session_id=f"{name}-{s}").id for s in SESSIONS
         ]
-        self.keys = [*KEYS, *(("sessions", each) for each in self.ids)]
-        self.model = Model({("sessions", each): (0, 0) for each in self.ids})
+        self.remembered = {self.outside.memory.add(word).id: word for word in MEMORIES}
+        """What each memory said last, also if it is deleted now."""
+        memories = {("memories", each): word for each, word in self.remembered.items()}
+        self.keys = [*KEYS, *(("sessions", each) for each in self.ids), *memories]
+        self.model = Model({("sessions", each): (0, ()) for each in self.ids} | memories)
         self.then = [(self.outside.snapshot(), dict(self.model.now))]
         self.agents = {f"{n}": vault.namespace(name) for n in range(tasks)}
         self.open = {
@@ -103,12 +110,15 @@ class World:
                 agent.sessions.delete(name)
                 self.model.change(who, key, None)
             elif is_gone:
-                agent.sessions.add_turn(name, "i", "o")
-                self.model.change(who, key, (there[0], there[1] + 1))
+                said = f"{next(self.numbers)}"
+                agent.sessions.add_turn(name, said, "o")
+                self.model.change(who, key, (there[0], (*there[1], said)))
             else:
                 value = next(self.numbers)
                 agent.sessions.update_state(name, {"v": value, "long": "x" * 600})
                 self.model.change(who, key, (value, there[1]))
+        elif plane == "memories":
+            self.remember(who, key, chance, is_gone=is_gone)
         elif is_gone:
             if there is None:
                 return
@@ -122,6 +132,20 @@ class World:
         else:
             value = f"{next(self.numbers)}" * chance.choice((1, 4000))
             agent.files.write(name, value)
+            self.model.change(who, key, value)
+
+    def remember(self, who: str, key: Key, chance: random.Random, *, is_gone: bool) -> None:
+        memory, memory_id, there = self.agent(who).memory, key[1], self.model.now.get(key)
+        if there is None:
+            memory.recover(memory_id)
+            self.model.change(who, key, self.remembered[memory_id])
+        elif is_gone:
+            memory.delete(memory_id)
+            self.model.change(who, key, None)
+        else:
+            # A word of its own, and short or so long that maps have it as chunks.
+            value = f"word{next(self.numbers)} " * chance.choice((1, 800))
+            memory.update(memory_id, content=value)
             self.model.change(who, key, value)
 
     def end(self, who: str, *, fails: bool) -> None:
@@ -179,7 +203,13 @@ class World:
             if info.kind == "file":
                 found["files", info.path] = agent.files.read_text(info.path)
         for session in agent.sessions.list(limit=100):
-            found["sessions", session.id] = (session.state.get("v", 0), session.turn_count)
+            turns = agent.sessions.list_turns(session.id)
+            said = tuple(turn.input["content"] for turn in reversed(turns))
+            found["sessions", session.id] = (session.state.get("v", 0), said)
+        for memory in agent.memory.list(limit=100):
+            found["memories", memory.id] = self.remembered[memory.id] = memory.content
+            word = memory.content.split()[0]
+            assert [each.id for each in agent.memory.search(word, threshold=0.0)] == [memory.id]
         assert found == {key: value for key, value in self.model.now.items() if value is not None}
 
 

@@ -96,7 +96,7 @@ class Memories:
             memory = owned(self._handle, transaction, memory)
             self._check_room(transaction, memory.size_bytes)
             transaction.add_memory(memory)
-            self._note(transaction, head, memory, more=Size(1, _length(memory)))
+            self._note(transaction, head, None, memory)
             self._trace(transaction, head, "memory.created", memory, _told(memory), actor=actor)
         return recall.to_memory(memory)
 
@@ -141,8 +141,7 @@ class Memories:
             memory = replace(memory, terms=terms_of(memory))
             self._check_room(transaction, memory.size_bytes - old.size_bytes)
             transaction.set_memory(memory)
-            grown = Size(0, _length(memory) - _length(old))
-            self._note(transaction, head, memory, more=grown)
+            self._note(transaction, head, old, memory)
             details = {"version": memory.version, "content_changed": memory.content != old.content}
             self._trace(transaction, head, "memory.updated", memory, details, actor=actor)
         return recall.to_memory(memory)
@@ -154,8 +153,7 @@ class Memories:
             head, memory = self._lock(transaction, memory_id)
             now = self._handle.context.clock()
             transaction.delete_memory(head.namespace_id, memory.number, now=now)
-            gone = Size(-1, -_length(memory))
-            self._note(transaction, head, memory, more=gone, stays=False)
+            self._note(transaction, head, memory, None)
             self._trace(transaction, head, "memory.deleted", memory, {}, actor=actor)
 
     def recover(self, memory_id: str, *, actor: str | None = None) -> Memory:
@@ -165,7 +163,7 @@ class Memories:
             if not transaction.recover_memory(head.namespace_id, memory_id):
                 raise MemoryNotFound(memory_id)
             head, memory = self._lock(transaction, memory_id)
-            self._note(transaction, head, memory, more=Size(1, _length(memory)))
+            self._note(transaction, head, None, memory)
             self._trace(transaction, head, "memory.recovered", memory, {}, actor=actor)
         return recall.to_memory(memory)
 
@@ -263,13 +261,15 @@ class Memories:
         self,
         transaction: Transaction,
         head: Head,
-        memory: MemoryRow,
-        *,
-        more: Size,
-        stays: bool = True,
+        old: MemoryRow | None,
+        new: MemoryRow | None,
     ) -> None:
         """Says in the transaction of the change what the next snapshot has to look at."""
-        note(transaction, self._handle, head, {memory.id: stays}, more=more)
+        was = {} if old is None else {old.id: old}
+        changes = {**dict.fromkeys(was), **({} if new is None else {new.id: new})}
+        gone, come = _size(old), _size(new)
+        more = Size(come.entries - gone.entries, come.bytes - gone.bytes)
+        note(transaction, self._handle, head, changes, old=was, more=more)
 
     def _trace(
         self,
@@ -295,8 +295,8 @@ class Memories:
         append(transaction, self._handle.context, head, trace)
 
 
-def _length(memory: MemoryRow) -> int:
-    return len(memory.content.encode())
+def _size(memory: MemoryRow | None) -> Size:
+    return Size() if memory is None else Size(1, len(memory.content.encode()))
 
 
 def _told(memory: MemoryRow) -> dict[str, Any]:

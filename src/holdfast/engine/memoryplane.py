@@ -23,10 +23,12 @@ from holdfast.engine import content
 from holdfast.engine.handle import Handle
 from holdfast.engine.limits import check_quota
 from holdfast.engine.memoryfields import terms_of
+from holdfast.engine.memoryforms import Part, memory_of, read_part
+from holdfast.engine.owning import note_change
 from holdfast.engine.sessions.overlays import NamesOnly
 from holdfast.engine.view import View
 from holdfast.engine.writers import written
-from holdfast.entries import IN_ROW, Blob, Inline, Memory, decode_entry, encode_entry
+from holdfast.entries import IN_ROW, Inline, Memory, encode_entry
 from holdfast.errors import Damaged
 from holdfast.ids import NamespaceId, ObjectId
 from holdfast.instants import from_us, to_us
@@ -55,11 +57,12 @@ def note(
     transaction: Transaction,
     handle: Handle,
     head: Head,
-    changes: Mapping[str, bool],
+    changes: Mapping[str, MemoryRow | None],
     *,
+    old: Mapping[str, MemoryRow],
     more: Size,
 ) -> None:
-    """Says that memories were changed: by id, whether each is still there.
+    """Says what memories became, by id, and in `old` what was there of them.
 
     In the transaction that changes their rows, and has locked the head. Raises `QuotaExceeded` if
     the namespace may not hold so much more.
@@ -68,8 +71,18 @@ def note(
     sequence = head.sequence + 1
     writer = written(handle, head)
     transaction.set_sequence(head.namespace_id, sequence, more=more, writer=writer)
-    rows = [(name.encode(), IN_ROW if stays else None) for name, stays in changes.items()]
+    rows = [(name.encode(), None if row is None else IN_ROW) for name, row in changes.items()]
     transaction.put_pending(head.namespace_id, Plane.MEMORIES, rows, sequence=sequence)
+    if handle.door.within():
+        # The rows are what is now, and the next change overwrites them.
+        note_change(
+            transaction,
+            handle,
+            head.namespace_id,
+            Plane.MEMORIES,
+            old={name.encode(): _entry(row, Inline) for name, row in old.items()},
+            new={name.encode(): row and _entry(row, Inline) for name, row in changes.items()},
+        )
 
 
 def delete_those_of(
@@ -79,11 +92,14 @@ def delete_those_of(
     ready(transaction, handle, head)
     found = dict(transaction.list_memories_of(head.namespace_id, session_id))
     if found:
+        is_noted = bool(handle.door.within())
+        rows = transaction.memories_by_id(head.namespace_id, [*found]) if is_noted else []
         transaction.delete_memories_of(head.namespace_id, session_id, now=now)
         gone = Size(-len(found), -sum(len(text.encode()) for text in found.values()))
         # The head as it is by now: whoever deletes the session has moved it on.
         head = handle.lock(transaction)
-        note(transaction, handle, head, dict.fromkeys(found, False), more=gone)
+        old = {row.id: row for row in rows}
+        note(transaction, handle, head, dict.fromkeys(found), old=old, more=gone)
 
 
 def settled(
@@ -140,13 +156,14 @@ def every_row(transaction: Transaction, namespace_id: NamespaceId) -> Iterator[M
 
 def entry_of(sink: content.Sink, row: MemoryRow) -> bytes:
     """Returns the entry of a memory; what it needs goes to the sink."""
+    return _entry(row, lambda part: content.as_value(sink, part))
+
+
+def _entry(row: MemoryRow, make: Part) -> bytes:
     body = msgspec.msgpack.encode((row.content, row.tags, row.metadata))
-    embedding = None
-    if row.embedding is not None:
-        embedding = encode_entry(content.as_value(sink, row.embedding))
     return encode_entry(
         Memory(
-            body=encode_entry(content.as_value(sink, body)),
+            body=encode_entry(make(body)),
             bytes=len(row.content.encode()),
             kind=row.type,
             session_id=row.session_id,
@@ -156,7 +173,7 @@ def entry_of(sink: content.Sink, row: MemoryRow) -> bytes:
             version=row.version,
             created_us=to_us(row.created_at),
             updated_us=to_us(row.updated_at),
-            embedding=embedding,
+            embedding=None if row.embedding is None else encode_entry(make(row.embedding)),
         )
     )
 
@@ -166,7 +183,7 @@ def row_of(
 ) -> MemoryRow:
     """Returns the row of a memory of which an entry is all that is known."""
     try:
-        text, tags, metadata = _body_decoder.decode(_read(source, entry.body))
+        text, tags, metadata = _body_decoder.decode(read_part(source, entry.body))
         row = MemoryRow(
             namespace_id=namespace_id,
             id=key.decode(),
@@ -182,20 +199,12 @@ def row_of(
             updated_at=from_us(entry.updated_us),
             terms="",
             content=text,
-            embedding=None if entry.embedding is None else _read(source, entry.embedding),
+            embedding=None if entry.embedding is None else read_part(source, entry.embedding),
         )
         return msgspec.structs.replace(row, terms=terms_of(row))
     except (msgspec.DecodeError, UnicodeDecodeError, OverflowError, ValueError) as exc:
         message = f"the memory {key!r} cannot be read: {exc}"
         raise Damaged(message) from exc
-
-
-def memory_of(data: bytes) -> Memory:
-    """Returns an entry of the plane; raises `Damaged` if it is no memory."""
-    entry = decode_entry(data)
-    if not isinstance(entry, Memory):
-        raise Damaged("an entry of the memories plane is not a memory")
-    return entry
 
 
 def memory_text(source: content.ChunkSource, key: bytes, entry: Memory) -> str:
@@ -282,10 +291,3 @@ def _batches(given: Iterable[T]) -> Iterator[list[T]]:
     left = iter(given)
     while batch := list(islice(left, BATCH)):
         yield batch
-
-
-def _read(source: content.ChunkSource, data: bytes) -> bytes:
-    part = decode_entry(data)
-    if isinstance(part, Inline | Blob):
-        return content.read(source, part)
-    raise Damaged("a part of a memory is neither bytes nor chunks")

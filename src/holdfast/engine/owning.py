@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.handle import Handle
-from holdfast.engine.sessions.overlays import NamesOnly, StateSource, settle_session
+from holdfast.engine.memoryforms import settle_memory, whole
+from holdfast.engine.sessions.overlays import NamesOnly, Sink, StateSource, settle_session
 from holdfast.engine.writers import written
 from holdfast.errors import ObjectMissing, PackMissing
 from holdfast.ids import NamespaceId, ObjectId
@@ -62,6 +63,8 @@ def note_move(
                 transaction.put_task_changes(namespace_id, [task_id], plane, known)
         elif edits:
             found = ((edit.key, edit.old, edit.new) for edit in edits)
+            if plane is Plane.MEMORIES:
+                found = ((key, whole(source, a), whole(source, b)) for key, a, b in found)
             transaction.put_task_changes(namespace_id, within, plane, found)
 
 
@@ -85,7 +88,7 @@ def _as_noted(
         (
             edit.key,
             noted[edit.key]
-            if edit.key in noted and settled(source, noted[edit.key]) == edit.old
+            if edit.key in noted and settled(source, Plane.SESSIONS, noted[edit.key]) == edit.old
             else edit.old,
             edit.new,
         )
@@ -93,14 +96,19 @@ def _as_noted(
     ]
 
 
-def settled(source: StateSource, entry: bytes | None) -> bytes | None:
-    """Returns the entry of a session as maps have it, and stores nothing.
+def settled(source: StateSource, plane: Plane, entry: bytes | None) -> bytes | None:
+    """Returns an entry that was noted as maps have it, and stores nothing.
 
     One that needs what the collector has taken is nobody's any more: it stays as it is.
     """
-    if entry is None:
-        return None
     try:
-        return settle_session(NamesOnly(), source, entry)
+        return None if entry is None else settle_entry(NamesOnly(), source, plane, entry)
     except (ObjectMissing, PackMissing):
         return entry
+
+
+def settle_entry(sink: Sink, source: StateSource, plane: Plane, entry: bytes) -> bytes:
+    """Returns an entry that was noted as maps have it; what it needs goes to the sink."""
+    if plane is Plane.SESSIONS:
+        return settle_session(sink, source, entry)
+    return settle_memory(sink, source, entry) if plane is Plane.MEMORIES else entry

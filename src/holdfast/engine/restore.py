@@ -325,7 +325,8 @@ def present(
     wanted: list[ObjectId] = []
     for change in found:
         for blob in blobs_of(change.new):
-            wanted += [object_id for object_id, _ in content_refs(folded.source, blob)]
+            refs = content_refs(folded.source, blob)
+            wanted += [object_id for object_id, _ in refs if not folded.stage.holds(object_id)]
         if len(wanted) >= BATCH:
             _check_present(handle, transaction, wanted)
             wanted.clear()

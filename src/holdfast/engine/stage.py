@@ -123,6 +123,10 @@ class Stage:
         """Refers to objects that are there already: `record` sees to it that they stay."""
         self._reused += object_ids
 
+    def holds(self, object_id: ObjectId) -> bool:
+        """Says whether an object was taken in: it is there once what is staged is."""
+        return object_id in self._held or object_id in self._settled
+
     def spill(self) -> None:
         """Moves what is held in memory elsewhere once that would fill a pack."""
         if self._fresh_bytes < PACK_TARGET_BYTES:

@@ -17,6 +17,8 @@ from itertools import groupby, takewhile
 from operator import attrgetter
 from typing import Final
 
+import msgspec
+
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.advance import (
     Folded,
@@ -34,14 +36,13 @@ from holdfast.engine.files import USUAL_DIRECTORY_MODE
 from holdfast.engine.growth import size_of
 from holdfast.engine.handle import Handle
 from holdfast.engine.merge import merge_roots, without_clashes
-from holdfast.engine.owning import settled
+from holdfast.engine.owning import settle_entry, settled
 from holdfast.engine.paths import legible
 from holdfast.engine.restore import SHOWN, folded_head, present, prove
-from holdfast.engine.sessions.overlays import settle_session
 from holdfast.engine.sessions.reviving import revive
 from holdfast.engine.settle import find_clashes, is_directory, keep_emptied, settle
 from holdfast.engine.writers import others_of
-from holdfast.entries import Directory, decode_entry, encode_entry
+from holdfast.entries import Directory, Entry, Memory, decode_entry, encode_entry
 from holdfast.errors import (
     InvalidValue,
     MergeConflict,
@@ -278,8 +279,7 @@ def _found_by_nested(
     found = defaultdict[tuple[Plane, bytes], list[bytes | None]](list)
     for change in transaction.list_nested_changes(task.namespace_id, task.id):
         if not change.is_shared:
-            is_session = change.plane is Plane.SESSIONS
-            old = settled(folded.source, change.old_entry) if is_session else change.old_entry
+            old = settled(folded.source, change.plane, change.old_entry)
             found[change.plane, change.key].append(old)
     return found
 
@@ -293,9 +293,8 @@ def _sorted_out(
     """Yields what a task changed and has to say something of; whether it can be taken back."""
     found = get_many(folded.source, at, [change.key for change in changes])
     for change in changes:
-        old, new, now = change.old_entry, change.new_entry, found.get(change.key)
-        if change.plane is Plane.SESSIONS:
-            old, new = settled(folded.source, old), settled(folded.source, new)
+        noted, now = (change.old_entry, change.new_entry), found.get(change.key)
+        old, new = (settled(folded.source, change.plane, entry) for entry in noted)
         new = next((e for e in nested.get((change.plane, change.key), ()) if e == now), new)
         is_unmoved, is_as_left = _is_alike(old, new), _is_alike(now, new)
         if change.plane is Plane.FILES and {old, new, now} <= {*_NOTHING}:
@@ -309,17 +308,24 @@ def _sorted_out(
 
 
 def _is_alike(one: bytes | None, other: bytes | None) -> bool:
-    """Says whether two entries differ in no more than the time at which they were written."""
+    """Says whether two entries differ in no more than when, or how often, they were written."""
     if one is None or other is None or one == other:
         return one == other
-    return timeless(decode_entry(one)) == timeless(decode_entry(other))
+    return _content(one) == _content(other)
+
+
+def _content(data: bytes) -> Entry:
+    entry = decode_entry(data)
+    if isinstance(entry, Memory):
+        return msgspec.structs.replace(entry, version=0, updated_us=0)
+    return timeless(entry)
 
 
 def _then(folded: Folded, change: TaskChange) -> bytes | None:
     """Returns the entry from before the task, as maps have it."""
-    if change.old_entry is None or change.plane is not Plane.SESSIONS:
-        return change.old_entry
-    return settle_session(folded.stage, folded.source, change.old_entry)
+    if change.old_entry is None:
+        return None
+    return settle_entry(folded.stage, folded.source, change.plane, change.old_entry)
 
 
 def _fitting(

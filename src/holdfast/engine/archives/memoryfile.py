@@ -20,8 +20,9 @@ from holdfast.engine.memoryfields import (
     check_tags,
     terms_of,
 )
+from holdfast.engine.memoryforms import memory_of
 from holdfast.engine.memoryplane import Source as PlaneSource
-from holdfast.engine.memoryplane import memory_of, row_of
+from holdfast.engine.memoryplane import row_of
 from holdfast.engine.sessions.lifecycle import check_session_id
 from holdfast.errors import Invalid, TooLarge, UnsafeArchive
 from holdfast.ids import NamespaceId, ObjectId
