@@ -315,7 +315,7 @@ class PostgresFlips:
     def _flipped(self, old: object) -> tuple[object, int]:
         if isinstance(old, int):
             bit = self._random.randrange(64)
-            return (old ^ (1 << bit) if bit < 63 else old ^ (-1 << 63)), bit  # noqa: PLR2004
+            return (old ^ (1 << bit) if bit < 63 else old ^ (-1 << 63)), bit  # noqa: PLR2004 - the sign
         data = bytearray(old.encode() if isinstance(old, str) else cast("bytes", old))
         if not data:
             return None, 0
