@@ -1,7 +1,7 @@
 """Sessions whose time is over, on both catalogs: it is told, once, and soon."""
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -24,21 +24,6 @@ Open = Callable[[], holdfast.Holdfast]
 @pytest.fixture
 def clock() -> Watch:
     return Watch(START)
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def opener(request: pytest.FixtureRequest, tmp_path: Path, clock: Watch) -> Iterator[Open]:
-    opened: list[holdfast.Holdfast] = []
-    where = tmp_path / "vault" if request.param == "sqlite" else None
-    url = None if where else request.getfixturevalue("postgres_url")
-
-    def open_it() -> holdfast.Holdfast:
-        opened.append(holdfast.open(where or url, objects=tmp_path / "packs", clock=clock))
-        return opened[-1]
-
-    yield open_it
-    for vault in opened:
-        vault.close()
 
 
 @pytest.fixture

@@ -1,9 +1,8 @@
 """What an agent remembers, on both catalogs: who sees what, and what a search returns."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,22 +30,6 @@ Open = Callable[..., holdfast.Holdfast]
 @pytest.fixture
 def clock() -> Watch:
     return Watch(START)
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def opener(request: pytest.FixtureRequest, tmp_path: Path, clock: Watch) -> Iterator[Open]:
-    opened: list[holdfast.Holdfast] = []
-    where = tmp_path / "vault" if request.param == "sqlite" else None
-    url = None if where else request.getfixturevalue("postgres_url")
-
-    def open_it(**more: Any) -> holdfast.Holdfast:
-        vault = holdfast.open(where or url, objects=tmp_path / "packs", clock=clock, **more)
-        opened.append(vault)
-        return vault
-
-    yield open_it
-    for vault in opened:
-        vault.close()
 
 
 @pytest.fixture

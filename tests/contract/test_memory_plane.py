@@ -22,6 +22,7 @@ from holdfast.errors import (
     NameNotFound,
     QuotaExceeded,
 )
+from holdfast.testing.clocks import Watch
 
 START = datetime(2025, 3, 1, 12, 30, tzinfo=UTC)
 LONG = "A long story about the sea. " * 300
@@ -30,36 +31,9 @@ LONG = "A long story about the sea. " * 300
 Open = Callable[..., holdfast.Holdfast]
 
 
-class Clock:
-    """A clock that goes on with every look at it."""
-
-    def __init__(self) -> None:
-        self.now = START
-
-    def __call__(self) -> datetime:
-        self.now += timedelta(microseconds=1)
-        return self.now
-
-
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def opener(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iterator[Open]:
-    opened: list[holdfast.Holdfast] = []
-    where = tmp_path / "vault" if request.param == "sqlite" else None
-    url = None if where else request.getfixturevalue("postgres_url")
-
-    def open_it(**more: Any) -> holdfast.Holdfast:
-        vault = holdfast.open(where or url, objects=tmp_path / "packs", clock=clock, **more)
-        opened.append(vault)
-        return vault
-
-    yield open_it
-    for vault in opened:
-        vault.close()
+def clock() -> Watch:
+    return Watch(START, step=timedelta(microseconds=1))
 
 
 @pytest.fixture
@@ -207,7 +181,7 @@ def test_memories_of_a_deleted_session_come_back_with_it(ns: holdfast.Namespace)
 
 
 def test_a_memory_outlives_the_purge_of_its_row_in_a_snapshot(
-    vault: holdfast.Holdfast, ns: holdfast.Namespace, clock: Clock
+    vault: holdfast.Holdfast, ns: holdfast.Namespace, clock: Watch
 ) -> None:
     first, second, third = (ns.memory.add(text) for text in ("first", LONG, "third"))
     before = ns.snapshot(pin=True)
@@ -225,7 +199,7 @@ def test_a_memory_outlives_the_purge_of_its_row_in_a_snapshot(
 
 
 def test_what_only_a_snapshot_remembers_is_not_collected(
-    vault: holdfast.Holdfast, ns: holdfast.Namespace, clock: Clock
+    vault: holdfast.Holdfast, ns: holdfast.Namespace, clock: Watch
 ) -> None:
     memory = ns.memory.add(LONG)
     ns.snapshot(pin=True)

@@ -1,0 +1,29 @@
+"""What tests of the contract stand on: a vault on either database, with a clock that they set."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holdfast
+from holdfast.testing.clocks import Watch
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def opener(
+    request: pytest.FixtureRequest, tmp_path: Path, clock: Watch
+) -> Iterator[Callable[..., holdfast.Holdfast]]:
+    """Opens the same vault as often as it is asked to, by the clock of the module."""
+    opened: list[holdfast.Holdfast] = []
+    where = tmp_path / "vault" if request.param == "sqlite" else None
+    url = None if where else request.getfixturevalue("postgres_url")
+
+    def open_it(**more: Any) -> holdfast.Holdfast:
+        vault = holdfast.open(where or url, objects=tmp_path / "packs", clock=clock, **more)
+        opened.append(vault)
+        return vault
+
+    yield open_it
+    for vault in opened:
+        vault.close()
