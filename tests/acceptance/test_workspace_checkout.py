@@ -145,7 +145,7 @@ def test_a_failed_restore_of_a_large_file_leaves_no_thread(
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4 << 20, before[1]))
     try:
-        with pytest.raises(errors.Unavailable) as raised:
+        with pytest.raises(errors.StorageFull) as raised:
             workspace.restore(snapshot)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
