@@ -31,6 +31,7 @@ TABLES = (
     "keys",
     "webhooks",
     "entities",
+    "memories",
     "events",
     "journal",
     "objects",

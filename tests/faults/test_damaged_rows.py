@@ -172,6 +172,7 @@ ROWS = {
     "keys": ("scope", lambda v: v.keys.list()),
     "webhooks": ("url", lambda v: v.webhooks.list()),
     "entities": ("attributes", lambda v: v.namespace("alice").entities.list()),
+    "memories": ("content", lambda v: v.namespace("alice").memory.search("blue")),
 }
 
 
@@ -187,6 +188,7 @@ def test_a_row_that_is_not_what_was_written_is_named_and_mended(kept: Kept, tabl
     vault.webhooks.create("https://example.com/hook")
     session = agent.sessions.create("planner")
     agent.entities.create(session.id, entity_type="order", entity_id="o-1", attributes={"total": 3})
+    agent.memory.add("blue is the colour")
     before = look(vault)
     kept.flip(table, column, bit=1, where=f"checksum IN (SELECT MIN(checksum) FROM {table})")
     with pytest.raises(RowDamaged):

@@ -218,6 +218,7 @@ SEALED = (
     "tasks",
     "schedules",
     "events",
+    "memories",
 )
 """Tables whose rows have a checksum, last."""
 

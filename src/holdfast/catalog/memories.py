@@ -12,13 +12,18 @@ decides how well a memory fits. So the two find the same, and rank it the same.
 import json
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Final
+from typing import Final, TypeVar
+
+from msgspec.structs import replace
 
 from holdfast.catalog.driver import Driver
-from holdfast.catalog.rows import MEMORY, get_row
+from holdfast.catalog.rows import MEMORY, Row, get_row
+from holdfast.errors import Damaged
 from holdfast.ids import NamespaceId, TenantId
 from holdfast.instants import to_us
 from holdfast.model_memories import MemoryFilter, MemoryRow
+
+T = TypeVar("T")
 
 _LATEST: Final = 2**62
 """Above any number of a memory, and any instant."""
@@ -38,17 +43,17 @@ class MemoryQueries:
     def find_memory(self, namespace_id: NamespaceId, memory_id: str) -> MemoryRow | None:
         """Returns a memory that is not deleted; its embedding too."""
         row = self._db.one("find_memory", namespace_id=namespace_id, id=memory_id)
-        return MEMORY.find(row)
+        return None if row is None else _to_memory(row)
 
     def memories_by_id(self, namespace_id: NamespaceId, ids: Sequence[str]) -> list[MemoryRow]:
         """Returns those of these memories that are not deleted, in any order, with embeddings."""
         found = self._db.all("memories_by_id", namespace_id=namespace_id, ids=json.dumps(ids))
-        return [MEMORY.read(row) for row in found]
+        return [_to_memory(row) for row in found]
 
     def all_memories(self, namespace_id: NamespaceId, *, after: str, most: int) -> list[MemoryRow]:
         """Returns memories that are not deleted, by id, from behind one on, with embeddings."""
         found = self._db.all("all_memories", namespace_id=namespace_id, after=after, most=most)
-        return [MEMORY.read(row) for row in found]
+        return [_to_memory(row) for row in found]
 
     def set_memory(self, memory: MemoryRow) -> None:
         """Replaces what can change in a memory that is there."""
@@ -68,10 +73,10 @@ class MemoryQueries:
         self._db.run("index_memory", number=row[0])
         return True
 
-    def list_memories_of(self, namespace_id: NamespaceId, session_id: str) -> list[tuple[str, str]]:
-        """Returns id and content of what belongs to a session."""
+    def list_memories_of(self, namespace_id: NamespaceId, session_id: str) -> list[MemoryRow]:
+        """Returns what belongs to a session and is not deleted, with embeddings."""
         found = self._db.all("list_memories_of", namespace_id=namespace_id, session_id=session_id)
-        return [(row[0], row[1]) for row in found]
+        return [_to_memory(row) for row in found]
 
     def put_memories(
         self,
@@ -138,14 +143,14 @@ class MemoryQueries:
             searchable=int(chosen.is_searchable),
             **_from_filter(chosen),
         )
-        return [MEMORY.read(row) for row in found]
+        return [_to_memory(row) for row in found]
 
     def get_memories(self, namespace_id: NamespaceId, numbers: Sequence[int]) -> list[MemoryRow]:
         """Returns memories that are there, in any order, without their embeddings."""
         found = self._db.all(
             "get_memories", namespace_id=namespace_id, numbers=json.dumps(list(numbers))
         )
-        return [MEMORY.read(row) for row in found]
+        return [_to_memory(row) for row in found]
 
     def count_memories(self, namespace_id: NamespaceId, session_id: str) -> int | None:
         """Returns how many memories belong to a session; None if they have no rows yet."""
@@ -183,7 +188,7 @@ class MemoryQueries:
             words=json.dumps([prefix + word for word in words]),
             **_from_filter(chosen),
         )
-        return [(row[0], row[1]) for row in found]
+        return [(row[0], _checked(row[1], str)) for row in found]
 
     def page_embeddings(
         self, namespace_id: NamespaceId, chosen: MemoryFilter, *, after: int, most: int
@@ -196,12 +201,26 @@ class MemoryQueries:
             most=most,
             **_from_filter(chosen),
         )
-        return [(row[0], bytes(row[1])) for row in found]
+        return [(row[0], _checked(row[1], bytes)) for row in found]
 
 
 def _prefix(namespace_id: NamespaceId) -> str:
     """Returns what the words of a namespace begin with; the SQL files say the same."""
     return f"n{namespace_id}x"
+
+
+def _to_memory(row: Row) -> MemoryRow:
+    """Returns the memory of a row that has its embedding last, which no checksum is over."""
+    memory = MEMORY.read(row[:-1])
+    return memory if row[-1] is None else replace(memory, embedding=_checked(row[-1], bytes))
+
+
+def _checked(value: object, kind: type[T]) -> T:
+    """Returns a part of a row that is read without the rest; raises `Damaged` for another kind."""
+    if isinstance(value, kind):
+        return value
+    message = f"the row of a memory has {type(value).__name__}, not {kind.__name__}"
+    raise Damaged(message)
 
 
 def _stored(memory: MemoryRow) -> dict[str, object]:

@@ -26,6 +26,7 @@ _QUERIES: Final = {
     "snapshot": ("all_snapshot_rows", "mend_snapshot_row"),
     "event": ("all_event_rows", "mend_event_row"),
     "telling": ("all_telling_rows", "mend_telling_row"),
+    "memory": ("all_memory_rows", "mend_memory_row"),
     "entity": ("all_entity_rows", "mend_entity_row"),
     "key": ("all_key_rows", "mend_key_row"),
     "webhook": ("all_webhook_rows", "mend_webhook_row"),

@@ -203,6 +203,9 @@ def _to_pack(row: rows.Row) -> PackRow:
 
 def _to_located(row: rows.Row) -> Located:
     object_id, pack_id, name, block_offset, block_size, place, size, block = row
+    if not all(isinstance(each, int) for each in (block_offset, block_size, place, size)):
+        message = f"the row of object {object_id.hex()[:16]} does not say where it is"
+        raise Damaged(message)
     return Located(
         Placement(object_id, block_offset, block_size, place, size), pack_id, name, block
     )

@@ -303,7 +303,14 @@ TOLD: Final = Record("told", TraceRow, renamed={"created_us": "created_at"}, pre
 """The trace of a version, with names that the version's own values leave free."""
 EVENT: Final = Record("event", EventRow, sealed=True)
 TELLING: Final = Record("telling", ToldRow, sealed=True)
-MEMORY: Final = Record("memory", MemoryRow, without=["embedding"])
+MEMORY: Final = Record(
+    "memory",
+    MemoryRow,
+    without=["embedding"],
+    sealed=True,
+    # The database gives it out when the row is written.
+    loose=["number"],
+)
 ENTITY: Final = Record("entity", EntityRow, sealed=True)
 KEY: Final = Record("key", KeyInfo, sealed=True)
 # Where a webhook is, and who has a delivery in hand, moves without a look at the rest.

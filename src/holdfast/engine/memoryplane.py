@@ -90,16 +90,13 @@ def delete_those_of(
 ) -> None:
     """Deletes what belongs to a session, which is being deleted."""
     ready(transaction, handle, head)
-    found = dict(transaction.list_memories_of(head.namespace_id, session_id))
+    found = {row.id: row for row in transaction.list_memories_of(head.namespace_id, session_id)}
     if found:
-        is_noted = bool(handle.door.within())
-        rows = transaction.memories_by_id(head.namespace_id, [*found]) if is_noted else []
         transaction.delete_memories_of(head.namespace_id, session_id, now=now)
-        gone = Size(-len(found), -sum(len(text.encode()) for text in found.values()))
+        gone = Size(-len(found), -sum(len(row.content.encode()) for row in found.values()))
         # The head as it is by now: whoever deletes the session has moved it on.
         head = handle.lock(transaction)
-        old = {row.id: row for row in rows}
-        note(transaction, handle, head, dict.fromkeys(found), old=old, more=gone)
+        note(transaction, handle, head, dict.fromkeys(found), old=found, more=gone)
 
 
 def settled(

@@ -18,6 +18,7 @@ from holdfast.engine.handle import Handle
 from holdfast.engine.memoryplane import looking
 from holdfast.engine.ranking import MOST_WORDS, Question, best
 from holdfast.engine.words import words_asked
+from holdfast.errors import Damaged
 from holdfast.ids import NamespaceId
 from holdfast.model_memories import FoundMemory, Memory, MemoryFilter, MemoryRow, Relevant
 
@@ -56,6 +57,8 @@ def search(
         found = best(scores.items(), threshold=threshold, most=most)
         rows = transaction.get_memories(namespace_id, [number for number, _ in found])
     memories = {row.number: to_memory(row) for row in rows}
+    if any(number not in memories for number, _ in found):
+        raise Damaged("the index of words names a memory that is not there")
     return [FoundMemory(memories[number], score) for number, score in found]
 
 

@@ -9,14 +9,14 @@ FROM memories WHERE id = :id AND namespace_id = :namespace_id AND deleted_at IS 
 UPDATE memories
 SET type = :type, tags = :tags, metadata = :metadata, version = :version,
     updated_at = :updated_at, bytes = :bytes, terms = :terms, content = :content,
-    embedding = :embedding
+    embedding = :embedding, checksum = :checksum
 WHERE number = :number AND namespace_id = :namespace_id
 
 -- name: delete_memory
 UPDATE memories SET deleted_at = :now WHERE number = :number AND namespace_id = :namespace_id
 
 -- name: list_memories_of
-SELECT id, content FROM memories
+SELECT {memory}, embedding FROM memories
 WHERE namespace_id = :namespace_id AND session_id = :session_id AND deleted_at IS NULL
 
 -- name: all_memories
@@ -28,17 +28,18 @@ ORDER BY id LIMIT :most
 -- name: put_memory
 INSERT INTO memories
     (namespace_id, id, session_id, user_id, agent_id, type, tags, metadata, is_searchable,
-     version, created_at, updated_at, bytes, terms, content, embedding)
+     version, created_at, updated_at, bytes, terms, content, embedding, checksum)
 VALUES
     (:namespace_id, :id, :session_id, :user_id, :agent_id, :type, :tags, :metadata,
-     :is_searchable, :version, :created_at, :updated_at, :bytes, :terms, :content, :embedding)
+     :is_searchable, :version, :created_at, :updated_at, :bytes, :terms, :content, :embedding,
+     :checksum)
 ON CONFLICT (namespace_id, id) DO UPDATE
 SET session_id = excluded.session_id, user_id = excluded.user_id, agent_id = excluded.agent_id,
     type = excluded.type, tags = excluded.tags, metadata = excluded.metadata,
     is_searchable = excluded.is_searchable, version = excluded.version,
     created_at = excluded.created_at, updated_at = excluded.updated_at, deleted_at = NULL,
     bytes = excluded.bytes, terms = excluded.terms, content = excluded.content,
-    embedding = excluded.embedding
+    embedding = excluded.embedding, checksum = excluded.checksum
 
 -- name: add_lagging_memories
 INSERT INTO lagging_memories (namespace_id) VALUES (:namespace_id)

@@ -73,3 +73,15 @@ SELECT {telling} FROM told WHERE tenant_id = :tenant_id
 -- It has no id: two with one checksum are the same.
 -- name: mend_telling_row
 UPDATE told SET ({telling}) = ({:telling}) WHERE checksum = :found
+
+-- name: all_memory_rows
+SELECT {memory} FROM memories WHERE namespace_id IN (SELECT id FROM namespaces WHERE tenant_id = :tenant_id)
+
+-- A fork has memories of the same id; the number is the database's.
+-- name: mend_memory_row
+UPDATE memories
+SET namespace_id = :namespace_id, id = :id, session_id = :session_id, user_id = :user_id,
+    agent_id = :agent_id, type = :type, tags = :tags, metadata = :metadata,
+    is_searchable = :is_searchable, version = :version, created_at = :created_at,
+    updated_at = :updated_at, terms = :terms, content = :content, checksum = :checksum
+WHERE number = :number AND id = :was

@@ -4,10 +4,11 @@
 -- name: add_memory
 INSERT INTO memories
     (namespace_id, id, session_id, user_id, agent_id, type, tags, metadata, is_searchable,
-     version, created_at, updated_at, bytes, terms, content, embedding, words)
+     version, created_at, updated_at, bytes, terms, content, embedding, checksum, words)
 VALUES
     (:namespace_id, :id, :session_id, :user_id, :agent_id, :type, :tags, :metadata,
      :is_searchable, :version, :created_at, :updated_at, :bytes, :terms, :content, :embedding,
+     :checksum,
      CASE WHEN :is_searchable = 1 AND :terms != '' THEN array_to_tsvector(string_to_array(
          'n' || CAST(:namespace_id AS BIGINT) || 'x'
              || replace(:terms, ' ', ' n' || CAST(:namespace_id AS BIGINT) || 'x'), ' ')) END)

@@ -4,10 +4,11 @@
 -- name: add_memory
 INSERT INTO memories
     (namespace_id, id, session_id, user_id, agent_id, type, tags, metadata, is_searchable,
-     version, created_at, updated_at, bytes, terms, content, embedding)
+     version, created_at, updated_at, bytes, terms, content, embedding, checksum)
 VALUES
     (:namespace_id, :id, :session_id, :user_id, :agent_id, :type, :tags, :metadata,
-     :is_searchable, :version, :created_at, :updated_at, :bytes, :terms, :content, :embedding)
+     :is_searchable, :version, :created_at, :updated_at, :bytes, :terms, :content, :embedding,
+     :checksum)
 RETURNING number
 
 -- name: index_memory
@@ -50,7 +51,7 @@ WHERE m.namespace_id = :namespace_id
 
 -- name: list_memories
 SELECT {m.memory},
-       CASE WHEN m.embedding IS NULL THEN NULL ELSE x'' END
+       CASE typeof(m.embedding) WHEN 'null' THEN NULL WHEN 'blob' THEN x'' ELSE 0 END
 FROM memories m
 WHERE m.namespace_id = :namespace_id AND (m.created_at, m.number) < (:before_at, :before)
   AND m.deleted_at IS NULL
@@ -70,7 +71,7 @@ ORDER BY m.created_at DESC, m.number DESC LIMIT :most
 -- By number, of which few are asked for: left to itself, SQLite reads the namespace.
 -- name: get_memories
 SELECT {m.memory},
-       CASE WHEN m.embedding IS NULL THEN NULL ELSE x'' END
+       CASE typeof(m.embedding) WHEN 'null' THEN NULL WHEN 'blob' THEN x'' ELSE 0 END
 FROM memories m
 WHERE +m.namespace_id = :namespace_id AND m.deleted_at IS NULL
   AND m.number IN (SELECT value FROM json_each(:numbers))
