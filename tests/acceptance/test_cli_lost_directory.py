@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+import holdfast
+
 from .test_cli import Done
 
 FILES = {"readme.md": "hello\n", "src/app.py": "x = 1\n", "src/deep/a.txt": "a\n"}
@@ -162,6 +164,18 @@ def test_what_run_cannot_roll_back_is_said_beside_the_exit_code_of_its_command(
     assert "failed with 7, and what it did is not kept" in done.err
     shell.ok(f"rm work/shop; holdfast -C {shell.shop} undo")
     assert shell.is_whole()
+
+
+@pytest.mark.parametrize("is_readable", [True, False])
+def test_a_run_that_was_rolled_back_is_noted_as_one(shell: Shell, is_readable: bool) -> None:
+    left = "true" if is_readable else "head -c 3000000 /dev/zero > .holdfastignore"
+    script = f"echo x > made.txt; {left}; exit 7"
+    done = shell(f"cd work/shop; holdfast run --rollback-on-failure -- sh -c '{script}'")
+    assert done.code == 7, done
+    with holdfast.open(shell.home / ".local/share/holdfast") as vault:
+        (task,) = vault.namespace("shop").tasks.list()
+    assert (task.status, task.restored is not None) == ("failed", True)
+    assert (task.after is not None) == is_readable
 
 
 @pytest.mark.parametrize("put", ["ln -s ~/elsewhere ~/work/shop", "echo x > ~/work/shop"])

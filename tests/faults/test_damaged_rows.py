@@ -105,6 +105,16 @@ def test_a_flipped_bit_of_a_pending_row_is_put_back(kept: Kept, column: str) -> 
     assert kept.vault.verify().ok
 
 
+def test_what_was_written_anew_stays_where_a_flipped_name_is_put_back(kept: Kept) -> None:
+    agent = pending(kept)
+    kept.flip("pending", "key", bit=4)
+    agent.files.write("x.txt", "anew")
+    assert kept.vault.repair().ok
+    assert agent.files.read("x.txt") == b"anew"
+    assert {info.path for info in agent.files.list()} == {"x.txt", "other.txt"}
+    assert kept.vault.verify().ok
+
+
 def test_what_is_damaged_beyond_that_is_let_go_of_and_named(kept: Kept) -> None:
     agent = pending(kept)
     kept.flip("pending", "entry", bit=1)

@@ -35,7 +35,6 @@ READS_A_WHOLE_TABLE = {
     "told_tenants",  # Of webhooks, of which there are few.
     "all_delivery_rows",  # For who verifies, and reads all of everything.
     "mend_event_row",
-    "mend_telling_row",
 }
 """Queries that are meant to."""
 

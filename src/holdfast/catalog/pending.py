@@ -139,7 +139,11 @@ class PendingQueries:
             return False
         self.discard_pending(namespace_id, damaged)
         plane, changes = _PLANES[values[1]], [(values[2], values[3])]
-        self.put_pending(namespace_id, plane, changes, sequence=values[4])
+        # While its key was another, somebody may have written there anew: that stays.
+        if not self._db.by_keys(
+            "find_pending", [values[2]], namespace_id=namespace_id, plane=plane.value
+        ):
+            self.put_pending(namespace_id, plane, changes, sequence=values[4])
         return True
 
     def discard_pending(self, namespace_id: NamespaceId, damaged: PendingDamaged) -> None:

@@ -7,8 +7,8 @@ gets one more only while as many as it would then hold are free, so that there i
 whoever comes next.
 
 SQLite has one writer (`Turns`). Between processes the file's lock decides as before, for which
-each of them waits with a single thread: the one whose turn it is. Taking a turn that is free and
-passing it on costs 2 µs beyond what the lock does.
+each of them waits with a single thread: the one whose turn it is. What a turn
+costs is in `docs/adr/0033-writers-take-turns-by-tenant.md`.
 """
 
 import threading

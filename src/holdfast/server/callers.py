@@ -19,6 +19,7 @@ from litestar.types import ASGIApp, Receive, Scope, Send
 from holdfast.engine.keys import hash_of
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.vault import Holdfast, TenantVault
+from holdfast.engine.writers import MOST_WITHIN
 from holdfast.errors import InvalidName
 from holdfast.model_keys import KeyInfo
 from holdfast.model_keys import Scope as KeyScope
@@ -208,8 +209,8 @@ def _door(scope: Scope) -> Door | None:
     for name, value in scope["headers"]:
         if name == TASK_HEADER:
             *within, last = value[:MAX_TASK_CHARS].decode("latin-1").split(" ")
-            names = [each for each in (*within, last) if each.startswith("task-")]
-            return Door(names, names_tasks=last == NEW_TASK)
+            names = dict.fromkeys(each for each in (*within, last) if each.startswith("task-"))
+            return Door([*names][:MOST_WITHIN], names_tasks=last == NEW_TASK)
     return None
 
 

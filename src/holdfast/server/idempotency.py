@@ -189,7 +189,7 @@ async def _renewing(replies: Replies, asked: Asked) -> AsyncGenerator[None]:
             with suppress(TimeoutError):
                 await asyncio.wait_for(over.wait(), RENEWS_S)
                 return
-            with suppress(Unavailable):  # Asked again in time, before the lease ends.
+            with suppress(HoldfastError):  # Asked again in time, before the lease ends.
                 await in_thread(replies.renew, asked)
 
     renewing = asyncio.create_task(renew())

@@ -71,7 +71,7 @@ VERDICTS: Final[dict[str, str | None]] = {
     "POST /v1/sessions/{session_id}/state/rollback": _ADDS,
     "POST /v1/sessions/{session_id}/turns": _ADDS,
     "POST /v1/sessions/{session_id}/context": _ADDS,
-    # Memories and entities are in no snapshot: nothing keeps what was there before.
+    # Between two snapshots nothing keeps what a memory said before; entities are in none.
     "POST /v1/memories": _ADDS,
     "POST /v1/memory": _ADDS,
     "POST /v1/sessions/{session_id}/memories": _ADDS,

@@ -70,9 +70,9 @@ UPDATE events SET ({event}) = ({:event}) WHERE id = :was
 -- name: all_telling_rows
 SELECT {telling} FROM told WHERE tenant_id = :tenant_id
 
--- It has no id: two with one checksum are the same.
+-- It has no id: two of a tenant with one checksum are taken for the same.
 -- name: mend_telling_row
-UPDATE told SET ({telling}) = ({:telling}) WHERE checksum = :found
+UPDATE told SET ({telling}) = ({:telling}) WHERE tenant_id = :tenant_id AND checksum = :found
 
 -- name: all_memory_rows
 SELECT {memory} FROM memories WHERE namespace_id IN (SELECT id FROM namespaces WHERE tenant_id = :tenant_id)

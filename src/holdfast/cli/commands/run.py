@@ -13,6 +13,7 @@ import os
 import shlex
 from argparse import REMAINDER, ArgumentParser, Namespace
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -99,23 +100,30 @@ def _perform(
     rolls_back: bool,
 ) -> _Outcome:
     task_id = f"task-{base64.b32encode(os.urandom(10)).decode('ascii').lower()}"
-    before, runs = _keep_before(workspace, console, label, task_id), workspace.runs
-    runs.note_begun(label, id=task_id, before=before, actor=None)
+    before = _keep_before(workspace, console, label, task_id)
+    workspace.runs.note_begun(label, id=task_id, before=before, actor=None)
     # What was written is flushed before the command writes to the same streams.
     console.out.flush()
     console.err.flush()
     exit_code = wait_for(command, cwd=console.cwd, environ=console.environ)
     failure = None if exit_code == 0 else f"it ended with {exit_code}"
+
+    def note(after: "holdfast.SnapshotInfo | None", **more: "holdfast.Restored") -> None:
+        # Where it cannot be written, what the command did and its exit code are told all the same.
+        with suppress(HoldfastError):
+            workspace.runs.note_ended(task_id, after=after, failure=failure, **more)
+
     try:
         after = _keep_after(workspace, console, label=label, task_id=task_id, code=exit_code)
-        runs.note_ended(task_id, after=after, failure=failure)
     except HoldfastError as exc:
         if exit_code == 0:
             raise
         if not rolls_back:
+            note(None)
             return _Outcome(exit_code, before, None, None, exc)
         # Rules that cannot be read, for one: who goes back keeps what is there without them.
         after = None
+    note(after)
     if exit_code == 0 or not rolls_back:
         return _Outcome(exit_code, before, after, None)
     what = label if after is None else words.short(after.id)
@@ -126,6 +134,7 @@ def _perform(
             )
     except HoldfastError as exc:
         return _Outcome(exit_code, before, after, None, exc)
+    note(after, restored=rolled_back)
     return _Outcome(exit_code, before, after, rolled_back)
 
 

@@ -96,9 +96,12 @@ def find(agent: Namespace, snapshot_id: str) -> SnapshotAnswer:
 @get("/v1/history", guards=[runtime_only], work=Work.COSTLY)
 def history(
     agent: Namespace,
-    plane: Annotated[str, QueryParameter(description="files, store or sessions.")] = "files",
+    plane: Annotated[
+        str, QueryParameter(description="files, store, sessions or memories.")
+    ] = "files",
     name: Annotated[
-        str | None, QueryParameter(description="A path, a session's id, or the store's ns/key.")
+        str | None,
+        QueryParameter(description="A path, the id of a session or memory, or the store's ns/key."),
     ] = None,
     namespace: Annotated[str | None, QueryParameter(description="In the store.")] = None,
     key: Annotated[str | None, QueryParameter(description="In the store.")] = None,
@@ -108,7 +111,7 @@ def history(
     limit: int | None = None,
     before: Annotated[int | None, Parameter(ge=0, le=LAST_NUMBER)] = None,
 ) -> HistoryAnswer:
-    """Returns what happened to a file or directory, a value of the store or a session.
+    """Returns what happened to a file or directory, a value of the store, a session or memory.
 
     Newest first, and before that what is in no snapshot yet. `before` is the `next_before` of the
     answer before, which may be without steps and yet not the last.
