@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, LiteralString, cast
 
 import psycopg
@@ -12,7 +13,10 @@ import pytest
 
 import holdfast
 from holdfast import Holdfast
+from holdfast.catalog.pending import PendingQueries, seal
 from holdfast.errors import Damaged, PendingDamaged, RowDamaged
+from holdfast.ids import NamespaceId, TenantId
+from holdfast.model import Plane
 
 Run = Callable[..., list[tuple[Any, ...]]]
 
@@ -103,6 +107,21 @@ def test_a_flipped_bit_of_a_pending_row_is_put_back(kept: Kept, column: str) -> 
     assert (done.ok, done.mended) == (True, 1)
     assert agent.files.read("x.txt") == b"and after it"
     assert kept.vault.verify().ok
+
+
+def test_a_sound_row_of_another_key_is_no_answer() -> None:
+    key, entry, checksum = seal(NamespaceId(1), Plane.FILES, b"b.txt", b"entry", sequence=5)
+    row = (1, b"root" * 8, key, entry, 5, checksum)
+
+    class Led(PendingQueries):
+        _db = cast("Any", SimpleNamespace(one=lambda *_, **__: row))
+
+    pages = Led()
+    found = pages.find_at_head(TenantId(1), "alice", Plane.FILES, b"b.txt")
+    assert found is not None
+    assert found[1] == (b"b.txt", b"entry")
+    with pytest.raises(PendingDamaged, match=r"a\.txt"):
+        pages.find_at_head(TenantId(1), "alice", Plane.FILES, b"a.txt")
 
 
 def test_what_was_written_anew_stays_where_a_flipped_name_is_put_back(kept: Kept) -> None:

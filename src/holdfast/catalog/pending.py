@@ -40,7 +40,12 @@ class PendingQueries:
         )
         if row is None:
             return None
-        return ObjectId(row[1]), None if row[2] is None else _checked(row[0], plane, row[2:])
+        if row[2] is None:
+            return ObjectId(row[1]), None
+        # A damaged page may lead to a row that is sound, and another's.
+        if row[2] != key:
+            raise PendingDamaged(plane, key=key)
+        return ObjectId(row[1]), _checked(row[0], plane, row[2:])
 
     def find_pending(
         self, namespace_id: NamespaceId, plane: Plane, keys: Sequence[bytes]
