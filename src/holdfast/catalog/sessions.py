@@ -61,10 +61,6 @@ class SessionQueries:
         """Replaces what can change in a session's row."""
         self._db.say("set_session", **SESSION.write(session))
 
-    def move_session(self, session: SessionRow) -> None:
-        """Replaces what a new version or a turn changes in a session's row: it is present."""
-        self._db.say("move_session", **SESSION.write(session))
-
     def put_change(
         self,
         session: SessionRow,
@@ -80,10 +76,10 @@ class SessionQueries:
     ) -> None:
         """Adds the next version of a session, or a turn, or both, and all that goes with it.
 
-        `move_session`, or for version 0 `add_session`, with an id that nobody else has, or if it
-        `is_known` neither; `add_version`, `add_turn`, `add_trace`, `set_sequence` and `put_pending`
-        in one. The trace has the hashes of both, and follows on the end of the namespace's chain,
-        whose row is locked.
+        The session's row moves on, or for version 0 is added, with an id that nobody else has, or
+        if it `is_known` neither; `add_version`, `add_turn`, `add_trace`, `set_sequence` and
+        `put_pending` in one. The trace has the hashes of both, and follows on the end of the
+        namespace's chain, whose row is locked.
         """
         known: dict[str, object] = {
             **SESSION.write(session),

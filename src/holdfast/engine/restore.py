@@ -14,13 +14,11 @@ from typing import Final
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.advance import (
     Folded,
-    Mark,
     Move,
     Note,
     advance,
     fold,
     lacking_at,
-    nothing_more,
     replacing,
 )
 from holdfast.engine.attached import Attached
@@ -46,7 +44,7 @@ from holdfast.engine.stage import Stage, StagedObjects
 from holdfast.entries import blobs_of
 from holdfast.errors import Damaged, InTheWay, NameNotFound, ObjectMissing, PackDamaged
 from holdfast.ids import ObjectId, SnapshotId
-from holdfast.model import EMPTY_MAP, Head, Kind, Plane, Root, Size, SnapshotInfo
+from holdfast.model import EMPTY_MAP, Kind, Plane, Root, Size, SnapshotInfo
 from holdfast.model_changes import Change, Changes, Restored
 from holdfast.packs import ObjectKind
 from holdfast.tree import Edit, apply, count, diff, get_many, iterate
@@ -80,12 +78,10 @@ def restore(
     note: Note | None = None,
     expected: SnapshotId | None = None,
     keeps_redo: bool = False,
-    also: Callable[[Transaction, Head, SnapshotId], None] = nothing_more,
 ) -> Restored:
     """Brings a snapshot back: all of it, or what is selected.
 
     `keeps_redo` leaves the way forward open: nothing is changed by going back to what was.
-    `also` is done in the same transaction, with the id of the snapshot that shows the result.
     """
     check_limit(limit)
     selects = selection.on(Plane.FILES)
@@ -110,7 +106,7 @@ def restore(
             lacking=lacking.joined(lacking_at(transaction, folded).only(lambda k: not selects(k))),
         )
         redo = folded.head.redo if keeps_redo else ()
-        return _move(marks, redo=redo, needs=[target.id], also=also)
+        return Move(marks=marks, position=marks[-1].id, redo=redo, needs=[target.id], exact=True)
 
     with looking_at(handle, target):
         if dry_run:
@@ -122,25 +118,6 @@ def restore(
     is_proven = prove(handle, done[-1])
     return _answer(
         target, done[-1], shown[0], safety_id, lacking=lacking, left=left, verified=is_proven
-    )
-
-
-def _move(
-    marks: Sequence[Mark],
-    *,
-    redo: Sequence[SnapshotId],
-    needs: Sequence[SnapshotId],
-    also: Callable[[Transaction, Head, SnapshotId], None],
-) -> Move:
-    """Returns the move to the last of some snapshots, which shows the result."""
-    shows = marks[-1].id
-    return Move(
-        marks=marks,
-        position=shows,
-        redo=redo,
-        needs=needs,
-        exact=True,
-        also=lambda transaction, head: also(transaction, head, shows),
     )
 
 
