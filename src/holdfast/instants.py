@@ -7,6 +7,8 @@ from holdfast.errors import Damaged
 
 _START: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
+LAST_US: Final = 253_402_300_799_999_999
+"""The end of the year 9999."""
 
 
 def to_us(instant: datetime) -> int:

@@ -14,7 +14,9 @@ import msgspec
 from holdfast.entries import REF_BYTES, Blob, Inline, pack_ref, unpack_refs
 from holdfast.errors import Damaged, InvalidValue, TooLarge
 from holdfast.ids import ObjectId
+from holdfast.model import Root
 from holdfast.packs import ObjectKind
+from holdfast.tree import NodeSource
 
 INLINE_BYTES: Final = 256
 """Up to here a reference, its index row and a read of its own cost more than the bytes."""
@@ -48,6 +50,14 @@ class ChunkSource(Protocol):
 
     def get_many(self, object_ids: Sequence[ObjectId]) -> Mapping[ObjectId, bytes]:
         """Returns the bytes of each object; raises for one that is missing or damaged."""
+        ...
+
+
+class Source(NodeSource, ChunkSource, Protocol):
+    """Where roots, nodes and chunks are read from."""
+
+    def get_root(self, root_id: ObjectId) -> Root:
+        """Returns the roots of all planes that one root names."""
         ...
 
 

@@ -5,10 +5,10 @@ entries. Each node is visited once, however many snapshots share it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from holdfast.catalog.transaction import Transaction
-from holdfast.engine.content import ChunkSource, list_refs
+from holdfast.engine.content import Source, list_refs
 from holdfast.engine.mergebase import merged_root
 from holdfast.engine.sessions.packing import decode_state
 from holdfast.entries import (
@@ -21,19 +21,10 @@ from holdfast.entries import (
     decode_entry,
 )
 from holdfast.ids import ObjectId, TenantId
-from holdfast.model import EMPTY_MAP, UNSTORED_ROOTS, Plane, Root
-from holdfast.tree import NodeSource
+from holdfast.model import EMPTY_MAP, UNSTORED_ROOTS, Plane
 
 BATCH: Final = 256
 """Nodes fetched together."""
-
-
-class Source(NodeSource, ChunkSource, Protocol):
-    """Where roots, nodes and chunks are read from."""
-
-    def get_root(self, root_id: ObjectId) -> Root:
-        """Returns the roots of all planes that one root names."""
-        ...
 
 
 def root_ids(transaction: Transaction, tenant_id: TenantId) -> set[ObjectId]:

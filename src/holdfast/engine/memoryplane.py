@@ -14,7 +14,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from itertools import islice
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -32,9 +32,9 @@ from holdfast.entries import IN_ROW, Inline, Memory, encode_entry
 from holdfast.errors import Damaged
 from holdfast.ids import NamespaceId, ObjectId
 from holdfast.instants import from_us, to_us
-from holdfast.model import Head, Plane, Root, Size
+from holdfast.model import Head, Plane, Size
 from holdfast.model_memories import MemoryRow
-from holdfast.tree import NodeSource, diff, iterate
+from holdfast.tree import diff, iterate
 
 BATCH: Final = 500
 """Memories that are read or written together: each may have 100 KB, most have 100 bytes."""
@@ -43,14 +43,6 @@ _body_decoder: Final = msgspec.msgpack.Decoder(tuple[str, str, str])
 
 
 T = TypeVar("T")
-
-
-class Source(NodeSource, content.ChunkSource, Protocol):
-    """Where roots, nodes and chunks are read from."""
-
-    def get_root(self, root_id: ObjectId) -> Root:
-        """Returns the roots of all planes that one root names."""
-        ...
 
 
 def note(
@@ -127,7 +119,7 @@ def all_pending(
     return [(Plane.MEMORIES, row.id.encode(), IN_ROW) for row in rows]
 
 
-def note_anew(transaction: Transaction, source: Source, head: Head) -> None:
+def note_anew(transaction: Transaction, source: content.Source, head: Head) -> None:
     """Makes pending what differs between the rows of a namespace and its base root."""
     if is_lagging(transaction, head):
         return
@@ -218,7 +210,7 @@ def memory_text(source: content.ChunkSource, key: bytes, entry: Memory) -> str:
 
 def follow(
     transaction: Transaction,
-    source: Source,
+    source: content.Source,
     old: ObjectId,
     new: ObjectId,
     *,

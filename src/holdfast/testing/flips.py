@@ -21,6 +21,7 @@ from holdfast import Holdfast
 from holdfast.errors import Conflict, HoldfastError, NotFound
 from holdfast.model import Size
 from holdfast.model_upkeep import Policy
+from holdfast.testing.clocks import Watch
 
 NOW: Final = datetime(2031, 5, 6, 7, 8, 9, 123456, tzinfo=UTC)
 
@@ -39,19 +40,12 @@ class Flip(msgspec.Struct, frozen=True):
 
 
 def open_at(location: str, objects: Path) -> Holdfast:
-    """Opens a vault whose clock stands still."""
+    """Opens a vault whose clock goes on with every look at it."""
     where = objects if location.startswith("postgres") else None
     limits = holdfast.Limits(free_floor_bytes=0)
-    return holdfast.open(location, objects=where, clock=_Clock(), limits=limits)
-
-
-class _Clock:
-    def __init__(self) -> None:
-        self._calls = 0
-
-    def __call__(self) -> datetime:
-        self._calls += 1
-        return NOW + timedelta(microseconds=self._calls)
+    return holdfast.open(
+        location, objects=where, clock=Watch(NOW, step=timedelta(microseconds=1)), limits=limits
+    )
 
 
 def fill(vault: Holdfast) -> None:

@@ -11,6 +11,7 @@ import msgspec
 from holdfast.engine.archives.archivefile import Source
 from holdfast.engine.archives.jsontext import check_json
 from holdfast.engine.archives.tarread import Member
+from holdfast.engine.content import Source as PlaneSource
 from holdfast.engine.embedding import MAX_VECTOR_BYTES, check_vector
 from holdfast.engine.limits import Limits
 from holdfast.engine.memoryfields import (
@@ -21,12 +22,11 @@ from holdfast.engine.memoryfields import (
     terms_of,
 )
 from holdfast.engine.memoryforms import memory_of
-from holdfast.engine.memoryplane import Source as PlaneSource
 from holdfast.engine.memoryplane import row_of
 from holdfast.engine.sessions.lifecycle import check_session_id
 from holdfast.errors import Invalid, TooLarge, UnsafeArchive
 from holdfast.ids import NamespaceId, ObjectId
-from holdfast.instants import from_us, to_us
+from holdfast.instants import LAST_US, from_us, to_us
 from holdfast.model import Size
 from holdfast.model_memories import MemoryRow
 from holdfast.tree import iterate
@@ -36,10 +36,7 @@ MEMORY_NAME: Final = b"memories/%d.json"
 _MOST_BYTES: Final = 4 * MAX_VECTOR_BYTES
 """Of one member: a vector takes a third more as text, and the rest is less than one vector."""
 
-_LAST_US: Final = 253_402_300_799_999_999
-"""The end of the year 9999."""
-
-_Instant = Annotated[int, msgspec.Meta(ge=0, le=_LAST_US)]
+_Instant = Annotated[int, msgspec.Meta(ge=0, le=LAST_US)]
 _Number = Annotated[int, msgspec.Meta(ge=1, le=2**53)]
 
 _NOWHERE: Final = NamespaceId(0)

@@ -27,7 +27,7 @@ from holdfast.engine.sessions.turns import TurnData, walk
 from holdfast.entries import Session
 from holdfast.errors import Invalid, TooLarge, UnsafeArchive
 from holdfast.ids import TenantId
-from holdfast.instants import to_us
+from holdfast.instants import LAST_US, to_us
 
 SESSION_NAME: Final = b"sessions/%d.json"
 TURNS_NAME: Final = b"sessions/%d.turns.jsonl"
@@ -41,10 +41,7 @@ _OVERHEAD_BYTES: Final = 1 << 20
 """Around a state or turn, at the most: names, metadata, times."""
 
 _CHUNK_BYTES: Final = 1 << 20
-_LAST_US: Final = 253_402_300_799_999_999
-"""The end of the year 9999."""
-
-_Instant = Annotated[int, msgspec.Meta(ge=0, le=_LAST_US)]
+_Instant = Annotated[int, msgspec.Meta(ge=0, le=LAST_US)]
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 
 
