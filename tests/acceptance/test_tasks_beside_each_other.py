@@ -3,7 +3,7 @@
 import asyncio
 import contextvars
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -12,29 +12,7 @@ import pytest
 
 import holdfast
 from holdfast.errors import Conflict, OthersChanged
-from holdfast.testing.servers import Server, running_server
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with running_server(tmp_path_factory.mktemp("server")) as started:
-        yield started
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres), "served"])
-def opens(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], Any]]:
-    """Returns one more object for the same namespace each time."""
-    if request.param == "served":
-        server: Server = request.getfixturevalue("server")
-        name = request.node.name
-        client = holdfast.Client(server.api_key, url=server.url, namespace=name)
-        with client:
-            yield lambda: client.namespace(name)
-        return
-    is_postgres = request.param == "postgres"
-    place = request.getfixturevalue("postgres_url") if is_postgres else tmp_path / "vault"
-    with holdfast.open(place, objects=tmp_path / "packs" if is_postgres else None) as vault:
-        yield lambda: vault.namespace("agent")
+from holdfast.testing.servers import Server
 
 
 @pytest.fixture

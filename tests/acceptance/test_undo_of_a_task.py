@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
@@ -24,27 +24,7 @@ from holdfast.errors import (
     TaskRunning,
 )
 from holdfast.testing.clocks import Watch
-from holdfast.testing.servers import Server, running_server
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with running_server(tmp_path_factory.mktemp("server")) as started:
-        yield started
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres), "served"])
-def opens(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], Any]]:
-    """Returns one more object for the same namespace each time."""
-    if request.param == "served":
-        server: Server = request.getfixturevalue("server")
-        with holdfast.Client(server.api_key, url=server.url) as client:
-            yield lambda: client.namespace(request.node.name)
-        return
-    is_postgres = request.param == "postgres"
-    place = request.getfixturevalue("postgres_url") if is_postgres else tmp_path / "vault"
-    with holdfast.open(place, objects=tmp_path / "packs" if is_postgres else None) as vault:
-        yield lambda: vault.namespace("agent")
+from holdfast.testing.servers import Server
 
 
 @pytest.fixture
