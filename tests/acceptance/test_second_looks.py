@@ -222,3 +222,15 @@ def test_a_prefix_may_lead_into_a_directory(tmp_path: Path) -> None:
     agent = Home(tmp_path).vault.namespace("agent")
     agent.files.write_many([("sub/ab1", "1"), ("sub/ab2", "2"), ("sub/b", "3")])
     assert [info.path for info in agent.files.list(prefix="sub/a")] == ["sub/ab1", "sub/ab2"]
+
+
+def test_what_was_kept_for_a_fork_is_gone_back_to_each_time(tmp_path: Path) -> None:
+    agent = Home(tmp_path).vault.namespace("agent")
+    agent.files.write("a", "first")
+    agent.snapshot()
+    agent.files.write("a", "forked")
+    agent.fork("other")
+    for _ in range(3):
+        agent.files.write("a", "mistake")
+        agent.undo()
+        assert agent.files.read_text("a") == "forked"

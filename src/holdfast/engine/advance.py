@@ -225,7 +225,14 @@ def lacking_at(transaction: Transaction, folded: Folded) -> Lacking:
     return msgspec.structs.replace(lacking, in_motion=()) if folded.is_dirty else lacking
 
 
-def safety(handle: Handle, transaction: Transaction, folded: Folded, *, reason: str) -> Mark | None:
+def safety(
+    handle: Handle,
+    transaction: Transaction,
+    folded: Folded,
+    *,
+    reason: str,
+    detail: Mapping[str, Any] | None = None,
+) -> Mark | None:
     """Returns the snapshot that keeps what is there before an operation replaces it.
 
     None if nothing is pending and a snapshot that is not about to go holds it already.
@@ -239,6 +246,7 @@ def safety(handle: Handle, transaction: Transaction, folded: Folded, *, reason: 
         size=folded.size,
         parent=folded.head.position,
         note=Note(reason=reason),
+        detail=detail or {},
         lacking=lacking_at(transaction, folded),
     )
 

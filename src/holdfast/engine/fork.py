@@ -22,6 +22,7 @@ from holdfast.engine.advance import (
 from holdfast.engine.chain import append
 from holdfast.engine.coverage import lacking_in
 from holdfast.engine.handle import Handle
+from holdfast.engine.lineage import FORKED_TO
 from holdfast.errors import NamespaceExists
 from holdfast.model import EMPTY_MAP, Head, Kind, Plane, SnapshotInfo
 
@@ -33,8 +34,7 @@ def fork(handle: Handle, new: Handle, *, at: SnapshotInfo | None = None) -> None
         head = folded.head
         if new.find_head(transaction) is not None:
             raise NamespaceExists(new.name)
-        reason = f"before forking {new.name}"
-        kept = None if at else safety(handle, transaction, folded, reason=reason)
+        kept = None if at else _kept(handle, transaction, folded, new)
         mark = Mark(
             id=handle.context.ids.snapshot(),
             kind=Kind.FORK,
@@ -55,6 +55,17 @@ def fork(handle: Handle, new: Handle, *, at: SnapshotInfo | None = None) -> None
         )
 
     advance(handle, plan)
+
+
+def _kept(handle: Handle, transaction: Transaction, folded: Folded, new: Handle) -> Mark | None:
+    """Returns the snapshot that a fork goes on from, if what is there is in none yet."""
+    return safety(
+        handle,
+        transaction,
+        folded,
+        reason=f"before forking {new.name}",
+        detail={FORKED_TO: new.name},
+    )
 
 
 def _create(new: Handle, mark: Mark, transaction: Transaction, origin: Head) -> None:

@@ -14,6 +14,8 @@ from holdfast.model import Head, Kind, SnapshotInfo
 FOUND: Final = "found after an interrupted restore"
 """The reason of a snapshot that keeps what a recovery came upon."""
 
+FORKED_TO: Final = "forked_to"
+"""In the detail of a snapshot that was kept for a fork: nothing was to take its place."""
 
 _ABOVE_ALL: Final = 2**62
 """A number that no snapshot has."""
@@ -125,7 +127,7 @@ def _led_nowhere(snapshots: Snapshots, snapshot: SnapshotInfo) -> bool:
     One that came is the next on the timeline. Here it is what was kept before the next attempt, or
     what this one had left when it was interrupted.
     """
-    if snapshot.kind is not Kind.SAFETY:
+    if snapshot.kind is not Kind.SAFETY or FORKED_TO in snapshot.detail:
         return False
     after = snapshots.find_below(snapshot.number + 2)
     return after is not None and after.kind is Kind.SAFETY and after.parent == snapshot.id
