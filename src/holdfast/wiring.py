@@ -15,6 +15,7 @@ from holdfast.catalog.sqlite_packs import iter_inline_packs
 from holdfast.engine.context import Clock, Context, system_clock
 from holdfast.engine.embedding import Embedder, EmbedFunction
 from holdfast.engine.limits import Limits
+from holdfast.engine.linediff import Unify, unify
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import (
     CatalogLost,
@@ -38,11 +39,12 @@ def open_vault(
     ids: IdMaker | None = None,
     embed: Embedder | EmbedFunction | None = None,
     hands_texts: bool = False,
+    unify: Unify = unify,
 ) -> Holdfast:
     """Opens the vault in a directory, or in a PostgreSQL database with its packs elsewhere.
 
     With `embed`, memories are found by their meaning, too. With `hands_texts`, the parts of states
-    and turns are JSON text (`msgspec.Raw`), for somebody who sends them on.
+    and turns are JSON text (`msgspec.Raw`), for somebody who sends them on. `unify` compares texts.
     """
     text = os.fspath(location)
     folder = None if text.startswith(POSTGRES_SCHEMES) else _to_folder(text)
@@ -64,6 +66,7 @@ def open_vault(
         folders=(packs,) if folder is None else (folder, packs),
         embedder=embed if isinstance(embed, Embedder) or embed is None else Embedder(embed),
         hands_texts=hands_texts,
+        unify=unify,
         salvage=find_packs,
     )
     return Holdfast(context)

@@ -37,6 +37,7 @@ from holdfast.sdk.groups.store import StoreSnapshot
 from holdfast.sdk.lines import Line
 from holdfast.server.app import make_app, open_vault
 from holdfast.server.config import configure
+from holdfast.server.textprocesses import TextProcesses
 from holdfast.wire.exchange import ChangesTold, CommitRequest, MissingAnswer, encode
 
 Json = dict[str, Any]
@@ -116,7 +117,7 @@ def document(tmp_path_factory: pytest.TempPathFactory) -> Json:
     with closing(open_vault(config)) as vault, warnings.catch_warnings():
         # The framework has opinions about how routes are declared.
         warnings.simplefilter("ignore", DeprecationWarning)
-        return json.loads(asyncio.run(ask(make_app(config, vault))))
+        return json.loads(asyncio.run(ask(make_app(config, vault, TextProcesses()))))
 
 
 async def ask(app: Any) -> bytes:

@@ -106,7 +106,7 @@ class Comparing:
             change = None if there == here else to_change(Plane.FILES, Edit(key, there, here))
             if change is None:
                 return ""
-            return text_diff(source, change, context_lines=context_lines, is_over=is_over)
+            return self._text(source, change, context_lines, is_over)
 
     def page_of_history(self, name: Name, *, limit: int, before: int | None) -> History:
         """Returns as much of what happened to one thing as can be told quickly."""
@@ -137,10 +137,20 @@ class Comparing:
                     return page, True
                 if is_over():
                     break
-                text = text_diff(source, change, context_lines=context_lines, is_over=is_over)
+                text = self._text(source, change, context_lines, is_over)
                 page.append((change, text))
                 size += len(text)
         return page, False
+
+    def _text(
+        self,
+        source: StagedObjects,
+        change: Change,
+        context_lines: int,
+        is_over: Callable[[], bool],
+    ) -> str:
+        unify = self._handle.context.unify
+        return text_diff(source, change, context_lines=context_lines, is_over=is_over, unify=unify)
 
 
 def _behind(changes: Iterator[Change], after: Place) -> Iterator[Change]:

@@ -17,6 +17,7 @@ from holdfast.catalog.transaction import Transaction
 from holdfast.engine.caches import ByteCache
 from holdfast.engine.embedding import Embedder
 from holdfast.engine.limits import Limits
+from holdfast.engine.linediff import Unify, unify
 from holdfast.engine.replying import Replying
 from holdfast.errors import AddOnly
 from holdfast.ids import IdMaker, ObjectId, PackName, TenantId
@@ -82,6 +83,8 @@ class Context:
     place of its value: who only sends them on need not make anything of them."""
     salvage: Salvage = no_packs
     """Finds packs in another place: a copy of a vault, or what is left of one."""
+    unify: Unify = unify
+    """Compares texts: here, or where nobody has to wait for it."""
     looked: dict[TenantId, datetime] = field(default_factory=dict[TenantId, datetime])
     """When all packs of a tenant were last seen to be there."""
 
@@ -99,6 +102,7 @@ class Context:
         embedder: Embedder | None = None,
         hands_texts: bool = False,
         salvage: Salvage = no_packs,
+        unify: Unify = unify,
     ) -> "Context":
         """Returns a context with empty caches of the size that the limits say."""
         limits = limits or Limits()
@@ -118,6 +122,7 @@ class Context:
             embedder=embedder,
             hands_texts=hands_texts,
             salvage=salvage,
+            unify=unify,
         )
 
     @property

@@ -4,7 +4,6 @@ Maps are compared by skipping what they share. Text diffs are made on demand, fo
 time and with a bound on size, work and time: file content is an attacker's to choose.
 """
 
-import time
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Final
@@ -15,7 +14,7 @@ from holdfast.engine import content
 from holdfast.engine.archives.wellformed import check_msgpack
 from holdfast.engine.files import kind_of
 from holdfast.engine.limits import check_limit
-from holdfast.engine.linediff import Budget, unified
+from holdfast.engine.linediff import Unify, unify
 from holdfast.engine.memoryplane import memory_text
 from holdfast.engine.paths import to_text
 from holdfast.engine.sessions import state as states
@@ -34,9 +33,6 @@ MAX_TEXT_BYTES: Final = 1 << 20
 
 MAX_VALUES: Final = 100_000
 """A value of the store with more parts gets no text: each would be a line of its own."""
-
-TEXT_S: Final = 1.5
-"""How long lines are compared, where a busy machine makes the bounded work take longer."""
 
 TOO_DIFFERENT: Final = "Too different to compare line by line"
 
@@ -103,6 +99,7 @@ def text_diff(
     *,
     context_lines: int = 3,
     is_over: Callable[[], bool] = lambda: False,
+    unify: Unify = unify,
 ) -> str:
     """Returns a unified diff of one change, or a line that says why there is none.
 
@@ -112,18 +109,11 @@ def text_diff(
     old, new = _text(source, change, change.old), _text(source, change, change.new)
     if old is None or new is None:
         return f"Binary or large: {_sizes(change)}\n"
-    stop = time.monotonic() + TEXT_S
-    budget = Budget(is_over=lambda: time.monotonic() > stop or is_over())
     names = f"a/{change.name}", f"b/{change.name}"
-    lines = unified(
-        _lines(old), _lines(new), names=names, context_lines=context_lines, budget=budget
-    )
-    text = "".join(
-        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
-    )
-    if budget.is_spent:
-        return f"{TOO_DIFFERENT}: {_sizes(change)}\n{text}"
-    return text
+    found = unify(old, new, names=names, context_lines=context_lines, is_over=is_over)
+    if found.is_coarse:
+        return f"{TOO_DIFFERENT}: {_sizes(change)}\n{found.text}"
+    return found.text
 
 
 def _sizes(change: Change) -> str:
@@ -132,12 +122,6 @@ def _sizes(change: Change) -> str:
     if change.new is None:
         return f"removed, {change.old_bytes} bytes"
     return f"{change.old_bytes} -> {change.new_bytes} bytes"
-
-
-def _lines(text: str) -> list[str]:
-    """Returns the lines of a text as other programs count them: only a line feed ends one."""
-    *whole, rest = text.split("\n")
-    return [f"{line}\n" for line in whole] + ([rest] if rest else [])
 
 
 def _text(source: StateSource, change: Change, entry: Entry | None) -> str | None:

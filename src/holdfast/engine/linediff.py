@@ -7,16 +7,21 @@ search from both ends, which settles for less than the shortest answer once that
 does. When the budget is spent, what is left counts as replaced: such an answer is coarse, and still
 leads from one text to the other.
 
-Not here: what the lines are of (`diff.py`).
+Not here: what the lines are of (`diff.py`). Light to load: a server compares in processes that
+load nothing else.
 """
 
+import time
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Final, NamedTuple, Protocol
 
 STEPS: Final = 1_000_000
 """What one comparison may do: measured, half a second for texts that are made to be slow."""
+
+TEXT_S: Final = 1.5
+"""How long lines are compared, where a busy machine makes the bounded work take longer."""
 
 DEAREST: Final = 96
 """Edits after which a search settles for less than the shortest answer."""
@@ -49,6 +54,57 @@ class Budget:
             self._looks_at = self._left - _LOOK
             if self._is_over():
                 self._left = 0
+
+
+class Unified(NamedTuple):
+    """A unified diff of two texts; empty if they are the same."""
+
+    text: str
+    is_coarse: bool
+    """Whether the work came to its bound: what was not compared is replaced as a whole."""
+
+
+class Unify(Protocol):
+    """Makes a unified diff of two texts, until it `is_over`."""
+
+    def __call__(
+        self,
+        old: str,
+        new: str,
+        *,
+        names: tuple[str, str],
+        context_lines: int,
+        is_over: Callable[[], bool],
+    ) -> Unified:
+        """Returns the diff; a coarse one if the work came to a bound."""
+        ...
+
+
+def unify(
+    old: str,
+    new: str,
+    *,
+    names: tuple[str, str],
+    context_lines: int,
+    is_over: Callable[[], bool],
+    steps: int = STEPS,
+) -> Unified:
+    """Returns a unified diff of two texts, found in so many steps, right here."""
+    stop = time.monotonic() + TEXT_S
+    budget = Budget(steps, is_over=lambda: time.monotonic() > stop or is_over())
+    lines = unified(
+        _lines(old), _lines(new), names=names, context_lines=context_lines, budget=budget
+    )
+    text = "".join(
+        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
+    )
+    return Unified(text, budget.is_spent)
+
+
+def _lines(text: str) -> list[str]:
+    """Returns the lines of a text as other programs count them: only a line feed ends one."""
+    *whole, rest = text.split("\n")
+    return [f"{line}\n" for line in whole] + ([rest] if rest else [])
 
 
 def unified(

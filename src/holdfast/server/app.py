@@ -17,6 +17,7 @@ from litestar.types import ASGIApp, Receive, Scope, Send
 
 from holdfast import wiring
 from holdfast.engine.limits import Limits
+from holdfast.engine.linediff import Unify, unify
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import HoldfastError
 from holdfast.server import routes
@@ -33,6 +34,7 @@ from holdfast.server.rates import Rates
 from holdfast.server.room import Arriving, Room
 from holdfast.server.stopping import Stopping, stop_with_parent
 from holdfast.server.streams import Streams
+from holdfast.server.textprocesses import TextProcesses
 from holdfast.server.threads import Threads
 from holdfast.server.work import delivery, schedules, sessions, upkeep, uses
 from holdfast.server.work.loops import Job, Loops
@@ -56,14 +58,15 @@ def create() -> ASGIApp:
     stop_with_parent()
     sys.setswitchinterval(SWITCH_S)
     config = configure(process_environ())
-    app = make_app(config, open_vault(config))
+    texts = TextProcesses()
+    app = make_app(config, open_vault(config, unify=texts.unify), texts)
     # What is there from the start stays: Python's collector need not look at it again and again,
     # while nobody is answered.
     gc.freeze()
     return app
 
 
-def open_vault(config: Config) -> Holdfast:
+def open_vault(config: Config, *, unify: Unify = unify) -> Holdfast:
     """Opens the vault of a server."""
     kept = config.keep_deleted_seconds
     vault = wiring.open_vault(
@@ -77,13 +80,14 @@ def open_vault(config: Config) -> Holdfast:
             keep_deleted=None if kept is None else timedelta(seconds=kept),
         ),
         hands_texts=True,
+        unify=unify,
     )
     vault.events.listen()
     return vault
 
 
-def make_app(config: Config, vault: Holdfast) -> ASGIApp:
-    """Returns the application over a vault, which it closes when it is shut down."""
+def make_app(config: Config, vault: Holdfast, texts: TextProcesses) -> ASGIApp:
+    """Returns the application over a vault, which it closes when it is shut down, and `texts`."""
     rates, threads, stopping = Rates(), Threads(), Stopping(grace_s=config.grace_s)
     sender = Sender(allow_private=config.allow_private_webhooks)
     jobs = _jobs(config, vault, rates, sender, stopping)
@@ -110,7 +114,7 @@ def make_app(config: Config, vault: Holdfast) -> ASGIApp:
             }
         ),
         lifespan=[
-            _closing(vault, rates),
+            _closing(vault, rates, texts),
             threads.running,
             stopping.watching,
             Loops(jobs, stopping).running,
@@ -177,7 +181,7 @@ class Prefixed:
         await self.app(scope, receive, send)
 
 
-def _closing(vault: Holdfast, rates: Rates) -> Lifespan:
+def _closing(vault: Holdfast, rates: Rates, texts: TextProcesses) -> Lifespan:
     @asynccontextmanager
     async def lifespan(_: Litestar) -> AsyncGenerator[None]:
         try:
@@ -186,6 +190,7 @@ def _closing(vault: Holdfast, rates: Rates) -> Lifespan:
             with suppress(HoldfastError):  # A database that is away keeps nobody from stopping.
                 vault.record_uses(rates.take_uses())
             vault.close()
+            texts.close()
 
     return lifespan
 

@@ -45,7 +45,7 @@ TOTALS: Final = {
     Work.ADMISSION: 4,
     Work.QUICK: 8,
     Work.SLOW: 6,
-    Work.LONG: 4,
+    Work.LONG: 2,
     Work.HEAVY: 4,
     Work.COSTLY: 2,
     Work.PIECES: 6,
