@@ -27,7 +27,7 @@ FILES = sorted(
     path.relative_to(SQL).as_posix()
     for folder in (SQL, SQL / "sqlite", SQL / "postgres")
     for path in folder.glob("*.sql")
-    if path.name not in ("schema.sql", "tables.sql")
+    if path.name not in ("schema.sql", "tables.sql", "oldest.sql")
 )
 
 READS_A_WHOLE_TABLE = {
@@ -60,13 +60,9 @@ def parameters_of(query: str) -> list[str]:
 
 
 def test_both_databases_have_the_tables_of_the_same_files() -> None:
-    steps = [each for each in sorted(SQL.glob("migrations/*.sql")) if "." not in each.stem]
-    text = "".join(path.read_text("utf-8") for path in (SQL / "schema.sql", *steps))
-    # One that is made anew takes the place of another, where a database cannot change that.
-    made = [
-        re.findall(r"CREATE TABLE (?!\w+_anew)(\w+)", " ".join(tables_of(name)))
-        for name in DIALECTS
-    ]
+    _, *later = [each for each in sorted(SQL.glob("migrations/*.sql")) if "." not in each.stem]
+    text = "".join(path.read_text("utf-8") for path in (SQL / "schema.sql", *later))
+    made = [re.findall(r"CREATE TABLE (\w+)", " ".join(tables_of(name))) for name in DIALECTS]
     assert made[0] == made[1] == re.findall(r"^CREATE TABLE (\w+)", text, re.MULTILINE)
 
 
@@ -99,10 +95,19 @@ def test_all_text_of_postgres_compares_by_its_bytes(postgres_url: str) -> None:
 def test_migrations_are_numbered_without_gaps(dialect: str) -> None:
     migrations = load_migrations(dialect)
     numbers = [migration.number for migration in migrations]
-    assert numbers == [*range(OLDEST_FORMAT + 1, newest_format() + 1)]
+    assert numbers == [*range(FIRST, newest_format() + 1)]
     for migration in migrations:
         assert re.fullmatch(r"\d{4}_[a-z_]+", migration.name)
         assert migration.statements
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_step_that_makes_a_table_makes_it_as_the_schema_does(dialect: str) -> None:
+    schema, (first, *_) = tables_of(dialect), load_migrations(dialect)
+    made = [each for each in first.statements if each.startswith("CREATE")]
+    assert "CREATE TABLE journal" in " ".join(made)
+    assert set(made) <= set(schema)
+    assert not any(each.startswith("MAKE") for each in first.statements)
 
 
 def test_what_one_database_needs_belongs_to_a_migration_of_both() -> None:
@@ -114,6 +119,7 @@ def test_what_one_database_needs_belongs_to_a_migration_of_both() -> None:
 
 
 KNOWN = [(each.number, each.name) for each in load_migrations("sqlite")]
+FIRST = 27
 OLD = [(number, f"{number:04}_x") for number in range(1, OLDEST_FORMAT)]
 OLD.append((OLDEST_FORMAT, "0015_writers"))
 
@@ -139,6 +145,13 @@ def test_an_opener_that_knows_no_more_says_so(applied: list[tuple[int, str]]) ->
     assert "Export" in (raised.value.hint or "")
 
 
+@pytest.mark.parametrize("number", range(OLDEST_FORMAT + 1, FIRST))
+def test_an_opener_refuses_a_format_that_was_never_released(number: int) -> None:
+    applied = [(each, f"{each:04}_x") for each in range(OLDEST_FORMAT + 1, number + 1)]
+    with pytest.raises(VaultTooOld, match=f"has format {number}, which was never released"):
+        missing_migrations("sqlite", applied=applied)
+
+
 @pytest.mark.parametrize(
     "applied",
     [
@@ -146,8 +159,9 @@ def test_an_opener_that_knows_no_more_says_so(applied: list[tuple[int, str]]) ->
         [*OLD[:-1], (15, "0015_other")],
         [*OLD[:3], *OLD[4:]],
         [(0, "0000_before"), *OLD],
-        [(KNOWN[0][0], "0016_other"), *KNOWN[1:]],
+        [(FIRST, "0027_other"), *KNOWN[1:]],
         [OLD[-1], *KNOWN],
+        [(FIRST - 1, "0026_x"), *KNOWN],
     ],
 )
 def test_an_opener_takes_no_steps_for_its_own_that_are_not(applied: list[tuple[int, str]]) -> None:

@@ -10,7 +10,7 @@ the server's `synchronous_commit`, which is on by default.
 import threading
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from typing import Any, Final, LiteralString, cast
 
@@ -32,8 +32,9 @@ from holdfast.catalog.queries import load_queries
 from holdfast.catalog.rows import Row
 from holdfast.catalog.tables import (
     Step,
+    apply,
     check_format,
-    load_tables,
+    load_tables_of,
     missing_migrations,
     newest_format,
     no_step,
@@ -42,7 +43,6 @@ from holdfast.catalog.transaction import Transaction
 from holdfast.catalog.turns import Slots
 from holdfast.errors import Busy, PathExists, Unavailable
 from holdfast.ids import IdMaker, object_id_of
-from holdfast.instants import to_us
 from holdfast.model_upkeep import Loss
 
 _OPEN_LOCK: Final = 743300001
@@ -267,17 +267,7 @@ class PostgresCatalog:
                 # Whoever writes has looked at them: those that do are waited for, and who comes
                 # next sees what we are about to add.
                 connection.execute("LOCK TABLE migrations IN ACCESS EXCLUSIVE MODE")
-            for migration in missing:
-                for statement in migration.statements:
-                    step(statement)
-                    # From our own files; LiteralString cannot say so.
-                    connection.execute(cast("LiteralString", statement))
-                if migration.then is not None:
-                    migration.then(partial(_run, connection))
-                now = to_us(datetime.now(tz=UTC))
-                row = (migration.number, migration.name, now)
-                connection.execute("INSERT INTO migrations VALUES (%s, %s, %s)", row)
-            step("COMMIT")
+            apply(missing, partial(_run, connection), step=step)
 
 
 def load_catalog(url: str, path: str, *, migrations: int) -> None:
@@ -286,13 +276,10 @@ def load_catalog(url: str, path: str, *, migrations: int) -> None:
     Raises `PathExists` if it has one.
     """
     check_format("the backup's catalog", found=migrations)
-    # Of the oldest format too: its columns are those of the first.
-    first, *later = load_tables("postgres")
-    made = [first, *(each for each in later if each.number <= migrations)]
     with translated(), psycopg.connect(_conninfo(url)) as connection:
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_OPEN_LOCK,))
         _check_empty(connection)
-        load_rows(connection, path, made)
+        load_rows(connection, path, load_tables_of(migrations, "postgres"))
 
 
 def check_no_catalog(url: str) -> None:
@@ -335,10 +322,9 @@ def _conninfo(url: str) -> str:
 
 
 def _run(connection: Connection, query: str, values: Sequence[Any]) -> Sequence[Row]:
-    """Runs a statement with `?` for each parameter; returns the rows of a question."""
     # From our own files; LiteralString cannot say so.
     query = cast("LiteralString", query.replace("?", "%s"))
-    cursor = connection.execute(query, values, binary=True)
+    cursor = connection.execute(query, values or None, binary=True)
     return cursor.fetchall() if cursor.description else []
 
 

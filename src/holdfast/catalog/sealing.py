@@ -1,8 +1,9 @@
-"""Carries sessions over into catalogs of format 21, where versions and turns are in the journal.
+"""Carries sessions over from format 15: versions and turns become parts of the journal.
 
 Each version and each turn that is there gets a row of its own at the end of a chain, with its
 hash: of its namespace, or of the tenant where it was said somewhere that is gone, or in another
-vault. What was done is told already; these rows are of a kind that no list shows.
+vault. What was done is told already; these rows are of a kind that no list shows. Why a version was
+made, and by whom, stands there alone from then on.
 
 What a step does never changes: so columns are named here, and not taken from today's.
 """
@@ -14,11 +15,11 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.catalog.hashing import digest_of, digest_of_details, hash_in_format_1, to_seal
+from holdfast.catalog.rows import Row
 from holdfast.ids import IdMaker
 from holdfast.instants import to_us
 from holdfast.model_traces import NO_HASH, OWN, TraceEnd
 
-Row = Sequence[Any]
 Run = Callable[[str, Sequence[Any]], Sequence[Row]]
 """Runs a statement with `?` for each parameter; returns the rows of a question."""
 
@@ -69,11 +70,13 @@ class _Said(msgspec.Struct):
 
 
 def seal_all(run: Run) -> None:
-    """Gives every session, version, branch and turn its hash."""
+    """Gives every session, version, branch and turn its hash, and drops what it made needless."""
     for (tenant_id,) in run("SELECT id FROM tenants ORDER BY id", ()):
         _Tenant(run, tenant_id).seal()
     for row in _iterate(run, _SESSIONS, after=(-1, ""), key=slice(0, 2)):
         run(_SEAL_SESSION, (to_seal(digest_of(tuple(row))), *row[:2]))
+    for column in ("reasoning", "actor"):
+        run(f"ALTER TABLE versions DROP COLUMN {column}", ())
 
 
 class _Tenant:

@@ -12,10 +12,11 @@ import os
 import sqlite3
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -23,6 +24,7 @@ from holdfast.catalog import sqlite_pages
 from holdfast.catalog.driver import Guard
 from holdfast.catalog.filelocks import FileLocks
 from holdfast.catalog.queries import load_queries
+from holdfast.catalog.rows import Row
 from holdfast.catalog.sqlite_driver import (
     BUSY_TIMEOUT_S,
     Connection,
@@ -33,7 +35,7 @@ from holdfast.catalog.sqlite_driver import (
     unreadable,
 )
 from holdfast.catalog.sqlite_reading import RESERVE_BYTES, Reserve, connections_without_writing
-from holdfast.catalog.tables import Migration, Step, check_format, missing_migrations, no_step
+from holdfast.catalog.tables import Step, apply, check_format, missing_migrations, no_step
 from holdfast.catalog.transaction import Transaction
 from holdfast.catalog.turns import WRITE, Turns
 from holdfast.catalog.watermark import Watermark
@@ -50,7 +52,6 @@ from holdfast.errors import (
 )
 from holdfast.errors.system import from_system
 from holdfast.ids import IdMaker
-from holdfast.instants import to_us
 from holdfast.model_upkeep import Loss
 from holdfast.private import claim, close_to_others
 from holdfast.settings import has_packs
@@ -227,7 +228,8 @@ class SqliteCatalog:
                 _check_modules(connection)
                 connection.execute("BEGIN IMMEDIATE")
                 try:
-                    _apply(connection, missing, step)
+                    apply(missing, partial(_run, connection), step=step)
+                    connection.execute("COMMIT")
                 finally:
                     connection.rollback()
             self._connections.pin(connection)
@@ -485,14 +487,5 @@ def _check_modules(connection: sqlite3.Connection) -> None:
         raise Incompatible(message)
 
 
-def _apply(connection: sqlite3.Connection, missing: Sequence[Migration], step: Step) -> None:
-    for migration in missing:
-        for statement in migration.statements:
-            step(statement)
-            connection.execute(statement)
-        if migration.then is not None:
-            migration.then(lambda query, values: connection.execute(query, values).fetchall())
-        row = (migration.number, migration.name, to_us(datetime.now(tz=UTC)))
-        connection.execute("INSERT INTO migrations VALUES (?, ?, ?)", row)
-    step("COMMIT")
-    connection.execute("COMMIT")
+def _run(connection: sqlite3.Connection, query: str, values: Sequence[Any]) -> Sequence[Row]:
+    return connection.execute(query, values).fetchall()

@@ -3,32 +3,38 @@
 `sql/schema.sql` has the tables as both databases have them: each one's own text is made of it
 here, and `sql/<dialect>/tables.sql` adds what only one of them has. What a later format changes is
 a numbered file in `sql/migrations`, and one more, `<name>.<dialect>.sql`, where a database needs
-something of its own. An opener that holds the catalog's lock applies what is missing, all of it in
-one transaction: the tables where there are none, and the migrations that a catalog lacks.
+something of its own; the first of these leads from the oldest format to `schema.sql`. An opener
+that holds the catalog's lock applies what is missing, all of it in one transaction: the tables
+where there are none, and the migrations that a catalog lacks.
 """
 
 import re
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
+from holdfast.catalog.rows import Row
 from holdfast.catalog.sealing import Run, seal_all
 from holdfast.errors import Damaged, VaultTooNew, VaultTooOld, shorten
+from holdfast.instants import to_us
 
 _SQL: Final = Path(__file__).with_name("sql")
 """Beside this file; `importlib.resources` would find it too, and takes 20 ms to load."""
 
 OLDEST_FORMAT: Final = 15
-"""The oldest that is carried on: the last one before the tables were written once."""
+"""The oldest that is carried on. Those between it and the first step were never released."""
 
 _OLDEST_NAME: Final = "0015_writers"
 
-_THEN: Final = {21: seal_all}
+_THEN: Final = {27: seal_all}
 
 _COMMENT: Final = re.compile(r"--[^\n]*")
+_MAKE: Final = re.compile(r"MAKE (\w+)")
+_MADE: Final = re.compile(r"CREATE (?:UNIQUE )?(?:TABLE|VIEW|INDEX) (\w+)(?:\s+ON (\w+))?")
 _WORD: Final = re.compile(r"\b(?:INTEGER|TEXT|BYTES|IDENTITY)\b")
 _WORDS: Final = {
     "sqlite": {
@@ -58,14 +64,13 @@ class Migration(msgspec.Struct, frozen=True):
 
 @cache
 def load_migrations(dialect: str) -> tuple[Migration, ...]:
-    """Returns the steps that follow the oldest format, in order, without a gap."""
+    """Returns the steps from the oldest format, in order; the first leads to `schema.sql`."""
     names = sorted(path.stem for path in (_SQL / "migrations").glob("????_*.sql"))
     return tuple(
         Migration(
             number=int(name[:4]),
             name=name,
-            statements=_read(f"migrations/{name}.sql", dialect)
-            + _read_own(f"migrations/{name}.{dialect}.sql"),
+            statements=_read_step(name, dialect),
             then=_THEN.get(int(name[:4])),
         )
         for name in names
@@ -77,12 +82,21 @@ def load_migrations(dialect: str) -> tuple[Migration, ...]:
 def load_tables(dialect: str) -> tuple[Migration, ...]:
     """Returns what makes the tables where there are none: those of `schema.sql`, and what follows.
 
-    The step that leads to these from the oldest format is none of them: it changes no column.
+    The step that leads to these from the oldest format is none of them, but has given its name.
     """
     first, *later = load_migrations(dialect)
     made = ("CREATE SCHEMA holdfast",) if dialect == "postgres" else ()
-    made += _read("schema.sql", dialect) + _read_own(f"{dialect}/tables.sql")
+    made += _read_schema(dialect)
     return (Migration(number=first.number, name=first.name, statements=made), *later)
+
+
+def load_tables_of(number: int, dialect: str) -> tuple[Migration, ...]:
+    """Returns what makes the tables of a format that is carried on, for rows that were in them."""
+    first, *later = load_tables(dialect)
+    if number == OLDEST_FORMAT:
+        back = _read_own(f"{dialect}/oldest.sql")
+        return (first, Migration(number=number, name=_OLDEST_NAME, statements=back))
+    return (first, *(each for each in later if each.number <= number))
 
 
 def newest_format() -> int:
@@ -117,9 +131,10 @@ def missing_migrations(
 
 def check_format(what: str, *, found: int) -> None:
     """Raises `VaultTooNew` or `VaultTooOld` if a format is none that this version knows."""
-    if found > newest_format():
-        raise VaultTooNew(what, found=found, known=newest_format())
-    if found < OLDEST_FORMAT:
+    first, newest = load_migrations("sqlite")[0].number, newest_format()
+    if found > newest:
+        raise VaultTooNew(what, found=found, known=newest)
+    if found < first and found != OLDEST_FORMAT:
         raise VaultTooOld(what, found=found, known=OLDEST_FORMAT)
 
 
@@ -137,6 +152,23 @@ def no_step(_statement: str, /) -> None:
     """Goes on: the step of an ordinary opener."""
 
 
+def apply(migrations: Sequence[Migration], run: Run, *, step: Step) -> None:
+    """Applies what is missing, up to the end of the transaction in which `run` runs it."""
+
+    def run_after_step(statement: str, values: Sequence[Any]) -> Sequence[Row]:
+        step(statement)
+        return run(statement, values)
+
+    for migration in migrations:
+        for statement in migration.statements:
+            run_after_step(statement, ())
+        if migration.then is not None:
+            migration.then(run_after_step)
+        done = (migration.number, migration.name, to_us(datetime.now(tz=UTC)))
+        run("INSERT INTO migrations VALUES (?, ?, ?)", done)
+    step("COMMIT")
+
+
 def _read(path: str, dialect: str) -> tuple[str, ...]:
     """Returns the statements of a file that is for both databases."""
     text = (_SQL / path).read_text("utf-8")
@@ -147,6 +179,26 @@ def _read_own(path: str) -> tuple[str, ...]:
     """Returns the statements of a file that one database needs; none if there is no such file."""
     file = _SQL / path
     return split_statements(file.read_text("utf-8")) if file.exists() else ()
+
+
+def _read_step(name: str, dialect: str) -> tuple[str, ...]:
+    of_both = _read(f"migrations/{name}.sql", dialect)
+    own = _read_own(f"migrations/{name}.{dialect}.sql")
+    return tuple(each for statement in of_both + own for each in _make(statement, dialect))
+
+
+@cache
+def _read_schema(dialect: str) -> tuple[str, ...]:
+    return _read("schema.sql", dialect) + _read_own(f"{dialect}/tables.sql")
+
+
+def _make(statement: str, dialect: str) -> tuple[str, ...]:
+    """Returns what a statement stands for: `MAKE` and a name for what the schema makes of it."""
+    asked = _MAKE.fullmatch(statement)
+    if asked is None:
+        return (statement,)
+    made = ((each, _MADE.match(each)) for each in _read_schema(dialect))
+    return tuple(each for each, names in made if names and asked[1] in names.groups())
 
 
 def _translate(statement: str, dialect: str) -> str:

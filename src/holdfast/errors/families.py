@@ -107,7 +107,10 @@ class VaultTooNew(Incompatible):
 
 
 class VaultTooOld(Incompatible):
-    """The vault was written by a holdfast that is older than this one can carry on from."""
+    """The vault was written by a holdfast from which this one cannot carry on.
+
+    It is older than `known`, or of a format after that which was never released.
+    """
 
     code = "vault_too_old"
     hint = (
@@ -116,7 +119,8 @@ class VaultTooOld(Incompatible):
     )
 
     def __init__(self, what: str, *, found: int, known: int) -> None:
-        super().__init__(f"{what} has format {found}; this holdfast carries on from {known}")
+        never = ", which was never released" if found > known else ""
+        super().__init__(f"{what} has format {found}{never}; this holdfast carries on from {known}")
         self.found, self.known = found, known
 
 

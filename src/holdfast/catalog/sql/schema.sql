@@ -8,7 +8,9 @@
 --              elsewhere may still name one whose row is gone
 --   ) BY KEY   the rows lie in the order of the primary key
 --
--- This is format 16. What later formats change is in migrations/, for vaults that are there and for
+-- `checksum` and `seal` are of the row that has them (`rows.py`, `hashing.py`).
+--
+-- This is format 27. What later formats change is in migrations/, for vaults that are there and for
 -- new ones alike.
 
 CREATE TABLE migrations (
@@ -24,7 +26,11 @@ CREATE TABLE tenants (
     created_at INTEGER NOT NULL,
     quota_bytes INTEGER,
     -- Moved on by each collection. Objects carry the epoch they were last needed in.
-    epoch INTEGER NOT NULL DEFAULT 1
+    epoch INTEGER NOT NULL DEFAULT 1,
+    -- How many rows its own chain has, and the hash of the newest; NULL if there is none.
+    journal_number INTEGER NOT NULL DEFAULT 0,
+    journal_hash BYTES,
+    checksum INTEGER
 );
 
 CREATE TABLE namespaces (
@@ -45,7 +51,11 @@ CREATE TABLE namespaces (
     fork_of INTEGER,
     fork_root BYTES,
     -- Who has changed it last, and since when nobody else has.
-    writer TEXT NOT NULL DEFAULT ''
+    writer TEXT NOT NULL DEFAULT '',
+    -- How many rows its chain has, and the hash of the newest; NULL if there is none.
+    journal_number INTEGER NOT NULL DEFAULT 0,
+    journal_hash BYTES,
+    checksum INTEGER
 );
 
 -- A deleted namespace keeps its row through the grace period; its name is free at once.
@@ -60,6 +70,7 @@ CREATE TABLE pending (
     key BYTES NOT NULL,
     entry BYTES,
     sequence INTEGER NOT NULL,
+    checksum INTEGER,
     PRIMARY KEY (namespace_id, plane, key)
 ) BY KEY;
 
@@ -90,6 +101,7 @@ CREATE TABLE snapshots (
     entries INTEGER NOT NULL,
     bytes INTEGER NOT NULL,
     detail TEXT NOT NULL DEFAULT '{}',
+    checksum INTEGER,
     UNIQUE (namespace_id, number)
 );
 
@@ -146,6 +158,7 @@ CREATE TABLE sessions (
     -- Whether the plane holds it: not, if it was deleted, or is younger than what was restored.
     is_present INTEGER NOT NULL,
     deleted_at INTEGER,
+    seal BYTES,
     PRIMARY KEY (namespace_id, id)
 );
 
@@ -169,10 +182,12 @@ CREATE TABLE versions (
     turns INTEGER NOT NULL,
     -- The version whose state came back.
     target INTEGER,
-    reasoning TEXT,
-    actor TEXT,
     trace_id TEXT,
     created_at INTEGER NOT NULL,
+    -- The row of the namespace's chain that has its hash, why it was made, and by whom.
+    journal INTEGER,
+    salt BYTES,
+    seal BYTES,
     PRIMARY KEY (namespace_id, session_id, number)
 );
 
@@ -184,7 +199,8 @@ CREATE TABLE branches (
     parent_turns INTEGER NOT NULL,
     turns INTEGER NOT NULL,
     -- Of its own turns: what they count against a quota.
-    bytes INTEGER NOT NULL
+    bytes INTEGER NOT NULL,
+    seal BYTES
 ) BY KEY;
 
 CREATE INDEX branches_of_tenant ON branches (tenant_id, bytes);
@@ -195,6 +211,11 @@ CREATE TABLE turns (
     id TEXT NOT NULL UNIQUE,
     data BYTES NOT NULL,
     created_at INTEGER NOT NULL,
+    -- The chain that has its hash, and the row there.
+    stream INTEGER,
+    journal INTEGER,
+    salt BYTES,
+    seal BYTES,
     PRIMARY KEY (branch, number)
 );
 
@@ -203,10 +224,19 @@ CREATE TABLE lagging (
     namespace_id INTEGER PRIMARY KEY REFERENCES namespaces (id)
 );
 
-CREATE TABLE traces (
+-- What was done, in a chain for each namespace and one for the tenant itself: whoever writes to a
+-- namespace has its row locked already, and there the end of its chain stands.
+CREATE TABLE journal (
     tenant_id INTEGER NOT NULL,
+    -- Which chain it is in: that of the namespace with this id, or with 0 the tenant's own.
+    stream INTEGER NOT NULL,
     -- 1, 2, 3 without a gap: the order of the chain.
     number INTEGER NOT NULL,
+    -- How it is hashed: 0 for what was in the tenant's one chain.
+    format INTEGER NOT NULL,
+    -- done: by one of our operations; added: by somebody who only tells of it; anchor: where other
+    -- chains ended; kept: a version or a turn that came with something else.
+    kind TEXT NOT NULL,
     id TEXT NOT NULL,
     namespace_id INTEGER,
     session_id TEXT,
@@ -215,39 +245,50 @@ CREATE TABLE traces (
     action TEXT NOT NULL,
     resource_type TEXT,
     resource_id TEXT,
+    -- The number of the version that it made.
+    version INTEGER,
+    task_id TEXT,
     actor TEXT,
     created_at INTEGER NOT NULL,
     details TEXT NOT NULL,
-    -- The hash of the trace before it, and its own over that and all of the above.
+    -- Random bytes that are hashed with the details, so that nobody guesses what was taken out.
+    salt BYTES,
+    -- The hash of the row before it, and its own over that and all of the above.
     previous BYTES NOT NULL,
     hash BYTES NOT NULL,
-    PRIMARY KEY (tenant_id, number)
+    -- Of the version and of the turn that it made.
+    version_hash BYTES,
+    turn_hash BYTES,
+    PRIMARY KEY (tenant_id, stream, number)
 ) BY KEY;
 
-CREATE INDEX traces_by_time ON traces (tenant_id, created_at, number);
+CREATE INDEX journal_by_time ON journal (tenant_id, created_at, stream, number);
 
 -- With what counting active sessions asks for.
-CREATE INDEX traces_of_namespace
-ON traces (namespace_id, created_at, number, session_id, agent_id);
+CREATE INDEX journal_of_namespace
+ON journal (namespace_id, created_at, stream, number, session_id, agent_id);
 
-CREATE INDEX traces_of_action ON traces (namespace_id, action, created_at, number);
+CREATE INDEX journal_of_action ON journal (namespace_id, action, created_at, stream, number);
 
-CREATE INDEX traces_of_session ON traces (tenant_id, session_id, created_at, number)
+CREATE INDEX journal_of_session ON journal (tenant_id, session_id, created_at, stream, number)
 WHERE session_id IS NOT NULL;
 
--- Where each chain ends: without it, nobody would miss the newest rows.
-CREATE TABLE trace_ends (
-    tenant_id INTEGER PRIMARY KEY,
+-- Up to which row of each namespace's chain the tenant's own has an anchor.
+CREATE TABLE anchored (
+    tenant_id INTEGER NOT NULL,
+    namespace_id INTEGER NOT NULL,
     number INTEGER NOT NULL,
-    hash BYTES NOT NULL
-);
+    PRIMARY KEY (tenant_id, namespace_id)
+) BY KEY;
 
--- Memories, and which of them hold a word.
+-- Memories, and which of them hold a word. They are a plane of the snapshot; rows hold what they are
+-- now, and are what is searched.
 
 CREATE TABLE memories (
     number IDENTITY,
     namespace_id INTEGER NOT NULL REFERENCES namespaces (id),
-    id TEXT NOT NULL UNIQUE,
+    -- One namespace's own: a fork has the memories of its origin under the same ids.
+    id TEXT NOT NULL,
     session_id TEXT,
     user_id TEXT,
     agent_id TEXT,
@@ -265,17 +306,24 @@ CREATE TABLE memories (
     terms TEXT NOT NULL,
     content TEXT NOT NULL,
     -- Little-endian float32. Last: what reads the columns before it does not read so much.
-    embedding BYTES
+    embedding BYTES,
+    checksum INTEGER,
+    UNIQUE (namespace_id, id)
 );
 
--- With what a quota asks for.
-CREATE INDEX memories_of_namespace ON memories (namespace_id, number, bytes);
+-- In the order in which they are listed; with what a quota asks for.
+CREATE INDEX memories_of_namespace ON memories (namespace_id, created_at, number, bytes);
 
 CREATE INDEX memories_of_session ON memories (namespace_id, session_id)
 WHERE session_id IS NOT NULL;
 
 CREATE INDEX memories_deleted ON memories (namespace_id, deleted_at)
 WHERE deleted_at IS NOT NULL;
+
+-- Namespaces whose memories have no rows yet: forks, until somebody asks for a memory of theirs.
+CREATE TABLE lagging_memories (
+    namespace_id INTEGER PRIMARY KEY REFERENCES namespaces (id)
+);
 
 CREATE TABLE keys (
     id TEXT PRIMARY KEY,
@@ -292,7 +340,8 @@ CREATE TABLE keys (
     last_used_at INTEGER,
     requests INTEGER NOT NULL DEFAULT 0,
     -- SHA-256. Secrets have 256 random bits: nothing slower is needed.
-    secret_hash BYTES NOT NULL UNIQUE
+    secret_hash BYTES NOT NULL UNIQUE,
+    checksum INTEGER
 );
 
 CREATE INDEX keys_of_tenant ON keys (tenant_id, created_at);
@@ -308,6 +357,7 @@ CREATE TABLE events (
     namespace_id INTEGER,
     namespace TEXT,
     data TEXT NOT NULL,
+    checksum INTEGER,
     PRIMARY KEY (tenant_id, number)
 ) BY KEY;
 
@@ -320,6 +370,28 @@ CREATE TABLE event_ends (
     tenant_id INTEGER PRIMARY KEY REFERENCES tenants (id),
     number INTEGER NOT NULL,
     created_us INTEGER NOT NULL
+);
+
+-- What was told and has no number yet: writers put it here and wait for nobody, and whoever asks
+-- for events numbers it first.
+CREATE TABLE told (
+    -- In a namespace, the order in which it was told.
+    position IDENTITY,
+    tenant_id INTEGER NOT NULL,
+    created_us INTEGER NOT NULL,
+    type TEXT NOT NULL,
+    namespace_id INTEGER,
+    namespace TEXT,
+    data TEXT NOT NULL,
+    checksum INTEGER
+);
+
+CREATE INDEX told_of_tenant ON told (tenant_id, position);
+
+-- Whether somebody listens to events, and since when: without the row, none is told.
+CREATE TABLE listening (
+    what TEXT PRIMARY KEY,
+    since INTEGER NOT NULL
 );
 
 -- Who is told of events, and how that went.
@@ -342,7 +414,8 @@ CREATE TABLE webhooks (
     last_delivery_status INTEGER,
     last_success_at INTEGER,
     -- The number of the last event that was looked at for it.
-    cursor INTEGER NOT NULL
+    cursor INTEGER NOT NULL,
+    checksum INTEGER
 );
 
 CREATE INDEX webhooks_of_tenant ON webhooks (tenant_id, created_at);
@@ -363,6 +436,7 @@ CREATE TABLE deliveries (
     finished_at INTEGER,
     status INTEGER,
     error TEXT,
+    checksum INTEGER,
     UNIQUE (webhook_id, event_number)
 );
 
@@ -388,10 +462,31 @@ CREATE TABLE tasks (
     started_at INTEGER NOT NULL,
     ended_at INTEGER,
     began INTEGER NOT NULL DEFAULT 0,
-    is_named INTEGER NOT NULL DEFAULT 0
+    is_named INTEGER NOT NULL DEFAULT 0,
+    -- The tasks that it was begun in, outermost first.
+    within TEXT NOT NULL DEFAULT '[]',
+    -- Whether others changed the namespace while it ran, where its changes do not name it.
+    beside_others INTEGER NOT NULL DEFAULT 0,
+    checksum INTEGER
 );
 
 CREATE INDEX tasks_of_namespace ON tasks (namespace_id, started_at, id);
+
+-- What each task changed: once for each key, as it was before the task's first change of it and as
+-- the task's last one has left it; NULL where there was nothing.
+CREATE TABLE task_changes (
+    namespace_id INTEGER NOT NULL REFERENCES namespaces (id),
+    task_id TEXT NOT NULL,
+    plane TEXT NOT NULL,
+    key BYTES NOT NULL,
+    old_entry BYTES,
+    old_sum INTEGER NOT NULL,
+    new_entry BYTES,
+    new_sum INTEGER NOT NULL,
+    -- Whether somebody else changed it between two changes of the task's own.
+    is_shared INTEGER NOT NULL,
+    PRIMARY KEY (namespace_id, task_id, plane, key)
+) BY KEY;
 
 CREATE TABLE schedules (
     id TEXT PRIMARY KEY,
@@ -408,7 +503,8 @@ CREATE TABLE schedules (
     last_run_at INTEGER,
     last_snapshot_id TEXT,
     -- Why the last attempt came to nothing.
-    last_error TEXT
+    last_error TEXT,
+    checksum INTEGER
 );
 
 CREATE INDEX schedules_of_namespace ON schedules (namespace_id);
@@ -451,6 +547,7 @@ CREATE TABLE entities (
     created_at INTEGER NOT NULL,
     updated_at INTEGER NOT NULL,
     deleted_at INTEGER,
+    checksum INTEGER,
     FOREIGN KEY (namespace_id, session_id) REFERENCES sessions (namespace_id, id)
     ON DELETE CASCADE
 );
