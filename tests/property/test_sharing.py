@@ -148,11 +148,11 @@ def test_who_has_nothing_waits_for_one_turn_of_each_other_tenant_at_the_most(
     asyncio.run(run())
 
 
-@given(total=st.integers(2, 40), wanted=st.integers(1, 100))
-def test_one_tenant_alone_gets_half_and_the_next_one_is_served_at_once(
-    total: int, wanted: int
+@given(total=st.integers(2, 40), most=st.none() | st.integers(1, 40), wanted=st.integers(1, 100))
+def test_one_tenant_alone_gets_half_or_the_most_it_may_and_the_next_one_is_served_at_once(
+    total: int, most: int | None, wanted: int
 ) -> None:
-    shares = Shares(total)
+    shares = Shares(total, most=most)
     got = sum(shares.take_at_once("greedy") for _ in range(wanted))
-    assert got == min(wanted, (total + 1) // 2)
+    assert got == min(wanted, (total + 1) // 2, most or wanted)
     assert shares.take_at_once("modest")

@@ -27,8 +27,10 @@ class _Claim:
 class Shares:
     """An amount of something, shared by tenants. For the coroutines of one loop."""
 
-    def __init__(self, total: int) -> None:
+    def __init__(self, total: int, *, most: int | None = None) -> None:
         self.total = self.free = total
+        self._most = total if most is None else most
+        """What one tenant has at once, however much is free."""
         self._held = dict[str, int]()
         self._waiting = dict[str, deque[_Claim]]()
         """Those of each tenant in their order; the tenants in the order of their turns."""
@@ -72,7 +74,7 @@ class Shares:
             self._pass_on()
 
     def _fits(self, tenant: str, amount: int) -> bool:
-        return self._held.get(tenant, 0) + amount <= self.free
+        return self._held.get(tenant, 0) + amount <= min(self.free, self._most)
 
     def _hand_out(self, tenant: str, amount: int) -> None:
         self._held[tenant] = self._held.get(tenant, 0) + amount

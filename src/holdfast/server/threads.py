@@ -45,7 +45,7 @@ TOTALS: Final = {
     Work.ADMISSION: 4,
     Work.QUICK: 8,
     Work.SLOW: 6,
-    Work.LONG: 2,
+    Work.LONG: 4,
     Work.HEAVY: 4,
     Work.COSTLY: 2,
     Work.PIECES: 6,
@@ -58,11 +58,16 @@ them: there are fewer than threads.
 """
 
 
+MOST: Final = {Work.LONG: 1}
+"""How many of a kind one tenant gets where half would be too many: who goes through all that it has
+twice at once takes the interpreter from the others twice, and is done no sooner."""
+
+
 class Threads:
     """The threads of one application."""
 
     def __init__(self) -> None:
-        self._shares = {work: Shares(total) for work, total in TOTALS.items()}
+        self._shares = {work: Shares(total, most=MOST.get(work)) for work, total in TOTALS.items()}
         self._pools = {
             work: ThreadPoolExecutor(total, thread_name_prefix=f"holdfast-{work}")
             for work, total in TOTALS.items()
