@@ -27,8 +27,9 @@ import pytest
 
 import holdfast
 from holdfast import errors
-from holdfast.engine.advance import Folded, Mark, Move, advance
+from holdfast.engine.advance import Mark, Move, advance
 from holdfast.engine.coverage import coverage_of
+from holdfast.engine.folding import Folded
 from holdfast.engine.stage import Stage
 from holdfast.engine.workspace import Workspace
 from holdfast.entries import Directory, Entry, Inline, InlineTwin, Link, encode_entry
@@ -503,7 +504,7 @@ def plant(place: Place, entries: dict[bytes, Entry]) -> SnapshotInfo:
     handle = place.workspace.namespace._handle  # pyright: ignore[reportPrivateUsage] - no door leads there
     handle.ensure()
 
-    def plan(_: object, folded: Folded) -> Move:
+    def plan(_: object, folded: Folded) -> Move[None]:
         encoded = {key: encode_entry(entry) for key, entry in entries.items()}
         applied = apply(folded.source, EMPTY_MAP, encoded)
         folded.stage.add_nodes(applied.nodes)
@@ -515,9 +516,9 @@ def plant(place: Place, entries: dict[bytes, Entry]) -> SnapshotInfo:
             size=Size(len(entries), 0),
             parent=folded.head.position,
         )
-        return Move(marks=[mark], position=mark.id)
+        return Move(marks=[mark], position=mark.id, result=None)
 
-    return advance(handle, plan)[-1]
+    return advance(handle, plan)[0][-1]
 
 
 def test_names_that_lie_about_being_one_file_get_content_of_their_own(place: Place) -> None:

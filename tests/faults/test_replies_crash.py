@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -115,6 +116,12 @@ def context(request: pytest.FixtureRequest, tmp_path: Path, watch: Watch) -> Ite
         yield Context.of(catalog, blobs, clock=watch, limits=LIMITS)
 
 
+@pytest.fixture
+def announcing(context: Context) -> Context:
+    """Makes a pack of every batch, however small, that is announced and put before it is named."""
+    return replace(context, limits=replace(LIMITS, inline_bytes=0))
+
+
 def look(context: Context, name: str) -> Asked:
     return Holdfast(context).replies.look(ReplyPlace("key", "POST", "/", name), b"body")
 
@@ -183,6 +190,55 @@ def test_an_answer_is_there_if_and_only_if_the_thing_was_done(
         assert look(context, name).answer is not None
         assert done(agent) == 1, fuse
     assert outcomes == {0, 1}
+
+
+def write_much(agent: Namespace) -> int:
+    return agent.files.write("new", Random(1).randbytes(300_000)).size_bytes
+
+
+def set_much(agent: Namespace) -> str:
+    agent.store.set("ns", "new", Random(2).randbytes(300_000).hex())
+    return "done"
+
+
+def update_much(agent: Namespace) -> int:
+    state = {"much": Random(3).randbytes(300_000).hex()}
+    return agent.sessions.update_state("sess_1", state).version
+
+
+def packs(context: Context) -> set[str]:
+    with context.catalog.read() as transaction:
+        tenants = transaction.iter_tenants()
+        named = {pack.name for each in tenants for pack in transaction.iter_packs(each.id)}
+    return named | {name for name, _ in context.blobs.iter_names()}
+
+
+def undo(context: Context, act: Act) -> None:
+    """Does something whose request somebody else has answered meanwhile."""
+    before, asked = packs(context), look(context, "once")
+    done = reply_of(asked.mine, status=200, media_type="text/plain", body=b"theirs")
+    Holdfast(context).replies.keep(asked, done)
+    with pytest.raises(RequestRunning):
+        ask(context, asked, "agent", act)
+    assert packs(context) == before
+
+
+@pytest.mark.parametrize("act", [write_much, set_much, update_much, snapshot])
+def test_what_is_undone_since_another_has_answered_takes_no_room(
+    announcing: Context, act: Act
+) -> None:
+    agent = begin(announcing, "agent")
+    undo(announcing, act)
+    assert not agent.files.exists("new")
+
+
+def test_an_import_that_is_undone_takes_no_room(announcing: Context, tmp_path: Path) -> None:
+    other = Holdfast(announcing).namespace("other")
+    other.files.write("new", Random(4).randbytes(300_000))
+    other.export(tmp_path / "new.tar")
+    agent = begin(announcing, "agent")
+    undo(announcing, lambda agent: agent.import_(tmp_path / "new.tar").verified)
+    assert not agent.files.exists("new")
 
 
 def test_of_several_changes_the_last_is_kept_with_the_answer(context: Context) -> None:

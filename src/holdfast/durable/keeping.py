@@ -32,7 +32,6 @@ from holdfast.durable.records import Change, Changes, Mark, encode_record, since
 from holdfast.durable.snapshot import RememberedSnapshot
 from holdfast.engine.handle import Handle
 from holdfast.engine.namespace import Namespace
-from holdfast.engine.stage import Withdrawn
 from holdfast.engine.storesnapshot import StoreSnapshot
 from holdfast.errors import (
     Busy,
@@ -191,13 +190,12 @@ class KeptStore(Store):
             return
         for _ in range(ROUNDS):
             position = LogPosition(self._log.name, self._log.position)
-            with suppress(Withdrawn):
-                shown = plane.flush(self._handle, self._shown, super().snapshot(), position)
-                if shown is not None:
-                    self._shown = shown
-                    self._note(renew=renew)
-                    return
-                self._catch_up()
+            shown = plane.flush(self._handle, self._shown, super().snapshot(), position)
+            if shown is not None:
+                self._shown = shown
+                self._note(renew=renew)
+                return
+            self._catch_up()
         raise Busy("others keep changing the namespace of this store")
 
     def _relieve(self) -> None:

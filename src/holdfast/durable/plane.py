@@ -18,6 +18,7 @@ from holdfast.engine.handle import Handle
 from holdfast.engine.limits import check_quota, check_room
 from holdfast.engine.objects import Objects
 from holdfast.engine.stage import Stage
+from holdfast.engine.unit import carry_out
 from holdfast.engine.writers import written
 from holdfast.entries import REF_BYTES, Blob, Inline, decode_entry, encode_entry
 from holdfast.errors import Damaged, NamespaceNotFound, ObjectMissing, PackMissing
@@ -83,14 +84,14 @@ def flush(handle: Handle, before: Shown, now: Snapshot, log: LogPosition) -> Sho
     The same transaction says up to where the log is in the catalog. Returns None, with nothing
     written, if somebody has changed the head since it was seen.
     """
-    context = handle.context
     changes = now.differences(before.content)
-    with Stage(context, handle.tenant_id) as stage:
+
+    def write(stage: Stage) -> Shown | None:
         rows = [
             (to_store_key(namespace, key), _entry(stage, new)) for namespace, key, _, new in changes
         ]
         stage.seal()
-        with context.catalog.write() as transaction:
+        with handle.context.work() as transaction:
             head = handle.lock(transaction)
             if head.namespace_id != before.mark.namespace_id:
                 raise NamespaceNotFound(handle.name)
@@ -106,9 +107,10 @@ def flush(handle: Handle, before: Shown, now: Snapshot, log: LogPosition) -> Sho
                 )
                 transaction.put_pending(head.namespace_id, Plane.STORE, rows, sequence=sequence)
             transaction.set_log(head.namespace_id, log)
-        stage.keep()
-    mark = Mark(head.namespace_id, head.generation, sequence)
-    return Shown(mark, before.root, before.base, now)
+        mark = Mark(head.namespace_id, head.generation, sequence)
+        return Shown(mark, before.root, before.base, now)
+
+    return carry_out(handle, write)
 
 
 def _look(transaction: Transaction, handle: Handle, head: Head, before: Shown) -> Shown:

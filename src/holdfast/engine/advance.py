@@ -10,34 +10,30 @@ how it gets there. Each is a plan over the folded head; this carries plans out:
    the snapshots, move the head, drop the rows that were folded in.
 
 A crash before 4 has committed leaves the old state and objects that nothing names; after it,
-the new state. If another writer was first, the plan is made again on what that one left; after
-a few such rounds it is made inside the write transaction, where nobody can be first.
+the new state. If another writer was first, the plan is made again on what that one left
+(`unit.py`); the last time it is made inside the write transaction, where nobody can be first.
 """
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any, Final
-
-import msgspec
+from typing import Any, Final, Generic, TypeVar
 
 from holdfast.catalog.transaction import Transaction
-from holdfast.engine import marking, memoryplane
+from holdfast.engine import marking
 from holdfast.engine.actions import told_by
 from holdfast.engine.adding import ADDED, Look, let_go, look_back
 from holdfast.engine.attached import Moving
 from holdfast.engine.chain import append, new_id
-from holdfast.engine.coverage import LACKS_NOTHING, Lacking, lacking_in
+from holdfast.engine.coverage import LACKS_NOTHING, Lacking
+from holdfast.engine.folding import Folded, StandIn, fold, lacking_at
 from holdfast.engine.following import follow
 from holdfast.engine.handle import Handle, check_text, dated, term_of
 from holdfast.engine.owning import note_move
-from holdfast.engine.sessions.overlays import settle_session
 from holdfast.engine.stage import Stage, StagedObjects, Withdrawn
+from holdfast.engine.unit import carry_out
 from holdfast.errors import (
-    Busy,
-    Damaged,
     HeadMoved,
     InvalidValue,
     ObjectMissing,
@@ -45,12 +41,8 @@ from holdfast.errors import (
     SnapshotNotFound,
 )
 from holdfast.ids import NamespaceId, ObjectId, SnapshotId
-from holdfast.model import EMPTY_MAP, UNSTORED_ROOTS, Head, Kind, Plane, Root, Size, SnapshotInfo
+from holdfast.model import UNSTORED_ROOTS, Head, Kind, Plane, Size, SnapshotInfo
 from holdfast.packs import ObjectKind
-from holdfast.tree import apply
-
-ROUNDS: Final = 4
-"""Optimistic attempts before the plan is made under the lock."""
 
 MAX_LABEL_CHARS: Final = 128
 MAX_TEXT_CHARS: Final = 4096
@@ -78,21 +70,6 @@ class Note:
             raise InvalidValue("expires_in is longer than no time at all, and at most 1000 years")
 
 
-@dataclass(frozen=True, slots=True)
-class Folded:
-    """A head with its pending rows folded into the maps, not yet stored."""
-
-    head: Head
-    root_id: ObjectId
-    root: Root
-    size: Size
-    is_dirty: bool
-    source: StagedObjects
-    stage: Stage
-    pending: Sequence[bytes] = ()
-    """The entries of the rows that were folded in."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
     """A snapshot to append."""
@@ -109,120 +86,51 @@ class Mark:
     """What the snapshot that it comes from does not vouch for: nor does it."""
 
 
-def nothing_more(*_: object) -> None:
-    """Does nothing besides moving the head."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
+class Move(Generic[T]):
     """What a plan wants: snapshots to append, in order, and where the head shall stand.
 
-    `needs` are snapshots that must still be there when the move commits. An `exact` move
-    applies only to the very head that was folded: a row that became pending since spoils it.
-    `also` is done in the same transaction. It is a change of the tasks `within`: else the door's.
+    `result` is what its caller is told. `needs` are snapshots that must still be there when the
+    move commits. An `exact` move applies only to the very head that was folded: a row that became
+    pending since spoils it. `also` is done in the same transaction. It is a change of the tasks
+    `within`: else the door's. What was staged is stored if there are snapshots or `also` something
+    else to write, or it `stores` anyway.
     """
 
     marks: Sequence[Mark] = ()
     position: SnapshotId | None
     redo: Sequence[SnapshotId] = ()
+    result: T
     needs: Sequence[SnapshotId] = ()
     exact: bool = False
-    also: Callable[[Transaction, Head], None] = nothing_more
+    also: Callable[[Transaction, Head], None] | None = None
     within: Sequence[str] | None = None
+    stores: bool = False
 
 
-Plan = Callable[[Transaction, Folded], Move]
-
-StandIn = Callable[[Transaction, StagedObjects, Head], Root]
-"""Returns a root in place of the head's, where that cannot be read."""
+Plan = Callable[[Transaction, Folded], Move[T]]
 
 
 def advance(
     handle: Handle,
-    plan: Plan,
+    plan: Plan[T],
     *,
     expected: SnapshotId | None = None,
+    creates: bool = False,
     stand_in: StandIn | None = None,
-) -> list[SnapshotInfo]:
-    """Carries a plan out and returns the snapshots it appended.
+    ahead: Stage | None = None,
+) -> tuple[list[SnapshotInfo], T]:
+    """Carries a plan out; returns the snapshots that it appended, and its result.
 
-    With `expected`, raises `HeadMoved` if the head no longer shows that snapshot. Raises
-    `NamespaceNotFound` if there is no head to move.
+    With `expected`, raises `HeadMoved` if the head no longer shows that snapshot. Unless it
+    `creates` one, raises `NamespaceNotFound` if there is no head to move. `ahead` is a batch of the
+    caller's unit that was sealed before, and is named in the same transaction.
     """
-    for attempt in range(ROUNDS):
-        if attempt:
-            time.sleep(0.002 * attempt)
-        try:
-            done = _try(handle, plan, expected, stand_in)
-        except (Withdrawn, Busy, ObjectMissing, PackMissing):
-            # The collector was faster: what we saw a moment ago has moved, or is gone. Real
-            # damage is still there when the plan is made under the lock, and raised then.
-            continue
-        if done is not None:
-            return done
-    try:
-        return _under_lock(handle, plan, expected, stand_in)
-    except Withdrawn as exc:
-        raise Busy(str(exc)) from exc
-
-
-def fold(
-    transaction: Transaction,
-    handle: Handle,
-    head: Head,
-    stage: Stage,
-    *,
-    stand_in: StandIn | None = None,
-) -> Folded:
-    """Folds what is pending into the maps; new nodes go to the stage."""
-    source = stage.source(handle.objects.bound(transaction))
-    pending = transaction.all_pending(head.namespace_id)
-    try:
-        root, base = source.get_root(head.root), head.root
-    except Damaged:
-        if stand_in is None:
-            raise
-        root = stand_in(transaction, source, head)
-        base = stage.add(root.encode(), ObjectKind.NODE)
-        if not root.holds(Plane.MEMORIES):
-            pending = [row for row in pending if row[0] is not Plane.MEMORIES]
-            pending += memoryplane.all_pending(transaction, head.namespace_id)
-    changed: dict[str, bytes] = {}
-    for plane in Plane:
-        changes = {key: entry for of, key, entry in pending if of is plane}
-        if not changes:
-            continue
-        if plane is Plane.MEMORIES:
-            changes = memoryplane.settled(transaction, stage, head.namespace_id, changes)
-        if plane is Plane.SESSIONS:
-            changes = {
-                key: entry if entry is None else settle_session(stage, source, entry)
-                for key, entry in changes.items()
-            }
-        applied = apply(source, root.plane(plane), changes)
-        stage.add_nodes(applied.nodes)
-        changed[plane.value] = applied.root
-    if not root.holds(Plane.MEMORIES) and not changed.get(Plane.MEMORIES.value):
-        # Of a namespace from before they were a plane all that there are were pending.
-        changed[Plane.MEMORIES.value] = EMPTY_MAP
-    root = root.replacing(**changed)
-    root_id = stage.add(root.encode(), ObjectKind.NODE) if changed else base
-    # The head's size counts what is pending, so it is the size of what was just folded.
-    entries = [entry for _, _, entry in pending if entry is not None]
-    return Folded(head, root_id, root, head.size, bool(pending), source, stage, entries)
-
-
-def lacking_at(transaction: Transaction, folded: Folded) -> Lacking:
-    """Returns what the head does not vouch for, as the snapshot that it stands on does not."""
-    head = folded.head
-    if head.position is None:
-        return LACKS_NOTHING
-    at = transaction.find_snapshot(head.namespace_id, head.position)
-    if at is None:
-        return LACKS_NOTHING
-    lacking = lacking_in(at).beyond(folded.source, folded.root.plane(Plane.FILES))
-    # What is pending may have taken the place of what was in motion.
-    return msgspec.structs.replace(lacking, in_motion=()) if folded.is_dirty else lacking
+    moving = _Moving(handle, plan, expected, creates, stand_in, ahead)
+    return carry_out(handle, moving.beside_others, last=moving.under_lock)
 
 
 def safety(
@@ -291,33 +199,100 @@ def replacing(
     return [kept, mark] if kept else [mark]
 
 
-def _try(
-    handle: Handle, plan: Plan, expected: SnapshotId | None, stand_in: StandIn | None
-) -> list[SnapshotInfo] | None:
-    context = handle.context
-    with Stage(context, handle.tenant_id) as stage:
-        with context.catalog.read() as transaction:
-            head = handle.get_head(transaction)
-            _check_expected(head, expected)
-            folded = fold(transaction, handle, head, stage, stand_in=stand_in)
-            move = plan(transaction, folded)
-            look = look_back(transaction, handle, head, roots=[mark.root for mark in move.marks])
-        if not move.marks and move.also is nothing_more:
-            return []
-        stage.seal()
-        move = _follow(handle, folded.source.unbound(), folded, move)
-        with context.work() as transaction:
-            now = handle.lock(transaction)
-            if now.namespace_id != head.namespace_id or now.generation != head.generation:
-                return None
-            if now.sequence != head.sequence:
-                if move.exact:
-                    return None
-                _hold_on(transaction, handle, folded)
-            folded = replace(folded, head=replace(now, sequence=head.sequence))
-            done = _commit(transaction, handle, folded, move, look)
-        stage.keep()
-        return done
+@dataclass(frozen=True, slots=True)
+class _Moving(Generic[T]):
+    """One call of `advance`."""
+
+    handle: Handle
+    plan: Plan[T]
+    expected: SnapshotId | None
+    creates: bool
+    stand_in: StandIn | None
+    ahead: Stage | None
+
+    def beside_others(self, stage: Stage) -> tuple[list[SnapshotInfo], T]:
+        """Plans without keeping anybody waiting; raises `Withdrawn` if another was faster."""
+        handle = self.handle
+        try:
+            with handle.context.catalog.read() as transaction:
+                folded, move = self._planned(transaction, self._head(transaction), stage)
+                roots = [mark.root for mark in move.marks]
+                look = look_back(transaction, handle, folded.head, roots=roots)
+            if not (move.marks or move.also or move.stores):
+                return [], move.result
+            stage.seal()
+            move = _follow(handle, folded.source.unbound(), folded, move)
+            with handle.context.work() as transaction:
+                now, head = self._lock(transaction), folded.head
+                is_same = now.namespace_id == head.namespace_id or not head.namespace_id
+                if not is_same or now.generation != head.generation:
+                    raise Withdrawn(f"others keep changing {head.name!r}")
+                if now.sequence != head.sequence:
+                    if move.exact:
+                        raise Withdrawn(f"others keep changing {head.name!r}")
+                    _hold_on(transaction, handle, folded)
+                folded = replace(folded, head=replace(now, sequence=head.sequence))
+                return self._commit(transaction, folded, move, look), move.result
+        except (ObjectMissing, PackMissing) as exc:
+            # The collector was faster: what we saw a moment ago has moved, or is gone. Real
+            # damage is still there when the plan is made under the lock, and raised then.
+            raise Withdrawn(str(exc)) from exc
+
+    def under_lock(self, stage: Stage) -> tuple[list[SnapshotInfo], T]:
+        """Plans where nobody can be faster."""
+        handle = self.handle
+        with handle.context.catalog.read() as transaction:
+            look = look_back(transaction, handle, self._head(transaction), roots=None)
+        with handle.context.work() as transaction:
+            folded, move = self._planned(transaction, self._lock(transaction), stage)
+            stage.seal(transaction)
+            move = _follow(handle, folded.source, folded, move, transaction)
+            return self._commit(transaction, folded, move, look), move.result
+
+    def _head(self, transaction: Transaction) -> Head:
+        handle = self.handle
+        return (handle.head_or_empty if self.creates else handle.get_head)(transaction)
+
+    def _lock(self, transaction: Transaction) -> Head:
+        handle = self.handle
+        return (handle.lock_or_create if self.creates else handle.lock)(transaction)
+
+    def _planned(
+        self, transaction: Transaction, head: Head, stage: Stage
+    ) -> tuple[Folded, Move[T]]:
+        if self.expected is not None and head.position != self.expected:
+            raise HeadMoved(head.name, expected=self.expected, actual=head.position)
+        folded = fold(transaction, self.handle, head, stage, stand_in=self.stand_in)
+        return folded, self.plan(transaction, folded)
+
+    def _commit(
+        self, transaction: Transaction, folded: Folded, move: Move[T], look: Look | None
+    ) -> list[SnapshotInfo]:
+        handle, head = self.handle, folded.head
+        for snapshot_id in move.needs:
+            # What is still on the timeline is out of the collector's reach, whatever its age.
+            if transaction.find_snapshot(head.namespace_id, snapshot_id) is None:
+                raise SnapshotNotFound(snapshot_id)
+        folded.stage.record(transaction)
+        done, left = list[SnapshotInfo](), list[SnapshotId]()
+        if move.marks and handle.context.adds_only:
+            roots, still = [mark.root for mark in move.marks], (move.position, *move.redo)
+            left += let_go(transaction, handle, head, roots=roots, still=still, look=look)
+        for mark in move.marks:
+            number = head.generation + len(done) + 1
+            snapshot = to_snapshot(handle, head.namespace_id, mark, number=number, let_go=left)
+            transaction.add_snapshot(snapshot)
+            done.append(snapshot)
+        if done:
+            _move_head(transaction, folded, move, done[-1])
+        if self.ahead is not None:
+            self.ahead.record(transaction)
+        if move.also is not None:
+            move.also(transaction, head)
+        if done:
+            # After the above, which may name objects: those of an import, for one.
+            _tell(transaction, handle, folded, move, done)
+        return [dated(handle.context, head, snapshot) for snapshot in done]
 
 
 def _hold_on(transaction: Transaction, handle: Handle, folded: Folded) -> None:
@@ -338,29 +313,13 @@ def _hold_on(transaction: Transaction, handle: Handle, folded: Folded) -> None:
     folded.stage.reuse(needed)
 
 
-def _under_lock(
-    handle: Handle, plan: Plan, expected: SnapshotId | None, stand_in: StandIn | None
-) -> list[SnapshotInfo]:
-    context = handle.context
-    with context.catalog.read() as transaction:
-        look = look_back(transaction, handle, handle.get_head(transaction), roots=None)
-    with Stage(context, handle.tenant_id) as stage, context.work() as transaction:
-        head = handle.lock(transaction)
-        _check_expected(head, expected)
-        folded = fold(transaction, handle, head, stage, stand_in=stand_in)
-        move = plan(transaction, folded)
-        stage.seal(transaction)
-        move = _follow(handle, folded.source, folded, move, transaction)
-        return _commit(transaction, handle, folded, move, look)
-
-
 def _follow(
     handle: Handle,
     source: StagedObjects,
     folded: Folded,
-    move: Move,
+    move: Move[T],
     transaction: Transaction | None = None,
-) -> Move:
+) -> Move[T]:
     """Lets an attached directory become what the head is about to show.
 
     Returns the move, to where the directory really went.
@@ -389,48 +348,36 @@ def _follow(
     return replace(move, marks=[*move.marks[:-1], amended])
 
 
-def _commit(
-    transaction: Transaction, handle: Handle, folded: Folded, move: Move, look: Look | None
-) -> list[SnapshotInfo]:
-    head = folded.head
-    for snapshot_id in move.needs:
-        # What is still on the timeline is out of the collector's reach, whatever its age.
-        if transaction.find_snapshot(head.namespace_id, snapshot_id) is None:
-            raise SnapshotNotFound(snapshot_id)
-    folded.stage.record(transaction)
-    done, left = list[SnapshotInfo](), list[SnapshotId]()
-    if move.marks and handle.context.adds_only:
-        roots, still = [mark.root for mark in move.marks], (move.position, *move.redo)
-        left += let_go(transaction, handle, head, roots=roots, still=still, look=look)
-    for mark in move.marks:
-        number = head.generation + len(done) + 1
-        snapshot = to_snapshot(handle, head.namespace_id, mark, number=number, let_go=left)
-        transaction.add_snapshot(snapshot)
-        done.append(snapshot)
-    if done:
-        last, was = done[-1], folded.size
-        if not transaction.move_head(
-            head,
-            root=last.root,
-            generation=last.number,
-            position=move.position,
-            redo=move.redo,
-            more=Size(last.size.entries - was.entries, last.size.bytes - was.bytes),
-        ):
-            raise HeadMoved(head.name, expected=head.position, actual="another snapshot")
-        if folded.is_dirty:
-            transaction.drop_pending(head.namespace_id, upto=head.sequence)
-    move.also(transaction, head)
-    if done and done[-1].root != folded.root_id:
-        note_move(transaction, handle, head, move.within, old=folded.root, new=done[-1].root)
-    if done:
-        # After the above, which may name objects: those of an import, for one.
-        trace_id = new_id(handle.context, done[-1].created_at)
-        shown = (folded.root_id, folded.root)
-        follow(transaction, handle, folded.head, shown, done[-1], trace_id=trace_id)
-        told = _told(transaction, handle, done[-1])
-        append(transaction, handle.context, head, told_by(done), trace_id=trace_id, told=told)
-    return [dated(handle.context, head, snapshot) for snapshot in done]
+def _move_head(transaction: Transaction, folded: Folded, move: Move[T], last: SnapshotInfo) -> None:
+    head, was = folded.head, folded.size
+    if not transaction.move_head(
+        head,
+        root=last.root,
+        generation=last.number,
+        position=move.position,
+        redo=move.redo,
+        more=Size(last.size.entries - was.entries, last.size.bytes - was.bytes),
+    ):
+        raise HeadMoved(head.name, expected=head.position, actual="another snapshot")
+    if folded.is_dirty:
+        transaction.drop_pending(head.namespace_id, upto=head.sequence)
+
+
+def _tell(
+    transaction: Transaction,
+    handle: Handle,
+    folded: Folded,
+    move: Move[T],
+    done: Sequence[SnapshotInfo],
+) -> None:
+    """Brings all that goes by the root to where it is now, and tells of it."""
+    head, last = folded.head, done[-1]
+    if last.root != folded.root_id:
+        note_move(transaction, handle, head, move.within, old=folded.root, new=last.root)
+    trace_id = new_id(handle.context, last.created_at)
+    follow(transaction, handle, head, (folded.root_id, folded.root), last, trace_id=trace_id)
+    told = _told(transaction, handle, last)
+    append(transaction, handle.context, head, told_by(done), trace_id=trace_id, told=told)
 
 
 def _told(transaction: Transaction, handle: Handle, last: SnapshotInfo) -> dict[str, Any]:
@@ -489,8 +436,3 @@ def _is_held(handle: Handle, transaction: Transaction, head: Head) -> bool:
     context = handle.context
     term = term_of(context, head, snapshot)
     return term is None or term > context.clock() + context.limits.grace
-
-
-def _check_expected(head: Head, expected: SnapshotId | None) -> None:
-    if expected is not None and head.position != expected:
-        raise HeadMoved(head.name, expected=expected, actual=head.position)

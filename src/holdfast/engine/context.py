@@ -139,6 +139,11 @@ class Context:
         catalog = self.catalog
         return catalog.work() if isinstance(catalog, Replying) else catalog.write()
 
+    def if_undone(self, act: Callable[[], None]) -> None:
+        """Does something should the last transaction of `work` be undone yet, with its reply."""
+        if isinstance(self.catalog, Replying):
+            self.catalog.if_undone(act)
+
     def begin_anew(self) -> None:
         """Commits what waits for its reply: something else is being prepared, which takes time."""
         if isinstance(self.catalog, Replying):

@@ -9,18 +9,10 @@ from functools import partial
 
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.actions import told_by
-from holdfast.engine.advance import (
-    Folded,
-    Mark,
-    Move,
-    Note,
-    advance,
-    lacking_at,
-    safety,
-    to_snapshot,
-)
+from holdfast.engine.advance import Mark, Move, Note, advance, safety, to_snapshot
 from holdfast.engine.chain import append
 from holdfast.engine.coverage import lacking_in
+from holdfast.engine.folding import Folded, lacking_at
 from holdfast.engine.handle import Handle
 from holdfast.engine.lineage import FORKED_TO
 from holdfast.errors import NamespaceExists
@@ -30,7 +22,7 @@ from holdfast.model import EMPTY_MAP, Head, Kind, Plane, SnapshotInfo
 def fork(handle: Handle, new: Handle, *, at: SnapshotInfo | None = None) -> None:
     """Forks a namespace at a snapshot, or as it stands."""
 
-    def plan(transaction: Transaction, folded: Folded) -> Move:
+    def plan(transaction: Transaction, folded: Folded) -> Move[None]:
         head = folded.head
         if new.find_head(transaction) is not None:
             raise NamespaceExists(new.name)
@@ -50,6 +42,7 @@ def fork(handle: Handle, new: Handle, *, at: SnapshotInfo | None = None) -> None
             marks=[kept] if kept else [],
             position=kept.id if kept else head.position,
             redo=() if kept else head.redo,
+            result=None,
             needs=[at.id] if at else [],
             also=partial(_create, new, mark),
         )

@@ -13,16 +13,9 @@ from typing import Literal
 import msgspec
 
 from holdfast.catalog.transaction import Transaction
-from holdfast.engine.advance import (
-    Folded,
-    Move,
-    Note,
-    advance,
-    fold,
-    lacking_at,
-    replacing,
-)
+from holdfast.engine.advance import Move, Note, advance, replacing
 from holdfast.engine.diff import collect_changes, iter_changes, timeless
+from holdfast.engine.folding import Folded, fold, lacking_at
 from holdfast.engine.growth import size_of
 from holdfast.engine.handle import Handle
 from holdfast.engine.limits import Limits, check_quota
@@ -55,9 +48,8 @@ def merge_from(
     """Merges another namespace into this one; one of the two must be a fork of the other."""
     if prefer not in (None, "ours", "theirs"):
         raise InvalidValue("prefer is 'ours', 'theirs' or left out")
-    shown: list[Changes] = []
 
-    def plan(transaction: Transaction, folded: Folded) -> Move:
+    def plan(transaction: Transaction, folded: Folded) -> Move[Changes]:
         theirs = fold(transaction, other, other.get_head(transaction), folded.stage)
         base = common_root(transaction, folded.head, theirs.head)
         merged = merge_roots(
@@ -66,7 +58,7 @@ def merge_from(
         goal = folded.source.get_root(merged.root)
         found = iter_changes(folded.source, folded.root, goal)
         brought = present(handle, transaction, folded, found)
-        shown[:] = [collect_changes(brought, limit=None, counts=True)]
+        changes = collect_changes(brought, limit=None, counts=True)
         grown = Size(0, merged.size.bytes - folded.size.bytes)
         check_quota(folded.head, grown)
         marks = replacing(
@@ -95,10 +87,10 @@ def merge_from(
             if now is None or _moment(now) != _moment(theirs.head):
                 raise Withdrawn(f"{other.name!r} changed while it was merged")
 
-        return Move(marks=marks, position=marks[-1].id, exact=True, also=check)
+        return Move(marks=marks, position=marks[-1].id, result=changes, exact=True, also=check)
 
-    done = advance(handle, plan)
-    return MergeResult(snapshot=done[-1], changes=shown[0])
+    done, changes = advance(handle, plan)
+    return MergeResult(snapshot=done[-1], changes=changes)
 
 
 def merge_roots(

@@ -6,24 +6,20 @@ namespace take turns, so neither can overwrite what it has not seen.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Final
 
 from holdfast.engine.events import tell
 from holdfast.engine.handle import Handle
 from holdfast.engine.lettinggo import let_go
 from holdfast.engine.limits import check_quota, check_room
 from holdfast.engine.owning import note_change
-from holdfast.engine.stage import Stage, Withdrawn
+from holdfast.engine.stage import Stage
+from holdfast.engine.unit import carry_out
 from holdfast.engine.view import View
 from holdfast.engine.writers import written
 from holdfast.entries import decode_entry
-from holdfast.errors import Busy, PendingDamaged
+from holdfast.errors import PendingDamaged
 from holdfast.model import Plane, Size
 from holdfast.model_events import Event
-
-ATTEMPTS: Final = 3
-"""Times a write is made, should the collector take an object that it was about to reuse, or the
-database ask one of two writers of the same content to step back."""
 
 
 def no_events() -> Sequence[Event]:
@@ -42,26 +38,23 @@ def change(
     *,
     held: Size | None = None,
     over: Collection[bytes] = (),
+    creates: bool = True,
     told: Callable[[], Sequence[Event]] = no_events,
 ) -> None:
     """Stages content with `prepare`, then writes the rows that its result computes.
 
     `held` is the size of what the rows hold, where the caller knows it; `told` returns what is
     told of it, once the rows are computed. `over` are keys that get something else, whatever they
-    hold: should that be damaged, it is in nobody's way.
+    hold: should that be damaged, it is in nobody's way. Unless it `creates`, nothing is done in a
+    namespace that does not exist.
     """
-    for attempt in range(ATTEMPTS):
-        with Stage(handle.context, handle.tenant_id) as stage:
-            compute = prepare(stage)
-            stage.seal()
-            try:
-                _write(handle, plane, stage, compute, held=held, over=over, told=told)
-            except (Withdrawn, Busy) as exc:
-                if attempt == ATTEMPTS - 1:
-                    raise Busy(str(exc)) from exc
-                continue
-            stage.keep()
-            return
+
+    def write(stage: Stage) -> None:
+        compute = prepare(stage)
+        stage.seal()
+        _write(handle, plane, stage, compute, held=held, over=over, creates=creates, told=told)
+
+    carry_out(handle, write)
 
 
 def change_rows(
@@ -74,22 +67,19 @@ def change_rows(
     creates: bool = True,
     told: Callable[[], Sequence[Event]] = no_events,
 ) -> None:
-    """Writes rows that need no new objects.
-
-    Unless it `creates`, nothing is done in a namespace that does not exist.
-    """
-    _write(handle, plane, None, compute, held=held, over=over, creates=creates, told=told)
+    """Writes rows that need no new objects; see `change`."""
+    change(handle, plane, lambda _: compute, held=held, over=over, creates=creates, told=told)
 
 
 def _write(
     handle: Handle,
     plane: Plane,
-    stage: Stage | None,
+    stage: Stage,
     compute: Compute,
     *,
     held: Size | None,
     over: Collection[bytes],
-    creates: bool = True,
+    creates: bool,
     told: Callable[[], Sequence[Event]],
 ) -> None:
     context = handle.context
@@ -120,8 +110,7 @@ def _write(
                 limits=context.limits,
                 places=(context.catalog,),
             )
-        if stage is not None:
-            stage.record(transaction)
+        stage.record(transaction)
         writer = written(handle, head)
         sequence = transaction.advance_sequence(head.namespace_id, more=more, writer=writer)
         transaction.put_pending(head.namespace_id, plane, rows.items(), sequence=sequence)

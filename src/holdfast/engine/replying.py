@@ -27,6 +27,7 @@ class Replying:
         self._catalog, self._put = catalog, put
         self._until_answered: ExitStack | None = None
         self._open: Transaction | None = None
+        self._undoing: list[Callable[[], None]] = []
         self._has_reply = False
         self.is_kept = False
         """Whether the answer is in the catalog, with what was done for it."""
@@ -40,6 +41,11 @@ class Replying:
         try:
             with ExitStack() as self._until_answered:
                 yield
+        except Exception:
+            self._until_answered = self._open = None
+            for act in self._undoing:
+                act()
+            raise
         finally:
             self._until_answered = self._open = None
         self.is_kept = self._has_reply
@@ -60,6 +66,12 @@ class Replying:
         if self._until_answered is not None:
             self._open = None
             self._until_answered.pop_all().close()
+            self._undoing.clear()
+
+    def if_undone(self, act: Callable[[], None]) -> None:
+        """Does something should what is held open be undone after all."""
+        if self._open is not None:
+            self._undoing.append(act)
 
     @contextmanager
     def work(self) -> Generator[Transaction]:

@@ -12,19 +12,12 @@ from functools import partial
 from typing import Final
 
 from holdfast.catalog.transaction import Transaction
-from holdfast.engine.advance import (
-    Folded,
-    Move,
-    Note,
-    advance,
-    fold,
-    lacking_at,
-    replacing,
-)
+from holdfast.engine.advance import Move, Note, advance, replacing
 from holdfast.engine.attached import Attached
 from holdfast.engine.content import content_refs
 from holdfast.engine.coverage import Lacking, lacking_in
 from holdfast.engine.diff import collect_changes, entry_name, iter_changes, to_change
+from holdfast.engine.folding import Folded, fold, lacking_at
 from holdfast.engine.growth import size_of
 from holdfast.engine.handle import Handle, looking_at
 from holdfast.engine.limits import check_limit
@@ -66,6 +59,7 @@ class _Aim:
     size: Size
     changes: Changes
     files: int | None = None
+    left_alone: Sequence[Plane] = ()
 
 
 def restore(
@@ -85,13 +79,13 @@ def restore(
     """
     check_limit(limit)
     selects = selection.on(Plane.FILES)
-    lacking, shown, left = lacking_in(target, selects), list[_Aim](), list[Plane]()
+    lacking = lacking_in(target, selects)
 
-    def plan(transaction: Transaction, folded: Folded) -> Move:
-        left[:] = left_alone(folded, target, selection.parts)
+    def plan(transaction: Transaction, folded: Folded) -> Move[_Aim]:
         goal = goal_of(handle, transaction, folded, target, planes=selection.parts)
         check = partial(present, handle, transaction, folded)
-        shown[:] = [aim := _aim(folded, goal, selection, limit=limit, check=check)]
+        aim = _aim(folded, goal, selection, limit=limit, check=check)
+        left = left_alone(folded, target, selection.parts)
         marks = replacing(
             handle,
             transaction,
@@ -105,20 +99,24 @@ def restore(
             detail=selection.detail,
             lacking=lacking.joined(lacking_at(transaction, folded).only(lambda k: not selects(k))),
         )
-        redo = folded.head.redo if keeps_redo else ()
-        return Move(marks=marks, position=marks[-1].id, redo=redo, needs=[target.id], exact=True)
+        return Move(
+            marks=marks,
+            position=marks[-1].id,
+            redo=folded.head.redo if keeps_redo else (),
+            result=replace(aim, left_alone=left),
+            needs=[target.id],
+            exact=True,
+        )
 
     with looking_at(handle, target):
         if dry_run:
             with folded_head(handle) as (transaction, folded):
-                plan(transaction, folded)
-            return _answer(target, None, shown[0], None, lacking=lacking, left=left)
-        done = advance(handle, plan, expected=expected)
+                aim = plan(transaction, folded).result
+            return _answer(target, None, aim, None, lacking=lacking)
+        done, aim = advance(handle, plan, expected=expected)
     safety_id = done[0].id if len(done) > 1 else None
     is_proven = prove(handle, done[-1])
-    return _answer(
-        target, done[-1], shown[0], safety_id, lacking=lacking, left=left, verified=is_proven
-    )
+    return _answer(target, done[-1], aim, safety_id, lacking=lacking, verified=is_proven)
 
 
 @contextmanager
@@ -333,7 +331,6 @@ def _answer(
     safety_id: SnapshotId | None,
     *,
     lacking: Lacking,
-    left: Sequence[Plane],
     verified: bool = False,
 ) -> Restored:
     return Restored(
@@ -348,5 +345,5 @@ def _answer(
         is_partial=lacking.is_partial,
         in_motion=lacking.in_motion,
         dry_run=snapshot is None,
-        left_alone=left,
+        left_alone=aim.left_alone,
     )

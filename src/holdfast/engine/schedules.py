@@ -262,7 +262,7 @@ def _put_off(context: Context, old: Schedule, new: Schedule) -> bool:
 def _take(handle: Handle, old: Schedule, new: Schedule, judged: Head) -> bool:
     now = handle.context.clock()
 
-    def mark(transaction: Transaction, head: Head, snapshot_id: SnapshotId) -> None:
+    def mark(snapshot_id: SnapshotId, transaction: Transaction, head: Head) -> None:
         if _moment(head) != _moment(judged):
             # Another snapshot was faster: there may be nothing left to do. The next look tells.
             raise _Missed("the timeline has moved")

@@ -5,21 +5,14 @@ changed since the last one, never what is there.
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
 
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.actions import told_of_snapshot, told_of_snapshots
-from holdfast.engine.advance import (
-    MAX_LABEL_CHARS,
-    Folded,
-    Mark,
-    Move,
-    Note,
-    advance,
-    lacking_at,
-    nothing_more,
-)
+from holdfast.engine.advance import MAX_LABEL_CHARS, Mark, Move, Note, advance
 from holdfast.engine.chain import append
+from holdfast.engine.folding import Folded, lacking_at
 from holdfast.engine.handle import Handle, check_text, dated, is_expired, is_over
 from holdfast.engine.limits import check_limit
 from holdfast.engine.lineage import Stored, previous
@@ -39,7 +32,7 @@ def take(
     *,
     expected: SnapshotId | None = None,
     creates: bool = True,
-    also: Callable[[Transaction, Head, SnapshotId], None] = nothing_more,
+    also: Callable[[SnapshotId, Transaction, Head], None] | None = None,
 ) -> SnapshotInfo:
     """Takes a snapshot of all planes; makes the namespace if it is not there yet.
 
@@ -48,7 +41,7 @@ def take(
     """
     snapshot_id = handle.context.ids.snapshot()
 
-    def plan(transaction: Transaction, folded: Folded) -> Move:
+    def plan(transaction: Transaction, folded: Folded) -> Move[None]:
         head, context = folded.head, handle.context
         check_size(handle, transaction, folded.source, folded.root_id, size=folded.size)
         check_packs(context, transaction, handle.tenant_id, folded.source, folded.root_id)
@@ -67,12 +60,12 @@ def take(
             marks=[mark],
             position=mark.id,
             redo=redo,
-            also=lambda transaction, head: also(transaction, head, mark.id),
+            result=None,
+            also=None if also is None else partial(also, snapshot_id),
         )
 
-    if creates:
-        handle.ensure()
-    return advance(handle, plan, expected=expected)[0]
+    done, _ = advance(handle, plan, expected=expected, creates=creates)
+    return done[0]
 
 
 def resolve(handle: Handle, snapshot: SnapshotLike) -> SnapshotInfo:

@@ -8,11 +8,12 @@ collector knows what an interrupted writer leaves behind), put, and only then na
     with Stage(context, tenant_id) as stage:
         ...                                 # add objects
         stage.seal()                        # all bytes are on disk, none is named
-        with catalog.write() as transaction:
+        with context.work() as transaction:
             stage.record(transaction)       # named, if the transaction commits
         stage.keep()
 
-A batch is used once. Without `keep`, the packs it announced are withdrawn again.
+A batch is used once. Without `keep`, the packs it announced are withdrawn again; `unit.py` sees to
+that, and to what happens if `record` finds that it has to be made again.
 
 A batch that outgrows memory spills: full packs are compressed and written by threads of their
 own while the caller reads on. What they did is known when `seal` returns, or raises. A batch
@@ -24,6 +25,7 @@ import os
 import threading
 from collections import ChainMap, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType, TracebackType
 from typing import IO, Final, Self, cast
 
@@ -52,10 +54,15 @@ Fresh = dict[ObjectId, tuple[bytes, ObjectKind]]
 
 
 class Withdrawn(Exception):
-    """Something this batch relied on was collected before it was named: start again.
+    """Something that was relied on is not as it was: start again, from an empty batch on.
 
     Never leaves the engine: after a few attempts the caller is told `Busy`.
     """
+
+    def __init__(self, message: str, *, batch: "Stage | None" = None) -> None:
+        super().__init__(message)
+        self.batch = batch
+        """The one that has to be made again, if it is one in particular."""
 
 
 class _Announced(msgspec.Struct, frozen=True):
@@ -87,6 +94,7 @@ class Stage:
         self._announced: list[_Announced] = []
         self._placed: dict[ObjectId, Located] = {}
         self._inline: list[Pack] = []
+        self._is_recorded = False
         self._spilling: deque[Spill] = deque()
 
     def __enter__(self) -> Self:
@@ -101,7 +109,7 @@ class Stage:
             self._scratch.close()
         # A process that dies cannot tidy up, and a test that plays dead must not either.
         if kind is None or issubclass(kind, Exception):
-            self._withdraw()
+            self._withdraw(self._announced)
 
     def add(self, data: bytes, kind: ObjectKind) -> ObjectId:
         """Takes an object in, and returns its name."""
@@ -189,14 +197,15 @@ class Stage:
 
     def record(self, transaction: Transaction) -> None:
         """Names the batch; raises `Withdrawn` if the collector got in between."""
-        tenant_id = self._tenant_id
+        tenant_id, self._is_recorded = self._tenant_id, True
         if not (self._inline or self._announced or self._reused):
             return
         epoch, quota = self._joined or transaction.join_tenant(tenant_id)
         if self._reused:
             touched = transaction.touch_objects(tenant_id, self._reused, epoch=epoch)
             if touched != len(self._reused):
-                raise Withdrawn("an object was collected while it was to be used again")
+                message = "an object was collected while it was to be used again"
+                raise Withdrawn(message, batch=self)
         for inline in self._inline:
             size = len(inline.data)
             check_free(size, limits=self._context.limits, places=self._places)
@@ -206,12 +215,17 @@ class Stage:
             self._name(transaction, pack_id, inline.placements, epoch)
         for pack in self._announced:
             if not transaction.finish_pack(pack.pack_id):
-                raise Withdrawn("a pack was collected before it was named")
+                raise Withdrawn("a pack was collected before it was named", batch=self)
             self._name(transaction, pack.pack_id, pack.placements, epoch)
 
     def keep(self) -> None:
-        """Says that the transaction of `record` has committed."""
-        self._announced.clear()
+        """Says that the transaction of `record`, if there was one, has done its work.
+
+        Should it be undone after all, so is what was put on disk.
+        """
+        if self._is_recorded and self._announced:
+            announced, self._announced = self._announced, []
+            self._context.if_undone(partial(self._withdraw, announced))
 
     def _add(self, object_id: ObjectId, data: bytes, kind: ObjectKind) -> None:
         if object_id not in self._fresh and object_id not in self._settled:
@@ -307,8 +321,7 @@ class Stage:
         for place in pack.placements:
             self._placed[place.object_id] = Located(place, pack_id, name, None)
 
-    def _withdraw(self) -> None:
-        announced, self._announced = self._announced, []
+    def _withdraw(self, announced: Sequence[_Announced]) -> None:
         for pack in announced:
             with self._context.catalog.write() as transaction:
                 is_ours = transaction.withdraw_pack(pack.pack_id)

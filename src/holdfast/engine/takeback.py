@@ -20,19 +20,11 @@ from typing import Final
 import msgspec
 
 from holdfast.catalog.transaction import Transaction
-from holdfast.engine.advance import (
-    Folded,
-    Mark,
-    Move,
-    Note,
-    advance,
-    lacking_at,
-    nothing_more,
-    replacing,
-)
+from holdfast.engine.advance import Mark, Move, Note, advance, replacing
 from holdfast.engine.coverage import LACKS_NOTHING, Lacking, lacking_in
 from holdfast.engine.diff import collect_changes, entry_name, iter_changes, timeless
 from holdfast.engine.files import USUAL_DIRECTORY_MODE
+from holdfast.engine.folding import Folded, lacking_at
 from holdfast.engine.growth import size_of
 from holdfast.engine.handle import Handle
 from holdfast.engine.merge import merge_roots, without_clashes
@@ -108,7 +100,7 @@ def take_back(
     limit: int | None = SHOWN,
     note: Note | None = None,
     at_end: bool = False,
-    also: Callable[[Transaction, Head, SnapshotId], None] = nothing_more,
+    also: Callable[[SnapshotId, Transaction, Head], None] | None = None,
 ) -> Restored:
     """Takes back what a task changed; raises `OthersChanged` where others changed the same since.
 
@@ -117,16 +109,15 @@ def take_back(
     Where another was faster, raises `TaskEnded`. `also` is done in the same transaction, with the
     id of the snapshot that shows the result.
     """
-    shown: list[_Shown] = []
 
-    def plan(transaction: Transaction, folded: Folded) -> Move:
+    def plan(transaction: Transaction, folded: Folded) -> Move[_Shown]:
         task = transaction.find_task(folded.head.namespace_id, task_id)
         if task is None:
             raise TaskNotFound(task_id)
         if at_end and task.restored is not None:
             raise TaskEnded(task_id, status="gone back")
         aim = _aim(handle, transaction, folded, task, keep_mine=keep_mine)
-        shown[:] = [seen := _seen(handle, transaction, folded, task, aim, limit=limit)]
+        seen = _seen(handle, transaction, folded, task, aim, limit=limit)
         if seen.root == folded.root_id and not at_end:
             raise NothingToUndo(f"nothing that task {task.id} changed is there any more")
         marks = _marks(handle, transaction, folded, seen, note=note, at_end=at_end)
@@ -137,11 +128,13 @@ def take_back(
             # is known that the task changed it.
             if not aim.by_snapshots and not writing.has_task_changes(head.namespace_id, task.id):
                 _check_known(handle, writing, task)
-            also(writing, head, last)
+            if also is not None:
+                also(last, writing, head)
 
         return Move(
             marks=marks,
             position=last,
+            result=seen,
             needs=aim.needs,
             exact=True,
             also=check,
@@ -151,11 +144,10 @@ def take_back(
 
     if dry_run:
         with folded_head(handle) as (transaction, folded):
-            plan(transaction, folded)
-        return _answer(shown[0], None, None)
-    done = advance(handle, plan)
+            return _answer(plan(transaction, folded).result, None, None)
+    done, seen = advance(handle, plan)
     safety_id = done[0].id if len(done) > 1 else None
-    return _answer(shown[0], done[-1], safety_id, verified=prove(handle, done[-1]))
+    return _answer(seen, done[-1], safety_id, verified=prove(handle, done[-1]))
 
 
 def _marks(

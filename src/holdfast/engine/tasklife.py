@@ -43,7 +43,7 @@ class TaskLife:
         check_text("name", name, max_chars=MAX_LABEL_CHARS)
         context, task_id = self._handle.context, self._handle.context.ids.task()
 
-        def add(transaction: Transaction, head: Head, before: SnapshotId) -> None:
+        def add(before: SnapshotId, transaction: Transaction, head: Head) -> None:
             task = TaskRun(
                 began=mark_of(head).changes,
                 is_named=is_named,
@@ -67,7 +67,7 @@ class TaskLife:
             head = self._handle.find_and_lock(transaction)
             held = None if head is None else snapshots.held_by(transaction, self._handle, head)
             if head is not None and held is not None:
-                add(transaction, head, held.id)
+                add(held.id, transaction, head)
         if held is None:
             snapshots.take(self._handle, note, also=add)
         return self.get(task_id)
@@ -109,7 +109,7 @@ class TaskLife:
     def go_back(self, task: TaskRun, *, actor: str | None = None) -> Restored | None:
         """Takes back what a failed task changed; None if another did so meanwhile."""
 
-        def mark(transaction: Transaction, _head: Head, shows: SnapshotId) -> None:
+        def mark(shows: SnapshotId, transaction: Transaction, _head: Head) -> None:
             # Under the head's lock: of two that go back, the second sees that the first has.
             now = transaction.find_task(task.namespace_id, task.id)
             if now is None or now.restored is not None:
@@ -182,7 +182,7 @@ class TaskLife:
         context, note = self._handle.context, reason[:MAX_TEXT_CHARS]
         check_text("reason", ended.reason, max_chars=MAX_TEXT_CHARS)
 
-        def mark(transaction: Transaction, head: Head, snapshot_id: SnapshotId) -> None:
+        def mark(snapshot_id: SnapshotId, transaction: Transaction, head: Head) -> None:
             beside_others = not ended.is_named and not is_own(head, ended)
             done = replace(
                 ended, after=snapshot_id, ended_at=context.clock(), beside_others=beside_others

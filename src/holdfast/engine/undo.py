@@ -10,18 +10,10 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from holdfast.catalog.transaction import Transaction
-from holdfast.engine.advance import (
-    Folded,
-    Mark,
-    Move,
-    Note,
-    advance,
-    lacking_at,
-    nothing_more,
-    replacing,
-)
+from holdfast.engine.advance import Mark, Move, Note, advance, replacing
 from holdfast.engine.coverage import Lacking, lacking_in
 from holdfast.engine.diff import collect_changes, iter_changes
+from holdfast.engine.folding import Folded, lacking_at
 from holdfast.engine.handle import Handle
 from holdfast.engine.lineage import Stored, before
 from holdfast.engine.merge import merge_roots
@@ -35,22 +27,25 @@ Towards = Callable[[SnapshotInfo], None]
 """Is told which snapshot the head is about to show."""
 
 
+def nowhere(_target: SnapshotInfo, /) -> None:
+    """Has no need to know."""
+
+
 def undo(
     handle: Handle,
     *,
     note: Note | None = None,
     origin: SnapshotId | None = None,
     limit: int | None = SHOWN,
-    towards: Towards = nothing_more,
+    towards: Towards = nowhere,
 ) -> Restored:
     """Goes back to the state before the last change; what was pending is kept first.
 
     With `origin`, to the state before that snapshot: what came after it was no change of the
     user's.
     """
-    shown: list[_Shown] = []
 
-    def plan(transaction: Transaction, folded: Folded) -> Move:
+    def plan(transaction: Transaction, folded: Folded) -> Move[_Shown]:
         head = folded.head
         stored = Stored(transaction, head.namespace_id)
         # Where nothing is pending, that it is written in a newer format is no change.
@@ -60,7 +55,6 @@ def undo(
             raise NothingToUndo("no earlier state is on the timeline")
         goal = goal_of(handle, transaction, folded, target)
         changes = _changes(handle, transaction, folded, goal.root, most=limit)
-        shown[:] = [_Shown(changes, lacking_in(target), left_alone(folded, target))]
         towards(target)
         marks = _marks(handle, transaction, folded, kind=Kind.UNDO, target=goal, note=note)
         # After an undo of what was pending, the way forward leads to its safety snapshot.
@@ -69,11 +63,12 @@ def undo(
             marks=marks,
             position=target.id,
             redo=[snapshot_id for snapshot_id in forward if snapshot_id],
+            result=_Shown(changes, lacking_in(target), left_alone(folded, target)),
             needs=[target.id],
             exact=True,
         )
 
-    return _done(handle, advance(handle, plan), shown[0])
+    return _done(handle, *advance(handle, plan))
 
 
 def redo(
@@ -81,12 +76,11 @@ def redo(
     *,
     note: Note | None = None,
     limit: int | None = SHOWN,
-    towards: Towards = nothing_more,
+    towards: Towards = nowhere,
 ) -> Restored:
     """Takes the last undo back; what was pending is kept first."""
-    shown: list[_Shown] = []
 
-    def plan(transaction: Transaction, folded: Folded) -> Move:
+    def plan(transaction: Transaction, folded: Folded) -> Move[_Shown]:
         head = folded.head
         if not head.redo:
             raise NothingToUndo("nothing has been undone since the last change")
@@ -95,18 +89,18 @@ def redo(
             raise NothingToUndo("what was undone is no longer on the timeline")
         goal = goal_of(handle, transaction, folded, target)
         changes = _changes(handle, transaction, folded, goal.root, most=limit)
-        shown[:] = [_Shown(changes, lacking_in(target), left_alone(folded, target))]
         towards(target)
         marks = _marks(handle, transaction, folded, kind=Kind.REDO, target=goal, note=note)
         return Move(
             marks=marks,
             position=target.id,
             redo=head.redo[:-1],
+            result=_Shown(changes, lacking_in(target), left_alone(folded, target)),
             needs=[target.id],
             exact=True,
         )
 
-    return _done(handle, advance(handle, plan), shown[0])
+    return _done(handle, *advance(handle, plan))
 
 
 def revert(
@@ -117,9 +111,8 @@ def revert(
     limit: int | None = SHOWN,
 ) -> Restored:
     """Takes out what one operation changed, and keeps what came after it."""
-    shown: list[_Shown] = []
 
-    def plan(transaction: Transaction, folded: Folded) -> Move:
+    def plan(transaction: Transaction, folded: Folded) -> Move[_Shown]:
         if operation.parent is None:
             raise NothingToUndo(f"nothing came before {operation.id}")
         # Whatever its age: what is still on the timeline can be gone back to.
@@ -136,7 +129,7 @@ def revert(
         changes = _changes(handle, transaction, folded, merged.root, most=None)
         back = {change.key for change in changes if change.plane is Plane.FILES}
         lacking = lacking_in(earlier, back.__contains__)
-        shown[:] = [_Shown(changes.first(limit), lacking, left_alone(folded, earlier))]
+        shown = _Shown(changes.first(limit), lacking, left_alone(folded, earlier))
         marks = replacing(
             handle,
             transaction,
@@ -147,14 +140,14 @@ def revert(
             reason=f"before undoing {operation.id}",
             target=operation.id,
             note=note,
-            lacking=shown[0].lacking.joined(
+            lacking=lacking.joined(
                 lacking_at(transaction, folded).only(lambda key: key not in back)
             ),
         )
         needs = [operation.id, earlier.id]
-        return Move(marks=marks, position=marks[-1].id, needs=needs, exact=True)
+        return Move(marks=marks, position=marks[-1].id, result=shown, needs=needs, exact=True)
 
-    return _done(handle, advance(handle, plan), shown[0])
+    return _done(handle, *advance(handle, plan))
 
 
 class _Shown(NamedTuple):

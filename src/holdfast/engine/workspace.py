@@ -24,7 +24,7 @@ import msgspec
 
 from holdfast.engine import restore as restoring
 from holdfast.engine import undo
-from holdfast.engine.advance import Note, nothing_more
+from holdfast.engine.advance import Note
 from holdfast.engine.archives.imported import Imported
 from holdfast.engine.attachments import Attachment, check, make_anew
 from holdfast.engine.capture import Rereading
@@ -82,7 +82,7 @@ class Workspace:
         self._recovered: str | None = None
         self._just_recovered: str | None = None
         self._was_made = False
-        self.on_recovery: Callable[[str], None] = nothing_more
+        self.on_recovery: Callable[[str], None] | None = None
         """Is told at once what was put right, whatever becomes of the call that did it."""
         self.namespace = self._mover.namespace
         """The timeline and all that belongs to it; its files are those last captured."""
@@ -445,7 +445,7 @@ class Workspace:
             self._directory.refresh()
             self._just_recovered = recover(self._mover)
             self._recovered = self._just_recovered or self._recovered
-            if self._just_recovered is not None:
+            if self._just_recovered is not None and self.on_recovery is not None:
                 self.on_recovery(self._just_recovered)
             try:
                 yield

@@ -18,7 +18,6 @@ def fetch(pair: Pair, snapshot: SnapshotInfo, progress: Progress) -> SnapshotInf
     It is beside the directory's own timeline, which stays as it is.
     """
     aside = pair.local.aside
-    aside.ensure()
     pulled = Pull(pair.server, aside, progress).pull(pair.memo.now, snapshot.id)
     note, lacking = Note(reason=f"fetched {snapshot.id}"), lacking_told(snapshot)
     adopt(aside, pulled.edits, base=pulled.base, root=pulled.root, note=note, lacking=lacking)

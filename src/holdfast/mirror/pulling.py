@@ -84,7 +84,6 @@ class Pull:
             wants = self._lacking(blobs)
             if not wants:
                 return
-            self._handle.ensure()
             self._ask(snapshot_id, wants)
         raise Unavailable("the server does not give what its snapshot needs")
 

@@ -20,7 +20,7 @@ import msgspec
 
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine import content
-from holdfast.engine.advance import Folded, Move, Note, advance, lacking_at, replacing
+from holdfast.engine.advance import Move, Note, advance, replacing
 from holdfast.engine.archives.archivefile import FileName, Source, writing_to
 from holdfast.engine.archives.arriving import Arriving
 from holdfast.engine.archives.imported import Imported
@@ -39,13 +39,14 @@ from holdfast.engine.archives.telling import Told, write_entries
 from holdfast.engine.collect import Progress, no_progress
 from holdfast.engine.coverage import Lacking, lacking_in
 from holdfast.engine.editing import USUAL_FILE_MODE
+from holdfast.engine.folding import Folded, lacking_at
 from holdfast.engine.handle import Handle
 from holdfast.engine.limits import check_quota
 from holdfast.engine.memoryplane import entry_of
 from holdfast.engine.objects import Objects
-from holdfast.engine.pending import ATTEMPTS
 from holdfast.engine.restore import completed, folded_head, prove
-from holdfast.engine.stage import Stage, StagedObjects, Withdrawn
+from holdfast.engine.stage import Stage, StagedObjects
+from holdfast.engine.unit import carry_out
 from holdfast.entries import (
     Directory,
     Entry,
@@ -53,7 +54,7 @@ from holdfast.entries import (
     encode_entry,
     with_twin,
 )
-from holdfast.errors import Busy, UnsafeArchive
+from holdfast.errors import UnsafeArchive
 from holdfast.ids import ObjectId, object_id_of
 from holdfast.model import Head, Kind, Plane, Root, Size, SnapshotInfo
 from holdfast.packs import ObjectKind
@@ -150,10 +151,6 @@ def _describe(
 # Bringing in
 
 
-class _Overtaken(Busy):
-    """The collector took something that the import was about to use again."""
-
-
 def _check_quota(head: Head, size: Size) -> None:
     check_quota(head, Size(0, size.bytes - head.size.bytes))
 
@@ -165,20 +162,13 @@ def _bring_in(
 
     Returns the snapshots that made, and the root that the last one has to have.
     """
-    attempts_left = ATTEMPTS
-    while True:
-        attempts_left -= 1
-        with Stage(handle.context, handle.tenant_id) as stage:
-            root, arriving = _stage(stage, file, found, handle, progress)
-            stage.seal()
-            try:
-                done, root_id = _advance(handle, stage, root, found.manifest, arriving)
-            except _Overtaken:
-                if not attempts_left:
-                    raise
-                continue
-            stage.keep()
-            return done, root_id
+
+    def attempt(stage: Stage) -> tuple[list[SnapshotInfo], ObjectId]:
+        root, arriving = _stage(stage, file, found, handle, progress)
+        stage.seal()
+        return _advance(handle, stage, root, found.manifest, arriving)
+
+    return carry_out(handle, attempt, is_around=True)
 
 
 def _stage(
@@ -245,13 +235,11 @@ def _advance(
 
     Returns as `_bring_in` does.
     """
-    shown: list[ObjectId] = []
 
-    def plan(transaction: Transaction, folded: Folded) -> Move:
+    def plan(transaction: Transaction, folded: Folded) -> Move[ObjectId]:
         goal, size = completed(folded, root, manifest.size)
         _check_quota(folded.head, size)
         goal_id = folded.stage.add(goal.encode(), ObjectKind.NODE)
-        shown[:] = [goal_id]
         marks = replacing(
             handle,
             transaction,
@@ -268,15 +256,7 @@ def _advance(
             },
             lacking=manifest.lacking,
         )
-        return Move(marks=marks, position=marks[-1].id, exact=True, also=record)
+        at = marks[-1].id
+        return Move(marks=marks, position=at, result=goal_id, exact=True, also=arriving.record)
 
-    def record(writing: Transaction, head: Head) -> None:
-        try:
-            stage.record(writing)
-        except Withdrawn as exc:
-            # Not passed on as it is: making the plan again would not stage anything again.
-            raise _Overtaken(str(exc)) from exc
-        arriving.record(writing, head)
-
-    handle.ensure()
-    return advance(handle, plan), shown[0]
+    return advance(handle, plan, creates=True, ahead=stage)

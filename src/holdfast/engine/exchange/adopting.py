@@ -17,16 +17,7 @@ from typing import Any, Final
 
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine import content
-from holdfast.engine.advance import (
-    Folded,
-    Mark,
-    Move,
-    Note,
-    advance,
-    lacking_at,
-    replacing,
-    safety,
-)
+from holdfast.engine.advance import Mark, Move, Note, advance, replacing, safety
 from holdfast.engine.coverage import Lacking
 from holdfast.engine.exchange.edits import (
     MAX_EDITS_BYTES,
@@ -37,6 +28,7 @@ from holdfast.engine.exchange.edits import (
 )
 from holdfast.engine.exchange.reach import Reach, Survey
 from holdfast.engine.exchange.receiving import unpack
+from holdfast.engine.folding import Folded, lacking_at
 from holdfast.engine.growth import size_of
 from holdfast.engine.handle import Handle, dated
 from holdfast.engine.limits import check_quota
@@ -95,9 +87,8 @@ class Committed:
 def commit(handle: Handle, told: Commit, *, is_shared: bool) -> Committed:
     """Makes a snapshot of what a client tells of its directory."""
     committing = _Committing(handle, told, is_shared=is_shared)
-    handle.ensure()
-    done = advance(handle, committing.plan)
-    snapshot = next((each for each in done if each.id == committing.id), committing.found)
+    done, found = advance(handle, committing.plan, creates=True)
+    snapshot = next((each for each in done if each.id == committing.id), found)
     if snapshot is None:
         raise InvalidValue("no snapshot was made")
     return Committed(snapshot=snapshot, replaced=snapshot.parent)
@@ -112,10 +103,10 @@ def adopt(
     no snapshot is kept first. `lacking` is what the other side's snapshot does not vouch for.
     """
 
-    def plan(transaction: Transaction, folded: Folded) -> Move:
+    def plan(transaction: Transaction, folded: Folded) -> Move[None]:
         current = folded.root.plane(Plane.FILES)
         if current == root:
-            return Move(position=folded.head.position, redo=folded.head.redo)
+            return Move(position=folded.head.position, redo=folded.head.redo, result=None)
         built = _Built.of(handle, transaction, folded, edits, base=base, root=root)
         changed = list(diff(folded.source, current, root))
         marks = replacing(
@@ -129,9 +120,10 @@ def adopt(
             note=note,
             lacking=lacking,
         )
-        return Move(marks=marks, position=marks[-1].id, exact=True, also=built.release)
+        at = marks[-1].id
+        return Move(marks=marks, position=at, result=None, exact=True, also=built.release)
 
-    done = advance(handle, plan)
+    done, _ = advance(handle, plan, creates=True)
     return done[-1] if done else None
 
 
@@ -194,18 +186,19 @@ class _Committing:
         self._fresh = unpack(told.pack) if told.pack else {}
         self._edits = None if told.listed else decode_edits(told.edits, handle.context.limits)
         self.id = handle.context.ids.snapshot()
-        self._listing: set[ObjectId] = set()
-        self.found: SnapshotInfo | None = None
 
-    def plan(self, transaction: Transaction, folded: Folded) -> Move:
+    def plan(self, transaction: Transaction, folded: Folded) -> Move[SnapshotInfo | None]:
         """Returns the snapshots to append: what is told, and before it what it replaces."""
         head, told = folded.head, self._told
-        self.found = self._find(transaction, head)
-        if self.found is not None:
-            return Move(position=head.position, redo=head.redo)
+        found = self._find(transaction, head)
+        if found is not None:
+            return Move(position=head.position, redo=head.redo, result=found)
         current = folded.root.plane(Plane.FILES)
         base = self._base(folded, current)
-        edits: Edits = self._decoded(transaction, folded) if base is not None else {}
+        edits: Edits = {}
+        listing: Collection[ObjectId] = ()
+        if base is not None:
+            edits, listing = self._decoded(transaction, folded)
         built = _Built.of(
             self._handle,
             transaction,
@@ -224,12 +217,13 @@ class _Committing:
         redo = () if is_new else head.redo
 
         def release(writing: Transaction, head: Head) -> None:
-            built.release(writing, head, self._listing)
+            built.release(writing, head, listing)
 
         return Move(
             marks=marks,
             position=marks[-1].id,
             redo=redo,
+            result=None,
             # A file that is written meanwhile is a conflict, and not something on top.
             exact=bool(changed),
             also=release,
@@ -253,9 +247,12 @@ class _Committing:
         head, since = folded.head, " and changed since" if folded.is_dirty else ""
         raise HeadMoved(head.name, expected=told.seen, actual=f"{head.position}{since}")
 
-    def _decoded(self, transaction: Transaction, folded: Folded) -> Edits:
+    def _decoded(
+        self, transaction: Transaction, folded: Folded
+    ) -> tuple[Edits, Collection[ObjectId]]:
+        """Returns the edits, and the objects that they were sent in."""
         if self._edits is not None:
-            return self._edits
+            return self._edits, ()
         listed, limits = self._told.listed or Blob(0, 0, b""), self._handle.context.limits
         check_blob(b"changes", listed, limits)
         if listed.size > MAX_EDITS_BYTES:
@@ -271,9 +268,7 @@ class _Committing:
         )
         survey = Survey(reach, folded.source, {})
         survey.check([listed])
-        self._listing = survey.needed
-        self._edits = decode_edits(content.read(folded.source, listed), limits)
-        return self._edits
+        return decode_edits(content.read(folded.source, listed), limits), survey.needed
 
     def _marks(
         self, transaction: Transaction, folded: Folded, changed: list[Edit], *, replaces: bool

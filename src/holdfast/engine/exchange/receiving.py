@@ -12,10 +12,10 @@ from typing import Final
 from holdfast.engine.content import FILES
 from holdfast.engine.exchange.reach import Reach
 from holdfast.engine.handle import Handle
-from holdfast.engine.pending import ATTEMPTS
-from holdfast.engine.stage import Stage, StagedObjects, Withdrawn
+from holdfast.engine.stage import Stage, StagedObjects
 from holdfast.engine.trust import find_in_lost_packs
-from holdfast.errors import Busy, Damaged, InvalidValue, TooLarge, VaultTooNew
+from holdfast.engine.unit import carry_out
+from holdfast.errors import Damaged, InvalidValue, TooLarge, VaultTooNew
 from holdfast.ids import OBJECT_ID_BYTES, ObjectId
 from holdfast.model import Plane
 from holdfast.packs import ObjectKind, cut, read_block
@@ -73,23 +73,20 @@ def missing(handle: Handle, object_ids: Sequence[ObjectId], *, is_shared: bool) 
 def receive(handle: Handle, data: bytes) -> list[ObjectId]:
     """Stores the objects of a pack for a namespace; returns which those are."""
     objects = unpack(data)
-    handle.ensure()
-    for _ in range(ATTEMPTS):
-        with Stage(handle.context, handle.tenant_id) as stage:
-            for part in objects.values():
-                stage.add(part, ObjectKind.CHUNK)
-            stage.seal()
-            try:
-                with handle.context.catalog.write() as transaction:
-                    head = handle.get_head(transaction)
-                    stage.record(transaction)
-                    now = handle.context.clock()
-                    transaction.add_received(head.namespace_id, list(objects), now=now)
-            except Withdrawn:
-                continue
-            stage.keep()
+
+    def write(stage: Stage) -> list[ObjectId]:
+        for part in objects.values():
+            stage.add(part, ObjectKind.CHUNK)
+        stage.seal()
+        with handle.context.work() as transaction:
+            # Nobody waits for who sends something ahead, but for the first who does.
+            head = handle.find_head(transaction) or handle.lock_or_create(transaction)
+            stage.record(transaction)
+            now = handle.context.clock()
+            transaction.add_received(head.namespace_id, list(objects), now=now)
         return list(objects)
-    raise Busy("what was sent was collected before it could be named, several times")
+
+    return carry_out(handle, write)
 
 
 def unpack(data: bytes) -> dict[ObjectId, bytes]:

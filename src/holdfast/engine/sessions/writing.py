@@ -18,13 +18,13 @@ from holdfast.engine import chain
 from holdfast.engine.handle import Handle
 from holdfast.engine.limits import check_free, check_quota, check_tenant
 from holdfast.engine.owning import note_change
-from holdfast.engine.pending import ATTEMPTS
 from holdfast.engine.sessions import state as states
 from holdfast.engine.sessions.finding import Found, alive, find_row, get_version
 from holdfast.engine.sessions.following import catch_up
 from holdfast.engine.sessions.packing import packed
 from holdfast.engine.sessions.state import StoredState
 from holdfast.engine.stage import Stage, StagedObjects, Withdrawn
+from holdfast.engine.unit import ATTEMPTS
 from holdfast.engine.writers import written
 from holdfast.entries import Session, encode_entry
 from holdfast.errors import Busy, NamespaceNotFound, SessionNotFound, StateMoved, TooLarge

@@ -1,0 +1,70 @@
+"""One unit of work: the one way in which something is written that may have to be written again.
+
+    def write(stage: Stage) -> T:
+        ...                                     # add objects
+        stage.seal()                            # all bytes are on disk, none is named
+        with handle.context.work() as transaction:
+            head = handle.lock(transaction)     # writers of one namespace take turns
+            ...                                 # look, check quotas, write rows
+            stage.record(transaction)           # named, if the transaction commits
+            ...                                 # tell of it: a trace, an event
+
+    done = carry_out(handle, write)
+
+The transaction is also the one that a request under a name keeps its reply in (`replying.py`). The
+batch is kept as that one is, or withdrawn: here, and nowhere else.
+
+It is done again, from an empty batch on, if the collector took something in between that it was to
+use again, if another writer was faster, or if the database asks one of two to step back.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from holdfast.engine.handle import Handle
+from holdfast.engine.stage import Stage, Withdrawn
+from holdfast.errors import Busy
+
+ATTEMPTS: Final = 5
+"""Times a unit is tried before its caller is told `Busy`."""
+
+PAUSE_S: Final = 0.002
+"""How long the second attempt waits, and the next ones as often longer: others shall get done."""
+
+T = TypeVar("T")
+
+Attempt = Callable[[Stage], T]
+
+
+def carry_out(
+    handle: Handle,
+    attempt: Attempt[T],
+    *,
+    last: Attempt[T] | None = None,
+    is_around: bool = False,
+) -> T:
+    """Does a unit of work in a namespace, and returns what it returns.
+
+    `last` is what is tried the last time, by who would rather work beside others than keep them
+    waiting. One that `is_around` another, in whose transaction its batch is named, is done again
+    only if that batch has to be made again: all else the other one has tried already.
+    """
+    for tried in range(1, ATTEMPTS + 1):
+        is_last = tried == ATTEMPTS
+        with Stage(handle.context, handle.tenant_id) as stage:
+            try:
+                done = last(stage) if is_last and last is not None else attempt(stage)
+            except Withdrawn as exc:
+                if exc.batch not in (None, stage):
+                    raise
+                if is_last:
+                    raise Busy(str(exc)) from exc
+            except Busy:
+                if is_last or is_around:
+                    raise
+            else:
+                stage.keep()
+                return done
+        time.sleep(PAUSE_S * tried)
+    raise AssertionError
