@@ -85,7 +85,7 @@ def schedule(namespace_id: NamespaceId, name: str, cadence: Cadence, amount: int
 
 def due(catalog: Catalog, now: datetime = NOW, most: int = 10) -> list[str]:
     with catalog.read() as transaction:
-        return [d.schedule.id for d in transaction.due_schedules(now=now, most=most)]
+        return [d.schedule.id for d in transaction.due_schedules(now=now, most=most).sound]
 
 
 # Tasks

@@ -1,67 +1,18 @@
 """Rows of the catalog that are not what was written: named, never shown, and nobody is stuck."""
 
-import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, LiteralString, cast
+from typing import Any, cast
 
-import psycopg
 import pytest
 
 import holdfast
-from holdfast import Holdfast
 from holdfast.catalog.pending import PendingQueries, seal
 from holdfast.errors import Damaged, PendingDamaged, RowDamaged
 from holdfast.ids import NamespaceId, TenantId
 from holdfast.model import Plane
-
-Run = Callable[..., list[tuple[Any, ...]]]
-
-
-class Kept:
-    """A vault on one of the databases, and its rows to damage."""
-
-    def __init__(self, vault: Holdfast, run: Run) -> None:
-        self.vault, self.sql = vault, run
-
-    def flip(self, table: str, column: str, *, bit: int = 0, where: str = "1 = 1") -> None:
-        """Flips bits in the last byte of a column's bytes or text, or of a number."""
-        ((old,),) = self.sql(f"SELECT {column} FROM {table} WHERE {where}")
-        if isinstance(old, int):
-            new: object = old ^ 1 << bit
-        else:
-            data = bytearray(old.encode() if isinstance(old, str) else old)
-            data[len(data) // 2] ^= 1 << bit
-            new = data.decode() if isinstance(old, str) else bytes(data)
-        self.sql(f"UPDATE {table} SET {column} = ? WHERE {where}", new)
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kept]:
-    if request.param == "sqlite":
-
-        def on_sqlite(statement: str, *given: object) -> list[tuple[Any, ...]]:
-            with closing(sqlite3.connect(tmp_path / "catalog.sqlite")) as connection:
-                rows = connection.execute(statement, given).fetchall()
-                connection.commit()
-            return rows
-
-        with holdfast.open(tmp_path) as vault:
-            yield Kept(vault, on_sqlite)
-        return
-    url: str = request.getfixturevalue("postgres_url")
-
-    def on_postgres(statement: str, *given: object) -> list[tuple[Any, ...]]:
-        text = cast("LiteralString", statement.replace("?", "%s"))
-        with psycopg.connect(url, options="-c search_path=holdfast") as connection:
-            cursor = connection.execute(text, given)
-            return cursor.fetchall() if cursor.description else []
-
-    with holdfast.open(url, objects=tmp_path) as vault:
-        yield Kept(vault, on_postgres)
+from holdfast.testing.damaged import Kept
 
 
 def pending(kept: Kept) -> holdfast.Namespace:

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Final
 
 from holdfast.catalog.driver import Driver
-from holdfast.catalog.rows import EVENT, TELLING, get_row
+from holdfast.catalog.rows import EVENT, TELLING, Sorted, get_row
 from holdfast.ids import TenantId, instant_of_event
 from holdfast.instants import to_us
 from holdfast.model_events import EventFilter, EventRow, ToldRow
@@ -53,10 +53,12 @@ class EventQueries:
         """Returns the tenants with a webhook that will hear of something that was told."""
         return [TenantId(row[0]) for row in self._db.all("told_tenants")]
 
-    def list_told(self, tenant_id: TenantId, *, most: int) -> list[tuple[int, ToldRow]]:
+    def list_told(
+        self, tenant_id: TenantId, *, most: int, after: int = -1
+    ) -> list[tuple[int, Sorted[ToldRow]]]:
         """Returns what has no number yet, and where it stands in the order of telling."""
-        found = self._db.all("list_told", tenant_id=tenant_id, most=most)
-        return [(row[0], TELLING.read(row[1:])) for row in found]
+        found = self._db.all("list_told", tenant_id=tenant_id, after=after, most=most)
+        return [(row[0], TELLING.sort([row[1:]])) for row in found]
 
     def drop_told(self, positions: Iterable[int]) -> None:
         self._db.run_many("drop_told", [{"position": position} for position in positions])
@@ -102,6 +104,18 @@ class EventQueries:
         """Returns the events numbered above `after`, oldest first."""
         rows = self._db.all("page_events", tenant_id=tenant_id, after=after, most=most)
         return [EVENT.read(row) for row in rows]
+
+    def events_since(self, tenant_id: TenantId, *, since_us: int, most: int) -> list[EventRow]:
+        """Returns the events later than an instant, oldest first, but for damaged ones."""
+        rows = self._db.all(
+            "list_events_oldest_first",
+            tenant_id=tenant_id,
+            types="",
+            since_us=since_us,
+            below_us=_LAST_US,
+            most=most,
+        )
+        return EVENT.sort(rows).sound
 
     def list_events(self, tenant_id: TenantId, wanted: EventFilter, *, most: int) -> list[EventRow]:
         """Returns events, newest first unless the filter says otherwise."""

@@ -56,9 +56,12 @@ class KeyQueries:
         """Adds requests, and remembers the latest of all uses, in whatever order they come."""
         # In one order everywhere: two workers that wait for each other's rows would wait for ever.
         for use in sorted(uses, key=attrgetter("key_id")):
-            key = rows.KEY.find(self._db.one("lock_key", id=use.key_id))
-            if key is None:
+            row = self._db.one("lock_key", id=use.key_id)
+            # One that is damaged opens nothing, and keeps nobody else's from being counted.
+            found = rows.KEY.sort([] if row is None else [row]).sound
+            if not found:
                 continue
+            key = found[0]
             last = use.last_used_at
             if key.last_used_at is not None:
                 last = max(last, key.last_used_at)

@@ -100,6 +100,10 @@ class MemoryQueries:
         self._db.run_many("put_memory", [_stored(memory) for memory in memories])
         self._db.run("index_memories_by_id", namespace_id=namespace_id, ids=ids)
 
+    def index_words_anew(self) -> None:
+        """Makes the index of words anew from the rows, where it does not go by itself with them."""
+        self._db.run("index_words_anew")
+
     # Forks whose memories have no rows yet
 
     def add_lagging_memories(self, namespace_id: NamespaceId) -> None:

@@ -13,41 +13,51 @@ import msgspec
 from holdfast.catalog.driver import Driver
 from holdfast.catalog.rows import CHECKSUM, HEAD, RECORDS, TENANT, Record, sum_of
 from holdfast.errors import Damaged
-from holdfast.ids import TenantId
+from holdfast.ids import NamespaceId, TenantId
 
 MOST_BYTES: Final = 4096
 """Rows above are left as they are: every bit is tried, each with a checksum of the whole row."""
 
 _NUMBER_BITS: Final = 63
 
-_QUERIES: Final = {
-    "tenant": ("all_tenant_rows", "mend_tenant_row"),
-    "namespace": ("all_namespace_rows", "mend_namespace_row"),
-    "snapshot": ("all_snapshot_rows", "mend_snapshot_row"),
-    "event": ("all_event_rows", "mend_event_row"),
-    "telling": ("all_telling_rows", "mend_telling_row"),
-    "memory": ("all_memory_rows", "mend_memory_row"),
-    "entity": ("all_entity_rows", "mend_entity_row"),
-    "key": ("all_key_rows", "mend_key_row"),
-    "webhook": ("all_webhook_rows", "mend_webhook_row"),
-    "delivery": ("all_delivery_rows", "mend_delivery_row"),
-    "task": ("all_task_rows", "mend_task_row"),
-    "schedule": ("all_schedule_rows", "mend_schedule_row"),
-}
-"""By record: what reads all of its rows, and what puts one right."""
+_PAGE: Final = 500
+"""Rows that are looked at together: those of memories may have 100 KB each, most have 200 bytes."""
+
+_BY_NUMBER: Final = frozenset({"tenant", "namespace", "event", "telling", "memory"})
+"""Records whose rows are found by a number; all others by the text of an id."""
+
+_WITH: Final = {"webhook": "drop_deliveries_to", "task": "drop_changes_of_task"}
+"""What goes before a row that is dropped."""
+
+_CHANGE: Final = ("namespace_id", "task_id", "plane", "key")
+"""What a row of what tasks changed is found by."""
 
 
 class DamagedRow(msgspec.Struct, frozen=True):
     """A row that is not what was written."""
 
     record: Record[Any]
+    key: Any
+    """What it is found by."""
+    whose: TenantId
     row: Sequence[Any]
     error: Damaged
 
     @property
+    def name(self) -> str:
+        """What people know it by."""
+        return self.record.name_of(self.row)
+
+    @property
+    def place(self) -> dict[str, Any]:
+        """What says which row it is, and that it has not changed since."""
+        found = -1 if self.row[-1] is None else self.row[-1]
+        return {"was": self.key, "whose": self.whose, "found": found}
+
+    @property
     def what(self) -> str:
         """What it is the row of."""
-        return f"{self.record.name}: {self.record.name_of(self.row)}"
+        return f"{self.record.name}: {self.name}"
 
 
 class MendingQueries:
@@ -57,16 +67,29 @@ class MendingQueries:
 
     _db: Driver
 
-    def find_damaged_rows(self, tenant_id: TenantId) -> list[DamagedRow]:
-        """Returns every row of a tenant that has a checksum and is not what was written."""
-        found = list[DamagedRow]()
+    def iter_damaged_rows(self, tenant_id: TenantId) -> Iterator[DamagedRow]:
+        """Yields every row of a tenant that has a checksum and is not what was written."""
         for record in sealed_records():
-            for row in self._db.all(_QUERIES[record.name][0], tenant_id=tenant_id):
-                try:
-                    record.read(row)
-                except Damaged as exc:
-                    found.append(DamagedRow(record, row, exc))
-        return found
+            after: object = first_key(record)
+            while after is not None:
+                found, after = self.page_damaged_rows(record, tenant_id, after=after)
+                yield from found
+
+    def page_damaged_rows(
+        self, record: Record[Any], tenant_id: TenantId, *, after: object
+    ) -> tuple[list[DamagedRow], object]:
+        """Returns what is damaged on one page of a record's rows, and where the next begins."""
+        query = f"page_{record.name}_rows"
+        page = self._db.all(query, tenant_id=tenant_id, after=after, most=_PAGE)
+        damaged = list[DamagedRow]()
+        for key, *row in page:
+            try:
+                record.read(row)
+            except Damaged as exc:
+                damaged.append(DamagedRow(record, key, tenant_id, row, exc))
+        # In an index that is damaged, too, the last need not be the greatest.
+        is_more = len(page) == _PAGE and page[-1][0] != after
+        return damaged, page[-1][0] if is_more else None
 
     def mend_row(self, damaged: DamagedRow) -> bool:
         """Puts a flipped bit of a row back, if it is that; says whether."""
@@ -82,9 +105,77 @@ class MendingQueries:
             for column, value in zip(columns, row[:-1], strict=True)
         }
         known[CHECKSUM] = sum_of(values)
-        was = record.name_of(row) if record not in (HEAD, TENANT) else row[0]
-        _, query = _QUERIES[record.name]
-        return self._db.run(query, was=was, found=row[-1], **known) > 0
+        return self._db.run(f"mend_{record.name}_row", **damaged.place, **known) > 0
+
+    def set_tenant(
+        self, damaged: DamagedRow, *, public_id: str | None, quota_bytes: int | None
+    ) -> None:
+        """Writes the row of a tenant anew; what is not given is taken from what is there."""
+        known = dict(zip(TENANT.columns, damaged.row, strict=True))
+        if public_id is not None:
+            known |= {"public_id": public_id, "quota_bytes": quota_bytes}
+        values = [known[column] for column in TENANT.columns[:-1]]
+        known[CHECKSUM] = sum_of(TENANT.firm(values))
+        self._db.run("mend_tenant_row", **damaged.place, **known)
+
+    def drop_row(self, damaged: DamagedRow) -> None:
+        """Lets go of a row that is not what was written, and of what goes with it."""
+        name = damaged.record.name
+        if name in _WITH:
+            self._db.run(_WITH[name], was=damaged.key)
+        self._db.run(f"drop_{name}_row", **damaged.place)
+
+    def mend_task_changes(self, namespace_id: NamespaceId) -> tuple[int, list[str]]:
+        """Puts right what is noted of what tasks changed; the head has to be locked.
+
+        Returns in how many rows a flipped bit was put back, and the names of tasks of which it is
+        no longer known what some change was. That is noted as changed by others, too: so who takes
+        the task back is told, and nothing is taken back that was not the task's.
+        """
+        count, lost = 0, list[str]()
+        after: tuple[Any, ...] = ("", "", b"")
+        while True:
+            where = dict(zip(_CHANGE[1:], after, strict=True))
+            page = self._db.all("page_task_changes", namespace_id=namespace_id, most=_PAGE, **where)
+            for row in page:
+                values = _sound_change(row)
+                if values is None:
+                    continue
+                self._db.run("drop_task_change", **dict(zip(_CHANGE, row, strict=False)))
+                self._db.run("set_task_change", **values)
+                if values["is_shared"] and not row[-1]:
+                    lost.append(str(values["task_id"]))
+                else:
+                    count += 1
+            if len(page) < _PAGE or tuple(page[-1][1:4]) == after:
+                return count, lost
+            after = tuple(page[-1][1:4])
+
+
+def _sound_change(row: Sequence[Any]) -> dict[str, Any] | None:
+    """Returns what to write in place of a row of what a task changed; None if it is sound."""
+    namespace_id, *place, old, old_sum, new, new_sum, is_shared = row
+    known = [(old, old_sum), (new, new_sum)]
+    is_sound = [sum_of([*place, entry]) == checksum for entry, checksum in known]
+    if all(is_sound):
+        return None
+    found = [mended([*place, entry], checksum) for entry, checksum in known]
+    places = [each[:-1] for each in found if each is not None]
+    if len(places) == len(found) and places[0] == places[1]:
+        place, entries = places[0], [each[-1] for each in found if each is not None]
+    else:
+        # What is still known of it stands for both: then it is nobody's to take back.
+        entries = [next((e for (e, _), ok in zip(known, is_sound, strict=True) if ok), None)] * 2
+        is_shared = 1
+    sums = [sum_of([*place, entry]) for entry in entries]
+    values = (namespace_id, *place, entries[0], sums[0], entries[1], sums[1], is_shared)
+    names = (*_CHANGE, "old_entry", "old_sum", "new_entry", "new_sum", "is_shared")
+    return dict(zip(names, values, strict=True))
+
+
+def first_key(record: Record[Any]) -> int | str:
+    """Returns what stands before every key of a record's rows."""
+    return -1 if record.name in _BY_NUMBER else ""
 
 
 def sealed_records() -> list[Record[Any]]:
@@ -96,7 +187,7 @@ def mended(values: Sequence[Any], checksum: int | None) -> list[Any] | None:
     """Returns what values were before one bit of them, or of their checksum, was flipped."""
     if checksum is None or sum(len(v) for v in values if isinstance(v, str | bytes)) > MOST_BYTES:
         return None
-    if (sum_of(values) ^ checksum).bit_count() == 1:
+    if (sum_of(values) ^ checksum).bit_count() <= 1:
         return [*values]
     tried = [*values]
     for place, value in enumerate(values):

@@ -9,6 +9,7 @@ import msgspec
 
 from holdfast.catalog import rows
 from holdfast.catalog.driver import Driver
+from holdfast.catalog.mending import mended
 from holdfast.ids import NamespaceId, ObjectId, SnapshotId, TenantId
 from holdfast.instants import to_us
 from holdfast.model import Head, Size, Tenant
@@ -52,8 +53,24 @@ class NamespaceQueries:
         row = self._db.one("find_tenant", name=name)
         return rows.TENANT.find(row)
 
+    def guess_tenant(self, name: str) -> Tenant | None:
+        """Returns a tenant whose row is damaged, with a flipped bit put back if it is that."""
+        row = self._db.one("find_tenant", name=name)
+        if row is None:
+            return None
+        *found, checksum = row
+        return Tenant(*(mended(found, checksum) or found))
+
     def iter_tenants(self) -> list[Tenant]:
         return [rows.TENANT.read(row) for row in self._db.all("iter_tenants")]
+
+    def sort_tenants(self) -> rows.Sorted[Tenant]:
+        """Returns the tenants whose rows are what was written, and an error for each other."""
+        return rows.TENANT.sort(self._db.all("iter_tenants"))
+
+    def get_tenant(self, tenant_id: TenantId) -> Tenant:
+        row = self._db.one("get_tenant", tenant_id=tenant_id)
+        return rows.TENANT.read(rows.get_row(row, "tenant"))
 
     def add_tenant(self, name: str, *, public_id: str, now: datetime) -> Tenant:
         self._db.run("add_tenant", name=name, public_id=public_id, now=to_us(now))
@@ -63,8 +80,7 @@ class NamespaceQueries:
         return tenant
 
     def get_tenant_quota(self, tenant_id: TenantId) -> int | None:
-        row = rows.get_row(self._db.one("get_tenant", tenant_id=tenant_id), "tenant")
-        return rows.TENANT.read(row).quota_bytes
+        return self.get_tenant(tenant_id).quota_bytes
 
     def set_tenant_quota(self, tenant_id: TenantId, quota_bytes: int | None) -> None:
         row = self._db.one("get_tenant", tenant_id=tenant_id)

@@ -71,6 +71,16 @@ def get_row(row: Row | None, what: str) -> Row:
     return row
 
 
+class Sorted(msgspec.Struct, Generic[V], frozen=True):
+    """What rows stand for, as far as they are what was written."""
+
+    sound: list[V]
+    damaged: list[Damaged]
+
+    def __len__(self) -> int:
+        return len(self.sound) + len(self.damaged)
+
+
 class Record(Generic[V]):
     """How a value is a row.
 
@@ -129,6 +139,19 @@ class Record(Generic[V]):
         except (KeyError, TypeError, ValueError, OverflowError) as exc:
             message = f"the row of a {self.name} cannot be read: {exc!r}"
             raise Damaged(message) from exc
+
+    def sort(self, rows: Iterable[Row]) -> "Sorted[V]":
+        """Returns the values of rows that are what was written, and an error for each other one.
+
+        For whoever works for many, and is not kept from that by what is damaged of one.
+        """
+        sound, damaged = list[V](), list[Damaged]()
+        for row in rows:
+            try:
+                sound.append(self.read(row))
+            except Damaged as exc:
+                damaged.append(exc)
+        return Sorted(sound, damaged)
 
     def check(self, values: Row, checksum: int | None) -> None:
         """Raises `RowDamaged` unless stored values are those that a checksum was made of."""

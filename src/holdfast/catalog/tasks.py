@@ -11,8 +11,8 @@ from typing import Final
 from msgspec.structs import replace
 
 from holdfast.catalog.driver import Driver
-from holdfast.catalog.rows import SCHEDULE, TASK, Row, sum_of
-from holdfast.errors import RowDamaged
+from holdfast.catalog.rows import SCHEDULE, TASK, Row, Sorted, sum_of
+from holdfast.errors import Damaged, RowDamaged
 from holdfast.ids import NamespaceId, TenantId
 from holdfast.instants import from_us, to_us
 from holdfast.model import Plane
@@ -155,13 +155,18 @@ class TaskQueries:
     def delete_schedule(self, namespace_id: NamespaceId, schedule_id: str) -> bool:
         return self._db.run("delete_schedule", namespace_id=namespace_id, id=schedule_id) > 0
 
-    def due_schedules(self, *, now: datetime, most: int) -> list[DueSchedule]:
+    def due_schedules(self, *, now: datetime, most: int, skip: int = 0) -> Sorted[DueSchedule]:
         """Returns what is to be looked at, of namespaces that are not deleted.
 
-        What waits for writes is among them only if there are some.
+        What waits for writes is among them only if there are some. `skip` of them are left out:
+        those that are damaged stand before all others.
         """
-        rows = self._db.all("due_schedules", now=to_us(now), most=most)
-        return [DueSchedule(SCHEDULE.read(row[:-2]), TenantId(row[-2]), row[-1]) for row in rows]
+        found = Sorted(list[DueSchedule](), list[Damaged]())
+        for row in self._db.all("due_schedules", now=to_us(now), most=most, skip=skip):
+            each = SCHEDULE.sort([row[:-2]])
+            found.damaged.extend(each.damaged)
+            found.sound.extend(DueSchedule(one, TenantId(row[-2]), row[-1]) for one in each.sound)
+        return found
 
     def find_chore(self, name: str) -> datetime | None:
         """Returns when something was last done, whoever did it."""

@@ -12,7 +12,7 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from holdfast.catalog.driver import Driver
-from holdfast.catalog.rows import DELIVERY, WEBHOOK
+from holdfast.catalog.rows import DELIVERY, WEBHOOK, Sorted
 from holdfast.ids import TenantId
 from holdfast.instants import to_us
 from holdfast.model_webhooks import Delivery, Webhook
@@ -52,10 +52,14 @@ class WebhookQueries:
         self._db.run("delete_deliveries_of", tenant_id=tenant_id, id=webhook_id)
         return self._db.run("delete_webhook", tenant_id=tenant_id, id=webhook_id) > 0
 
-    def lagging_webhooks(self, *, after: str, most: int) -> list[Webhook]:
-        """Returns enabled webhooks, of all tenants, that have events to look at, by their ids."""
+    def lagging_webhooks(self, *, after: str, most: int) -> tuple[Sorted[Webhook], str | None]:
+        """Returns enabled webhooks, of all tenants, that have events to look at, by their ids.
+
+        And the id that the next page begins after, if there may be one.
+        """
         rows = self._db.all("lagging_webhooks", after=after, most=most)
-        return [WEBHOOK.read(row) for row in rows]
+        last = WEBHOOK.name_of(rows[-1]) if len(rows) == most else None
+        return WEBHOOK.sort(rows), last
 
     def due_webhooks(self, *, after: str, now: datetime, most: int) -> list[str]:
         """Returns enabled webhooks, of all tenants, with deliveries that can be claimed."""
@@ -90,7 +94,7 @@ class WebhookQueries:
 
     def claim_deliveries(
         self, webhook_id: str, *, now: datetime, until: datetime, most: int
-    ) -> list[Delivery]:
+    ) -> Sorted[Delivery]:
         """Returns deliveries that are due, the longest due first, and nobody else's by now."""
         rows = self._db.all(
             "claim_deliveries",
@@ -99,8 +103,9 @@ class WebhookQueries:
             until=to_us(until),
             most=most,
         )
-        found = [DELIVERY.read(row) for row in rows]
-        return sorted(found, key=lambda delivery: (delivery.next_at, delivery.event_number))
+        found = DELIVERY.sort(rows)
+        found.sound.sort(key=lambda delivery: (delivery.next_at, delivery.event_number))
+        return found
 
     def find_delivery(self, tenant_id: TenantId, delivery_id: str) -> Delivery | None:
         row = self._db.one("find_delivery", tenant_id=tenant_id, id=delivery_id)

@@ -6,6 +6,7 @@ it does not name came later. And since the tenant's chain goes through it, nobod
 replaces the chain of a namespace up to there without breaking that one, too.
 """
 
+from functools import partial
 from typing import Annotated, Final
 
 import msgspec
@@ -13,6 +14,7 @@ import msgspec
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.chain import append, end_of
 from holdfast.engine.context import Context
+from holdfast.engine.upkeep import do_all
 from holdfast.ids import NamespaceId, TenantId
 from holdfast.model import Head
 from holdfast.model_traces import NO_HASH, OWN, Trace, TraceEnd, TraceKind, TraceRow
@@ -44,11 +46,12 @@ def anchor(context: Context, tenant_id: TenantId) -> None:
 
 
 def anchor_all(context: Context) -> None:
-    """Does so for every tenant."""
+    """Does so for every tenant; what fails for one is raised once all have had their turn."""
     with context.catalog.read() as transaction:
-        tenants = transaction.iter_tenants()
-    for tenant in tenants:
-        anchor(context, tenant.id)
+        tenants = transaction.sort_tenants()
+    failed = do_all(partial(anchor, context, tenant.id) for tenant in tenants.sound)
+    if tenants.damaged or failed is not None:
+        raise failed or tenants.damaged[0]
 
 
 def anchor_last(transaction: Transaction, context: Context, head: Head) -> None:

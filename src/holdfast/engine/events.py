@@ -23,7 +23,8 @@ import msgspec
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.actions import ACTIONS, normalise, without_content
 from holdfast.engine.context import Context
-from holdfast.errors import InvalidValue, StorageFull, StorageReadOnly, shorten
+from holdfast.engine.upkeep import set_aside
+from holdfast.errors import Damaged, InvalidValue, StorageFull, StorageReadOnly, shorten
 from holdfast.ids import TenantId
 from holdfast.instants import to_us
 from holdfast.model import Head
@@ -75,6 +76,9 @@ _TOLD_ELSEWHERE: Final = ("exec.completed", "workspace.created", "webhook.test")
 
 _BATCH: Final = 200
 """Events that are numbered at once, while writers wait: 10 ms."""
+
+_FIRST: Final = -1
+"""Stands before all that was told."""
 
 _CURSOR: Final = re.compile("[0-9a-f]{1,15}")
 _to_json = msgspec.json.Encoder().encode
@@ -171,30 +175,48 @@ def tell(
 
 
 def follow(context: Context, tenant_id: TenantId) -> None:
-    """Numbers what was told; where nothing can be written, it waits."""
+    """Numbers what was told; where nothing can be written, it waits.
+
+    Raises `Damaged` for what is not what was told, once all the rest has its number.
+    """
     with context.catalog.read() as transaction:
         has_told = transaction.has_told(tenant_id)
+    damaged, after = list[Damaged](), _FIRST if has_told else None
     with suppress(StorageReadOnly, StorageFull):
-        while has_told:
+        while after is not None:
             with context.catalog.write() as transaction:
-                has_told = number_told(transaction, context, tenant_id) == _BATCH
+                after = number_told(transaction, context, tenant_id, after=after, aside=damaged)
+    if damaged:
+        raise damaged[0]
 
 
 def number_all(transaction: Transaction, context: Context, tenant_id: TenantId) -> None:
     """Numbers all that was told so far, in a transaction that asks which event is the last."""
-    while number_told(transaction, context, tenant_id) == _BATCH:
-        pass
+    after: int | None = _FIRST
+    while after is not None:
+        after = number_told(transaction, context, tenant_id, after=after, aside=[])
 
 
-def number_told(transaction: Transaction, context: Context, tenant_id: TenantId) -> int:
-    """Gives what was told its numbers, in the order of telling; returns how much it was.
+def number_told(
+    transaction: Transaction,
+    context: Context,
+    tenant_id: TenantId,
+    *,
+    after: int,
+    aside: list[Damaged],
+) -> int | None:
+    """Gives what was told behind a place its numbers, in the order of telling.
 
-    What others tell and have not committed yet comes later, and gets higher numbers and instants.
+    Returns the place where it goes on; None if that was all. What others tell and have not
+    committed yet comes later, and gets higher numbers and instants. What is damaged is put
+    `aside`, and stays where it is until somebody repairs it.
     """
     last, last_us = transaction.lock_event_end(tenant_id)
-    found = transaction.list_told(tenant_id, most=_BATCH)
+    found = transaction.list_told(tenant_id, after=after, most=_BATCH)
+    aside += [error for _, row in found for error in row.damaged]
+    sound = [(position, told) for position, row in found for told in row.sound]
     rows = list[EventRow]()
-    for number, (_, told) in enumerate(found, last + 1):
+    for number, (_, told) in enumerate(sound, last + 1):
         last_us = max(told.created_us, last_us + 1)
         rows.append(
             EventRow(
@@ -211,13 +233,14 @@ def number_told(transaction: Transaction, context: Context, tenant_id: TenantId)
     if rows:
         transaction.add_events(rows)
         transaction.move_event_end(rows[-1])
-        transaction.drop_told(position for position, _ in found)
-    return len(rows)
+        transaction.drop_told(position for position, _ in sound)
+    return found[-1][0] if len(found) == _BATCH else None
 
 
 def purge_events(context: Context, tenant_id: TenantId) -> int:
     """Removes the events that are older than they are kept; returns how many."""
-    follow(context, tenant_id)
+    with set_aside():
+        follow(context, tenant_id)
     before_us, count = to_us(context.clock() - KEPT), 0
     while True:
         with context.catalog.write() as transaction:
@@ -284,6 +307,11 @@ def events_of(
         if name in trace.details:
             return [Event(kind, {**data, **_one(trace, key, each)}) for each in trace.details[name]]
     return [Event(kind, data)]
+
+
+def is_told(event: Event, data: Mapping[str, Any]) -> bool:
+    """Says whether what was told of a trace, and may say more, is this."""
+    return event.data.items() <= data.items()
 
 
 def _one(trace: Trace, key: str, each: str) -> dict[str, Any]:

@@ -34,7 +34,7 @@ from holdfast.ids import NamespaceId, ObjectId
 from holdfast.instants import from_us, to_us
 from holdfast.model import Head, Plane, Size
 from holdfast.model_memories import MemoryRow
-from holdfast.tree import diff, iterate
+from holdfast.tree import diff, get_many, iterate
 
 BATCH: Final = 500
 """Memories that are read or written together: each may have 100 KB, most have 100 bytes."""
@@ -133,6 +133,36 @@ def note_anew(transaction: Transaction, source: content.Source, head: Head) -> N
     transaction.put_pending(
         head.namespace_id, Plane.MEMORIES, changes.items(), sequence=head.sequence + 1
     )
+
+
+def without_rows(
+    transaction: Transaction, source: content.Source, head: Head
+) -> dict[bytes, bytes | None]:
+    """Returns the memories that the plane of a head holds and no row does.
+
+    Each with what the base root has for it; None if that has nothing.
+    """
+    view = View.of_head(source, transaction, head, Plane.MEMORIES)
+    base, gone = source.get_root(head.root).plane(Plane.MEMORIES), list[bytes]()
+    for batch in _batches(key for key, _ in view.iterate()):
+        names = [key.decode("utf-8", "replace") for key in batch]
+        there = {row.id for row in transaction.memories_by_id(head.namespace_id, names)}
+        gone += [key for key, name in zip(batch, names, strict=True) if name not in there]
+    known = get_many(source, base, gone) if gone else {}
+    return {key: known.get(key) for key in gone}
+
+
+def bring_back(
+    transaction: Transaction,
+    source: content.ChunkSource,
+    namespace_id: NamespaceId,
+    entries: Mapping[bytes, bytes],
+    *,
+    now: datetime,
+) -> None:
+    """Writes the rows of memories anew, as entries have them."""
+    for batch in _batches(entries.items()):
+        _put(transaction, source, namespace_id, batch, gone=(), now=now)
 
 
 def every_row(transaction: Transaction, namespace_id: NamespaceId) -> Iterator[MemoryRow]:

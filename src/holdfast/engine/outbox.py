@@ -19,7 +19,9 @@ from holdfast.catalog.transaction import Transaction
 from holdfast.engine.chain import append
 from holdfast.engine.context import Context
 from holdfast.engine.events import follow
+from holdfast.engine.upkeep import set_aside, tell_damage
 from holdfast.engine.webhooks import Outcome, Parcel, body_of, told_as, told_of
+from holdfast.errors import Damaged
 from holdfast.model_webhooks import Delivery, DeliveryState, Webhook
 
 RETRIES_S: Final = (5, 15, 60, 300, 900, 3600, 7200, 14_400, 28_800, 28_800)
@@ -59,17 +61,19 @@ class Outbox:
         with self._context.catalog.read() as transaction:
             tenants = transaction.told_tenants()
         for tenant_id in tenants:
-            follow(self._context, tenant_id)
-        last, has_any = "", False
-        while True:
+            with set_aside():
+                follow(self._context, tenant_id)
+        last: str | None = ""
+        has_any = False
+        while last is not None:
             with self._context.catalog.read() as transaction:
-                lagging = transaction.lagging_webhooks(after=last, most=_HOOKS)
-            for webhook in lagging:
-                self._expand(webhook)
-            has_any = has_any or bool(lagging)
-            if len(lagging) < _HOOKS:
-                return has_any
-            last = lagging[-1].id
+                lagging, last = transaction.lagging_webhooks(after=last, most=_HOOKS)
+            _tell(lagging.damaged)
+            for webhook in lagging.sound:
+                with set_aside():
+                    self._expand(webhook)
+                    has_any = True
+        return has_any
 
     def claim(
         self, most: int, *, of_one: int | None = None, busy: Mapping[str, int] = _NOBODY
@@ -84,7 +88,6 @@ class Outbox:
         if not due:
             return []
         with self._context.catalog.write() as transaction:
-            public = {tenant.id: tenant.public_id for tenant in transaction.iter_tenants()}
             for webhook_id in due:
                 room = most - len(parcels)
                 if of_one is not None:
@@ -92,9 +95,12 @@ class Outbox:
                 claimed = transaction.claim_deliveries(
                     webhook_id, now=now, until=now + self._lease, most=room
                 )
-                for delivery in claimed:
-                    parcel = self._pack(transaction, delivery, public[delivery.tenant_id])
-                    parcels += [] if parcel is None else [parcel]
+                # What is damaged stays claimed for a while: it keeps nothing behind it waiting.
+                _tell(claimed.damaged)
+                for delivery in claimed.sound:
+                    with set_aside():
+                        parcel = self._pack(transaction, delivery)
+                        parcels += [] if parcel is None else [parcel]
                 self._served = webhook_id
                 if len(parcels) >= most:
                     break
@@ -103,7 +109,7 @@ class Outbox:
     def record(self, parcel: Parcel, outcome: Outcome) -> None:
         """Writes down how an attempt went, and when the next one is."""
         claimed = parcel.delivery
-        with self._context.catalog.write() as transaction:
+        with set_aside(), self._context.catalog.write() as transaction:
             webhook = transaction.lock_webhook(claimed.tenant_id, claimed.webhook_id)
             if webhook is None:
                 return  # Deleted since, and what was on its way to it.
@@ -169,9 +175,7 @@ class Outbox:
                 ]
             )
 
-    def _pack(
-        self, transaction: Transaction, delivery: Delivery, workspace_id: str
-    ) -> Parcel | None:
+    def _pack(self, transaction: Transaction, delivery: Delivery) -> Parcel | None:
         """Returns what an attempt needs; None if there is nothing left to send, or to send to."""
         webhook = transaction.find_webhook(delivery.tenant_id, delivery.webhook_id)
         event = transaction.find_event(delivery.tenant_id, delivery.event_id)
@@ -186,7 +190,8 @@ class Outbox:
             transaction.set_delivery(_finished(delivery, lost, DeliveryState.FAILED, now))
             return None
         told = replace(event, type=delivery.event_type)
-        body = body_of(told, workspace_id=workspace_id)
+        tenant = transaction.get_tenant(delivery.tenant_id)
+        body = body_of(told, workspace_id=tenant.public_id)
         return Parcel(delivery=delivery, webhook=webhook, body=body)
 
     def _tried(self, delivery: Delivery, outcome: Outcome, now: datetime) -> Delivery:
@@ -203,8 +208,13 @@ class Outbox:
             next_at=now + timedelta(seconds=wait),
             claimed_until=now,
             status=outcome.status,
-            error=_told(outcome),
+            error=_why(outcome),
         )
+
+
+def _tell(damaged: Sequence[Damaged]) -> None:
+    for each in damaged:
+        tell_damage(str(each))
 
 
 def _finished(
@@ -216,7 +226,7 @@ def _finished(
         finished_at=now,
         claimed_until=now,
         status=outcome.status,
-        error=None if outcome.ok else _told(outcome),
+        error=None if outcome.ok else _why(outcome),
     )
 
 
@@ -234,6 +244,6 @@ def _why_disabled(webhook: Webhook, tried: Delivery) -> str | None:
     return f"{tried.attempts} attempts failed; the last: {tried.error}"
 
 
-def _told(outcome: Outcome) -> str:
+def _why(outcome: Outcome) -> str:
     text = outcome.error or f"the address answered {outcome.status}"
     return text[:_MAX_ERROR_CHARS]

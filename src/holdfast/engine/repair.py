@@ -1,6 +1,6 @@
 """Rebuilds what can be rebuilt of damaged packs, and names what cannot.
 
-0. Of rows of the catalog that are not what was written, a flipped bit is put back.
+0. Rows of the catalog that are not what was written are put right, or let go of (`rowrepair.py`).
 1. Every pack is read and hashed again (`inventory.py`).
 2. What the index looks for in the wrong place, and another pack holds, is pointed to.
 3. What is nowhere in the packs that are named is looked for elsewhere: in packs that no row names
@@ -32,6 +32,7 @@ from holdfast.engine.inventory import Inventory
 from holdfast.engine.lettinggo import let_go
 from holdfast.engine.objects import Objects
 from holdfast.engine.retiring import retired
+from holdfast.engine.rowrepair import mend_head, mend_rows
 from holdfast.engine.sessions.writing import entry_of
 from holdfast.engine.stage import Stage
 from holdfast.engine.verify import read_pack
@@ -81,8 +82,7 @@ class _Repair:
         with context.catalog.write() as transaction:
             # What is used again from now on bears its stamp.
             self._epoch = transaction.advance_epoch(tenant_id)
-            damaged = transaction.find_damaged_rows(tenant_id)
-            self._mended = sum(map(transaction.mend_row, damaged))
+        self._mended, self._given_up = mend_rows(context, tenant_id)
         self._inventory = Inventory(context, tenant_id, progress)
         self._rebuilt = 0
 
@@ -99,6 +99,7 @@ class _Repair:
             lost = inventory.find_lost(self._progress)
             if len(inventory.sound) == before:
                 break
+        lost += self._given_up
         lost += self._let_go()
         replaced = [pack_id for pack_id in sorted(inventory.faulty) if self._replace(pack_id, lost)]
         left = inventory.faulty - {*replaced}
@@ -112,26 +113,35 @@ class _Repair:
         )
 
     def _let_go(self) -> list[Lost]:
-        """Lets go of what is pending and damaged; returns what is lost by that."""
+        """Puts right what is damaged of each namespace, or lets go of it; returns what is lost."""
         lost = list[Lost]()
         with self._context.catalog.read() as transaction:
             heads = transaction.iter_heads(self._tenant_id)
         for each in heads:
             with self._context.catalog.write() as transaction:
-                head = transaction.lock_head(each.namespace_id)
-                damaged = [] if head is None else transaction.sort_pending(head.namespace_id)[1]
-                if head is None or not damaged:
-                    continue
-                for row in damaged:
-                    self._mended += transaction.mend_pending(head.namespace_id, row)
-                _, damaged = transaction.sort_pending(head.namespace_id)
-                gone = [row for row in damaged if not _is_rebuilt(transaction, head, row)]
-                if not gone:
-                    continue
-                let_go(transaction, Handle(self._context, self._tenant_id, head.name), head, gone)
-                where = (f"head of {head.name}",)
-                lost += [Lost(f"{row.plane}: {row.name}", None, where) for row in gone]
+                for mend in (self._mend_pending, self._mend_rest):
+                    head = transaction.lock_head(each.namespace_id)
+                    gone = [] if head is None else mend(transaction, head)
+                    lost += [Lost(what, None, (f"head of {each.name}",)) for what in gone]
         return lost
+
+    def _mend_pending(self, transaction: Transaction, head: Head) -> list[str]:
+        """Puts right what is pending, or lets go of it; returns what is lost by that."""
+        _, damaged = transaction.sort_pending(head.namespace_id)
+        for row in damaged:
+            self._mended += transaction.mend_pending(head.namespace_id, row)
+        if damaged:
+            _, damaged = transaction.sort_pending(head.namespace_id)
+        gone = [row for row in damaged if not _is_rebuilt(transaction, head, row)]
+        if gone:
+            let_go(transaction, Handle(self._context, self._tenant_id, head.name), head, gone)
+        return [f"{row.plane}: {row.name}" for row in gone]
+
+    def _mend_rest(self, transaction: Transaction, head: Head) -> list[str]:
+        """Puts right what else belongs to a namespace; returns what is lost."""
+        count, gone = mend_head(transaction, self._context, head)
+        self._mended += count
+        return gone
 
     def _point(self, wanted: Iterable[ObjectId]) -> int:
         """Points the index to where packs hold what it looks for elsewhere."""

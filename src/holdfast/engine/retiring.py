@@ -135,7 +135,7 @@ def _own(transaction: Transaction, tenant_id: TenantId) -> list[RetiredPack]:
     packs = transaction.iter_retired()
     own = [pack for pack in packs if pack.tenant_id == tenant_id]
     nobodys = [pack for pack in packs if pack.tenant_id is None]
-    if nobodys and len(transaction.iter_tenants()) == 1:
+    if nobodys and len(transaction.sort_tenants()) == 1:
         return own + nobodys
     return own
 

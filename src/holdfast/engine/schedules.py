@@ -19,6 +19,7 @@ from holdfast.engine.advance import MAX_LABEL_CHARS, Note
 from holdfast.engine.chain import append
 from holdfast.engine.context import Context
 from holdfast.engine.handle import Handle, check_text, term_of
+from holdfast.engine.upkeep import set_aside, tell_damage
 from holdfast.errors import (
     Conflict,
     HoldfastError,
@@ -156,14 +157,38 @@ class _Missed(Conflict):
 
 def run_due(context: Context) -> int:
     """Looks at every schedule that is due, of all tenants; returns how many snapshots it took."""
-    with context.catalog.read() as transaction:
-        due = transaction.due_schedules(now=context.clock(), most=_AT_ONCE)
-    return sum(_look(context, each) for each in due)
+    taken, skip, is_more = 0, 0, True
+    while is_more:
+        with context.catalog.read() as transaction:
+            due = transaction.due_schedules(now=context.clock(), most=_AT_ONCE, skip=skip)
+        for damaged in due.damaged:
+            tell_damage(str(damaged))
+        for each in due.sound:
+            with set_aside():
+                taken += _look(context, each)
+        # Those that are damaged stay due, and stand before all others.
+        skip += len(due.damaged)
+        is_more = bool(due.damaged) and len(due) == _AT_ONCE
+    return taken
 
 
 def _look(context: Context, due: DueSchedule) -> bool:
     """Takes the snapshot of one schedule, if its time has come; says whether it did."""
     schedule, now = due.schedule, context.clock()
+    try:
+        return _try(context, due, now)
+    except Unavailable:
+        # The database, not this schedule: whoever called us knows how to wait.
+        raise
+    except HoldfastError as exc:
+        later = max(_next_after(schedule, now), now + PAUSE)
+        error = f"{exc.code}: {exc}"[:MAX_ERROR_CHARS].encode("utf-8", "replace").decode()
+        error = error.replace("\0", " ")
+        return _put_off(context, schedule, replace(schedule, next_at=later, last_error=error))
+
+
+def _try(context: Context, due: DueSchedule, now: datetime) -> bool:
+    schedule = due.schedule
     handle = Handle(context, due.tenant_id, due.namespace)
     with context.catalog.read() as transaction:
         head = transaction.find_head_by_id(schedule.namespace_id)
@@ -179,16 +204,7 @@ def _look(context: Context, due: DueSchedule) -> bool:
         return _extend(handle, schedule, after, head)
     if not is_due:
         return _put_off(context, schedule, after)
-    try:
-        return _take(handle, schedule, after, head)
-    except Unavailable:
-        # The database, not this schedule: whoever called us knows how to wait.
-        raise
-    except HoldfastError as exc:
-        later = max(after.next_at, now + PAUSE)
-        error = f"{exc.code}: {exc}"[:MAX_ERROR_CHARS].encode("utf-8", "replace").decode()
-        error = error.replace("\0", " ")
-        return _put_off(context, schedule, replace(schedule, next_at=later, last_error=error))
+    return _take(handle, schedule, after, head)
 
 
 def _judge(

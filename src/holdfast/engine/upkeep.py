@@ -5,12 +5,14 @@ again and again, do not make for more rounds. A round that a crash has cut short
 What fails keeps nothing else from being done, and is raised in the end.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
 from datetime import timedelta
+from functools import lru_cache
 from typing import Final
 
 from holdfast.engine.context import Context
-from holdfast.errors import HoldfastError
+from holdfast.errors import Damaged, HoldfastError
 
 LOCK: Final = "upkeep"
 RETENTION: Final = "retention"
@@ -30,6 +32,23 @@ def set_done(context: Context, *chores: str) -> None:
     with context.catalog.write() as transaction:
         for chore in chores:
             transaction.set_chore(chore, done_at=context.clock())
+
+
+@contextmanager
+def set_aside() -> Generator[None]:
+    """Goes on where something is damaged, for whoever works for many: it is told in the log."""
+    try:
+        yield
+    except Damaged as exc:
+        tell_damage(str(exc))
+
+
+@lru_cache(maxsize=1024)
+def tell_damage(what: str) -> None:
+    """Tells the log of something that is damaged: once, however often it is met."""
+    import logging  # noqa: PLC0415 - needed by few, and no small thing to load
+
+    logging.getLogger("holdfast.work").error("Damaged, and set aside until a repair: %s", what)
 
 
 def do_all(work: Iterable[Callable[[], object]]) -> HoldfastError | None:

@@ -442,12 +442,15 @@ class Holdfast(TenantVault):
                 return False
             anchors = partial(anchor_all, context)
             chores, work = [upkeep.RETENTION], [anchors, self.outbox().purge, self.replies.purge]
-            tenants = [self.tenant(name) for name in self.tenants()]
+            with context.catalog.read() as transaction:
+                found = transaction.sort_tenants()
+            tenants = [TenantVault(context, tenant) for tenant in found.sound]
             if upkeep.is_due(context, upkeep.COLLECTION, every=collects):
                 chores.append(upkeep.COLLECTION)
                 failed = upkeep.do_all([*work, *(tenant.collect for tenant in tenants)])
             else:
                 failed = upkeep.do_all([*work, *(tenant.forget for tenant in tenants)])
+            failed = failed or next(iter(found.damaged), None)
             upkeep.set_done(context, *chores)
         if failed is not None:
             raise failed

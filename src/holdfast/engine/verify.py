@@ -70,7 +70,7 @@ def examine(
     proven: Proven = {}
     packs, total, roots = list[PackRow](), 0, 0
     try:
-        damaged = transaction.find_damaged_rows(tenant_id)
+        damaged = transaction.iter_damaged_rows(tenant_id)
         faults += [Fault(each.what, str(each.error)) for each in damaged]
         packs = [pack for pack in transaction.iter_packs(tenant_id) if pack.is_stored]
         for at, pack in enumerate(packs):

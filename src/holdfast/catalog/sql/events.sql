@@ -25,7 +25,7 @@ WHERE w.enabled = 1 AND EXISTS (SELECT 1 FROM told t WHERE t.tenant_id = w.tenan
 
 -- name: list_told
 SELECT position, {telling}
-FROM told WHERE tenant_id = :tenant_id ORDER BY position LIMIT :most
+FROM told WHERE tenant_id = :tenant_id AND position > :after ORDER BY position LIMIT :most
 
 -- name: drop_told
 DELETE FROM told WHERE position = :position

@@ -1,7 +1,9 @@
--- All rows that have a checksum, and how one is put right: by the id that it is found with.
+-- Rows that have a checksum, a page at a time and with what they are found by, and how one is put
+-- right, or let go of: if it is still the row that was seen.
 
--- name: all_namespace_rows
-SELECT {namespace} FROM namespaces WHERE tenant_id = :tenant_id
+-- name: page_namespace_rows
+SELECT id, {namespace} FROM namespaces
+WHERE tenant_id = :tenant_id AND id > :after ORDER BY id LIMIT :most
 
 -- name: mend_namespace_row
 UPDATE namespaces
@@ -10,72 +12,98 @@ SET tenant_id = :tenant_id, name = :name, generation = :generation, root = :root
     quota_bytes = :quota_bytes, retention = :retention, fork_of = :fork_of,
     fork_root = :fork_root, checksum = :checksum
 WHERE id = :was
+  AND COALESCE(checksum, -1) = :found
 
--- name: all_tenant_rows
-SELECT {tenant} FROM tenants WHERE id = :tenant_id
+-- name: page_tenant_rows
+SELECT id, {tenant} FROM tenants
+WHERE id = :tenant_id AND id > :after ORDER BY id LIMIT :most
 
 -- name: mend_tenant_row
 UPDATE tenants
 SET name = :name, public_id = :public_id, quota_bytes = :quota_bytes, checksum = :checksum
 WHERE id = :was
+  AND COALESCE(checksum, -1) = :found
 
--- name: all_key_rows
-SELECT {key} FROM keys WHERE tenant_id = :tenant_id
+-- name: page_key_rows
+SELECT id, {key} FROM keys
+WHERE tenant_id = :tenant_id AND id > :after ORDER BY id LIMIT :most
 
 -- name: mend_key_row
 UPDATE keys SET ({key}) = ({:key}) WHERE id = :was
+  AND COALESCE(checksum, -1) = :found
 
--- name: all_webhook_rows
-SELECT {webhook} FROM webhooks WHERE tenant_id = :tenant_id
+-- name: page_webhook_rows
+SELECT id, {webhook} FROM webhooks
+WHERE tenant_id = :tenant_id AND id > :after ORDER BY id LIMIT :most
 
 -- name: mend_webhook_row
 UPDATE webhooks SET ({webhook}) = ({:webhook}) WHERE id = :was
+  AND COALESCE(checksum, -1) = :found
 
--- name: all_delivery_rows
-SELECT {delivery} FROM deliveries WHERE tenant_id = :tenant_id
+-- name: page_delivery_rows
+SELECT id, {delivery} FROM deliveries
+WHERE tenant_id = :tenant_id AND id > :after ORDER BY id LIMIT :most
 
 -- name: mend_delivery_row
 UPDATE deliveries SET ({delivery}) = ({:delivery}) WHERE id = :was
+  AND COALESCE(checksum, -1) = :found
 
--- name: all_snapshot_rows
-SELECT {snapshot} FROM snapshots WHERE namespace_id IN (SELECT id FROM namespaces WHERE tenant_id = :tenant_id)
+-- name: page_snapshot_rows
+SELECT id, {snapshot} FROM snapshots
+WHERE namespace_id IN (SELECT id FROM namespaces WHERE tenant_id = :tenant_id)
+  AND id > :after ORDER BY id LIMIT :most
 
 -- name: mend_snapshot_row
 UPDATE snapshots SET ({snapshot}) = ({:snapshot}) WHERE id = :was
+  AND COALESCE(checksum, -1) = :found
 
--- name: all_entity_rows
-SELECT {entity} FROM entities WHERE namespace_id IN (SELECT id FROM namespaces WHERE tenant_id = :tenant_id)
+-- name: page_entity_rows
+SELECT id, {entity} FROM entities
+WHERE namespace_id IN (SELECT id FROM namespaces WHERE tenant_id = :tenant_id)
+  AND id > :after ORDER BY id LIMIT :most
 
 -- name: mend_entity_row
 UPDATE entities SET ({entity}) = ({:entity}) WHERE id = :was
+  AND COALESCE(checksum, -1) = :found
 
--- name: all_task_rows
-SELECT {task} FROM tasks WHERE namespace_id IN (SELECT id FROM namespaces WHERE tenant_id = :tenant_id)
+-- name: page_task_rows
+SELECT id, {task} FROM tasks
+WHERE namespace_id IN (SELECT id FROM namespaces WHERE tenant_id = :tenant_id)
+  AND id > :after ORDER BY id LIMIT :most
 
 -- name: mend_task_row
 UPDATE tasks SET ({task}) = ({:task}) WHERE id = :was
+  AND COALESCE(checksum, -1) = :found
 
--- name: all_schedule_rows
-SELECT {schedule} FROM schedules WHERE namespace_id IN (SELECT id FROM namespaces WHERE tenant_id = :tenant_id)
+-- name: page_schedule_rows
+SELECT id, {schedule} FROM schedules
+WHERE namespace_id IN (SELECT id FROM namespaces WHERE tenant_id = :tenant_id)
+  AND id > :after ORDER BY id LIMIT :most
 
 -- name: mend_schedule_row
 UPDATE schedules SET ({schedule}) = ({:schedule}) WHERE id = :was
+  AND COALESCE(checksum, -1) = :found
 
--- name: all_event_rows
-SELECT {event} FROM events WHERE tenant_id = :tenant_id
+-- name: page_event_rows
+SELECT number, {event} FROM events
+WHERE tenant_id = :tenant_id AND number > :after ORDER BY number LIMIT :most
 
 -- name: mend_event_row
-UPDATE events SET ({event}) = ({:event}) WHERE id = :was
+UPDATE events SET ({event}) = ({:event}) WHERE tenant_id = :whose AND number = :was
+  AND COALESCE(checksum, -1) = :found
 
--- name: all_telling_rows
-SELECT {telling} FROM told WHERE tenant_id = :tenant_id
+-- name: page_telling_rows
+SELECT position, {telling} FROM told
+WHERE tenant_id = :tenant_id AND position > :after ORDER BY position LIMIT :most
 
--- It has no id: two of a tenant with one checksum are taken for the same.
 -- name: mend_telling_row
-UPDATE told SET ({telling}) = ({:telling}) WHERE tenant_id = :tenant_id AND checksum = :found
+UPDATE told SET ({telling}) = ({:telling}) WHERE position = :was
+  AND COALESCE(checksum, -1) = :found
 
--- name: all_memory_rows
-SELECT {memory} FROM memories WHERE namespace_id IN (SELECT id FROM namespaces WHERE tenant_id = :tenant_id)
+-- name: page_memory_rows
+SELECT number, {memory} FROM memories
+WHERE namespace_id IN (SELECT id FROM namespaces WHERE tenant_id = :tenant_id)
+  AND number > :after ORDER BY number LIMIT :most
 
 -- A fork has memories of the same id; the number is the database's.
 -- name: mend_memory_row
@@ -84,4 +112,69 @@ SET namespace_id = :namespace_id, id = :id, session_id = :session_id, user_id = 
     agent_id = :agent_id, type = :type, tags = :tags, metadata = :metadata,
     is_searchable = :is_searchable, version = :version, created_at = :created_at,
     updated_at = :updated_at, terms = :terms, content = :content, checksum = :checksum
-WHERE number = :number AND id = :was
+WHERE number = :was
+  AND COALESCE(checksum, -1) = :found
+
+-- What is damaged beyond one bit, and nothing else is made of.
+
+-- name: drop_key_row
+DELETE FROM keys WHERE id = :was
+  AND COALESCE(checksum, -1) = :found
+
+-- name: drop_webhook_row
+DELETE FROM webhooks WHERE id = :was
+  AND COALESCE(checksum, -1) = :found
+
+-- What was on its way to a webhook goes with it.
+-- name: drop_deliveries_to
+DELETE FROM deliveries WHERE webhook_id = :was
+
+-- name: drop_delivery_row
+DELETE FROM deliveries WHERE id = :was
+  AND COALESCE(checksum, -1) = :found
+
+-- name: drop_entity_row
+DELETE FROM entities WHERE id = :was
+  AND COALESCE(checksum, -1) = :found
+
+-- name: drop_task_row
+DELETE FROM tasks WHERE id = :was
+  AND COALESCE(checksum, -1) = :found
+
+-- name: drop_changes_of_task
+DELETE FROM task_changes WHERE task_id = :was
+
+-- name: drop_schedule_row
+DELETE FROM schedules WHERE id = :was
+  AND COALESCE(checksum, -1) = :found
+
+-- name: drop_event_row
+DELETE FROM events WHERE tenant_id = :whose AND number = :was
+  AND COALESCE(checksum, -1) = :found
+
+-- name: drop_telling_row
+DELETE FROM told WHERE position = :was
+  AND COALESCE(checksum, -1) = :found
+
+-- name: drop_memory_row
+DELETE FROM memories WHERE number = :was
+  AND COALESCE(checksum, -1) = :found
+
+-- What tasks changed.
+
+-- name: page_task_changes
+SELECT namespace_id, task_id, plane, key, old_entry, old_sum, new_entry, new_sum, is_shared
+FROM task_changes
+WHERE namespace_id = :namespace_id AND (task_id, plane, key) > (:task_id, :plane, :key)
+ORDER BY task_id, plane, key LIMIT :most
+
+-- name: drop_task_change
+DELETE FROM task_changes
+WHERE namespace_id = :namespace_id AND task_id = :task_id AND plane = :plane AND key = :key
+
+-- name: set_task_change
+INSERT INTO task_changes
+    (namespace_id, task_id, plane, key, old_entry, old_sum, new_entry, new_sum, is_shared)
+VALUES
+    (:namespace_id, :task_id, :plane, :key, :old_entry, :old_sum, :new_entry, :new_sum, :is_shared)
+ON CONFLICT (namespace_id, task_id, plane, key) DO UPDATE SET is_shared = 1

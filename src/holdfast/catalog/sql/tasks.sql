@@ -115,7 +115,7 @@ WHERE schedules.enabled = 1 AND schedules.next_at <= :now AND namespaces.deleted
             )
         )
     )
-ORDER BY schedules.next_at, schedules.id LIMIT :most
+ORDER BY schedules.next_at, schedules.id LIMIT :most OFFSET :skip
 
 -- name: purge_schedules
 DELETE FROM schedules WHERE namespace_id = :namespace_id

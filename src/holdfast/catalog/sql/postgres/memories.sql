@@ -117,3 +117,7 @@ WHERE m.namespace_id = :namespace_id AND m.number > :after AND m.embedding IS NO
   AND (CAST(:tags AS TEXT) IS NULL OR CAST(m.tags AS JSONB) ?|
        ARRAY(SELECT jsonb_array_elements_text(CAST(:tags AS JSONB))))
 ORDER BY m.number LIMIT :most
+
+-- The words of a row stand in it.
+-- name: index_words_anew
+SELECT 1

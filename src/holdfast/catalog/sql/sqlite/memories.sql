@@ -115,3 +115,6 @@ WHERE m.namespace_id = :namespace_id AND m.number > :after AND m.embedding IS NO
        SELECT 1 FROM json_each(m.tags) has JOIN json_each(:tags) wanted
        ON has.value = wanted.value))
 ORDER BY m.number LIMIT :most
+
+-- name: index_words_anew
+INSERT INTO memory_index (memory_index) VALUES ('rebuild')
