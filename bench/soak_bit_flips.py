@@ -4,7 +4,7 @@
 
 A vault with a bit of everything is read as it is. Then one bit is flipped, in the used bytes of
 SQLite's file or by an UPDATE in a row of PostgreSQL's, everything is read through the public names,
-compared, and the bit is put back. A line for each table says how many were refused (an error of
+compared, and the bit is put back. A line for each table says how many were named (an error of
 ours), left nothing to be seen, made something seem not to be there, were returned as data, or came
 out as an error that is none of ours. It ends with 1 if one of the last two is not 0.
 """
@@ -21,8 +21,8 @@ from random import Random
 
 from holdfast.testing.flips import (
     MISSING,
+    NAMED,
     RAW,
-    REFUSED,
     UNSEEN,
     WRONG,
     Flip,
@@ -35,7 +35,7 @@ from holdfast.testing.flips import (
 )
 from holdfast.testing.postgres import PostgresServer
 
-OUTCOMES = (REFUSED, UNSEEN, MISSING, WRONG, RAW)
+OUTCOMES = (NAMED, UNSEEN, MISSING, WRONG, RAW)
 SHOWN = 40
 """Flips that are told in full: those that should not be."""
 
@@ -86,20 +86,25 @@ def soak(name: str, flips: SqliteFlips | PostgresFlips, times: int) -> int:
     for _ in range(times):
         done = examine(before, flips.flip(), flips.location, flips.objects)
         counts[done.table, done.outcome] += 1
-        if done.outcome not in (REFUSED, UNSEEN) and shown < SHOWN:
+        if done.outcome not in (NAMED, UNSEEN) and shown < SHOWN:
             shown += 1
             print(_line(done), flush=True)
     flips.put_back()
     print(
         f"\n{name}: {times} flips",
-        f"{'':24}" + "".join(f"{each:>9}" for each in OUTCOMES),
+        f"{'':24}" + "".join(f"{each:>12}" for each in OUTCOMES),
         sep="\n",
     )
     for table in sorted({table for table, _ in counts}):
-        print(f"{table:24}" + "".join(f"{counts[table, each]:9}" for each in OUTCOMES))
+        print(f"{table:24}" + "".join(f"{counts[table, each]:12}" for each in OUTCOMES))
     totals = {each: sum(n for (_, of), n in counts.items() if of == each) for each in OUTCOMES}
-    print(f"{'all':24}" + "".join(f"{totals[each]:9}" for each in OUTCOMES))
-    print(f"{name}: returned as data {totals[WRONG]}, raw exceptions {totals[RAW]}", flush=True)
+    print(f"{'all':24}" + "".join(f"{totals[each]:12}" for each in OUTCOMES))
+    print(
+        f"{name}: named {totals[NAMED]}, not visible {totals[UNSEEN]}, "
+        f"wrong {totals[WRONG] + totals[MISSING]} (returned {totals[WRONG]}, "
+        f"missing {totals[MISSING]}), raw {totals[RAW]}",
+        flush=True,
+    )
     return totals[WRONG] + totals[RAW]
 
 

@@ -4,11 +4,14 @@ As in `model`: frozen, without behaviour beyond what follows from their fields. 
 to clients; a trace (`model_traces`) is kept as evidence. Events age out, traces do not.
 """
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from holdfast.ids import NamespaceId, TenantId
+
+LOST: Final = "event.lost"
+"""What an event is called of which nobody can say any more what it was: damaged beyond repair."""
 
 
 class Event(msgspec.Struct, frozen=True):

@@ -100,6 +100,14 @@ class StreamEnd(msgspec.Struct, frozen=True):
     end: TraceEnd
 
 
+class TraceGap(msgspec.Struct, frozen=True):
+    """What of a chain stands between two of its rows."""
+
+    count: int
+    listed: list[tuple[int, int]]
+    """Numbers and instants of those that lists show."""
+
+
 class TraceFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Which traces are asked for: those that match everything that is given."""
 

@@ -170,6 +170,14 @@ def test_a_vault_opens_though_its_own_tenant_is_damaged(kept: Kept) -> None:
             vault.quota()
         assert vault.repair().mended == 1
         assert vault.quota() is None
+    kept.flip("tenants", "name", where=mine)
+    with kept.reopen() as vault:
+        assert vault.namespace("agent").files.read("a.txt") == b"1", "no other is begun beside it"
+        assert vault.repair().mended == 1
+    kept.break_row("tenants", "name", where="id = 1")
+    with pytest.raises(RowDamaged, match="tenant"):
+        kept.reopen()
+    kept.break_row("tenants", "name", where="id = 1")
     kept.break_row("tenants", "public_id", where=mine)
     with kept.reopen() as vault:
         assert vault.tenant("other").namespace("agent").files.read("a.txt") == b"1"

@@ -13,6 +13,7 @@ from typing import Final
 
 from holdfast.catalog.driver import Driver
 from holdfast.catalog.rows import EVENT, TELLING, Sorted, get_row
+from holdfast.errors import Damaged
 from holdfast.ids import TenantId, instant_of_event
 from holdfast.instants import to_us
 from holdfast.model_events import EventFilter, EventRow, ToldRow
@@ -69,8 +70,19 @@ class EventQueries:
         if row is None:
             self._db.run("begin_events", tenant_id=tenant_id)
             row = self._db.one("lock_event_end", tenant_id=tenant_id)
-        number, created_us = get_row(row, "event end")
+        number, created_us, newest = get_row(row, "event end")
+        if newest is not None and newest != number:
+            message = f"the events end with number {newest}, and not with {number}"
+            raise Damaged(message)
         return number, created_us
+
+    def mend_event_end(self, tenant_id: TenantId) -> bool:
+        """Sets the end of a tenant's events to the newest that is there, if it is not that."""
+        return self._db.run("mend_event_end", tenant_id=tenant_id) > 0
+
+    def first_event(self, tenant_id: TenantId) -> int | None:
+        """Returns the number of the oldest event that is kept; None if there is none."""
+        return get_row(self._db.one("first_event", tenant_id=tenant_id), "number")[0]
 
     def move_event_end(self, last: EventRow) -> None:
         self._db.run(
@@ -79,6 +91,10 @@ class EventQueries:
             number=last.number,
             created_us=last.created_us,
         )
+
+    def is_erased_from(self, tenant_id: TenantId) -> bool:
+        """Says whether something of a tenant was erased for good, and events of it with that."""
+        return self._db.one("is_erased_from", tenant_id=tenant_id) is not None
 
     def add_events(self, rows: Sequence[EventRow]) -> None:
         if len(rows) == 1:

@@ -11,9 +11,10 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.catalog.driver import Driver
-from holdfast.catalog.rows import CHECKSUM, HEAD, RECORDS, TENANT, Record, sum_of
+from holdfast.catalog.rows import CHECKSUM, EVENT, HEAD, RECORDS, TENANT, Record, sum_of
 from holdfast.errors import Damaged
 from holdfast.ids import NamespaceId, TenantId
+from holdfast.model_events import LOST
 
 MOST_BYTES: Final = 4096
 """Rows above are left as they are: every bit is tried, each with a checksum of the whole row."""
@@ -117,6 +118,15 @@ class MendingQueries:
         values = [known[column] for column in TENANT.columns[:-1]]
         known[CHECKSUM] = sum_of(TENANT.firm(values))
         self._db.run("mend_tenant_row", **damaged.place, **known)
+
+    def blank_event(self, damaged: DamagedRow) -> None:
+        """Writes in the place of a damaged event that there was one: numbers have no gaps."""
+        known = dict(zip(EVENT.columns, damaged.row, strict=True))
+        known |= {"type": LOST, "namespace_id": None, "namespace": None, "data": "{}"}
+        known |= {"tenant_id": damaged.whose, "number": damaged.key}
+        values = [known[column] for column in EVENT.columns[:-1]]
+        known[CHECKSUM] = sum_of(EVENT.firm(values))
+        self._db.run("mend_event_row", **damaged.place, **known)
 
     def drop_row(self, damaged: DamagedRow) -> None:
         """Lets go of a row that is not what was written, and of what goes with it."""

@@ -55,11 +55,11 @@ class NamespaceQueries:
 
     def guess_tenant(self, name: str) -> Tenant | None:
         """Returns a tenant whose row is damaged, with a flipped bit put back if it is that."""
-        row = self._db.one("find_tenant", name=name)
-        if row is None:
-            return None
-        *found, checksum = row
-        return Tenant(*(mended(found, checksum) or found))
+        for *found, checksum in self._db.all("iter_tenants"):
+            tenant = Tenant(*(mended(found, checksum) or found))
+            if tenant.name == name:
+                return tenant
+        return None
 
     def iter_tenants(self) -> list[Tenant]:
         return [rows.TENANT.read(row) for row in self._db.all("iter_tenants")]

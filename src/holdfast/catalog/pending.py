@@ -21,6 +21,9 @@ PendingRow = tuple[bytes, bytes | None]
 _PLANES: Final = {plane.value: plane for plane in Plane}
 
 
+_ROOT: Final = rows.HEAD.columns.index("root")
+
+
 class PendingQueries:
     """Rows of pending changes."""
 
@@ -40,12 +43,15 @@ class PendingQueries:
         )
         if row is None:
             return None
-        if row[2] is None:
-            return ObjectId(row[1]), None
+        head, found = row[: rows.HEAD.width], row[rows.HEAD.width :]
+        if found[0] is None:
+            # Of another namespace's id nothing is pending, and another root holds something else.
+            rows.HEAD.check(head[:-1], head[-1])
+            return ObjectId(head[_ROOT]), None
         # A damaged page may lead to a row that is sound, and another's.
-        if row[2] != key:
+        if found[0] != key:
             raise PendingDamaged(plane, key=key)
-        return ObjectId(row[1]), _checked(row[0], plane, row[2:])
+        return ObjectId(head[_ROOT]), _checked(head[0], plane, found)
 
     def find_pending(
         self, namespace_id: NamespaceId, plane: Plane, keys: Sequence[bytes]

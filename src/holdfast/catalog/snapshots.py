@@ -6,6 +6,7 @@ from typing import Any
 
 from holdfast.catalog import rows
 from holdfast.catalog.driver import Driver
+from holdfast.errors import Damaged
 from holdfast.ids import NamespaceId, SnapshotId, TenantId
 from holdfast.model import SnapshotInfo
 
@@ -26,7 +27,11 @@ class SnapshotQueries:
     def find_snapshot(
         self, namespace_id: NamespaceId, snapshot_id: SnapshotId
     ) -> SnapshotInfo | None:
-        row = self._db.one("find_snapshot", namespace_id=namespace_id, id=snapshot_id)
+        where: dict[str, object] = {"namespace_id": namespace_id, "id": snapshot_id}
+        row = self._db.one("find_snapshot", **where)
+        if row is None and self._db.one("is_on_timeline", **where) is not None:
+            message = f"the snapshot {snapshot_id} is there, and is not found by its id"
+            raise Damaged(message)
         return rows.SNAPSHOT.find(row)
 
     def find_snapshots_by_prefix(

@@ -19,6 +19,7 @@ from holdfast.model_traces import (
     StreamEnd,
     TraceEnd,
     TraceFilter,
+    TraceGap,
     TraceRow,
 )
 
@@ -100,6 +101,14 @@ class TraceQueries:
             "page_traces", tenant_id=tenant_id, stream=stream, after=after, most=most
         )
         return [TRACE.read(row) for row in found]
+
+    def find_listed(self, tenant_id: TenantId, stream: int, *, after: int, before: int) -> TraceGap:
+        """Returns what of a chain stands between two numbers, and which of it a list shows."""
+        where: dict[str, object] = {"tenant_id": tenant_id, "stream": stream}
+        where |= {"after": after, "before": before}
+        count = get_row(self._db.one("count_between", **where), "count")[0]
+        found = self._db.all("listed_between", **where)
+        return TraceGap(count, [(row[0], row[1]) for row in found])
 
     def list_traces(
         self, tenant_id: TenantId, wanted: TraceFilter, *, most: int

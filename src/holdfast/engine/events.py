@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import Any, Final
 
 import msgspec
@@ -28,7 +29,7 @@ from holdfast.errors import Damaged, InvalidValue, StorageFull, StorageReadOnly,
 from holdfast.ids import TenantId
 from holdfast.instants import to_us
 from holdfast.model import Head
-from holdfast.model_events import Event, EventFilter, EventRow, ToldRow
+from holdfast.model_events import LOST, Event, EventFilter, EventRow, ToldRow
 from holdfast.model_traces import Trace
 
 EventList = list[EventRow]
@@ -67,6 +68,7 @@ _TYPES: Final = (
     _WRITTEN,
     _DELETED,
     _OWN_TRACE,
+    LOST,
     *dict.fromkeys(_RENAMED.get(action, action) for action in ACTIONS),
 )
 """What events are called."""
@@ -126,6 +128,9 @@ class Events:
         self._follow()
         with self._context.catalog.read() as transaction:
             found = transaction.list_events(self._tenant_id, wanted, most=most + 1)
+            if not kinds and namespace is None:
+                is_to_end = cursor is None and not (follows and len(found) > most)
+                self._check_gaps(transaction, found, is_to_end=is_to_end)
         has_more, found = len(found) > most, found[:most]
         if follows:
             return found[::-1], None
@@ -135,7 +140,16 @@ class Events:
         """Returns the events numbered above `after`, oldest first."""
         self._follow()
         with self._context.catalog.read() as transaction:
-            return transaction.page_events(self._tenant_id, after=after, most=limit)
+            found = transaction.page_events(self._tenant_id, after=after, most=limit)
+            self._check_gaps(transaction, found, is_to_end=len(found) < limit)
+            first, oldest = found[0].number if found else None, max(after, 0) + 1
+            # What is no longer kept goes from the oldest on.
+            if first is None:
+                if transaction.last_event(self._tenant_id) >= oldest:
+                    self._check_oldest(transaction, first)
+            elif first != oldest:
+                self._check_oldest(transaction, first)
+            return found
 
     def last(self) -> int:
         """Returns the number of the newest event; 0 if there was none yet."""
@@ -147,6 +161,31 @@ class Events:
         """Returns an event by its id."""
         with self._context.catalog.read() as transaction:
             return transaction.find_event(self._tenant_id, event_id)
+
+    def _check_gaps(
+        self, transaction: Transaction, found: Sequence[EventRow], *, is_to_end: bool
+    ) -> None:
+        """Raises `Damaged` if a list of all events leaves one out that has to be there."""
+        numbers = sorted(row.number for row in found)
+        for older, newer in pairwise(numbers):
+            if newer != older + 1:
+                self._check_none(transaction, older + 1)
+        if is_to_end and numbers:
+            last = transaction.last_event(self._tenant_id)
+            if numbers[-1] != last:
+                self._check_none(transaction, last)
+
+    def _check_oldest(self, transaction: Transaction, first: int | None) -> None:
+        """Raises `Damaged` unless this is the oldest event that is kept; None for none."""
+        oldest = transaction.first_event(self._tenant_id)
+        if oldest != first:
+            self._check_none(transaction, first or 0)
+
+    def _check_none(self, transaction: Transaction, number: int) -> None:
+        """Raises `Damaged` for an event that is not there, unless some were erased."""
+        if not transaction.is_erased_from(self._tenant_id):
+            message = f"events are missing at number {number}"
+            raise Damaged(message)
 
     def _follow(self) -> None:
         self.listen()

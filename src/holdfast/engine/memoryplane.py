@@ -24,6 +24,7 @@ from holdfast.engine.handle import Handle
 from holdfast.engine.limits import check_quota
 from holdfast.engine.memoryfields import terms_of
 from holdfast.engine.memoryforms import Part, memory_of, read_part
+from holdfast.engine.objects import Objects
 from holdfast.engine.owning import note_change
 from holdfast.engine.sessions.overlays import NamesOnly
 from holdfast.engine.view import View
@@ -136,7 +137,7 @@ def note_anew(transaction: Transaction, source: content.Source, head: Head) -> N
 
 
 def without_rows(
-    transaction: Transaction, source: content.Source, head: Head
+    transaction: Transaction, source: Objects, head: Head
 ) -> dict[bytes, bytes | None]:
     """Returns the memories that the plane of a head holds and no row does.
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.catalog.mending import DamagedRow, first_key, sealed_records
-from holdfast.catalog.rows import HEAD, MEMORY, SNAPSHOT, TELLING, TENANT
+from holdfast.catalog.rows import EVENT, HEAD, MEMORY, SNAPSHOT, TELLING, TENANT
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine import memoryplane
 from holdfast.engine.chain import details_of, is_whole
@@ -23,7 +23,7 @@ from holdfast.engine.context import Context
 from holdfast.engine.events import events_of, is_told, tell
 from holdfast.engine.handle import Handle
 from holdfast.engine.lettinggo import let_go
-from holdfast.errors import PendingDamaged
+from holdfast.errors import Damaged, PendingDamaged, VaultTooNew
 from holdfast.ids import TenantId
 from holdfast.model import Head, Plane
 from holdfast.model_traces import Trace, TraceFilter, TraceKind, TraceRow
@@ -51,6 +51,8 @@ def mend_rows(context: Context, tenant_id: TenantId) -> tuple[int, list[Lost]]:
                     count += len(found) - len(left)
                     for each in left:
                         lost += _give_up(transaction, context, each)
+    with context.catalog.write() as transaction:
+        count += transaction.mend_event_end(tenant_id)
     return count, lost
 
 
@@ -75,7 +77,10 @@ def _give_up(transaction: Transaction, context: Context, damaged: DamagedRow) ->
         if not _mend_tenant(transaction, damaged):
             yield lost
         return
-    transaction.drop_row(damaged)
+    if damaged.record is EVENT:
+        transaction.blank_event(damaged)
+    else:
+        transaction.drop_row(damaged)
     if damaged.record is TELLING:
         if not _tell_again(transaction, context, damaged):
             yield lost
@@ -155,10 +160,9 @@ def _mend_tenant(transaction: Transaction, damaged: DamagedRow) -> bool:
     wanted = TraceFilter(action="tenant.quota_set", resource_type="tenant")
     found = transaction.list_traces(damaged.whose, wanted, most=1)
     rows = [row for row, _ in found if is_whole(row) and row.resource_id]
-    known = details_of(rows[0]) | {"public_id": rows[0].resource_id} if rows else {}
-    transaction.set_tenant(
-        damaged, public_id=known.get("public_id"), quota_bytes=known.get("quota_bytes")
-    )
+    public_id = rows[0].resource_id if rows else None
+    quota_bytes = details_of(rows[0]).get("quota_bytes") if rows else None
+    transaction.set_tenant(damaged, public_id=public_id, quota_bytes=quota_bytes)
     return bool(rows)
 
 
@@ -173,7 +177,10 @@ def _mend_memories(transaction: Transaction, handle: Handle, head: Head) -> list
     if memoryplane.is_lagging(transaction, head):
         return []
     source = handle.objects.bound(transaction)
-    gone = memoryplane.without_rows(transaction, source, head)
+    try:
+        gone = memoryplane.without_rows(transaction, source, head)
+    except (Damaged, VaultTooNew):
+        return []  # Of a plane that lacks something, that is named.
     back = {key: entry for key, entry in gone.items() if entry is not None}
     if gone:
         now = handle.context.clock()

@@ -5,17 +5,25 @@ from holdfast.errors import CatalogLost, RowDamaged
 from holdfast.model import Tenant
 
 
-def get_or_add(context: Context, name: str) -> Tenant:
-    """Returns a tenant; adds it on first use. Raises `CatalogLost` if there are packs of none."""
+def get_or_add(context: Context, name: str, *, is_first: bool = False) -> Tenant:
+    """Returns a tenant; adds it on first use. Raises `CatalogLost` if there are packs of none.
+
+    `is_first` says that no tenant was there before it: one that is damaged may be this one, and a
+    vault is not begun anew beside it.
+    """
     with context.catalog.read() as transaction:
         try:
             found = transaction.find_tenant(name)
         except RowDamaged:
-            # Others have to be reached through it, and so has a repair. Who asks for what the row
-            # says is told that it is damaged.
-            found = transaction.guess_tenant(name)
+            found = None
+        # Others have to be reached beside one that is damaged, and so has a repair. Who asks for
+        # what its row says is told.
+        found = found or transaction.guess_tenant(name)
+        damaged = [] if found is not None else transaction.sort_tenants().damaged
     if found is not None:
         return found
+    if is_first and damaged:
+        raise damaged[0]
     # Looked for before the tenants are: whoever puts a pack has added a tenant first.
     has_packs = next(iter(context.blobs.iter_names()), None) is not None
     with context.catalog.write() as transaction:

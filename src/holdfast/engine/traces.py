@@ -206,16 +206,27 @@ def _check_gaps(
     was dated by a clock that went back stands elsewhere in the list: it is there all the same.
     """
     stream = head.namespace_id
-    numbers = [row.number for row in rows if row.stream == stream]
-    wanted = set(ends)
-    for newer, older in pairwise(numbers):
-        if newer != older + 1:
-            wanted |= {newer - 1, older + 1}
-    for number in wanted.difference(numbers, {0, head.journal_number + 1}):
+    listed = {row.number: row.created_us for row in rows if row.stream == stream}
+    for number in ends.difference(listed, {0}):
         found = transaction.page_traces(head.tenant_id, stream=stream, after=number - 1, most=1)
         if not found or found[0].number != number or found[0].namespace_id != stream:
-            message = f"trace {number} of {head.name} is missing"
-            raise Damaged(message)
+            raise _missing(head, number)
+    for newer, older in pairwise(listed):
+        if newer == older + 1:
+            continue
+        low, high = min(newer, older), max(newer, older)
+        first, last = (listed[older], older), (listed[newer], newer)
+        gap = transaction.find_listed(head.tenant_id, stream, after=low, before=high)
+        if gap.count != high - low - 1:
+            raise _missing(head, low + 1)
+        for number, created_us in gap.listed:
+            # One that was dated by a clock that went back stands elsewhere.
+            if number not in listed and first < (created_us, number) < last:
+                raise _missing(head, number)
+
+
+def _missing(head: Head, number: int) -> Damaged:
+    return Damaged(f"trace {number} of {head.name} is missing")
 
 
 def _place_of(row: TraceRow) -> tuple[int, int, int]:

@@ -9,10 +9,12 @@ from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import lru_cache
-from typing import Final
+from typing import Final, Protocol
 
+from holdfast.catalog.rows import Sorted
 from holdfast.engine.context import Context
 from holdfast.errors import Damaged, HoldfastError
+from holdfast.model import Tenant
 
 LOCK: Final = "upkeep"
 RETENTION: Final = "retention"
@@ -32,6 +34,29 @@ def set_done(context: Context, *chores: str) -> None:
     with context.catalog.write() as transaction:
         for chore in chores:
             transaction.set_chore(chore, done_at=context.clock())
+
+
+class Chores(Protocol):
+    """What is to be done for tenants in one round."""
+
+    def __call__(self, found: Sorted[Tenant], /, *, collects: bool) -> list[Callable[[], object]]:
+        """Returns it; with `collects`, bytes are given back, too."""
+        ...
+
+
+def look_after(context: Context, chores: Chores, *, every: timedelta, collects: timedelta) -> bool:
+    """Does one round, if none was done less than `every` ago; says whether."""
+    with context.catalog.lock(LOCK):
+        if not is_due(context, RETENTION, every=every):
+            return False
+        with context.catalog.read() as transaction:
+            found = transaction.sort_tenants()
+        is_collecting = is_due(context, COLLECTION, every=collects)
+        failed = do_all(chores(found, collects=is_collecting)) or next(iter(found.damaged), None)
+        set_done(context, RETENTION, *([COLLECTION] if is_collecting else []))
+    if failed is not None:
+        raise failed
+    return True
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """The vault: tenants and their namespaces, and what is done to all of them at once."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from holdfast.catalog.rows import Sorted
 from holdfast.engine import health, upkeep
 from holdfast.engine.actions import told_of_namespace
 from holdfast.engine.anchors import anchor_all
@@ -390,7 +391,7 @@ class Holdfast(TenantVault):
 
     def __init__(self, context: Context) -> None:
         try:
-            tenant = get_or_add(context, DEFAULT_TENANT)
+            tenant = get_or_add(context, DEFAULT_TENANT, is_first=True)
             # Drawn at random when the vault was made: no other vault has it.
             super().__init__(replace(context, vault=tenant.public_id.removeprefix("ws-")), tenant)
         except HoldfastError:
@@ -436,25 +437,13 @@ class Holdfast(TenantVault):
         where that is longer ago than `collects`. What fails for one tenant is raised once all
         have had their turn.
         """
-        context = self._context
-        with context.catalog.lock(upkeep.LOCK):
-            if not upkeep.is_due(context, upkeep.RETENTION, every=every):
-                return False
-            anchors = partial(anchor_all, context)
-            chores, work = [upkeep.RETENTION], [anchors, self.outbox().purge, self.replies.purge]
-            with context.catalog.read() as transaction:
-                found = transaction.sort_tenants()
-            tenants = [TenantVault(context, tenant) for tenant in found.sound]
-            if upkeep.is_due(context, upkeep.COLLECTION, every=collects):
-                chores.append(upkeep.COLLECTION)
-                failed = upkeep.do_all([*work, *(tenant.collect for tenant in tenants)])
-            else:
-                failed = upkeep.do_all([*work, *(tenant.forget for tenant in tenants)])
-            failed = failed or next(iter(found.damaged), None)
-            upkeep.set_done(context, *chores)
-        if failed is not None:
-            raise failed
-        return True
+        return upkeep.look_after(self._context, self._chores, every=every, collects=collects)
+
+    def _chores(self, found: Sorted[Tenant], *, collects: bool) -> list[Callable[[], object]]:
+        tenants = [TenantVault(self._context, tenant) for tenant in found.sound]
+        each = [tenant.collect if collects else tenant.forget for tenant in tenants]
+        anchors = partial(anchor_all, self._context)
+        return [anchors, self.outbox().purge, self.replies.purge, *each]
 
     def check_current(self) -> None:
         """Raises `CatalogReplaced` if other files lie where this process has the vault open.

@@ -25,7 +25,7 @@ from holdfast.testing.clocks import Watch
 
 NOW: Final = datetime(2031, 5, 6, 7, 8, 9, 123456, tzinfo=UTC)
 
-REFUSED, UNSEEN, MISSING, WRONG, RAW = "refused", "unseen", "missing", "WRONG", "RAW"
+NAMED, UNSEEN, MISSING, WRONG, RAW = "named", "not visible", "missing", "WRONG", "RAW"
 """What can come of a flip: an error of ours says so; nothing shows; something is said not to be
 there; something else is returned than was written; an error that is none of ours."""
 
@@ -147,7 +147,7 @@ def _ids(timeline: object) -> Iterator[str]:
 def judge(before: dict[str, Any], after: dict[str, Any]) -> tuple[str, str]:
     """Returns what came of a flip, and where it showed."""
     worst, detail = UNSEEN, ""
-    order = (UNSEEN, REFUSED, MISSING, WRONG, RAW)
+    order = (UNSEEN, NAMED, MISSING, WRONG, RAW)
     for name, was in before.items():
         # What is read of something that a list no longer names was judged with the list.
         now = after.get(name, was)
@@ -169,7 +169,7 @@ def _compare(was: object, now: object) -> str:
     if isinstance(now, HoldfastError):
         if isinstance(was, HoldfastError):
             return UNSEEN
-        return MISSING if isinstance(now, NotFound | Conflict) else REFUSED
+        return MISSING if isinstance(now, NotFound | Conflict) else NAMED
     if isinstance(now, Exception):
         return RAW
     if was == now:
@@ -187,7 +187,7 @@ def examine(before: dict[str, Any], flip: Flip, location: str, objects: Path) ->
         with open_at(location, objects) as vault:
             outcome, detail = judge(before, look(vault))
     except HoldfastError as exc:
-        outcome, detail = REFUSED, f"opening: {type(exc).__name__} {exc}"
+        outcome, detail = NAMED, f"opening: {type(exc).__name__} {exc}"
     except Exception as exc:  # noqa: BLE001 - the same
         outcome, detail = RAW, f"opening: {exc!r}"
     return Flip(flip.table, flip.where, outcome, detail)
@@ -231,6 +231,11 @@ class SqliteFlips:
                     todo.append(int.from_bytes(page[at + 8 : at + 12], "big"))
                 yield table, base + at, base + head + 2 * cells
                 yield table, base + start, base + self._page
+
+    @property
+    def tables(self) -> list[str]:
+        """The tables that have rows; indexes go with theirs."""
+        return sorted({table for table, _, _ in self._used})
 
     def flip(self, table: str | None = None) -> Flip:
         """Flips one bit, of a table or of any, in place of the one before."""
@@ -280,6 +285,11 @@ class PostgresFlips:
                 weights.append(int(size))
         self._weights = weights
         self._undo: tuple[str, object] | None = None
+
+    @property
+    def tables(self) -> list[str]:
+        """The tables that have rows."""
+        return sorted({table for table, _ in self._cells})
 
     def flip(self, table: str | None = None) -> Flip:
         """Flips one bit, of a table or of any, after the one before was put back."""

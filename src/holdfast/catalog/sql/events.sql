@@ -37,6 +37,22 @@ ON CONFLICT (tenant_id) DO NOTHING
 -- name: move_event_end
 UPDATE event_ends SET number = :number, created_us = :created_us WHERE tenant_id = :tenant_id
 
+-- name: mend_event_end
+UPDATE event_ends
+SET number = (SELECT MAX(e.number) FROM events e WHERE e.tenant_id = event_ends.tenant_id),
+    created_us = (SELECT MAX(e.created_us) FROM events e WHERE e.tenant_id = event_ends.tenant_id)
+WHERE tenant_id = :tenant_id
+  AND number <> (SELECT MAX(e.number) FROM events e WHERE e.tenant_id = event_ends.tenant_id)
+
+-- name: is_erased_from
+SELECT 1 FROM journal
+WHERE tenant_id = :tenant_id AND stream = 0
+  AND action IN ('namespace.erased', 'session.erased', 'user.erased')
+LIMIT 1
+
+-- name: first_event
+SELECT MIN(number) FROM events WHERE tenant_id = :tenant_id
+
 -- name: add_event
 INSERT INTO events ({event}) VALUES ({:event})
 

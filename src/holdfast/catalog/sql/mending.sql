@@ -148,10 +148,6 @@ DELETE FROM task_changes WHERE task_id = :was
 DELETE FROM schedules WHERE id = :was
   AND COALESCE(checksum, -1) = :found
 
--- name: drop_event_row
-DELETE FROM events WHERE tenant_id = :whose AND number = :was
-  AND COALESCE(checksum, -1) = :found
-
 -- name: drop_telling_row
 DELETE FROM told WHERE position = :was
   AND COALESCE(checksum, -1) = :found

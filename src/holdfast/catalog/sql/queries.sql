@@ -36,7 +36,7 @@ SELECT {namespace}
 FROM namespaces WHERE id = :namespace_id
 
 -- name: find_at_head
-SELECT n.id, n.root, p.key, p.entry, p.sequence, p.checksum
+SELECT {n.namespace}, p.key, p.entry, p.sequence, p.checksum
 FROM namespaces n
 LEFT JOIN pending p ON p.namespace_id = n.id AND p.plane = :plane AND p.key = :key
 WHERE n.tenant_id = :tenant_id AND n.name = :name AND n.deleted_at IS NULL
@@ -150,6 +150,10 @@ INSERT INTO snapshots ({snapshot}) VALUES ({:snapshot})
 -- name: find_snapshot
 SELECT {snapshot}
 FROM snapshots WHERE id = :id AND namespace_id = :namespace_id
+
+-- Past the index of ids: of a snapshot that is there, and is not found by its id.
+-- name: is_on_timeline
+SELECT 1 FROM snapshots WHERE namespace_id = :namespace_id AND id || '' = :id
 
 -- name: find_snapshots_by_prefix
 SELECT {snapshot}

@@ -50,6 +50,16 @@ SELECT {trace}
 FROM journal WHERE tenant_id = :tenant_id AND stream = :stream AND number > :after
 ORDER BY number LIMIT :most
 
+-- name: count_between
+SELECT COUNT(*) FROM journal
+WHERE tenant_id = :tenant_id AND stream = :stream AND number > :after AND number < :before
+
+-- name: listed_between
+SELECT number, created_at FROM journal
+WHERE tenant_id = :tenant_id AND stream = :stream AND number > :after AND number < :before
+  AND kind <> 'kept' AND kind <> 'anchor'
+ORDER BY number LIMIT 1000
+
 -- name: list_kept
 SELECT {trace} FROM journal
 WHERE tenant_id = :tenant_id AND stream = :stream AND kind = 'kept'
