@@ -85,6 +85,27 @@ class OpenedSession(msgspec.Struct, frozen=True):
     """The version that was asked for."""
 
 
+class LeftHead(msgspec.Struct, frozen=True):
+    """A head as a writer left it."""
+
+    head: Head
+    quota_bytes: int | None
+    """The tenant's."""
+    checksum: int
+    """Of the head's row."""
+    is_alone: bool
+    """Whether nobody else had written since that writer's last look."""
+
+
+class LeftSession(msgspec.Struct, frozen=True):
+    """A session with its newest version, as a writer left it."""
+
+    session: SessionRow
+    version: VersionRow
+    seal: bytes
+    """Of the session's row."""
+
+
 class TurnRow(msgspec.Struct, frozen=True):
     """A turn as its row says; `data` is JSON."""
 

@@ -29,6 +29,10 @@ class Driver(Protocol):
         """Runs queries that change a table each, as `say` does, and in any order."""
         ...
 
+    def insist(self, name: str, /, **parameters: object) -> None:
+        """Runs a query that has to have a row; `Busy` if it has none, with the next answer."""
+        ...
+
     def lock(self, name: str, /, **parameters: object) -> None:
         """Runs a query that is there for its locks alone; not where writers are serial."""
         ...

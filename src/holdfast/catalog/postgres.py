@@ -27,7 +27,8 @@ from holdfast.catalog.postgres_driver import (
     translated,
 )
 from holdfast.catalog.postgres_dump import drop_rows, load_rows
-from holdfast.catalog.postgres_talk import Connection, Talk
+from holdfast.catalog.postgres_lines import Connection, Lines
+from holdfast.catalog.postgres_talk import READING, WRITING, Talk
 from holdfast.catalog.queries import load_queries
 from holdfast.catalog.rows import Row
 from holdfast.catalog.tables import (
@@ -91,7 +92,7 @@ class PostgresCatalog:
         self._queries = load_queries("postgres")
         self._guard = threading.Lock()
         self._keeper: tuple[str, Connection] | None = None
-        self._pool: ConnectionPool[Connection] | None = None
+        self._lines: Lines | None = None
         self._is_closed = False
         with translated():
             self._migrate(step)
@@ -109,7 +110,7 @@ class PostgresCatalog:
     @contextmanager
     def read(self) -> Generator[Transaction]:
         """Opens a transaction that sees one moment."""
-        with self._transaction("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY") as transaction:
+        with self._transaction(READING) as transaction:
             yield transaction
 
     @contextmanager
@@ -121,17 +122,16 @@ class PostgresCatalog:
     @contextmanager
     def write(self) -> Generator[Transaction]:
         """Opens a transaction that happens wholly or not at all."""
-        begin = "BEGIN ISOLATION LEVEL READ COMMITTED"
-        with self._transaction(begin, check=CHECK_FORMAT) as transaction:
+        with self._transaction(WRITING, check=CHECK_FORMAT) as transaction:
             yield transaction
 
     def is_alive(self, writer: str) -> bool:
         """Says whether the connection behind a writer's name is still open."""
-        query = "SELECT pg_try_advisory_xact_lock(%s)"
+        query = "SELECT pg_try_advisory_xact_lock(%(key)s)"
         with self._slots.taken(), translated():
-            talk = Talk(self._get_pool(), "BEGIN")
+            talk = Talk(self._get_lines(), READING)
             try:
-                return talk.ask(query, (_lock_key(writer),)).fetchone() == (False,)
+                return talk.ask(query, {"key": _lock_key(writer)}).fetchone() == (False,)
             finally:
                 talk.end()
 
@@ -186,11 +186,11 @@ class PostgresCatalog:
         with self._guard:
             self._is_closed = True
             keeper, self._keeper = self._keeper, None
-            pool, self._pool = self._pool, None
+            lines, self._lines = self._lines, None
         if keeper is not None:
             keeper[1].close()
-        if pool is not None:
-            pool.close()
+        if lines is not None:
+            lines.close()
 
     def before_fork(self) -> None:
         """Keeps everything as it is while the process is copied."""
@@ -199,8 +199,8 @@ class PostgresCatalog:
     def after_fork(self, *, in_child: bool) -> None:
         """Gives up, in a child, the connections that are its parent's conversation."""
         if in_child:
-            _inherited.append((self._pool, self._keeper))
-            self._pool, self._keeper = None, None
+            _inherited.append((self._lines, self._keeper))
+            self._lines, self._keeper = None, None
         self._guard.release()
 
     @contextmanager
@@ -210,7 +210,7 @@ class PostgresCatalog:
         guard = Guard(to_error)
         with self._slots.taken():
             with translated():
-                talk = Talk(self._get_pool(), begin)
+                talk = Talk(self._get_lines(), begin)
             try:
                 if check is not None:
                     with guard:
@@ -222,11 +222,11 @@ class PostgresCatalog:
                 guard.end()
                 talk.end()
 
-    def _get_pool(self) -> ConnectionPool[Connection]:
+    def _get_lines(self) -> Lines:
         with self._guard:
             self._check_open()
-            if self._pool is None:
-                self._pool = ConnectionPool(
+            if self._lines is None:
+                pool: ConnectionPool[Connection] = ConnectionPool(
                     self._conninfo,
                     kwargs={"autocommit": True},
                     min_size=1,
@@ -234,7 +234,8 @@ class PostgresCatalog:
                     timeout=self._wait_s,
                     open=True,
                 )
-            return self._pool
+                self._lines = Lines(pool)
+            return self._lines
 
     def _take_name(self) -> tuple[str, Connection]:
         """Returns a new name and the connection that is alive as long as it is.

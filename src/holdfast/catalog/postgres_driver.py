@@ -67,6 +67,10 @@ class PostgresDriver:
         with self._guard:
             self._talk.say(_together(names, *map(self._query, names)), parameters)
 
+    def insist(self, name: str, /, **parameters: object) -> None:
+        with self._guard:
+            self._talk.say(_insisting(self._query(name)), parameters)
+
     def lock(self, name: str, /, **parameters: object) -> None:
         self.say(name, **parameters)
 
@@ -125,6 +129,12 @@ def _together(names: tuple[str, ...], *queries: LiteralString) -> LiteralString:
     return cast("LiteralString", f"WITH {parts} {last[1]}")
 
 
+@cache
+def _insisting(query: LiteralString) -> LiteralString:
+    """Returns a statement that fails if a query has no row: nobody waits to be told."""
+    return f"WITH found AS ({query}) SELECT 1 / COUNT(*) FROM found"  # noqa: S608 - our own query
+
+
 def to_error(exc: BaseException) -> HoldfastError | None:
     """Returns our error for one of PostgreSQL's, the driver's or the pool's."""
     is_refused = isinstance(exc, psycopg.ProgrammingError) and exc.sqlstate is None
@@ -154,6 +164,11 @@ _ERRORS: Final[Sequence[tuple[type[Exception], type[HoldfastError]]]] = (
     (pg.SerializationFailure, Busy),
     (pg.DeadlockDetected, Busy),
     (pg.LockNotAvailable, Busy),
+    # By which `insist` fails: nothing else divides.
+    (pg.DivisionByZero, Busy),
+    # Prepared on another server's connection, by a pooler between us: not again.
+    (pg.InvalidSqlStatementName, Busy),
+    (pg.DuplicatePreparedStatement, Busy),
     (pg.DataCorrupted, Damaged),
     (pg.IndexCorrupted, Damaged),
     # What we ask is known to fit our tables: then these are not our tables any more.

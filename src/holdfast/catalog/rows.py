@@ -174,6 +174,10 @@ class Record(Generic[V]):
             known[CHECKSUM] = sum_of(self.firm(values))
         return known
 
+    def checksum_of(self, value: V) -> int:
+        """Returns the checksum that the row of a value has."""
+        return sum_of(self.firm(self._values(value)))
+
     def _values(self, value: V) -> list[Any]:
         """Returns what is stored of a value, in the order of its columns."""
         values: list[Any] = [*self._get(value)]

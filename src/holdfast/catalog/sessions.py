@@ -7,6 +7,7 @@ to a namespace, for a fork of either goes on where the other is.
 
 from collections.abc import Iterator
 from datetime import datetime
+from typing import cast
 
 from holdfast.catalog.driver import Driver
 from holdfast.catalog.pending import seal
@@ -28,6 +29,8 @@ from holdfast.instants import to_us
 from holdfast.model import Plane, Size
 from holdfast.model_sessions import (
     BranchRow,
+    LeftHead,
+    LeftSession,
     OpenedSession,
     SessionRow,
     TurnRow,
@@ -73,8 +76,10 @@ class SessionQueries:
         version: VersionRow | None = None,
         turn: TurnRow | None = None,
         is_known: bool = False,
-    ) -> None:
+    ) -> bytes:
         """Adds the next version of a session, or a turn, or both, and all that goes with it.
+
+        Returns the seal of the session's row.
 
         The session's row moves on, or for version 0 is added, with an id that nobody else has, or
         if it `is_known` neither; `add_version`, `add_turn`, `add_trace`, `set_sequence` and
@@ -107,6 +112,27 @@ class SessionQueries:
             is_new = version is not None and not version.number
             names = ("add_session" if is_new else "move_session", *names)
         self._db.say_all(names, **known)
+        return cast("bytes", known["seal"])
+
+    def trust(self, left: LeftHead, found: LeftSession) -> None:
+        """Locks a head that is as somebody left it, and so is one of its sessions.
+
+        If either is not, that is `Busy`, here or with the next answer.
+        """
+        head = left.head
+        self._db.insist(
+            "trust_head",
+            namespace_id=head.namespace_id,
+            tenant_id=head.tenant_id,
+            sequence=head.sequence,
+            writer=head.writer,
+            journal_number=head.journal_number,
+            journal_hash=head.journal_hash,
+            checksum=left.checksum,
+            session_id=found.session.id,
+            seal=found.seal,
+            quota_bytes=-1 if left.quota_bytes is None else left.quota_bytes,
+        )
 
     def open_session(
         self, tenant_id: TenantId, name: str, session_id: str, *, wanted: int | None = None
@@ -253,15 +279,18 @@ class SessionQueries:
         row = self._db.one("find_branch", tenant_id=tenant_id, id=branch_id)
         return BRANCH.find(row, tenant_id)
 
-    def extend_branch(self, tenant_id: TenantId, branch_id: str, *, turns: int, more: int) -> bool:
+    def extend_branch(
+        self, tenant_id: TenantId, branch_id: str, *, turns: int, more: int, is_sure: bool = False
+    ) -> bool:
         """Counts one more turn, of `more` bytes, on a branch that has so many.
 
-        False if it has another number.
+        False if it has another number; for who `is_sure`, that is `Busy` with the next answer.
         """
-        done = self._db.run(
-            "extend_branch", tenant_id=tenant_id, id=branch_id, turns=turns, more=more
-        )
-        return done == 1
+        known = {"tenant_id": tenant_id, "id": branch_id, "turns": turns, "more": more}
+        if is_sure:
+            self._db.insist("extend_branch", **known)
+            return True
+        return self._db.one("extend_branch", **known) is not None
 
     def add_turn(self, turn: TurnRow) -> None:
         self._db.say("add_turn", **SAID.write(turn))

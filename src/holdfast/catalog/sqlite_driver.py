@@ -279,6 +279,10 @@ class SqliteDriver:
             for name in names:
                 self._execute(self._queries[name], cast("dict[str, Any]", parameters))
 
+    def insist(self, name: str, /, **parameters: object) -> None:
+        if self.one(name, **parameters) is None:
+            raise Busy("somebody else was faster")
+
     def lock(self, name: str, /, **parameters: object) -> None:
         """Does nothing: the transaction holds the lock of all writers."""
 

@@ -1,7 +1,8 @@
 """A cache bounded by bytes that forgets what was used longest ago.
 
 Only immutable things named by their own content go in (decoded nodes, plain blocks), so an
-entry can be dropped at any time and can never be stale.
+entry can be dropped at any time and can never be stale; or what is compared before it is relied on
+(`lately.py`).
 """
 
 import threading
@@ -29,6 +30,15 @@ class ByteCache(Generic[K, V]):
             if item is None:
                 return None
             self._items.move_to_end(key)
+            return item[0]
+
+    def take(self, key: K) -> V | None:
+        """Returns the value, or None, and forgets it."""
+        with self._guard:
+            item = self._items.pop(key, None)
+            if item is None:
+                return None
+            self._bytes -= item[1]
             return item[0]
 
     def put(self, key: K, value: V, *, size: int) -> None:

@@ -16,6 +16,7 @@ from holdfast.catalog.port import Catalog
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.caches import ByteCache
 from holdfast.engine.embedding import Embedder
+from holdfast.engine.lately import Lately
 from holdfast.engine.limits import Limits
 from holdfast.engine.linediff import Unify, unify
 from holdfast.engine.replying import Replying
@@ -66,6 +67,7 @@ class Context:
     """How many of the entries below a node are directories."""
     states: ByteCache[tuple[TenantId, bytes], Any]
     """The states of sessions, by their entries: `KnownState`, whose module needs this one."""
+    lately: Lately
     vault: str = ""
     """Which vault this is: stands in the names of its packs."""
     state: Path | None = None
@@ -117,6 +119,7 @@ class Context:
             roots=ByteCache(ROOT_CACHE_BYTES),
             directories=ByteCache(COUNT_CACHE_BYTES),
             states=ByteCache(STATE_CACHE_BYTES),
+            lately=Lately(),
             state=state,
             folders=folders,
             embedder=embedder,
@@ -144,6 +147,11 @@ class Context:
         if isinstance(self.catalog, Replying):
             self.catalog.if_undone(act)
 
+    @property
+    def is_committed_at_once(self) -> bool:
+        """Whether `work` is committed where it ends, and not when an answer has been made."""
+        return not isinstance(self.catalog, Replying)
+
     def begin_anew(self) -> None:
         """Commits what waits for its reply: something else is being prepared, which takes time."""
         if isinstance(self.catalog, Replying):
@@ -165,4 +173,12 @@ class Context:
     def without_caches(self) -> "Context":
         """Returns the same parts with caches that keep nothing: every read goes to the disk."""
         none = ByteCache[Any, Any](0)
-        return replace(self, nodes=none, blocks=none, roots=none, directories=none, states=none)
+        return replace(
+            self,
+            nodes=none,
+            blocks=none,
+            roots=none,
+            directories=none,
+            states=none,
+            lately=Lately(0),
+        )

@@ -23,6 +23,7 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from holdfast.engine.handle import Handle
+from holdfast.engine.lately import Mistaken
 from holdfast.engine.stage import Stage, Withdrawn
 from holdfast.errors import Busy
 
@@ -60,9 +61,11 @@ def carry_out(
                     raise
                 if is_last:
                     raise Busy(str(exc)) from exc
-            except Busy:
+            except Busy as exc:
                 if is_last or is_around:
                     raise
+                if isinstance(exc, Mistaken):
+                    continue  # There is nobody to wait for.
             else:
                 stage.keep()
                 return done

@@ -75,6 +75,7 @@ WHERE id = :id AND tenant_id = :tenant_id
 -- name: extend_branch
 UPDATE branches SET turns = turns + 1, bytes = bytes + :more
 WHERE id = :id AND tenant_id = :tenant_id AND turns = :turns
+RETURNING id
 
 -- name: add_turn
 INSERT INTO turns ({turn}) VALUES ({:said})

@@ -62,7 +62,7 @@ def append(
     draft.check_turn(len(encoded))
     # Asked and counted at once: a fork of the namespace may be going on from the same turn.
     if not branch or not transaction.extend_branch(
-        tenant_id, branch, turns=session.turns, more=len(encoded)
+        tenant_id, branch, turns=session.turns, more=len(encoded), is_sure=draft.is_believed
     ):
         # Nothing was said yet, or what was said after this point belongs to another story.
         branch = draft.handle.context.ids.branch()

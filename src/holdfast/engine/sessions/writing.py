@@ -5,7 +5,9 @@ next snapshot will fold in, belong together. Writers of one namespace take turns
 numbered without a gap and nobody overwrites a state that he has not seen.
 """
 
-from collections.abc import Callable, Mapping
+import dataclasses
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeVar
@@ -16,6 +18,7 @@ from holdfast.catalog.rows import TURN, VERSION
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine import chain
 from holdfast.engine.handle import Handle
+from holdfast.engine.lately import Mistaken
 from holdfast.engine.limits import check_free, check_quota, check_tenant
 from holdfast.engine.owning import note_change
 from holdfast.engine.sessions import state as states
@@ -27,11 +30,20 @@ from holdfast.engine.stage import Stage, StagedObjects, Withdrawn
 from holdfast.engine.unit import ATTEMPTS
 from holdfast.engine.writers import written
 from holdfast.entries import Session, encode_entry
-from holdfast.errors import Busy, NamespaceNotFound, SessionNotFound, StateMoved, TooLarge
+from holdfast.errors import (
+    Busy,
+    HoldfastError,
+    NamespaceNotFound,
+    SessionNotFound,
+    StateMoved,
+    TooLarge,
+)
 from holdfast.ids import TraceId
 from holdfast.instants import to_us
 from holdfast.model import Head, Plane, Size
 from holdfast.model_sessions import (
+    LeftHead,
+    LeftSession,
     OpenedSession,
     SessionRow,
     TurnRow,
@@ -55,6 +67,8 @@ class Draft:
     head: Head
     opened: OpenedSession | None
     """The session that the write is about, as it was found."""
+    left: LeftHead | None
+    """How the head was last left by this process."""
     stage: Stage
     source: StagedObjects
     now: datetime
@@ -71,10 +85,17 @@ class Draft:
     """Of the namespace's chain, likewise."""
     entry: tuple[SessionRow, bytes, Size] | None = None
     """What is written with them: a session, its entry, and how much the plane grows."""
+    leaves: tuple[Head, LeftSession] | None = None
+    """How the write leaves its head and its session."""
 
     def __post_init__(self) -> None:
         self.sequence = self.head.sequence
         self.end = chain.end_of(self.head)
+
+    @property
+    def is_believed(self) -> bool:
+        """Whether what was found was not looked at: it is compared with the next answer."""
+        return self.left is not None and self.left.head is self.head
 
     def note(self, session: SessionRow, action: str, details: dict[str, Any]) -> TraceId:
         """Tells what is being done to a session; returns the id of its trace."""
@@ -216,18 +237,30 @@ class Draft:
             version=version_hash,
             turn=turn_hash,
         )
-        self.transaction.put_change(
+        writer = written(self.handle, head)
+        seal = self.transaction.put_change(
             session,
             row,
             entry=entry,
             sequence=self.sequence,
             more=more,
-            writer=written(self.handle, head),
+            writer=writer,
             version=version,
             turn=turn,
             is_known=self.is_known,
         )
         chain.announce(self.transaction, context, head, trace, trace_id=trace_id)
+        if self.opened is not None and self.opened.found is not None:
+            moved = dataclasses.replace(
+                head,
+                sequence=self.sequence,
+                size=Size(head.size.entries + more.entries, head.size.bytes + more.bytes),
+                writer=writer,
+                journal_number=row.number,
+                journal_hash=row.hash,
+            )
+            found = LeftSession(session, version or self.opened.found[1], seal)
+            self.leaves = moved, found
 
     def remove(self, session: SessionRow, version: VersionRow) -> None:
         """Takes a session out of the plane."""
@@ -368,25 +401,45 @@ def _try(
     actor: str | None,
     about: About,
 ) -> T:
-    with handle.context.work() as transaction:
-        head, opened = _open(transaction, handle, about)
+    left = handle.context.lately.take(handle.tenant_id, handle.name)
+    with _looking_if_mistaken(left), handle.context.work() as transaction:
+        head, opened = _open(transaction, handle, about, left)
         draft = Draft(
             handle=handle,
             transaction=transaction,
             head=head,
             opened=opened,
+            left=left,
             stage=stage,
             source=stage.source(handle.objects_in(transaction)),
             now=handle.context.clock(),
             actor=actor or handle.context.actor,
         )
-        done = compute(draft)
+        try:
+            done = compute(draft)
+        except HoldfastError as exc:
+            if draft.is_believed:
+                raise Mistaken("what was believed has to be looked at first") from exc
+            raise
         draft.finish()
-        return done
+    if opened is not None and draft.leaves is not None:
+        handle.context.lately.leave(opened, *draft.leaves, before=left)
+    return done
+
+
+@contextmanager
+def _looking_if_mistaken(left: LeftHead | None) -> Generator[None]:
+    """Says of what fails because somebody else was faster that it may have been a mistake."""
+    try:
+        yield
+    except Busy as exc:
+        if left is None or not left.is_alone:
+            raise
+        raise Mistaken(str(exc)) from exc
 
 
 def _open(
-    transaction: Transaction, handle: Handle, about: About
+    transaction: Transaction, handle: Handle, about: About, left: LeftHead | None
 ) -> tuple[Head, OpenedSession | None]:
     """Returns the head, locked, and what is known of the session; makes a namespace for a new one.
 
@@ -395,6 +448,11 @@ def _open(
     if about is None:
         return handle.lock_or_create(transaction), None
     session_id, wanted = about
+    known = handle.context.lately.find(left, session_id)
+    if left is not None and known is not None and handle.context.is_committed_at_once:
+        transaction.trust(left, known)
+        both = (known.session, known.version)
+        return left.head, OpenedSession(left.head, left.quota_bytes, both, None)
     opened = transaction.open_session(handle.tenant_id, handle.name, session_id, wanted=wanted)
     if opened is None:
         raise NamespaceNotFound(handle.name)

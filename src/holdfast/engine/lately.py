@@ -1,0 +1,63 @@
+"""What this process wrote to namespaces lately: the next write may begin there, without a look.
+
+A look is a wait for the database, and a writer that has the namespace to itself learns nothing by
+it: what it finds is what it left. So it locks the head, has the database compare the head and the
+session with what it believes (`Transaction.trust`), and goes on unanswered: what it writes and the
+end of the transaction are on their way already. If somebody else was there, none of it happens, and
+the writer looks. Nobody is refused anything for what was only believed.
+
+Whoever meets others looks first: until a look has found the head as it was left, nothing is
+believed. A head that a thread takes, others do not find; they look, too.
+"""
+
+from typing import Final
+
+from holdfast.catalog.rows import HEAD
+from holdfast.engine.caches import ByteCache
+from holdfast.errors import Busy
+from holdfast.ids import NamespaceId, TenantId
+from holdfast.model import Head
+from holdfast.model_sessions import LeftHead, LeftSession, OpenedSession
+
+LATELY_BYTES: Final = 4 << 20
+
+_ROW_BYTES: Final = 2000
+"""What a head or a session takes in memory, beside its state."""
+
+
+class Mistaken(Busy):
+    """What was believed is not so: the writer has to look."""
+
+
+class Lately:
+    """Heads and sessions as they were left; safe from many threads."""
+
+    def __init__(self, max_bytes: int = LATELY_BYTES) -> None:
+        self._heads = ByteCache[tuple[TenantId, str], LeftHead](max_bytes)
+        self._sessions = ByteCache[tuple[NamespaceId, str], LeftSession](max_bytes)
+
+    def take(self, tenant_id: TenantId, name: str) -> LeftHead | None:
+        """Returns how a head was left; until it is left again, nobody else finds it."""
+        return self._heads.take((tenant_id, name))
+
+    def find(self, left: LeftHead | None, session_id: str) -> LeftSession | None:
+        """Returns how a session was left, if it and its head can be believed."""
+        if left is None or not left.is_alone:
+            return None
+        return self._sessions.find((left.head.namespace_id, session_id))
+
+    def leave(
+        self, opened: OpenedSession, head: Head, found: LeftSession, *, before: LeftHead | None
+    ) -> None:
+        """Notes how a write leaves a head and a session.
+
+        `opened` is as it found them, `before` how the head was last left.
+        """
+        if before is not None and before.head is opened.head:
+            left = LeftHead(head, before.quota_bytes, before.checksum, is_alone=True)
+        else:
+            is_alone = before is not None and before.head == opened.head
+            left = LeftHead(head, opened.quota_bytes, HEAD.checksum_of(head), is_alone=is_alone)
+        self._heads.put((head.tenant_id, head.name), left, size=_ROW_BYTES)
+        key, size = (head.namespace_id, found.session.id), _ROW_BYTES + len(found.version.state)
+        self._sessions.put(key, found, size=size)

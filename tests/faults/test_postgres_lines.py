@@ -1,0 +1,194 @@
+"""Connections to PostgreSQL: how often they are waited for, and what happens when they break."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import psycopg
+import pytest
+
+import holdfast
+from holdfast.catalog.postgres import PostgresCatalog
+from holdfast.catalog.postgres_lines import Line
+from holdfast.errors import Busy, InvalidValue
+from holdfast.ids import NamespaceId, TenantId
+
+pytestmark = pytest.mark.postgres
+
+WAITS = {
+    "update_state": 1,
+    "add_turn": 1,
+    "turn with a state": 3,
+    "rollback": 2,
+    "get_state": 1,
+    "an old state": 3,
+    "history": 3,
+    "store.set": 4,
+    "store.get": 1,
+    "files.write": 5,
+    "files.read": 1,
+}
+"""How often an operation waits for the database, of who has the namespace to itself."""
+
+
+@pytest.fixture
+def vault(postgres_url: str, tmp_path: Path) -> Iterator[holdfast.Holdfast]:
+    with holdfast.open(postgres_url, objects=tmp_path / "packs") as vault:
+        yield vault
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Grows by one with each wait."""
+    waited, receive = list[int](), Line.receive
+
+    def counted(self: Line) -> None:
+        waited.append(1)
+        receive(self)
+
+    monkeypatch.setattr(Line, "receive", counted)
+    return waited
+
+
+def operations(agent: holdfast.Namespace) -> dict[str, Callable[[int], object]]:
+    sessions = agent.sessions
+    sessions.create("bot", session_id="s", initial_state={"n": 0})
+    return {
+        "update_state": lambda n: sessions.update_state("s", {"n": n}),
+        "add_turn": lambda n: sessions.add_turn("s", input=str(n), output="yes"),
+        "turn with a state": lambda n: sessions.add_turn(
+            "s", input=str(n), output="yes", state_after={"n": -n}
+        ),
+        "rollback": lambda n: sessions.rollback("s", n % 3),
+        "get_state": lambda _: sessions.get_state("s"),
+        "an old state": lambda _: sessions.get_state("s", version=1),
+        "history": lambda _: sessions.history("s", limit=5),
+        "store.set": lambda n: agent.store.set("a", "key", n),
+        "store.get": lambda _: agent.store.get("a", "key"),
+        "files.write": lambda n: agent.files.write("a.txt", str(n)),
+        "files.read": lambda _: agent.files.read("a.txt"),
+    }
+
+
+def test_an_operation_waits_as_often_as_is_said(vault: holdfast.Holdfast, waits: list[int]) -> None:
+    found = dict[str, int]()
+    for name, call in operations(vault.namespace("alice")).items():
+        for number in range(1, 4):
+            call(number)
+        waits.clear()
+        call(4)
+        found[name] = len(waits)
+    assert found == WAITS
+
+
+def backends(url: str) -> list[tuple[int, str]]:
+    query = "SELECT pid, state FROM pg_stat_activity WHERE application_name = 'holdfast'"
+    with psycopg.connect(url) as connection:
+        query += " AND datname = current_database()"
+        return connection.execute(query).fetchall()
+
+
+def test_a_write_that_does_not_look_never_meets_a_connection_that_the_server_has_closed(
+    vault: holdfast.Holdfast, postgres_url: str
+) -> None:
+    calls = operations(vault.namespace("alice"))
+    for number in range(1, 5):
+        calls["update_state"](number)
+    for name in ("update_state", "get_state", "update_state", "files.read", "add_turn"):
+        if name == "files.read":
+            calls["files.write"](1)
+            calls["files.read"](1)
+        with psycopg.connect(postgres_url) as connection:
+            for pid, _ in backends(postgres_url):
+                connection.execute("SELECT pg_terminate_backend(%s, 10000)", (pid,))
+        calls[name](7)
+    versions = vault.namespace("alice").sessions.history("s", limit=100)
+    assert [version.number for version in versions] == [*range(7)]
+
+
+def test_who_has_read_leaves_no_transaction_open(
+    vault: holdfast.Holdfast, postgres_url: str
+) -> None:
+    calls = operations(vault.namespace("alice"))
+    calls["files.write"](1)
+    calls["files.read"](1)
+    # What was said last is on its way: the server has read it before it reads of anybody else.
+    vault.namespace("alice").files.read("a.txt")
+    states = {state for _, state in backends(postgres_url)}
+    assert "idle in transaction" not in states
+
+
+@pytest.fixture
+def prepares() -> Iterator[None]:
+    yield
+    Line.may_prepare = True
+
+
+@pytest.mark.usefixtures("prepares")
+def test_a_server_that_has_forgotten_what_was_prepared_is_told_again(
+    vault: holdfast.Holdfast,
+) -> None:
+    calls = operations(vault.namespace("alice"))
+    for number in range(1, 5):
+        calls["update_state"](number)
+        calls["get_state"](number)
+    forget(vault)
+    calls["get_state"](0)
+    assert not Line.may_prepare
+    Line.may_prepare = True
+    for number in range(5, 8):
+        calls["update_state"](number)
+    forget(vault)
+    calls["update_state"](9)
+    assert vault.namespace("alice").sessions.get_state("s").state == {"n": 9}
+    assert vault.namespace("alice").sessions.get_state("s").version == 8
+
+
+def forget(vault: holdfast.Holdfast) -> None:
+    """Has the servers forget what they prepared, as if they were others behind a pooler."""
+    catalog: Any = cast("Any", vault)._context.catalog
+    for line in catalog._lines._idle:
+        line.send("DEALLOCATE ALL", None)
+        line.receive()
+
+
+def insist_in_vain(catalog: PostgresCatalog) -> None:
+    with catalog.write() as transaction:
+        transaction.extend_branch(TenantId(1), "none", turns=0, more=0, is_sure=True)
+        transaction.is_lagging(NamespaceId(0))
+
+
+def test_what_was_prepared_in_vain_is_prepared_again(postgres_url: str) -> None:
+    catalog = PostgresCatalog(postgres_url)
+    try:
+        for _ in range(4):
+            with pytest.raises(Busy):
+                insist_in_vain(catalog)
+        assert Line.may_prepare
+        with catalog.read() as transaction:
+            assert not transaction.is_lagging(NamespaceId(0))
+    finally:
+        catalog.close()
+
+
+def test_values_that_no_row_can_hold_are_refused_before_they_are_sent(postgres_url: str) -> None:
+    catalog = PostgresCatalog(postgres_url)
+    try:
+        for name in ("a\0b", "\ud800"):
+            with pytest.raises(InvalidValue), catalog.read() as transaction:
+                transaction.find_head(TenantId(1), name)
+        with pytest.raises(InvalidValue), catalog.read() as transaction:
+            transaction.find_head(TenantId(2**70), "alice")
+        with catalog.read() as transaction:
+            assert transaction.find_head(TenantId(1), "alice") is None
+    finally:
+        catalog.close()
+
+
+def test_a_closed_catalog_has_no_connections(postgres_url: str, tmp_path: Path) -> None:
+    with holdfast.open(postgres_url, objects=tmp_path / "packs") as vault:
+        calls = operations(vault.namespace("alice"))
+        calls["files.write"](1)
+        calls["files.read"](1)
+        assert backends(postgres_url)
+    assert backends(postgres_url) == []
