@@ -5,6 +5,7 @@ A thin face: each method is one use case, in the module of its name.
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from functools import cached_property
 from os import PathLike as OsPathLike
 from typing import Any, TypeVar, overload
 
@@ -68,15 +69,21 @@ class Namespace:
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
-        self.files = Files(handle, opened_head(handle, Plane.FILES))
-        self.sessions = Sessions(handle)
-        self.memory = Memories(handle)
-        self.entities = Entities(handle)
-        self.store = Store(handle)
-        self.traces = Traces(handle.context, handle.tenant_id, handle)
-        self.tasks = TaskRuns(handle)
-        self.schedules = Schedules(handle)
         self.comparing = Comparing(handle)
+
+    # Made when they are first used: a request uses one of them.
+    files = cached_property(
+        lambda self: Files(self._handle, opened_head(self._handle, Plane.FILES))
+    )
+    sessions = cached_property(lambda self: Sessions(self._handle))
+    memory = cached_property(lambda self: Memories(self._handle))
+    entities = cached_property(lambda self: Entities(self._handle))
+    store = cached_property(lambda self: Store(self._handle))
+    traces = cached_property(
+        lambda self: Traces(self._handle.context, self._handle.tenant_id, self._handle)
+    )
+    tasks = cached_property(lambda self: TaskRuns(self._handle))
+    schedules = cached_property(lambda self: Schedules(self._handle))
 
     @property
     def name(self) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -78,11 +78,12 @@ class TenantVault:
     def __init__(self, context: Context, tenant: Tenant) -> None:
         self._context = context
         self._tenant = tenant
-        self.traces = Traces(context, tenant.id)
-        self.keys = Keys(context, tenant.id)
-        self.events = Events(context, tenant.id)
-        self.replies = Replies(context)
-        self.webhooks = Webhooks(context, tenant)
+
+    traces = cached_property(lambda self: Traces(self._context, self._tenant.id))
+    keys = cached_property(lambda self: Keys(self._context, self._tenant.id))
+    events = cached_property(lambda self: Events(self._context, self._tenant.id))
+    replies = cached_property(lambda self: Replies(self._context))
+    webhooks = cached_property(lambda self: Webhooks(self._context, self._tenant))
 
     @property
     def tenant_id(self) -> str:
@@ -413,8 +414,8 @@ class Holdfast(TenantVault):
         if found is None:
             return None
         key, tenant = found
-        opened = TenantVault(self._context, tenant).acting_as(key.id)
-        return opened.adding_only() if key.scope is Scope.ADD_ONLY else opened, key
+        adds_only = key.scope is Scope.ADD_ONLY
+        return TenantVault(replace(self._context, actor=key.id, adds_only=adds_only), tenant), key
 
     def outbox(self, *, retries_s: Sequence[float] = RETRIES_S) -> Outbox:
         """Returns what is on its way to webhooks, of all tenants."""
