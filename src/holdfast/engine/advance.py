@@ -324,16 +324,12 @@ def _follow(
 
     Returns the move, to where the directory really went.
     """
-    if handle.attached is None or not move.marks:
+    if handle.before_commit is None or not move.marks:
         return move
     last, stage = move.marks[-1], folded.stage
-    became = handle.attached.follow(
-        stage,
-        source,
-        folded.root,
-        source.get_root(last.root),
-        move=Moving(folded.head.position, last.id),
-    )
+    goal = source.get_root(last.root)
+    moving = Moving(folded.root, goal, folded.head.position, last.id)
+    became = handle.before_commit(stage, source, moving)
     if became is None:
         return move
     stage.add_nodes(became.nodes)

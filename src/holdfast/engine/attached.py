@@ -1,12 +1,13 @@
 """What a namespace asks of a directory that is attached to it.
 
-Use cases know nothing of directories. One that looks at "what is there now" asks the attached
-directory for it; one that puts another state in place lets the directory follow, after the new
-state's bytes are stored and before the catalog moves to it. The directory's own side of this is
-`directory.py`.
+Use cases know nothing of directories. One that looks at "what is there now" asks what its handle
+`shows`; one that puts another state in place calls what is to happen `before_commit`: after the new
+state's bytes are stored, and before the catalog moves to it. The directory's own side of this is
+`glance.py` and `leading.py`.
 """
 
-from typing import NamedTuple, Protocol
+from collections.abc import Callable
+from typing import NamedTuple
 
 from holdfast.engine.stage import Stage, StagedObjects
 from holdfast.ids import ObjectId, SnapshotId
@@ -14,10 +15,14 @@ from holdfast.model import Root, Size
 
 
 class Moving(NamedTuple):
-    """The snapshots between which the head moves."""
+    """A move of the head that is about to be committed."""
 
+    root: Root
+    """What it shows."""
+    goal: Root
+    """What it will show."""
     start: SnapshotId | None
-    """The one that it stands on."""
+    """The snapshot that it stands on."""
     mark: SnapshotId
     """The one that will be appended, and show the goal."""
 
@@ -31,22 +36,15 @@ class Became(NamedTuple):
     """By how much it is larger than the goal."""
 
 
-class Attached(Protocol):
-    """A directory, as the use cases see it."""
+Shows = Callable[[Stage, StagedObjects, Root], tuple[Root, Size]]
+"""Returns the root with what is there now for its files, and the growth.
 
-    def show(self, stage: Stage, source: StagedObjects, root: Root) -> tuple[Root, Size]:
-        """Returns the root with the directory as it is now for its files, and the growth.
+New nodes go to the stage; nothing is kept.
+"""
 
-        New nodes go to the stage; nothing is kept.
-        """
-        ...
+BeforeCommit = Callable[[Stage, StagedObjects, Moving], Became | None]
+"""Makes the directory what the goal says; raises, with the directory as it was.
 
-    def follow(
-        self, stage: Stage, source: StagedObjects, root: Root, goal: Root, *, move: Moving
-    ) -> Became | None:
-        """Makes the directory what the goal says; raises, with the directory as it was.
-
-        `root` is what the head showed before. Returns what the directory became, if that is not
-        quite the goal: content of it that no snapshot holds yet is in the stage.
-        """
-        ...
+Returns what it became, if that is not quite the goal: content of it that no snapshot holds yet is
+in the stage.
+"""

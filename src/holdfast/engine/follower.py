@@ -1,45 +1,32 @@
-"""Leads a directory where its namespace's head goes, and tells the head what is there.
+"""Writes into a directory what its namespace's head is about to show, or takes that back.
 
-The steps of a restore, as far as a directory is concerned:
-
-1. What is in the directory is in a snapshot already; the caller saw to that (`keep.py`).
-2. What would be in the way and is in no snapshot is named, before anything is touched.
-3. The journal says that the directory is about to change, and under which snapshot's name.
-4. The differences are written (`holdfast.workspace.writing`). If that fails half-way, what was
-   done is taken back.
-5. What was written is read again: the answer says whether it is what was asked for.
-6. The catalog moves (`advance.py`), and the journal learns of it (`arrive`). If the catalog
-   does not move, the directory goes back (`turn_back`).
-
-A crash between 3 and 6 leaves the journal. Whoever comes next brings the directory back to what
-the catalog says; what it finds there it keeps as a snapshot before (`workspace.py`).
+These are the steps of a move that concern the directory alone; `leading.py` has all of them.
 """
 
 import errno
 import os
-import re
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 from holdfast.engine.attached import Became, Moving
-from holdfast.engine.capture import Captured, Rereading
 from holdfast.engine.collect import Progress, no_progress
 from holdfast.engine.content import list_refs
 from holdfast.engine.coverage import lacking_in
 from holdfast.engine.diff import find_word
-from holdfast.engine.directory import Directory, fill
-from holdfast.engine.growth import size_of
+from holdfast.engine.directory import Directory
 from holdfast.engine.paths import ancestors, check_key, to_bytes, to_text
-from holdfast.engine.proof import Proof, prove
-from holdfast.engine.retrieval import MapGoal, Retrieval, Weighing, check_entry
+from holdfast.engine.proof import prove
+from holdfast.engine.retrieval import MapGoal, Retrieval, check_entry
 from holdfast.engine.stage import Stage, StagedObjects
 from holdfast.entries import Blob, Entry, decode_entry
 from holdfast.entries import Directory as Folder
-from holdfast.errors import Damaged, DriftFound, HoldfastError, Unavailable
+from holdfast.errors import DriftFound, HoldfastError, Unavailable
 from holdfast.errors.system import from_system
 from holdfast.ids import ObjectId, SnapshotId
-from holdfast.model import Plane, Root, Size, SnapshotInfo
+from holdfast.model import Plane, Root, SnapshotInfo
+from holdfast.model_changes import Restored
 from holdfast.tree import NodeSource, diff
 from holdfast.workspace.descent import Descent
 from holdfast.workspace.guard import Vaults, is_pack
@@ -62,10 +49,6 @@ class Follower:
         target: SnapshotInfo | None = None,
         back: SnapshotId | None = None,
         goal: str | None = None,
-        including: frozenset[bytes] = frozenset(),
-        litter: re.Pattern[bytes] | None = None,
-        only_names: bool = False,
-        rereading: Rereading = Rereading.SOME,
         progress: Progress = no_progress,
     ) -> None:
         """Is made with what is special about the operation.
@@ -73,14 +56,8 @@ class Follower:
         `force` allows to overwrite what no snapshot can hold; `target` is what is brought back,
         where that is known before (or else `protect`); `back` is where a crash shall lead to, if
         that is not where the head stands, and `goal` the map that what crashed before was leading
-        to, empty if that is not known; `including` paths are shown although the rules leave
-        them out; `litter` is removed on the way; `only_names`: nobody will read the content of
-        what is shown; `rereading` says what of the files that are unsure is read again for it.
+        to, empty if that is not known.
         """
-        self._only_names = only_names
-        self._including = including
-        self._rereading = rereading
-        self._remnants = litter
         self._directory = directory
         self.force = force
         self.gives_up = False
@@ -115,64 +92,43 @@ class Follower:
         """Leaves these paths, and what is below them, alone."""
         self._protected = frozenset(to_bytes(path) for path in paths)
 
-    def with_in_motion(self, captured: Sequence[str]) -> list[str]:
-        """Returns what was in motion when it was captured, or is now."""
-        return sorted({*captured, *(to_text(key) for key in self.in_motion)})
+    def told(self, done: Restored, kept: SnapshotId | None) -> Restored:
+        """Returns what a move of the head says, with what the directory made of it."""
+        in_motion = {*done.in_motion, *(to_text(key) for key in self.in_motion)}
+        return replace(
+            done,
+            safety_id=done.safety_id or kept,
+            verified=done.verified and self.is_verified,
+            in_motion=sorted(in_motion),
+            kept=[to_text(path) for path in self.kept],
+        )
 
-    def show(self, stage: Stage, source: StagedObjects, root: Root) -> tuple[Root, Size]:
-        """Returns the root with the directory as it is now for its files, and the growth."""
-        files = root.plane(Plane.FILES)
-        captured = self._look(stage)
-        try:
-            filled = fill(source, captured, files)
-        except Damaged:
-            # What the index stands for was collected, or went bad: all of it is read anew.
-            self._directory.forget_index()
-            filled = fill(source, self._look(stage), files)
-        stage.add_nodes(filled.nodes)
-        return root.replacing(files=filled.root), size_of(filled.edits or [])
-
-    def follow(
-        self, stage: Stage, source: StagedObjects, root: Root, goal: Root, *, move: Moving
-    ) -> Became | None:
+    def follow(self, stage: Stage, source: StagedObjects, move: Moving) -> Became | None:
         """Makes the directory what the goal says; raises, with the directory as it was."""
-        known, wanted = self._directory.known, goal.plane(Plane.FILES)
+        known, wanted = self._directory.known, move.goal.plane(Plane.FILES)
         self.is_verified, self.kept = True, []
         self.spared, self.in_motion = {}, frozenset()
-        if self._start is None and root.plane(Plane.FILES) != known.root:
+        if self._start is None and move.root.plane(Plane.FILES) != known.root:
             path = str(self._directory.path)
             raise DriftFound([path], reason="the directory's files changed meanwhile")
         if wanted == known.root:
             return None
         steps = self._choose(source, _steps(source, known.root, wanted), wanted)
+        self._check_way(steps)
+        self._check(source, steps)
+        self._begin(source, move, wanted)
+        writer = self._write(source, steps, wanted)
+        self._start, self._reached = self._start or known.root, wanted
+        return self._prove(stage, source, steps, writer, move.goal)
+
+    def _check_way(self, steps: Sequence[Step]) -> None:
+        """Raises `DriftFound` for what is in the way and in no snapshot, unless it is given up."""
         in_the_way = self.find_obstacles(steps)
         if in_the_way and not self.gives_up:
             paths = [to_text(key) for key in in_the_way]
             reason = "what no snapshot holds would be lost"
             is_readable = all(map(self._can_read, in_the_way))
             raise DriftFound(paths, reason=reason, cause="lost" if is_readable else "unreadable")
-        self._check(source, steps)
-        self._begin(source, move, wanted)
-        writer = self._writer(source, wanted)
-        try:
-            writer.carry_out(steps)
-        except (Drifted, OSError, HoldfastError) as exc:
-            self._take_back(source, writer)
-            raise _told(exc, self._directory) from exc
-        self.kept, self._written = writer.kept, writer.written
-        self._start, self._reached = self._start or known.root, wanted
-        written = [step.key for step in steps if step.new is not None]
-        proof = prove(
-            self._directory,
-            stage,
-            source,
-            wanted,
-            touched=writer.touched,
-            written=written,
-            progress=self.progress,
-        )
-        self.in_motion = frozenset(written) & proof.known.moving.keys()
-        return self._conclude(goal, proof)
 
     def _check(self, source: StagedObjects, steps: list[Step]) -> None:
         """Raises, before anything is touched, if something could not be brought back afterwards.
@@ -192,8 +148,37 @@ class Follower:
         except (Drifted, OSError) as exc:
             raise _told(exc, self._directory) from exc
 
-    def _conclude(self, goal: Root, proof: Proof) -> Became | None:
-        """Knows what was found, and says what the directory became if that is not the goal."""
+    def _write(self, source: StagedObjects, steps: Sequence[Step], wanted: ObjectId) -> Writer:
+        """Carries the steps out; raises, with those that were done taken back."""
+        writer = self._writer(source, wanted)
+        try:
+            writer.carry_out(steps)
+        except (Drifted, OSError, HoldfastError) as exc:
+            self._take_back(source, writer)
+            raise _told(exc, self._directory) from exc
+        self.kept, self._written = writer.kept, writer.written
+        return writer
+
+    def _prove(
+        self,
+        stage: Stage,
+        source: StagedObjects,
+        steps: Sequence[Step],
+        writer: Writer,
+        goal: Root,
+    ) -> Became | None:
+        """Reads what was written, and says what the directory became if that is not the goal."""
+        written = [step.key for step in steps if step.new is not None]
+        proof = prove(
+            self._directory,
+            stage,
+            source,
+            goal.plane(Plane.FILES),
+            touched=writer.touched,
+            written=written,
+            progress=self.progress,
+        )
+        self.in_motion = frozenset(written) & proof.known.moving.keys()
         # A folder in which all was spared is an empty one here, and was not in the goal.
         around = {folder for key in self.spared for folder in ancestors(key)}
         excused = {*self.kept, *self.spared, *around, *proof.twins, *proof.uncovered}
@@ -275,15 +260,6 @@ class Follower:
         if self._vaults.hold(key if isinstance(new, Folder) else above(key)) or is_pack(key):
             return True
         return new is None and rules.excludes_within(key)
-
-    def _look(self, stage: Stage) -> Captured:
-        return self._directory.look(
-            Weighing() if self._only_names else stage,
-            including=self._including,
-            litter=self._remnants,
-            rereading=self._rereading,
-            progress=self.progress,
-        )
 
     def _begin(self, source: StagedObjects, move: Moving, wanted: ObjectId) -> None:
         self._litter = litter_of(move.mark)

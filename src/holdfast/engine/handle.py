@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from holdfast.catalog.transaction import Transaction
-from holdfast.engine.attached import Attached
+from holdfast.engine.attached import BeforeCommit, Shows
 from holdfast.engine.context import Context
 from holdfast.engine.objects import Objects
 from holdfast.errors import (
@@ -39,8 +39,10 @@ class Handle:
     context: Context
     tenant_id: TenantId
     name: str
-    attached: Attached | None = None
-    """The directory whose files are this namespace's, while it is used through one."""
+    shows: Shows | None = None
+    """What stands for its files where they are looked at: the directory that is attached to it."""
+    before_commit: BeforeCommit | None = None
+    """What is done before its head moves: the directory goes there."""
     door: Door = field(default_factory=Door, compare=False)
     """Which tasks are open through it."""
 

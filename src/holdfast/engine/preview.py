@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from holdfast.engine import restore as restoring
 from holdfast.engine.follower import Follower
-from holdfast.engine.mover import Mover
+from holdfast.engine.glance import Glance
+from holdfast.engine.leading import Attached
 from holdfast.engine.retrieval import MapGoal
 from holdfast.engine.selection import Selection
 from holdfast.model import Plane, SnapshotInfo
@@ -18,27 +19,28 @@ from holdfast.workspace.steps import Step
 
 
 def preview(
-    mover: Mover, target: SnapshotInfo, *, selection: Selection, limit: int | None
+    attached: Attached, target: SnapshotInfo, *, selection: Selection, limit: int | None
 ) -> Restored:
     """Returns what a restore would answer."""
-    with mover.directory.going_back(mover.earlier_rules):
-        return _preview(mover, target, selection, limit)
+    with attached.directory.going_back(attached.earlier_rules):
+        return _preview(attached, target, selection, limit)
 
 
 def _preview(
-    mover: Mover, target: SnapshotInfo, selection: Selection, limit: int | None
+    attached: Attached, target: SnapshotInfo, selection: Selection, limit: int | None
 ) -> Restored:
-    directory = mover.directory
-    follower = Follower(directory, target=target, only_names=True)
-    seen = _dry_run(mover, follower, target, selection)
+    directory = attached.directory
+    follower = Follower(directory, target=target)
+    glance = Glance(directory, only_names=True)
+    seen = _dry_run(attached, glance, target, selection)
     files = [change for change in seen.changes if change.plane is Plane.FILES]
     steps = [Step(change.key, change.old, change.new) for change in files]
     in_the_way = frozenset(follower.find_obstacles(steps))
     if in_the_way:
-        including = Follower(directory, including=in_the_way, only_names=True)
-        seen = _dry_run(mover, including, target, selection)
+        seen = _dry_run(attached, replace(glance, including=in_the_way), target, selection)
     if selection.on(Plane.FILES)(IGNORE_FILE):
-        rules = Rules.readable(MapGoal(mover.source(), mover.files_of(target)).read(IGNORE_FILE))
+        goal = MapGoal(attached.source(), attached.files_of(target))
+        rules = Rules.readable(goal.read(IGNORE_FILE))
     else:
         rules = directory.rules()
     files = [change for change in seen.changes if change.plane is Plane.FILES]
@@ -47,7 +49,7 @@ def _preview(
 
 
 def _dry_run(
-    mover: Mover, follower: Follower, target: SnapshotInfo, selection: Selection
+    attached: Attached, glance: Glance, target: SnapshotInfo, selection: Selection
 ) -> Restored:
-    handle = mover.attached(follower)
+    handle = glance.at(attached.handle)
     return restoring.restore(handle, target, selection=selection, dry_run=True, limit=None)

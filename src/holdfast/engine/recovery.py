@@ -16,8 +16,9 @@ from contextlib import suppress
 from holdfast.engine import restore as restoring
 from holdfast.engine.advance import Note
 from holdfast.engine.follower import Follower
+from holdfast.engine.glance import Glance
+from holdfast.engine.leading import Attached
 from holdfast.engine.lineage import FOUND, is_found
-from holdfast.engine.mover import Mover
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.paths import ancestors, to_text
 from holdfast.engine.selection import only, only_files
@@ -37,20 +38,20 @@ from holdfast.workspace.journal import (
 from holdfast.workspace.steps import has_same_content
 
 
-def recover(mover: Mover) -> str | None:
+def recover(attached: Attached) -> str | None:
     """Puts right what the journal tells of; returns a sentence about it, or None."""
-    record = mover.directory.journal.find()
+    record = attached.directory.journal.find()
     if record is None:
         return None
-    if record.state == "applied" or _is_on_timeline(mover, record.mark):
-        return _look_again(mover, record)
-    return _take_back(mover, record)
+    if record.state == "applied" or _is_on_timeline(attached, record.mark):
+        return _look_again(attached, record)
+    return _take_back(attached, record)
 
 
-def _take_back(mover: Mover, record: Record) -> str | None:
+def _take_back(attached: Attached, record: Record) -> str | None:
     """Brings the directory back to what it was before a restore that did not get through."""
-    directory = mover.directory
-    before = _before(mover, record)
+    directory = attached.directory
+    before = _before(attached, record)
     if before is None:
         # The timeline has gone on since: what is in the directory is ordinary drift.
         directory.journal.clear()
@@ -61,24 +62,24 @@ def _take_back(mover: Mover, record: Record) -> str | None:
     # What was found is kept first; all else here is what the restore itself has left.
     follower.gives_up = True
     # What was undone before stays to be redone, and undo passes over what was found.
-    found = mover.keep_drift(FOUND, follower, keeps_redo=True, litter=litter_pattern(record))
+    found = attached.keep_drift(FOUND, keeps_redo=True, litter=litter_pattern(record))
     # One who was at it before may have kept it already, and come no further.
-    found = found or _found_at(mover)
+    found = found or _found_at(attached)
     since = Since()
-    if mover.files_of(before) == directory.known.root:
+    if attached.files_of(before) == directory.known.root:
         directory.journal.clear()
     else:
         since = find_since(
-            mover.source(),
-            before=mover.files_of(before),
+            attached.source(),
+            before=attached.files_of(before),
             goal=record.goal,
             found=directory.known.root,
         )
         follower.leave([to_text(key) for key in since.apart])
         note = Note(reason="took back an interrupted restore")
         # The other planes are in the catalog, and never were half-way.
-        mover.act(
-            lambda handle: restoring.restore(
+        attached.move(
+            lambda handle, _: restoring.restore(
                 handle, before, selection=only(Plane.FILES), note=note, keeps_redo=True
             ),
             follower,
@@ -87,30 +88,30 @@ def _take_back(mover: Mover, record: Record) -> str | None:
     return f"An interrupted restore was taken back.{left}{since.told()}"
 
 
-def _found_at(mover: Mover) -> SnapshotInfo | None:
+def _found_at(attached: Attached) -> SnapshotInfo | None:
     """Returns the snapshot that the timeline stands on, if it is what a recovery came upon."""
-    at = mover.namespace.get_snapshot("@")
+    at = attached.namespace.get_snapshot("@")
     return at if is_found(at) else None
 
 
-def _before(mover: Mover, record: Record) -> SnapshotInfo | None:
+def _before(attached: Attached, record: Record) -> SnapshotInfo | None:
     """Returns what the directory was before the restore that the journal tells of.
 
     None if the head no longer stands there, nor on what an earlier recovery has found.
     """
-    at = mover.namespace.get_snapshot("@")
+    at = attached.namespace.get_snapshot("@")
     if not record.back:
         return at
     with suppress(NotFound):
         # Recoveries may have been interrupted, too: each has kept what it found.
         while at.id != record.back and is_found(at) and at.parent is not None:
-            at = mover.namespace.get_snapshot(at.parent)
+            at = attached.namespace.get_snapshot(at.parent)
     return at if at.id == record.back else None
 
 
-def _look_again(mover: Mover, record: Record) -> str | None:
+def _look_again(attached: Attached, record: Record) -> str | None:
     """Puts right what a power cut took of a restore that was complete."""
-    directory = mover.directory
+    directory = attached.directory
     if not was_restarted(record):
         if record.state != "applied":
             directory.journal.applied()
@@ -118,19 +119,20 @@ def _look_again(mover: Mover, record: Record) -> str | None:
             directory.journal.clear()
         return None
     directory.forget_index()
-    good, is_undone = _good(mover, record)
-    showing = Follower(directory, litter=litter_pattern(record), only_names=True)
-    changes = Namespace(mover.attached(showing)).diff(good, planes=[Plane.FILES])
+    good, is_undone = _good(attached, record)
+    glance = Glance(directory, litter=litter_pattern(record), only_names=True)
+    seen = Namespace(glance.at(attached.handle))
+    changes = seen.diff(good, planes=[Plane.FILES])
     lost = [
         change.key
         for change in changes
-        if (_is_torn(change) or is_undone(change)) and not _is_later(mover, change, record)
+        if (_is_torn(change) or is_undone(change)) and not _is_later(attached, change, record)
     ]
     if not lost:
         directory.journal.clear()
         return None
     note = Note(reason="put right what a power cut took")
-    mover.move(
+    attached.lead(
         lambda handle, _: restoring.restore(handle, good, selection=only_files(lost), note=note),
         # What leads away from it is what the power cut did: no map says what that was.
         Follower(directory, back=good.id, goal=""),
@@ -139,23 +141,23 @@ def _look_again(mover: Mover, record: Record) -> str | None:
     return f"A power cut had damaged {len(lost)} files; they were put right."
 
 
-def _good(mover: Mover, record: Record) -> tuple[SnapshotInfo, Callable[[Change], bool]]:
+def _good(attached: Attached, record: Record) -> tuple[SnapshotInfo, Callable[[Change], bool]]:
     """Returns what the directory was, and a test for steps that a power cut took back.
 
     Those concern what the restore changed, and are no later than it: an old file or none, a
     folder that is there still, a file that was patched and has no time yet.
     """
-    head = mover.namespace.get_snapshot("@")
+    head = attached.namespace.get_snapshot("@")
     try:
-        good = mover.namespace.get_snapshot(record.mark)
-        back = mover.namespace.get_snapshot(record.back)
+        good = attached.namespace.get_snapshot(record.mark)
+        back = attached.namespace.get_snapshot(record.back)
     except NotFound:
         return head, lambda _change: False
     # An undo or redo stands on what it went to.
     stands_there = head.id in (good.id, good.target)
     if not stands_there and not (is_found(head) and head.parent in (good.id, good.target)):
         return head, lambda _change: False
-    steps = [change.key for change in mover.namespace.diff(back, good, planes=[Plane.FILES])]
+    steps = [change.key for change in attached.namespace.diff(back, good, planes=[Plane.FILES])]
     related = {*steps, *(folder for key in steps for folder in ancestors(key))}
 
     def is_undone(change: Change) -> bool:
@@ -177,18 +179,18 @@ def _is_torn(change: Change) -> bool:
     return old.mtime_ns == new.mtime_ns and not has_same_content(old, new)
 
 
-def _is_later(mover: Mover, change: Change, record: Record) -> bool:
+def _is_later(attached: Attached, change: Change, record: Record) -> bool:
     """Says whether something happened to a name when the restore was on the disk already."""
     try:
-        state = (mover.directory.path / change.name).parent.lstat()
+        state = (attached.directory.path / change.name).parent.lstat()
     except OSError:
         return False
     return state.st_mtime > record.at + SETTLED_S
 
 
-def _is_on_timeline(mover: Mover, snapshot_id: str) -> bool:
-    with mover.handle.context.catalog.read() as transaction:
-        head = mover.handle.find_head(transaction)
+def _is_on_timeline(attached: Attached, snapshot_id: str) -> bool:
+    with attached.handle.context.catalog.read() as transaction:
+        head = attached.handle.find_head(transaction)
         return head is not None and (
             transaction.find_snapshot(head.namespace_id, SnapshotId(snapshot_id)) is not None
         )

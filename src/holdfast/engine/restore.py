@@ -13,7 +13,7 @@ from typing import Final
 
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.advance import Move, Note, advance, replacing
-from holdfast.engine.attached import Attached
+from holdfast.engine.attached import Shows
 from holdfast.engine.content import content_refs
 from holdfast.engine.coverage import Lacking, lacking_in
 from holdfast.engine.diff import collect_changes, entry_name, iter_changes, to_change
@@ -127,12 +127,12 @@ def folded_head(handle: Handle) -> Generator[tuple[Transaction, Folded]]:
     with stage, context.catalog.read() as transaction:
         head = handle.head_or_empty(transaction)
         folded = fold(transaction, handle, head, stage)
-        yield transaction, folded if handle.attached is None else _shown(handle.attached, folded)
+        yield transaction, folded if handle.shows is None else _shown(handle.shows, folded)
 
 
-def _shown(attached: Attached, folded: Folded) -> Folded:
+def _shown(shows: Shows, folded: Folded) -> Folded:
     """Returns the head with what is in the attached directory now."""
-    root, more = attached.show(folded.stage, folded.source, folded.root)
+    root, more = shows(folded.stage, folded.source, folded.root)
     if root == folded.root:
         return folded
     root_id = folded.stage.add(root.encode(), ObjectKind.NODE)

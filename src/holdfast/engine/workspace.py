@@ -34,9 +34,10 @@ from holdfast.engine.coverage import Coverage
 from holdfast.engine.diff import collect_changes, iter_changes
 from holdfast.engine.directory import Directory
 from holdfast.engine.follower import Follower
+from holdfast.engine.glance import Glance
 from holdfast.engine.handle import Handle
 from holdfast.engine.keep import keep
-from holdfast.engine.mover import Mover
+from holdfast.engine.leading import Act, Attached
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.paths import PathLike
 from holdfast.engine.preview import preview
@@ -77,14 +78,14 @@ class Workspace:
         self._plain = handle
         self._attachment = attachment
         self._directory = Directory(handle.context, attachment.path, attachment.state)
-        self._mover = Mover(handle, self._directory)
+        self._attached = Attached(handle, self._directory)
         self._guard = threading.RLock()
         self._recovered: str | None = None
         self._just_recovered: str | None = None
         self._was_made = False
         self.on_recovery: Callable[[str], None] | None = None
         """Is told at once what was put right, whatever becomes of the call that did it."""
-        self.namespace = self._mover.namespace
+        self.namespace = Namespace(handle)
         """The timeline and all that belongs to it; its files are those last captured."""
         self.runs = TaskLife(handle)
         """Where tasks are noted whose snapshots somebody takes by hand."""
@@ -171,8 +172,8 @@ class Workspace:
         """Returns how the directory stands against the timeline; stores nothing."""
         with self._exclusive(), folded_head(self._plain) as (_, folded):
             position = folded.head.position
-            follower = Follower(self._directory, only_names=True, rereading=Rereading.NOT_IN_MOTION)
-            root, _ = follower.show(folded.stage, folded.source, folded.root)
+            glance = Glance(self._directory, only_names=True, rereading=Rereading.NOT_IN_MOTION)
+            root, _ = glance.show(folded.stage, folded.source, folded.root)
             base = folded.source.get_root(folded.head.root)
             found = iter_changes(folded.source, base, root)
             changes = collect_changes(found, limit=limit, counts=True)
@@ -264,23 +265,17 @@ class Workspace:
             note = Note(reason=reason, actor=actor)
             if dry_run or selection.is_literal:
                 # A choice that cannot be is refused before anything is kept.
-                seen = preview(self._mover, target, selection=selection, limit=limit)
+                seen = preview(self._attached, target, selection=selection, limit=limit)
                 if dry_run:
                     return seen
             self._check_drift(drift)
-            done = self._mover.go(
+            return self._led(
                 lambda handle, _: restoring.restore(
                     handle, target, selection=selection, limit=limit, note=note
                 ),
-                Follower(
-                    self._directory,
-                    force=force,
-                    target=target,
-                    progress=progress,
-                ),
+                Follower(self._directory, force=force, target=target, progress=progress),
                 reason=f"before restoring {target.id}",
             )
-            return self._told(done)
 
     def undo(
         self,
@@ -311,7 +306,7 @@ class Workspace:
         with self._exclusive(makes_anew=True):
             chosen = None if operation is None else self.namespace.get_snapshot(operation)
             follower = Follower(self._directory, force=force, progress=progress)
-            done = self._mover.go(
+            return self._led(
                 lambda handle, origin: (
                     undo.revert(handle, chosen, limit=limit)
                     if chosen
@@ -320,7 +315,6 @@ class Workspace:
                 follower,
                 reason="before undo",
             )
-            return self._told(done)
 
     def _undo_task(
         self,
@@ -334,14 +328,13 @@ class Workspace:
     ) -> Restored:
         with self._exclusive(makes_anew=not dry_run):
             if dry_run:
-                seen = self._mover.attached(Follower(self._directory))
+                seen = Glance(self._directory).at(self._plain)
                 return take_back(seen, task, keep_mine=keep_mine, dry_run=True, limit=limit)
-            done = self._mover.go(
+            return self._led(
                 lambda handle, _: take_back(handle, task, keep_mine=keep_mine, limit=limit),
                 Follower(self._directory, force=force, progress=progress),
                 reason=f"before taking {task} back",
             )
-            return self._told(done)
 
     def redo(
         self,
@@ -353,13 +346,12 @@ class Workspace:
         """Takes the last undo back."""
         with self._exclusive(makes_anew=True):
             follower = Follower(self._directory, force=force, progress=progress)
-            done = self._mover.go(
+            return self._led(
                 lambda handle, _: undo.redo(handle, limit=limit, towards=follower.protect),
                 follower,
                 reason="before redo",
                 keeps_redo=True,
             )
-            return self._told(done)
 
     def checkout(
         self,
@@ -384,7 +376,7 @@ class Workspace:
 
         follower = Follower(self._directory, force=force, progress=progress)
         with self._exclusive(makes_anew=True):
-            done, kept = self._mover.move(
+            done, kept = self._attached.lead(
                 lambda handle, _: import_(handle, source, progress=progress),
                 follower,
                 reason="before importing an archive",
@@ -443,7 +435,7 @@ class Workspace:
                 self._was_made = make_anew(self._attachment)
             check(self._attachment, self._plain)
             self._directory.refresh()
-            self._just_recovered = recover(self._mover)
+            self._just_recovered = recover(self._attached)
             self._recovered = self._just_recovered or self._recovered
             if self._just_recovered is not None and self.on_recovery is not None:
                 self.on_recovery(self._just_recovered)
@@ -457,9 +449,17 @@ class Workspace:
             finally:
                 self._directory.settle()
 
-    def _told(self, done: Restored) -> Restored:
-        """Returns what was done, with what had to be done before."""
-        return replace(done, was_missing=self._was_made, recovered=self._just_recovered)
+    def _led(
+        self, act: Act[Restored], follower: Follower, *, reason: str, keeps_redo: bool = False
+    ) -> Restored:
+        """Moves timeline and directory; returns what was done, and what had to be before."""
+        done, kept = self._attached.lead(act, follower, reason=reason, keeps_redo=keeps_redo)
+        return replace(
+            follower.told(done, kept),
+            changes=done.changes.without(follower.spared),
+            was_missing=self._was_made,
+            recovered=self._just_recovered,
+        )
 
     def _check_drift(self, drift: Drift) -> None:
         if drift not in ("capture", "refuse"):
@@ -473,4 +473,5 @@ class Workspace:
 
     def _shown(self, new: SnapshotLike | None, *, only_names: bool = False) -> Namespace:
         """Returns the namespace with the directory for its head, where the head is looked at."""
-        return self.namespace if new is not None else self._mover.seen(only_names=only_names)
+        glance = Glance(self._directory, only_names=only_names)
+        return self.namespace if new is not None else Namespace(glance.at(self._plain))

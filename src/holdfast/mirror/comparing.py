@@ -163,7 +163,7 @@ class Comparing:
         chosen = self.namespace.get_snapshot(snapshot)
         if known.snapshot is not None and chosen.id == known.snapshot.id:
             return known.files
-        return self._local.mover.files_of(fetch(self._pair, chosen, no_progress))
+        return self._local.attached.files_of(fetch(self._pair, chosen, no_progress))
 
 
 def texts_of(paths: Sequence[PathLike] | None) -> list[str] | None:

@@ -101,7 +101,7 @@ class Pair:
         known, root = self.memo.now, self.here
         seen = None if known.snapshot is None else known.snapshot.id
         told = replace(told, seen=seen, coverage=self._coverage())
-        push = Push(self.server, self.local.mover.source(), progress)
+        push = Push(self.server, self.local.attached.source(), progress)
         under_way = (*known.pushing, root)[-UNCERTAIN:]
         self.memo.note(replace(known, pushing=under_way), durably=False)
         try:
@@ -121,7 +121,7 @@ class Pair:
         self, reason: str, follower: Follower, *, keeps_redo: bool = False
     ) -> SnapshotInfo | None:
         """Sends what is in the directory and nowhere else; None if all of it is there."""
-        self.local.mover.keep_drift(reason, follower, keeps_redo=keeps_redo)
+        self.local.attached.keep_drift(reason, progress=follower.progress, keeps_redo=keeps_redo)
         if self.here == self.memo.now.files:
             return None
         return self.send(
@@ -169,7 +169,7 @@ class Pair:
 
     def catch_up(self, follower: Follower, *, reason: str) -> SnapshotInfo | None:
         """Makes the directory what the server shows; returns what of it had to be set aside."""
-        self.local.mover.keep_drift(reason, follower)
+        self.local.attached.keep_drift(reason, progress=follower.progress)
         aside = None if self.here == self.memo.now.files else self._set_aside(reason, follower)
         self.follow(self.position(), follower, reason=reason)
         return aside
@@ -180,12 +180,12 @@ class Pair:
         What the rules leave out and is in the way is nobody's to send: it raises `DriftFound`, or
         with `force` gives way, and is a snapshot of the cache alone.
         """
-        mover = self.local.mover
+        attached = self.local.attached
         pull = Pull(self.server, self.local.handle, follower.progress)
         pulled = pull.pull(self.memo.now, goal.id)
         note, lacking = Note(reason=f"followed {goal.id}"), lacking_told(goal)
 
-        def become(handle: Handle) -> None:
+        def become(handle: Handle, _: SnapshotId | None) -> None:
             adopt(
                 handle,
                 pulled.edits,
@@ -196,7 +196,7 @@ class Pair:
             )
 
         try:
-            mover.act(become, follower)
+            attached.move(become, follower)
         except DriftFound as exc:
             if not follower.force:
                 exc.hint = IN_THE_WAY
@@ -204,9 +204,9 @@ class Pair:
             # Who can write to the namespace chooses what is in the way: it must not thereby get
             # to see a file that the rules keep here.
             including = frozenset(to_bytes(path) for path in exc.paths)
-            mover.keep_drift(reason, follower, including=including)
+            attached.keep_drift(reason, progress=follower.progress, including=including)
             follower.gives_up = True
-            mover.act(become, follower)
+            attached.move(become, follower)
         self.memo.note(Memo(snapshot=goal, root=pulled.root))
 
     def position(self) -> SnapshotInfo:
@@ -220,7 +220,7 @@ class Pair:
 
     def _set_aside(self, reason: str, follower: Follower) -> SnapshotInfo:
         """Puts the directory on the server's timeline; what the server shows stays as it is."""
-        push = Push(self.server, self.local.mover.source(), follower.progress)
+        push = Push(self.server, self.local.attached.source(), follower.progress)
         told = replace(_safety(reason), aside=True, coverage=self._coverage())
         return push.push(EMPTY_MAP, self.here, told).snapshot
 

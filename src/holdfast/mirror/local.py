@@ -20,11 +20,11 @@ from holdfast.engine.attachments import Attachment
 from holdfast.engine.capture import Rereading
 from holdfast.engine.diff import iter_changes
 from holdfast.engine.directory import Directory
-from holdfast.engine.follower import Follower
+from holdfast.engine.glance import Glance
 from holdfast.engine.handle import Handle
 from holdfast.engine.history import find_drift
+from holdfast.engine.leading import Attached
 from holdfast.engine.limits import Limits
-from holdfast.engine.mover import Mover
 from holdfast.engine.paths import PathLike
 from holdfast.engine.restore import folded_head
 from holdfast.engine.selection import path_filter
@@ -93,9 +93,9 @@ class Local(Workspace):
         return self._directory
 
     @property
-    def mover(self) -> Mover:
-        """What moves the directory."""
-        return self._mover
+    def attached(self) -> Attached:
+        """The directory and its namespace in the cache."""
+        return self._attached
 
     @property
     def recovered(self) -> str | None:
@@ -123,8 +123,8 @@ class Local(Workspace):
         rereading: Rereading = Rereading.SOME,
     ) -> Generator[tuple[StagedObjects, Iterator[Change]]]:
         """Opens what leads from one files map to another, or to the directory as it is now."""
-        follower = Follower(self._directory, rereading=rereading)
-        handle = self._plain if new else self._mover.attached(follower)
+        glance = Glance(self._directory, rereading=rereading)
+        handle = self._plain if new else glance.at(self._plain)
         with folded_head(handle) as (_, folded):
             goal = Root().replacing(files=new) if new else folded.root
             base = Root().replacing(files=old)
@@ -136,7 +136,7 @@ class Local(Workspace):
 
     def find_drift(self, name: Name, known: ObjectId, since: SnapshotInfo | None) -> Step | None:
         """Returns what the directory made of a file or directory since a snapshot."""
-        seen = self._mover.attached(Follower(self._directory, only_names=True))
+        seen = Glance(self._directory, only_names=True).at(self._plain)
         with folded_head(seen) as (_, folded):
             there = folded.root.plane(Plane.FILES)
             return find_drift(folded.source, name, known, there, since)
@@ -147,7 +147,7 @@ class Local(Workspace):
         if len(timeline) <= most:
             return
         for snapshot in timeline[KEPT:]:
-            if self._mover.files_of(snapshot) != needed:
+            if self._attached.files_of(snapshot) != needed:
                 snapshots.delete(self._plain, snapshot.id)
         snapshots.delete_all(self.aside)
         # If another process is at it, that one does it.

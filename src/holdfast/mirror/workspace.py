@@ -29,7 +29,7 @@ from holdfast.engine.collect import Progress, no_progress
 from holdfast.engine.diff import collect_changes
 from holdfast.engine.exchange.coverage import lacking_told
 from holdfast.engine.follower import Follower
-from holdfast.engine.paths import PathLike, to_text
+from holdfast.engine.paths import PathLike
 from holdfast.engine.preview import preview
 from holdfast.engine.restore import SHOWN
 from holdfast.engine.selection import Selection, select
@@ -143,7 +143,7 @@ class RemoteWorkspace(Comparing):
                 if beside is not None and Plane.FILES not in selection.parts:
                     return beside
                 near, files = fetch(self._pair, target, progress), selection.of(Plane.FILES)
-                seen = preview(self._local.mover, near, selection=files, limit=limit)
+                seen = preview(self._local.attached, near, selection=files, limit=limit)
                 changes = _joined(seen.changes, beside.changes) if beside else seen.changes
                 return replace(seen, target=target.id, changes=changes.first(limit))
             self._check_drift(drift)
@@ -355,8 +355,7 @@ class RemoteWorkspace(Comparing):
 
     def _look(self, progress: Progress) -> None:
         """Reads what has changed in the directory, and keeps it here."""
-        follower = Follower(self._local.directory, progress=progress)
-        self._local.mover.keep_drift("captured", follower, rereading=Rereading.SOME)
+        self._local.attached.keep_drift("captured", progress=progress, rereading=Rereading.SOME)
 
     def _capture(self, told: CommitRequest, *, overwrite: bool, progress: Progress) -> SnapshotInfo:
         self._look(progress)
@@ -379,12 +378,8 @@ class RemoteWorkspace(Comparing):
             here = (change for change in found if change.key not in follower.spared)
             files = collect_changes(here, limit=limit, counts=True)
         return replace(
-            done,
+            follower.told(done, moved.kept_id),
             changes=_joined(files, done.changes).first(limit),
-            safety_id=done.safety_id or moved.kept_id,
-            verified=done.verified and follower.is_verified,
-            in_motion=follower.with_in_motion(done.in_motion),
-            kept=[to_text(path) for path in follower.kept],
             was_missing=self._local.was_made,
         )
 

@@ -1,30 +1,42 @@
-"""Moves a timeline and the directory attached to it together.
+"""Moves a timeline and the directory that is attached to it together.
 
-Whatever is done (restore, undo, import), the order is the same: what is in the directory and in
-no snapshot becomes one; then the timeline moves, and takes the directory with it; if it does not
-get there, the directory goes back.
+Whatever is done (restore, undo, import), the steps are these:
+
+1. Keep: what is in the directory and in no snapshot becomes one (`keep.py`).
+2. Choose: the timeline says where it goes, and stores what it needs for that (`advance.py`). What
+   leads the directory there are the steps; what would be in their way and is in no snapshot is
+   named, before anything is touched.
+3. Journal: it says that the directory is about to change, and under which snapshot's name.
+4. Write: the steps are carried out (`holdfast.workspace.writing`). If that fails half-way, what was
+   done is taken back.
+5. Prove: what was written is read again. The answer says whether it is what was asked for.
+6. Commit: the timeline moves. If it does not, the directory turns back.
+7. Arrive: the journal learns of it.
+
+A crash between 3 and 7 leaves the journal. Whoever comes next brings the directory back to what
+the catalog says; what it finds there it keeps as a snapshot before (`recovery.py`).
 """
 
 import re
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from holdfast.engine.advance import Note
 from holdfast.engine.capture import Rereading
+from holdfast.engine.collect import Progress, no_progress
 from holdfast.engine.directory import Directory
 from holdfast.engine.follower import Follower
 from holdfast.engine.handle import Handle
 from holdfast.engine.keep import keep
 from holdfast.engine.namespace import Namespace
-from holdfast.engine.paths import to_bytes, to_text
+from holdfast.engine.paths import to_bytes
 from holdfast.engine.retrieval import MapGoal
 from holdfast.engine.stage import StagedObjects
 from holdfast.errors import Damaged, DriftFound, HoldfastError
 from holdfast.ids import ObjectId, SnapshotId
 from holdfast.model import Kind, Plane, SnapshotInfo
-from holdfast.model_changes import Restored
 from holdfast.workspace.ignoring import IGNORE_FILE
 
 T = TypeVar("T")
@@ -33,21 +45,17 @@ Act = Callable[[Handle, SnapshotId | None], T]
 """What moves the timeline; told where the head stood, if what was in the way was kept first."""
 
 
-class Mover:
+@dataclass(frozen=True, slots=True)
+class Attached:
     """One namespace and its directory, in the hands of whoever holds the directory's lock."""
 
-    def __init__(self, handle: Handle, directory: Directory) -> None:
-        self.handle = handle
-        self.directory = directory
-        self.namespace = Namespace(handle)
+    handle: Handle
+    directory: Directory
 
-    def attached(self, follower: Follower) -> Handle:
-        """Returns the namespace with the directory for its head."""
-        return replace(self.handle, attached=follower)
-
-    def seen(self, *, only_names: bool = False) -> Namespace:
-        """Returns the namespace, whose head is the directory as it is now."""
-        return Namespace(self.attached(Follower(self.directory, only_names=only_names)))
+    @property
+    def namespace(self) -> Namespace:
+        """The timeline and all that belongs to it."""
+        return Namespace(self.handle)
 
     def source(self) -> StagedObjects:
         """Returns the objects of the vault."""
@@ -57,52 +65,39 @@ class Mover:
         """Returns the files map of a snapshot."""
         return self.handle.objects.get_root(snapshot.root).plane(Plane.FILES)
 
-    def go(
-        self, act: Act[Restored], follower: Follower, *, reason: str, keeps_redo: bool = False
-    ) -> Restored:
-        """Does what `move` does, and says in the answer what the directory made of it."""
-        done, kept = self.move(act, follower, reason=reason, keeps_redo=keeps_redo)
-        return replace(
-            done,
-            changes=done.changes.without(follower.spared),
-            safety_id=done.safety_id or kept,
-            verified=done.verified and follower.is_verified,
-            in_motion=follower.with_in_motion(done.in_motion),
-            kept=[to_text(path) for path in follower.kept],
-        )
-
-    def move(
+    def lead(
         self, act: Act[T], follower: Follower, *, reason: str, keeps_redo: bool = False
     ) -> tuple[T, SnapshotId | None]:
-        """Keeps what is there, then lets the timeline and the directory move together."""
-        kept = self.keep_drift(reason, follower, keeps_redo=keeps_redo)
-        try:
+        """Keeps what is there, and moves; returns also the id of what was kept."""
+        kept, including, origin = None, frozenset[bytes](), None
+        while True:
+            taken = self.keep_drift(
+                reason,
+                keeps_redo=keeps_redo,
+                including=including,
+                progress=follower.progress,
+            )
+            kept = kept if taken is None else taken.id
             try:
-                done = self.act(lambda handle: act(handle, None), follower)
+                return self.move(act, follower, origin=origin), kept
             except Damaged:
                 if self.directory.is_sound:
                     raise
                 # What is in the directory may be what went bad: read anew, it is stored anew.
                 self.directory.forget_index()
-                again = self.keep_drift(reason, follower, keeps_redo=keeps_redo)
-                kept = again or kept
-                done = self.act(lambda handle: act(handle, None), follower)
-        except DriftFound as exc:
-            origin = self.namespace.get_snapshot("@").id
-            # What the rules leave out is in no snapshot: it becomes one before it is replaced.
-            including = frozenset(to_bytes(path) for path in exc.paths)
-            again = self.keep_drift(reason, follower, keeps_redo=keeps_redo, including=including)
-            if again is None and not follower.force:
-                raise
-            kept, follower.gives_up = again or kept, follower.force
-            done = self.act(lambda handle: act(handle, origin), follower)
-        return done, kept.id if kept else None
+            except DriftFound as exc:
+                if origin is not None:
+                    raise
+                # What the rules leave out is in no snapshot: it becomes one before it is replaced.
+                including = frozenset(to_bytes(path) for path in exc.paths)
+                origin = self.namespace.get_snapshot("@").id
+                follower.gives_up = follower.force
 
-    def act(self, act: Callable[[Handle], T], follower: Follower) -> T:
-        """Lets the timeline and the directory move; if the one stays, the other goes back."""
+    def move(self, act: Act[T], follower: Follower, *, origin: SnapshotId | None = None) -> T:
+        """Moves, once all that is there is kept; if the timeline stays, the directory goes back."""
         with self.directory.going_back(self.earlier_rules):
             try:
-                done = act(self.attached(follower))
+                done = act(replace(self.handle, before_commit=follower.follow), origin)
             except HoldfastError:
                 follower.turn_back(self.source())
                 raise
@@ -112,12 +107,12 @@ class Mover:
     def keep_drift(
         self,
         reason: str,
-        follower: Follower,
         *,
         keeps_redo: bool = False,
         including: frozenset[bytes] = frozenset(),
         litter: re.Pattern[bytes] | None = None,
         rereading: Rereading = Rereading.ALL,
+        progress: Progress = no_progress,
     ) -> SnapshotInfo | None:
         """Takes a snapshot of what is in the directory and in none; None if all of it is.
 
@@ -134,7 +129,7 @@ class Mover:
                 including=including,
                 litter=litter,
                 rereading=rereading,
-                progress=follower.progress,
+                progress=progress,
             )
         return taken
 
