@@ -25,6 +25,7 @@ _HOMES = {
     "AuditProblem": "holdfast.model_upkeep",
     "AuditReport": "holdfast.model_upkeep",
     "BackedUp": "holdfast.model_upkeep",
+    "Certificate": "holdfast.model_erasures",
     "Change": "holdfast.model_changes",
     "Changes": "holdfast.model_changes",
     "Client": "holdfast.sdk.client",

@@ -17,6 +17,7 @@ from holdfast.mirror import AsyncRemoteWorkspace, RemoteWorkspace
 from holdfast.model import Kind, Plane, Size, SnapshotInfo
 from holdfast.model_changes import Change, Changes, MergeResult, Restored
 from holdfast.model_entities import Entity, Totals
+from holdfast.model_erasures import Certificate
 from holdfast.model_files import FileInfo
 from holdfast.model_health import Health, Level, Loop, Thresholds
 from holdfast.model_history import History, Step
@@ -71,6 +72,7 @@ __all__ = [
     "AuditProblem",
     "AuditReport",
     "BackedUp",
+    "Certificate",
     "Change",
     "Changes",
     "Client",

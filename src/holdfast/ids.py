@@ -93,6 +93,10 @@ class IdMaker:
         """Returns a new id for an entity."""
         return f"ent_{self._short_tail()}"
 
+    def erasure(self) -> str:
+        """Returns a new id for an erasure."""
+        return f"era-{self._tail()}"
+
     def task(self) -> str:
         """Returns a new id for a task."""
         return f"task-{self._tail()}"

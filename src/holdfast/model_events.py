@@ -13,6 +13,9 @@ from holdfast.ids import NamespaceId, TenantId
 LOST: Final = "event.lost"
 """What an event is called of which nobody can say any more what it was: damaged beyond repair."""
 
+ERASED: Final = "event.erased"
+"""And of which nobody shall say it."""
+
 
 class Event(msgspec.Struct, frozen=True):
     """What happened, as a use case tells it."""

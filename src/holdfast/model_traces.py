@@ -50,7 +50,7 @@ class TraceKind(enum.Enum):
 
 
 class TraceRow(msgspec.Struct, frozen=True):
-    """A trace as its row says. The fields up to `created_us` are hashed in this order."""
+    """A trace as its row says. The fields up to `created_us` are hashed, its ids apart."""
 
     format: int
     """How it is hashed: see `chain.py`."""
@@ -76,9 +76,9 @@ class TraceRow(msgspec.Struct, frozen=True):
     created_us: int
     """Microseconds since 1970."""
     details: str
-    """A JSON object; or, once it is redacted, the hash that it had."""
+    """A JSON object; or, once it is redacted, the hash that it had, and that of the ids."""
     salt: bytes | None
-    """Random bytes that are hashed with the details; None once they are redacted."""
+    """Random bytes that are hashed with the details, or once these are gone with the ids."""
     hash: bytes
     version_hash: bytes | None = None
     turn_hash: bytes | None = None

@@ -10,9 +10,11 @@
 
 import os
 import shutil
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+
+import msgspec
 
 from holdfast.blobs.disk import DiskBlobStore
 from holdfast.engine.backups import files
@@ -20,6 +22,7 @@ from holdfast.engine.backups.reading import Backup
 from holdfast.engine.collect import Progress, no_progress
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import BackupDamaged, Incompatible, InvalidValue, PathExists
+from holdfast.model_erasures import Certificate
 from holdfast.model_upkeep import Reinstated
 from holdfast.settings import CATALOG_NAME
 from holdfast.wiring import POSTGRES_SCHEMES, load_postgres, open_vault
@@ -30,9 +33,13 @@ def reinstate(
     location: str | os.PathLike[str],
     *,
     objects: str | os.PathLike[str] | None = None,
+    erased: Sequence[str | os.PathLike[str]] = (),
     progress: Progress = no_progress,
 ) -> Reinstated:
     """Makes a vault of a backup, in a directory or database that holds nothing yet.
+
+    `erased` are certificates of erasures: what they name is erased from the new vault, too,
+    before it is where it was asked for.
 
     Raises `BackupDamaged` for a backup that is incomplete or altered, `PathExists` for a place
     that is not empty, `Incompatible` for rows of another kind of database.
@@ -41,6 +48,7 @@ def reinstate(
     is_database = text.startswith(POSTGRES_SCHEMES)
     if is_database and objects is None:
         raise InvalidValue("a vault in a database needs objects=, a directory for its packs")
+    certificates = [_read_certificate(Path(each).expanduser()) for each in erased]
     source = Backup(Path(backup).expanduser())
     kind = "postgres" if is_database else "sqlite"
     if source.manifest.catalog.kind != kind:
@@ -55,11 +63,16 @@ def reinstate(
         _check_empty(place)
     source.check(progress=progress)
     make = _make_in_database if is_database else _make_in_folder
-    return make(source, text, places[0] if objects is not None else None, progress)
+    packs = places[0] if objects is not None else None
+    return make(source, text, packs, certificates, progress)
 
 
 def _make_in_folder(
-    source: Backup, location: str, objects: Path | None, progress: Progress
+    source: Backup,
+    location: str,
+    objects: Path | None,
+    erased: Sequence[Certificate],
+    progress: Progress,
 ) -> Reinstated:
     with ExitStack() as stack:
         folder, publish = stack.enter_context(_prepared(Path(location).expanduser()))
@@ -71,6 +84,7 @@ def _make_in_folder(
             files.put(folder / file.path, data)
         files.copy(source.catalog, folder / CATALOG_NAME)
         with open_vault(folder, objects=objects and packs) as vault:
+            _erase_again(vault, erased)
             done = _prove(vault, source, location, progress)
         publish_packs()
         publish()
@@ -78,7 +92,11 @@ def _make_in_folder(
 
 
 def _make_in_database(
-    source: Backup, location: str, objects: Path | None, progress: Progress
+    source: Backup,
+    location: str,
+    objects: Path | None,
+    erased: Sequence[Certificate],
+    progress: Progress,
 ) -> Reinstated:
     postgres = load_postgres()
     assert objects is not None  # noqa: S101 - checked above
@@ -90,6 +108,7 @@ def _make_in_database(
         postgres.load_catalog(location, str(source.catalog), migrations=migrations)
         on_failure.callback(postgres.drop_catalog, location)
         with open_vault(location, objects=objects) as vault:
+            _erase_again(vault, erased)
             done = _prove(vault, source, location, progress)
         on_failure.pop_all()
     return done
@@ -99,6 +118,24 @@ def _put_packs(source: Backup, folder: Path, progress: Progress) -> None:
     blobs = DiskBlobStore(folder)
     for file, data in source.packs(progress=progress):
         blobs.put(file.name, data)
+
+
+def _read_certificate(path: Path) -> Certificate:
+    with files.translated(path):
+        data = path.read_bytes()
+    try:
+        return msgspec.json.decode(data, type=Certificate)
+    except msgspec.DecodeError as exc:
+        raise InvalidValue(f"{path} is not the certificate of an erasure") from exc
+
+
+def _erase_again(vault: Holdfast, erased: Sequence[Certificate]) -> None:
+    """Erases what was erased since the backup was made."""
+    tenants = [vault.tenant(name) for name in vault.tenants()]
+    for certificate in erased:
+        for tenant in tenants:
+            if tenant.tenant_id == certificate.tenant_id:
+                tenant.erasures.again(certificate)
 
 
 def _prove(vault: Holdfast, source: Backup, location: str, progress: Progress) -> Reinstated:

@@ -1,9 +1,10 @@
-"""Keys of the store as a map holds them: bytes, and back.
+"""Keys of the store as a map holds them: bytes, and back; and what the log of a store is called.
 
 Here a *namespace* is the first half of a key, chosen by the caller; the namespace of the vault
 is the whole store. Keys sort by namespace, then by key, as their texts do.
 """
 
+from hashlib import blake2b
 from typing import Final
 
 from holdfast.errors import Damaged, InvalidValue
@@ -12,6 +13,16 @@ MAX_KEY_BYTES: Final = 4095
 """As for paths: a key stays a small part of a node."""
 
 _ESCAPED, _PLAIN = b"\0\xff", b"\0"
+
+
+LOG: Final = ".log"
+NEW_LOG: Final = ".new"
+"""How the names of a log end, and of one that takes its place."""
+
+
+def log_stem(namespace: str) -> str:
+    """Returns how the name of the log begins that is kept for the store of a namespace."""
+    return f"store-{blake2b(namespace.encode(), digest_size=8).hexdigest()}"
 
 
 def to_store_key(namespace: str, key: str) -> bytes:

@@ -50,6 +50,7 @@ BODIES: dict[str, Any] = {
     "PUT /v1/workspaces/{workspace_id}/namespaces/{name}/retention": {"keep_last": 1},
     "PUT /v1/workspaces/{workspace_id}/namespaces/{name}/quota": {"quota_bytes": 1 << 40},
     "PUT /v1/workspaces/{workspace_id}/quota": {"quota_bytes": 1 << 40},
+    "POST /v1/workspaces/{workspace_id}/erasures": {"user_id": "theirs", "confirm": "theirs"},
     "POST /v1/tasks": {"name": "theirs"},
     "POST /v1/schedules": {"every_seconds": 86_400},
     "PATCH /v1/schedules/{schedule_id}": {"enabled": False},

@@ -408,6 +408,57 @@ def test_a_namespace_is_deleted_and_recovered(
     assert (back["namespace"], back["entries"]) == (f"{namespace}-back", 1)
 
 
+def test_an_admin_erases_a_namespace_for_good(
+    agent: httpx.Client, admin: httpx.Client, namespace: str
+) -> None:
+    put(agent, "k", "v")
+    asked = {"namespace": namespace, "confirm": namespace}
+    assert admin.post("/erasures").status_code == 422
+    assert admin.post("/erasures", json={**asked, "confirm": "another"}).status_code == 422
+    assert agent.post("/v1/workspaces/me/erasures", json=asked).status_code == 403
+    assert get(agent, "k").status_code == 200
+    done = ok(admin.post("/erasures", json=asked))
+    assert (done["what"], done["namespace"], done["removed"]["entries"]) == (
+        "namespace",
+        namespace,
+        1,
+    )
+    assert get(agent, "k").status_code == 404
+    assert done in ok(admin.get("/erasures"))["erasures"]
+    assert admin.post("/erasures", json=asked).status_code == 404
+
+
+def test_an_admin_erases_a_session_and_a_user_for_good(
+    agent: httpx.Client, admin: httpx.Client, namespace: str
+) -> None:
+    for session_id, user_id in (("ses-1", "ann"), ("ses-2", "bob")):
+        asked = {"agent_id": "helper", "session_id": session_id, "user_id": user_id}
+        ok(agent.post("/v1/sessions", json=asked))
+    of_session = {"namespace": namespace, "session_id": "ses-1", "confirm": "ses-1"}
+    refused: list[dict[str, object]] = [
+        {**of_session, "confirm": namespace},
+        {**of_session, "number": 1},
+        {"session_id": "ses-1", "confirm": "ses-1"},
+        {"user_id": "bob", "namespace": namespace, "confirm": "bob"},
+        {"confirm": ""},
+    ]
+    for body in refused:
+        assert admin.post("/erasures", json=body).status_code == 422, body
+    assert agent.post("/v1/workspaces/me/erasures", json=of_session).status_code == 403
+    done = ok(admin.post("/erasures", json=of_session))
+    assert (done["what"], done["session_id"], done["removed"]["sessions"]) == (
+        "session",
+        "ses-1",
+        1,
+    )
+    assert agent.get("/v1/sessions/ses-1").status_code == 404
+    assert agent.get("/v1/sessions/ses-2").status_code == 200
+    done = ok(admin.post("/erasures", json={"user_id": "bob", "confirm": "bob"}))
+    assert (done["what"], done["user_id"], done["namespace"]) == ("user", "bob", None)
+    assert agent.get("/v1/sessions/ses-2").status_code == 404
+    assert admin.post("/erasures", json=of_session).status_code == 404
+
+
 def test_a_name_with_a_slash_stands_in_the_header(server: Server, admin: httpx.Client) -> None:
     named = {"X-Namespace": "team/alice"}
     with client(server, server.api_key, "team/alice") as agent:

@@ -68,7 +68,7 @@ CLASSES: dict[str, tuple[type, set[str]]] = {
     "Holdfast": (holdfast.Holdfast, set()),
     "TenantVault": (
         holdfast.TenantVault,
-        {"traces", "keys", "events", "webhooks", "replies"},
+        {"traces", "keys", "erasures", "events", "webhooks", "replies"},
     ),
     "Namespace": (
         holdfast.Namespace,
@@ -351,7 +351,7 @@ def test_the_reference_says_what_clients_lack() -> None:
 def test_the_reference_names_all_that_operators_can_do() -> None:
     section = section_of(CLIENT, "Operators")
     rows = rows_of(section)
-    groups = {"keys", "webhooks", "namespaces", "events"}
+    groups = {"keys", "webhooks", "namespaces", "erasures", "events"}
     assert set(rows) == (public_names(holdfast.AdminClient) | groups) - {"sender"}
     missing: list[str] = []
     for name, row in rows.items():

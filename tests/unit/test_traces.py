@@ -10,10 +10,11 @@ import pytest
 from blake3 import blake3
 
 import holdfast
+from holdfast.catalog.hashing import FORMAT, erased, hash_of, redacted
 from holdfast.engine import audit, auditfile
 from holdfast.engine.actions import ACTIONS, normalise
 from holdfast.engine.auditfile import verify_audit_file
-from holdfast.engine.chain import FORMAT, hash_of, is_whole, redacted
+from holdfast.engine.chain import is_whole
 from holdfast.errors import HoldfastError, InvalidValue, NotFound, VaultTooNew
 from holdfast.ids import IdMaker, NamespaceId, TenantId, instant_of_trace
 from holdfast.model_health import Level, Thresholds
@@ -96,19 +97,23 @@ def row(**changes: object) -> TraceRow:
     return TraceRow(**(fields | changes))  # pyright: ignore[reportArgumentType] - by name
 
 
-def test_the_hash_is_over_the_fields_in_their_order_and_the_hash_of_the_details() -> None:
-    details = blake3(b'0123456789abcdef{"version":1}').digest()
-    fields = (1, NO_HASH, 1, 2, 1, "done", "trace_1", 2, "sess_1", None, None, "state.updated")
-    packed = msgspec.msgpack.encode((*fields, "session", "sess_1", 1, None, None, 5, details, None))
+FACTS = (1, NO_HASH, 1, 2, 1, "done", "trace_1", 2, "state.updated", "session", 1, 5)
+IDS = msgspec.msgpack.encode(("sess_1", None, None, "sess_1", None, None))
+PARTS = (
+    blake3(blake3(b"0123456789abcdef").digest()[:16] + IDS).digest(),
+    blake3(b'0123456789abcdef{"version":1}').digest(),
+)
+
+
+def test_the_hash_is_over_the_fields_in_their_order_and_the_hashes_of_ids_and_details() -> None:
+    packed = msgspec.msgpack.encode((*FACTS, *PARTS, None))
     assert hash_of(row()) == blake3(packed).digest()
 
 
 def test_what_a_row_made_is_hashed_with_it_each_by_its_own_hash() -> None:
     one, other = blake3(b"1").digest(), blake3(b"2").digest()
     made = blake3(msgspec.msgpack.encode((one, other))).digest()
-    details = blake3(b'0123456789abcdef{"version":1}').digest()
-    fields = (1, NO_HASH, 1, 2, 1, "done", "trace_1", 2, "sess_1", None, None, "state.updated")
-    packed = msgspec.msgpack.encode((*fields, "session", "sess_1", 1, None, None, 5, details, made))
+    packed = msgspec.msgpack.encode((*FACTS, *PARTS, made))
     assert hash_of(row(version_hash=one, turn_hash=other)) == blake3(packed).digest()
     hashes = {
         hash_of(row(version_hash=version, turn_hash=turn))
@@ -142,13 +147,40 @@ def test_text_that_moves_from_one_field_to_the_next_changes_the_hash() -> None:
 
 
 def test_redacted_details_have_the_hash_that_they_had() -> None:
-    gone = row(details=redacted(row()), salt=None)
+    gone = redacted(row())
+    assert gone.details.startswith("redacted:")
+    assert gone.salt not in (None, row().salt), "nobody finds out what it was by guessing"
     assert hash_of(gone) == hash_of(row())
-    assert redacted(gone) == redacted(row())
+    assert redacted(gone) == gone
+
+
+def test_a_row_that_was_erased_has_no_ids_and_the_hash_that_it_had() -> None:
+    gone = erased(row(user_id="ann"))
+    assert (gone.session_id, gone.user_id, gone.resource_id, gone.salt) == (None,) * 4
+    assert hash_of(gone) == hash_of(row(user_id="ann"))
+    assert erased(redacted(row(user_id="ann"))) == gone
+    assert erased(gone) == gone
+    assert redacted(gone) == gone
+    assert erased(row(user_id="bob")).details != gone.details
+
+
+def test_ids_that_are_put_into_a_row_that_was_erased_are_noticed() -> None:
+    gone = msgspec.structs.replace(erased(row()), hash=hash_of(row()))
+    assert is_whole(gone)
+    assert not is_whole(msgspec.structs.replace(gone, user_id="mallory"))
+    known = msgspec.structs.replace(redacted(row()), hash=hash_of(row()))
+    assert is_whole(known)
+    assert not is_whole(msgspec.structs.replace(known, user_id="mallory"))
+
+
+def test_a_row_of_the_one_chain_before_keeps_its_ids() -> None:
+    old = row(format=0, stream=0, version=None, salt=None)
+    assert (erased(old).session_id, erased(old).details) == (old.session_id, redacted(old).details)
+    assert hash_of(erased(old)) == hash_of(old)
 
 
 def test_equal_details_of_two_rows_are_redacted_to_different_hashes() -> None:
-    assert redacted(row(salt=b"another salt")) != redacted(row())
+    assert redacted(row(salt=b"another salt")).details != redacted(row()).details
 
 
 # Thresholds

@@ -92,10 +92,6 @@ class EventQueries:
             created_us=last.created_us,
         )
 
-    def is_erased_from(self, tenant_id: TenantId) -> bool:
-        """Says whether something of a tenant was erased for good, and events of it with that."""
-        return self._db.one("is_erased_from", tenant_id=tenant_id) is not None
-
     def add_events(self, rows: Sequence[EventRow]) -> None:
         if len(rows) == 1:
             # By far the most: as a batch it takes 85 µs instead of 50 on PostgreSQL.

@@ -80,8 +80,9 @@ class MendingQueries:
         self, record: Record[Any], tenant_id: TenantId, *, after: object
     ) -> tuple[list[DamagedRow], object]:
         """Returns what is damaged on one page of a record's rows, and where the next begins."""
-        query = f"page_{record.name}_rows"
-        page = self._db.all(query, tenant_id=tenant_id, after=after, most=_PAGE)
+        page = self._db.all(
+            f"page_{record.name}_rows", tenant_id=tenant_id, after=after, most=_PAGE
+        )
         damaged = list[DamagedRow]()
         for key, *row in page:
             try:

@@ -68,6 +68,13 @@ class Catalog(Protocol):
         """Gives back what deleted rows and dead writers left, where that needs asking."""
         ...
 
+    def scrub(self) -> None:
+        """Overwrites or gives back whatever may still hold rows that are gone, and the log.
+
+        Raises `Busy` if somebody reads for so long that it cannot.
+        """
+        ...
+
     def make_room(self) -> None:
         """Gives up what is kept aside for collecting on a full disk, if there is no other room."""
         ...

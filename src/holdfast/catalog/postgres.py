@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, Final, LiteralString, cast
 
 import psycopg
+from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import ConnectionPool
 
@@ -45,6 +46,10 @@ from holdfast.catalog.turns import Slots
 from holdfast.errors import Busy, PathExists, Unavailable
 from holdfast.ids import IdMaker, object_id_of
 from holdfast.model_upkeep import Loss
+
+_OUR_TABLES: Final = (
+    "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() ORDER BY tablename"
+)
 
 _OPEN_LOCK: Final = 743300001
 """Taken while tables are made, so that two first openers do not both make them."""
@@ -163,6 +168,17 @@ class PostgresCatalog:
     def reclaim(self) -> None:
         """Leaves it to autovacuum, which does this by itself."""
         self._check_open()
+
+    def scrub(self) -> None:
+        """Makes every table anew of the rows that are there; the server's log is not ours."""
+        self._check_open()
+        with translated(), closing(self._connect()) as connection:
+            names = connection.execute(_OUR_TABLES).fetchall()
+            for (name,) in names:
+                connection.execute(sql.SQL("VACUUM (FULL) {}").format(sql.Identifier(name)))
+            # The files of before go with it. Who may not ask for one has the server's own.
+            with suppress(psycopg.errors.InsufficientPrivilege):
+                connection.execute("CHECKPOINT")
 
     def make_room(self) -> None:
         """Leaves it to whoever looks after the database's disk."""

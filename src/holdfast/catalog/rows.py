@@ -28,6 +28,7 @@ from holdfast.errors import Damaged, RowDamaged, shorten
 from holdfast.instants import from_us, to_us
 from holdfast.model import Head, Size, SnapshotInfo, Tenant
 from holdfast.model_entities import EntityRow
+from holdfast.model_erasures import ErasureRow
 from holdfast.model_events import EventRow, ToldRow
 from holdfast.model_keys import KeyInfo
 from holdfast.model_memories import MemoryRow
@@ -351,6 +352,7 @@ TASK: Final = Record(
 )
 SCHEDULE: Final = Record("schedule", Schedule, sealed=True)
 REPLY: Final = Record("reply", Reply)
+ERASURE: Final = Record("erasure", ErasureRow, sealed=True)
 
 RECORDS: Final[Mapping[str, Record[Any]]] = {
     record.name: record
@@ -376,6 +378,7 @@ RECORDS: Final[Mapping[str, Record[Any]]] = {
         TASK,
         SCHEDULE,
         REPLY,
+        ERASURE,
     )
 }
 """By the names that queries call their columns by."""

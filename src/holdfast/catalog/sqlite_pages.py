@@ -8,6 +8,8 @@ import sqlite3
 from pathlib import Path
 from typing import Final
 
+from holdfast.errors import Busy
+
 PAGES_PER_TURN: Final = 1000
 """Pages freed before others may write: 4 MB, 30 ms. All in one turn would also need as much
 room again for the log."""
@@ -42,3 +44,16 @@ def shorten(connection: sqlite3.Connection, *, busy_timeout_s: float) -> None:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     finally:
         connection.execute(f"PRAGMA busy_timeout={busy_timeout_s * 1000:.0f}")
+
+
+def scrub(connection: sqlite3.Connection) -> None:
+    """Leaves nothing of rows that are gone; raises `Busy` if the log could not be emptied.
+
+    The index of words keeps those of deleted rows until its parts are merged. The file is made
+    anew, so that neither free pages nor the free room in others hold anything.
+    """
+    connection.execute("INSERT INTO memory_index (memory_index) VALUES ('optimize')")
+    connection.execute("VACUUM")
+    is_busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    if is_busy:
+        raise Busy("somebody reads from the catalog's log, which cannot be emptied")

@@ -94,14 +94,14 @@ class TaskQueries:
     def list_task_changes(self, namespace_id: NamespaceId, task_id: str) -> list[TaskChange]:
         """Returns what a task changed, by plane and key."""
         rows = self._db.all("list_task_changes", namespace_id=namespace_id, task_id=task_id)
-        return [*map(_to_change, rows)]
+        return [*map(to_change, rows)]
 
     def list_nested_changes(self, namespace_id: NamespaceId, task_id: str) -> list[TaskChange]:
         """Returns what tasks changed that were begun in another one."""
         # Ids have no character that a pattern would take for more than itself.
         pattern = f'%"{task_id}"%'
         rows = self._db.all("list_nested_changes", namespace_id=namespace_id, within=pattern)
-        return [*map(_to_change, rows)]
+        return [*map(to_change, rows)]
 
     def has_task_changes(self, namespace_id: NamespaceId, task_id: str) -> bool:
         row = self._db.one("has_task_changes", namespace_id=namespace_id, task_id=task_id)
@@ -177,7 +177,8 @@ class TaskQueries:
         self._db.run("set_chore", name=name, done_at=to_us(done_at))
 
 
-def _to_change(row: Row) -> TaskChange:
+def to_change(row: Row) -> TaskChange:
+    """Returns what a task changed; raises `RowDamaged` for what was not written so."""
     task_id, plane, key, old, old_sum, new, new_sum, is_shared = row
     _checked(task_id, plane, key, old, old_sum)
     return TaskChange(

@@ -25,7 +25,7 @@ from holdfast.model_traces import (
 
 
 class TraceQueries:
-    """Rows of traces; no row is ever changed, but for details that are redacted."""
+    """Rows of traces; no row is ever changed, but for what is taken out of it."""
 
     __slots__ = ()
 
@@ -152,15 +152,9 @@ class TraceQueries:
         )
         return [TRACE.read(row) for row in found]
 
-    def redact_trace(self, row: TraceRow, *, details: str) -> None:
-        """Puts what stands for a trace's details in their place."""
-        self._db.run(
-            "redact_trace",
-            tenant_id=row.tenant_id,
-            stream=row.stream,
-            number=row.number,
-            details=details,
-        )
+    def redact_trace(self, row: TraceRow) -> None:
+        """Writes a trace that something was taken out of: its details, or its ids, too."""
+        self._db.run("redact_trace", **TRACE.write(row))
 
     def count_active_sessions(
         self,

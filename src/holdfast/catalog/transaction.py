@@ -8,6 +8,7 @@ differ in how a query is run, not in what is asked: a driver runs it.
 from holdfast.catalog.backup import BackupQueries
 from holdfast.catalog.driver import Driver
 from holdfast.catalog.entities import EntityQueries
+from holdfast.catalog.erasures import ErasureQueries
 from holdfast.catalog.events import EventQueries
 from holdfast.catalog.keys import KeyQueries
 from holdfast.catalog.memories import MemoryQueries
@@ -45,6 +46,7 @@ class Transaction(
     RetiredQueries,
     BackupQueries,
     MendingQueries,
+    ErasureQueries,
 ):
     """A view of the rows, and in a write transaction the way to change them."""
 

@@ -18,7 +18,6 @@ import logging
 import threading
 from collections import deque
 from contextlib import ExitStack, suppress
-from hashlib import blake2b
 from pathlib import Path
 from typing import Final, Literal
 from weakref import WeakValueDictionary
@@ -43,7 +42,7 @@ from holdfast.errors import (
 )
 from holdfast.model_changes import Restored
 from holdfast.store import Store
-from holdfast.storekeys import to_store_key
+from holdfast.storekeys import LOG, log_stem, to_store_key
 
 Sync = Literal["full", "normal"]
 
@@ -93,8 +92,8 @@ class KeptStore(Store):
         self._namespace = namespace
         # What the use cases below are given; users have no need of it.
         self._handle: Handle = namespace._handle  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - as said
-        digest = blake2b(namespace.name.encode(), digest_size=8).hexdigest()
-        self._path = folder / f"store-{digest}.log"
+        stem = log_stem(namespace.name)
+        self._path = folder / f"{stem}{LOG}"
         self._is_full = sync == "full"
         self._most = self._handle.context.limits.value_bytes
         self._lock, self._syncing = threading.Lock(), threading.Lock()
@@ -105,7 +104,7 @@ class KeptStore(Store):
         self._held = Held()
         with ExitStack() as on_failure:
             on_failure.callback(self._held.let_go)
-            self._exclude_others(f"store-{digest}")
+            self._exclude_others(stem)
             self._log = self._recover()
             on_failure.pop_all()
 

@@ -28,6 +28,7 @@ from holdfast.durable.logformat import (
 )
 from holdfast.errors import HoldfastError, StorageFull, TooLarge, Unavailable
 from holdfast.errors.system import NO_ROOM
+from holdfast.storekeys import NEW_LOG
 from holdfast.syncing import sync_folder
 
 STEP: Final = 1 << 20
@@ -207,7 +208,7 @@ def _translated() -> Generator[None]:
 
 
 def _beside(path: Path) -> Path:
-    return path.with_suffix(".new")
+    return path.with_suffix(NEW_LOG)
 
 
 def _read_all(fd: int) -> bytes:

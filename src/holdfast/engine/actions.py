@@ -29,6 +29,8 @@ ACTIONS: Final = (
     "session.forked",
     "session.expired",
     "session.purged",
+    "session.erased",
+    "user.erased",
     "state.updated",
     "state.rolled_back",
     "turn.added",
@@ -53,6 +55,7 @@ ACTIONS: Final = (
     "namespace.deleted",
     "namespace.recovered",
     "namespace.purged",
+    "namespace.erased",
     "namespace.retention_set",
     "namespace.quota_set",
     "tenant.quota_set",
@@ -92,6 +95,7 @@ _ORDERS: Final = {
     "recovered": "recover",
     "forgotten": "forget",
     "purged": "purge",
+    "erased": "erase",
     "retention_set": "set_retention",
     "quota_set": "set_quota",
     "revoked": "revoke",
@@ -127,7 +131,7 @@ _WITHOUT_CONTENT: Final = frozenset(
         *("source_session", "fork_version", "agent_id", "user_id", "entity_type", "entity_id"),
         *("ttl_seconds", "expired_at", "last_activity", "type", "embedded", "content_changed"),
         *("count", "recovered", "quota_bytes", "keep_last", "keep_daily", "keep_weekly"),
-        *("task_id", "trace_id", "imported_from"),
+        *("task_id", "trace_id", "imported_from", "erasure_id"),
     }
 )
 """Details that are names, numbers and ids: what is new repeats content until somebody puts it

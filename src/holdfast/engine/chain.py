@@ -6,8 +6,8 @@ break the chain there, or to make all that follows anew. `docs/format.md` has th
 chain is whole is found out in `audit.py`, how they belong together is in `anchors.py`.
 
 Details are hashed first, with random bytes before them, and their hash stands for them: they can
-be taken out, where a law asks for it, and the chain still holds. So it is with the version of a
-session and with the turn that a trace made.
+be taken out, where a law asks for it, and the chain still holds. So it is with the ids that say who
+did what to what, and with the version of a session and the turn that a trace made.
 """
 
 from collections.abc import Mapping
@@ -16,13 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.catalog.hashing import (
-    FORMAT,
-    REDACTED,
-    digest_of_details,
-    hash_in_format_1,
-    hash_of,
-)
+from holdfast.catalog.hashing import FORMAT, REDACTED, hash_in_format_1, hash_of
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.context import Context
 from holdfast.engine.events import events_of, tell
@@ -102,7 +96,7 @@ def row_after(
     else:
         tenant_id, namespace_id = of, None
     details = _to_json(trace.details).decode() if trace.details else _NO_DETAILS
-    hashed = (
+    header = (
         FORMAT,
         end.hash,
         tenant_id,
@@ -123,8 +117,8 @@ def row_after(
         _instant(trace_id),
     )
     salt = context.ids.salt()
-    made = hash_in_format_1(hashed, digest_of_details(details, salt), version, turn)
-    return TraceRow(*hashed, details, salt, made, version, turn)
+    made = hash_in_format_1(header, details, salt, version=version, turn=turn)
+    return TraceRow(*header, details, salt, made, version, turn)
 
 
 def announce(
@@ -164,11 +158,6 @@ def details_of(row: TraceRow) -> dict[str, Any]:
     except msgspec.DecodeError as exc:
         message = f"trace {row.number} cannot be read: {exc}"
         raise Damaged(message) from exc
-
-
-def redacted(row: TraceRow) -> str:
-    """Returns what stands for details that are taken out."""
-    return f"{REDACTED}{digest_of_details(row.details, row.salt).hex()}"
 
 
 def _instant(trace_id: TraceId) -> int:

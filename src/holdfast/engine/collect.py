@@ -89,12 +89,14 @@ def collect(
     tenant_id: TenantId,
     *,
     now: bool = False,
+    waste: float = WASTE,
     progress: Progress = no_progress,
 ) -> Collected:
     """Collects one tenant's garbage; raises `Busy` if another collection of it runs.
 
     With `now`, the bytes of everything that the tenant has retired go at once: no older catalog
-    can be brought back after that. `Busy` then also means that a backup is being made.
+    can be brought back after that. `Busy` then also means that a backup is being made. A pack is
+    copied once more than `waste` of it is dead: at 0, nothing that nobody needs stays anywhere.
     """
     with context.catalog.lock(lock_name(tenant_id)):
         with context.catalog.read() as transaction:
@@ -102,7 +104,7 @@ def collect(
         # First: on a full disk, this makes the room that the rest needs.
         freed = clear(context, tenant_id, now=now)
         cleared = _clear_litter(context, tenant_id)
-        packer = _Packer(context, tenant_id)
+        packer = _Packer(context, tenant_id, waste)
         deleted, hidden = 0, ()
         try:
             # First: the states of their versions are what objects are kept for.
@@ -207,9 +209,10 @@ def _check_index(packs: Sequence[PackRow], live: Live, missing: set[ObjectId]) -
 class _Packer:
     """Removes dead packs and copies what lives out of packs that are not worth keeping."""
 
-    def __init__(self, context: Context, tenant_id: TenantId) -> None:
+    def __init__(self, context: Context, tenant_id: TenantId, waste: float) -> None:
         self._context = context
         self._tenant_id = tenant_id
+        self._waste = waste
         self._live: Live = {}
         self.removed = 0
         self.freed_bytes = 0
@@ -225,7 +228,7 @@ class _Packer:
             progress("repack", at, len(packs))
             if not self._live.get(pack.id):
                 self._remove(pack)
-            elif (pack.is_inline and is_crowded) or (
+            elif (pack.is_inline and (is_crowded or not self._waste)) or (
                 not pack.is_inline and self._is_wasteful(pack)
             ):
                 group.append(pack)
@@ -241,7 +244,7 @@ class _Packer:
             held = self._index(pack)
             if not live.keys() <= {place.object_id for place in held}:
                 raise PackDamaged(pack.name, reason="it does not hold what the catalog says")
-            return sum(live.values()) < sum(place.size for place in held) * (1 - WASTE)
+            return sum(live.values()) < sum(place.size for place in held) * (1 - self._waste)
         return False
 
     def _copy(self, packs: Sequence[PackRow]) -> None:
@@ -255,8 +258,9 @@ class _Packer:
                 for object_id, data, kind in objects:
                     builder.add(object_id, data, kind=kind)
         if len(builder):
-            # Copying is thrift. Where there is no room for it, what was dead has gone already.
-            with suppress(StorageFull):
+            # Copying is thrift, unless nothing dead may stay. Where there is no room for it, what
+            # was dead has gone already.
+            with suppress(*(StorageFull,) if self._waste else ()):
                 self._replace(sources, builder.finish())
 
     def _replace(self, sources: Sequence[tuple[PackRow, set[ObjectId]]], new: Pack) -> None:

@@ -170,6 +170,12 @@ class Context:
         """Says whether a pack of this name is one of this vault's."""
         return name.startswith(f"pack-{self.vault}-")
 
+    def forget_caches(self) -> None:
+        """Empties the caches: something in them may be erased everywhere else."""
+        for cache in (self.nodes, self.blocks, self.roots, self.directories, self.states):
+            cache.clear()
+        self.lately.clear()
+
     def without_caches(self) -> "Context":
         """Returns the same parts with caches that keep nothing: every read goes to the disk."""
         none = ByteCache[Any, Any](0)

@@ -29,7 +29,7 @@ from holdfast.errors import Damaged, InvalidValue, StorageFull, StorageReadOnly,
 from holdfast.ids import TenantId
 from holdfast.instants import to_us
 from holdfast.model import Head
-from holdfast.model_events import LOST, Event, EventFilter, EventRow, ToldRow
+from holdfast.model_events import ERASED, LOST, Event, EventFilter, EventRow, ToldRow
 from holdfast.model_traces import Trace
 
 EventList = list[EventRow]
@@ -69,6 +69,7 @@ _TYPES: Final = (
     _DELETED,
     _OWN_TRACE,
     LOST,
+    ERASED,
     *dict.fromkeys(_RENAMED.get(action, action) for action in ACTIONS),
 )
 """What events are called."""
@@ -169,27 +170,25 @@ class Events:
         numbers = sorted(row.number for row in found)
         for older, newer in pairwise(numbers):
             if newer != older + 1:
-                self._check_none(transaction, older + 1)
+                raise _missing(older + 1)
         if is_to_end and numbers:
             last = transaction.last_event(self._tenant_id)
             if numbers[-1] != last:
-                self._check_none(transaction, last)
+                raise _missing(last)
 
     def _check_oldest(self, transaction: Transaction, first: int | None) -> None:
         """Raises `Damaged` unless this is the oldest event that is kept; None for none."""
         oldest = transaction.first_event(self._tenant_id)
         if oldest != first:
-            self._check_none(transaction, first or 0)
-
-    def _check_none(self, transaction: Transaction, number: int) -> None:
-        """Raises `Damaged` for an event that is not there, unless some were erased."""
-        if not transaction.is_erased_from(self._tenant_id):
-            message = f"events are missing at number {number}"
-            raise Damaged(message)
+            raise _missing(first or 0)
 
     def _follow(self) -> None:
         self.listen()
         follow(self._context, self._tenant_id)
+
+
+def _missing(number: int) -> Damaged:
+    return Damaged(f"events are missing at number {number}")
 
 
 def tell(
@@ -399,7 +398,12 @@ def _is_plain(value: object) -> bool:
 
 
 def _short(value: object) -> object:
-    return value[:_MAX_CHARS] if isinstance(value, str) else value
+    return shortened(value) if isinstance(value, str) else value
+
+
+def shortened(text: str) -> str:
+    """Returns as much of a text that somebody chose as an event says."""
+    return text[:_MAX_CHARS]
 
 
 def _instant_of(cursor: str) -> int:

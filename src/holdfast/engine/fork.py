@@ -13,7 +13,7 @@ from holdfast.engine.advance import Mark, Move, Note, advance, safety, to_snapsh
 from holdfast.engine.chain import append
 from holdfast.engine.coverage import lacking_in
 from holdfast.engine.folding import Folded, lacking_at
-from holdfast.engine.handle import Handle
+from holdfast.engine.handle import Handle, as_it_is
 from holdfast.engine.lineage import FORKED_TO
 from holdfast.errors import NamespaceExists
 from holdfast.model import EMPTY_MAP, Head, Kind, Plane, SnapshotInfo
@@ -26,12 +26,13 @@ def fork(handle: Handle, new: Handle, *, at: SnapshotInfo | None = None) -> None
         head = folded.head
         if new.find_head(transaction) is not None:
             raise NamespaceExists(new.name)
-        kept = None if at else _kept(handle, transaction, folded, new)
+        origin = at and as_it_is(transaction, at)
+        kept = None if origin else _kept(handle, transaction, folded, new)
         mark = Mark(
             id=handle.context.ids.snapshot(),
             kind=Kind.FORK,
-            root=at.root if at else folded.root_id,
-            size=at.size if at else folded.size,
+            root=origin.root if origin else folded.root_id,
+            size=origin.size if origin else folded.size,
             parent=None,
             target=at.id if at else (kept.id if kept else head.position),
             note=Note(reason=f"forked from {handle.name}"),

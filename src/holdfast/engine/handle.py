@@ -12,6 +12,7 @@ from holdfast.engine.attached import BeforeCommit, Shows
 from holdfast.engine.context import Context
 from holdfast.engine.objects import Objects
 from holdfast.errors import (
+    Conflict,
     InvalidName,
     NamespaceNotFound,
     ObjectMissing,
@@ -129,14 +130,28 @@ class Handle:
 def looking_at(handle: Handle, snapshot: SnapshotInfo) -> Generator[None]:
     """Makes what looks like damage `SnapshotNotFound`, if the snapshot went while it was used.
 
-    Once it is off the timeline, the collector takes what it alone has held.
+    Once it is off the timeline, the collector takes what it alone has held. `Conflict` says that
+    something was erased from it meanwhile.
     """
     try:
         yield
-    except (ObjectMissing, PackMissing):
+    except (ObjectMissing, PackMissing) as exc:
         with handle.context.catalog.read() as transaction:
-            handle.get_snapshot(transaction, handle.get_head(transaction), snapshot.id)
-        raise
+            found = handle.get_snapshot(transaction, handle.get_head(transaction), snapshot.id)
+        if found.root == snapshot.root:
+            raise
+        message = f"something was erased from snapshot {snapshot.id}: look it up again"
+        raise Conflict(message) from exc
+
+
+def as_it_is(transaction: Transaction, snapshot: SnapshotInfo) -> SnapshotInfo:
+    """Returns a snapshot with the root that it has now: another, if something was erased from it.
+
+    Whoever moves a head asks in the transaction that shows the head: what an erasure has taken out
+    would come back with a root that was looked up before.
+    """
+    found = transaction.find_snapshot(snapshot.namespace_id, snapshot.id)
+    return snapshot if found is None else replace(snapshot, root=found.root, size=found.size)
 
 
 def term_of(context: Context, head: Head, snapshot: SnapshotInfo) -> datetime | None:

@@ -61,3 +61,8 @@ class Lately:
         self._heads.put((head.tenant_id, head.name), left, size=_ROW_BYTES)
         key, size = (head.namespace_id, found.session.id), _ROW_BYTES + len(found.version.state)
         self._sessions.put(key, found, size=size)
+
+    def clear(self) -> None:
+        """Forgets all of them."""
+        self._heads.clear()
+        self._sessions.clear()

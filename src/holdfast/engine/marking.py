@@ -91,6 +91,22 @@ def mark_maps(
                 todo += mark_entries(source, node.values, chunks)
 
 
+def iter_entries(
+    source: Source, maps: Iterable[ObjectId], seen: set[ObjectId] | None = None
+) -> Iterator[tuple[bytes, bytes]]:
+    """Yields the keys and entries of some maps; each node that is not `seen` is looked at once."""
+    todo, seen = [*maps], {EMPTY_MAP} if seen is None else seen
+    while todo:
+        batch, todo = todo[-BATCH:], todo[:-BATCH]
+        batch = [node_id for node_id in dict.fromkeys(batch) if node_id not in seen]
+        seen.update(batch)
+        for node in source.get_nodes(batch):
+            if node.level:
+                todo += [ObjectId(value) for value in node.values]
+            else:
+                yield from zip(node.keys, node.values, strict=True)
+
+
 def mark_entries(source: Source, entries: Iterable[bytes], chunks: set[ObjectId]) -> list[ObjectId]:
     """Adds the chunks that entries need; returns the maps that they name."""
     maps: list[ObjectId] = []

@@ -132,6 +132,11 @@ class Replying:
         self.commit()
         self._catalog.reclaim()
 
+    def scrub(self) -> None:
+        """Leaves nothing of rows that are gone."""
+        self.commit()
+        self._catalog.scrub()
+
     def make_room(self) -> None:
         """Gives up what is kept aside for collecting."""
         self.commit()

@@ -19,7 +19,7 @@ from holdfast.engine.coverage import Lacking, lacking_in
 from holdfast.engine.diff import collect_changes, entry_name, iter_changes, to_change
 from holdfast.engine.folding import Folded, fold, lacking_at
 from holdfast.engine.growth import size_of
-from holdfast.engine.handle import Handle, looking_at
+from holdfast.engine.handle import Handle, as_it_is, looking_at
 from holdfast.engine.limits import check_limit
 from holdfast.engine.objects import Objects
 from holdfast.engine.paths import legible, to_text
@@ -82,10 +82,11 @@ def restore(
     lacking = lacking_in(target, selects)
 
     def plan(transaction: Transaction, folded: Folded) -> Move[_Aim]:
-        goal = goal_of(handle, transaction, folded, target, planes=selection.parts)
+        now = as_it_is(transaction, target)
+        goal = goal_of(handle, transaction, folded, now, planes=selection.parts)
         check = partial(present, handle, transaction, folded)
         aim = _aim(folded, goal, selection, limit=limit, check=check)
-        left = left_alone(folded, target, selection.parts)
+        left = left_alone(folded, now, selection.parts)
         marks = replacing(
             handle,
             transaction,

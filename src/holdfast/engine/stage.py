@@ -76,9 +76,18 @@ class _Announced(msgspec.Struct, frozen=True):
 class Stage:
     """One batch of new objects of one tenant."""
 
-    def __init__(self, context: Context, tenant_id: TenantId, *, only_shown: bool = False) -> None:
+    def __init__(
+        self,
+        context: Context,
+        tenant_id: TenantId,
+        *,
+        only_shown: bool = False,
+        counts: bool = True,
+    ) -> None:
         self._context = context
         self._tenant_id = tenant_id
+        self._counts = counts
+        """Whether it counts against the tenant's quota: not, where it takes the place of more."""
         if not only_shown:
             context.begin_anew()  # Other threads may have to announce packs.
         self._scratch = Scratch() if only_shown else None
@@ -209,7 +218,8 @@ class Stage:
         for inline in self._inline:
             size = len(inline.data)
             check_free(size, limits=self._context.limits, places=self._places)
-            check_tenant(transaction, tenant_id, needed_bytes=size, quota=quota)
+            if self._counts:
+                check_tenant(transaction, tenant_id, needed_bytes=size, quota=quota)
             name, now = self._context.new_pack_name(), self._context.clock()
             pack_id = transaction.add_inline_pack(tenant_id, name, inline.data, now=now)
             self._name(transaction, pack_id, inline.placements, epoch)
@@ -335,6 +345,7 @@ class Stage:
             needed_bytes=needed_bytes,
             limits=self._context.limits,
             places=self._places,
+            counts=self._counts,
         )
 
     @property

@@ -1,8 +1,13 @@
 """Tenants, by name."""
 
+from typing import Final
+
 from holdfast.engine.context import Context
 from holdfast.errors import CatalogLost, RowDamaged
 from holdfast.model import Tenant
+
+DEFAULT_TENANT: Final = "default"
+"""The one that a vault is by itself."""
 
 
 def get_or_add(context: Context, name: str, *, is_first: bool = False) -> Tenant:

@@ -12,9 +12,10 @@ from typing import Any, Final
 
 import msgspec
 
+from holdfast.catalog.hashing import REDACTED, redacted
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.actions import normalise
-from holdfast.engine.chain import REDACTED, append, is_whole, redacted
+from holdfast.engine.chain import append, is_whole
 from holdfast.engine.context import Context
 from holdfast.engine.handle import Handle, check_text
 from holdfast.engine.limits import check_free, check_limit
@@ -187,11 +188,11 @@ def redact(
     wanted, count = TraceFilter(namespace_id=namespace_id, session_id=session_id), 0
     for row in transaction.list_kept(tenant_id, namespace_id, session_id):
         if not row.details.startswith(REDACTED):
-            transaction.redact_trace(row, details=redacted(row))
+            transaction.redact_trace(redacted(row))
     while page := transaction.list_traces(tenant_id, wanted, most=_PAGE):
         for row, _ in page:
             if not row.details.startswith(REDACTED):
-                transaction.redact_trace(row, details=redacted(row))
+                transaction.redact_trace(redacted(row))
                 count += 1
         wanted = msgspec.structs.replace(wanted, until=_place_of(page[-1][0]))
     return count

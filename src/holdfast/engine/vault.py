@@ -23,6 +23,7 @@ from holdfast.engine.collect import Progress, collect, no_progress
 from holdfast.engine.context import Context
 from holdfast.engine.directory import forget as forget_index
 from holdfast.engine.entities import purge_entities
+from holdfast.engine.erasing.door import Erasures
 from holdfast.engine.events import Events, purge_events
 from holdfast.engine.handle import Handle, check_name, check_namespace
 from holdfast.engine.keys import Keys, find_bearer, record_uses
@@ -36,7 +37,7 @@ from holdfast.engine.retention import forget, purge
 from holdfast.engine.retiring import retired_bytes
 from holdfast.engine.schedules import run_due
 from holdfast.engine.sessions.lapsing import end_lapsed
-from holdfast.engine.tenants import get_or_add
+from holdfast.engine.tenants import DEFAULT_TENANT, get_or_add
 from holdfast.engine.totals import total_of
 from holdfast.engine.traces import Traces
 from holdfast.engine.trust import find_lost_packs
@@ -69,8 +70,6 @@ from holdfast.model_upkeep import (
 from holdfast.running import Door
 from holdfast.workspace.guard import check_directory, find_home
 
-DEFAULT_TENANT = "default"
-
 
 class TenantVault:
     """What one tenant has. Nothing here reaches another tenant's objects or rows."""
@@ -81,6 +80,7 @@ class TenantVault:
 
     traces = cached_property(lambda self: Traces(self._context, self._tenant.id))
     keys = cached_property(lambda self: Keys(self._context, self._tenant.id))
+    erasures = cached_property(lambda self: Erasures(self._context, self._tenant))
     events = cached_property(lambda self: Events(self._context, self._tenant.id))
     replies = cached_property(lambda self: Replies(self._context))
     webhooks = cached_property(lambda self: Webhooks(self._context, self._tenant))
@@ -244,14 +244,14 @@ class TenantVault:
         purge_memories(self._context, self._tenant.id, before=now - grace)
         purge_entities(self._context, self._tenant.id, before=now - grace)
         purge_events(self._context, self._tenant.id)
+        self.erasures.finish()
         return gone
 
     def collect(self, *, now: bool = False, progress: Progress = no_progress) -> Collected:
         """Gives back the bytes that nothing needs any more, and has not for `keep_deleted`.
 
-        With `now`, they go at once. That gives up the way back to an older catalog: a backup
-        that is made by hand at this moment, or a database that is set back to an earlier one,
-        may lack packs. Raises `Busy` if somebody needs them just then.
+        With `now`, they go at once, and with them the way back to any older catalog, which may
+        lack packs. Raises `Busy` if somebody needs them just then.
         """
         self._context.check_takes_away("collect")
         self._context.catalog.make_room()
@@ -434,9 +434,8 @@ class Holdfast(TenantVault):
     ) -> bool:
         """Applies retention to all tenants, and gives bytes back; raises `Busy` if another does.
 
-        Not if anybody did so less than `every` ago: then returns False. Bytes are given back
-        where that is longer ago than `collects`. What fails for one tenant is raised once all
-        have had their turn.
+        Not if anybody did so less than `every` ago: then returns False. Bytes are given back where
+        that is longer ago than `collects`. What fails for one tenant is raised after all others.
         """
         return upkeep.look_after(self._context, self._chores, every=every, collects=collects)
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
+from holdfast.catalog.hashing import REDACTED, redacted
 from holdfast.engine.actions import without_content
-from holdfast.engine.chain import REDACTED, redacted
 from holdfast.model_traces import TraceInfo, TraceKind, TraceRow
 
 
@@ -31,4 +31,4 @@ def row_for_operators(row: TraceRow) -> TraceRow:
         details = {"": None}  # Somebody was at it: its hash says so, and it is not for showing.
     if without_content(row.action, row.resource_type, details) == details:
         return row
-    return msgspec.structs.replace(row, details=redacted(row), salt=None)
+    return redacted(row)

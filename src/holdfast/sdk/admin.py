@@ -31,6 +31,7 @@ from holdfast.sdk.calls import (
 from holdfast.sdk.content import Target
 from holdfast.sdk.forms import Awaiting, Waiting
 from holdfast.sdk.groups.activity import WorkspaceTraces
+from holdfast.sdk.groups.erasures import Erasures
 from holdfast.sdk.groups.events import Events
 from holdfast.sdk.groups.operators import Keys, Namespaces, Webhooks
 from holdfast.sdk.lines import TIMEOUT_S, line_for
@@ -65,6 +66,7 @@ class Operator(Group[F]):
         self.keys: Keys[F] = Keys(sender, workspace_id=workspace_id)
         self.webhooks: Webhooks[F] = Webhooks(sender, workspace_id=workspace_id)
         self.namespaces: Namespaces[F] = Namespaces(sender, workspace_id=workspace_id)
+        self.erasures: Erasures[F] = Erasures(sender, workspace_id=workspace_id)
         self.traces: WorkspaceTraces[F] = WorkspaceTraces(sender, workspace_id=workspace_id)
         self.events: Events[F] = Events(sender, workspace_id=workspace_id)
 

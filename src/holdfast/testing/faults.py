@@ -51,7 +51,6 @@ Tear = Callable[[str, bytes], None]
 
 Contents = dict[tuple[Plane, bytes], tuple[Entry, bytes | None]]
 """Every entry of every plane, with the content that it stands for."""
-
 Observed = dict[str, dict[str, Any]]
 """What a vault shows, by namespace: plain values that can be compared."""
 
@@ -240,6 +239,11 @@ class FusedCatalog:
         self._fuse.step("catalog.reclaim")
         self._inner.reclaim()
         self._fuse.step("catalog.reclaim unacknowledged")
+
+    def scrub(self) -> None:
+        """Leaves nothing of rows that are gone; doing it twice is as doing it once."""
+        self._fuse.step("catalog.scrub")
+        self._inner.scrub()
 
     def make_room(self) -> None:
         """Gives up what is kept aside, if there is no other room."""

@@ -44,12 +44,6 @@ SET number = (SELECT MAX(e.number) FROM events e WHERE e.tenant_id = event_ends.
 WHERE tenant_id = :tenant_id
   AND number <> (SELECT MAX(e.number) FROM events e WHERE e.tenant_id = event_ends.tenant_id)
 
--- name: is_erased_from
-SELECT 1 FROM journal
-WHERE tenant_id = :tenant_id AND stream = 0
-  AND action IN ('namespace.erased', 'session.erased', 'user.erased')
-LIMIT 1
-
 -- name: first_event
 SELECT MIN(number) FROM events WHERE tenant_id = :tenant_id
 

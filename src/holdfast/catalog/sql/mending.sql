@@ -84,6 +84,14 @@ WHERE namespace_id IN (SELECT id FROM namespaces WHERE tenant_id = :tenant_id)
 UPDATE schedules SET ({schedule}) = ({:schedule}) WHERE id = :was
   AND COALESCE(checksum, -1) = :found
 
+-- name: page_erasure_rows
+SELECT id, {erasure} FROM erasures
+WHERE tenant_id = :tenant_id AND id > :after ORDER BY id LIMIT :most
+
+-- name: mend_erasure_row
+UPDATE erasures SET ({erasure}) = ({:erasure}) WHERE id = :was
+  AND COALESCE(checksum, -1) = :found
+
 -- name: page_event_rows
 SELECT number, {event} FROM events
 WHERE tenant_id = :tenant_id AND number > :after ORDER BY number LIMIT :most
@@ -146,6 +154,10 @@ DELETE FROM task_changes WHERE task_id = :was
 
 -- name: drop_schedule_row
 DELETE FROM schedules WHERE id = :was
+  AND COALESCE(checksum, -1) = :found
+
+-- name: drop_erasure_row
+DELETE FROM erasures WHERE id = :was
   AND COALESCE(checksum, -1) = :found
 
 -- name: drop_telling_row

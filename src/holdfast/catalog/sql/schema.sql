@@ -587,3 +587,23 @@ CREATE TABLE retired (
     size_bytes INTEGER NOT NULL,
     retired_at INTEGER NOT NULL
 ) BY KEY;
+
+-- What was erased for good, or is about to be: until there is a certificate, bytes may be left.
+CREATE TABLE erasures (
+    id TEXT PRIMARY KEY,
+    tenant_id INTEGER NOT NULL,
+    -- namespace, session or user.
+    what TEXT NOT NULL,
+    -- No reference: it may be gone.
+    namespace_id INTEGER,
+    namespace TEXT,
+    -- The id of the session, or of the user.
+    subject TEXT,
+    begun_at INTEGER NOT NULL,
+    -- What is known of it so far, or the certificate: JSON.
+    told TEXT NOT NULL,
+    finished_at INTEGER,
+    checksum INTEGER
+);
+
+CREATE INDEX erasures_of_tenant ON erasures (tenant_id, begun_at, id);

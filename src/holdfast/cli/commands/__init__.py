@@ -45,6 +45,7 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
         "import": "bring an exported file into the directory",
         "backup": "make a second copy of the whole vault",
         "reinstate": "make a vault of a backup",
+        "erase": "remove a namespace, a session or a user for good",
     },
     "Serve": {
         "serve": "answer over HTTP",
@@ -58,7 +59,7 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
 COMMANDS: Final = {name: line for group in GROUPS.values() for name, line in group.items()}
 """Every command, with what it does."""
 
-OWN_PROCESS: Final = frozenset({"backup", "keys", "reinstate", "run", "serve", "watch"})
+OWN_PROCESS: Final = frozenset({"backup", "erase", "keys", "reinstate", "run", "serve", "watch"})
 """Commands that need the terminal and the signals of the process that was started."""
 
 _ELSEWHERE: Final = {

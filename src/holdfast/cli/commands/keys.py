@@ -15,7 +15,7 @@ from holdfast.cli import words
 from holdfast.cli.console import Console
 from holdfast.cli.exits import DONE, usage
 from holdfast.cli.shown import shown
-from holdfast.engine.vault import DEFAULT_TENANT
+from holdfast.engine.tenants import DEFAULT_TENANT
 from holdfast.model_keys import KeyInfo, Scope
 from holdfast.server.config import configure as set_up
 

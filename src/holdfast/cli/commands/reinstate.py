@@ -31,6 +31,14 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--objects", metavar="DIR", help="where packs shall be; needed for a database"
     )
+    parser.add_argument(
+        "--erased",
+        metavar="CERTIFICATE",
+        nargs="+",
+        action="extend",
+        default=[],
+        help="erase again what these certificates of `holdfast erase` name",
+    )
 
 
 def run(arguments: Namespace, console: Console) -> int:
@@ -40,7 +48,11 @@ def run(arguments: Namespace, console: Console) -> int:
     objects = console.resolve(arguments.objects) if arguments.objects else None
     with console.progress() as progress:
         done = holdfast.reinstate(
-            console.resolve(arguments.backup), location, objects=objects, progress=progress
+            console.resolve(arguments.backup),
+            location,
+            objects=objects,
+            erased=[console.resolve(each) for each in arguments.erased],
+            progress=progress,
         )
     console.answer(document=lambda: _document(done), lines=list)
     console.say(

@@ -24,7 +24,7 @@ from holdfast.catalog.transaction import Transaction
 from holdfast.engine.actions import told_of_namespace
 from holdfast.engine.chain import append
 from holdfast.engine.context import Context
-from holdfast.engine.marking import root_ids
+from holdfast.engine.marking import iter_entries, root_ids
 from holdfast.engine.objects import Objects
 from holdfast.engine.sessions.following import session_of
 from holdfast.engine.sessions.lapsing import MOST, end_lapsed
@@ -35,9 +35,6 @@ from holdfast.model_sessions import BranchRow
 BATCH: Final = 1000
 SESSIONS: Final = 100
 """Branches and sessions deleted in one transaction: a writer never waits long for its turn."""
-
-NODES: Final = 256
-"""Nodes fetched together."""
 
 Ended = tuple[NamespaceId, str]
 
@@ -77,18 +74,10 @@ class Held:
         """Adds what this transaction sees."""
         source = Objects(self._context, self._tenant_id, transaction)
         roots = root_ids(transaction, self._tenant_id) - self._seen
-        todo = [source.get_root(root_id).plane(Plane.SESSIONS) for root_id in roots]
+        maps = [source.get_root(root_id).plane(Plane.SESSIONS) for root_id in roots]
         self._seen |= roots
-        while todo:
-            batch, todo = todo[-NODES:], todo[:-NODES]
-            batch = [node_id for node_id in dict.fromkeys(batch) if node_id not in self._seen]
-            self._seen.update(batch)
-            for node in source.get_nodes(batch):
-                if node.level:
-                    todo += [ObjectId(value) for value in node.values]
-                else:
-                    for key, data in zip(node.keys, node.values, strict=True):
-                        self._hold(key, data)
+        for key, data in iter_entries(source, maps, self._seen):
+            self._hold(key, data)
         for head in transaction.iter_heads(self._tenant_id):
             pending = transaction.range_pending(
                 head.namespace_id, Plane.SESSIONS, start=b"", stop=None
@@ -148,6 +137,30 @@ def _purge_branches(context: Context, tenant_id: TenantId, held: Held) -> None:
             held.look(transaction)
             still = unneeded(transaction.spare_branches(tenant_id), held.branches)
             transaction.delete_branches(tenant_id, still.intersection(doomed[at : at + BATCH]))
+
+
+def trim(context: Context, tenant_id: TenantId) -> None:
+    """Deletes what was said on branches after the last turn that anything shows.
+
+    Where a session goes that others were forked from, they need the beginning of its conversation
+    alone. What was spare as a whole has to be gone before.
+    """
+    held = Held(context, tenant_id)
+    with context.catalog.read() as transaction:
+        held.look(transaction)
+    with context.catalog.write() as transaction:
+        transaction.advance_epoch(tenant_id)
+        held.look(transaction)
+        branches = transaction.iter_branches(tenant_id)
+        shown = [*held.branches.items(), *transaction.named_branches(tenant_id).items()]
+        shown += [(each.parent, each.parent_turns) for each in branches if each.parent is not None]
+        needed = dict[str, int]()
+        for branch_id, turns in shown:
+            needed[branch_id] = max(turns, needed.get(branch_id, 0))
+        for branch in branches:
+            turns = max(needed.get(branch.id, branch.turns), branch.parent_turns)
+            if turns < branch.turns:
+                transaction.trim_branch(tenant_id, branch.id, turns=turns)
 
 
 def unneeded(spare: Sequence[BranchRow], named: dict[str, int]) -> set[str]:

@@ -95,3 +95,7 @@ ALTER TABLE schedules ADD COLUMN checksum INTEGER;
 -- Memories become a plane; what each database has to do for that is in its own file.
 
 MAKE lagging_memories;
+
+-- Nothing was erased yet.
+
+MAKE erasures;

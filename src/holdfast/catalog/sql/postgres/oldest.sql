@@ -1,7 +1,7 @@
 -- Takes the tables of schema.sql, while they are empty, back to those of format 15: for the rows of a
 -- backup of that time. The step of migrations/ then leads on from there.
 
-DROP TABLE journal, anchored, told, listening, lagging_memories, task_changes;
+DROP TABLE journal, anchored, told, listening, lagging_memories, task_changes, erasures;
 
 CREATE TABLE traces (
     tenant_id BIGINT NOT NULL,

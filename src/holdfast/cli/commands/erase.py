@@ -1,0 +1,105 @@
+"""`holdfast erase`: removes a namespace, a session or a user for good, and certifies it."""
+
+import os
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+
+import msgspec
+
+import holdfast
+from holdfast.cli import words
+from holdfast.cli.attached import get_vault
+from holdfast.cli.console import Console
+from holdfast.cli.exits import DONE, usage
+from holdfast.cli.shown import shown
+from holdfast.engine.collect import Progress
+from holdfast.engine.erasing.door import Erasures
+from holdfast.private import create
+
+EXAMPLES = """\
+examples:
+  holdfast erase shop --yes --certificate shop-erased.json
+  holdfast erase shop --session ses-4f2a --yes --certificate session-erased.json
+  holdfast erase --user u-1893 --yes --certificate user-erased.json
+
+There is no way back. Keep the certificate: `holdfast reinstate --erased` erases the same from
+what is made of a backup.
+"""
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Adds what the command understands."""
+    parser.description = (
+        "Erases for good: a namespace, one session of it, or all that is known to be a user's in "
+        "any namespace. Rows go, the bytes that nothing else needs, free pages and the log. Rows "
+        "of the audit chain keep their place without what they said; snapshots keep theirs, "
+        "without the session."
+    )
+    parser.epilog = EXAMPLES
+    parser.add_argument(
+        "namespace", metavar="NAMESPACE", nargs="?", help="what to erase, live or deleted"
+    )
+    parser.add_argument("--number", metavar="N", type=int, help="of several of that name, this one")
+    parser.add_argument("--session", metavar="ID", help="of the namespace, this session alone")
+    parser.add_argument("--user", metavar="ID", help="a user, from all namespaces")
+    parser.add_argument("--yes", action="store_true", help="needed: nothing brings it back")
+    parser.add_argument("--certificate", metavar="FILE", help="where to write the certificate")
+
+
+def run(arguments: Namespace, console: Console) -> int:
+    """Does it; returns the exit code."""
+    what = _what(arguments)
+    if not arguments.yes:
+        raise usage(
+            f"this erases {what} for good, with every snapshot of it",
+            hint="Say --yes. `holdfast forget` and deleting leave a way back.",
+        )
+    place = None if arguments.certificate is None else console.resolve(arguments.certificate)
+    if place is not None and os.path.lexists(place):
+        raise usage(f"{shown(place)} is there already", hint="Name a new file.")
+    vault = get_vault(console)
+    with console.progress() as progress:
+        done = _erase(vault.erasures, arguments, progress)
+    if place is not None:
+        with create(place) as file:
+            file.write(msgspec.json.format(msgspec.json.encode(done), indent=2) + b"\n")
+    console.answer(document=lambda: msgspec.to_builtins(done), lines=lambda: _lines(what, done))
+    return DONE
+
+
+def _what(arguments: Namespace) -> str:
+    """Returns what is meant; raises if that is unclear."""
+    namespace, session, user = arguments.namespace, arguments.session, arguments.user
+    if (namespace is None) is (user is None) or (session is not None and namespace is None):
+        raise usage(
+            "say what to erase: a namespace, a session of one, or a user",
+            hint="NAMESPACE, or NAMESPACE --session ID, or --user ID.",
+        )
+    if arguments.number is not None and (session is not None or user is not None):
+        raise usage("--number is for a whole namespace", hint="Leave it out.")
+    if user is not None:
+        return f"the user {shown(user)}"
+    return shown(namespace) if session is None else f"{shown(session)} of {shown(namespace)}"
+
+
+def _erase(erasures: Erasures, arguments: Namespace, progress: Progress) -> "holdfast.Certificate":
+    if arguments.user is not None:
+        return erasures.user(arguments.user, progress=progress)
+    if arguments.session is not None:
+        return erasures.session(arguments.namespace, arguments.session, progress=progress)
+    return erasures.namespace(arguments.namespace, number=arguments.number, progress=progress)
+
+
+def _lines(what: str, done: "holdfast.Certificate") -> Iterator[str]:
+    counts = ", ".join(f"{count} {kind}" for kind, count in done.removed.items() if count)
+    yield f"Erased {what}: {counts or 'there was nothing'}."
+    if done.rewritten_snapshots:
+        rewritten = words.number(done.rewritten_snapshots, "snapshot")
+        yield f"{rewritten} that held it have another root now."
+    yield f"{words.number(done.redacted_rows, 'row')} of the journal keep only their place."
+    yield f"Row {done.number} of the tenant's chain says so: {done.hash[:16]}…"
+    if done.copies:
+        names = ", ".join(shown(name) for name in done.copies)
+        yield f"Forked from it, and not erased: {names}"
+    yield "Out of reach:"
+    yield from (f"  {line}" for line in done.out_of_reach)

@@ -1,0 +1,132 @@
+"""What a certificate says: what went, what stays, and what is out of reach."""
+
+from datetime import datetime
+from typing import Final, TypeVar
+
+import msgspec
+
+from holdfast.catalog.transaction import Transaction
+from holdfast.engine.actions import told_of_namespace
+from holdfast.engine.chain import append
+from holdfast.engine.context import Context
+from holdfast.engine.erasing.parts import Counts
+from holdfast.errors import Damaged
+from holdfast.model import Tenant
+from holdfast.model_erasures import Certificate, Erased, ErasureRow
+from holdfast.model_traces import OWN, Trace
+
+T = TypeVar("T")
+
+_ROWS: Final = (
+    "the rows of the journal: what kind of thing was done, and when; in those that came from a "
+    "catalog of format 15, ids"
+)
+_ITSELF: Final = "what this certificate says, in the list of erasures"
+_NOT_WHO: Final = "what this certificate says, without the id of the user, in the list of erasures"
+_ELSEWHERE: Final = "what files, values of the store and others' sessions say of it: nobody knows"
+
+STAYS: Final = {
+    Erased.NAMESPACE: (
+        _ROWS,
+        "the name of the namespace, in the row that says that it went, and in keys and webhooks",
+        _ITSELF,
+    ),
+    Erased.SESSION: (
+        _ROWS,
+        "the id of the session, in what was forked from it, and in turns of others that name it",
+        _ELSEWHERE,
+        _ITSELF,
+    ),
+    Erased.USER: (_ROWS, _ELSEWHERE, _NOT_WHO),
+}
+OUT_OF_REACH: Final = (
+    "backups: `holdfast reinstate --erased CERTIFICATE` erases it from what is made of one",
+    "exports, archives, copies of the vault, and what clients, webhooks and mirrors were sent",
+    "attached directories themselves, and Git remotes",
+    "logs that were kept as evidence of damage, beside the catalog",
+    "blocks that the disk, the file system or its snapshots have not overwritten",
+)
+_OF_POSTGRES: Final = "the write-ahead log of PostgreSQL, its replicas and its own backups"
+
+
+class Told(msgspec.Struct, frozen=True):
+    """What is known of an erasure before it is finished."""
+
+    counts: Counts = Counts()
+    copies: list[str] = []
+    created_at: datetime | None = None
+    """When the namespace was made."""
+
+    def adding(self, counts: Counts) -> "Told":
+        """Returns the same, and what went besides."""
+        return msgspec.structs.replace(self, counts=self.counts + counts)
+
+
+def encode(told: Told | Certificate) -> str:
+    """Returns what a row keeps of it."""
+    return msgspec.json.encode(told).decode()
+
+
+def read(row: ErasureRow) -> Certificate:
+    """Returns the certificate of an erasure that is finished; raises `Damaged`."""
+    return _decode(row, Certificate)
+
+
+def read_told(row: ErasureRow) -> Told:
+    """Returns what is known of one that is not; raises `Damaged`."""
+    return _decode(row, Told)
+
+
+def certify(
+    transaction: Transaction, context: Context, tenant: Tenant, row: ErasureRow
+) -> Certificate:
+    """Says in the tenant's chain that something was erased, and keeps the certificate.
+
+    If another has just done so, that one's certificate is the one.
+    """
+    transaction.lock_end(tenant.id, OWN)
+    row = next(each for each in transaction.list_erasures(tenant.id) if each.id == row.id)
+    if row.finished_at is not None:
+        return read(row)
+    told, now = read_told(row), context.clock()
+    append(transaction, context, tenant.id, _trace(row))
+    end = transaction.lock_end(tenant.id, OWN)
+    certificate = Certificate(
+        erasure_id=row.id,
+        tenant_id=tenant.public_id,
+        what=row.what,
+        namespace_id=row.namespace_id,
+        namespace=row.namespace,
+        namespace_created_at=told.created_at,
+        session_id=row.subject if row.what is Erased.SESSION else None,
+        begun_at=row.begun_at,
+        finished_at=now,
+        removed=told.counts.removed,
+        rewritten_snapshots=told.counts.rewritten_snapshots,
+        redacted_rows=told.counts.redacted_rows,
+        copies=told.copies,
+        stays=[*STAYS[row.what]],
+        out_of_reach=[
+            *OUT_OF_REACH,
+            *([_OF_POSTGRES] if context.catalog.kind == "postgres" else []),
+        ],
+        number=end.number,
+        hash=end.hash.hex(),
+    )
+    transaction.set_erasure(msgspec.structs.replace(row, told=encode(certificate), finished_at=now))
+    return certificate
+
+
+def _trace(row: ErasureRow) -> Trace:
+    """Returns the trace of an erasure; that of a user does not name them once more."""
+    if row.what is Erased.NAMESPACE:
+        return told_of_namespace("namespace.erased", row.namespace or "", erasure_id=row.id)
+    return Trace(action=f"{row.what}.erased", resource_type="erasure", resource_id=row.id)
+
+
+def _decode(row: ErasureRow, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(row.told, type=kind)
+    except msgspec.DecodeError as exc:
+        message = f"the row of erasure {row.id} cannot be read: {exc}"
+        raise Damaged(message) from exc

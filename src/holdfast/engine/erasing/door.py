@@ -1,0 +1,197 @@
+"""Erases something for good: the named exception to "deleting is not destroying".
+
+1. In one transaction the rows go, of a user in one for each namespace, with what was told of them
+   elsewhere; rows of the journal keep their place and lose what they said, and snapshots that held
+   a part of it get roots without it. A row of `erasures` says that it is under way.
+2. Packs that hold anything that nobody needs are copied without it, and those that were retired
+   go: at once, whatever their period (`collect` without waste). Conversations go, as far as nothing
+   else shows them.
+3. The catalog is scrubbed: free pages, the index of words, the log.
+4. The tenant's chain says that it is done, and the certificate is kept.
+
+Killed between any two, or if one fails, the row says that it is not finished: whoever erases
+next, and upkeep, go on. Nothing that was done has to be undone for that, and all may be done twice.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from holdfast.catalog.transaction import Transaction
+from holdfast.engine.collect import Progress, no_progress
+from holdfast.engine.context import Context
+from holdfast.engine.erasing import certifying, finishing, whole
+from holdfast.engine.erasing.certifying import Told
+from holdfast.engine.erasing.copies import copies_of
+from holdfast.engine.erasing.parts import Wanted, take_out
+from holdfast.engine.handle import check_text
+from holdfast.engine.stage import Stage
+from holdfast.errors import InvalidName, NamespaceNotFound, SessionNotFound
+from holdfast.ids import NamespaceId
+from holdfast.model import Head, Tenant
+from holdfast.model_erasures import Certificate, Erased, ErasureRow
+
+_MAX_ID_CHARS: Final = 4096
+"""As long as the id of a user may be."""
+
+Lock = Callable[[Transaction], Head | None]
+"""Finds a namespace, and locks its head."""
+
+
+class Erasures:
+    """What was erased of a tenant, and how more is."""
+
+    def __init__(self, context: Context, tenant: Tenant) -> None:
+        self._context, self._tenant = context, tenant
+
+    def namespace(
+        self, name: str, *, number: int | None = None, progress: Progress = no_progress
+    ) -> Certificate:
+        """Erases a namespace for good, with all bytes that nothing else needs; no way back.
+
+        Of several with this name the live one, else the last deleted, or that with the `number`
+        that `deleted_namespaces` tells. Namespaces that were forked from it keep what they hold.
+        One whose erasure was interrupted is finished.
+        """
+        context = self._context
+        chosen = None if number is None else NamespaceId(number)
+        self._prepare("erase a namespace")
+        with context.catalog.write() as transaction:
+            head = whole.find_namespace(transaction, self._tenant, name, chosen)
+            if head is not None:
+                told = Told(copies=whole.forks_of(transaction, head), created_at=head.created_at)
+                told = told.adding(whole.take_away(transaction, context, head))
+                self._begin(transaction, Erased.NAMESPACE, told, head=head)
+        for done in finishing.finish_all(context, self._tenant, progress=progress):
+            is_it = (done.what, done.namespace) == (Erased.NAMESPACE, name)
+            if is_it and number in (None, done.namespace_id):
+                return done
+        raise NamespaceNotFound(name)
+
+    def session(
+        self, namespace: str, session_id: str, *, progress: Progress = no_progress
+    ) -> Certificate:
+        """Erases a session for good: state, conversation, history, memories and entities.
+
+        Snapshots that held it get a root without it. Forks of the session and of the namespace
+        keep what they hold. One whose erasure was interrupted is finished.
+        """
+        tenant_id = self._tenant.id
+        done = self._session(
+            lambda transaction: transaction.lock_live_head(tenant_id, namespace),
+            session_id,
+            progress,
+        )
+        if done is not None:
+            return done
+        with self._context.catalog.read() as transaction:
+            is_there = transaction.find_head(tenant_id, namespace) is not None
+        raise SessionNotFound(session_id) if is_there else NamespaceNotFound(namespace)
+
+    def user(self, user_id: str, *, progress: Progress = no_progress) -> Certificate:
+        """Erases all that is known to be a user's, in all namespaces, deleted ones too.
+
+        That is their sessions, with all that `session` takes, their memories, and what traces say
+        of them. What files and values of the store say of them nobody knows. The certificate may
+        say that there was nothing. It has the user's id; the vault keeps it without that.
+        """
+        context = self._context
+        self._prepare("erase a user")
+        _check("user", user_id)
+        with context.catalog.write() as transaction:
+            erasure_id = self._begin(transaction, Erased.USER, Told(), subject=user_id)
+        finishing.finish_all(context, self._tenant, progress=progress)
+        done = next(each for each in self.list() if each.erasure_id == erasure_id)
+        return msgspec.structs.replace(done, user_id=user_id)
+
+    def again(self, certificate: Certificate) -> Certificate | None:
+        """Erases what a certificate names, after an older catalog was brought back.
+
+        Returns None if there is nothing of it here, or if it was erased here already.
+        """
+        tenant = self._tenant
+        with self._context.catalog.read() as transaction:
+            known = {row.id for row in transaction.list_erasures(tenant.id)}
+        if certificate.erasure_id in known or certificate.tenant_id != tenant.public_id:
+            return None
+        if certificate.user_id is not None:
+            return self.user(certificate.user_id)
+        number = NamespaceId(certificate.namespace_id or 0)
+        with self._context.catalog.read() as transaction:
+            head = transaction.find_head_by_id(number)
+        created_at = certificate.namespace_created_at
+        if head is None or (head.tenant_id, head.created_at) != (tenant.id, created_at):
+            return None
+        if certificate.session_id is None:
+            return self.namespace(head.name, number=number)
+        lock: Lock = lambda transaction: transaction.lock_head(number)  # noqa: E731 - one line
+        return self._session(lock, certificate.session_id, no_progress)
+
+    def list(self) -> list[Certificate]:
+        """Returns the certificates of what was erased, newest first."""
+        with self._context.catalog.read() as transaction:
+            rows = transaction.list_erasures(self._tenant.id)
+        return [certifying.read(row) for row in rows if row.finished_at is not None]
+
+    def finish(self) -> None:
+        """Finishes what was interrupted."""
+        finishing.finish_all(self._context, self._tenant)
+
+    def _session(self, lock: Lock, session_id: str, progress: Progress) -> Certificate | None:
+        """Erases a session of the namespace that `lock` finds; None if there is none."""
+        context, number = self._context, None
+        self._prepare("erase a session")
+        _check("session", session_id)
+        with Stage(context, self._tenant.id, counts=False) as stage:
+            with context.catalog.write() as transaction:
+                head = lock(transaction)
+                if head is not None:
+                    number = head.namespace_id
+                    copies = copies_of(transaction, context, head, session_id)
+                    wanted = Wanted(session_id=session_id)
+                    counts = take_out(transaction, context, stage, head, wanted)
+                    if not counts.is_nothing:
+                        told = Told(counts, copies, head.created_at)
+                        self._begin(
+                            transaction, Erased.SESSION, told, head=head, subject=session_id
+                        )
+            stage.keep()
+        for done in finishing.finish_all(context, self._tenant, progress=progress):
+            if (done.namespace_id, done.session_id) == (number, session_id):
+                return done
+        return None
+
+    def _prepare(self, what: str) -> None:
+        self._context.check_takes_away(what)
+        self._context.catalog.make_room()
+
+    def _begin(
+        self,
+        transaction: Transaction,
+        what: Erased,
+        told: Told,
+        *,
+        head: Head | None = None,
+        subject: str | None = None,
+    ) -> str:
+        """Says that an erasure is under way, in the transaction that begins it; returns its id."""
+        row = ErasureRow(
+            id=self._context.ids.erasure(),
+            tenant_id=self._tenant.id,
+            what=what,
+            namespace_id=None if head is None else head.namespace_id,
+            namespace=None if head is None else head.name,
+            subject=subject,
+            begun_at=self._context.clock(),
+            told=certifying.encode(told),
+        )
+        transaction.add_erasure(row)
+        return row.id
+
+
+def _check(kind: str, given: str) -> None:
+    """Raises `InvalidName` for what is nobody's id."""
+    if not given:
+        raise InvalidName(kind, given, reason="it is empty")
+    check_text(kind, given, max_chars=_MAX_ID_CHARS)

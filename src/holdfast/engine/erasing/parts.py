@@ -1,0 +1,201 @@
+"""Takes a session, or all that is known of a user, out of a namespace.
+
+In one transaction, which has the head locked: rows of sessions with their versions and entities,
+rows of memories and what the index has of them, what is pending of them, what tasks noted of them,
+what was told of them; and all roots of the namespace's rows are made anew without them. Turns go
+with the branches that nothing else shows, when bytes are given back.
+
+A session is taken whole, whoever it belongs to now: if it was the user's at any time that a row or
+a snapshot still knows of, it is the user's. Memories go with their session and with their user.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from holdfast.catalog.transaction import Transaction
+from holdfast.engine.context import Context
+from holdfast.engine.erasing.rewriting import Timeline
+from holdfast.engine.erasing.telling import erase_events, redact_session
+from holdfast.engine.memoryforms import memory_of
+from holdfast.engine.objects import Objects
+from holdfast.engine.sessions.following import session_of
+from holdfast.engine.stage import Stage, StagedObjects
+from holdfast.engine.view import View
+from holdfast.entries import IN_ROW, decode_entry
+from holdfast.model import Head, Plane, Size
+from holdfast.model_events import EventRow
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """What is to go: a session of one namespace, or a user wherever there is something of hers."""
+
+    session_id: str | None = None
+    user_id: str | None = None
+    sessions: tuple[str, ...] = ()
+    """Sessions of the namespace that were the user's, as far as others know."""
+
+
+class Counts(msgspec.Struct, frozen=True):
+    """What went."""
+
+    removed: dict[str, int] = {}
+    rewritten_snapshots: int = 0
+    redacted_rows: int = 0
+
+    def __add__(self, other: "Counts") -> "Counts":
+        kinds = [*self.removed, *(kind for kind in other.removed if kind not in self.removed)]
+        return Counts(
+            {kind: self.removed.get(kind, 0) + other.removed.get(kind, 0) for kind in kinds},
+            self.rewritten_snapshots + other.rewritten_snapshots,
+            self.redacted_rows + other.redacted_rows,
+        )
+
+    @property
+    def is_nothing(self) -> bool:
+        """Says whether nothing was found."""
+        return not (any(self.removed.values()) or self.rewritten_snapshots or self.redacted_rows)
+
+
+def take_out(
+    transaction: Transaction, context: Context, stage: Stage, head: Head, wanted: Wanted
+) -> Counts:
+    """Takes it out of a namespace, live or deleted, whose head is locked; returns what went."""
+    return _Taking(transaction, context, stage, head, wanted).run()
+
+
+class _Taking:
+    def __init__(
+        self,
+        transaction: Transaction,
+        context: Context,
+        stage: Stage,
+        head: Head,
+        wanted: Wanted,
+    ) -> None:
+        self._transaction, self._context, self._stage = transaction, context, stage
+        self._head, self._wanted = head, wanted
+        self._objects = Objects(context, head.tenant_id, transaction)
+        self._source: StagedObjects = stage.source(self._objects)
+        self._timeline = Timeline(transaction, head)
+        self._beside = _entries_of_rows(transaction, head)
+        self._sessions = self._find_sessions()
+        self._memories = self._find_memories()
+
+    def run(self) -> Counts:
+        """Does it."""
+        transaction, head, namespace_id = self._transaction, self._head, self._head.namespace_id
+        gone = {Plane.SESSIONS: self._sessions, Plane.MEMORIES: self._memories}
+        redacted = sum(redact_session(transaction, namespace_id, each) for each in self._names)
+        if not (self._sessions or self._memories):
+            return Counts(redacted_rows=redacted)
+        more = self._weigh()
+        removed = self._remove_rows()
+        for plane, keys in gone.items():
+            transaction.erase_keys(namespace_id, plane, keys)
+        rewritten = self._timeline.rewrite(self._source, self._stage, gone, more=more)
+        erase_events(transaction, self._context, head.tenant_id, self._is_about)
+        return Counts(removed, rewritten, redacted)
+
+    @property
+    def _names(self) -> Iterable[str]:
+        names = {key.decode() for key in self._sessions}
+        # One whose rows are long gone may still be told of.
+        return names if self._wanted.session_id is None else names | {self._wanted.session_id}
+
+    def _find_sessions(self) -> set[bytes]:
+        transaction, wanted, namespace_id = self._transaction, self._wanted, self._head.namespace_id
+        if wanted.user_id is not None:
+            is_wanted = _is_user(wanted.user_id)
+            rows = transaction.sessions_of_user(namespace_id, wanted.user_id)
+        else:
+            session_id = wanted.session_id or ""
+            is_wanted = _is_session(session_id)
+            rows = [session_id] if transaction.count_history(namespace_id, session_id)[0] else []
+        found = {each.encode() for each in (*rows, *wanted.sessions)}
+        found |= self._timeline.find(self._source, Plane.SESSIONS, is_wanted)
+        beside = self._beside[Plane.SESSIONS]
+        return found | {key for key, entry in beside if is_wanted(key, entry)}
+
+    def _find_memories(self) -> set[bytes]:
+        transaction, namespace_id = self._transaction, self._head.namespace_id
+        user_id, sessions = self._wanted.user_id, {*self._names}
+
+        def is_wanted(_: bytes, entry: bytes) -> bool:
+            memory = memory_of(entry)
+            return memory.session_id in sessions or _is_same(memory.user_id, user_id)
+
+        rows = [] if user_id is None else transaction.memories_about(namespace_id, user_id=user_id)
+        for session_id in sessions:
+            rows += transaction.memories_about(namespace_id, session_id=session_id)
+        found = self._timeline.find(self._source, Plane.MEMORIES, is_wanted)
+        beside = self._beside[Plane.MEMORIES]
+        found |= {key for key, entry in beside if entry != IN_ROW and is_wanted(key, entry)}
+        return found | {each.encode() for each in rows}
+
+    def _weigh(self) -> Size:
+        """Returns by how much less the head shows, as a negative size."""
+        head, transaction, entries, total = self._head, self._transaction, 0, 0
+        for plane, keys in ((Plane.SESSIONS, self._sessions), (Plane.MEMORIES, self._memories)):
+            view = View.of_head(self._objects, transaction, head, plane)
+            shown = view.get_many(sorted(keys))
+            in_rows = [key.decode() for key, entry in shown.items() if entry == IN_ROW]
+            rows = transaction.memories_by_id(head.namespace_id, in_rows) if in_rows else []
+            entries += len(shown)
+            total += sum(len(row.content.encode()) for row in rows)
+            total += sum(decode_entry(entry).size for entry in shown.values() if entry != IN_ROW)
+        return Size(-entries, -total)
+
+    def _remove_rows(self) -> dict[str, int]:
+        """Removes the rows of sessions and memories; returns how many of each kind."""
+        transaction, namespace_id = self._transaction, self._head.namespace_id
+        versions = entities = 0
+        for name in sorted(key.decode() for key in self._sessions):
+            more = transaction.count_history(namespace_id, name)
+            versions, entities = versions + more[0], entities + more[1]
+            transaction.purge_session(namespace_id, name)
+        transaction.erase_memories(namespace_id, [key.decode() for key in self._memories])
+        return {
+            "sessions": len(self._sessions),
+            "versions": versions,
+            "entities": entities,
+            "memories": len(self._memories),
+        }
+
+    def _is_about(self, event: EventRow, data: dict[str, Any]) -> bool:
+        if event.namespace_id != self._head.namespace_id:
+            return False
+        ids = (
+            (data.get("session_id"), self._sessions),
+            (data.get("source_session"), self._sessions),
+            (data.get("memory_id"), self._memories),
+        )
+        return any(isinstance(each, str) and each.encode() in known for each, known in ids)
+
+
+def _entries_of_rows(
+    transaction: Transaction, head: Head
+) -> dict[Plane, list[tuple[bytes, bytes]]]:
+    """Returns what is pending, and what tasks noted, of sessions and memories."""
+    found: dict[Plane, list[tuple[bytes, bytes]]] = {Plane.SESSIONS: [], Plane.MEMORIES: []}
+    for plane, key, entry in transaction.all_pending(head.namespace_id):
+        if plane in found and entry is not None:
+            found[plane].append((key, entry))
+    for change in transaction.all_task_changes(head.namespace_id):
+        if change.plane in found:
+            entries = (change.old_entry, change.new_entry)
+            found[change.plane] += [(change.key, entry) for entry in entries if entry is not None]
+    return found
+
+
+def _is_session(session_id: str) -> Callable[[bytes, bytes], bool]:
+    return lambda key, _: key == session_id.encode()
+
+
+def _is_user(user_id: str) -> Callable[[bytes, bytes], bool]:
+    return lambda _, entry: session_of(entry).user_id == user_id
+
+
+def _is_same(found: str | None, wanted: str | None) -> bool:
+    return wanted is not None and found == wanted

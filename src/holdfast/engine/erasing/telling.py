@@ -1,0 +1,84 @@
+"""Takes what was told of something out of the journal and out of the events.
+
+Rows of the journal keep their place: their details go and the ids of who did it and to what, with
+the random bytes that were hashed with both, and the hashes that stand for them in the chain stay.
+Events keep their numbers, and say nothing any more.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.catalog.hashing import erased
+from holdfast.catalog.transaction import Transaction
+from holdfast.engine.context import Context
+from holdfast.engine.events import number_all
+from holdfast.ids import NamespaceId, TenantId
+from holdfast.model import Head
+from holdfast.model_events import EventRow
+from holdfast.model_traces import TraceFilter, TraceRow
+
+PAGE: Final = 1000
+
+Is = Callable[[EventRow, dict[str, Any]], bool]
+"""Says whether an event, with what it says, is about what goes."""
+
+
+def redact_namespace(transaction: Transaction, head: Head) -> int:
+    """Takes details and ids out of all that was told of a namespace; returns of how many rows."""
+    count, after = 0, 0
+    # Its own chain whole, whatever kind its rows are of.
+    while rows := transaction.page_traces(
+        head.tenant_id, after=after, most=PAGE, stream=head.namespace_id
+    ):
+        count += _redact(transaction, rows)
+        after = rows[-1].number
+    # And what the tenant's chain says of it: old ones have all of it there.
+    wanted = TraceFilter(namespace_id=head.namespace_id)
+    while page := transaction.list_traces(head.tenant_id, wanted, most=PAGE):
+        count += _redact(transaction, [row for row, _ in page])
+        last = page[-1][0]
+        wanted = msgspec.structs.replace(wanted, until=(last.created_us, last.stream, last.number))
+    return count
+
+
+def redact_session(transaction: Transaction, namespace_id: NamespaceId, session_id: str) -> int:
+    """Takes details and ids out of what was told of a session; returns of how many rows."""
+    count = 0
+    while rows := transaction.traces_about(namespace_id, session_id):
+        count += _redact(transaction, rows)
+    return count
+
+
+def redact_user(transaction: Transaction, tenant_id: TenantId, user_id: str) -> int:
+    """Takes details and ids out of what was told of a user, also where it was done in what is gone.
+
+    Returns of how many rows.
+    """
+    count = 0
+    # First: afterwards nobody knows whose they were.
+    for namespace_id, session_id in transaction.sessions_told_of(tenant_id, user_id):
+        count += redact_session(transaction, namespace_id, session_id)
+    while rows := transaction.traces_about_user(tenant_id, user_id):
+        count += _redact(transaction, rows)
+    return count
+
+
+def erase_events(
+    transaction: Transaction, context: Context, tenant_id: TenantId, is_about: Is
+) -> None:
+    """Empties the events that are about something, and what was told and has no number yet."""
+    number_all(transaction, context, tenant_id)
+    after = 0
+    while page := transaction.page_events(tenant_id, after=after, most=PAGE):
+        told = [(event, msgspec.json.decode(event.data, type=dict[str, Any])) for event in page]
+        transaction.erase_events([event for event, data in told if is_about(event, data)])
+        after = page[-1].number
+
+
+def _redact(transaction: Transaction, rows: Sequence[TraceRow]) -> int:
+    changed = [new for row in rows if (new := erased(row)) != row]
+    for row in changed:
+        transaction.redact_trace(row)
+    return len(changed)

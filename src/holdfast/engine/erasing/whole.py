@@ -1,0 +1,99 @@
+"""Takes a whole namespace away, with all that only it needs."""
+
+import os
+
+from holdfast.catalog.transaction import Transaction
+from holdfast.engine.actions import told_of_namespace
+from holdfast.engine.anchors import anchor_last
+from holdfast.engine.attachments import Attachments
+from holdfast.engine.chain import append
+from holdfast.engine.context import Context
+from holdfast.engine.erasing.parts import Counts
+from holdfast.engine.erasing.rewriting import ALL
+from holdfast.engine.erasing.telling import erase_events, redact_namespace
+from holdfast.engine.tenants import DEFAULT_TENANT
+from holdfast.errors.system import from_system
+from holdfast.ids import NamespaceId
+from holdfast.model import Head, Tenant
+from holdfast.model_traces import OWN
+from holdfast.storekeys import LOG, NEW_LOG, log_stem
+from holdfast.syncing import sync_folder
+
+
+def find_namespace(
+    transaction: Transaction, tenant: Tenant, name: str, number: NamespaceId | None
+) -> Head | None:
+    """Returns the head that is meant, locked.
+
+    Of several with this name the live one, else that which was deleted last, or that with the
+    number.
+    """
+    heads = [each for each in transaction.iter_heads(tenant.id) if each.name == name]
+    if number is not None:
+        heads = [each for each in heads if each.namespace_id == number]
+    if not heads:
+        return None
+    live = [each for each in heads if each.deleted_at is None]
+    last = max(heads, key=lambda each: (each.deleted_at or each.created_at, each.namespace_id))
+    return transaction.lock_head((live or [last])[0].namespace_id)
+
+
+def take_away(transaction: Transaction, context: Context, head: Head) -> Counts:
+    """Removes the rows of a namespace, whose head is locked; returns what went."""
+    removed = {
+        "snapshots": len(transaction.timeline(head.namespace_id, before=None, most=ALL)),
+        "entries": head.size.entries,
+        "bytes": head.size.bytes,
+    }
+    redacted = redact_namespace(transaction, head)
+    namespace_id = head.namespace_id
+    erase_events(
+        transaction, context, head.tenant_id, lambda event, _: event.namespace_id == namespace_id
+    )
+    if head.deleted_at is None:
+        transaction.delete_namespace(head.namespace_id, now=context.clock())
+    anchor_last(transaction, context, head)
+    transaction.purge_namespace(head.namespace_id)
+    purged = told_of_namespace("namespace.purged", head.name)
+    append(transaction, context, head, purged, stream=OWN)
+    return Counts(removed, redacted_rows=redacted)
+
+
+def forks_of(transaction: Transaction, head: Head) -> list[str]:
+    """Returns the namespaces that were forked from one."""
+    heads = transaction.iter_heads(head.tenant_id)
+    return sorted(each.name for each in heads if each.fork_of == head.namespace_id)
+
+
+def let_go(context: Context, tenant: Tenant, name: str) -> None:
+    """Forgets what lies beside the catalog for a namespace that is gone.
+
+    That is what is known of a directory that was attached, and the log of a store that was kept in
+    memory; raises `Busy` while that is open.
+    """
+    attachments = Attachments(context, tenant.id)
+    for each in attachments.list():
+        if each.namespace == name:
+            with each.locked():
+                attachments.detach(each)
+    _remove_log(context, tenant, name)
+
+
+def _remove_log(context: Context, tenant: Tenant, name: str) -> None:
+    with context.catalog.read() as transaction:
+        is_taken = transaction.find_head(tenant.id, name) is not None
+    # Another one has its name, and its log; and stores are kept for one tenant alone.
+    if is_taken or tenant.name != DEFAULT_TENANT:
+        return
+    stem = log_stem(name)
+    names = [folder / f"{stem}{end}" for folder in context.folders for end in (LOG, NEW_LOG)]
+    found = [path for path in names if os.path.lexists(path)]
+    if not found:
+        return
+    with context.catalog.lock(stem):
+        try:
+            for path in found:
+                path.unlink(missing_ok=True)
+                sync_folder(path.parent)
+        except OSError as exc:
+            raise from_system(exc, "the log of a store cannot be removed") from exc
