@@ -17,6 +17,7 @@ from holdfast.catalog.transaction import Transaction
 from holdfast.engine.chain import end_of
 from holdfast.errors import Conflict
 from holdfast.ids import NamespaceId, TenantId, TraceId
+from holdfast.instants import to_us
 from holdfast.model import EMPTY_ROOT, Head, Plane, Size
 from holdfast.model_sessions import BranchRow, SessionRow, TurnRow, VersionKind, VersionRow
 from holdfast.model_traces import TraceEnd, TraceRow
@@ -100,10 +101,13 @@ def add(catalog: Catalog, *sessions: SessionRow) -> None:
 
 
 def listed(catalog: Catalog, namespace_id: NamespaceId, **options: Any) -> list[str]:
-    given: dict[str, Any] = {"now": NOW, "most": 100, **options}
+    given: dict[str, Any] = {"most": 100, **options}
+    if given.get("before") is not None:
+        given["before"] = (to_us(given["before"][0]), given["before"][1])
     with catalog.read() as transaction:
         found = transaction.list_sessions(namespace_id, **given)
-    return [session.id for session, _ in found]
+    assert found.damaged == {}
+    return [session.id for session, _ in found.sound]
 
 
 # Sessions
@@ -251,18 +255,27 @@ def test_any_page_goes_on_where_the_last_one_ended(catalog: Catalog, alice: Name
         assert found == wanted
 
 
-def test_what_is_gone_or_past_its_time_is_not_listed(catalog: Catalog, alice: NamespaceId) -> None:
-    second = timedelta(seconds=1)
-    add(
-        catalog,
-        session_row(alice, "there"),
-        session_row(alice, "gone", is_present=False),
-        session_row(alice, "expiring", expires_at=NOW + second),
-    )
-    assert listed(catalog, alice) == ["there", "expiring"]
-    before_the_end = NOW + second - timedelta(microseconds=1)
-    assert listed(catalog, alice, now=before_the_end) == ["there", "expiring"]
-    assert listed(catalog, alice, now=NOW + second) == ["there"]
+def test_what_is_gone_is_neither_listed_nor_counted(catalog: Catalog, alice: NamespaceId) -> None:
+    there = session_row(alice, "there")
+    add(catalog, there, session_row(alice, "gone", is_present=False), session_row(alice, "more"))
+    assert listed(catalog, alice) == ["there", "more"]
+
+    def counted() -> tuple[int, int | None]:
+        with catalog.read() as transaction:
+            return transaction.count_present(alice, most=10)
+
+    assert counted() == (2, 2)
+    with catalog.write() as transaction:
+        transaction.set_session(replace(there, is_present=False))
+        transaction.set_session(replace(there, is_present=False, agent_id="other"))
+        assert not transaction.add_session(session_row(alice, "more"))
+    assert counted() == (1, 1)
+    with catalog.write() as transaction:
+        transaction.set_session(there)
+        transaction.purge_session(alice, "more")
+        transaction.purge_session(alice, "gone")
+        assert transaction.count_present(alice, most=0) == (1, None)
+    assert counted() == (1, 1)
 
 
 def test_a_list_is_filtered_by_agent_and_user(catalog: Catalog, alice: NamespaceId) -> None:

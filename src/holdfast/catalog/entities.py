@@ -9,7 +9,8 @@ from datetime import datetime
 from typing import Final
 
 from holdfast.catalog.driver import Driver
-from holdfast.catalog.rows import ENTITY, get_row
+from holdfast.catalog.rows import ENTITY, Row, get_row
+from holdfast.errors import Damaged
 from holdfast.ids import NamespaceId, TenantId
 from holdfast.instants import from_us, to_us
 from holdfast.model_entities import EntityRow
@@ -39,7 +40,7 @@ class EntityQueries:
         self, namespace_id: NamespaceId, row_id: str, *, now: datetime
     ) -> EntityRow | None:
         row = self._db.one("find_entity", namespace_id=namespace_id, id=row_id, now=to_us(now))
-        return ENTITY.find(row)
+        return None if row is None else _to_entity(row)
 
     def list_entities(
         self,
@@ -59,7 +60,7 @@ class EntityQueries:
             rows = self._db.all("list_entities", **where)
         else:
             rows = self._db.all("list_entities_of_session", session_id=session_id, **where)
-        return [ENTITY.read(row) for row in rows]
+        return [_to_entity(row) for row in rows]
 
     def count_entities(self, namespace_id: NamespaceId, session_id: str) -> int:
         row = self._db.one("count_entities", namespace_id=namespace_id, session_id=session_id)
@@ -123,3 +124,12 @@ class EntityQueries:
             since=to_us(since),
         )
         return [(from_us(hour * _HOUR_US), count) for hour, count in rows]
+
+
+def _to_entity(row: Row) -> EntityRow:
+    """Returns the entity of a row that has its session's id last; raises `Damaged` for none."""
+    entity = ENTITY.read(row[:-1])
+    if row[-1] is None:
+        message = f"the catalog has lost the row of the session {entity.session_id}"
+        raise Damaged(message)
+    return entity

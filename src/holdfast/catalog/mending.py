@@ -4,17 +4,32 @@ One bit is what goes wrong most often, and a checksum says which it was: only on
 differ from the one that is there by a single bit has it. What is not told so stays as it is.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
 
 from holdfast.catalog.driver import Driver
-from holdfast.catalog.rows import CHECKSUM, EVENT, HEAD, RECORDS, TENANT, Record, sum_of
+from holdfast.catalog.hashing import to_seal
+from holdfast.catalog.rows import (
+    CHECKSUM,
+    EVENT,
+    HEAD,
+    RECORDS,
+    SESSION,
+    TENANT,
+    TRACE,
+    VERSION,
+    Record,
+    sum_of,
+)
 from holdfast.errors import Damaged
 from holdfast.ids import NamespaceId, TenantId
+from holdfast.model import Head
 from holdfast.model_events import LOST
+from holdfast.model_sessions import SessionRow, VersionRow
+from holdfast.model_traces import TraceRow
 
 MOST_BYTES: Final = 4096
 """Rows above are left as they are: every bit is tried, each with a checksum of the whole row."""
@@ -59,6 +74,14 @@ class DamagedRow(msgspec.Struct, frozen=True):
     def what(self) -> str:
         """What it is the row of."""
         return f"{self.record.name}: {self.name}"
+
+
+class DamagedSession(msgspec.Struct, frozen=True):
+    """A row of a session that is not what was written."""
+
+    namespace_id: NamespaceId
+    id: str
+    row: Sequence[Any]
 
 
 class MendingQueries:
@@ -136,6 +159,69 @@ class MendingQueries:
             self._db.run(_WITH[name], was=damaged.key)
         self._db.run(f"drop_{name}_row", **damaged.place)
 
+    # Sessions, whose rows have a hash
+
+    def damaged_sessions(self, namespace_id: NamespaceId) -> list[DamagedSession]:
+        """Returns the rows of sessions that are not what was written."""
+        found, after = list[DamagedSession](), ""
+        while True:
+            page = self._db.all("page_sessions", namespace_id=namespace_id, after=after, most=_PAGE)
+            for row in page:
+                if row[-1] != to_seal(SESSION.hash_row(row)):
+                    found.append(DamagedSession(namespace_id, str(row[1]), row))
+            if len(page) < _PAGE or page[-1][1] == after:
+                return found
+            after = page[-1][1]
+
+    def mend_session(self, damaged: DamagedSession) -> bool:
+        """Puts a flipped bit of a session's row back, if it is that; says whether.
+
+        One that was found in the place of another goes to its own, unless there is one by now.
+        """
+        *values, seal = damaged.row
+        found = _unflipped(values, lambda tried: to_seal(SESSION.hash_row(tried)) == seal)
+        if found is None and _is_bit(to_seal(SESSION.hash_row(values)), seal):
+            found = values
+        if found is None:
+            return False
+        known = dict(zip(SESSION.columns, [*found, to_seal(SESSION.hash_row(found))], strict=True))
+        # In its place: what belongs to a session goes with its row.
+        if found[:2] == values[:2]:
+            self._db.run("set_session", **known)
+        else:
+            self._db.run("add_session", **known)
+            self.drop_session(damaged)
+        return True
+
+    def drop_session(self, damaged: DamagedSession) -> None:
+        """Lets go of a session's row that is not what was written."""
+        where = {"namespace_id": damaged.namespace_id, "id": damaged.id}
+        self._db.run("drop_session", **where, seal=damaged.row[-1])
+
+    def replace_session(self, session: SessionRow) -> None:
+        """Writes the row of a session, whatever is there of it."""
+        known = SESSION.write(session)
+        self._db.run("drop_stray_session", id=session.id)
+        if self._db.run("add_session", **known) == 0:
+            self._db.run("set_session", **known)
+
+    def mend_session_count(self, namespace_id: NamespaceId) -> bool:
+        """Counts anew how many sessions are present; says whether there were as many."""
+        return self._db.run("mend_session_count", namespace_id=namespace_id) > 0
+
+    def newest_version(self, namespace_id: NamespaceId, session_id: str) -> VersionRow | None:
+        """Returns the version of a session with the greatest number."""
+        row = self._db.one("newest_version", namespace_id=namespace_id, session_id=session_id)
+        return VERSION.find(row, namespace_id, session_id)
+
+    def traces_of(self, head: Head, session_id: str, *, oldest_first: bool) -> TraceRow | None:
+        """Returns what the journal says that was done to a session itself, first or last."""
+        where = {"tenant_id": head.tenant_id, "stream": head.namespace_id}
+        name = "first_traces_of" if oldest_first else "last_traces_of"
+        return TRACE.find(self._db.one(name, **where, session_id=session_id, most=1))
+
+    # What tasks changed
+
     def mend_task_changes(self, namespace_id: NamespaceId) -> tuple[int, list[str]]:
         """Puts right what is noted of what tasks changed; the head has to be locked.
 
@@ -200,14 +286,26 @@ def mended(values: Sequence[Any], checksum: int | None) -> list[Any] | None:
         return None
     if (sum_of(values) ^ checksum).bit_count() <= 1:
         return [*values]
+    return _unflipped(values, lambda tried: sum_of(tried) == checksum)
+
+
+def _unflipped(values: Sequence[Any], is_it: Callable[[list[Any]], bool]) -> list[Any] | None:
+    """Returns values that differ by one bit and are what is looked for."""
     tried = [*values]
     for place, value in enumerate(values):
         for other in _flipped(value):
             tried[place] = other
-            if sum_of(tried) == checksum:
+            if is_it(tried):
                 return tried
         tried[place] = value
     return None
+
+
+def _is_bit(one: bytes, other: bytes) -> bool:
+    """Says whether two runs of bytes differ by one bit."""
+    if len(one) != len(other):
+        return False
+    return (int.from_bytes(one) ^ int.from_bytes(other)).bit_count() == 1
 
 
 def _flipped(value: object) -> Iterator[object]:

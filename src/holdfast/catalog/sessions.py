@@ -6,6 +6,7 @@ to a namespace, for a fork of either goes on where the other is.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from typing import cast
 
@@ -49,6 +50,20 @@ _WANTED = _VERSION + VERSION.width
 all of them."""
 
 
+_ID, _CREATED = SESSION.columns.index("id"), SESSION.columns.index("created_at")
+
+
+@dataclass(slots=True)
+class SessionPage:
+    """A part of a list of sessions."""
+
+    sound: list[tuple[SessionRow, VersionRow]]
+    damaged: dict[str, Damaged]
+    """By id, what of the page is not what was written."""
+    last: tuple[int, str] | None
+    """Where the next page begins, if there may be one: an instant and an id."""
+
+
 class SessionQueries:
     """Rows of sessions; a method is one named query."""
 
@@ -58,11 +73,16 @@ class SessionQueries:
 
     def add_session(self, session: SessionRow) -> bool:
         """Adds a session; False if there is one with its id."""
-        return self._db.run("add_session", **SESSION.write(session)) == 1
+        is_added = self._db.run("add_session", **SESSION.write(session)) == 1
+        if is_added and session.is_present:
+            self._db.say("count_new_session", namespace_id=session.namespace_id)
+        return is_added
 
     def set_session(self, session: SessionRow) -> None:
         """Replaces what can change in a session's row."""
-        self._db.say("set_session", **SESSION.write(session))
+        known = SESSION.write(session)
+        self._db.say("count_session", **known)
+        self._db.say("set_session", **known)
 
     def put_change(
         self,
@@ -111,6 +131,9 @@ class SessionQueries:
         if not is_known:
             is_new = version is not None and not version.number
             names = ("add_session" if is_new else "move_session", *names)
+            if is_new:
+                # Apart: two changes of one row in one statement are one too many.
+                self._db.say("count_new_session", namespace_id=session.namespace_id)
         self._db.say_all(names, **known)
         return cast("bytes", known["seal"])
 
@@ -176,26 +199,44 @@ class SessionQueries:
         self,
         namespace_id: NamespaceId,
         *,
-        now: datetime,
         most: int,
-        before: tuple[datetime, str] | None = None,
+        before: tuple[int, str] | None = None,
         after: datetime | None = None,
         agent_id: str | None = None,
         user_id: str | None = None,
-    ) -> list[tuple[SessionRow, VersionRow]]:
-        """Returns what is present and not past its time, newest first, below `before`."""
+    ) -> SessionPage:
+        """Returns what is present, newest first, below `before`; also what is past its time."""
         found = self._db.all(
             "list_sessions",
             namespace_id=namespace_id,
-            now=to_us(now),
-            before_us=_LATEST if before is None else to_us(before[0]),
+            before_us=_LATEST if before is None else before[0],
             before_id="" if before is None else before[1],
             after_us=-_LATEST if after is None else to_us(after),
             agent_id=agent_id,
             user_id=user_id,
             most=most,
         )
-        return [to_both(row) for row in found]
+        page = SessionPage([], {}, None)
+        for row in found:
+            try:
+                page.sound.append(to_both(row))
+            except Damaged as exc:
+                page.damaged[str(row[_ID])] = exc
+        if found and len(found) == most:
+            page.last = (found[-1][_CREATED], str(found[-1][_ID]))
+        return page
+
+    def present_ids(self, namespace_id: NamespaceId) -> list[str]:
+        """Returns the ids of the sessions that are present, in any order."""
+        return [row[0] for row in self._db.all("present_ids", namespace_id=namespace_id)]
+
+    def count_present(self, namespace_id: NamespaceId, *, most: int) -> tuple[int, int | None]:
+        """Returns how many sessions have to be present, and how many are.
+
+        None for the second if there have to be more than `most`.
+        """
+        row = self._db.one("count_present", namespace_id=namespace_id, most=most)
+        return (0, 0) if row is None else (row[0], row[1])
 
     def forks_of(self, namespace_id: NamespaceId, session_id: str) -> list[str]:
         found = self._db.all("forks_of", namespace_id=namespace_id, session_id=session_id)

@@ -23,6 +23,7 @@ from holdfast.engine.context import Context
 from holdfast.engine.events import events_of, is_told, tell
 from holdfast.engine.handle import Handle
 from holdfast.engine.lettinggo import let_go
+from holdfast.engine.sessions.rebuilding import rebuild
 from holdfast.errors import Damaged, PendingDamaged, VaultTooNew
 from holdfast.ids import TenantId
 from holdfast.model import Head, Plane
@@ -65,7 +66,9 @@ def mend_head(transaction: Transaction, context: Context, head: Head) -> tuple[i
     lost = [f"what was changed in: {task}" for task in dict.fromkeys(tasks)]
     handle = Handle(context, head.tenant_id, head.name)
     lost += [f"{Plane.MEMORIES}: {name}" for name in _mend_memories(transaction, handle, head)]
-    return count, lost
+    rebuilt, gone = rebuild(transaction, handle, head)
+    lost += [f"{Plane.SESSIONS}: {name}" for name in gone]
+    return count + rebuilt, lost
 
 
 def _give_up(transaction: Transaction, context: Context, damaged: DamagedRow) -> Iterator[Lost]:

@@ -21,6 +21,7 @@ class Kept:
 
     def __init__(self, vault: Holdfast, run: Run, reopen: Callable[[], Holdfast]) -> None:
         self.vault, self.sql, self.reopen = vault, run, reopen
+        self.is_postgres = "postgres" in run.__qualname__
 
     def flip(self, table: str, column: str, *, bit: int = 0, where: str = "1 = 1") -> None:
         """Flips bits in the last byte of a column's bytes or text, or of a number."""

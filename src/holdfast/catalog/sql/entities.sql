@@ -5,16 +5,16 @@ INSERT INTO entities ({entity}) VALUES ({:entity})
 ON CONFLICT (namespace_id, session_id, entity_type, entity_id) WHERE deleted_at IS NULL DO NOTHING
 
 -- name: find_entity
-SELECT {e.entity}
+SELECT {e.entity}, s.id
 FROM entities e
-JOIN sessions s ON s.namespace_id = e.namespace_id AND s.id = e.session_id
+LEFT JOIN sessions s ON s.namespace_id = e.namespace_id AND s.id = e.session_id
 WHERE e.id = :id AND e.namespace_id = :namespace_id AND e.deleted_at IS NULL
   AND s.deleted_at IS NULL AND (s.expires_at IS NULL OR s.expires_at > :now)
 
 -- name: list_entities
-SELECT {e.entity}
+SELECT {e.entity}, s.id
 FROM entities e
-JOIN sessions s ON s.namespace_id = e.namespace_id AND s.id = e.session_id
+LEFT JOIN sessions s ON s.namespace_id = e.namespace_id AND s.id = e.session_id
 WHERE e.namespace_id = :namespace_id AND e.deleted_at IS NULL
   AND s.deleted_at IS NULL AND (s.expires_at IS NULL OR s.expires_at > :now)
   AND (:entity_type = '' OR e.entity_type = :entity_type)
@@ -22,9 +22,9 @@ WHERE e.namespace_id = :namespace_id AND e.deleted_at IS NULL
 ORDER BY e.created_at DESC, e.id DESC LIMIT :most
 
 -- name: list_entities_of_session
-SELECT {e.entity}
+SELECT {e.entity}, s.id
 FROM entities e
-JOIN sessions s ON s.namespace_id = e.namespace_id AND s.id = e.session_id
+LEFT JOIN sessions s ON s.namespace_id = e.namespace_id AND s.id = e.session_id
 WHERE e.namespace_id = :namespace_id AND e.session_id = :session_id AND e.deleted_at IS NULL
   AND s.deleted_at IS NULL AND (s.expires_at IS NULL OR s.expires_at > :now)
   AND (:entity_type = '' OR e.entity_type = :entity_type)

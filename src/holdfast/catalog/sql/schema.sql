@@ -55,6 +55,8 @@ CREATE TABLE namespaces (
     -- How many rows its chain has, and the hash of the newest; NULL if there is none.
     journal_number INTEGER NOT NULL DEFAULT 0,
     journal_hash BYTES,
+    -- How many of its sessions are present: a list that lacks one is noticed by it.
+    sessions INTEGER NOT NULL DEFAULT 0,
     checksum INTEGER
 );
 
@@ -162,7 +164,8 @@ CREATE TABLE sessions (
     PRIMARY KEY (namespace_id, id)
 );
 
-CREATE INDEX sessions_by_age ON sessions (namespace_id, created_at, id);
+-- Those that lists show; they are counted by it, too.
+CREATE INDEX sessions_present ON sessions (namespace_id, created_at, id) WHERE is_present = 1;
 
 CREATE INDEX sessions_by_origin ON sessions (namespace_id, forked_from)
 WHERE forked_from IS NOT NULL;

@@ -4,6 +4,68 @@
 INSERT INTO sessions ({session}) VALUES ({:session})
 ON CONFLICT (namespace_id, id) DO NOTHING
 
+-- How many are present; before the row of one changes.
+-- name: count_session
+UPDATE namespaces
+SET sessions = sessions + CAST(:is_present AS BIGINT) - COALESCE((
+    SELECT s.is_present FROM sessions s WHERE s.namespace_id = namespaces.id AND s.id = :id
+), 0)
+WHERE id = :namespace_id
+
+-- name: count_new_session
+UPDATE namespaces SET sessions = sessions + 1 WHERE id = :namespace_id
+
+-- Not where there are very many: then a list would take longer to count than to read.
+-- name: count_present
+SELECT n.sessions, CASE WHEN n.sessions <= :most THEN (
+    SELECT COUNT(*) FROM sessions s WHERE s.namespace_id = n.id AND s.is_present = 1
+) END
+FROM namespaces n WHERE n.id = :namespace_id
+
+-- name: present_ids
+SELECT id FROM sessions WHERE namespace_id = :namespace_id AND is_present = 1
+
+-- name: mend_session_count
+UPDATE namespaces
+SET sessions = (
+    SELECT COUNT(*) FROM sessions s WHERE s.namespace_id = namespaces.id AND s.is_present = 1
+)
+WHERE id = :namespace_id AND sessions <> (
+    SELECT COUNT(*) FROM sessions s WHERE s.namespace_id = namespaces.id AND s.is_present = 1
+)
+
+-- name: page_sessions
+SELECT {session} FROM sessions
+WHERE namespace_id = :namespace_id AND id > :after ORDER BY id LIMIT :most
+
+-- name: drop_session
+DELETE FROM sessions WHERE namespace_id = :namespace_id AND id = :id AND seal = :seal
+
+-- Of no namespace that there is: what is left of one that was found anew.
+-- name: drop_stray_session
+DELETE FROM sessions WHERE id = :id AND namespace_id NOT IN (SELECT id FROM namespaces)
+
+-- name: newest_version
+SELECT {version} FROM versions
+WHERE namespace_id = :namespace_id AND session_id = :session_id
+ORDER BY number DESC LIMIT 1
+
+-- What was done to a session itself, oldest and newest first.
+-- name: first_traces_of
+SELECT {trace} FROM journal
+WHERE tenant_id = :tenant_id AND session_id = :session_id AND stream = :stream
+  AND action IN ('session.created', 'session.forked')
+ORDER BY created_at, number LIMIT :most
+
+-- name: last_traces_of
+SELECT {trace} FROM journal
+WHERE tenant_id = :tenant_id AND session_id = :session_id AND stream = :stream
+  AND action IN (
+    'session.created', 'session.forked', 'session.updated', 'session.deleted', 'session.expired',
+    'state.updated', 'state.rolled_back', 'turn.added'
+  )
+ORDER BY created_at DESC, number DESC LIMIT :most
+
 -- name: set_session
 UPDATE sessions
 SET agent_id = :agent_id, user_id = :user_id, created_at = :created_at, metadata = :metadata,

@@ -10,13 +10,15 @@ from msgspec.structs import replace
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.handle import Handle, check_text
 from holdfast.engine.memoryplane import delete_those_of
-from holdfast.engine.sessions.finding import Found, check_number, find_row
+from holdfast.engine.sessions.finding import Found, alive, check_number, find_row
 from holdfast.engine.sessions.following import catch_up
 from holdfast.engine.sessions.lapsing import notice_lapsed
+from holdfast.engine.sessions.presence import check_list, not_found
 from holdfast.engine.sessions.state import Parts, StoredState, to_parts
 from holdfast.engine.sessions.turns import to_object
 from holdfast.engine.sessions.writing import Draft, change, get_locked, get_wanted, write
 from holdfast.errors import InvalidName, InvalidValue, SessionExists, SessionNotFound
+from holdfast.instants import to_us
 from holdfast.model import Head
 from holdfast.model_sessions import Lineage, SessionRow, VersionKind, VersionRow
 
@@ -242,7 +244,8 @@ def get(handle: Handle, session_id: str) -> Found:
         found = read(handle, lambda t, _: find_row(t, handle, session_id, now=now))
     if found is None:
         notice_lapsed(handle.context, handle.tenant_id)
-        raise SessionNotFound(session_id)
+        with handle.context.catalog.read() as transaction:
+            raise not_found(transaction, handle, session_id, now=now)
     return found
 
 
@@ -257,7 +260,7 @@ def iterate(
     starting_after: str | None,
 ) -> Iterator[Found]:
     """Yields sessions, newest first."""
-    before = None if created_before is None else (check_instant(created_before), "")
+    before = None if created_before is None else (to_us(check_instant(created_before)), "")
     after = None if created_after is None else check_instant(created_after)
     if starting_after is not None:
         cursor = _cursor(handle, starting_after)
@@ -273,22 +276,23 @@ def iterate(
     if head is None:
         return
     while True:
+        now = context.clock()
         with context.catalog.read() as transaction:
             page = transaction.list_sessions(
                 head.namespace_id,
-                now=context.clock(),
                 most=PAGE,
                 before=before,
                 after=after,
                 agent_id=agent_id,
                 user_id=user_id,
             )
-        for session, version in page:
-            if metadata is None or matches(session, metadata):
-                yield session, version
-        if len(page) < PAGE:
+            check_list(transaction, handle, page.damaged)
+        for found in page.sound:
+            if alive(found, now=now) and (metadata is None or matches(found[0], metadata)):
+                yield found
+        if page.last is None:
             return
-        before = (page[-1][0].created_at, page[-1][0].id)
+        before = page.last
 
 
 def lineage(handle: Handle, session_id: str) -> Lineage:
@@ -312,12 +316,12 @@ def _lineage(transaction: Transaction, handle: Handle, session: SessionRow, dept
     return Lineage(session.id, session.forked_from, session.forked_version, ancestors, below)
 
 
-def _cursor(handle: Handle, session_id: str) -> tuple[datetime, str]:
+def _cursor(handle: Handle, session_id: str) -> tuple[int, str]:
     """Returns where a list goes on; the session may be gone since it was seen."""
     found = read(handle, lambda t, _: t.find_session(handle.tenant_id, handle.name, session_id))
     if found is None:
         raise SessionNotFound(session_id)
-    return found[0].created_at, found[0].id
+    return to_us(found[0].created_at), found[0].id
 
 
 def check_instant(instant: datetime) -> datetime:

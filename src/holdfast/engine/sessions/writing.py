@@ -25,6 +25,7 @@ from holdfast.engine.sessions import state as states
 from holdfast.engine.sessions.finding import Found, alive, find_row, get_version
 from holdfast.engine.sessions.following import catch_up
 from holdfast.engine.sessions.packing import packed
+from holdfast.engine.sessions.presence import not_found
 from holdfast.engine.sessions.state import StoredState
 from holdfast.engine.stage import Stage, StagedObjects, Withdrawn
 from holdfast.engine.unit import ATTEMPTS
@@ -368,7 +369,7 @@ def get_locked(draft: Draft, session_id: str) -> Found:
         draft.end = catch_up(transaction, handle, draft.head, now=draft.now)
         found = find_row(transaction, handle, session_id, now=draft.now)
     if found is None:
-        raise SessionNotFound(session_id)
+        raise not_found(transaction, handle, session_id, now=draft.now)
     return found
 
 

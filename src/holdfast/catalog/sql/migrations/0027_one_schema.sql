@@ -13,6 +13,16 @@ ALTER TABLE namespaces ADD COLUMN journal_number INTEGER NOT NULL DEFAULT 0;
 
 ALTER TABLE namespaces ADD COLUMN journal_hash BYTES;
 
+ALTER TABLE namespaces ADD COLUMN sessions INTEGER NOT NULL DEFAULT 0;
+
+UPDATE namespaces
+SET sessions = (
+    SELECT COUNT(*) FROM sessions s WHERE s.namespace_id = namespaces.id AND s.is_present = 1);
+
+DROP INDEX sessions_by_age;
+
+MAKE sessions_present;
+
 MAKE journal;
 
 INSERT INTO journal

@@ -34,7 +34,12 @@ ALTER TABLE tenants
     DROP COLUMN journal_number, DROP COLUMN journal_hash, DROP COLUMN checksum;
 
 ALTER TABLE namespaces
-    DROP COLUMN journal_number, DROP COLUMN journal_hash, DROP COLUMN checksum;
+    DROP COLUMN journal_number, DROP COLUMN journal_hash, DROP COLUMN sessions,
+    DROP COLUMN checksum;
+
+DROP INDEX sessions_present;
+
+CREATE INDEX sessions_by_age ON sessions (namespace_id, created_at, id);
 
 ALTER TABLE snapshots DROP COLUMN checksum;
 

@@ -23,7 +23,6 @@ LEFT JOIN LATERAL (
 WHERE s.namespace_id = :namespace_id AND s.is_present = 1
   AND (s.created_at, s.id) < (:before_us, :before_id)
   AND s.created_at >= :after_us
-  AND (s.expires_at IS NULL OR s.expires_at > :now)
   AND (CAST(:agent_id AS TEXT) IS NULL OR s.agent_id = :agent_id)
   AND (CAST(:user_id AS TEXT) IS NULL OR s.user_id = :user_id)
 ORDER BY s.created_at DESC, s.id DESC LIMIT :most

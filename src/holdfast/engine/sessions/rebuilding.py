@@ -1,0 +1,119 @@
+"""Makes the row of a session anew from what else knows it.
+
+What a row says stands in the plane's entry, in the session's newest version and in the journal. A
+row in which one bit was flipped is put back as it was: its hash says so. One that is damaged beyond
+that, or lost, is made of the entry of a session that is present, and of the journal for one that
+has ended, of which only the metadata is lost.
+"""
+
+from msgspec.structs import replace
+
+from holdfast.catalog.transaction import Transaction
+from holdfast.engine.chain import details_of, is_whole
+from holdfast.engine.handle import Handle
+from holdfast.engine.sessions.following import rows_of, session_of
+from holdfast.engine.view import View
+from holdfast.entries import Session
+from holdfast.errors import Damaged, VaultTooNew
+from holdfast.instants import from_us
+from holdfast.model import Head, Plane
+from holdfast.model_sessions import SessionRow, VersionRow
+from holdfast.model_traces import TraceRow
+
+
+def rebuild(transaction: Transaction, handle: Handle, head: Head) -> tuple[int, list[str]]:
+    """Makes damaged rows of sessions anew, and those that are lost; the head has to be locked.
+
+    Returns how many were put right, and the ids of those of which something is lost.
+    """
+    if transaction.is_lagging(head.namespace_id):
+        return 0, []
+    try:
+        view = View.of_head(handle.objects, transaction, head, Plane.SESSIONS)
+        held = {key.decode("utf-8", "replace"): session_of(data) for key, data in view.iterate()}
+    except (Damaged, VaultTooNew):
+        return 0, []  # What the plane lacks is named, and it says nothing then.
+    count, lost = 0, list[str]()
+    for row in transaction.damaged_sessions(head.namespace_id):
+        if transaction.mend_session(row):
+            count += 1
+        elif row.id not in held:
+            made = _ended(transaction, head, row.id)
+            if made is None:
+                transaction.drop_session(row)  # None of this namespace's.
+                count += 1
+            else:
+                transaction.replace_session(made)
+                lost.append(row.id)
+    sound = {*transaction.present_ids(head.namespace_id)}
+    sound -= {row.id for row in transaction.damaged_sessions(head.namespace_id)}
+    for session_id, entry in held.items():
+        if session_id not in sound:
+            made = _present(transaction, head, session_id, entry)
+            if made is None:
+                lost.append(session_id)
+            else:
+                transaction.replace_session(made)
+                count += 1
+    return count + transaction.mend_session_count(head.namespace_id), lost
+
+
+def _present(
+    transaction: Transaction, head: Head, session_id: str, entry: Session
+) -> SessionRow | None:
+    """Returns the row of a session that the plane holds; None if it has no version."""
+    newest = _newest(transaction, head, session_id)
+    if newest is None:
+        return None
+    session, _ = rows_of(head.namespace_id, session_id, entry, now=newest.created_at)
+    return _told(transaction, head, replace(session, version=newest.number))
+
+
+def _ended(transaction: Transaction, head: Head, session_id: str) -> SessionRow | None:
+    """Returns the row of a session that is over; None if nothing is known of it."""
+    newest = _newest(transaction, head, session_id)
+    begun = _whole(transaction.traces_of(head, session_id, oldest_first=True))
+    if newest is None or begun is None:
+        return None
+    session = SessionRow(
+        namespace_id=head.namespace_id,
+        id=session_id,
+        agent_id=begun.agent_id or "",
+        user_id=begun.user_id,
+        metadata="{}",
+        created_at=from_us(begun.created_us),
+        updated_at=newest.created_at,
+        expires_at=None,
+        version=newest.number,
+        branch=newest.branch,
+        turns=newest.turns,
+        is_present=False,
+    )
+    told = _told(transaction, head, session)
+    last = _whole(transaction.traces_of(head, session_id, oldest_first=False))
+    is_over = last is not None and last.action in ("session.deleted", "session.expired")
+    return replace(told, deleted_at=told.updated_at if is_over else None)
+
+
+def _told(transaction: Transaction, head: Head, session: SessionRow) -> SessionRow:
+    """Returns a session with what the journal says of it: its origin, and when it last changed."""
+    begun = _whole(transaction.traces_of(head, session.id, oldest_first=True))
+    if begun is not None and begun.action == "session.forked":
+        known = details_of(begun)
+        origin = {"forked_from": known.get("source_session")}
+        session = replace(session, **origin, forked_version=known.get("fork_version"))
+    last = _whole(transaction.traces_of(head, session.id, oldest_first=False))
+    if last is not None:
+        session = replace(session, updated_at=max(session.updated_at, from_us(last.created_us)))
+    return session
+
+
+def _newest(transaction: Transaction, head: Head, session_id: str) -> VersionRow | None:
+    try:
+        return transaction.newest_version(head.namespace_id, session_id)
+    except Damaged:
+        return None  # `verify` names it.
+
+
+def _whole(row: TraceRow | None) -> TraceRow | None:
+    return row if row is not None and is_whole(row) else None

@@ -1,0 +1,143 @@
+"""A session whose row is damaged is named by lists and by its id, and comes back by a repair."""
+
+from functools import partial
+
+import pytest
+
+import holdfast
+from holdfast.errors import Damaged, SessionNotFound
+from holdfast.testing.damaged import Kept
+
+COLUMNS = {
+    "namespace_id": 3,
+    "is_present": 0,
+    "id": 0,
+    "expires_at": 40,
+    "agent_id": 1,
+    "version": 0,
+    "turns": 2,
+    "deleted_at": 3,
+    "created_at": 5,
+}
+
+
+def sessions(kept: Kept) -> holdfast.Sessions:
+    """Returns sessions of which some are in a snapshot, some ended, and one was forked."""
+    agent = kept.vault.namespace("alice")
+    for name in ("one", "two"):
+        agent.sessions.create("planner", session_id=name, metadata={"of": name}, ttl_seconds=3600)
+        agent.sessions.add_turn(name, "a question", "an answer")
+        agent.entities.create(name, entity_type="order", entity_id="o", attributes={"of": name})
+    agent.snapshot()
+    agent.sessions.update_state("two", {"step": 1}, actor="me")
+    agent.sessions.add_turn("two", "another", "one")
+    agent.sessions.create("planner", session_id="three", user_id="u")
+    agent.sessions.create("planner", session_id="gone", user_id="u")
+    agent.sessions.delete("gone")
+    agent.sessions.fork("two", 0, metadata={"why": "to see"})
+    return agent.sessions
+
+
+def test_a_list_names_a_session_that_it_would_leave_out(kept: Kept) -> None:
+    found = sessions(kept)
+    before, entities = found.list(), kept.vault.namespace("alice").entities.list()
+    for at, column in enumerate(COLUMNS):
+        name = ("one", "two")[at % 2]
+        change = f"{column} = {flipped(kept, column, name)}"
+        if column == "deleted_at":
+            change = "deleted_at = 1, is_present = 0"
+        loose(kept, f"UPDATE sessions SET {change} WHERE id = ?", name)
+        for read in (found.list, partial(found.get, name), partial(found.update_state, name, {})):
+            with pytest.raises(Damaged):
+                read()
+        assert found.get("three").id == "three"
+        assert not kept.vault.verify().ok, column
+        done = kept.vault.repair()
+        assert (done.lost, done.mended >= 1) == ([], True), column
+        assert kept.vault.verify().faults == [], column
+        assert found.list() == before, column
+        assert kept.vault.namespace("alice").entities.list() == entities, column
+    assert found.update_state("one", {"step": 9}).state["step"] == 9
+
+
+def test_what_has_ended_stays_so_and_is_nobodys_damage(kept: Kept) -> None:
+    found = sessions(kept)
+    before = found.list()
+    kept.flip("sessions", "is_present", where="id = 'gone'")
+    assert found.list() == before, "the plane does not hold it"
+    kept.flip("sessions", "agent_id", where="id = 'gone'")
+    kept.flip("sessions", "agent_id", bit=1, where="id = 'gone'")
+    assert not kept.vault.verify().ok
+    assert [lost.what for lost in kept.vault.repair().lost] == ["sessions: gone"]
+    assert kept.vault.verify().ok
+    assert found.list() == before
+    with pytest.raises(SessionNotFound):
+        found.get("gone")
+
+
+def test_a_row_of_anothers_namespace_is_in_nobodys_way(kept: Kept) -> None:
+    found = sessions(kept)
+    other = kept.vault.tenant("other").namespace("bob")
+    other.sessions.create("planner", session_id="mine")
+    ((number,),) = kept.sql("SELECT id FROM namespaces WHERE name = 'bob'")
+    loose(kept, f"UPDATE sessions SET namespace_id = {number} WHERE id = ?", "three")
+    assert [each.id for each in other.sessions.list()] == ["mine"]
+    with pytest.raises(Damaged, match="three"):
+        found.list()
+    assert kept.vault.tenant("other").repair().mended
+    assert kept.vault.repair().ok
+    assert len(found.list()) == 4
+    assert [each.id for each in other.sessions.list()] == ["mine"]
+    assert kept.vault.verify().ok
+    assert kept.vault.tenant("other").verify().ok
+
+
+def test_how_many_there_are_is_counted_through_all_that_happens_to_them(kept: Kept) -> None:
+    found = sessions(kept)
+    agent = kept.vault.namespace("alice")
+    before = agent.timeline()[-1]
+    agent.sessions.create("planner", session_id="short", ttl_seconds=1)
+    agent.restore(before)
+    agent.undo()
+    fork = agent.fork("copy")
+    fork.sessions.create("planner")
+    agent.merge("copy")
+    for each in (agent, fork):
+        assert len(each.sessions.list(limit=None)) >= 4
+    counted = "SELECT COUNT(*) FROM sessions s WHERE s.namespace_id = n.id AND is_present = 1"
+    rows = kept.sql(f"SELECT n.sessions, ({counted}) FROM namespaces n")
+    assert rows
+    assert all(one == other for one, other in rows)
+    assert len(found.list()) >= 4
+
+
+def test_a_wrong_count_is_no_damage_of_any_session(kept: Kept) -> None:
+    found = sessions(kept)
+    before = found.list()
+    kept.sql("UPDATE namespaces SET sessions = sessions + 2")
+    assert found.list() == before
+    assert kept.vault.repair().mended == 1
+    ((count,),) = kept.sql("SELECT sessions FROM namespaces")
+    assert count == len(before)
+
+
+def flipped(kept: Kept, column: str, name: str) -> str:
+    """Returns a value of a column with one bit of it turned over, as SQL has it."""
+    ((old,),) = kept.sql(f"SELECT {column} FROM sessions WHERE id = ?", name)
+    if old is None:
+        return "NULL"
+    if isinstance(old, str):
+        return f"'{chr(ord(old[0]) ^ 1)}{old[1:]}'"
+    return str(old ^ 1 << COLUMNS[column])
+
+
+def loose(kept: Kept, statement: str, *given: object) -> None:
+    """Runs a statement that no constraint stands in the way of."""
+    if kept.is_postgres:
+        names = kept.sql(
+            "SELECT conrelid::regclass::text, conname FROM pg_constraint WHERE contype = 'f'"
+            " AND connamespace = 'holdfast'::regnamespace"
+        )
+        for table, name in names:
+            kept.sql(f"ALTER TABLE {table} DROP CONSTRAINT {name}")
+    kept.sql(statement, *given)
