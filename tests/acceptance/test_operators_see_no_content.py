@@ -156,6 +156,14 @@ def check_agents_see_it(http: httpx.Client) -> None:
     told = {each["action"]: str(each["details"]) for each in reversed(traces)}
     for action in ("state.updated", "turn.added", "tool.called", "state.rolled_back"):
         assert WORD in told[action], action
+    for action, name in (
+        ("session.created", "initial_state"),
+        ("state.updated", "state_diff"),
+        ("turn.added", "input_type"),
+        ("state.rolled_back", "reasoning"),
+    ):
+        assert any(name in e["details"] for e in traces if e["action"] == action), action
+    assert all(each["context"]["request_id"] for each in traces if each["action"] != "tool.called")
     [kept, gone] = [e["details"] for e in traces if e["action"] == "memory.created"][::-1]
     assert kept["content_preview"] == f"{WORD} content again"
     assert "content_preview" not in gone, "a memory that was forgotten is in no trace"

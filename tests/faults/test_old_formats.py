@@ -10,6 +10,7 @@ import re
 import shutil
 import sqlite3
 import zipfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
@@ -254,6 +255,8 @@ def carried_back(rows: Rows) -> Rows:
         assert {row[-1] for row in rows[name]} <= {None}  # Nothing has been written since.
         rows[name] = [row[:-1] for row in rows[name]]
     rows["tasks"] = [row[:-2] for row in rows["tasks"]]
+    present = Counter(row[0] for row in rows["sessions"] if row[13])
+    assert {row[0]: row[-1] for row in rows["namespaces"] if row[-1]} == present
     assert rows.pop("lagging_memories") == []
     # What is remembered became a plane, of which nothing is in a snapshot yet.
     there = [row for row in rows["memories"] if row[13] is None]
@@ -272,7 +275,7 @@ def carried_back(rows: Rows) -> Rows:
     done = [row for row in journal if row[4] == "done"]
     kept = {(row[1], row[2]): row for row in journal if row[4] == "kept"}
     old = {**rows, "traces": [(*r[:3:2], *r[5:13], *r[15:18], *r[19:21]) for r in done]}
-    for name, more in {"tenants": 2, "namespaces": 2, "sessions": 1, "branches": 1}.items():
+    for name, more in {"tenants": 2, "namespaces": 3, "sessions": 1, "branches": 1}.items():
         old[name] = [row[:-more] for row in rows[name]]
     old["turns"] = [row[:-4] for row in rows["turns"]]
     old["versions"] = []

@@ -131,7 +131,7 @@ _WITHOUT_CONTENT: Final = frozenset(
         *("source_session", "fork_version", "agent_id", "user_id", "entity_type", "entity_id"),
         *("ttl_seconds", "expired_at", "last_activity", "type", "embedded", "content_changed"),
         *("count", "recovered", "quota_bytes", "keep_last", "keep_daily", "keep_weekly"),
-        *("task_id", "trace_id", "imported_from", "erasure_id"),
+        *("task_id", "trace_id", "imported_from", "erasure_id", "turn_id", "request_id"),
     }
 )
 """Details that are names, numbers and ids: what is new repeats content until somebody puts it

@@ -28,6 +28,9 @@ from holdfast.model_traces import NO_HASH, OWN, Trace, TraceEnd, TraceKind, Trac
 
 _NO_DETAILS: Final = "{}"
 
+REQUEST_ID: Final = "request_id"
+"""Where the details of a trace say which request it was done by, if it was one of a server's."""
+
 _to_json = msgspec.json.Encoder().encode
 
 
@@ -95,7 +98,11 @@ def row_after(
         tenant_id, namespace_id = of.tenant_id, of.namespace_id
     else:
         tenant_id, namespace_id = of, None
-    details = _to_json(trace.details).decode() if trace.details else _NO_DETAILS
+    details = _NO_DETAILS
+    if context.request_id is not None and kind is TraceKind.DONE:
+        details = _to_json({**trace.details, REQUEST_ID: context.request_id}).decode()
+    elif trace.details:
+        details = _to_json(trace.details).decode()
     header = (
         FORMAT,
         end.hash,

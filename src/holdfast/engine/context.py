@@ -78,6 +78,8 @@ class Context:
     """What knows the meaning of texts; without it, memories are found by their words."""
     actor: str | None = None
     """Who acts, where a call does not say: behind a server, the key that the call came with."""
+    request_id: str | None = None
+    """By which request something is done, behind a server."""
     adds_only: bool = False
     """Whether who acts may add to the history alone: see `adding.py`."""
     hands_texts: bool = False

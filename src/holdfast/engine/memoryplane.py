@@ -80,8 +80,8 @@ def note(
 
 def delete_those_of(
     transaction: Transaction, handle: Handle, head: Head, session_id: str, *, now: datetime
-) -> None:
-    """Deletes what belongs to a session, which is being deleted."""
+) -> int:
+    """Deletes what belongs to a session, which is being deleted; returns how many memories."""
     ready(transaction, handle, head)
     found = {row.id: row for row in transaction.list_memories_of(head.namespace_id, session_id)}
     if found:
@@ -90,6 +90,7 @@ def delete_those_of(
         # The head as it is by now: whoever deletes the session has moved it on.
         head = handle.lock(transaction)
         note(transaction, handle, head, dict.fromkeys(found), old=found, more=gone)
+    return len(found)
 
 
 def settled(

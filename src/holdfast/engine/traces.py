@@ -15,11 +15,12 @@ import msgspec
 from holdfast.catalog.hashing import REDACTED, redacted
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.actions import normalise
-from holdfast.engine.chain import append, is_whole
+from holdfast.engine.chain import REQUEST_ID, append, details_of, is_whole
 from holdfast.engine.context import Context
 from holdfast.engine.handle import Handle, check_text
 from holdfast.engine.limits import check_free, check_limit
 from holdfast.engine.sessions.lapsing import notice_lapsed
+from holdfast.engine.tracecontent import TraceContent
 from holdfast.errors import Damaged, InvalidValue, TooLarge, TraceNotFound
 from holdfast.ids import NamespaceId, TenantId
 from holdfast.instants import from_us, to_us
@@ -36,6 +37,9 @@ MAX_DETAILS_BYTES: Final = 1 << 16
 """A trace says what was done; what it was done to is kept elsewhere."""
 
 _PAGE: Final = 500
+
+TraceList = list[TraceInfo]
+"""`list` is the name of a method below."""
 
 
 class Traces:
@@ -60,11 +64,13 @@ class Traces:
         before: datetime | None = None,
         limit: int = LISTED,
         starting_after: str | None = None,
+        with_content: bool = False,
     ) -> list[TraceInfo]:
         """Returns traces that match everything given, newest first.
 
         From `after` on, and before `before`. `starting_after` is the id of the last one that
-        was seen: what comes after it in the list is older.
+        was seen: what comes after it in the list is older. `with_content`, those of a namespace
+        say what of states, turns and memories they are about, as far as it is still there.
         """
         check_limit(limit)
         wanted = TraceFilter(
@@ -92,9 +98,10 @@ class Traces:
                 if after is None and len(found) < limit:
                     ends.add(min(1, head.journal_number))
                 _check_gaps(transaction, head, [row for row, _ in found], ends=ends)
-        return [_to_info(row, name) for row, name in found]
+            shown = [_to_info(row, name) for row, name in found]
+            return self._with_content(transaction, shown) if with_content else shown
 
-    def get(self, trace_id: str) -> TraceInfo:
+    def get(self, trace_id: str, *, with_content: bool = False) -> TraceInfo:
         """Returns one trace; raises `TraceNotFound`."""
         with self._context.catalog.read() as transaction:
             row = self._find(transaction, trace_id)
@@ -102,7 +109,8 @@ class Traces:
                 raise TraceNotFound(trace_id)
             of = row.namespace_id
             head = None if of is None else transaction.find_head_by_id(of)
-        return _to_info(row, None if head is None else head.name)
+            shown = _to_info(row, None if head is None else head.name)
+            return self._with_content(transaction, [shown])[0] if with_content else shown
 
     def add(
         self,
@@ -147,6 +155,12 @@ class Traces:
         if row is None:
             raise Damaged("a trace that was just written is not there")
         return _to_info(row, self._handle.name if self._handle else None)
+
+    def _with_content(self, transaction: Transaction, traces: Sequence[TraceInfo]) -> TraceList:
+        if self._handle is None:
+            return [*traces]  # Of all namespaces: an operator asks.
+        more = TraceContent(self._handle, transaction)
+        return [more.add(trace) for trace in traces]
 
     def _find(self, transaction: Transaction, trace_id: str) -> TraceRow | None:
         """Returns the trace of this id, if it is one of ours."""
@@ -257,11 +271,12 @@ def _to_info(row: TraceRow, namespace: str | None) -> TraceInfo:
         raise Damaged(message)
     is_redacted = row.details.startswith(REDACTED)
     try:
-        details = {} if is_redacted else msgspec.json.decode(row.details, type=dict[str, Any])
-        created_at = from_us(row.created_us)
-    except (msgspec.DecodeError, OverflowError) as exc:
+        details, created_at = details_of(row), from_us(row.created_us)
+    except OverflowError as exc:
         message = f"trace {row.number} cannot be read: {exc}"
         raise Damaged(message) from exc
+    # What somebody adds says what he wants.
+    is_done = row.kind == TraceKind.DONE.value
     return TraceInfo(
         id=row.id,
         number=row.number,
@@ -274,6 +289,7 @@ def _to_info(row: TraceRow, namespace: str | None) -> TraceInfo:
         resource_type=row.resource_type,
         resource_id=row.resource_id,
         actor=row.actor,
+        request_id=details.pop(REQUEST_ID, None) if is_done else None,
         details=details,
         is_redacted=is_redacted,
         hash=row.hash.hex(),

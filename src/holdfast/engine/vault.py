@@ -98,6 +98,10 @@ class TenantVault:
         """Returns the same, with somebody who did it wherever a call does not say who."""
         return TenantVault(replace(self._context, actor=actor), self._tenant)
 
+    def asked_by(self, request_id: str) -> "TenantVault":
+        """Returns the same, for a request of a server: what it does says by which."""
+        return TenantVault(replace(self._context, request_id=request_id), self._tenant)
+
     def adding_only(self) -> "TenantVault":
         """Returns the same, for somebody who adds to the history and takes nothing of it away."""
         return TenantVault(replace(self._context, adds_only=True), self._tenant)

@@ -276,6 +276,7 @@ def to_trace(answer: TraceAnswer) -> TraceInfo:
         resource_type=answer.resource_type,
         resource_id=answer.resource_id,
         actor=answer.actor,
+        request_id=answer.context.request_id,
         details=answer.details,
         is_redacted=answer.is_redacted,
         hash=answer.hash,

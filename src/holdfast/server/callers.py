@@ -105,7 +105,7 @@ class Admission(ASGIMiddleware):
         if admitted is None:
             raise Unauthorized("this API key is not valid, or no longer")
         vault, key = admitted
-        return Caller(key, vault)
+        return Caller(key, vault.asked_by(scope["state"]["request_id"]))
 
     async def _ask(self, secret: str) -> tuple[TenantVault, KeyInfo] | None:
         """Looks a key up in a thread: of its tenant, if it was valid before.

@@ -214,8 +214,11 @@ def delete(handle: Handle, session_id: str, *, reason: str | None, actor: str | 
         draft.transaction.set_session(gone)
         if session.is_present:
             draft.remove(session, version)
-        delete_those_of(draft.transaction, handle, draft.head, session.id, now=draft.now)
-        draft.note(gone, "session.deleted", {"reason": reason, "turn_count": session.turns})
+        gone_with = delete_those_of(
+            draft.transaction, handle, draft.head, session.id, now=draft.now
+        )
+        details = {"reason": reason, "turn_count": session.turns, "memory_count": gone_with}
+        draft.note(gone, "session.deleted", details)
 
     write(handle, compute, actor=actor, about=(session_id, None))
 

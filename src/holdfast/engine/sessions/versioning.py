@@ -121,7 +121,11 @@ def add_turn(
         )
         turn = append(draft, session, data)
         added[:] = [turn]
-        details: dict[str, Any] = {"turn_number": turn.number, "reasoning": reasoning}
+        details: dict[str, Any] = {
+            "turn_number": turn.number,
+            "turn_id": turn.id,
+            "reasoning": reasoning,
+        }
         trace_id = draft.note(session, "turn.added", details)
         if is_new and after is not None:
             return draft.add_version(

@@ -8,6 +8,7 @@ from litestar.handlers import HTTPRouteHandler
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.sessions.byturn import version_after, version_before
 from holdfast.model_sessions import State, Version
+from holdfast.model_traces import TraceInfo
 from holdfast.server.callers import runtime_only
 from holdfast.server.moments import At, seen
 from holdfast.server.paging import LAST_NUMBER, page_size, paged
@@ -94,7 +95,9 @@ def whole_history(
     """Returns the versions after one, oldest first, and the newest traces of the session."""
     size = page_size(limit, usual=LISTED, most=MOST_LISTED)
     versions = _versions(agent, session_id, size, since_version, include_state)
-    found = agent.traces.list(session_id=session_id, limit=size) if include_traces else []
+    found = list[TraceInfo]()
+    if include_traces:
+        found = agent.traces.list(session_id=session_id, limit=size, with_content=True)
     return HistoryAnswer(
         **versions,
         session_id=session_id,

@@ -1,11 +1,8 @@
 """What happened: one trace for everything that was done, newest first."""
 
 from collections.abc import Callable
-from contextlib import suppress
-from functools import partial
 from typing import Any, Final, cast
 
-import msgspec
 from litestar.di import Provide
 from litestar.handlers import HTTPRouteHandler
 
@@ -13,7 +10,7 @@ from holdfast.engine.actions import ACTIONS, normalise
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.traces import Traces
 from holdfast.engine.withholding import for_operators
-from holdfast.errors import InvalidValue, MemoryNotFound
+from holdfast.errors import InvalidValue
 from holdfast.model_traces import TraceInfo
 from holdfast.server.callers import Caller, admin_only, runtime_only
 from holdfast.server.paging import page_size, paged
@@ -24,8 +21,6 @@ from holdfast.wire.traces import TraceAnswer, TraceContext, TraceList, TraceRequ
 
 LISTED, MOST_LISTED = 20, 1000
 LISTED_OF_SESSION: Final = 50
-PREVIEW_CHARS: Final = 100
-_PREVIEW: Final = "content_preview"
 _WORKSPACE: Final = "/v1/workspaces/{workspace_id:str}"
 
 
@@ -66,7 +61,7 @@ _FILTERS: Final = {"filters": Provide(provide_filters, sync_to_thread=False)}
 def list_(agent: Namespace, filters: dict[str, Any], limit: int | None = None) -> TraceList:
     """Lists traces that match everything given, newest first."""
     size = page_size(limit, usual=LISTED, most=MOST_LISTED)
-    return _listed(agent.traces, size, filters, partial(_for_agents, agent))
+    return _listed(agent.traces, size, {**filters, "with_content": True})
 
 
 @get(f"{_WORKSPACE}/traces", guards=[admin_only], dependencies=_FILTERS)
@@ -106,7 +101,7 @@ def add(agent: Namespace, data: TraceRequest) -> TraceAnswer:
 @get("/v1/traces/{trace_id:str}", guards=[runtime_only])
 def show(agent: Namespace, trace_id: str) -> TraceAnswer:
     """Returns one trace."""
-    return to_answer(_for_agents(agent, agent.traces.get(trace_id)))
+    return to_answer(agent.traces.get(trace_id, with_content=True))
 
 
 @get(
@@ -130,12 +125,12 @@ def of_session(
         "starting_after": starting_after,
     }
     size = page_size(limit, usual=LISTED_OF_SESSION, most=MOST_LISTED)
-    return _listed(agent.traces, size, filters, partial(_for_agents, agent))
+    return _listed(agent.traces, size, {**filters, "with_content": True})
 
 
 def to_answer(trace: TraceInfo) -> TraceAnswer:
     """Returns a trace as it stands on the wire."""
-    is_key = trace.actor is not None and trace.actor.startswith("key-")
+    key_id = trace.actor if (trace.actor or "").startswith("key-") else None
     about = trace.details.get("metadata")
     return TraceAnswer(
         id=trace.id,
@@ -153,28 +148,18 @@ def to_answer(trace: TraceInfo) -> TraceAnswer:
         created_at=shown(trace.created_at),
         details=trace.details,
         metadata=cast("dict[str, Any]", about) if isinstance(about, dict) else {},
-        context=TraceContext(request_id=None, api_key_id=trace.actor if is_key else None),
+        context=TraceContext(request_id=trace.request_id, api_key_id=key_id),
         ip_address=None,
         is_redacted=trace.is_redacted,
         hash=trace.hash,
     )
 
 
-def _for_agents(agent: Namespace, trace: TraceInfo) -> TraceInfo:
-    """Returns a trace with the beginning of a memory that it made, for as long as that is there."""
-    if trace.action != "memory.created" or trace.resource_id is None:
-        return trace
-    details = {name: value for name, value in trace.details.items() if name != _PREVIEW}
-    with suppress(MemoryNotFound):
-        details[_PREVIEW] = agent.memory.get(trace.resource_id).content[:PREVIEW_CHARS]
-    return msgspec.structs.replace(trace, details=details)
-
-
 def _listed(
     traces: Traces,
     size: int,
     filters: dict[str, Any],
-    told: Callable[[TraceInfo], TraceInfo],
+    told: Callable[[TraceInfo], TraceInfo] = lambda trace: trace,
 ) -> TraceList:
     cursor = filters["starting_after"] = filters["starting_after"] or None
 
