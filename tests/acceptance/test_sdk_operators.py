@@ -103,6 +103,28 @@ def test_a_key_opens_its_namespace_until_it_is_revoked(side: Side) -> None:
     ask(agent.close())
 
 
+def test_what_is_erased_is_gone_for_good_and_certified(side: Side) -> None:
+    ask, admin, agent = side.ask, side.admin, side.agent
+    user = f"user-of-{side.name}"
+    first = ask(agent.sessions.create("helper", user_id=user)).id
+    other = ask(agent.sessions.create("helper", user_id=user)).id
+    done = ask(admin.erasures.session(side.name, first))
+    assert (done.what, done.session_id, done.removed["sessions"]) == ("session", first, 1)
+    with pytest.raises(errors.SessionNotFound):
+        ask(agent.sessions.get(first))
+    with pytest.raises(errors.SessionNotFound):
+        ask(admin.erasures.session(side.name, first))
+    done = ask(admin.erasures.user(user))
+    assert (done.what, done.user_id, done.removed["sessions"]) == ("user", user, 1)
+    with pytest.raises(errors.SessionNotFound):
+        ask(agent.sessions.get(other))
+    done = ask(admin.erasures.namespace(side.name))
+    assert (done.what, done.namespace) == ("namespace", side.name)
+    assert done in ask(admin.erasures.list())
+    with pytest.raises(errors.NamespaceNotFound):
+        ask(admin.erasures.namespace(side.name))
+
+
 def test_a_key_that_asks_too_often_is_told_when_to_come_back(side: Side) -> None:
     made = side.ask(side.admin.keys.create("busy", namespace=side.name, rate_limit=2))
     agent = side.new_agent(made.api_key)

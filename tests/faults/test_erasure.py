@@ -7,7 +7,7 @@ file of the vault is searched for it, and every block of every pack that is stil
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -22,7 +22,7 @@ from holdfast.catalog.postgres import PostgresCatalog
 from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.engine.context import Context
 from holdfast.engine.vault import Holdfast
-from holdfast.errors import InvalidValue, NamespaceNotFound
+from holdfast.errors import Busy, InvalidValue, NamespaceNotFound
 from holdfast.testing.faults import Fuse, FusedBlobStore, FusedCatalog
 from holdfast.testing.postgres import PostgresServer
 from holdfast.testing.remains import Place
@@ -184,6 +184,66 @@ def test_a_backup_that_is_brought_back_has_it_erased_again(vault: Place, tmp_pat
         holdfast.reinstate(backup, tmp_path / "other", objects=tmp_path / "more", erased=[kept])
 
 
+def test_the_log_of_a_store_goes_with_its_namespace_and_no_other(tmp_path: Path) -> None:
+    vault = Place(str(tmp_path / "vault"), tmp_path / "vault" / "packs", tmp_path / "vault")
+    with holdfast.Store.open(tmp_path / "vault", namespace="kept") as store:
+        store.set("said", "word", "another")
+    store = holdfast.Store.open(tmp_path / "vault", namespace="gone")
+    store.set("said", "word", WORD)
+    with holdfast.open(tmp_path / "vault") as opened, pytest.raises(Busy):
+        opened.erasures.namespace("gone")
+    with pytest.raises(NamespaceNotFound):
+        store.close()
+    assert len([*(tmp_path / "vault").glob("store-*.log")]) == 2
+    with holdfast.open(tmp_path / "vault") as opened:
+        opened.tenant("other").namespace("kept").files.write("a", "1")
+        opened.tenant("other").erasures.namespace("kept")
+        opened.forget()  # It had begun.
+        assert [each.namespace for each in opened.erasures.list()] == ["gone"]
+    assert len([*(tmp_path / "vault").glob("store-*.log")]) == 1
+    assert vault.holding(WORD) == []
+    with holdfast.Store.open(tmp_path / "vault", namespace="kept") as store:
+        assert store.get("said", "word") == "another"
+
+
+def test_a_process_that_is_killed_leaves_it_as_it_was_or_to_be_finished(tmp_path: Path) -> None:
+    vault = Place(str(tmp_path / "vault"), tmp_path / "packs", tmp_path / "vault")
+    script = (
+        "import sys; from holdfast.wiring import open_vault\n"
+        "vault = open_vault(sys.argv[1], objects=sys.argv[2]); print('open', flush=True)\n"
+        "vault.erasures.namespace('gone')"
+    )
+    for delay_s in (0.0, 0.01, 0.03, 0.06, 0.12):
+        with vault.open() as opened:
+            fill(opened.namespace("gone"), WORD)
+        command = [sys.executable, "-c", script, vault.location, str(vault.packs)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"open\n"
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=delay_s)
+            process.kill()
+        with vault.open() as opened:
+            if "gone" in opened.namespaces():
+                assert opened.namespace("gone").files.read_text("small") == WORD
+                opened.erasures.namespace("gone")
+            else:
+                opened.forget()
+            assert opened.verify().ok
+            assert opened.verify_audit().ok
+        assert vault.holding(WORD) == []
+
+
+def test_a_tenant_that_is_at_its_quota_is_erased_from_all_the_same(vault: Place) -> None:
+    with vault.open() as opened:
+        agent = opened.namespace("full")
+        fill(agent, WORD)
+        opened.set_quota(1)
+        opened.erasures.session("full", "ses-1")
+        assert agent.sessions.list() == []
+        assert opened.verify().ok
+
+
 def test_the_command_asks_twice_and_writes_the_certificate(tmp_path: Path) -> None:
     vault, project = tmp_path / "vault", tmp_path / "project"
     project.mkdir()
@@ -202,4 +262,14 @@ def test_the_command_asks_twice_and_writes_the_certificate(tmp_path: Path) -> No
     assert told == msgspec.json.decode(done.stdout)
     assert told["namespace"] == "project"
     assert type_("erase", "project", "--yes").returncode == 3
+    for unclear in ([], ["--session", "s"], ["--user", "u", "a"], ["--user", "u", "--number", "1"]):
+        assert type_("erase", *unclear, "--yes").returncode == 2, unclear
+    with holdfast.open(vault) as opened:
+        agent = opened.namespace("other")
+        for session_id, user_id in (("ses-1", "ann"), ("ses-2", "bob")):
+            agent.sessions.create("helper", session_id=session_id, user_id=user_id)
+    told = type_("erase", "other", "--session", "ses-1", "--yes")
+    assert b"Erased ses-1 of other: 1 session, 1 version.\n" in told.stdout, told
+    told = type_("erase", "--user", "bob", "--yes")
+    assert b"Erased the user bob: 1 session, 1 version.\n" in told.stdout, told
     assert Place(str(vault), vault / "packs", vault).holding(WORD) == []

@@ -3,6 +3,7 @@
 import os
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
+from typing import Final
 
 import msgspec
 
@@ -15,6 +16,17 @@ from holdfast.cli.shown import shown
 from holdfast.engine.collect import Progress
 from holdfast.engine.erasing.door import Erasures
 from holdfast.private import create
+
+_KINDS: Final = {
+    "snapshots": ("snapshot",),
+    "entries": ("entry", "entries"),
+    "bytes": ("byte",),
+    "sessions": ("session",),
+    "versions": ("version",),
+    "entities": ("entity", "entities"),
+    "memories": ("memory", "memories"),
+}
+"""What is counted, in words."""
 
 EXAMPLES = """\
 examples:
@@ -91,8 +103,8 @@ def _erase(erasures: Erasures, arguments: Namespace, progress: Progress) -> "hol
 
 
 def _lines(what: str, done: "holdfast.Certificate") -> Iterator[str]:
-    counts = ", ".join(f"{count} {kind}" for kind, count in done.removed.items() if count)
-    yield f"Erased {what}: {counts or 'there was nothing'}."
+    counts = [words.number(count, *_KINDS[kind]) for kind, count in done.removed.items() if count]
+    yield f"Erased {what}: {', '.join(counts) or 'there was nothing'}."
     if done.rewritten_snapshots:
         rewritten = words.number(done.rewritten_snapshots, "snapshot")
         yield f"{rewritten} that held it have another root now."
