@@ -186,7 +186,6 @@ class _Repair:
             if stored:
                 with self._context.catalog.write() as transaction:
                     stage.record(transaction)
-            stage.keep()
         self._inventory.learn(stored)
         wanted -= stored
         return len(stored)

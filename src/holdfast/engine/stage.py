@@ -10,10 +10,10 @@ collector knows what an interrupted writer leaves behind), put, and only then na
         stage.seal()                        # all bytes are on disk, none is named
         with context.work() as transaction:
             stage.record(transaction)       # named, if the transaction commits
-        stage.keep()
 
-A batch is used once. Without `keep`, the packs it announced are withdrawn again; `unit.py` sees to
-that, and to what happens if `record` finds that it has to be made again.
+A batch is used once. Where it ends with an error, or was never recorded, the packs that it
+announced are withdrawn again, also if that is only found out when a request has its answer.
+`unit.py` begins anew if `record` finds that this has to be.
 
 A batch that outgrows memory spills: full packs are compressed and written by threads of their
 own while the caller reads on. What they did is known when `seal` returns, or raises. A batch
@@ -25,7 +25,6 @@ import os
 import threading
 from collections import ChainMap, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from types import MappingProxyType, TracebackType
 from typing import IO, Final, Self, cast
 
@@ -116,9 +115,12 @@ class Stage:
             self._spilling.popleft().end()
         if self._scratch is not None:
             self._scratch.close()
+        if kind is None and self._is_recorded:
+            if self._announced:
+                self._context.if_undone(self._withdraw)
         # A process that dies cannot tidy up, and a test that plays dead must not either.
-        if kind is None or issubclass(kind, Exception):
-            self._withdraw(self._announced)
+        elif kind is None or issubclass(kind, Exception):
+            self._withdraw()
 
     def add(self, data: bytes, kind: ObjectKind) -> ObjectId:
         """Takes an object in, and returns its name."""
@@ -228,15 +230,6 @@ class Stage:
                 raise Withdrawn("a pack was collected before it was named", batch=self)
             self._name(transaction, pack.pack_id, pack.placements, epoch)
 
-    def keep(self) -> None:
-        """Says that the transaction of `record`, if there was one, has done its work.
-
-        Should it be undone after all, so is what was put on disk.
-        """
-        if self._is_recorded and self._announced:
-            announced, self._announced = self._announced, []
-            self._context.if_undone(partial(self._withdraw, announced))
-
     def _add(self, object_id: ObjectId, data: bytes, kind: ObjectKind) -> None:
         if object_id not in self._fresh and object_id not in self._settled:
             self._held[object_id] = self._fresh[object_id] = (data, kind)
@@ -331,8 +324,8 @@ class Stage:
         for place in pack.placements:
             self._placed[place.object_id] = Located(place, pack_id, name, None)
 
-    def _withdraw(self, announced: Sequence[_Announced]) -> None:
-        for pack in announced:
+    def _withdraw(self) -> None:
+        for pack in self._announced:
             with self._context.catalog.write() as transaction:
                 is_ours = transaction.withdraw_pack(pack.pack_id)
             if is_ours:

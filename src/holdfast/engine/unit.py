@@ -12,7 +12,7 @@
     done = carry_out(handle, write)
 
 The transaction is also the one that a request under a name keeps its reply in (`replying.py`). The
-batch is kept as that one is, or withdrawn: here, and nowhere else.
+batch is kept as that one is, or withdrawn.
 
 It is done again, from an empty batch on, if the collector took something in between that it was to
 use again, if another writer was faster, or if the database asks one of two to step back.
@@ -52,22 +52,19 @@ def carry_out(
     only if that batch has to be made again: all else the other one has tried already.
     """
     for tried in range(1, ATTEMPTS + 1):
-        is_last = tried == ATTEMPTS
-        with Stage(handle.context, handle.tenant_id) as stage:
-            try:
-                done = last(stage) if is_last and last is not None else attempt(stage)
-            except Withdrawn as exc:
-                if exc.batch not in (None, stage):
-                    raise
-                if is_last:
-                    raise Busy(str(exc)) from exc
-            except Busy as exc:
-                if is_last or is_around:
-                    raise
-                if isinstance(exc, Mistaken):
-                    continue  # There is nobody to wait for.
-            else:
-                stage.keep()
-                return done
+        is_last, stage = tried == ATTEMPTS, Stage(handle.context, handle.tenant_id)
+        try:
+            with stage:
+                return last(stage) if is_last and last is not None else attempt(stage)
+        except Withdrawn as exc:
+            if exc.batch not in (None, stage):
+                raise
+            if is_last:
+                raise Busy(str(exc)) from exc
+        except Busy as exc:
+            if is_last or is_around:
+                raise
+            if isinstance(exc, Mistaken):
+                continue  # There is nobody to wait for.
         time.sleep(PAUSE_S * tried)
     raise AssertionError

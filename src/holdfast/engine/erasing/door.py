@@ -143,20 +143,17 @@ class Erasures:
         context, number = self._context, None
         self._prepare("erase a session")
         _check("session", session_id)
-        with Stage(context, self._tenant.id, counts=False) as stage:
-            with context.catalog.write() as transaction:
-                head = lock(transaction)
-                if head is not None:
-                    number = head.namespace_id
-                    copies = copies_of(transaction, context, head, session_id)
-                    wanted = Wanted(session_id=session_id)
-                    counts = take_out(transaction, context, stage, head, wanted)
-                    if not counts.is_nothing:
-                        told = Told(counts, copies, head.created_at)
-                        self._begin(
-                            transaction, Erased.SESSION, told, head=head, subject=session_id
-                        )
-            stage.keep()
+        stage = Stage(context, self._tenant.id, counts=False)
+        with stage, context.catalog.write() as transaction:
+            head = lock(transaction)
+            if head is not None:
+                number = head.namespace_id
+                copies = copies_of(transaction, context, head, session_id)
+                wanted = Wanted(session_id=session_id)
+                counts = take_out(transaction, context, stage, head, wanted)
+                if not counts.is_nothing:
+                    told = Told(counts, copies, head.created_at)
+                    self._begin(transaction, Erased.SESSION, told, head=head, subject=session_id)
         for done in finishing.finish_all(context, self._tenant, progress=progress):
             if (done.namespace_id, done.session_id) == (number, session_id):
                 return done

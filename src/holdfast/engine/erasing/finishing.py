@@ -90,13 +90,12 @@ def _take_user_from(
     told: Mapping[NamespaceId, Sequence[str]],
 ) -> None:
     wanted = Wanted(user_id=row.subject, sessions=tuple(told.get(namespace_id, ())))
-    with Stage(context, tenant.id, counts=False) as stage:
-        with context.catalog.write() as transaction:
-            head = transaction.lock_head(namespace_id)
-            if head is not None:
-                counts = take_out(transaction, context, stage, head, wanted)
-                _note(transaction, tenant, row, counts, subject=row.subject)
-        stage.keep()
+    stage = Stage(context, tenant.id, counts=False)
+    with stage, context.catalog.write() as transaction:
+        head = transaction.lock_head(namespace_id)
+        if head is not None:
+            counts = take_out(transaction, context, stage, head, wanted)
+            _note(transaction, tenant, row, counts, subject=row.subject)
 
 
 def _note(

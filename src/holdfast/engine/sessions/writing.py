@@ -27,8 +27,8 @@ from holdfast.engine.sessions.following import catch_up
 from holdfast.engine.sessions.packing import packed
 from holdfast.engine.sessions.presence import not_found
 from holdfast.engine.sessions.state import StoredState
-from holdfast.engine.stage import Stage, StagedObjects, Withdrawn
-from holdfast.engine.unit import ATTEMPTS
+from holdfast.engine.stage import Stage, StagedObjects
+from holdfast.engine.unit import carry_out
 from holdfast.engine.writers import written
 from holdfast.entries import Session, encode_entry
 from holdfast.errors import (
@@ -314,19 +314,13 @@ def write(
     With `about`, what is known of a session is looked up with the head. `ahead` are parts of a
     state that it will stage: large ones are on disk before it begins.
     """
-    for attempt in range(ATTEMPTS):
-        with Stage(handle.context, handle.tenant_id) as stage:
-            if ahead is not None:
-                states.stage_ahead(stage, ahead, limits=handle.context.limits)
-            try:
-                done = _try(handle, compute, stage, actor, about)
-            except (Withdrawn, Busy) as exc:
-                if attempt == ATTEMPTS - 1:
-                    raise Busy(str(exc)) from exc
-                continue
-            stage.keep()
-            return done
-    raise AssertionError
+
+    def attempt(stage: Stage) -> T:
+        if ahead is not None:
+            states.stage_ahead(stage, ahead, limits=handle.context.limits)
+        return _try(handle, compute, stage, actor, about)
+
+    return carry_out(handle, attempt)
 
 
 def change(
