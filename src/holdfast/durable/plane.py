@@ -15,11 +15,10 @@ from holdfast.catalog.transaction import Transaction
 from holdfast.durable.records import Change, Mark
 from holdfast.engine import content
 from holdfast.engine.handle import Handle
-from holdfast.engine.limits import check_quota, check_room
 from holdfast.engine.objects import Objects
+from holdfast.engine.pending import put_rows
 from holdfast.engine.stage import Stage
 from holdfast.engine.unit import carry_out
-from holdfast.engine.writers import written
 from holdfast.entries import REF_BYTES, Blob, Inline, decode_entry, encode_entry
 from holdfast.errors import Damaged, NamespaceNotFound, ObjectMissing, PackMissing
 from holdfast.ids import OBJECT_ID_BYTES, ObjectId
@@ -87,9 +86,9 @@ def flush(handle: Handle, before: Shown, now: Snapshot, log: LogPosition) -> Sho
     changes = now.differences(before.content)
 
     def write(stage: Stage) -> Shown | None:
-        rows = [
-            (to_store_key(namespace, key), _entry(stage, new)) for namespace, key, _, new in changes
-        ]
+        rows = {
+            to_store_key(namespace, key): _entry(stage, new) for namespace, key, _, new in changes
+        }
         stage.seal()
         with handle.context.work() as transaction:
             head = handle.lock(transaction)
@@ -100,12 +99,9 @@ def flush(handle: Handle, before: Shown, now: Snapshot, log: LogPosition) -> Sho
             sequence = head.sequence
             if rows:
                 more = _growth(changes)
-                _check(transaction, handle, head, rows, more)
-                stage.record(transaction)
-                sequence = transaction.advance_sequence(
-                    head.namespace_id, more=more, writer=written(handle, head)
+                sequence = put_rows(
+                    transaction, handle, head, Plane.STORE, rows, stage=stage, more=more
                 )
-                transaction.put_pending(head.namespace_id, Plane.STORE, rows, sequence=sequence)
             transaction.set_log(head.namespace_id, log)
         mark = Mark(head.namespace_id, head.generation, sequence)
         return Shown(mark, before.root, before.base, now)
@@ -169,18 +165,3 @@ def _growth(changes: list[tuple[str, str, bytes | None, bytes | None]]) -> Size:
     entries = sum((new is not None) - (old is not None) for _, _, old, new in changes)
     size = sum(len(new or b"") - len(old or b"") for _, _, old, new in changes)
     return Size(entries, size)
-
-
-def _check(
-    transaction: Transaction, handle: Handle, head: Head, rows: list[_Row], more: Size
-) -> None:
-    check_quota(head, more)
-    if more.bytes > 0 or more.entries > 0:
-        # What only deletes is let through: it is how room is made.
-        check_room(
-            transaction,
-            handle.tenant_id,
-            needed_bytes=sum(len(key) + len(entry or b"") for key, entry in rows),
-            limits=handle.context.limits,
-            places=(handle.context.catalog,),
-        )

@@ -7,6 +7,7 @@ namespace take turns, so neither can overwrite what it has not seen.
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
+from holdfast.catalog.transaction import Transaction
 from holdfast.engine.events import tell
 from holdfast.engine.handle import Handle
 from holdfast.engine.lettinggo import let_go
@@ -18,7 +19,7 @@ from holdfast.engine.view import View
 from holdfast.engine.writers import written
 from holdfast.entries import decode_entry
 from holdfast.errors import PendingDamaged
-from holdfast.model import Plane, Size
+from holdfast.model import Head, Plane, Size
 from holdfast.model_events import Event
 
 
@@ -100,22 +101,41 @@ def _write(
             rows, old, more = _changes(view, compute, held)
         if not rows:
             return
-        check_quota(head, more)
-        if more.bytes > 0 or more.entries > 0:
-            # What only deletes is let through: it is how room is made.
-            check_room(
-                transaction,
-                handle.tenant_id,
-                needed_bytes=sum(len(key) + len(entry or b"") for key, entry in rows.items()),
-                limits=context.limits,
-                places=(context.catalog,),
-            )
-        stage.record(transaction)
-        writer = written(handle, head)
-        sequence = transaction.advance_sequence(head.namespace_id, more=more, writer=writer)
-        transaction.put_pending(head.namespace_id, plane, rows.items(), sequence=sequence)
+        put_rows(transaction, handle, head, plane, rows, stage=stage, more=more)
         note_change(transaction, handle, head.namespace_id, plane, old=old, new=rows)
         tell(transaction, context, head, told())
+
+
+def put_rows(
+    transaction: Transaction,
+    handle: Handle,
+    head: Head,
+    plane: Plane,
+    rows: Rows,
+    *,
+    stage: Stage,
+    more: Size,
+) -> int:
+    """Writes rows by which the plane grows, and names what they refer to; returns their number.
+
+    Raises `QuotaExceeded` or `StorageFull`.
+    """
+    context = handle.context
+    check_quota(head, more)
+    if more.bytes > 0 or more.entries > 0:
+        # What only deletes is let through: it is how room is made.
+        check_room(
+            transaction,
+            handle.tenant_id,
+            needed_bytes=sum(len(key) + len(entry or b"") for key, entry in rows.items()),
+            limits=context.limits,
+            places=(context.catalog,),
+        )
+    stage.record(transaction)
+    writer = written(handle, head)
+    sequence = transaction.advance_sequence(head.namespace_id, more=more, writer=writer)
+    transaction.put_pending(head.namespace_id, plane, rows.items(), sequence=sequence)
+    return sequence
 
 
 def _changes(
