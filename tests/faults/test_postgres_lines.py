@@ -23,10 +23,11 @@ WAITS = {
     "get_state": 1,
     "an old state": 3,
     "history": 3,
-    "store.set": 4,
+    "store.set": 3,
     "store.get": 1,
-    "files.write": 5,
+    "files.write": 4,
     "files.read": 1,
+    "a snapshot of nothing new": 5,
 }
 """How often an operation waits for the database, of who has the namespace to itself."""
 
@@ -67,6 +68,7 @@ def operations(agent: holdfast.Namespace) -> dict[str, Callable[[int], object]]:
         "store.get": lambda _: agent.store.get("a", "key"),
         "files.write": lambda n: agent.files.write("a.txt", str(n)),
         "files.read": lambda _: agent.files.read("a.txt"),
+        "a snapshot of nothing new": lambda _: agent.snapshot(),
     }
 
 

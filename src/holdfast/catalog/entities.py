@@ -68,11 +68,11 @@ class EntityQueries:
 
     def set_entity(self, entity: EntityRow) -> None:
         """Replaces what can change in an entity's row."""
-        self._db.run("set_entity", **ENTITY.write(entity))
+        self._db.say("set_entity", **ENTITY.write(entity))
 
     def delete_entity(self, namespace_id: NamespaceId, row_id: str, *, now: datetime) -> None:
         """Takes an entity away; its row stays until `purge_deleted_entities`."""
-        self._db.run("delete_entity", namespace_id=namespace_id, id=row_id, now=to_us(now))
+        self._db.say("delete_entity", namespace_id=namespace_id, id=row_id, now=to_us(now))
 
     def recover_entity(self, namespace_id: NamespaceId, row_id: str) -> bool:
         """Brings a deleted entity back; False if there is none, or its place is taken."""

@@ -35,7 +35,7 @@ class EventQueries:
 
     def listen(self, *, now: datetime) -> None:
         """Says that somebody listens: from now on what is done is told, whoever does it."""
-        self._db.run("listen", since=to_us(now))
+        self._db.say("listen", since=to_us(now))
 
     def is_heard(self) -> bool:
         """Says whether somebody listens."""
@@ -85,7 +85,7 @@ class EventQueries:
         return get_row(self._db.one("first_event", tenant_id=tenant_id), "number")[0]
 
     def move_event_end(self, last: EventRow) -> None:
-        self._db.run(
+        self._db.say(
             "move_event_end",
             tenant_id=last.tenant_id,
             number=last.number,

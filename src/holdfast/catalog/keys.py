@@ -25,7 +25,7 @@ class KeyQueries:
     _db: Driver
 
     def add_key(self, key: KeyInfo, *, secret_hash: bytes) -> None:
-        self._db.run("add_key", **rows.KEY.write(key), secret_hash=secret_hash)
+        self._db.say("add_key", **rows.KEY.write(key), secret_hash=secret_hash)
 
     def find_key(self, secret_hash: bytes) -> tuple[KeyInfo, Tenant] | None:
         """Returns the key with this secret and its tenant, revoked and expired ones too."""
@@ -49,7 +49,7 @@ class KeyQueries:
         if key is None or key.tenant_id != tenant_id or key.revoked_at is not None:
             return None
         revoked = replace(key, revoked_at=now)
-        self._db.run("set_key", **rows.KEY.write(revoked))
+        self._db.say("set_key", **rows.KEY.write(revoked))
         return revoked
 
     def touch_keys(self, uses: Iterable[KeyUse]) -> None:

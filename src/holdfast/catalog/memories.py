@@ -38,7 +38,7 @@ class MemoryQueries:
 
     def add_memory(self, memory: MemoryRow) -> None:
         row = self._db.one("add_memory", **_stored(memory))
-        self._db.run("index_memory", number=get_row(row, "memory")[0])
+        self._db.say("index_memory", number=get_row(row, "memory")[0])
 
     def find_memory(self, namespace_id: NamespaceId, memory_id: str) -> MemoryRow | None:
         """Returns a memory that is not deleted; its embedding too."""
@@ -57,20 +57,20 @@ class MemoryQueries:
 
     def set_memory(self, memory: MemoryRow) -> None:
         """Replaces what can change in a memory that is there."""
-        self._db.run("unindex_memory", number=memory.number)
-        self._db.run("set_memory", **_stored(memory))
-        self._db.run("index_memory", number=memory.number)
+        self._db.say("unindex_memory", number=memory.number)
+        self._db.say("set_memory", **_stored(memory))
+        self._db.say("index_memory", number=memory.number)
 
     def delete_memory(self, namespace_id: NamespaceId, number: int, *, now: datetime) -> None:
-        self._db.run("unindex_memory", number=number)
-        self._db.run("delete_memory", namespace_id=namespace_id, number=number, now=to_us(now))
+        self._db.say("unindex_memory", number=number)
+        self._db.say("delete_memory", namespace_id=namespace_id, number=number, now=to_us(now))
 
     def recover_memory(self, namespace_id: NamespaceId, memory_id: str) -> bool:
         """Takes a deletion back; False if there is no such memory, or it is not deleted."""
         row = self._db.one("recover_memory", namespace_id=namespace_id, id=memory_id)
         if row is None:
             return False
-        self._db.run("index_memory", number=row[0])
+        self._db.say("index_memory", number=row[0])
         return True
 
     def list_memories_of(self, namespace_id: NamespaceId, session_id: str) -> list[MemoryRow]:
@@ -89,7 +89,7 @@ class MemoryQueries:
         """Makes the rows of some memories these, and deletes those of the ones that are gone."""
         ids = json.dumps([memory.id for memory in memories])
         every = json.dumps([*gone, *(memory.id for memory in memories)])
-        self._db.run("unindex_memories_by_id", namespace_id=namespace_id, ids=every)
+        self._db.say("unindex_memories_by_id", namespace_id=namespace_id, ids=every)
         if gone:
             self._db.run(
                 "delete_memories_by_id",
@@ -98,7 +98,7 @@ class MemoryQueries:
                 now=to_us(now),
             )
         self._db.run_many("put_memory", [_stored(memory) for memory in memories])
-        self._db.run("index_memories_by_id", namespace_id=namespace_id, ids=ids)
+        self._db.say("index_memories_by_id", namespace_id=namespace_id, ids=ids)
 
     def index_words_anew(self) -> None:
         """Makes the index of words anew from the rows, where it does not go by itself with them."""
@@ -107,19 +107,19 @@ class MemoryQueries:
     # Forks whose memories have no rows yet
 
     def add_lagging_memories(self, namespace_id: NamespaceId) -> None:
-        self._db.run("add_lagging_memories", namespace_id=namespace_id)
+        self._db.say("add_lagging_memories", namespace_id=namespace_id)
 
     def is_lagging_memories(self, namespace_id: NamespaceId) -> bool:
         return self._db.one("is_lagging_memories", namespace_id=namespace_id) is not None
 
     def drop_lagging_memories(self, namespace_id: NamespaceId) -> None:
-        self._db.run("drop_lagging_memories", namespace_id=namespace_id)
+        self._db.say("drop_lagging_memories", namespace_id=namespace_id)
 
     def delete_memories_of(
         self, namespace_id: NamespaceId, session_id: str, *, now: datetime
     ) -> int:
         """Deletes what belongs to a session; returns how many memories that were."""
-        self._db.run("unindex_memories_of", namespace_id=namespace_id, session_id=session_id)
+        self._db.say("unindex_memories_of", namespace_id=namespace_id, session_id=session_id)
         return self._db.run(
             "delete_memories_of", namespace_id=namespace_id, session_id=session_id, now=to_us(now)
         )

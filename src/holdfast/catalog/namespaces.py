@@ -13,6 +13,7 @@ from holdfast.catalog.mending import mended
 from holdfast.ids import NamespaceId, ObjectId, SnapshotId, TenantId
 from holdfast.instants import to_us
 from holdfast.model import Head, Size, Tenant
+from holdfast.model_traces import NO_HASH, TraceEnd
 
 _PURGES: Final = (
     "purge_pending",
@@ -46,6 +47,8 @@ class NamespaceQueries:
     __slots__ = ()
 
     _db: Driver
+    _ends: dict[int, TraceEnd]
+    _sequences: dict[int, int]
 
     # Tenants
 
@@ -73,10 +76,10 @@ class NamespaceQueries:
         return rows.TENANT.read(rows.get_row(row, "tenant"))
 
     def add_tenant(self, name: str, *, public_id: str, now: datetime) -> Tenant:
-        self._db.run("add_tenant", name=name, public_id=public_id, now=to_us(now))
+        self._db.say("add_tenant", name=name, public_id=public_id, now=to_us(now))
         row = rows.get_row(self._db.one("find_tenant", name=name), "tenant")
         tenant = rows.TENANT.read(row)
-        self._db.run("seal_tenant", **rows.TENANT.write(tenant))
+        self._db.say("seal_tenant", **rows.TENANT.write(tenant))
         return tenant
 
     def get_tenant_quota(self, tenant_id: TenantId) -> int | None:
@@ -124,12 +127,21 @@ class NamespaceQueries:
 
     def lock_head(self, namespace_id: NamespaceId) -> Head | None:
         row = self._db.one("lock_head", namespace_id=namespace_id)
-        return rows.HEAD.find(row)
+        return self._note(rows.HEAD.find(row))
 
     def lock_live_head(self, tenant_id: TenantId, name: str) -> Head | None:
         """Locks a namespace by its name; None if there is none, or it is deleted."""
         row = self._db.one("lock_live_head", tenant_id=tenant_id, name=name)
-        return rows.HEAD.find(row)
+        return self._note(rows.HEAD.find(row))
+
+    def _note(self, head: Head | None) -> Head | None:
+        """Remembers what nobody else can move on any more."""
+        if head is not None:
+            self._ends[head.namespace_id] = TraceEnd(
+                head.journal_number, head.journal_hash or NO_HASH
+            )
+            self._sequences[head.namespace_id] = head.sequence
+        return head
 
     def iter_heads(self, tenant_id: TenantId) -> list[Head]:
         """Returns every namespace by name, and those that were deleted."""
@@ -142,7 +154,7 @@ class NamespaceQueries:
             return None
         added = replace(head, namespace_id=NamespaceId(row[0]))
         self._db.say("seal_namespace", **rows.HEAD.write(added))
-        return added
+        return self._note(added)
 
     def move_head(
         self,
@@ -153,12 +165,12 @@ class NamespaceQueries:
         position: SnapshotId | None,
         redo: Sequence[SnapshotId],
         more: Size,
-    ) -> bool:
-        """Moves the base root if the generation is still `head`'s, which is locked.
+    ) -> None:
+        """Moves the base root of a head that is locked.
 
-        Says whether it was.
+        If the generation is not `head`'s after all, that is `Busy` with the next answer.
         """
-        moved = self._db.run(
+        self._db.insist(
             "move_head",
             **rows.HEAD.write(
                 replace(head, root=root, generation=generation, position=position, redo=tuple(redo))
@@ -167,20 +179,24 @@ class NamespaceQueries:
             more_entries=more.entries,
             more_bytes=more.bytes,
         )
-        return moved == 1
 
     def set_writer(self, namespace_id: NamespaceId, writer: str) -> None:
-        self._db.run("set_writer", namespace_id=namespace_id, writer=writer)
+        self._db.say("set_writer", namespace_id=namespace_id, writer=writer)
 
     def advance_sequence(self, namespace_id: NamespaceId, *, more: Size, writer: str = "") -> int:
-        row = self._db.one(
-            "advance_sequence",
-            namespace_id=namespace_id,
-            more_entries=more.entries,
-            more_bytes=more.bytes,
-            writer=writer,
-        )
-        return rows.get_row(row, "namespace")[0]
+        """Counts one more write, and adds to the size; returns the sequence."""
+        known: dict[str, Any] = {
+            "namespace_id": namespace_id,
+            "more_entries": more.entries,
+            "more_bytes": more.bytes,
+            "writer": writer,
+        }
+        sequence = self._sequences.get(namespace_id)
+        if sequence is None:
+            return rows.get_row(self._db.one("advance_sequence", **known), "namespace")[0]
+        self._db.say("advance_sequence", **known)
+        self._sequences[namespace_id] = sequence + 1
+        return sequence + 1
 
     def set_namespace_quota(self, namespace_id: NamespaceId, quota_bytes: int | None) -> None:
         self._set_head(namespace_id, quota_bytes=quota_bytes)
@@ -226,4 +242,4 @@ class NamespaceQueries:
 
     def set_log(self, namespace_id: NamespaceId, log: LogPosition) -> None:
         """Says up to where a log is in the rows, in the transaction that writes them."""
-        self._db.run("set_log", namespace_id=namespace_id, name=log.name, position=log.position)
+        self._db.say("set_log", namespace_id=namespace_id, name=log.name, position=log.position)

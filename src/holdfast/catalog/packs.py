@@ -90,8 +90,8 @@ class PackQueries:
 
     def delete_pack(self, pack_id: PackId) -> None:
         """Removes a pack's row, and its bytes if they lie inside; others are to be retired."""
-        self._db.run("delete_pack_data", pack_id=pack_id)
-        self._db.run("delete_pack", pack_id=pack_id)
+        self._db.say("delete_pack_data", pack_id=pack_id)
+        self._db.say("delete_pack", pack_id=pack_id)
 
     def iter_packs(self, tenant_id: TenantId) -> list[PackRow]:
         return [_to_pack(row) for row in self._db.all("iter_packs", tenant_id=tenant_id)]

@@ -135,7 +135,7 @@ class PendingQueries:
 
     def drop_pending(self, namespace_id: NamespaceId, *, upto: int) -> None:
         """Drops what was written up to that sequence, and not what was overwritten since."""
-        self._db.run("drop_pending", namespace_id=namespace_id, sequence=upto)
+        self._db.say("drop_pending", namespace_id=namespace_id, sequence=upto)
 
     def mend_pending(self, namespace_id: NamespaceId, damaged: PendingDamaged) -> bool:
         """Puts a flipped bit of a damaged row back, if it is that; says whether."""
@@ -159,7 +159,7 @@ class PendingQueries:
 
     def discard_pending(self, namespace_id: NamespaceId, damaged: PendingDamaged) -> None:
         """Drops a row that is not what was written."""
-        self._db.run(
+        self._db.say(
             "discard_pending", namespace_id=namespace_id, plane=damaged.plane, key=damaged.key
         )
 

@@ -12,9 +12,10 @@ import re
 import select
 import threading
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
+from types import NoneType
 from typing import Any, Final
 
 import psycopg
@@ -51,6 +52,7 @@ _KEPT_S: Final = 600
 _ALL: Final = 1 << 62
 _NONE: Final[Parameters] = {}
 _TEXT, _BINARY = int(Format.TEXT), int(Format.BINARY)
+_INT8: Final = 1 << 63
 _INT8_OID: Final = 20
 _BYTEA_OID: Final = 17
 
@@ -138,17 +140,18 @@ class Line:
         """Hands a statement to libpq, which sends it when it is waited for."""
         (text, wanted), pgconn, name = _positional(query), self.pgconn, self._names.get(query)
         given = parameters or _NONE
-        values, forms, kinds = _dumped(self.forms, [given[each] for each in wanted])
+        plain = [given[each] for each in wanted]
+        values, forms = _dump(self.forms, plain)
         if name and Line.may_prepare:
             pgconn.send_query_prepared(name, values, forms, _BINARY)
         elif name is None or not Line.may_prepare or self._prepared == _MOST_PREPARED:
             self._names[query] = b""
-            pgconn.send_query_params(text, values, kinds, forms, _BINARY)
+            pgconn.send_query_params(text, values, _kinds(self.forms, plain), forms, _BINARY)
         else:
             self._prepared += 1
             self._names[query] = name = b"holdfast_%d" % self._prepared
             self._new.append(query)
-            pgconn.send_prepare(name, text, kinds)
+            pgconn.send_prepare(name, text, _kinds(self.forms, plain))
             self._awaited.append(Answer(self))
             pgconn.send_query_prepared(name, values, forms, _BINARY)
         answer = Answer(self)
@@ -269,28 +272,62 @@ def _positional(query: str) -> tuple[bytes, tuple[str, ...]]:
     return _PARAMETER.sub(lambda found: places[found[1]], query).encode(), names
 
 
-def _dumped(
-    known: abc.Transformer, values: Sequence[Any]
-) -> tuple[Sequence[Any], Sequence[int], Sequence[int]]:
-    """Returns values as they are sent, in which form each is, and of which type, 0 if that shows.
+def _text(value: str) -> bytes:
+    if "\0" in value:
+        raise ValueError("text cannot hold a NUL")
+    return value.encode()
 
-    A number is of the same type whatever its size, so that a statement is prepared once.
-    """
-    sent, forms, kinds = list[Any](), list[int](), list[int]()
-    for given in values:
-        value, kind, form, oid = given, given.__class__, _TEXT, 0
-        if kind is str:
-            if "\0" in value:
-                raise ValueError("text cannot hold a NUL")
-            value = value.encode()
-        elif kind is int:
-            value, oid = b"%d" % value, _INT8_OID
-        elif kind is bytes:
-            form, oid = _BINARY, _BYTEA_OID
-        elif value is not None:
+
+def _number(value: int) -> bytes:
+    if not -_INT8 <= value < _INT8:
+        raise ValueError("a number has 64 bits at the most")
+    return b"%d" % value
+
+
+def _same(value: object) -> object:
+    return value
+
+
+_DUMPED: Final[Mapping[type, Callable[[Any], Any]]] = {
+    str: _text,
+    int: _number,
+    bytes: _same,
+    NoneType: _same,
+}
+_KINDS: Final = {int: _INT8_OID, bytes: _BYTEA_OID}
+"""A number is of the same type whatever its size, so that a statement is prepared once."""
+
+
+def _dump(known: abc.Transformer, values: Sequence[Any]) -> tuple[Sequence[Any], Sequence[int]]:
+    """Returns values as they are sent, and in which form each is."""
+    try:
+        sent = [_DUMPED[value.__class__](value) for value in values]
+    except KeyError:
+        return _dump_by_driver(known, values)
+    return sent, [_BINARY if value.__class__ is bytes else _TEXT for value in values]
+
+
+def _dump_by_driver(
+    known: abc.Transformer, values: Sequence[Any]
+) -> tuple[Sequence[Any], Sequence[int]]:
+    """Does the same where there is something that few queries take: a list of keys."""
+    sent, forms = list[Any](), list[int]()
+    for value in values:
+        if (dump := _DUMPED.get(value.__class__)) is not None:
+            sent.append(dump(value))
+            forms.append(_BINARY if value.__class__ is bytes else _TEXT)
+        else:
             dumper = known.get_dumper(value, PyFormat.AUTO)
-            value, form, oid = dumper.dump(value), int(dumper.format), dumper.oid
-        sent.append(value)
-        forms.append(form)
-        kinds.append(oid)
-    return sent, forms, kinds
+            sent.append(dumper.dump(value))
+            forms.append(int(dumper.format))
+    return sent, forms
+
+
+def _kinds(known: abc.Transformer, values: Sequence[Any]) -> Sequence[int]:
+    """Returns the type of each value, 0 if that shows in the statement."""
+    return [
+        _KINDS.get(value.__class__, 0)
+        if value.__class__ in _DUMPED
+        else known.get_dumper(value, PyFormat.AUTO).oid
+        for value in values
+    ]

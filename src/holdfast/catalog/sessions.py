@@ -37,7 +37,7 @@ from holdfast.model_sessions import (
     TurnRow,
     VersionRow,
 )
-from holdfast.model_traces import TraceRow
+from holdfast.model_traces import TraceEnd, TraceRow
 
 _LATEST = 2**62
 """Above any number of a version, turn or microsecond."""
@@ -70,6 +70,8 @@ class SessionQueries:
     __slots__ = ()
 
     _db: Driver
+    _ends: dict[int, TraceEnd]
+    _sequences: dict[int, int]
 
     def add_session(self, session: SessionRow) -> bool:
         """Adds a session; False if there is one with its id."""
@@ -135,6 +137,8 @@ class SessionQueries:
                 # Apart: two changes of one row in one statement are one too many.
                 self._db.say("count_new_session", namespace_id=session.namespace_id)
         self._db.say_all(names, **known)
+        self._ends[session.namespace_id] = TraceEnd(trace.number, trace.hash)
+        self._sequences[session.namespace_id] = sequence
         return cast("bytes", known["seal"])
 
     def trust(self, left: LeftHead, found: LeftSession) -> None:
@@ -187,6 +191,7 @@ class SessionQueries:
             more_bytes=more.bytes,
             writer=writer,
         )
+        self._sequences[namespace_id] = sequence
 
     def find_session(
         self, tenant_id: TenantId, name: str, session_id: str
@@ -349,13 +354,13 @@ class SessionQueries:
 
     def add_lagging(self, namespace_id: NamespaceId) -> None:
         """Notes that a namespace has sessions without rows."""
-        self._db.run("add_lagging", namespace_id=namespace_id)
+        self._db.say("add_lagging", namespace_id=namespace_id)
 
     def is_lagging(self, namespace_id: NamespaceId) -> bool:
         return self._db.one("is_lagging", namespace_id=namespace_id) is not None
 
     def drop_lagging(self, namespace_id: NamespaceId) -> None:
-        self._db.run("drop_lagging", namespace_id=namespace_id)
+        self._db.say("drop_lagging", namespace_id=namespace_id)
 
 
 def to_opened(row: Row) -> OpenedSession:

@@ -22,7 +22,7 @@ class SnapshotQueries:
     _db: Driver
 
     def add_snapshot(self, snapshot: SnapshotInfo) -> None:
-        self._db.run("add_snapshot", **rows.SNAPSHOT.write(snapshot))
+        self._db.say("add_snapshot", **rows.SNAPSHOT.write(snapshot))
 
     def find_snapshot(
         self, namespace_id: NamespaceId, snapshot_id: SnapshotId
@@ -100,7 +100,7 @@ class SnapshotQueries:
         found = self.find_snapshot(namespace_id, snapshot_id)
         if found is None:
             return False
-        self._db.run("set_snapshot", **rows.SNAPSHOT.write(replace(found, **changes)))
+        self._db.say("set_snapshot", **rows.SNAPSHOT.write(replace(found, **changes)))
         return True
 
     def purge_snapshot(self, namespace_id: NamespaceId, snapshot_id: SnapshotId) -> bool:

@@ -31,7 +31,7 @@ class TaskQueries:
     _db: Driver
 
     def add_task(self, task: TaskRun) -> None:
-        self._db.run("add_task", **TASK.write(task))
+        self._db.say("add_task", **TASK.write(task))
 
     def find_task(self, namespace_id: NamespaceId, task_id: str) -> TaskRun | None:
         row = self._db.one("find_task", namespace_id=namespace_id, id=task_id)
@@ -117,10 +117,10 @@ class TaskQueries:
 
         Of one that runs, only if it began before some instant: it may still be at work.
         """
-        self._db.run("drop_task_changes", namespace_id=namespace_id, before_at=to_us(before))
+        self._db.say("drop_task_changes", namespace_id=namespace_id, before_at=to_us(before))
 
     def add_schedule(self, schedule: Schedule) -> None:
-        self._db.run("add_schedule", **SCHEDULE.write(schedule))
+        self._db.say("add_schedule", **SCHEDULE.write(schedule))
 
     def find_schedule(self, namespace_id: NamespaceId, schedule_id: str) -> Schedule | None:
         row = self._db.one("find_schedule", namespace_id=namespace_id, id=schedule_id)
@@ -133,12 +133,12 @@ class TaskQueries:
     def lock_schedule(self, namespace_id: NamespaceId, schedule_id: str) -> Schedule | None:
         """Returns a schedule that nobody else changes until the transaction ends."""
         # To write a row is what locks it, on both databases.
-        self._db.run("lock_schedule", namespace_id=namespace_id, id=schedule_id)
+        self._db.say("lock_schedule", namespace_id=namespace_id, id=schedule_id)
         return self.find_schedule(namespace_id, schedule_id)
 
     def change_schedule(self, schedule: Schedule) -> None:
         """Writes what its owner says of a schedule that is locked."""
-        self._db.run("set_schedule", **SCHEDULE.write(schedule))
+        self._db.say("set_schedule", **SCHEDULE.write(schedule))
 
     def advance_schedule(self, schedule: Schedule, *, seen: datetime) -> bool:
         """Writes how far a schedule is, and when it is looked at next.
@@ -174,7 +174,7 @@ class TaskQueries:
         return None if row is None else from_us(row[0])
 
     def set_chore(self, name: str, *, done_at: datetime) -> None:
-        self._db.run("set_chore", name=name, done_at=to_us(done_at))
+        self._db.say("set_chore", name=name, done_at=to_us(done_at))
 
 
 def to_change(row: Row) -> TaskChange:

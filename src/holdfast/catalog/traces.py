@@ -8,6 +8,7 @@ The tenant's row is the last that a transaction locks.
 """
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from holdfast.catalog.driver import Driver
 from holdfast.catalog.rows import TRACE, Row, get_row
@@ -23,6 +24,9 @@ from holdfast.model_traces import (
     TraceRow,
 )
 
+_FREQUENT: Final = frozenset({"state.updated", "turn.added"})
+"""Actions that the index of actions leaves out."""
+
 
 class TraceQueries:
     """Rows of traces; no row is ever changed, but for what is taken out of it."""
@@ -30,9 +34,12 @@ class TraceQueries:
     __slots__ = ()
 
     _db: Driver
+    _ends: dict[int, TraceEnd]
 
     def lock_end(self, tenant_id: TenantId, stream: int) -> TraceEnd:
         """Returns where a chain ends; nobody else appends until the transaction is over."""
+        if (known := self._ends.get(stream)) is not None:
+            return known
         if stream == OWN:
             row = self._db.one("lock_tenant_end", tenant_id=tenant_id)
         else:
@@ -43,6 +50,7 @@ class TraceQueries:
         """Appends a trace, and moves the end there; the end has to be locked."""
         move = "move_tenant_end" if row.stream == OWN else "move_end"
         self._db.say_all(("add_trace", move), **TRACE.write(row))
+        self._ends[row.stream] = TraceEnd(row.number, row.hash)
 
     def add_traces(self, rows: Sequence[TraceRow]) -> None:
         """Appends traces that follow on each other, all of one chain, whose end is locked."""
@@ -51,6 +59,7 @@ class TraceQueries:
             self._db.say_many("add_trace", known)
             move = "move_tenant_end" if rows[-1].stream == OWN else "move_end"
             self._db.say(move, **known[-1])
+            self._ends[rows[-1].stream] = TraceEnd(rows[-1].number, rows[-1].hash)
 
     def find_own_end(self, tenant_id: TenantId) -> TraceEnd:
         """Returns where the chain of what is done to a tenant itself ends."""
@@ -84,7 +93,7 @@ class TraceQueries:
 
     def drop_anchored(self, tenant_id: TenantId, namespace_id: NamespaceId) -> None:
         """Forgets up to where a namespace that goes had an anchor."""
-        self._db.run("drop_anchored", tenant_id=tenant_id, namespace_id=namespace_id)
+        self._db.say("drop_anchored", tenant_id=tenant_id, namespace_id=namespace_id)
 
     def find_trace(self, tenant_id: TenantId, trace_id: str) -> TraceRow | None:
         created_at = instant_of_trace(trace_id)
@@ -139,7 +148,7 @@ class TraceQueries:
             return [*self._db.all("list_traces_of_session", **parameters)]
         if wanted.namespace_id is None:
             return [*self._db.all("list_traces", **parameters)]
-        if wanted.action is not None:
+        if wanted.action is not None and wanted.action not in _FREQUENT:
             return [*self._db.all("list_traces_of_action", **parameters)]
         return [*self._db.all("list_traces_of_namespace", **parameters)]
 
@@ -154,7 +163,7 @@ class TraceQueries:
 
     def redact_trace(self, row: TraceRow) -> None:
         """Writes a trace that something was taken out of: its details, or its ids, too."""
-        self._db.run("redact_trace", **TRACE.write(row))
+        self._db.say("redact_trace", **TRACE.write(row))
 
     def count_active_sessions(
         self,

@@ -25,6 +25,7 @@ from holdfast.catalog.tasks import TaskQueries
 from holdfast.catalog.traces import TraceQueries
 from holdfast.catalog.upkeep import UpkeepQueries
 from holdfast.catalog.webhooks import WebhookQueries
+from holdfast.model_traces import TraceEnd
 
 
 class Transaction(
@@ -50,7 +51,9 @@ class Transaction(
 ):
     """A view of the rows, and in a write transaction the way to change them."""
 
-    __slots__ = ("_db",)
+    __slots__ = ("_db", "_ends", "_sequences")
 
     def __init__(self, driver: Driver) -> None:
         self._db = driver
+        # Of heads that this transaction has locked: nobody else moves them on.
+        self._ends, self._sequences = dict[int, TraceEnd](), dict[int, int]()

@@ -26,7 +26,7 @@ class WebhookQueries:
     _db: Driver
 
     def add_webhook(self, webhook: Webhook) -> None:
-        self._db.run("add_webhook", **WEBHOOK.write(webhook))
+        self._db.say("add_webhook", **WEBHOOK.write(webhook))
 
     def find_webhook(self, tenant_id: TenantId, webhook_id: str) -> Webhook | None:
         row = self._db.one("find_webhook", tenant_id=tenant_id, id=webhook_id)
@@ -45,11 +45,11 @@ class WebhookQueries:
 
     def set_webhook(self, webhook: Webhook) -> None:
         """Replaces what can change in a webhook that is locked, but for its cursor."""
-        self._db.run("set_webhook", **WEBHOOK.write(webhook))
+        self._db.say("set_webhook", **WEBHOOK.write(webhook))
 
     def delete_webhook(self, tenant_id: TenantId, webhook_id: str) -> bool:
         """Removes a webhook with its deliveries; False if there is none."""
-        self._db.run("delete_deliveries_of", tenant_id=tenant_id, id=webhook_id)
+        self._db.say("delete_deliveries_of", tenant_id=tenant_id, id=webhook_id)
         return self._db.run("delete_webhook", tenant_id=tenant_id, id=webhook_id) > 0
 
     def lagging_webhooks(self, *, after: str, most: int) -> tuple[Sorted[Webhook], str | None]:
@@ -113,7 +113,7 @@ class WebhookQueries:
 
     def set_delivery(self, delivery: Delivery) -> None:
         """Writes how far a delivery is, whoever has claimed it."""
-        self._db.run("set_delivery", **DELIVERY.write(delivery))
+        self._db.say("set_delivery", **DELIVERY.write(delivery))
 
     def settle_delivery(self, delivery: Delivery, *, claimed: datetime) -> bool:
         """Writes how an attempt went; False if the claim until then is no longer the last."""

@@ -30,6 +30,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,9 +109,18 @@ class PostgresServer:
     """A PostgreSQL server that runs between `start` and `stop`, or inside a `with` block.
 
     Not for many threads at once, except for `dsn`, `create_database` and `drop_database`.
+    `settings` are its own, beside or in place of ours. One that is a `standby_of` another follows
+    that one, and answers questions, until it is promoted.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        *,
+        settings: Mapping[str, str] | None = None,
+        standby_of: "PostgresServer | None" = None,
+    ) -> None:
+        self._settings = {**SETTINGS, **(settings or {})}
+        self._standby_of = standby_of
         self._cleanup = ExitStack()
         self._process: subprocess.Popen[bytes] | None = None
         self._port = 0
@@ -145,7 +155,11 @@ class PostgresServer:
             home = _make_home(account)
             sentinel = cleanup.enter_context(_Sentinel(home))
             programs = _programs(account, home)
-            _initialise(programs, account, home)
+            make = [programs / "initdb", "-D", home / "data", *INITDB_OPTIONS]
+            if self._standby_of is not None:
+                source = ["-d", self._standby_of.dsn(), "-R", "-c", "fast", "--no-sync"]
+                make = [programs / "pg_basebackup", "-D", home / "data", *source]
+            _initialise(make, account, home)
             # Before the launch: an interrupt while we wait for an answer must end the process too.
             cleanup.callback(self._end_process)
             self._launch(programs, account, home, sentinel)
@@ -154,6 +168,13 @@ class PostgresServer:
     def stop(self) -> None:
         """Stops the server and removes its directory. Does nothing when it is not running."""
         self._cleanup.close()
+
+    def promote(self) -> None:
+        """Makes a standby a server of its own, with what it has by now."""
+        import psycopg  # noqa: PLC0415 - an extra: importing this module needs only the core
+
+        with psycopg.connect(self.dsn(), autocommit=True) as connection:
+            connection.execute("SELECT pg_promote()")
 
     def dsn(self, database: str = "postgres") -> str:
         """Returns the URL to connect to a database of this server."""
@@ -191,7 +212,7 @@ class PostgresServer:
         log = home / "log"
         for _ in range(PORT_ATTEMPTS):
             self._port = _free_port()
-            settings = [f"--{name}={value}" for name, value in SETTINGS.items()]
+            settings = [f"--{name}={value}" for name, value in self._settings.items()]
             with log.open("wb") as output:
                 self._process = subprocess.Popen(
                     [programs / "postgres", "-D", home / "data", f"-p{self._port}", *settings],
@@ -339,10 +360,10 @@ def _programs(account: _Account, home: Path) -> Path:
     return copy / "pginstall" / "bin"
 
 
-def _initialise(programs: Path, account: _Account, home: Path) -> None:
-    """Makes an empty data directory."""
+def _initialise(make: Sequence[str | Path], account: _Account, home: Path) -> None:
+    """Makes a data directory."""
     result = subprocess.run(
-        [programs / "initdb", "-D", home / "data", *INITDB_OPTIONS],
+        make,
         check=False,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -356,7 +377,7 @@ def _initialise(programs: Path, account: _Account, home: Path) -> None:
     )
     if result.returncode != 0:
         raise PostgresNotStarted(
-            f"initdb ended with status {result.returncode}",
+            f"{Path(make[0]).name} ended with status {result.returncode}",
             log=result.stdout.decode("utf-8", "replace"),
         )
 

@@ -64,6 +64,7 @@ UPDATE namespaces
 SET generation = :generation, root = :root, position = :position, redo = :redo,
     checksum = :checksum, entries = entries + :more_entries, bytes = bytes + :more_bytes
 WHERE id = :id AND generation = :expected
+RETURNING id
 
 -- name: set_writer
 UPDATE namespaces SET writer = :writer WHERE id = :namespace_id

@@ -267,11 +267,13 @@ CREATE TABLE journal (
 
 CREATE INDEX journal_by_time ON journal (tenant_id, created_at, stream, number);
 
--- With what counting active sessions asks for.
+-- With what counting active sessions asks for, and what is looked for among all that is done.
 CREATE INDEX journal_of_namespace
-ON journal (namespace_id, created_at, stream, number, session_id, agent_id);
+ON journal (namespace_id, created_at, stream, number, session_id, agent_id, action);
 
-CREATE INDEX journal_of_action ON journal (namespace_id, action, created_at, stream, number);
+-- Of what is done rarely. What sessions do all the time is found among all that is done.
+CREATE INDEX journal_of_action ON journal (namespace_id, action, created_at, stream, number)
+WHERE action <> 'state.updated' AND action <> 'turn.added';
 
 CREATE INDEX journal_of_session ON journal (tenant_id, session_id, created_at, stream, number)
 WHERE session_id IS NOT NULL;

@@ -98,10 +98,12 @@ WHERE t.namespace_id = :namespace_id AND t.kind <> 'kept'
   AND (CAST(:resource_id AS TEXT) IS NULL OR t.resource_id = :resource_id)
 ORDER BY t.created_at DESC, t.stream DESC, t.number DESC LIMIT :most
 
+-- As the index says it: else it would not be used.
 -- name: list_traces_of_action
 SELECT {t.trace}, n.name
 FROM journal t LEFT JOIN namespaces n ON n.id = t.namespace_id
 WHERE t.namespace_id = :namespace_id AND t.action = :action
+  AND t.action <> 'state.updated' AND t.action <> 'turn.added'
   AND t.created_at >= :since AND (t.created_at, t.stream, t.number) < (:until, :until_stream, :until_number)
   AND (CAST(:session_id AS TEXT) IS NULL OR t.session_id = :session_id)
   AND (CAST(:user_id AS TEXT) IS NULL OR t.user_id = :user_id)
@@ -141,10 +143,12 @@ WHERE n.tenant_id = :tenant_id AND t.created_at >= :since AND t.session_id IS NO
 SELECT t.namespace_id, n.name, t.session_id, t.details
 FROM namespaces n JOIN journal t ON t.namespace_id = n.id
 WHERE n.id = :namespace_id AND t.action = 'state.rolled_back' AND t.created_at >= :since
+  AND t.action <> 'state.updated' AND t.action <> 'turn.added'
   AND (CAST(:agent_id AS TEXT) IS NULL OR t.agent_id = :agent_id)
 
 -- name: list_rollbacks
 SELECT t.namespace_id, n.name, t.session_id, t.details
 FROM namespaces n JOIN journal t ON t.namespace_id = n.id
 WHERE n.tenant_id = :tenant_id AND t.action = 'state.rolled_back' AND t.created_at >= :since
+  AND t.action <> 'state.updated' AND t.action <> 'turn.added'
   AND (CAST(:agent_id AS TEXT) IS NULL OR t.agent_id = :agent_id)
