@@ -132,6 +132,9 @@ def test_a_user_that_was_erased_is_nowhere_and_others_are_whole(place: Place) ->
         agent.memory.add(f"{WORD} likes tea", user_id=USER)
         agent.memory.add("kept likes tea", user_id=OTHER)
         agent.sessions.delete("ses-gone")
+        agent.traces.add(  # Who only tells of something may name anybody's session.
+            "session.updated", session_id="ses-kept", user_id=USER, resource_type="session"
+        )
         talk(vault.namespace("bob"), "ses-1", USER, WORD)
         talk(vault.namespace("left"), "ses-2", USER, WORD)
         vault.delete_namespace("left")

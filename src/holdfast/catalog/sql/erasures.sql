@@ -42,11 +42,12 @@ WHERE id = :id AND namespace_id = :namespace_id
 -- name: sessions_of_user
 SELECT id FROM sessions WHERE namespace_id = :namespace_id AND user_id = :user_id
 
--- What we did to sessions ourselves: whoever adds a trace may name any.
+-- What we did to sessions ourselves: whoever adds a trace may name any, and those of format 0 do not
+-- say who it was.
 -- name: sessions_told_of
 SELECT DISTINCT namespace_id, session_id FROM journal
 WHERE tenant_id = :tenant_id AND user_id = :user_id AND session_id IS NOT NULL
-    AND namespace_id IS NOT NULL AND kind = 'done' AND resource_type = 'session'
+    AND namespace_id IS NOT NULL AND kind = 'done' AND format > 0 AND resource_type = 'session'
 
 -- name: count_history
 SELECT (SELECT COUNT(*) FROM versions WHERE namespace_id = :namespace_id AND session_id = :session_id),
