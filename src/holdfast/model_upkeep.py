@@ -160,6 +160,32 @@ class Repaired(msgspec.Struct, frozen=True):
         return not self.lost and not self.damaged
 
 
+class Lags(msgspec.Struct, frozen=True, kw_only=True):
+    """What waits to be done by itself, in all of a vault."""
+
+    deliveries: int
+    """Deliveries to webhooks that are due."""
+    deliveries_since: datetime | None
+    """When the oldest of them was."""
+    webhooks: int
+    """Webhooks that have events to look at."""
+    told: int
+    """What was told as an event and has no number yet."""
+    told_since: datetime | None
+    pending: int
+    """Changes that are in no snapshot yet."""
+    namespaces: int
+    """How many namespaces they are in."""
+    anchors: int
+    """Chains of traces that have gone on since an anchor was noted."""
+    schedules: int
+    """Schedules that are due."""
+    looked_after_at: datetime | None
+    """When upkeep was last done, by whomever; None for never."""
+    collected_at: datetime | None
+    """When all tenants' bytes were last given back by that."""
+
+
 class AuditProblem(msgspec.Struct, frozen=True):
     """A place where a chain is not as it was written."""
 

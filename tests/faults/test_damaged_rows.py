@@ -9,6 +9,7 @@ import pytest
 
 import holdfast
 from holdfast.catalog.pending import PendingQueries, seal
+from holdfast.catalog.rows import HEAD
 from holdfast.errors import Damaged, PendingDamaged, RowDamaged
 from holdfast.ids import NamespaceId, TenantId
 from holdfast.model import Plane
@@ -62,7 +63,8 @@ def test_a_flipped_bit_of_a_pending_row_is_put_back(kept: Kept, column: str) -> 
 
 def test_a_sound_row_of_another_key_is_no_answer() -> None:
     key, entry, checksum = seal(NamespaceId(1), Plane.FILES, b"b.txt", b"entry", sequence=5)
-    row = (1, b"root" * 8, key, entry, 5, checksum)
+    head = {"id": 1, "root": b"root" * 8}
+    row = (*(head.get(column) for column in HEAD.columns), key, entry, 5, checksum)
 
     class Led(PendingQueries):
         _db = cast("Any", SimpleNamespace(one=lambda *_, **__: row))

@@ -6,16 +6,22 @@ the planes of snapshots and heads, of which the rows here know nothing.
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from holdfast.catalog.driver import Driver
 from holdfast.catalog.rows import BRANCH, TURN, VERSION, get_row
 from holdfast.catalog.sessions import to_both
 from holdfast.ids import NamespaceId, TenantId
-from holdfast.instants import to_us
+from holdfast.instants import from_us, to_us
 from holdfast.model_sessions import BranchRow, SessionRow, TurnRow, VersionRow
 
 _PAGE: Final = 1000
+
+_LAGS: Final = (
+    *("deliveries", "deliveries_since", "webhooks", "told", "told_since"),
+    *("pending", "namespaces", "anchors", "schedules"),
+)
+"""What `count_lags` returns, in its order."""
 
 
 class UpkeepQueries:
@@ -24,6 +30,14 @@ class UpkeepQueries:
     __slots__ = ()
 
     _db: Driver
+
+    def count_lags(self, *, now: datetime) -> dict[str, Any]:
+        """Counts what waits to be done by itself, in all of the catalog."""
+        row = get_row(self._db.one("count_lags", now=to_us(now)), "count")
+        found: dict[str, Any] = dict(zip(_LAGS, row, strict=True))
+        for name in ("deliveries_since", "told_since"):
+            found[name] = None if found[name] is None else from_us(found[name])
+        return found
 
     def ended_sessions(
         self, tenant_id: TenantId, *, before: datetime

@@ -11,6 +11,7 @@ import stat
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Final
 
 import holdfast
@@ -31,6 +32,9 @@ LITTLE_SPACE_BYTES: Final = 1 << 30
 
 FEW_WATCHES: Final = 65_536
 """A watcher needs one watch per directory; large projects have tens of thousands."""
+
+LATE: Final = timedelta(hours=3)
+"""How long what a server does by itself may wait: it looks after a vault every hour."""
 
 _WATCHES: Final = "/proc/sys/fs/inotify/max_user_watches"
 _IGNORE_FILE: Final = ".holdfastignore"
@@ -62,6 +66,7 @@ def run_checks(console: Console) -> Iterator[Check]:
             yield _catalog(vault)
     if vault is not None:
         yield _packs(vault, console)
+        yield from _lags(vault, console)
         yield _attached(vault)
         yield from _workspace(console, location)
     yield _compiled_check()
@@ -141,6 +146,39 @@ def _catalog(vault: "holdfast.Holdfast") -> Check:
     if loss is None:
         return Check("catalog", OK, "opens")
     return Check("catalog", FAIL, str(loss), LOSS_HINT)
+
+
+def _lags(vault: "holdfast.Holdfast", console: Console) -> Iterator[Check]:
+    """Says what waits to be done by itself; a warning is what has waited for long."""
+    try:
+        lags, now = vault.lags(), vault.now()
+    except HoldfastError as error:
+        yield Check("upkeep", FAIL, str(error), hint_of(error, console))
+        return
+
+    def waiting(name: str, message: str, since: datetime | None = None) -> Check:
+        if since is None or now - since <= LATE:
+            return Check(name, OK, message)
+        hint = "Is a server running? It delivers, numbers events and looks after the vault."
+        return Check(name, WARN, f"{message}, the oldest {words.ago(since, now)}", hint)
+
+    due = words.number(lags.deliveries, "delivery", "deliveries")
+    behind = words.number(lags.webhooks, "webhook")
+    message = f"{due} due, {behind} with events to look at"
+    yield waiting("webhooks", message, lags.deliveries_since)
+    yield waiting("events", f"{words.number(lags.told, 'event')} to be numbered", lags.told_since)
+    where = words.number(lags.namespaces, "namespace")
+    changes = words.number(lags.pending, "change")
+    yield waiting("pending", f"{changes} in {where} since the last snapshots")
+    kept, collected = (
+        "never" if at is None else words.ago(at, now)
+        for at in (lags.looked_after_at, lags.collected_at)
+    )
+    yield waiting("upkeep", f"looked after {kept}, collected {collected}")
+    chains = words.number(lags.anchors, "chain")
+    schedules = words.number(lags.schedules, "schedule")
+    yield waiting("journal", f"{chains} of traces to be anchored")
+    yield waiting("schedules", f"{schedules} due")
 
 
 def _attached(vault: "holdfast.Holdfast") -> Check:

@@ -16,6 +16,7 @@ from typing import Final
 
 import msgspec
 
+from holdfast.catalog.transaction import Transaction
 from holdfast.engine.anchors import anchor as set_anchor
 from holdfast.engine.anchors import ends_in
 from holdfast.engine.chain import REDACTED, is_whole
@@ -191,11 +192,16 @@ def read_streams(context: Context, tenant_id: TenantId) -> tuple[Stream, list[St
     with suppress(StorageReadOnly, StorageFull, Unavailable, Busy):
         set_anchor(context, tenant_id)
     with context.catalog.read() as transaction:
-        own = transaction.find_own_end(tenant_id)
-        ends: dict[int, StreamEnd] = {
-            each.namespace_id: each for each in transaction.list_ends(tenant_id)
-        }
-        newest = dict(transaction.list_streams(tenant_id))
+        return streams_in(transaction, tenant_id)
+
+
+def streams_in(transaction: Transaction, tenant_id: TenantId) -> tuple[Stream, list[Stream]]:
+    """Returns the same, as a transaction sees them."""
+    own = transaction.find_own_end(tenant_id)
+    ends: dict[int, StreamEnd] = {
+        each.namespace_id: each for each in transaction.list_ends(tenant_id)
+    }
+    newest = dict(transaction.list_streams(tenant_id))
     streams = [
         Stream(stream, end.namespace, end.end, newest.get(stream, 0))
         if (end := ends.get(stream)) is not None

@@ -30,7 +30,7 @@ def let_go(
         transaction.discard_pending(head.namespace_id, each)
     if any(each.plane == Plane.MEMORIES for each in known):
         memoryplane.note_anew(transaction, handle.objects.bound(transaction), head)
-    size = _count(transaction, handle.objects.bound(transaction), head)
+    size = count(transaction, handle.objects.bound(transaction), head)
     more = Size(size.entries - head.size.entries, size.bytes - head.size.bytes)
     sequence = transaction.advance_sequence(
         head.namespace_id, more=more, writer=written(handle, head)
@@ -38,7 +38,7 @@ def let_go(
     return replace(head, size=size, sequence=sequence)
 
 
-def _count(transaction: Transaction, objects: Objects, head: Head) -> Size:
+def count(transaction: Transaction, objects: Objects, head: Head) -> Size:
     """Returns how much a head holds, by looking at all of it; damaged rows are not counted."""
     root, entries, size = objects.get_root(head.root), 0, 0
     pending, _ = transaction.sort_pending(head.namespace_id)

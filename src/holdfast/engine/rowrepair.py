@@ -22,11 +22,12 @@ from holdfast.engine.chain import details_of, is_whole
 from holdfast.engine.context import Context
 from holdfast.engine.events import events_of, is_told, tell
 from holdfast.engine.handle import Handle
+from holdfast.engine.journalsoundness import find_size
 from holdfast.engine.lettinggo import let_go
 from holdfast.engine.sessions.rebuilding import rebuild
 from holdfast.errors import Damaged, PendingDamaged, VaultTooNew
 from holdfast.ids import TenantId
-from holdfast.model import Head, Plane
+from holdfast.model import Head, Plane, Size
 from holdfast.model_traces import Trace, TraceFilter, TraceKind, TraceRow
 from holdfast.model_upkeep import Lost
 
@@ -68,7 +69,18 @@ def mend_head(transaction: Transaction, context: Context, head: Head) -> tuple[i
     lost += [f"{Plane.MEMORIES}: {name}" for name in _mend_memories(transaction, handle, head)]
     rebuilt, gone = rebuild(transaction, handle, head)
     lost += [f"{Plane.SESSIONS}: {name}" for name in gone]
-    return count + rebuilt, lost
+    return count + rebuilt + _mend_size(transaction, context, head), lost
+
+
+def _mend_size(transaction: Transaction, context: Context, head: Head) -> int:
+    """Counts anew how much a head holds; returns 1 if that was another number."""
+    now = transaction.lock_head(head.namespace_id) or head
+    size = find_size(context, transaction, now)
+    if size is None or size == now.size:
+        return 0
+    more = Size(size.entries - now.size.entries, size.bytes - now.size.bytes)
+    transaction.set_sequence(now.namespace_id, now.sequence, more=more, writer=now.writer)
+    return 1
 
 
 def _give_up(transaction: Transaction, context: Context, damaged: DamagedRow) -> Iterator[Lost]:

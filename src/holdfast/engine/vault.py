@@ -27,6 +27,7 @@ from holdfast.engine.erasing.door import Erasures
 from holdfast.engine.events import Events, purge_events
 from holdfast.engine.handle import Handle, check_name, check_namespace
 from holdfast.engine.keys import Keys, find_bearer, record_uses
+from holdfast.engine.lags import find_lags
 from holdfast.engine.memory import purge_memories
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.outbox import RETRIES_S, Outbox
@@ -63,6 +64,7 @@ from holdfast.model_upkeep import (
     BackedUp,
     Collected,
     DeletedNamespace,
+    Lags,
     Loss,
     Repaired,
     Verified,
@@ -444,10 +446,9 @@ class Holdfast(TenantVault):
         return upkeep.look_after(self._context, self._chores, every=every, collects=collects)
 
     def _chores(self, found: Sorted[Tenant], *, collects: bool) -> list[Callable[[], object]]:
-        tenants = [TenantVault(self._context, tenant) for tenant in found.sound]
+        tenants = (TenantVault(self._context, tenant) for tenant in found.sound)
         each = [tenant.collect if collects else tenant.forget for tenant in tenants]
-        anchors = partial(anchor_all, self._context)
-        return [anchors, self.outbox().purge, self.replies.purge, *each]
+        return [partial(anchor_all, self._context), self.outbox().purge, self.replies.purge, *each]
 
     def check_current(self) -> None:
         """Raises `CatalogReplaced` if other files lie where this process has the vault open.
@@ -455,6 +456,10 @@ class Holdfast(TenantVault):
         Whatever writes does so by itself; for who only reads, and stays.
         """
         self._context.catalog.check_current()
+
+    def lags(self) -> Lags:
+        """Counts what waits to be done by itself, over all tenants."""
+        return find_lags(self._context)
 
     def find_loss(self) -> Loss | None:
         """Returns the changes that were acknowledged and are missing; None if all are there."""

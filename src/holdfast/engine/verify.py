@@ -15,6 +15,7 @@ from holdfast.engine.collect import Progress, lock_name, no_progress
 from holdfast.engine.content import list_refs
 from holdfast.engine.context import Context
 from holdfast.engine.diff import entry_name
+from holdfast.engine.journalsoundness import find_journal_faults
 from holdfast.engine.memorysoundness import find_memory_faults
 from holdfast.engine.objects import Objects
 from holdfast.engine.sessions.packing import decode_state
@@ -214,6 +215,7 @@ class _Walk:
         self._tasks()
         self._rows("sessions", find_faults)
         self._rows("memories", find_memory_faults)
+        self._rows("journal", find_journal_faults)
         return len(roots)
 
     def _tasks(self) -> None:

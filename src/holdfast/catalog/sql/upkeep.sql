@@ -102,3 +102,26 @@ WHERE namespace_id = :namespace_id AND session_id = :session_id AND number = (
     SELECT COALESCE(MAX(CASE WHEN created_at <= :at THEN number END), MIN(number)) FROM versions
     WHERE namespace_id = :namespace_id AND session_id = :session_id AND state = :state
 )
+
+-- What waits to be done by itself.
+-- name: count_lags
+SELECT
+    (SELECT COUNT(*) FROM deliveries WHERE state = 'pending' AND next_at <= :now),
+    (SELECT MIN(next_at) FROM deliveries WHERE state = 'pending' AND next_at <= :now),
+    (
+        SELECT COUNT(*) FROM webhooks w JOIN event_ends e ON e.tenant_id = w.tenant_id
+        WHERE w.enabled = 1 AND w.cursor < e.number
+    ),
+    (SELECT COUNT(*) FROM told),
+    (SELECT MIN(created_us) FROM told),
+    (SELECT COUNT(*) FROM pending),
+    (SELECT COUNT(DISTINCT namespace_id) FROM pending),
+    (
+        SELECT COUNT(*) FROM namespaces n
+        LEFT JOIN anchored a ON a.tenant_id = n.tenant_id AND a.namespace_id = n.id
+        WHERE n.journal_number > COALESCE(a.number, 0)
+    ),
+    (
+        SELECT COUNT(*) FROM schedules s JOIN namespaces n ON n.id = s.namespace_id
+        WHERE s.enabled = 1 AND s.next_at <= :now AND s.cadence = 'every' AND n.deleted_at IS NULL
+    )

@@ -1,0 +1,72 @@
+"""`verify` compares the journal with what there is, a repair counts anew, and lags are counted."""
+
+from datetime import timedelta
+
+from holdfast.testing.damaged import Kept
+
+
+def reasons(kept: Kept) -> str:
+    return "; ".join(f"{fault.what}: {fault.reason}" for fault in kept.vault.verify().faults)
+
+
+def test_what_the_journal_does_not_tell_of_is_a_fault(kept: Kept) -> None:
+    agent = kept.vault.namespace("alice")
+    agent.files.write("a.txt", "1")
+    first = agent.snapshot("first")
+    agent.files.write("a.txt", "2")
+    agent.restore(first)
+    with agent.task("work") as task:
+        agent.files.write("b.txt", "3")
+    agent.undo(task=task.id)
+    fork = agent.fork("copy")
+    fork.files.write("c.txt", "4")
+    agent.merge("copy")
+    assert reasons(kept) == ""
+    kept.sql("UPDATE tasks SET status = 'failed', checksum = NULL")
+    assert f"task: {task.id}: it is failed, and the journal says completed" in reasons(kept)
+    kept.sql("UPDATE tasks SET status = 'completed'")
+    kept.sql("UPDATE journal SET actor = 'somebody else' WHERE action = 'snapshot.restored'")
+    assert "journal of alice: trace 2: it was changed" in reasons(kept)
+    kept.sql("UPDATE journal SET actor = NULL WHERE action = 'snapshot.restored'")
+    assert reasons(kept) == ""
+    # A snapshot that somebody wrote into the catalog, with all that a row of one needs.
+    kept.sql("UPDATE snapshots SET id = 'snap-forged', checksum = NULL WHERE id = ?", first.id)
+    assert "snapshot: snap-forged: the journal does not tell of it" in reasons(kept)
+
+
+def test_what_a_head_counts_is_compared_and_counted_anew(kept: Kept) -> None:
+    agent = kept.vault.namespace("alice")
+    agent.files.write("a.txt", "1")
+    agent.sessions.create("planner", initial_state={"step": 1})
+    agent.memory.add("blue")
+    agent.snapshot()
+    agent.store.set("state", "plan", "b")
+    size = agent.size()
+    kept.sql("UPDATE namespaces SET entries = entries + 64, bytes = bytes + 7")
+    assert "head of alice: it counts" in reasons(kept)
+    assert kept.vault.repair().mended == 1
+    assert (agent.size(), reasons(kept)) == (size, "")
+
+
+def test_what_waits_to_be_done_is_counted(kept: Kept) -> None:
+    vault = kept.vault
+    assert vault.lags().told == vault.lags().pending == 0
+    vault.webhooks.create("https://hooks.example/in")
+    agent = vault.namespace("alice")
+    agent.files.write("a.txt", "1")
+    agent.snapshot()
+    agent.files.write("b.txt", "2")
+    agent.schedules.create(every=timedelta(hours=1))
+    lags = vault.lags()
+    assert (lags.pending, lags.namespaces, lags.anchors, lags.deliveries) == (1, 1, 1, 0)
+    assert lags.told == 4
+    assert lags.told_since is not None
+    vault.outbox().expand()
+    lags = vault.lags()
+    assert (lags.told, lags.webhooks, lags.deliveries) == (0, 0, 4)
+    assert lags.deliveries_since is not None
+    assert (lags.looked_after_at, lags.collected_at) == (None, None)
+    vault.look_after()
+    lags = vault.lags()
+    assert lags.anchors == 0
+    assert None not in (lags.looked_after_at, lags.collected_at)
