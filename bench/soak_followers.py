@@ -6,9 +6,10 @@
 tail: `trove events tail`, as its vendor ships it, beside 16 writers of a server. Each event that
 the server has must have been printed once, and in order.
 
-backup: a follower goes on by the number of the last event it has seen; meanwhile a backup is made
-and brought back as another vault, in which others write on. promotion: a standby of PostgreSQL is
-promoted once it has caught up, and the follower goes on there. Each must miss and repeat nothing.
+backup: followers go on by the number, or by the instant, of the last event they have seen;
+meanwhile a backup is made and brought back as another vault, in which others write on. promotion: a
+standby of PostgreSQL is promoted once it has caught up, and the follower goes on there. Each must
+miss and repeat nothing.
 It ends with 1 if something is wrong.
 """
 
@@ -22,6 +23,7 @@ import threading
 import time
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
@@ -30,6 +32,7 @@ import psycopg
 from trove_sdk import TroveClient
 
 import holdfast
+from holdfast.instants import from_us
 from holdfast.testing.postgres import PostgresServer
 from holdfast.testing.servers import Server, running_server
 
@@ -137,6 +140,20 @@ class Follower:
             self.number = found[-1].number
 
 
+class Watcher(Follower):
+    """Goes on by the instant of the last event that it has seen."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.since = datetime(2000, 1, 1, tzinfo=UTC)
+
+    def look(self, vault: holdfast.Holdfast) -> None:
+        while found := vault.events.list(since=self.since, limit=200)[0]:
+            told = [json.loads(event.data) for event in found if event.type == "file.written"]
+            self.paths += [data["path"].removeprefix("workspace/") for data in told]
+            self.since = from_us(max(event.created_us for event in found))
+
+
 def judge(name: str, follower: Follower, wanted: list[str]) -> bool:
     missed = [path for path in wanted if path not in follower.paths]
     repeated = len(follower.paths) - len(set(follower.paths))
@@ -152,21 +169,25 @@ def write(vault: holdfast.Holdfast, name: str) -> list[str]:
 
 
 def backup(folder: Path) -> bool:
-    follower, wanted = Follower(), list[str]()
+    follower, watcher, wanted = Follower(), Watcher(), list[str]()
     with holdfast.open(folder / "vault") as vault:
         vault.events.listen()
         wanted += write(vault, "before")
         follower.look(vault)
+        watcher.look(vault)
         wanted += write(vault, "between")
         vault.backup(folder / "backup")
         # Lost with what is set back: the follower has seen it, and nobody else will.
         lost = write(vault, "lost")
         follower.look(vault)
+        watcher.look(vault)
     holdfast.reinstate(folder / "backup", folder / "again")
     with holdfast.open(folder / "again") as vault:
         wanted += write(vault, "after")
         follower.look(vault)
-    return judge("backup", follower, wanted + lost)
+        watcher.look(vault)
+    by_instant = judge("backup, by instant", watcher, wanted + lost)
+    return judge("backup, by number", follower, wanted + lost) and by_instant
 
 
 def promotion(folder: Path) -> bool:

@@ -74,11 +74,11 @@ SET agent_id = :agent_id, user_id = :user_id, created_at = :created_at, metadata
     is_present = :is_present, deleted_at = :deleted_at, seal = :seal
 WHERE namespace_id = :namespace_id AND id = :id
 
--- What a new version, or a turn, changes.
+-- What a new version, or a turn, changes of a session that is present. To say so once more would
+-- write the index of those that are.
 -- name: move_session
 UPDATE sessions
-SET updated_at = :updated_at, version = :version, branch = :branch, turns = :turns, is_present = 1,
-    seal = :seal
+SET updated_at = :updated_at, version = :version, branch = :branch, turns = :turns, seal = :seal
 WHERE namespace_id = :namespace_id AND id = :id
 
 -- name: set_sequence
