@@ -54,6 +54,7 @@ from holdfast.sdk.groups.timeline import (
     snapshot_pages,
     timeline_pages,
 )
+from holdfast.sdk.paths import PathLike, sent_path
 from holdfast.sdk.reading import (
     SnapshotLike,
     as_it_is,
@@ -209,7 +210,7 @@ class Agent(Group[F]):
         snapshot: SnapshotLike,
         *,
         planes: Sequence[Plane | str] | None = None,
-        paths: Sequence[str] | None = None,
+        paths: Sequence[PathLike] | None = None,
         names: Sequence[Name] | None = None,
         except_: Sequence[Name] | None = None,
         dry_run: bool = False,
@@ -277,7 +278,7 @@ class Agent(Group[F]):
         new: SnapshotLike | None = None,
         *,
         planes: Sequence[Plane | str] | None = None,
-        paths: Sequence[str] | None = None,
+        paths: Sequence[PathLike] | None = None,
         limit: int | None = None,
     ) -> Steps[Changes]:
         """Returns what leads from one snapshot to another.
@@ -293,14 +294,14 @@ class Agent(Group[F]):
     @call
     def text_diff(
         self,
-        path: str | os.PathLike[str],
+        path: PathLike,
         old: SnapshotLike | None = None,
         new: SnapshotLike | None = None,
         *,
         context_lines: int = 3,
     ) -> Call[str]:
         """Returns a unified diff of one file between two moments; empty if nothing differs."""
-        return _text_diff(os.fspath(path), id_or_none(old), id_or_none(new), context_lines)
+        return _text_diff(path, id_or_none(old), id_or_none(new), context_lines)
 
     @flow
     def text_diffs(
@@ -308,7 +309,7 @@ class Agent(Group[F]):
         old: SnapshotLike | None = None,
         new: SnapshotLike | None = None,
         *,
-        paths: Sequence[str] | None = None,
+        paths: Sequence[PathLike] | None = None,
         context_lines: int = 3,
     ) -> Steps[list[tuple[Change, str]]]:
         """Returns every change between two moments with its unified diff."""
@@ -453,14 +454,14 @@ def fork_call(name: str, at: SnapshotLike | None) -> Call[None]:
     return Call(method="POST", path="/v1/fork", body=body, read=nothing)
 
 
-def _text_diff(path: str, old: str | None, new: str | None, context_lines: int) -> Call[str]:
-    query = {"path": f"workspace/{path}", "from": old, "to": new, "context_lines": context_lines}
+def _text_diff(path: PathLike, old: str | None, new: str | None, context_lines: int) -> Call[str]:
+    query = {"path": sent_path(path), "from": old, "to": new, "context_lines": context_lines}
     read = reads(TextDiffAnswer, lambda answer: answer.diff)
     return Call(method="GET", path="/v1/diff/text", query=query, read=read)
 
 
 def _text_diffs(
-    old: str | None, new: str | None, paths: Sequence[str] | None, context_lines: int
+    old: str | None, new: str | None, paths: Sequence[PathLike] | None, context_lines: int
 ) -> Pages[tuple[Change, str]]:
     def read(answer: TextDiffsAnswer) -> Page[tuple[Change, str]]:
         found = [(to_change(each.change), each.diff) for each in answer.diffs]

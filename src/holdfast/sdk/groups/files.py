@@ -28,6 +28,7 @@ from holdfast.sdk.calls import (
     stream,
 )
 from holdfast.sdk.content import Content, Source, Target, encoded
+from holdfast.sdk.paths import PathLike, sent_path, sent_text
 from holdfast.sdk.reading import as_it_is, nothing, reads, sent, to_file, whole
 from holdfast.wire.files import (
     ChmodRequest,
@@ -43,7 +44,6 @@ from holdfast.wire.files import (
     WroteManyAnswer,
 )
 
-PathLike = str | os.PathLike[str]
 T = TypeVar("T")
 
 PAGE: Final = 1000
@@ -107,7 +107,7 @@ class FilesReader(Group[F]):
         """Returns where a link points, which may be nowhere."""
         answer: FileAnswer = yield self._stat(path, as_it_is(FileAnswer))
         if answer.target is None:
-            raise NotAFile(os.fsencode(path), found=f"{answer.kind}, not a link,")
+            raise NotAFile(sent_text(path).encode(), found=f"{answer.kind}, not a link,")
         return answer.target
 
     @flow
@@ -146,8 +146,8 @@ class FilesReader(Group[F]):
                 method="GET",
                 path="/v1/files/list",
                 query={
-                    "path": _place(path),
-                    "prefix": os.fspath(prefix) or None,
+                    "path": sent_path(path),
+                    "prefix": sent_text(prefix) or None,
                     "recursive": recursive or None,
                     "limit": most,
                     "starting_after": cursor,
@@ -159,11 +159,11 @@ class FilesReader(Group[F]):
         return Pages(PAGE, ask, limit)
 
     def _stat(self, path: PathLike, read: Callable[[bytes], T]) -> Call[T]:
-        query = {"path": _place(path), "at": self._at}
+        query = {"path": sent_path(path), "at": self._at}
         return Call(method="GET", path="/v1/files/stat", query=query, read=read)
 
     def _raw(self, path: PathLike, read: Callable[[bytes], T]) -> Call[T]:
-        query = {"path": _place(path), "at": self._at}
+        query = {"path": sent_path(path), "at": self._at}
         return Call(method="GET", path="/v1/files/raw", query=query, read=read, is_resumable=True)
 
 
@@ -189,7 +189,7 @@ class Files(FilesReader[F]):
     @call
     def upload(
         self,
-        source: PathLike,
+        source: str | os.PathLike[str],
         path: PathLike,
         *,
         mode: int | None = None,
@@ -212,7 +212,7 @@ class Files(FilesReader[F]):
                 total, size, batch = total + 1, 0, []
                 continue
             content = b64encode(body).decode("ascii")
-            batch.append(WriteManyItem(path=_place(path), content=content))
+            batch.append(WriteManyItem(path=sent_path(path), content=content))
             total, size = total + 1, size + len(body)
             if len(batch) >= BATCH_FILES or size >= BATCH_BYTES:
                 yield _write_batch(batch)
@@ -224,19 +224,19 @@ class Files(FilesReader[F]):
     @call
     def mkdir(self, path: PathLike, *, mode: int = USUAL_DIRECTORY_MODE) -> Call[FileInfo]:
         """Makes a directory, with those above it; one that is there gets the mode."""
-        body = MkdirRequest(path=_place(path), mode=mode)
+        body = MkdirRequest(path=sent_path(path), mode=mode)
         return Call(method="POST", path="/v1/files/mkdir", body=body, read=_file)
 
     @call
     def symlink(self, path: PathLike, target: PathLike) -> Call[FileInfo]:
         """Makes a link. Its target is data: it may lead anywhere, and is never followed."""
-        body = SymlinkRequest(path=_place(path), target=os.fspath(target))
+        body = SymlinkRequest(path=sent_path(path), target=sent_text(target))
         return Call(method="POST", path="/v1/files/symlink", body=body, read=_file)
 
     @call
     def chmod(self, path: PathLike, mode: int) -> Call[None]:
         """Sets the permission bits of a file or directory."""
-        body = ChmodRequest(path=_place(path), mode=mode)
+        body = ChmodRequest(path=sent_path(path), mode=mode)
         return Call(method="POST", path="/v1/files/chmod", body=body, read=nothing)
 
     @call
@@ -245,7 +245,7 @@ class Files(FilesReader[F]):
 
         With `overwrite`, a file or link at the target is replaced; a directory never is.
         """
-        body = MoveRequest(source=_place(source), target=_place(target), overwrite=overwrite)
+        body = MoveRequest(source=sent_path(source), target=sent_path(target), overwrite=overwrite)
         return Call(method="POST", path="/v1/files/move", body=body, read=nothing)
 
     @call
@@ -257,7 +257,7 @@ class Files(FilesReader[F]):
         return Call(
             method="POST",
             path="/v1/files/delete",
-            body=RemoveRequest(path=_place(path), recursive=recursive),
+            body=RemoveRequest(path=sent_path(path), recursive=recursive),
             read=reads(RemovedAnswer, lambda answer: answer.entries),
         )
 
@@ -266,7 +266,7 @@ def _put(
     path: PathLike, content: Content, mode: int | None, modified_at: datetime | None
 ) -> Call[FileInfo]:
     query = {
-        "path": _place(path),
+        "path": sent_path(path),
         "mode": mode,
         "modified_at": sent(modified_at),
     }
@@ -285,8 +285,3 @@ def _write_batch(batch: list[WriteManyItem]) -> Call[int]:
 def _page(answer: FilesAnswer) -> Page[FileInfo]:
     found = [to_file(each) for each in answer.files]
     return page_of(found, has_more=answer.has_more, cursor=lambda last: last.path)
-
-
-def _place(path: PathLike) -> str:
-    """Returns a path as it is sent: below the prefix that stands for the namespace's root."""
-    return f"workspace/{os.fspath(path)}"

@@ -14,6 +14,7 @@ from holdfast.model_changes import Restored
 from holdfast.model_history import History, Step
 from holdfast.model_names import Name, check_names
 from holdfast.sdk.calls import Call, F, Group, Page, Pages, Steps, call, flow, page_of, pages
+from holdfast.sdk.paths import PathLike, sent_path
 from holdfast.sdk.reading import (
     SnapshotLike,
     as_it_is,
@@ -95,7 +96,7 @@ class Snapshots(Group[F]):
         snapshot: SnapshotLike,
         *,
         planes: Sequence[Plane | str] | None = None,
-        paths: Sequence[str] | None = None,
+        paths: Sequence[PathLike] | None = None,
         names: Sequence[Name] | None = None,
         except_: Sequence[Name] | None = None,
         dry_run: bool = False,
@@ -184,7 +185,7 @@ def restore_steps(
     snapshot: SnapshotLike,
     *,
     planes: Sequence[Plane | str] | None = None,
-    paths: Sequence[str] | None = None,
+    paths: Sequence[PathLike] | None = None,
     names: Sequence[Name] | None = None,
     except_: Sequence[Name] | None = None,
     dry_run: bool = False,
@@ -255,7 +256,7 @@ def diff_steps(
     new: str | None,
     *,
     planes: Sequence[Plane | str] | None,
-    paths: Sequence[str] | None,
+    paths: Sequence[PathLike] | None,
     limit: int | None,
 ) -> Steps[tuple[list[ChangeAnswer], bool]]:
     """Describes comparing two moments: what differs, and whether there is more than that."""
@@ -310,15 +311,15 @@ def _label(label: str | None) -> str | None:
     return label
 
 
-def sent_paths(paths: Sequence[str] | None) -> list[str] | None:
+def sent_paths(paths: Sequence[PathLike] | None) -> list[str] | None:
     """Returns the paths that select files, as they are sent; None for all."""
-    if isinstance(paths, str):
+    if isinstance(paths, str | bytes):
         # Its letters would be taken for paths, and `*` is one that many files match.
         raise InvalidValue("paths is a list of paths, not one")
     if paths is not None and not paths:
         # In a query, none and no choice at all look the same.
         raise InvalidValue("nothing is selected: name at least one path")
-    return None if paths is None else [f"workspace/{path}" for path in paths]
+    return None if paths is None else [*map(sent_path, paths)]
 
 
 def _sent_names(kind: str, names: Sequence[Name] | None) -> list[Name] | None:
