@@ -141,6 +141,19 @@ def operations(document: Json) -> dict[Operation, Json]:
     }
 
 
+def test_an_answer_that_may_be_of_two_kinds_may_be_of_both(document: Json) -> None:
+    schemas = [
+        content["schema"]
+        for item in document["paths"].values()
+        for operation in item.values()
+        for answer in operation["responses"].values()
+        for content in answer.get("content", {}).values()
+    ]
+    assert [schema for schema in schemas if "oneOf" in schema] == []
+    # What answers a question, and what there is: both may be an empty list.
+    assert any(len(schema.get("anyOf", ())) == 2 for schema in schemas)
+
+
 # Examples of what it promises.
 
 
@@ -176,6 +189,8 @@ class Examples:
                 self.told ^= {title}
                 return "1" if title in self.told else None
             return self.of(schema["oneOf"][0], name=name, title=title)
+        if "anyOf" in schema:
+            return self.of(schema["anyOf"][0], name=name, title=title)
         if schema.get("type") == "object":
             fields = schema.get("properties", {})
             return {each: self.of(fields[each], name=each, title=title) for each in fields}

@@ -65,3 +65,8 @@ def _complete(operation: dict[str, Any], method: str, handler: HTTPRouteHandler)
         operation["requestBody"] = {"required": True, "content": content}
     elif "data" in wanted:
         operation["requestBody"]["required"] = not wanted["data"].has_default
+    for answer in operation["responses"].values():
+        for content in answer.get("content", {}).values():
+            # One without anything in it may be of both kinds, and the framework says `oneOf`.
+            if "oneOf" in content["schema"]:
+                content["schema"]["anyOf"] = content["schema"].pop("oneOf")
