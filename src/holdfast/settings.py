@@ -1,8 +1,10 @@
 """What the environment says, and where the vault therefore is: the only reader of it.
 
-For vaults and commands, five variables matter: `HOLDFAST_DATA` names the vault, `XDG_DATA_HOME`
-and `HOME` say where a user's own vault lies, `NO_COLOR` and `TERM=dumb` ask for plain text. For
-clients of a server, those of `ClientSettings`. `GIT_*` variables in particular mean nothing here.
+For vaults and commands, seven variables matter: `HOLDFAST_DATA` names the vault, or
+`HOLDFAST_DATABASE_URL` the database that it is in and `HOLDFAST_OBJECTS_URL` its packs;
+`XDG_DATA_HOME` and `HOME` say where a user's own vault lies, `NO_COLOR` and `TERM=dumb` ask for
+plain text. For clients of a server, those of `ClientSettings`. `GIT_*` variables in particular mean
+nothing here.
 
 Everything is a function of the mapping that is passed in, so that a process that stays can
 answer for callers with environments of their own. Imports next to nothing: whoever has to know
@@ -10,6 +12,7 @@ in a millisecond where the vault is may ask here.
 """
 
 import os
+import re
 import stat
 import sys
 from collections.abc import Mapping
@@ -20,6 +23,13 @@ LOCAL_NAME = ".holdfast"
 
 DEFAULT_URL = "http://127.0.0.1:7433"
 """Where a server is that was started without saying where."""
+
+DATA, DATABASE_URL, OBJECTS_URL = (
+    "HOLDFAST_DATA",
+    "HOLDFAST_DATABASE_URL",
+    "HOLDFAST_OBJECTS_URL",
+)
+"""Variables that say where the vault is."""
 
 CATALOG_NAME = "catalog.sqlite"
 """The file that makes a directory a vault."""
@@ -41,7 +51,7 @@ def find_location(environ: Mapping[str, str], directory: str, *, named: str | No
     The one that is `named`, else that of the environment, else the nearest `.holdfast` that is
     a vault, from the directory upwards, else the user's own. It need not exist yet.
     """
-    given = named or environ.get("HOLDFAST_DATA")
+    given = named or environ.get(DATABASE_URL) or environ.get(DATA)
     if given:
         if is_url(given):
             return given
@@ -55,6 +65,25 @@ def find_location(environ: Mapping[str, str], directory: str, *, named: str | No
         if above == folder:
             return user_vault(environ)
         folder = above
+
+
+def find_objects(
+    environ: Mapping[str, str], directory: str, location: str, *, named: str | None = None
+) -> str | None:
+    """Returns where the packs of a vault are, if that is not beside its catalog.
+
+    Those of a database lie where somebody says; else, if it is the one that the environment names,
+    where a server with that environment has them. None if nobody says.
+    """
+    if not is_url(location):
+        return None
+    given = named or environ.get(OBJECTS_URL)
+    if not given and location == environ.get(DATABASE_URL):
+        data = environ.get(DATA) or user_vault(environ)
+        given = None if is_url(data) else os.path.join(data, "packs")
+    if not given or is_url(given):
+        return given or None
+    return os.path.normpath(os.path.join(directory, expand(given, environ)))
 
 
 def user_vault(environ: Mapping[str, str], *, platform: str = sys.platform) -> str:
@@ -117,6 +146,12 @@ def has_packs(location: str) -> bool:
 def is_url(location: str) -> bool:
     """Says whether a location is no directory, but the URL of a database."""
     return "://" in location
+
+
+def without_password(location: str) -> str:
+    """Returns a location as it may be shown: what is printed ends up in logs."""
+    shown = re.sub(r"(://[^/@:]*):[^/@]*@", r"\1:…@", location)
+    return re.sub(r"([?&]password=)[^&]*", r"\1…", shown)
 
 
 def client_settings(environ: Mapping[str, str]) -> "ClientSettings":

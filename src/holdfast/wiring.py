@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import Final
 
 from holdfast.blobs.disk import DiskBlobStore
 from holdfast.blobs.scattered import iter_scattered
@@ -30,6 +31,12 @@ from holdfast.settings import has_lost_catalog, has_packs
 POSTGRES_SCHEMES = ("postgresql://", "postgres://")
 
 
+_IN_A_DATABASE: Final = (
+    "If its catalog is in a database, name that: HOLDFAST_DATABASE_URL, or `--data postgresql://…` "
+    "with `--objects`."
+)
+
+
 def open_vault(
     location: str | os.PathLike[str],
     *,
@@ -50,8 +57,11 @@ def open_vault(
     folder = None if text.startswith(POSTGRES_SCHEMES) else _to_folder(text)
     if folder is not None and has_lost_catalog(str(folder)):
         # Before anything is made there: a lost catalog is not a new vault.
-        what = f"the vault in {folder}"
-        raise CatalogLost(what, has_packs=has_packs(str(folder)))
+        lost = CatalogLost(f"the vault in {folder}", has_packs=has_packs(str(folder)))
+        if not (folder / "locks").exists():
+            # A server with a database has packs there, and nothing else of a vault.
+            lost.hint = f"{_IN_A_DATABASE} {lost.hint}"
+        raise lost
     packs = _to_folder(objects) if objects is not None else _packs_in(folder)
     blobs = DiskBlobStore(packs)
     catalog = _open_postgres(text, ids) if folder is None else SqliteCatalog(folder, ids=ids)
@@ -97,7 +107,11 @@ def _to_folder(location: str | os.PathLike[str]) -> Path:
 
 def _packs_in(folder: Path | None) -> Path:
     if folder is None:
-        raise InvalidValue("a vault in a database needs objects=, a directory for its packs")
+        missing = InvalidValue("a vault in a database needs objects=, a directory for its packs")
+        raise missing.with_hint(
+            "`--objects DIR` or HOLDFAST_OBJECTS_URL names it to commands, and HOLDFAST_DATA, if "
+            "HOLDFAST_DATABASE_URL names the database, the directory that it is in."
+        )
     return folder / "packs"
 
 

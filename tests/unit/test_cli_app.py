@@ -191,7 +191,7 @@ class FakeVaults:
     workspace: FakeWorkspace | None
     releases: int = 0
 
-    def admit(self, _directory: str, _find_location: object, /) -> None: ...
+    def admit(self, _directory: str, _location: object, _objects: object, /) -> None: ...
 
     def open(self, _location: str, /) -> Any:
         return FakeVault()

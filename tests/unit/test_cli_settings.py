@@ -5,7 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.settings import CATALOG_NAME, find_location, holds_vault, user_vault, wants_colour
+from holdfast.server.config import configure
+from holdfast.settings import (
+    CATALOG_NAME,
+    find_location,
+    find_objects,
+    holds_vault,
+    user_vault,
+    wants_colour,
+    without_password,
+)
 
 
 def make_vault(folder: Path) -> Path:
@@ -26,6 +35,44 @@ def test_the_environment_comes_before_what_lies_around(tmp_path: Path) -> None:
     make_vault(tmp_path / ".holdfast")
     assert find_location({"HOLDFAST_DATA": "/elsewhere"}, str(tmp_path)) == "/elsewhere"
     assert find_location({"HOLDFAST_DATA": ""}, str(tmp_path)) == str(tmp_path / ".holdfast")
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {"HOLDFAST_DATA": "/data", "HOLDFAST_DATABASE_URL": "postgresql://db/x"},
+        {"HOLDFAST_DATABASE_URL": "postgresql://db/x"},
+        {"HOLDFAST_DATABASE_URL": "postgresql://db/x", "HOLDFAST_OBJECTS_URL": "/packs"},
+        {"HOLDFAST_DATA": "~/data", "HOLDFAST_DATABASE_URL": "postgresql://db/x"},
+        {"HOLDFAST_DATA": "/data"},
+    ],
+)
+def test_a_command_finds_the_vault_that_a_server_would_serve(environ: dict[str, str]) -> None:
+    environ = {"HOME": "/h", **environ}
+    served = configure(environ)
+    location = find_location(environ, "/work")
+    assert (location, find_objects(environ, "/work", location)) == (served.location, served.objects)
+
+
+def test_a_database_that_is_named_has_its_packs_where_somebody_says() -> None:
+    environ = {"HOLDFAST_DATA": "/data", "HOLDFAST_DATABASE_URL": "postgresql://db/x"}
+    other = "postgresql://db/y"
+    assert find_objects(environ, "/work", other) is None
+    assert find_objects(environ, "/work", other, named="packs") == "/work/packs"
+    named = {**environ, "HOLDFAST_OBJECTS_URL": "/packs"}
+    assert find_objects(named, "/work", other) == "/packs"
+    assert find_objects(named, "/work", other, named="../mine") == "/mine"
+    assert find_objects(named, "/work", "/data") is None
+    assert find_objects({"HOLDFAST_DATA": other}, "/work", other) is None
+
+
+def test_a_location_is_shown_without_its_password() -> None:
+    assert without_password("/a:b@c") == "/a:b@c"
+    assert without_password("postgresql://u@h/db") == "postgresql://u@h/db"
+    assert without_password("postgresql://u:p%40ss@h:1/db?x=1") == "postgresql://u:…@h:1/db?x=1"
+    assert (
+        without_password("postgresql://h/db?password=p&x=1") == "postgresql://h/db?password=…&x=1"
+    )
 
 
 def test_the_nearest_vault_above_is_found(tmp_path: Path) -> None:

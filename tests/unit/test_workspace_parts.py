@@ -276,10 +276,10 @@ def test_directories_that_hold_too_much_are_refused(tmp_path: Path) -> None:
     refused = ["/", home, tmp_path, tmp_path / "link", vault, vault / "inside", home / "x" / ".."]
     for path in refused:
         with pytest.raises(errors.DirectoryRefused):
-            guard.check_directory(Path(path), home=home, vault=vault)
+            guard.check_directory(Path(path), home=home, vault=[vault])
     for path in (home / "project", tmp_path / "homes"):
-        guard.check_directory(path, home=home, vault=vault)
-    guard.check_directory(home, home=None, vault=None)
+        guard.check_directory(path, home=home, vault=[vault])
+    guard.check_directory(home, home=None)
 
 
 def test_file_systems_without_files_are_skipped_and_others_are_not(tmp_path: Path) -> None:

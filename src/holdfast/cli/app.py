@@ -72,14 +72,15 @@ def configured(console: Console, arguments: Namespace) -> Console:
     directory = console.cwd
     if arguments.directory is not None:
         directory = console.resolve(arguments.directory)
-    named = replace(console, cwd=directory or "/", data=arguments.data)
-    console.vaults.admit(named.cwd, named.location)
+    named = replace(console, cwd=directory or "/", data=arguments.data, objects=arguments.objects)
+    console.vaults.admit(named.cwd, named.location, named.find_objects)
     made = replace(
         console,
         # Vaults know directories by their real names: one directory, one name.
         cwd=os.path.realpath(directory or "/"),
         started_in=os.path.realpath(console.cwd or "/"),
         data=arguments.data,
+        objects=arguments.objects,
         is_json=arguments.json,
         is_quiet=arguments.quiet,
         is_verbose=arguments.verbose,

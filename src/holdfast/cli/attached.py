@@ -7,7 +7,7 @@ import holdfast
 from holdfast.cli.console import Console
 from holdfast.cli.exits import NOT_FOUND, Refused, how_to_bring_back
 from holdfast.cli.shown import shown
-from holdfast.settings import holds_vault
+from holdfast.settings import holds_vault, is_url
 
 NAMED = 3
 """Directories that a hint names."""
@@ -39,7 +39,8 @@ def get_workspace(console: Console, *, brings_back: bool = False) -> "holdfast.W
             found = console.vaults.find_workspace(location, missing[0])
     if found is None:
         raise Refused(
-            f"{console.cwd} is not in an attached directory (looked in the vault {location})",
+            f"{console.cwd} is not in an attached directory "
+            f"(looked in the vault {console.shown_location(location)})",
             code="not_attached",
             exit_code=NOT_FOUND,
             hint=_way_out(console, location),
@@ -85,6 +86,17 @@ def get_vault(console: Console) -> "holdfast.Holdfast":
         )
     _tell_of_loss(console, location)
     return console.open_vault(location)
+
+
+def served_place(console: Console) -> dict[str, str | None]:
+    """Returns what the command line says of where a server's vault is, as its settings have it."""
+    data, objects = console.data, console.objects
+    is_database = data is not None and is_url(data)
+    return {
+        "data": None if data is None or is_database else console.resolve(data),
+        "database_url": data if is_database else None,
+        "objects_url": None if objects is None else console.resolve(objects),
+    }
 
 
 def _tell_of_loss(console: Console, location: str) -> None:

@@ -55,7 +55,7 @@ def run_checks(console: Console) -> Iterator[Check]:
     yield _python()
     location = console.location()
     yield from _vault_directory(location)
-    yield _free_space(location)
+    yield _free_space(console.find_objects(location) or location)
     vault = None
     if holds_vault(location):
         try:

@@ -20,7 +20,14 @@ import holdfast
 from holdfast.cli.progress import Bar, Progress, no_progress
 from holdfast.cli.shown import shown
 from holdfast.cli.vaults import OwnVaults, Vaults
-from holdfast.settings import expand, find_location, process_environ, wants_colour
+from holdfast.settings import (
+    expand,
+    find_location,
+    find_objects,
+    process_environ,
+    wants_colour,
+    without_password,
+)
 
 USUAL_WIDTH: Final = 80
 
@@ -67,6 +74,8 @@ class Console:
     """What was typed: the name of the command, if there is one."""
     data: str | None = None
     """What `--data` named."""
+    objects: str | None = None
+    """What `--objects` named."""
     is_json: bool = False
     is_quiet: bool = False
     is_verbose: bool = False
@@ -76,6 +85,14 @@ class Console:
     def location(self, directory: str | None = None) -> str:
         """Returns where the vault is that a command in this directory means."""
         return find_location(self.environ, directory or self.cwd, named=self.data)
+
+    def shown_location(self, location: str | None = None) -> str:
+        """Returns where the vault is, as it may be shown."""
+        return without_password(location or self.location())
+
+    def find_objects(self, location: str) -> str | None:
+        """Returns where the packs of a vault are; None for beside it, or if nobody says."""
+        return find_objects(self.environ, self.cwd, location, named=self.objects)
 
     def open_vault(self, location: str) -> "holdfast.Holdfast":
         """Returns the vault at a location; whoever handed out `vaults` closes it."""

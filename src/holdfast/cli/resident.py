@@ -27,7 +27,7 @@ from holdfast.cli import thin
 from holdfast.cli.app import run
 from holdfast.cli.console import Console
 from holdfast.cli.exits import FAILED, Refused
-from holdfast.cli.vaults import OwnVaults, Vaults
+from holdfast.cli.vaults import FindObjects, OwnVaults, Vaults
 from holdfast.errors import Busy, Unavailable
 
 logger = logging.getLogger(__name__)
@@ -246,8 +246,11 @@ class HeldVaults:
         self.workspace: holdfast.Workspace | None = None
         """The directory that is kept open; its keeper replaces it now and then."""
 
-    def admit(self, directory: str, find_location: Callable[[], str], /) -> None:
+    def admit(
+        self, directory: str, find_location: Callable[[], str], find_objects: FindObjects, /
+    ) -> None:
         """Raises for what is not in the directory that is watched, or means another vault."""
+        del find_objects  # Who watches has a vault whose packs lie beside its catalog.
         if os.path.commonpath((directory, self._directory)) != self._directory:
             raise self._refusal()
         self._check(find_location())

@@ -99,6 +99,8 @@ def read_command_line(argv: list[str]) -> tuple[str, str, str | None]:
             directory = next(words, "")
         elif word == "--data":
             data = next(words, "")
+        elif word == "--objects":
+            next(words, "")
         elif word.startswith("--data="):
             data = word[len("--data=") :]
         elif word.startswith("-C"):
@@ -110,7 +112,7 @@ def read_command_line(argv: list[str]) -> tuple[str, str, str | None]:
 
 def find_location(environ: dict[str, str], directory: str, named: str | None) -> str:
     """Returns where the vault is: the rules of `holdfast.settings.find_location`."""
-    given = named or environ.get("HOLDFAST_DATA")
+    given = named or environ.get("HOLDFAST_DATABASE_URL") or environ.get("HOLDFAST_DATA")
     if given:
         if "://" in given:
             return given

@@ -10,11 +10,16 @@ from typing import Protocol
 
 import holdfast
 
+FindObjects = Callable[[str], str | None]
+"""Returns where the packs of the vault at a location are; None for beside its catalog."""
+
 
 class Vaults(Protocol):
     """Open vaults, and the attached directories in them."""
 
-    def admit(self, directory: str, find_location: Callable[[], str], /) -> None:
+    def admit(
+        self, directory: str, find_location: Callable[[], str], find_objects: FindObjects, /
+    ) -> None:
         """Called before anything is looked at; raises where another process has to do that."""
         ...
 
@@ -41,16 +46,22 @@ class OwnVaults:
     """Vaults that are opened for one command, and closed after it."""
 
     def __init__(self) -> None:
+        self._find_objects: FindObjects = lambda _location: None
         self._opened: dict[str, holdfast.Holdfast] = {}
         self._workspaces: list[holdfast.Workspace] = []
 
-    def admit(self, directory: str, find_location: Callable[[], str], /) -> None:
+    def admit(
+        self, directory: str, find_location: Callable[[], str], find_objects: FindObjects, /
+    ) -> None:
         """Takes all there is."""
+        del directory, find_location
+        self._find_objects = find_objects
 
     def open(self, location: str, /) -> "holdfast.Holdfast":
         """Opens a vault, or returns it if this command has done so already."""
         if location not in self._opened:
-            self._opened[location] = holdfast.open(location)
+            objects = self._find_objects(location)
+            self._opened[location] = holdfast.open(location, objects=objects)
         return self._opened[location]
 
     def find_workspace(self, location: str, directory: str, /) -> "holdfast.Workspace | None":

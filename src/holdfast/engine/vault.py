@@ -133,8 +133,9 @@ class TenantVault:
     ) -> Workspace:
         """Attaches a real directory to a namespace, or opens one that is attached already.
 
-        Raises `DirectoryRefused` for `/`, the home directory and network mounts, unless
-        `force`. One that is attached and missing can be opened, too: `undo` makes it anew.
+        Raises `DirectoryRefused` for `/`, the home directory and network mounts, unless `force`,
+        and for what lies in a vault. One that is attached and missing can be opened, too: `undo`
+        makes it anew.
         """
         path = Path(directory).expanduser()
         attachments = Attachments(self._context, self._tenant.id)
@@ -146,9 +147,9 @@ class TenantVault:
             if not path.exists():
                 error.hint = "There is nothing: make the directory first, or name another."
             raise error
-        if not force:
-            vault = None if self._context.state is None else self._context.state.parent
-            check_directory(path, home=find_home(), vault=vault)
+        state = self._context.state
+        own = (*self._context.folders, *([] if state is None else [state.parent]))
+        check_directory(path, home=find_home(), vault=own, force=force)
         known = () if namespace is None else self.namespaces()
         return self._open_workspace(attachments.get_or_add(path, namespace=namespace, known=known))
 

@@ -13,6 +13,7 @@ import os
 import pwd
 import re
 import stat
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -52,9 +53,26 @@ _OUTSIDE: Final = (
 )
 
 
-def check_directory(path: Path, *, home: Path | None, vault: Path | None) -> None:
-    """Raises `DirectoryRefused` for a directory that should not be captured."""
+def check_directory(
+    path: Path, *, home: Path | None, vault: Iterable[Path] = (), force: bool = False
+) -> None:
+    """Raises `DirectoryRefused` for a directory that should not be captured.
+
+    With `force`, for one that never can be: a vault, or one that lies in a vault. Those of the
+    `vault` that it shall be captured in are known.
+    """
     real = Path(os.path.realpath(path))
+    if any(real.is_relative_to(os.path.realpath(folder)) for folder in vault):
+        raise DirectoryRefused(str(path), reason="it lies in the vault itself").with_hint(_OUTSIDE)
+    if any(is_vault(os.fsencode(each)) for each in (real, *real.parents)):
+        found = DirectoryRefused(str(path), reason="it is a vault, or lies in one")
+        raise found.with_hint(_OUTSIDE)
+    if not force:
+        _check_usual(path, real, home)
+
+
+def _check_usual(path: Path, real: Path, home: Path | None) -> None:
+    """Raises for what people mean by mistake more often than not."""
     if real == Path(real.anchor):
         raise DirectoryRefused(str(path), reason="it is the root of the file system")
     for each in () if home is None else {home, _account_home() or home}:
@@ -63,11 +81,6 @@ def check_directory(path: Path, *, home: Path | None, vault: Path | None) -> Non
             raise DirectoryRefused(str(path), reason="it is the home directory")
         if house.is_relative_to(real):
             raise DirectoryRefused(str(path), reason="the home directory lies in it")
-    if vault is not None and real.is_relative_to(os.path.realpath(vault)):
-        raise DirectoryRefused(str(path), reason="it lies in the vault itself").with_hint(_OUTSIDE)
-    if any(is_vault(os.fsencode(each)) for each in (real, *real.parents)):
-        found = DirectoryRefused(str(path), reason="it is a vault, or lies in one")
-        raise found.with_hint(_OUTSIDE)
     kind = _kinds().get(os.stat(real).st_dev)
     if kind is not None and _is_network(kind):
         raise DirectoryRefused(str(path), reason=f"it is on a network mount ({kind})")

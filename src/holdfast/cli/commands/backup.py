@@ -9,7 +9,6 @@ from holdfast.cli.console import Console
 from holdfast.cli.exits import DONE
 from holdfast.cli.shown import shown
 from holdfast.cli.views import path_view
-from holdfast.settings import is_url
 
 EXAMPLES = """\
 examples:
@@ -31,22 +30,13 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "target", metavar="DIR", help="a directory that is new, empty, or a backup of this vault"
     )
-    parser.add_argument(
-        "--objects", metavar="DIR", help="where the packs of a vault in PostgreSQL are"
-    )
 
 
 def run(arguments: Namespace, console: Console) -> int:
     """Does it; returns the exit code."""
     target = console.resolve(arguments.target)
-    location = console.location()
     with console.progress() as progress:
-        if is_url(location):
-            objects = console.resolve(arguments.objects) if arguments.objects else None
-            with holdfast.open(location, objects=objects) as vault:
-                done = vault.backup(target, progress=progress)
-        else:
-            done = get_vault(console).backup(target, progress=progress)
+        done = get_vault(console).backup(target, progress=progress)
     console.answer(document=lambda: _document(done), lines=list)
     console.say(
         f"Backed up {words.number(done.snapshots, 'snapshot')} of "

@@ -43,7 +43,11 @@ def run(arguments: Namespace, console: Console) -> int:
     console.vaults.release()
     console.open_vault(location).detach(directory)
     console.answer(
-        document=lambda: {**path_view(directory), "namespace": name, "vault": location},
+        document=lambda: {
+            **path_view(directory),
+            "namespace": name,
+            "vault": console.shown_location(location),
+        },
         lines=lambda: [
             f"Detached {shown(directory)}; its history stays in the vault.",
             f"`holdfast init --namespace {shown(shlex.quote(name))}` attaches a directory to it.",

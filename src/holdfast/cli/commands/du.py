@@ -14,7 +14,7 @@ from holdfast.cli.exits import DONE, usage
 from holdfast.cli.shown import shown
 from holdfast.cli.views import path_view, snapshot_view
 from holdfast.errors import NotFound
-from holdfast.settings import CATALOG_NAME
+from holdfast.settings import CATALOG_NAME, is_url
 
 USUALLY_SHOWN = 10
 
@@ -35,7 +35,7 @@ class _Usage:
     vault: str
     pack_files: int
     pack_bytes: int
-    catalog_bytes: int
+    catalog_bytes: int | None
     stored_bytes: int
     retired_bytes: int
     snapshots: "Sequence[holdfast.SnapshotInfo]"
@@ -63,11 +63,11 @@ def run(arguments: Namespace, console: Console) -> int:
     workspace = get_workspace(console)
     location = console.location()
     vault = console.open_vault(location)
-    pack_files, pack_bytes = _packs(location)
+    packs = [*_sizes(console.find_objects(location) or os.path.join(location, "packs"))]
     found = _Usage(
-        vault=location,
-        pack_files=pack_files,
-        pack_bytes=pack_bytes,
+        vault=console.shown_location(location),
+        pack_files=len(packs),
+        pack_bytes=sum(packs),
         catalog_bytes=_catalog(location),
         stored_bytes=vault.stored_bytes(),
         retired_bytes=vault.retired_bytes(),
@@ -86,13 +86,8 @@ def _largest(workspace: "holdfast.Workspace", *, most: int) -> "Sequence[holdfas
     return nlargest(most, files, key=lambda file: file.size_bytes)
 
 
-def _packs(location: str) -> tuple[int, int]:
-    """Returns how many pack files there are, and their bytes."""
-    sizes = [*_sizes(os.path.join(location, "packs"))]
-    return len(sizes), sum(sizes)
-
-
 def _sizes(folder: str) -> Iterator[int]:
+    """Yields the bytes of each file in a folder."""
     for here, _, names in os.walk(folder):
         for name in names:
             try:
@@ -101,8 +96,10 @@ def _sizes(folder: str) -> Iterator[int]:
                 continue  # A collection is under way: it has gone since.
 
 
-def _catalog(location: str) -> int:
-    """Returns the bytes of the catalog's file and of its log."""
+def _catalog(location: str) -> int | None:
+    """Returns the bytes of the catalog's file and of its log; None for one in a database."""
+    if is_url(location):
+        return None
     total = 0
     for name in (CATALOG_NAME, f"{CATALOG_NAME}-wal"):
         try:
@@ -117,7 +114,8 @@ def _lines(console: Console, found: _Usage) -> Iterator[str]:
     yield f"  {words.size(found.pack_bytes):>9}  {words.number(found.pack_files, 'pack file')}"
     if found.retired_bytes:
         yield f"  {words.size(found.retired_bytes):>9}  of that is retired: `holdfast gc` frees it"
-    yield f"  {words.size(found.catalog_bytes):>9}  catalog"
+    if found.catalog_bytes is not None:
+        yield f"  {words.size(found.catalog_bytes):>9}  catalog"
     yield console.paint("snapshots (each as if it were alone)", "bold")
     for snapshot in found.snapshots:
         label = shown(snapshot.label or "")

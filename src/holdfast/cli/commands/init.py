@@ -15,7 +15,7 @@ from holdfast.cli.exits import CONFLICT, DONE, PARTIAL, Refused, usage
 from holdfast.cli.nesting import remarks
 from holdfast.cli.shown import shown
 from holdfast.cli.views import coverage_view, find_coverage, path_view, snapshot_view
-from holdfast.settings import LOCAL_NAME, holds_vault
+from holdfast.settings import DATA, DATABASE_URL, LOCAL_NAME, holds_vault
 
 EXAMPLES = """\
 examples:
@@ -63,12 +63,13 @@ def run(arguments: Namespace, console: Console) -> int:
     location = (
         os.path.join(directory, LOCAL_NAME) if arguments.local else console.location(directory)
     )
-    if arguments.local and not arguments.force:
-        _check_before(directory)
-    if arguments.local and console.environ.get("HOLDFAST_DATA"):
+    if arguments.local:
+        _check_before(directory, force=arguments.force)
+    named = next((each for each in (DATABASE_URL, DATA) if console.environ.get(each)), None)
+    if arguments.local and named:
         # Later commands would look there, and find nothing.
-        hint = "Unset HOLDFAST_DATA for this directory, or leave --local out."
-        raise usage("--local and HOLDFAST_DATA both say where the vault is", hint=hint)
+        hint = f"Unset {named} for this directory, or leave --local out."
+        raise usage(f"--local and {named} both say where the vault is", hint=hint)
     was_attached, moved_from = _find_before(console, location, directory, arguments.namespace)
     alike = [] if was_attached else _find_alike(console, location, directory, arguments.namespace)
     workspace = console.vaults.attach(
@@ -89,7 +90,7 @@ def run(arguments: Namespace, console: Console) -> int:
         document=lambda: {
             **path_view(str(workspace.path)),
             "namespace": workspace.namespace.name,
-            "vault": location,
+            "vault": console.shown_location(location),
             "is_new": first is not None,
             "moved_from": None if how.moved_from is None else str(how.moved_from),
             "snapshot_id": None if first is None else first.id,
@@ -134,14 +135,14 @@ def _find_alike(
     return console.open_vault(location).find_origins(directory, is_sure=False)
 
 
-def _check_before(directory: str) -> None:
+def _check_before(directory: str, *, force: bool) -> None:
     """Refuses what attaching would refuse, before a vault lies in it.
 
     One that was left in the home directory would be the nearest vault of everything below.
     """
     from holdfast.workspace.guard import check_directory, find_home  # noqa: PLC0415 - loads the engine
 
-    check_directory(Path(directory), home=find_home(), vault=None)
+    check_directory(Path(directory), home=find_home(), force=force)
 
 
 def _first_snapshot(
@@ -169,10 +170,10 @@ def _lines(
             was = "" if how.moved_from is None else f" It was {shown(str(how.moved_from))} before."
             yield f"Attached {path} as namespace {name}, and its history goes on.{was}"
             yield "`holdfast status` shows how the directory differs from its newest snapshot."
-        yield f"The vault is {shown(location)}."
+        yield f"The vault is {shown(console.shown_location(location))}."
         return
     yield f"Attached {shown(str(workspace.path))} as namespace {name}."
-    yield f"The vault is {shown(location)}."
+    yield f"The vault is {shown(console.shown_location(location))}."
     coverage = find_coverage(first)
     if coverage is not None:
         yield f"First snapshot {words.short(first.id)}: {words.coverage_line(coverage)}."

@@ -12,6 +12,7 @@ from datetime import timedelta
 
 import holdfast
 from holdfast.cli import words
+from holdfast.cli.attached import served_place
 from holdfast.cli.console import Console
 from holdfast.cli.exits import DONE, usage
 from holdfast.cli.shown import shown
@@ -147,7 +148,6 @@ def _document(key: KeyInfo) -> dict[str, object]:
 
 @contextmanager
 def _opened(console: Console) -> Generator["holdfast.Holdfast"]:
-    data = None if console.data is None else console.resolve(console.data)
-    config = set_up(console.environ, data=data)
+    config = set_up(console.environ, **served_place(console))
     with holdfast.open(config.location, objects=config.objects) as vault:
         yield vault

@@ -29,9 +29,6 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("backup", metavar="BACKUP", help="what `holdfast backup` has made")
     parser.add_argument("vault", metavar="VAULT", help="where the vault shall be")
     parser.add_argument(
-        "--objects", metavar="DIR", help="where packs shall be; needed for a database"
-    )
-    parser.add_argument(
         "--erased",
         metavar="CERTIFICATE",
         nargs="+",
@@ -45,7 +42,7 @@ def run(arguments: Namespace, console: Console) -> int:
     """Does it; returns the exit code."""
     given = arguments.vault
     location = given if is_url(given) else console.resolve(given)
-    objects = console.resolve(arguments.objects) if arguments.objects else None
+    objects = console.find_objects(location)
     with console.progress() as progress:
         done = holdfast.reinstate(
             console.resolve(arguments.backup),
@@ -56,7 +53,8 @@ def run(arguments: Namespace, console: Console) -> int:
         )
     console.answer(document=lambda: _document(done), lines=list)
     console.say(
-        f"{shown(given)} is a vault again, as of {words.local(done.made_at)}: "
+        f"{shown(console.shown_location(given))} is a vault again, "
+        f"as of {words.local(done.made_at)}: "
         f"{words.number(done.snapshots, 'snapshot')} of "
         f"{words.number(done.namespaces, 'namespace')}, "
         f"{words.number(done.objects, 'object')} hashed, every head and snapshot read."

@@ -2,6 +2,7 @@
 
 from argparse import ArgumentParser, Namespace
 
+from holdfast.cli.attached import served_place
 from holdfast.cli.console import Console
 from holdfast.cli.exits import DONE, usage
 from holdfast.cli.shown import shown
@@ -39,7 +40,7 @@ def run(arguments: Namespace, console: Console) -> int:
         ) from exc
     config = set_up(
         console.environ,
-        data=None if console.data is None else console.resolve(console.data),
+        **served_place(console),
         host=arguments.host,
         port=arguments.port,
         workers=arguments.workers,

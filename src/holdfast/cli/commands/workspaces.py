@@ -31,7 +31,7 @@ def run(arguments: Namespace, console: Console) -> int:
     attached = get_vault(console).workspaces()
     console.answer(
         document=lambda: {
-            "vault": console.location(),
+            "vault": console.shown_location(),
             "workspaces": [
                 {
                     **path_view(str(each.path)),
