@@ -3,8 +3,10 @@
 import io
 import os
 import shutil
+import signal
 import stat
 import subprocess
+import sys
 import tarfile
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -15,6 +17,7 @@ import pytest
 
 import holdfast
 from holdfast import Kind, Plane
+from holdfast.engine.archives.archivefile import writing_to
 from holdfast.engine.archives.tarwrite import TarWriter
 from holdfast.engine.pending import change_rows
 from holdfast.entries import Inline, encode_entry
@@ -225,6 +228,52 @@ def test_an_export_that_fails_leaves_the_old_file_and_no_other(
     agent.export(folder / "a.tar")
     assert [path.name for path in folder.iterdir()] == ["a.tar"]
     assert stat.S_IMODE((folder / "a.tar").stat().st_mode) == 0o600
+
+
+KILLED = """
+import os, sys, signal
+from holdfast.engine.archives.archivefile import writing_to
+with writing_to(sys.argv[1]) as file:
+    file.write(b"half of it")
+    file.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_a_killed_export_leaves_goes_with_the_next(
+    agent: holdfast.Namespace, tmp_path: Path
+) -> None:
+    place = tmp_path / "exports"
+    place.mkdir()
+    killed = subprocess.run([sys.executable, "-c", KILLED, place / "a.tar"], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    (left,) = place.iterdir()
+    others = [place / f"{left.name}.bak", place / ".holdfast-notes.tmp"]
+    for path in others:
+        path.write_text("somebody's own")
+    link = place / ".holdfast-export-0123456789abcdef.tmp"
+    link.symlink_to(others[0])
+    with writing_to(place / "slow.tar") as slow:
+        slow.write(b"takes its time")
+        agent.export(place / "b.tar")
+        assert not left.exists()
+    assert (place / "slow.tar").read_bytes() == b"takes its time"
+    assert {*place.iterdir()} == {place / "b.tar", place / "slow.tar", *others, link}
+    assert others[0].read_text() == "somebody's own"
+
+
+def test_an_export_that_is_interrupted_leaves_nothing(
+    agent: holdfast.Namespace, tmp_path: Path
+) -> None:
+    place = tmp_path / "exports"
+    place.mkdir()
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        agent.export(place / "a.tar", progress=interrupt)
+    assert list(place.iterdir()) == []
 
 
 def test_a_link_at_the_target_is_replaced_not_written_through(

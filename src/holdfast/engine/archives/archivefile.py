@@ -3,13 +3,16 @@
 Read: opened once, a regular file, and every byte comes from that one descriptor; a name that
 is pointed elsewhere meanwhile changes nothing. Written: whole or not at all. The bytes go to a
 name of their own beside the target, are synced, and take the target's name last, so whatever
-stood there is there until all of the new file is.
+stood there is there until all of the new file is. Whoever writes holds a lock on the file: one that
+nobody holds was left by somebody who was killed, and goes when the next is written beside it.
 
 What the operating system says about such a file becomes one of our errors here.
 """
 
 import errno
+import fcntl
 import os
+import re
 import stat
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
@@ -35,6 +38,8 @@ FileName = str | os.PathLike[str]
 _LOOK: Final = "Name a file that you may use, in a directory that is there."
 _READ: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_LOCK: Final = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+_TEMPORARY: Final = re.compile(r"\.holdfast-export-[0-9a-f]{16}\.tmp")
 _FILE_MODE: Final = 0o600
 """As for the vault itself: what it holds is its owner's alone."""
 
@@ -115,16 +120,15 @@ class Source:
 def writing_to(target: FileName) -> Generator[BinaryIO]:
     """Opens a new file to write, which takes the target's name if all goes well."""
     path = Path(target)
-    temporary = path.parent / f".holdfast-{os.urandom(8).hex()}.tmp"
-    file = _create(path, temporary)
+    file, temporary = _create(path)
     try:
         yield file
         _finish(file, temporary, path)
-    except Exception:
-        with suppress(OSError):
-            file.close()
+    except (Exception, KeyboardInterrupt):
         with suppress(OSError):
             temporary.unlink()
+        with suppress(OSError):
+            file.close()
         raise
 
 
@@ -140,13 +144,42 @@ def told(exc: OSError, path: str | Path) -> HoldfastError:
     return Unavailable(message).with_hint(_LOOK)
 
 
-def _create(path: Path, temporary: Path) -> BinaryIO:
+def _create(path: Path) -> tuple[BinaryIO, Path]:
+    """Opens a file beside the target, and holds its lock for as long as it is open."""
     if "\0" in str(path) or path.is_dir():
         raise InvalidValue(f"{shorten(str(path))} is not the name of a file").with_hint(_LOOK)
+    _remove_left(path.parent)
+    while True:
+        temporary = path.parent / f".holdfast-export-{os.urandom(8).hex()}.tmp"
+        try:
+            file = os.fdopen(os.open(temporary, _CREATE, _FILE_MODE), "wb", _BUFFER_BYTES)
+        except OSError as exc:
+            raise told(exc, path) from exc
+        with suppress(OSError):  # Where there are no locks, nobody takes it for left over either.
+            fcntl.flock(file, fcntl.LOCK_EX)
+        if temporary.exists():
+            return file, temporary
+        file.close()  # Somebody took it for left over, before it was locked.
+
+
+def _remove_left(folder: Path) -> None:
+    """Removes what was left in a folder by those who were killed while they wrote."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        left = [entry.path for entry in entries if _TEMPORARY.fullmatch(entry.name)]
+        for name in left:
+            with suppress(OSError):  # It is somebody else's, or gone.
+                _remove_unlocked(name)
+
+
+def _remove_unlocked(name: str) -> None:
+    fd = os.open(name, _LOCK)
     try:
-        return os.fdopen(os.open(temporary, _CREATE, _FILE_MODE), "wb", _BUFFER_BYTES)
-    except OSError as exc:
-        raise told(exc, path) from exc
+        found = os.fstat(fd)
+        if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid():
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            Path(name).unlink()
+    finally:
+        os.close(fd)
 
 
 def _finish(file: BinaryIO, temporary: Path, path: Path) -> None:
@@ -154,8 +187,8 @@ def _finish(file: BinaryIO, temporary: Path, path: Path) -> None:
         file.flush()
         # Bytes first, name last: a power cut leaves the old file or the whole new one.
         os.fsync(file.fileno())
-        file.close()
         temporary.replace(path)
+        file.close()  # Not before it has its name: unlocked, it would be taken for left over.
         sync_folder(path.parent)
     except OSError as exc:
         raise told(exc, path) from exc
