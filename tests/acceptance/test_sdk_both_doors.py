@@ -238,6 +238,23 @@ def test_an_open_file_is_written_from_where_it_stands(agent: Namespace) -> None:
     assert b"".join(agent.files.stream("empty")) == b""
 
 
+def test_a_path_may_be_bytes(agent: Namespace, tmp_path: Path) -> None:
+    path = "d/ü.txt".encode()
+    agent.files.write(path, "1")
+    assert agent.files.read(path) == agent.files.read("d/ü.txt") == b"1"
+    first = agent.snapshot()
+    agent.files.write_many([(path, b"2"), (os.fsencode("e"), b"e")])
+    assert agent.files.stat(path).path == "d/ü.txt"
+    assert [step.change for step in agent.history(path)] == ["changed", "added"]
+    assert [change.key for change in agent.diff(paths=[b"d", tmp_path.relative_to("/")])] == [path]
+    assert "+2" in agent.text_diff(path)
+    assert agent.restore(first, paths=[path]).changes.of("changed") == ["d/ü.txt"]
+    agent.files.move(b"e", b"f")
+    agent.files.symlink(b"link", b"f")
+    assert [info.path for info in agent.files.list(prefix=b"l")] == ["link"]
+    assert agent.files.delete(b"f") == 1
+
+
 def test_listings_are_in_the_order_of_bytes(agent: Namespace) -> None:
     assert agent.files.list() == []
     assert agent.files.write_many([("d/b", b"1"), ("d/a", "zwei"), ("d/Z/x", b""), ("e", b"")]) == 4
@@ -951,6 +968,8 @@ BAD_TIMELINE: list[tuple[type[errors.HoldfastError], Callable[[Namespace], Any]]
     (errors.InvalidValue, lambda a: a.diff(planes=["no such plane"])),
     (errors.InvalidValue, lambda a: a.restore("@", planes=["no such plane"])),
     (errors.InvalidPath, lambda a: a.restore("@", paths=["../x"])),
+    (errors.NameNotFound, lambda a: a.restore("@", paths=["x", "b*"])),
+    (errors.NameNotFound, lambda a: a.restore("@", paths=["a/x"], dry_run=True)),
     (errors.InvalidValue, lambda a: a.health(window=timedelta(0))),
 ]
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from holdfast import tree
 from holdfast.engine import history, restore, snapshots
-from holdfast.engine.diff import collect_changes, iter_changes, text_diff, to_change
+from holdfast.engine.diff import collect_changes, iter_changes, text_diff, to_changes
 from holdfast.engine.handle import Handle
 from holdfast.engine.paths import PathLike, to_key
 from holdfast.engine.selection import select
@@ -101,9 +101,9 @@ class Comparing:
         """Returns the unified diff of one file; empty if nothing differs."""
         key = to_key(path)
         with self.roots(old, new) as (source, before, after):
-            there = tree.get(source, before.plane(Plane.FILES), key)
-            here = tree.get(source, after.plane(Plane.FILES), key)
-            change = None if there == here else to_change(Plane.FILES, Edit(key, there, here))
+            maps = before.plane(Plane.FILES), after.plane(Plane.FILES)
+            edit = Edit(key, *(tree.get(source, each, key) for each in maps))
+            change = next(to_changes(source, Plane.FILES, [edit], maps), None)
             if change is None:
                 return ""
             return self._text(source, change, context_lines, is_over)

@@ -12,16 +12,18 @@ import msgspec
 
 from holdfast.engine import content
 from holdfast.engine.archives.wellformed import check_msgpack
-from holdfast.engine.files import kind_of
+from holdfast.engine.files import USUAL_DIRECTORY_MODE, kind_of
 from holdfast.engine.limits import check_limit
 from holdfast.engine.linediff import Unify, unify
 from holdfast.engine.memoryplane import memory_text
 from holdfast.engine.paths import to_text
 from holdfast.engine.sessions import state as states
 from holdfast.engine.sessions.state import StateSource
+from holdfast.engine.settle import live_below
 from holdfast.engine.storevalues import decode_value
-from holdfast.entries import Blob, Entry, Inline, Link, Memory, Session, decode_entry
+from holdfast.entries import Blob, Directory, Entry, Inline, Link, Memory, Session, decode_entry
 from holdfast.errors import TooLarge
+from holdfast.ids import ObjectId
 from holdfast.instants import from_us
 from holdfast.model import Plane, Root
 from holdfast.model_changes import Change, Changes, counted, tally
@@ -38,6 +40,9 @@ TOO_DIFFERENT: Final = "Too different to compare line by line"
 
 NO_METADATA: Final = "{}"
 
+Maps = tuple[ObjectId, ObjectId]
+"""The maps of one plane at two moments."""
+
 
 def iter_changes(
     source: NodeSource, old: Root, new: Root, *, planes: Iterable[Plane] = tuple(Plane)
@@ -46,10 +51,8 @@ def iter_changes(
     for plane in planes:
         if not (old.holds(plane) and new.holds(plane)):
             continue
-        for edit in diff(source, old.plane(plane), new.plane(plane)):
-            change = to_change(plane, edit)
-            if change is not None:
-                yield change
+        maps = old.plane(plane), new.plane(plane)
+        yield from to_changes(source, plane, diff(source, *maps), maps)
 
 
 def collect_changes(changes: Iterator[Change], *, limit: int | None, counts: bool) -> Changes:
@@ -65,23 +68,52 @@ def collect_changes(changes: Iterator[Change], *, limit: int | None, counts: boo
     return counted(items, tally(changes))
 
 
-def to_change(plane: Plane, edit: Edit) -> Change | None:
-    """Returns an edit as a change; None if only a time of modification differs."""
-    old = None if edit.old is None else decode_entry(edit.old)
-    new = None if edit.new is None else decode_entry(edit.new)
-    word = find_word(old, new)
-    if word is None:
-        return None
-    return Change(
-        plane,
-        edit.key,
-        entry_name(plane, edit.key),
-        word,
-        old,
-        new,
-        None if old is None else old.size,
-        None if new is None else new.size,
-    )
+def to_changes(
+    source: NodeSource, plane: Plane, edits: Iterable[Edit], maps: Maps
+) -> Iterator[Change]:
+    """Yields edits between two maps as changes, but for those of times of modification alone."""
+    for edit in edits:
+        old, new = entries_of(source, edit, maps)
+        word = find_word(old, new)
+        if word is not None:
+            yield Change(
+                plane,
+                edit.key,
+                entry_name(plane, edit.key),
+                word,
+                old,
+                new,
+                None if old is None else old.size,
+                None if new is None else new.size,
+            )
+
+
+def entries_of(source: NodeSource, edit: Edit, maps: Maps) -> tuple[Entry | None, Entry | None]:
+    """Returns what an edit between two maps leads from, and to."""
+    old, new = (None if data is None else decode_entry(data) for data in (edit.old, edit.new))
+    return with_implied(source, edit.key, (old, new), maps)
+
+
+def with_implied(
+    source: NodeSource, key: bytes, entries: tuple[Entry | None, Entry | None], maps: Maps
+) -> tuple[Entry | None, Entry | None]:
+    """Returns what two maps have at a path, also where they have no entry of a directory there.
+
+    It has one only if it is empty, or its mode is not the usual one: that it gets or loses its
+    entry does not make it come or go.
+    """
+    old, new = entries
+    if old is None and isinstance(new, Directory):
+        old = _implied(source, maps[0], key)
+    elif new is None and isinstance(old, Directory):
+        new = _implied(source, maps[1], key)
+    return old, new
+
+
+def _implied(source: NodeSource, files: ObjectId, key: bytes) -> Directory | None:
+    """Returns the directory that what lies in it tells of; None if there is none."""
+    is_there = next(live_below(source, files, key, {}), None) is not None
+    return Directory(USUAL_DIRECTORY_MODE) if is_there else None
 
 
 def find_word(old: Entry | None, new: Entry | None) -> str | None:

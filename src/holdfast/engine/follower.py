@@ -14,7 +14,7 @@ from holdfast.engine.attached import Became, Moving
 from holdfast.engine.collect import Progress, no_progress
 from holdfast.engine.content import list_refs
 from holdfast.engine.coverage import lacking_in
-from holdfast.engine.diff import find_word
+from holdfast.engine.diff import find_word, with_implied
 from holdfast.engine.directory import Directory
 from holdfast.engine.paths import ancestors, check_key, to_bytes, to_text
 from holdfast.engine.proof import prove
@@ -243,9 +243,11 @@ class Follower:
         self._vaults = None
         rules, chosen = Rules.readable(MapGoal(source, goal).read(IGNORE_FILE)), list[Step]()
         spared: dict[bytes, str | None] = {}
+        maps = self._directory.known.root, goal
         for step in steps:
             if self.is_spared(step.key, step.new, rules):
-                spared[step.key] = find_word(step.old, step.new)
+                sides = with_implied(source, step.key, (step.old, step.new), maps)
+                spared[step.key] = find_word(*sides)
             else:
                 chosen.append(step)
         self.spared = spared

@@ -8,10 +8,13 @@ from holdfast.engine.collect import Progress, no_progress
 from holdfast.engine.directory import Directory, fill
 from holdfast.engine.growth import size_of
 from holdfast.engine.handle import Handle
+from holdfast.engine.paths import to_bytes
 from holdfast.engine.retrieval import Weighing
 from holdfast.engine.stage import Stage, StagedObjects
 from holdfast.errors import Damaged
+from holdfast.ids import ObjectId
 from holdfast.model import Plane, Root, Size
+from holdfast.tree import NodeSource, apply, get_many, iterate, prefix_stop
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,8 @@ class Glance:
     """What is removed on the way."""
     only_names: bool = False
     """Whether nobody will read the content of what is shown."""
+    keeps_unread: bool = False
+    """Whether what is there and cannot be read is shown as it was."""
     rereading: Rereading = Rereading.SOME
     """What of the files that are unsure is read again for it."""
     progress: Progress = no_progress
@@ -44,7 +49,25 @@ class Glance:
             self.directory.forget_index()
             filled = fill(source, self._look(stage), files)
         stage.add_nodes(filled.nodes)
-        return root.replacing(files=filled.root), size_of(filled.edits or [])
+        shown, more = filled.root, size_of(filled.edits or [])
+        if self.keeps_unread and self.directory.coverage.failed:
+            applied = apply(source, shown, self._unread(source, files, shown))
+            stage.add_nodes(applied.nodes)
+            shown, more = applied.root, more + size_of(applied.edits)
+        return root.replacing(files=shown), more
+
+    def _unread(self, source: NodeSource, files: ObjectId, shown: ObjectId) -> dict[bytes, bytes]:
+        """Returns the entries of what is there and could not be read, as a map has them."""
+        failed = [each.path for each in self.directory.coverage.failed]
+        keys = [b"" if path == "." else to_bytes(path) for path in failed]
+        listed, known = get_many(source, shown, keys), get_many(source, files, keys)
+        for key in keys:
+            if key and key not in listed:
+                continue  # a file
+            within = key + b"/" if key else b""
+            known |= dict(iterate(source, files, start=within, stop=prefix_stop(within)))
+        held = get_many(source, shown, known)
+        return {key: entry for key, entry in known.items() if key not in held}
 
     def _look(self, stage: Stage) -> Captured:
         return self.directory.look(

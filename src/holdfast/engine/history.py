@@ -16,7 +16,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from holdfast.engine import restore, snapshots
-from holdfast.engine.diff import find_word
+from holdfast.engine.diff import entries_of, find_word
 from holdfast.engine.handle import Handle
 from holdfast.engine.limits import check_limit
 from holdfast.engine.selection import key_of
@@ -210,7 +210,7 @@ class _Looking:
             edit
             for edit in edits
             if (edit.key == self._key or edit.key >= self._start)
-            and find_word(_entry(edit.old), _entry(edit.new)) is not None
+            and find_word(*entries_of(self._source, edit, (old, new))) is not None
         )
         return sum(1 for _ in islice(told, COUNTED))
 

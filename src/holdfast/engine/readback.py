@@ -3,19 +3,24 @@
 Every folder is listed, so that nothing more is in it than what was asked for. Every file is read,
 but for those that the writer itself has read back and nobody has touched since. Modes, times, the
 targets of links and which names are one file are looked at as well: whatever an entry says.
+
+What not even its owner may read is opened to the owner while it is looked at: having been made a
+moment ago, it is ours.
 """
 
 import os
 import stat
 from collections.abc import Iterable, Mapping, Sequence
 from io import FileIO
+from types import TracebackType
+from typing import Self
 
 from holdfast.engine.collect import Progress
 from holdfast.engine.files import USUAL_DIRECTORY_MODE
 from holdfast.engine.retrieval import Retrieval
 from holdfast.entries import Blob, Directory, Entry, Inline, Link, twin_of
 from holdfast.workspace.creating import Stamp, stamp_of
-from holdfast.workspace.descent import Descent
+from holdfast.workspace.descent import Descent, set_mode, set_mode_unopened
 from holdfast.workspace.steps import Step, split_key
 from holdfast.workspace.writing import PERMISSIONS
 
@@ -37,16 +42,47 @@ def is_as_written(
     """
     folders, done = _by_folder(steps), 0
     reader = _Reader(contents, proven)
-    with Descent(root_fd) as descent:
-        for path in sorted(folders):
-            try:
-                if not reader.is_folder(descent.open(path), path, folders[path]):
+    try:
+        with Descent(root_fd) as descent, _Opening(descent) as opening:
+            for path in sorted(folders):
+                try:
+                    is_same = reader.is_folder(descent.open(path), path, folders[path])
+                except PermissionError:
+                    opening.open_up(path)
+                    is_same = reader.is_folder(descent.open(path), path, folders[path])
+                if not is_same:
                     return False
-            except OSError:
-                return False
-            done += len(folders[path])
-            progress("comparing", min(done, len(steps)), len(steps))
+                done += len(folders[path])
+                progress("comparing", min(done, len(steps)), len(steps))
+    except OSError:
+        return False
     return True
+
+
+class _Opening:
+    """Opens folders to their owner, and gives them their modes back."""
+
+    def __init__(self, descent: Descent) -> None:
+        self._descent = descent
+        self._modes: dict[bytes, int] = {}
+
+    def open_up(self, path: bytes) -> None:
+        """Lets the owner list a folder and enter it."""
+        folder, name = split_key(path)
+        fd = self._descent.open(folder)
+        mode = self._modes[path] = stat.S_IMODE(os.lstat(name, dir_fd=fd).st_mode)
+        set_mode(name, fd, mode | stat.S_IRUSR | stat.S_IXUSR)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
+    ) -> None:
+        # What lies in another folder first: afterwards nobody gets there.
+        for path in sorted(self._modes, reverse=True):
+            folder, name = split_key(path)
+            set_mode(name, self._descent.open(folder), self._modes[path])
 
 
 class _Reader:
@@ -95,7 +131,7 @@ class _Reader:
         return is_same and self._groups.setdefault(number, first) == first
 
     def _is_file(self, fd: int, name: bytes, entry: Inline | Blob) -> bool:
-        with FileIO(os.open(name, _READ, dir_fd=fd)) as file:
+        with FileIO(_open_file(name, fd)) as file:
             state = os.fstat(file.fileno())
             return (
                 stat.S_ISREG(state.st_mode)
@@ -104,6 +140,18 @@ class _Reader:
                 and state.st_mtime_ns == entry.mtime_ns
                 and self._contents.is_content(file, entry)
             )
+
+
+def _open_file(name: bytes, fd: int) -> int:
+    try:
+        return os.open(name, _READ, dir_fd=fd)
+    except PermissionError:
+        mode = stat.S_IMODE(os.lstat(name, dir_fd=fd).st_mode)
+        set_mode_unopened(name, fd, mode | stat.S_IRUSR)
+        try:
+            return os.open(name, _READ, dir_fd=fd)
+        finally:
+            set_mode_unopened(name, fd, mode)
 
 
 def _by_folder(steps: Iterable[Step]) -> Mapping[bytes, dict[bytes, Entry]]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Generator, Iterable, Iterator,
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import Final
 
 from holdfast.catalog.transaction import Transaction
@@ -16,14 +17,14 @@ from holdfast.engine.advance import Move, Note, advance, replacing
 from holdfast.engine.attached import Shows
 from holdfast.engine.content import content_refs
 from holdfast.engine.coverage import Lacking, lacking_in
-from holdfast.engine.diff import collect_changes, entry_name, iter_changes, to_change
+from holdfast.engine.diff import collect_changes, entry_name, iter_changes, to_changes
 from holdfast.engine.folding import Folded, fold, lacking_at
 from holdfast.engine.growth import size_of
 from holdfast.engine.handle import Handle, as_it_is, looking_at
 from holdfast.engine.limits import check_limit
 from holdfast.engine.objects import Objects
 from holdfast.engine.paths import legible, to_text
-from holdfast.engine.selection import EVERYTHING, Selection
+from holdfast.engine.selection import EVERYTHING, Selection, is_pattern
 from holdfast.engine.sessions.reviving import revive
 from holdfast.engine.settle import (
     Wanted,
@@ -44,6 +45,8 @@ from holdfast.tree import Edit, apply, count, diff, get_many, iterate
 
 SHOWN: Final = 1000
 """Changes that an answer lists unless more are asked for: it stays constant in time."""
+
+_FROM_ROOT: Final = "Paths and patterns begin at the root, wherever you are."
 
 BATCH: Final = 1000
 """Objects that are looked for together."""
@@ -231,13 +234,12 @@ def _aim(
         found = iter_changes(source, folded.root, goal)
         changes = collect_changes(check(found), limit=limit, counts=True)
         return _Aim(target.root, target.size, changes, files)
-    root, size, edits = folded.root, folded.size, dict[Plane, Sequence[Edit]]()
+    root, size, found = folded.root, folded.size, list[Iterator[Change]]()
     for plane in selection.parts:
-        moved, edits[plane] = _moved(folded, goal, plane, selection)
-        root, size = root.replacing(**{plane.value: moved}), size + size_of(edits[plane])
-    found = (to_change(plane, edit) for plane, those in edits.items() for edit in those)
-    brought = check(each for each in found if each)
-    changes = collect_changes(brought, limit=limit, counts=True)
+        moved, edits = _moved(folded, goal, plane, selection)
+        found.append(to_changes(source, plane, edits, (root.plane(plane), moved)))
+        root, size = root.replacing(**{plane.value: moved}), size + size_of(edits)
+    changes = collect_changes(check(chain(*found)), limit=limit, counts=True)
     return _Aim(folded.stage.add(root.encode(), ObjectKind.NODE), size, changes, files)
 
 
@@ -276,7 +278,8 @@ def _fitting(
 
 
 def _check_found(folded: Folded, goal: Root, selection: Selection) -> None:
-    """Raises `NameNotFound` for names that mean nothing, neither now nor then."""
+    """Raises `NameNotFound` for names and paths that mean nothing, neither now nor then."""
+    _check_sought(folded, goal, selection)
     missing: list[str] = []
     for plane, keys in selection.named.items():
         maps = (folded.root.plane(plane), goal.plane(plane))
@@ -289,6 +292,18 @@ def _check_found(folded: Folded, goal: Root, selection: Selection) -> None:
         missing += [legible(entry_name(plane, key)) for key in left]
     if missing:
         raise NameNotFound(missing)
+
+
+def _check_sought(folded: Folded, goal: Root, selection: Selection) -> None:
+    source, sought, selects = folded.source, selection.sought, selection.on(Plane.FILES)
+    maps = (folded.root.plane(Plane.FILES), goal.plane(Plane.FILES))
+    if not sought or b"" in sought or any(get_many(source, files, sought) for files in maps):
+        return
+    if any(is_directory(source, files, key) for files in maps for key in sought):
+        return
+    every = (key for files in maps for key, _ in iterate(source, files))
+    if not (any(map(is_pattern, sought)) and any(map(selects, every))):
+        raise NameNotFound([legible(to_text(key)) for key in sorted(sought)]).with_hint(_FROM_ROOT)
 
 
 def present(

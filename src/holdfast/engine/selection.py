@@ -46,6 +46,8 @@ class Selection:
     """By plane: which keys, or None for all of them. A plane that is missing is not chosen."""
     named: Mapping[Plane, set[bytes]] = field(default_factory=_Keys)
     """Keys that somebody meant: each has to be there, on one side or the other."""
+    sought: frozenset[bytes] = frozenset()
+    """Paths and patterns of files: one of them at least has to be there, or to match."""
     is_literal: bool = False
     """Whether nothing but what is chosen may change, also if it is in the way."""
     detail: Mapping[str, object] = field(default_factory=dict[str, object])
@@ -62,6 +64,7 @@ class Selection:
             self,
             parts={on: part for on, part in self.parts.items() if on is plane},
             named={on: keys for on, keys in self.named.items() if on is plane},
+            sought=self.sought if plane is Plane.FILES else frozenset(),
         )
 
     def on(self, plane: Plane) -> Selects:
@@ -124,6 +127,7 @@ def select(
             if plane in chosen
         },
         named,
+        sought=frozenset(map(to_folder, paths or ())),
         is_literal=bool(names or except_),
         detail=_detail(wanted, paths, names, except_),
     )
@@ -151,7 +155,7 @@ def path_filter(paths: Sequence[PathLike]) -> Selects:
     """
     patterns, size = set[bytes](), 0
     for raw in map(to_bytes, paths):
-        if _is_pattern(raw) and raw not in patterns:
+        if is_pattern(raw) and raw not in patterns:
             patterns.add(raw)
             size += len(raw)
             if len(patterns) > MAX_PATTERNS or size > MAX_PATTERN_BYTES:
@@ -166,10 +170,15 @@ def path_filter(paths: Sequence[PathLike]) -> Selects:
     if not patterns:
         return within
     # `fnmatch` makes expressions whose time grows with the name alone: its stars never come back.
-    globs = sorted(filter(_is_pattern, names))
+    globs = sorted(filter(is_pattern, names))
     regex = "|".join(fnmatch.translate(glob.decode("latin-1")) for glob in globs)
     matches = re.compile(regex.encode("latin-1")).match
     return lambda key: matches(key) is not None or within(key)
+
+
+def is_pattern(name: bytes) -> bool:
+    """Says whether a path may match others than itself, and what is below it."""
+    return _MAGIC.search(name) is not None
 
 
 def key_of(name: Name) -> tuple[Plane, bytes]:
@@ -252,10 +261,6 @@ def _part(
 
 def _any(tests: Sequence[Selects]) -> Selects:
     return tests[0] if len(tests) == 1 else lambda key: any(test(key) for test in tests)
-
-
-def _is_pattern(name: bytes) -> bool:
-    return _MAGIC.search(name) is not None
 
 
 def _within(names: set[bytes]) -> Selects:

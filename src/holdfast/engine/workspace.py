@@ -12,7 +12,7 @@ go. What is in the directory and in no snapshot becomes one before anything is r
 
 import os
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -49,7 +49,7 @@ from holdfast.engine.takeback import check_choice, take_back
 from holdfast.engine.tasklife import TaskLife
 from holdfast.engine.tasks import Tasks
 from holdfast.errors import Damaged, DriftFound, InvalidValue, Unavailable
-from holdfast.model import SnapshotInfo
+from holdfast.model import Head, SnapshotInfo
 from holdfast.model_changes import Change, Changes, Restored
 from holdfast.model_history import History
 from holdfast.model_names import Name, PathOrName
@@ -170,13 +170,14 @@ class Workspace:
 
     def status(self, *, limit: int | None = None) -> Status:
         """Returns how the directory stands against the timeline; stores nothing."""
-        with self._exclusive(), folded_head(self._plain) as (_, folded):
-            position = folded.head.position
-            glance = Glance(self._directory, only_names=True, rereading=Rereading.NOT_IN_MOTION)
-            root, _ = glance.show(folded.stage, folded.source, folded.root)
-            base = folded.source.get_root(folded.head.root)
-            found = iter_changes(folded.source, base, root)
-            changes = collect_changes(found, limit=limit, counts=True)
+        glance = Glance(
+            self._directory,
+            only_names=True,
+            keeps_unread=True,
+            rereading=Rereading.NOT_IN_MOTION,
+        )
+        with self._exclusive(), self._drift(glance) as (head, found):
+            changes, position = collect_changes(found, limit=limit, counts=True), head.position
         return Status(
             path=self.path,
             namespace=self.namespace.name,
@@ -187,8 +188,9 @@ class Workspace:
         )
 
     def is_dirty(self) -> bool:
-        """Says whether the directory differs from what the timeline stands on."""
-        return bool(self.diff(limit=1))
+        """Says whether the directory differs from what the timeline stands on, or may."""
+        with self._exclusive():
+            return bool(self._unkept(limit=1))
 
     def diff(
         self,
@@ -263,7 +265,7 @@ class Workspace:
         with self._exclusive(makes_anew=not dry_run):
             target = self.namespace.get_snapshot(snapshot)
             note = Note(reason=reason, actor=actor)
-            if dry_run or selection.is_literal:
+            if dry_run or selection.is_literal or selection.sought:
                 # A choice that cannot be is refused before anything is kept.
                 seen = preview(self._attached, target, selection=selection, limit=limit)
                 if dry_run:
@@ -466,12 +468,23 @@ class Workspace:
             message = f"drift is 'capture' or 'refuse', not {drift!r}"
             raise InvalidValue(message)
         if drift == "refuse":
-            found = self._shown(None, only_names=True).diff(limit=SHOWN)
-            if found:
-                names = [change.name for change in found]
+            names = [change.name for change in self._unkept(limit=SHOWN)]
+            if names:
                 raise DriftFound(names, reason="changes are in no snapshot", cause="refused")
+
+    def _unkept(self, *, limit: int) -> Changes:
+        """Returns changes that a snapshot taken now would show: what cannot be read is missing."""
+        with self._drift(Glance(self._directory, only_names=True)) as (_, found):
+            return collect_changes(found, limit=limit, counts=False)
+
+    @contextmanager
+    def _drift(self, glance: Glance) -> Generator[tuple[Head, Iterator[Change]]]:
+        """Opens what leads from what the timeline stands on to the directory as it is now."""
+        with folded_head(glance.at(self._plain)) as (_, folded):
+            base = folded.source.get_root(folded.head.root)
+            yield folded.head, iter_changes(folded.source, base, folded.root)
 
     def _shown(self, new: SnapshotLike | None, *, only_names: bool = False) -> Namespace:
         """Returns the namespace with the directory for its head, where the head is looked at."""
-        glance = Glance(self._directory, only_names=only_names)
+        glance = Glance(self._directory, only_names=only_names, keeps_unread=True)
         return self.namespace if new is not None else Namespace(glance.at(self._plain))

@@ -79,8 +79,11 @@ class Comparing:
         )
 
     def is_dirty(self) -> bool:
-        """Says whether the directory differs from what was last pushed or pulled."""
-        return bool(self.diff(limit=1))
+        """Says whether the directory differs from what was last pushed or pulled, or may."""
+        with self._exclusive():
+            known = self._pair.memo.now.files
+            with self._local.compared(known, None, keeps_unread=False) as (_, found):
+                return next(found, None) is not None
 
     def diff(
         self,

@@ -120,10 +120,14 @@ class Local(Workspace):
         new: ObjectId | None,
         *,
         paths: Sequence[PathLike] | None = None,
+        keeps_unread: bool = True,
         rereading: Rereading = Rereading.SOME,
     ) -> Generator[tuple[StagedObjects, Iterator[Change]]]:
-        """Opens what leads from one files map to another, or to the directory as it is now."""
-        glance = Glance(self._directory, rereading=rereading)
+        """Opens what leads from one files map to another, or to the directory as it is now.
+
+        Unless it `keeps_unread`, what is there and cannot be read is missing.
+        """
+        glance = Glance(self._directory, keeps_unread=keeps_unread, rereading=rereading)
         handle = self._plain if new else glance.at(self._plain)
         with folded_head(handle) as (_, folded):
             goal = Root().replacing(files=new) if new else folded.root
@@ -136,7 +140,7 @@ class Local(Workspace):
 
     def find_drift(self, name: Name, known: ObjectId, since: SnapshotInfo | None) -> Step | None:
         """Returns what the directory made of a file or directory since a snapshot."""
-        seen = Glance(self._directory, only_names=True).at(self._plain)
+        seen = Glance(self._directory, only_names=True, keeps_unread=True).at(self._plain)
         with folded_head(seen) as (_, folded):
             there = folded.root.plane(Plane.FILES)
             return find_drift(folded.source, name, known, there, since)

@@ -388,7 +388,8 @@ class RemoteWorkspace(Comparing):
             message = f"drift is 'capture' or 'refuse', not {drift!r}"
             raise InvalidValue(message)
         if drift == "refuse":
-            with self._local.compared(self._pair.memo.now.files, None) as (_, found):
+            known = self._pair.memo.now.files
+            with self._local.compared(known, None, keeps_unread=False) as (_, found):
                 changes = collect_changes(found, limit=SHOWN, counts=False)
                 names = [change.name for change in changes]
             if names:

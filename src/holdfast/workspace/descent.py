@@ -17,9 +17,8 @@ from typing import Final, Self
 
 OPEN_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
-_OPEN_ON_THE_WAY: Final = (
-    getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-)
+_WITHOUT_OPENING: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_NOFOLLOW | os.O_CLOEXEC
+_OPEN_ON_THE_WAY: Final = _WITHOUT_OPENING | os.O_DIRECTORY
 """Folders above may be ones that we may pass through and not list."""
 
 _NO_NAMES: Final = frozenset({b"", b".", b".."})
@@ -90,6 +89,29 @@ class Descent:
 def open_folder(name: bytes, folder_fd: int) -> int:
     """Opens one folder inside another; a link in its place is `NotADirectoryError`."""
     return _open_part(name, folder_fd, OPEN_FOLDER)
+
+
+def set_mode(name: bytes, folder_fd: int, mode: int) -> None:
+    """Sets the permissions of a folder inside another, also of one that nobody may enter."""
+    try:
+        fd = open_folder(name, folder_fd)
+    except PermissionError:
+        set_mode_unopened(name, folder_fd, mode)
+        return
+    try:
+        os.fchmod(fd, mode)
+    finally:
+        os.close(fd)
+
+
+def set_mode_unopened(name: bytes, folder_fd: int, mode: int) -> None:
+    """Sets the permissions of a file or folder that we may not open; a link is an `OSError`."""
+    fd = _open_part(name, folder_fd, _WITHOUT_OPENING)
+    try:
+        # All that can be done with such a descriptor is to name it.
+        os.chmod(f"/proc/self/fd/{fd}", mode)
+    finally:
+        os.close(fd)
 
 
 def is_link_error(exc: OSError) -> bool:

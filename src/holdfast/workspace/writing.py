@@ -36,7 +36,7 @@ from holdfast.workspace.creating import (
     load_creator,
     open_together,
 )
-from holdfast.workspace.descent import Descent, open_folder
+from holdfast.workspace.descent import Descent, set_mode
 from holdfast.workspace.placing import Expected, removing, umask
 from holdfast.workspace.pouring import has_hole, write_at, write_sparse
 from holdfast.workspace.statindex import Row, StatIndex
@@ -446,31 +446,29 @@ class Writer:
         modes = dict(self._opened)
         for step in steps:
             if isinstance(step.new, Directory):
-                modes[step.key] = step.new.mode
+                modes[step.key] = step.new.mode & PERMISSIONS
             elif isinstance(step.old, Directory) and self._goal.is_folder(step.key):
                 modes[step.key] = FOLDER_MODE
         self._opened = {}
-        for path in sorted(modes, key=lambda path: (-path.count(b"/"), path)):
-            folder, name = split_key(path)
+        # What lies in a folder before it: it may become one that nobody may enter.
+        for path in sorted(modes, reverse=True):
             self.touched.add(path)
             with suppress(FileNotFoundError, NotADirectoryError):
-                fd = open_folder(name, self._folder(folder))
-                try:
-                    os.fchmod(fd, modes[path] & PERMISSIONS)
-                finally:
-                    os.close(fd)
+                self._set_mode(path, modes[path])
 
     def _close_folders(self) -> None:
         """Gives folders that were opened for writing their mode back, also after an error."""
         for path, mode in sorted(self._opened.items(), reverse=True):
             with suppress(OSError):
-                folder, name = split_key(path)
-                fd = open_folder(name, self._folder(folder))
-                try:
-                    os.fchmod(fd, mode & PERMISSIONS)
-                finally:
-                    os.close(fd)
+                self._set_mode(path, mode)
         self._opened = {}
+
+    def _set_mode(self, path: bytes, mode: int) -> None:
+        if path:
+            folder, name = split_key(path)
+            set_mode(name, self._folder(folder), mode)
+        else:
+            os.fchmod(self._root_fd, mode)
 
     # Inside
 

@@ -82,7 +82,9 @@ def _patch(console: Console, change: "holdfast.Change", text: str) -> Iterator[s
         return
     if words.is_folder(change):
         # Diffs know no directories: a line that `git apply` and `patch` skip.
-        yield f"Directory {quoted(change.name)} {change.change}"
+        modes = [getattr(each, "mode", None) for each in (change.old, change.new)]
+        more = "" if None in modes else ": mode {:o} -> {:o}".format(*modes)
+        yield f"Directory {quoted(change.name)} {change.change}{more}"
         return
     old_name, new_name = quoted(f"a/{change.name}"), quoted(f"b/{change.name}")
     if change.is_executable_config:
