@@ -159,6 +159,7 @@ def test_an_answer_that_may_be_of_two_kinds_may_be_of_both(document: Json) -> No
 
 TEXTS = {
     "level": "healthy",
+    "what": "namespace",
     "status": "running",
     "cadence": "every",
     "plane": "files",
