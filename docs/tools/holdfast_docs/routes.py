@@ -16,6 +16,7 @@ import httpx2
 
 from holdfast.server.app import make_app, open_vault
 from holdfast.server.config import configure
+from holdfast.server.textprocesses import TextProcesses
 
 PATH: Final = "reference/http-api.md"
 SHAPES: Final = "reference/http-shapes.md"
@@ -35,7 +36,7 @@ def describe() -> Json:
         config = configure({"HOLDFAST_DATA": folder})
         vault = open_vault(config)
         try:
-            return json.loads(asyncio.run(_ask(make_app(config, vault))))
+            return json.loads(asyncio.run(_ask(make_app(config, vault, TextProcesses()))))
         finally:
             vault.close()
 
