@@ -131,6 +131,11 @@ class Context:
         )
 
     @property
+    def own_folders(self) -> tuple[Path, ...]:
+        """All directories in which the vault, or this machine for it, keeps something."""
+        return self.folders if self.state is None else (*self.folders, self.state.parent)
+
+    @property
     def keep_deleted(self) -> timedelta:
         """How long bytes outlive the rows that named them."""
         said = self.limits.keep_deleted

@@ -147,9 +147,7 @@ class TenantVault:
             if not path.exists():
                 error.hint = "There is nothing: make the directory first, or name another."
             raise error
-        state = self._context.state
-        own = (*self._context.folders, *([] if state is None else [state.parent]))
-        check_directory(path, home=find_home(), vault=own, force=force)
+        check_directory(path, home=find_home(), vault=self._context.own_folders, force=force)
         known = () if namespace is None else self.namespaces()
         return self._open_workspace(attachments.get_or_add(path, namespace=namespace, known=known))
 
