@@ -49,13 +49,13 @@ def watch() -> Watch:
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
     """A running server, shared by the tests of one process; started by the first that asks."""
-    with PostgresServer() as server:
+    with PostgresServer(in_memory=True) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def postgres_template(postgres: PostgresServer) -> str:
-    """A database with an empty catalog, for `postgres_url` to copy: 30 ms instead of 100."""
+    """A database with an empty catalog, for `postgres_url` to copy."""
     name = postgres.create_database()
     PostgresCatalog(postgres.dsn(name)).close()
     return name

@@ -30,9 +30,14 @@ def home_of(url: str) -> Path:
     return Path(row[0]).parent
 
 
-def test_a_server_starts_serves_and_goes_without_a_trace() -> None:
-    with PostgresServer() as server:
+@pytest.mark.parametrize("needed", [0, 1 << 62])
+def test_a_server_starts_serves_and_goes_without_a_trace(
+    monkeypatch: pytest.MonkeyPatch, needed: int
+) -> None:
+    monkeypatch.setattr(harness, "MEMORY_BYTES", needed)
+    with PostgresServer(in_memory=True) as server:
         pid, home = server.pid, home_of(server.dsn())
+        assert (home.parent == harness.MEMORY) == (needed == 0 and harness.MEMORY.is_dir())
         name = server.create_database()
         with psycopg.connect(server.dsn(name)) as connection:
             assert connection.execute("SELECT current_database()").fetchone() == (name,)
