@@ -7,14 +7,33 @@ from typing import Any
 import pytest
 
 import holdfast
+from holdfast.testing.postgres import PostgresServer
 from holdfast.testing.servers import Server, running_server
+
+Either = tuple[Path, dict[str, str]]
+"""A server's directory, and what its environment says of the database."""
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(home: Path) -> Iterator[Server]:
     """A server on an empty vault, for the tests of one module."""
-    with running_server(tmp_path_factory.mktemp("server")) as started:
+    with running_server(home) as started:
         yield started
+
+
+@pytest.fixture(
+    scope="module", params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
+)
+def either(request: pytest.FixtureRequest, home: Path) -> Iterator[Either]:
+    """A place for a server with its rows in SQLite, and then one with them in PostgreSQL."""
+    folder = home / request.param
+    if request.param == "sqlite":
+        yield folder, {}
+        return
+    postgres: PostgresServer = request.getfixturevalue("postgres")
+    name = postgres.create_database()
+    yield folder, {"HOLDFAST_DATABASE_URL": postgres.dsn(name)}
+    postgres.drop_database(name)
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres), "served"])

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from holdfast.testing.flips import flip_in_file
 from holdfast.testing.servers import COMMAND
 
 
@@ -60,9 +61,7 @@ def user(tmp_path: Path) -> User:
 
 
 def flip(path: Path) -> None:
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(data)
+    flip_in_file(path, path.stat().st_size // 2)
 
 
 def test_the_same_bytes_in_another_directory_are_kept_although_a_bit_flipped(user: User) -> None:

@@ -11,17 +11,10 @@ import holdfast
 from holdfast.testing.servers import COMMAND, Server, running_server
 
 
-@pytest.fixture(
-    scope="module", params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
-)
-def server(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Server]:
-    environ = dict[str, str]()
-    if request.param == "postgres":
-        postgres = request.getfixturevalue("postgres")
-        environ["HOLDFAST_DATABASE_URL"] = postgres.dsn(postgres.create_database())
-    with running_server(tmp_path_factory.mktemp("others"), environ=environ) as started:
+@pytest.fixture(scope="module")
+def server(either: tuple[Path, dict[str, str]]) -> Iterator[Server]:
+    folder, environ = either
+    with running_server(folder, environ=environ) as started:
         yield started
 
 

@@ -117,12 +117,6 @@ HARM: dict[str, tuple[str, bytes]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with running_server(tmp_path_factory.mktemp("harm")) as started:
-        yield started
-
-
 @pytest.fixture
 def quiet(server: Server) -> Iterator[World]:
     made = World(server)

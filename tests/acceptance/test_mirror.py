@@ -26,7 +26,7 @@ from holdfast.engine.namespace import Namespace
 from holdfast.mirror import AsyncRemoteWorkspace, RemoteWorkspace, pushing
 from holdfast.mirror.local import CROWDED, KEPT
 from holdfast.model import Kind, Plane
-from holdfast.testing.servers import Server, running_server
+from holdfast.testing.servers import Server
 from holdfast.workspace.reading import Unreadable
 
 _SPEC = importlib.util.spec_from_file_location(
@@ -42,12 +42,6 @@ CASES: dict[str, Any] = {
     for group in ("KINDS", "LINKS", "MODES", "TIMES", "TWINS", "SIZES")
     for name, case in getattr(local_form, group).items()
 }
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with running_server(tmp_path_factory.mktemp("mirror")) as running:
-        yield running
 
 
 class Project(local_form.Project):

@@ -37,7 +37,7 @@ from holdfast.model_tasks import Cadence, TaskStatus
 from holdfast.sdk.agent import Moment
 from holdfast.sdk.calls import Group
 from holdfast.sdk.tasks import AsyncCheckpointed, AsyncTasks
-from holdfast.testing.servers import Server, running_server
+from holdfast.testing.servers import Server
 
 _NUMBERS = count(1)
 OFFLINE = "snap-0000000000000000000000000000"
@@ -156,12 +156,6 @@ class Door:
         assert isinstance(rolled_back, Restored)
         assert rolled_back.snapshot is not None
         return rolled_back.snapshot
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with running_server(tmp_path_factory.mktemp("doors")) as started:
-        yield started
 
 
 @pytest.fixture(params=["embedded", "client", "async client"])

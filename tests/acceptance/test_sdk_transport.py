@@ -628,12 +628,6 @@ def proxy_to(server: Server, *plan: int | None) -> Generator[Proxy]:
     thread.join(5)
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with running_server(tmp_path_factory.mktemp("transport")) as started:
-        yield started
-
-
 def client_of(
     server: Server, proxy: Proxy | None = None, **more: Any
 ) -> tuple[holdfast.Client, list[float]]:

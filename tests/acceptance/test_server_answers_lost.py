@@ -51,17 +51,10 @@ sys.exit(main())
 _NUMBERS = count(1)
 
 
-@pytest.fixture(
-    scope="module", params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
-)
-def server(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Server]:
-    folder = tmp_path_factory.mktemp("answers")
-    environ = {"DIES_AFTER": str(folder / "commits")}
-    if request.param == "postgres":
-        postgres = request.getfixturevalue("postgres")
-        environ["HOLDFAST_DATABASE_URL"] = postgres.dsn(postgres.create_database())
+@pytest.fixture(scope="module")
+def server(either: tuple[Path, dict[str, str]]) -> Iterator[Server]:
+    folder, database = either
+    environ = {**database, "DIES_AFTER": str(folder / "commits")}
     command = (sys.executable, "-c", DIES)
     with running_server(folder, environ=environ, command=command) as started:
         yield started

@@ -22,12 +22,6 @@ TROVE = [sys.executable, "-c", "from trove_sdk.cli import main; main()"]
 _NUMBERS = count(1)
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with running_server(tmp_path_factory.mktemp("events")) as started:
-        yield started
-
-
 @pytest.fixture
 def namespace() -> str:
     return f"agent-{next(_NUMBERS)}"

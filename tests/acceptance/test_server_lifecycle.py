@@ -34,13 +34,6 @@ MOST_MORE_KIB = 64 * 1024
 UPLOAD = "PUT /files/slow.txt HTTP/1.1"
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """One that nobody stops: for what it says while it runs."""
-    with running_server(tmp_path_factory.mktemp("lifecycle")) as running:
-        yield running
-
-
 def client(server: Server, key: str = API_KEY) -> httpx.Client:
     headers = {"Authorization": f"Bearer {key}", **NAMESPACE}
     return httpx.Client(base_url=server.url, headers=headers, trust_env=False, timeout=30)

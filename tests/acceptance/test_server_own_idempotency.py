@@ -17,17 +17,9 @@ REPLAYED = "Idempotent-Replayed"
 _NUMBERS = count(1)
 
 
-@pytest.fixture(
-    scope="module", params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
-)
-def server(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Server]:
-    environ: dict[str, str] = {}
-    if request.param == "postgres":
-        postgres = request.getfixturevalue("postgres")
-        environ["HOLDFAST_DATABASE_URL"] = postgres.dsn(postgres.create_database())
-    folder = tmp_path_factory.mktemp("idempotency")
+@pytest.fixture(scope="module")
+def server(either: tuple[Path, dict[str, str]]) -> Iterator[Server]:
+    folder, environ = either
     with running_server(folder, "--workers", "2", environ=environ) as started:
         yield started
 

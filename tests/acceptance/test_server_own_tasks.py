@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -14,17 +15,9 @@ PATIENCE_S = 30.0
 _NUMBERS = count(1)
 
 
-@pytest.fixture(
-    scope="module", params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
-)
-def server(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Server]:
-    environ: dict[str, str] = {}
-    if request.param == "postgres":
-        postgres = request.getfixturevalue("postgres")
-        environ["HOLDFAST_DATABASE_URL"] = postgres.dsn(postgres.create_database())
-    folder = tmp_path_factory.mktemp("tasks")
+@pytest.fixture(scope="module")
+def server(either: tuple[Path, dict[str, str]]) -> Iterator[Server]:
+    folder, environ = either
     with running_server(folder, "--workers", "2", environ=environ) as started:
         yield started
 

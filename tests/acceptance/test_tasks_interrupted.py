@@ -15,7 +15,7 @@ import pytest
 import holdfast
 from holdfast.engine.namespace import Namespace
 from holdfast.model import Kind
-from holdfast.testing.servers import Server, running_server
+from holdfast.testing.servers import Server
 
 PLAIN = """
 import signal, sys
@@ -48,12 +48,6 @@ INTERRUPTED = 'print("ready", flush=True); signal.pause()'
 INTERRUPTED_AWAITED = 'print("ready", flush=True); await asyncio.Event().wait()'
 EXITS = "sys.exit(7)"
 EXITS_WELL = "sys.exit(0)"
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with running_server(tmp_path_factory.mktemp("server")) as started:
-        yield started
 
 
 @pytest.fixture(params=["embedded", "served", "awaited"])

@@ -5,6 +5,7 @@ The clients that are tested against it are those of the package index, unmodifie
 
 from collections.abc import Iterator
 from itertools import count
+from pathlib import Path
 
 import httpx
 import pytest
@@ -16,10 +17,9 @@ _NUMBERS = count(1)
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(home: Path) -> Iterator[Server]:
     """A running server, shared by the tests of a module; receivers on loopback are allowed."""
-    folder = tmp_path_factory.mktemp("server")
-    with running_server(folder, environ={"HOLDFAST_ALLOW_PRIVATE_WEBHOOKS": "1"}) as started:
+    with running_server(home, environ={"HOLDFAST_ALLOW_PRIVATE_WEBHOOKS": "1"}) as started:
         yield started
 
 

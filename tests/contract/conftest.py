@@ -10,6 +10,12 @@ import holdfast
 from holdfast.testing.clocks import Watch
 
 
+@pytest.fixture
+def tmp_path(place_in_memory: Path) -> Path:
+    """A directory of the test's own: what a port promises is not about disks."""
+    return place_in_memory
+
+
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 def opener(
     request: pytest.FixtureRequest, tmp_path: Path, clock: Watch

@@ -22,6 +22,7 @@ from holdfast.engine.namespace import Namespace
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import Damaged, HoldfastError
 from holdfast.model_traces import TraceKind
+from holdfast.testing.statements import run_in
 
 TABLES = {
     "sessions": ("namespace_id", "id"),
@@ -51,13 +52,7 @@ class Place:
         return self.vault.namespace("alice")
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        if self.url:
-            options = "-c search_path=holdfast"
-            with psycopg.connect(self.url, options=options) as connection:
-                cursor = connection.execute(statement.replace("?", "%s").encode(), values)
-                return cursor.fetchall() if cursor.description else []
-        with closing(sqlite3.connect(self.folder / "catalog.sqlite")) as connection, connection:
-            return connection.execute(statement, values).fetchall()
+        return run_in(self.url or self.folder, statement, *values)
 
     def columns(self, table: str) -> list[str]:
         if self.url:

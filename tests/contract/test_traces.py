@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import psycopg
 import pytest
 from msgspec.structs import replace
 
@@ -37,6 +36,7 @@ from holdfast.model_health import Level, Thresholds
 from holdfast.model_traces import Trace, TraceInfo
 from holdfast.model_upkeep import AuditReport
 from holdfast.testing.clocks import Watch
+from holdfast.testing.statements import run_in
 
 NOON = datetime(2025, 3, 1, 12, tzinfo=UTC)
 APPENDERS = 8
@@ -54,17 +54,7 @@ class Place:
     clock: Watch
 
     def run(self, statement: str) -> None:
-        if self.where:
-            options = "-c search_path=holdfast"
-            with psycopg.connect(self.where, options=options) as connection:
-                connection.execute(statement.encode())
-            return
-        # Python's sqlite3 sees the vault's own settings, so the file is changed as anybody would.
-        import sqlite3  # noqa: PLC0415 - of this branch alone
-
-        with closing(sqlite3.connect(self.folder / "catalog.sqlite")) as connection:
-            connection.execute(statement)
-            connection.commit()
+        run_in(self.where or self.folder, statement)
 
     def bytes_of(self, text: str) -> str:
         return f"'\\x{text}'::bytea" if self.where else f"x'{text}'"

@@ -22,6 +22,7 @@ from holdfast.catalog import watermark
 from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.catalog.watermark import Acknowledged, Watermark
 from holdfast.errors import Damaged, Unavailable
+from holdfast.testing.flips import flip_in_file
 
 COMMAND = str(Path(sys.executable).with_name("holdfast"))
 DAMAGED = 5
@@ -54,9 +55,7 @@ def log_of(vault: Path) -> Path:
 
 
 def flip(path: Path, share: float) -> None:
-    data = bytearray(path.read_bytes())
-    data[int(len(data) * share)] ^= 1
-    path.write_bytes(data)
+    flip_in_file(path, int(path.stat().st_size * share))
 
 
 def cut(path: Path, share: float) -> None:

@@ -8,10 +8,9 @@ there raises before anything changes.
 
 import os
 import shutil
-import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -34,6 +33,8 @@ from holdfast.errors import (
 )
 from holdfast.model_upkeep import Fault
 from holdfast.packs import parse_index
+from holdfast.testing.flips import flip_in_file
+from holdfast.testing.statements import run_in
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 LIMITS = Limits(inline_bytes=4096, free_floor_bytes=0)
@@ -66,10 +67,7 @@ class Vault:
         return self.root / "packs" / name[-2:] / f"{name}.pack"
 
     def sql(self, statement: str, *parameters: object) -> list[tuple[Any, ...]]:
-        with closing(sqlite3.connect(self.root / "catalog.sqlite")) as connection:
-            rows = connection.execute(statement, parameters).fetchall()
-            connection.commit()
-        return rows
+        return run_in(self.root, statement, *parameters)
 
     def rows(self) -> list[list[tuple[Any, ...]]]:
         tables = ("namespaces", "pending", "snapshots", "packs", "pack_data", "objects")
@@ -144,20 +142,14 @@ def names_of(vault: Vault) -> list[str]:
 # Ways to damage a vault
 
 
-def flip(path: Path, at: int) -> None:
-    data = bytearray(path.read_bytes())
-    data[at] ^= 0x10
-    path.write_bytes(data)
-
-
 def in_file(what: str, at: int) -> Callable[[Vault], None]:
-    return lambda vault: flip(vault.file(what), at)
+    return lambda vault: flip_in_file(vault.file(what), at)
 
 
 def in_index(vault: Vault) -> None:
     path = vault.file("old")
     index_size = int.from_bytes(path.read_bytes()[-40:-36], "big")
-    flip(path, -FOOTER_BYTES - index_size // 2)
+    flip_in_file(path, -FOOTER_BYTES - index_size // 2)
 
 
 def newer_header(vault: Vault) -> None:

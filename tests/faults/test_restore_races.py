@@ -20,21 +20,12 @@ from holdfast.catalog.postgres import PostgresCatalog
 from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.engine.context import Context
 from holdfast.model_changes import Restored
+from holdfast.testing.clocks import Watch
 from holdfast.testing.faults import Fuse, FusedCatalog
 
 Act = Callable[[], object]
 # Everything is in packs, and nothing waits to be forgotten.
 LIMITS = Limits(inline_bytes=0, free_floor_bytes=0, grace=timedelta(0))
-
-
-class Watch:
-    """A clock that the test moves."""
-
-    def __init__(self) -> None:
-        self.now = datetime(2026, 1, 1, tzinfo=UTC)
-
-    def __call__(self) -> datetime:
-        return self.now
 
 
 @dataclass
@@ -67,7 +58,7 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
         if request.param == "postgres"
         else SqliteCatalog(tmp_path)
     )
-    watch = Watch()
+    watch = Watch(datetime(2026, 1, 1, tzinfo=UTC))
     with closing(catalog):
         packs = tmp_path / "packs"
         context = Context.of(catalog, DiskBlobStore(packs), limits=LIMITS, clock=watch)

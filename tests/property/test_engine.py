@@ -47,6 +47,7 @@ from holdfast.model import EMPTY_ROOT, Size
 from holdfast.model_changes import Changes, Restored
 from holdfast.model_files import FileInfo
 from holdfast.storekeys import to_store_key
+from holdfast.testing.memory import find_base
 
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
 USUAL_FILE, USUAL_FOLDER = 0o644, 0o755
@@ -1146,9 +1147,7 @@ steps = settings(
 @pytest.fixture
 def folders() -> Iterator[Callable[[], Path]]:
     """Makes directories in memory where there are any: nothing here is about power cuts."""
-    memory = Path("/dev/shm")
-    has_room = memory.is_dir() and shutil.disk_usage(memory).free > 1 << 30
-    top = Path(tempfile.mkdtemp(dir=memory if has_room else None))
+    top = Path(tempfile.mkdtemp(dir=find_base()))
     yield lambda: Path(tempfile.mkdtemp(dir=top))
     shutil.rmtree(top)
 

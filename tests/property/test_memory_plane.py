@@ -16,6 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 import holdfast
 from holdfast import Name, Plane
+from holdfast.testing.clocks import Watch
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 WORDS = ("tea", "coffee", "rain", "x" * 400)
@@ -49,15 +50,11 @@ class Remembering(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.folder = Path(tempfile.mkdtemp(prefix="holdfast-plane-"))
-        self.now = START
-        self.vault = holdfast.open(self.folder / "vault", clock=self.tick)
+        self.clock = Watch(START, step=timedelta(microseconds=1))
+        self.vault = holdfast.open(self.folder / "vault", clock=self.clock)
         self.worlds = {"main": World()}
         self.vault.namespace("main").snapshot()
         self.worlds["main"].snapshots[self.vault.namespace("main").timeline()[0].id] = ({}, 0)
-
-    def tick(self) -> datetime:
-        self.now += timedelta(microseconds=1)
-        return self.now
 
     def teardown(self) -> None:
         assert self.vault.verify().faults == []
@@ -160,7 +157,7 @@ class Remembering(RuleBasedStateMachine):
     @rule(data=st.data())
     def there_and_back(self, data: st.DataObject) -> None:
         ns, world = self.pick(data)
-        ns.store.set("s", "mark", self.now.isoformat())
+        ns.store.set("s", "mark", self.clock.now.isoformat())
         ns.snapshot()
         before = world.held()
         snapshot = data.draw(st.sampled_from(sorted(world.snapshots)))

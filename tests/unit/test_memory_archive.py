@@ -3,10 +3,8 @@
 That they come in as they went out is in `tests/contract/test_memory_plane.py`.
 """
 
-import io
 import math
 import struct
-import tarfile
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,8 +13,8 @@ import pytest
 
 import holdfast
 from holdfast.errors import QuotaExceeded, TooLarge, UnsafeArchive
+from holdfast.testing.archives import Members, read_members, write_members
 
-Members = list[tuple[str, bytes]]
 MEMORY = "memories/0.json"
 VECTOR = struct.pack("<2f", 0.6, 0.8)
 NAN = struct.pack("<2f", math.nan, 1.0)
@@ -34,21 +32,6 @@ def agent(tmp_path: Path) -> Iterator[holdfast.Namespace]:
 def other(tmp_path: Path) -> Iterator[holdfast.Holdfast]:
     with holdfast.open(tmp_path / "other") as vault:
         yield vault
-
-
-def members_of(path: Path) -> Members:
-    with tarfile.open(path) as tar:
-        files = [(member.name, tar.extractfile(member)) for member in tar.getmembers()]
-        return [(name, file.read()) for name, file in files if file is not None]
-
-
-def write(path: Path, members: Members) -> Path:
-    with tarfile.open(path, "w", format=tarfile.PAX_FORMAT) as tar:
-        for name, data in members:
-            info = tarfile.TarInfo(name)
-            info.size, info.mode = len(data), 0o644
-            tar.addfile(info, io.BytesIO(data))
-    return path
 
 
 def swapped(old: bytes, new: bytes, name: str = MEMORY) -> Callable[[Members], Members]:
@@ -100,11 +83,11 @@ def test_a_hostile_archive_is_refused_and_nothing_changes(
     agent: holdfast.Namespace, other: holdfast.Holdfast, tmp_path: Path, name: str
 ) -> None:
     agent.export(tmp_path / "a.tar")
-    members = members_of(tmp_path / "a.tar")
-    assert other.namespace("copy").import_(write(tmp_path / "same.tar", members)).verified
+    members = read_members(tmp_path / "a.tar")
+    assert other.namespace("copy").import_(write_members(tmp_path / "same.tar", members)).verified
     there = other.namespace("copy").memory.list()
     with pytest.raises((UnsafeArchive, TooLarge)):
-        other.namespace("copy").import_(write(tmp_path / "b.tar", ATTACKS[name](members)))
+        other.namespace("copy").import_(write_members(tmp_path / "b.tar", ATTACKS[name](members)))
     assert other.namespace("copy").memory.list() == there
 
 
@@ -112,10 +95,10 @@ def test_a_member_that_no_memory_fills_is_not_read(
     agent: holdfast.Namespace, other: holdfast.Holdfast, tmp_path: Path
 ) -> None:
     agent.export(tmp_path / "a.tar")
-    members = members_of(tmp_path / "a.tar")
+    members = read_members(tmp_path / "a.tar")
     large = [members[0], (MEMORY, b" " * (2 << 20))]
     with pytest.raises(TooLarge):
-        other.namespace("copy").import_(write(tmp_path / "b.tar", large))
+        other.namespace("copy").import_(write_members(tmp_path / "b.tar", large))
 
 
 def test_rows_of_memories_count_against_the_quota_of_an_importing_tenant(

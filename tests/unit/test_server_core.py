@@ -21,7 +21,7 @@ from holdfast.server.app import Prefixed
 from holdfast.server.callers import Caller
 from holdfast.server.config import Config, configure, to_environ
 from holdfast.server.credentials import FILE_NAME, make_credentials
-from holdfast.server.logs import TOGETHER_S, Together
+from holdfast.server.logs import Together
 from holdfast.server.problems import RateLimited
 from holdfast.server.rates import UNLIMITED, Rates, burst_of
 from holdfast.server.routes.namespaces import provide_name
@@ -266,14 +266,15 @@ def test_uses_are_counted_once():
 
 
 class Lines(io.StringIO):
-    """Counts how often somebody writes to it."""
+    """Counts how often somebody writes to it, and says so."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.writes = 0
+        self.writes, self.written = 0, asyncio.Event()
 
     def write(self, text: str, /) -> int:
         self.writes += 1
+        self.written.set()
         return super().write(text)
 
 
@@ -294,7 +295,7 @@ def test_lines_of_a_loop_are_written_together_and_in_their_order(log):
         for number in range(5):
             logger.info("%d", number)
         assert lines.getvalue() == ""
-        await asyncio.sleep(2 * TOGETHER_S)
+        await asyncio.wait_for(lines.written.wait(), 20)
 
     asyncio.run(main())
     assert (lines.getvalue(), lines.writes) == ("0\n1\n2\n3\n4\n", 1)

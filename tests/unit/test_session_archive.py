@@ -1,8 +1,6 @@
 """Sessions in archives: they come in as they went out, and hostile ones not at all."""
 
-import io
 import json
-import tarfile
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +11,7 @@ import holdfast
 from holdfast import Limits
 from holdfast.engine.archives.jsontext import check_json, walk
 from holdfast.errors import QuotaExceeded, TooLarge, UnsafeArchive
+from holdfast.testing.archives import Members, read_members, write_members
 
 STATE = {
     "big number": 12345678901234567890123,
@@ -21,7 +20,6 @@ STATE = {
     "long": [f"message {number}" for number in range(400)],
 }
 WRITTEN = datetime(2026, 1, 1, tzinfo=UTC)
-Members = list[tuple[str, bytes]]
 
 
 @pytest.fixture
@@ -68,25 +66,6 @@ def content(agent: holdfast.Namespace) -> object:
     return found
 
 
-def members_of(path: Path) -> Members:
-    with tarfile.open(path) as tar:
-        return [
-            (member.name, file.read())
-            for member in tar.getmembers()
-            if (file := tar.extractfile(member)) is not None
-        ]
-
-
-def write(path: Path, members: Members) -> Path:
-    with tarfile.open(path, "w", format=tarfile.PAX_FORMAT) as tar:
-        for name, data in members:
-            info = tarfile.TarInfo(name)
-            info.size, info.mode = len(data), 0o644
-            info.mtime = int(WRITTEN.timestamp()) if name.startswith("files/") else 0
-            tar.addfile(info, io.BytesIO(data))
-    return path
-
-
 # There and back
 
 
@@ -113,7 +92,7 @@ def test_the_same_sessions_make_the_same_bytes_in_every_vault(
     copy.import_(tmp_path / "a.tar")
     copy.import_(tmp_path / "a.tar")
     copy.export(tmp_path / "b.tar")
-    one, two = members_of(tmp_path / "a.tar"), members_of(tmp_path / "b.tar")
+    one, two = read_members(tmp_path / "a.tar"), read_members(tmp_path / "b.tar")
     assert one[1:] == two[1:]
     assert json.loads(one[0][1])["root"] == json.loads(two[0][1])["root"]
 
@@ -122,7 +101,7 @@ def test_an_archive_is_plain_json_for_other_tools(
     agent: holdfast.Namespace, tmp_path: Path
 ) -> None:
     agent.export(tmp_path / "a.tar")
-    members = dict(members_of(tmp_path / "a.tar"))
+    members = dict(read_members(tmp_path / "a.tar"))
     names = [name for name in members if name.startswith("sessions/")]
     assert names == [
         "sessions/0.json",
@@ -265,11 +244,11 @@ def test_a_hostile_archive_is_refused_and_nothing_changes(
     agent: holdfast.Namespace, other: holdfast.Holdfast, tmp_path: Path, name: str
 ) -> None:
     agent.export(tmp_path / "a.tar")
-    members = members_of(tmp_path / "a.tar")
+    members = read_members(tmp_path / "a.tar")
     changed = ATTACKS[name](members)
     assert changed != members
     with pytest.raises(UnsafeArchive):
-        other.namespace("copy").import_(write(tmp_path / "b.tar", changed))
+        other.namespace("copy").import_(write_members(tmp_path / "b.tar", changed))
     assert other.namespaces() in ([], ["copy"])
     assert other.namespace("copy").sessions.list() == []
     with other._context.catalog.read() as transaction:
@@ -280,7 +259,8 @@ def test_the_honest_archive_of_the_attacks_is_accepted(
     agent: holdfast.Namespace, other: holdfast.Holdfast, tmp_path: Path
 ) -> None:
     agent.export(tmp_path / "a.tar")
-    same = write(tmp_path / "b.tar", members_of(tmp_path / "a.tar"))
+    members = read_members(tmp_path / "a.tar")
+    same = write_members(tmp_path / "b.tar", members, modified_s=int(WRITTEN.timestamp()))
     assert other.namespace("copy").import_(same).verified
 
 

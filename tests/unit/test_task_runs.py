@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from threading import Barrier, Thread
 
@@ -25,23 +25,15 @@ from holdfast.errors import (
 )
 from holdfast.model import Kind
 from holdfast.model_tasks import TaskRun, TaskStatus
-
-
-class Watch:
-    """A clock that goes on a second with every look."""
-
-    def __init__(self) -> None:
-        self.now = datetime(2031, 5, 1, tzinfo=UTC)
-
-    def __call__(self) -> datetime:
-        self.now += timedelta(seconds=1)
-        return self.now
+from holdfast.testing.clocks import Watch
 
 
 @pytest.fixture
 def vault(tmp_path: Path) -> Iterator[Holdfast]:
     with closing(SqliteCatalog(tmp_path)) as catalog:
-        opened = Holdfast(Context.of(catalog, MemoryBlobStore(), clock=Watch()))
+        opened = Holdfast(
+            Context.of(catalog, MemoryBlobStore(), clock=Watch(step=timedelta(seconds=1)))
+        )
         opened.events.listen()
         yield opened
 

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from contextvars import Context
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -41,31 +42,32 @@ def started(tenant: str, function: Callable[[], None]) -> threading.Thread:
 
 
 def order_of(turns: Watched, tenants: Sequence[str]) -> str:
-    """Returns in which order the turns of tenants come who queue in this one."""
+    """Returns in which order the turns of tenants come who queue in this one, as `a1 b1 a2`."""
     came = list[str]()
 
-    def note() -> None:
+    def note(name: str) -> None:
         with turns.taken():
-            came.append(BEHALF.get())
+            came.append(name)
 
     with turns.taken():
         turns.queued.acquire()
         threads = list[threading.Thread]()
-        for tenant in tenants:
-            threads.append(started(tenant, note))
+        for at, tenant in enumerate(tenants, 1):
+            name = f"{tenant}{tenants[:at].count(tenant)}"
+            threads.append(started(tenant, partial(note, name)))
             assert turns.queued.acquire(timeout=PATIENCE_S)
     for thread in threads:
         thread.join(PATIENCE_S)
-    return "".join(came)
+    return " ".join(came)
 
 
 @pytest.mark.parametrize(
     ("queued", "served"),
     [
-        ("aaaaab", "abaaaa"),
-        ("aaaabbc", "abcabaa"),
-        ("abcabc", "abcabc"),
-        ("aaaa", "aaaa"),
+        ("aaaaab", "a1 b1 a2 a3 a4 a5"),
+        ("aaaabbc", "a1 b1 c1 a2 b2 a3 a4"),
+        ("abcabc", "a1 b1 c1 a2 b2 c2"),
+        ("aaaa", "a1 a2 a3 a4"),
     ],
 )
 def test_tenants_take_turns_and_each_has_its_own_in_their_order(
@@ -124,7 +126,7 @@ def test_who_stops_waiting_for_its_turn_leaves_the_queue(tmp_path: Path) -> None
         signal.signal(signal.SIGUSR1, before)
         may_end.set()
     holder.join(PATIENCE_S)
-    assert order_of(turns, "ab") == "ab"
+    assert order_of(turns, "ab") == "a1 b1"
 
 
 def held_by(slots: Slots, tenant: str, most: int) -> int:

@@ -1,27 +1,22 @@
 """A vault on one of the databases, and a way to its rows: tests damage them."""
 
-import sqlite3
 from collections.abc import Callable, Generator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, LiteralString, cast
-
-import psycopg
 
 import holdfast
 from holdfast import Holdfast
-
-Run = Callable[..., list[tuple[Any, ...]]]
-"""Runs a statement with `?` for each value; returns its rows."""
+from holdfast.testing.statements import run_in
 
 
 class Kept:
     """A vault on one of the databases, and its rows to damage."""
 
-    def __init__(self, vault: Holdfast, run: Run, reopen: Callable[[], Holdfast]) -> None:
-        self.vault, self.sql, self.reopen = vault, run, reopen
-        self.is_postgres = "postgres" in run.__qualname__
+    def __init__(self, where: Path | str, vault: Holdfast, reopen: Callable[[], Holdfast]) -> None:
+        self.vault, self.reopen = vault, reopen
+        self.sql = partial(run_in, where)
+        self.is_postgres = isinstance(where, str)
 
     def flip(self, table: str, column: str, *, bit: int = 0, where: str = "1 = 1") -> None:
         """Flips bits in the last byte of a column's bytes or text, or of a number."""
@@ -43,28 +38,14 @@ class Kept:
 @contextmanager
 def kept_on_sqlite(folder: Path) -> Generator[Kept]:
     """Opens a vault in a directory."""
-
-    def run(statement: str, *given: object) -> list[tuple[Any, ...]]:
-        with closing(sqlite3.connect(folder / "catalog.sqlite")) as connection:
-            rows = connection.execute(statement, given).fetchall()
-            connection.commit()
-        return rows
-
     reopen = partial(holdfast.open, folder)
     with reopen() as vault:
-        yield Kept(vault, run, reopen)
+        yield Kept(folder, vault, reopen)
 
 
 @contextmanager
 def kept_on_postgres(url: str, objects: Path) -> Generator[Kept]:
     """Opens a vault in a database."""
-
-    def run(statement: str, *given: object) -> list[tuple[Any, ...]]:
-        text = cast("LiteralString", statement.replace("%", "%%").replace("?", "%s"))
-        with psycopg.connect(url, options="-c search_path=holdfast") as connection:
-            cursor = connection.execute(text, given)
-            return cursor.fetchall() if cursor.description else []
-
     reopen = partial(holdfast.open, url, objects=objects)
     with reopen() as vault:
-        yield Kept(vault, run, reopen)
+        yield Kept(url, vault, reopen)

@@ -348,3 +348,10 @@ class PostgresFlips:
     def _run(self, statement: str, *given: object) -> list[tuple[Any, ...]]:
         cursor = self._connection.execute(cast("LiteralString", statement), given or None)
         return cursor.fetchall() if cursor.description else []
+
+
+def flip_in_file(path: Path, at: int) -> None:
+    """Flips a bit of the byte at a place of a file; a place below 0 counts from its end."""
+    data = bytearray(path.read_bytes())
+    data[at] ^= 0x10
+    path.write_bytes(data)

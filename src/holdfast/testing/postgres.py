@@ -37,6 +37,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, LiteralString, Self
 
+from holdfast.testing import memory
+
 START_TIMEOUT_S: Final = 60
 """A start takes about a second; a busy machine with cold disks has been seen to need ten."""
 
@@ -47,11 +49,6 @@ PORT_ATTEMPTS: Final = 5
 """Between finding a free port and using it somebody else can take it: then we try another."""
 
 SUPERUSER: Final = "postgres"
-
-MEMORY: Final = Path("/dev/shm")  # noqa: S108 - mkdtemp makes the name, with mode 700
-
-MEMORY_BYTES: Final = 2 << 30
-"""Room for the databases of a whole run of tests; containers often have less there."""
 
 ENVIRONMENT: Final = {"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"}
 """All that the server sees, so that nobody's PGDATA or PGPORT leads it astray."""
@@ -128,7 +125,7 @@ class PostgresServer:
     ) -> None:
         self._settings = {**SETTINGS, **(settings or {})}
         self._standby_of = standby_of
-        self._base = _choose_base(in_memory=in_memory)
+        self._base = memory.find_base() if in_memory else Path(tempfile.gettempdir()).resolve()
         self._cleanup = ExitStack()
         self._process: subprocess.Popen[bytes] | None = None
         self._port = 0
@@ -196,7 +193,7 @@ class PostgresServer:
         """
         name = f"holdfast_{next(self._numbers)}"
         create: LiteralString = "CREATE DATABASE {} TEMPLATE {}"
-        if self._base == MEMORY:
+        if self._base == memory.MEMORY:
             # Through the log, the default, is what takes less where there is a disk.
             create += " STRATEGY FILE_COPY"
         self._execute(create, name, template or "template0")
@@ -341,13 +338,6 @@ class _Sentinel:
         # The server has ended by now, and its pid may be somebody else's soon.
         self.watch(None)
         self._shell.communicate()
-
-
-def _choose_base(*, in_memory: bool) -> Path:
-    """Returns the directory below which a server has its own."""
-    if in_memory and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= MEMORY_BYTES:
-        return MEMORY
-    return Path(tempfile.gettempdir()).resolve()
 
 
 def _make_home(account: _Account, base: Path) -> Path:

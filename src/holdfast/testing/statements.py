@@ -15,9 +15,9 @@ def run_in(where: Path | str, statement: str, *values: object) -> list[tuple[Any
     import psycopg  # noqa: PLC0415 - an extra: importing this module needs only the core
 
     # Chosen by a test; LiteralString cannot say so.
-    text = cast("LiteralString", statement.replace("?", "%s"))
+    text = cast("LiteralString", statement.replace("%", "%%").replace("?", "%s"))
     with psycopg.connect(where, options="-c search_path=holdfast") as connection:
-        cursor = connection.execute(text, values or None)
+        cursor = connection.execute(text, values)
         return cursor.fetchall() if cursor.description else []
 
 
