@@ -216,9 +216,10 @@ def test_a_failed_statement_undoes_the_transaction_whoever_swallows_the_error(
     def swallow() -> None:
         with catalog.write() as transaction:
             transaction.set_retention(namespace, "before")
-            with pytest.raises(Conflict):
+            # Raised here, or by whatever waits for the database next.
+            with suppress(Conflict):
                 transaction.add_snapshot(snapshot_of(NamespaceId(999), 1))
-            with pytest.raises(Conflict):
+            with suppress(Conflict):
                 transaction.set_retention(namespace, "after")
 
     with pytest.raises(Conflict):

@@ -33,6 +33,7 @@ FILES = sorted(
 READS_A_WHOLE_TABLE = {
     *("iter_retired", "iter_tenants", "pack_names"),
     "told_tenants",  # Of webhooks, of which there are few.
+    "count_lags",  # What waits, for who asks a doctor.
     # For who repairs one row that is damaged beyond repair.
     *("drop_changes_of_task", "drop_stray_session"),
 }

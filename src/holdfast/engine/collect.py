@@ -89,7 +89,7 @@ def collect(
     tenant_id: TenantId,
     *,
     now: bool = False,
-    waste: float = WASTE,
+    waste: float | None = None,
     progress: Progress = no_progress,
 ) -> Collected:
     """Collects one tenant's garbage; raises `Busy` if another collection of it runs.
@@ -104,7 +104,7 @@ def collect(
         # First: on a full disk, this makes the room that the rest needs.
         freed = clear(context, tenant_id, now=now)
         cleared = _clear_litter(context, tenant_id)
-        packer = _Packer(context, tenant_id, waste)
+        packer = _Packer(context, tenant_id, WASTE if waste is None else waste)
         deleted, hidden = 0, ()
         try:
             # First: the states of their versions are what objects are kept for.
