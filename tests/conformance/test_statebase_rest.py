@@ -413,7 +413,8 @@ def test_both_routes_of_a_rollback_answer_all_clients(rest: Rest, session: str, 
     assert back["state"] == {"n": 1, "since 1": True}
     trace = rest.ok("GET", f"/v1/traces/{back['trace_id']}")
     assert trace["action"] == "state.rolled_back"
-    assert trace["details"] == {"from_version": 3, "to_version": 1, "reason": "it went wrong"}
+    why = {"reason": "it went wrong", "reasoning": "it went wrong"}  # One page reads the other.
+    assert trace["details"] == {"from_version": 3, "to_version": 1, **why}
     newest = rest.ok("GET", at(session, "/state/history"))["data"][-1]
     assert (newest["kind"], newest["restored_from_version"]) == ("rollback", 1)
 
