@@ -16,6 +16,12 @@ LOST: Final = "event.lost"
 ERASED: Final = "event.erased"
 """And of which nobody shall say it."""
 
+REINSTATED: Final = "vault.reinstated"
+"""What the first event of an era is called: the events before it may be others than were seen."""
+
+ERA: Final = 2**32
+"""The first event of an era has a number that this divides; the others follow without a gap."""
+
 
 class Event(msgspec.Struct, frozen=True):
     """What happened, as a use case tells it."""

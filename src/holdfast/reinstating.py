@@ -11,7 +11,7 @@
 import os
 import shutil
 from collections.abc import Callable, Generator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -21,7 +21,7 @@ from holdfast.engine.backups import files
 from holdfast.engine.backups.reading import Backup
 from holdfast.engine.collect import Progress, no_progress
 from holdfast.engine.vault import Holdfast
-from holdfast.errors import BackupDamaged, Incompatible, InvalidValue, PathExists
+from holdfast.errors import BackupDamaged, Damaged, Incompatible, InvalidValue, PathExists
 from holdfast.model_erasures import Certificate
 from holdfast.model_upkeep import Reinstated
 from holdfast.settings import CATALOG_NAME
@@ -86,6 +86,7 @@ def _make_in_folder(
         with open_vault(folder, objects=objects and packs) as vault:
             _erase_again(vault, erased)
             done = _prove(vault, source, location, progress)
+            _begin_eras(vault)
         publish_packs()
         publish()
     return done
@@ -110,6 +111,7 @@ def _make_in_database(
         with open_vault(location, objects=objects) as vault:
             _erase_again(vault, erased)
             done = _prove(vault, source, location, progress)
+            _begin_eras(vault)
         on_failure.pop_all()
     return done
 
@@ -136,6 +138,13 @@ def _erase_again(vault: Holdfast, erased: Sequence[Certificate]) -> None:
         for tenant in tenants:
             if tenant.tenant_id == certificate.tenant_id:
                 tenant.erasures.again(certificate)
+
+
+def _begin_eras(vault: Holdfast) -> None:
+    """Lets events go on behind all that anybody can have seen since the backup was made."""
+    for name in vault.tenants():
+        with suppress(Damaged):  # Whose events do not end where they should has to repair them.
+            vault.tenant(name).events.begin_era()
 
 
 def _prove(vault: Holdfast, source: Backup, location: str, progress: Progress) -> Reinstated:

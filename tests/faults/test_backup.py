@@ -169,6 +169,42 @@ def test_a_vault_comes_back_elsewhere_with_all_that_it_had(make: Make, target: P
         assert copy.verify().ok
 
 
+def test_who_follows_events_by_number_misses_and_repeats_none_when_a_backup_comes_back(
+    make: Make, target: Path
+) -> None:
+    seen, after = list[str](), 0
+
+    def look(vault: Holdfast) -> int:
+        at = after
+        while found := vault.events.page(after=at, limit=3):
+            told = [json.loads(event.data) for event in found if event.type == "file.written"]
+            seen.extend(data["path"].rpartition("/")[2] for data in told)
+            at = found[-1].number
+        return at
+
+    def write(vault: Holdfast, name: str) -> list[str]:
+        paths = [f"{name}-{number}" for number in range(5)]
+        for path in paths:
+            vault.namespace("agent").files.write(path, noise(3000, 1))
+        return paths
+
+    with make("vault").open() as vault:
+        vault.events.listen()
+        wanted = write(vault, "before")
+        vault.backup(target)
+        wanted += write(vault, "lost")
+        after = look(vault)
+    for name in ("again", "and again"):
+        with reinstated(make, target, name).open() as vault:
+            wanted += write(vault, name)
+            after = look(vault)
+            listed = [event.type for event in vault.events.list(limit=100)[0]]
+            assert listed[:6] == [*["file.written"] * 5, "vault.reinstated"]
+            assert vault.verify().ok
+            vault.backup(target)
+    assert seen == wanted
+
+
 def test_a_backup_holds_one_moment_beside_writers_and_collections(
     make: Make, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

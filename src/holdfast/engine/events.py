@@ -29,7 +29,16 @@ from holdfast.errors import Damaged, InvalidValue, StorageFull, StorageReadOnly,
 from holdfast.ids import TenantId
 from holdfast.instants import to_us
 from holdfast.model import Head
-from holdfast.model_events import ERASED, LOST, Event, EventFilter, EventRow, ToldRow
+from holdfast.model_events import (
+    ERA,
+    ERASED,
+    LOST,
+    REINSTATED,
+    Event,
+    EventFilter,
+    EventRow,
+    ToldRow,
+)
 from holdfast.model_traces import Trace
 
 EventList = list[EventRow]
@@ -70,6 +79,7 @@ _TYPES: Final = (
     _OWN_TRACE,
     LOST,
     ERASED,
+    REINSTATED,
     *dict.fromkeys(_RENAMED.get(action, action) for action in ACTIONS),
 )
 """What events are called."""
@@ -148,7 +158,7 @@ class Events:
             if first is None:
                 if transaction.last_event(self._tenant_id) >= oldest:
                     self._check_oldest(transaction, first)
-            elif first != oldest:
+            elif not _follows(max(after, 0), found[0]):
                 self._check_oldest(transaction, first)
             return found
 
@@ -163,17 +173,39 @@ class Events:
         with self._context.catalog.read() as transaction:
             return transaction.find_event(self._tenant_id, event_id)
 
+    def begin_era(self) -> None:
+        """Goes on with numbers that nobody has seen: the catalog was set back.
+
+        Whoever saw events that are gone with what came after the backup goes on behind them.
+        """
+        with self._context.catalog.write() as transaction:
+            number_all(transaction, self._context, self._tenant_id)
+            last, last_us = transaction.lock_event_end(self._tenant_id)
+            created_us = max(to_us(self._context.clock()), last_us + 1)
+            first = EventRow(
+                tenant_id=self._tenant_id,
+                number=(last // ERA + 1) * ERA,
+                id=self._context.ids.event(created_us),
+                created_us=created_us,
+                type=REINSTATED,
+                namespace_id=None,
+                namespace=None,
+                data=_to_json({"after": last}).decode(),
+            )
+            transaction.add_events([first])
+            transaction.move_event_end(first)
+
     def _check_gaps(
         self, transaction: Transaction, found: Sequence[EventRow], *, is_to_end: bool
     ) -> None:
         """Raises `Damaged` if a list of all events leaves one out that has to be there."""
-        numbers = sorted(row.number for row in found)
-        for older, newer in pairwise(numbers):
-            if newer != older + 1:
-                raise _missing(older + 1)
-        if is_to_end and numbers:
+        rows = sorted(found, key=lambda row: row.number)
+        for older, newer in pairwise(rows):
+            if not _follows(older.number, newer):
+                raise _missing(older.number + 1)
+        if is_to_end and rows:
             last = transaction.last_event(self._tenant_id)
-            if numbers[-1] != last:
+            if rows[-1].number != last:
                 raise _missing(last)
 
     def _check_oldest(self, transaction: Transaction, first: int | None) -> None:
@@ -185,6 +217,14 @@ class Events:
     def _follow(self) -> None:
         self.listen()
         follow(self._context, self._tenant_id)
+
+
+def _follows(older: int, newer: EventRow) -> bool:
+    """Says whether nothing is missing between a number and an event."""
+    if newer.number % ERA or newer.type != REINSTATED:
+        # Of the first of an era that is lost, nobody knows what was before it.
+        return newer.number == older + 1 or not newer.number % ERA
+    return msgspec.json.decode(newer.data)["after"] <= older
 
 
 def _missing(number: int) -> Damaged:
