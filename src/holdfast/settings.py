@@ -150,8 +150,9 @@ def is_url(location: str) -> bool:
 
 def without_password(location: str) -> str:
     """Returns a location as it may be shown: what is printed ends up in logs."""
-    shown = re.sub(r"(://[^/@:]*):[^/@]*@", r"\1:…@", location)
-    return re.sub(r"([?&]password=)[^&]*", r"\1…", shown)
+    # Up to the last one: a password may hold what it should not without being escaped.
+    shown = re.sub(r"(://[^/@:]*):.*@", r"\1:…@", location)
+    return re.sub(r"([?&]\w*password=)[^&]*", r"\1…", shown)
 
 
 def client_settings(environ: Mapping[str, str]) -> "ClientSettings":

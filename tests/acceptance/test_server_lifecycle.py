@@ -29,8 +29,8 @@ PATIENCE_S = 20.0
 NAMESPACE = {"X-Namespace": "alice"}
 SIZES_MIB = (100, 300)
 MOST_MORE_KIB = 128 * 1024
-"""A pack or two more may be on their way to the disk; held in memory, it would be 200 MiB."""
-"""That a file three times as large may take: packs are made ready in memory, files are not."""
+"""That a file of 200 MiB more may take: packs are made ready in memory, some at once; files are
+not."""
 
 UPLOAD = "PUT /files/slow.txt HTTP/1.1"
 

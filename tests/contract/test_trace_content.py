@@ -69,6 +69,7 @@ def test_a_trace_says_of_what_type_a_turn_was_and_how_many_memories_went(
     assert (gone["memory_count"], gone["turn_count"]) == (2, 1)
     assert "initial_state" not in told(agent, "session.created"), "it went with its session"
     assert "content_preview" not in told(agent, "memory.created")
+    assert "metadata" not in told(agent, "turn.added")
 
 
 def test_operators_and_who_does_not_ask_see_nothing_of_it(vault: holdfast.Holdfast) -> None:

@@ -70,6 +70,8 @@ def test_a_location_is_shown_without_its_password() -> None:
     assert without_password("/a:b@c") == "/a:b@c"
     assert without_password("postgresql://u@h/db") == "postgresql://u@h/db"
     assert without_password("postgresql://u:p%40ss@h:1/db?x=1") == "postgresql://u:…@h:1/db?x=1"
+    assert without_password("postgresql://u:p/a@ss@h/db") == "postgresql://u:…@h/db"
+    assert without_password("postgresql://h/db?sslpassword=p") == "postgresql://h/db?sslpassword=…"
     assert (
         without_password("postgresql://h/db?password=p&x=1") == "postgresql://h/db?password=…&x=1"
     )

@@ -20,7 +20,7 @@ from holdfast.model_sessions import TurnRow, VersionRow
 from holdfast.model_traces import TraceInfo
 
 MOST_BYTES: Final = 1 << 20
-"""Of the states that one answer shows the changes of: beyond that, ask for a single trace."""
+"""Of the states and turns that one answer tells of: beyond that, ask for a single trace."""
 
 PREVIEW_CHARS: Final = 100
 
@@ -37,10 +37,12 @@ class TraceContent:
         head = handle.find_head(transaction)
         self._namespace_id = None if head is None else head.namespace_id
         self._left = MOST_BYTES
+        self._there = dict[str, bool]()
+        """Sessions of these traces, and whether they are still there."""
 
     def add(self, trace: TraceInfo) -> TraceInfo:
         """Returns a trace with what can still be told of it."""
-        if trace.is_redacted or self._namespace_id is None:
+        if trace.is_redacted or self._namespace_id is None or self._left <= 0:
             return trace
         # What an older version stored of a memory is told for as long as the memory is there.
         known = {name: value for name, value in trace.details.items() if name != _PREVIEW}
@@ -86,6 +88,7 @@ class TraceContent:
         turn = self._turn(trace)
         if turn is None:
             return {}
+        self._left -= len(turn.data)
         data = data_of(turn)
         return {
             "input_type": _type_of(data.input),
@@ -102,7 +105,9 @@ class TraceContent:
     def _turn(self, trace: TraceInfo) -> TurnRow | None:
         """Returns the turn that a trace names, if the journal says that it made it."""
         turn_id = trace.details.get("turn_id")
-        turn = self._transaction.find_turn(turn_id) if isinstance(turn_id, str) else None
+        if not isinstance(turn_id, str) or not self._is_there(trace.session_id):
+            return None
+        turn = self._transaction.find_turn(turn_id)
         if turn is None or (turn.stream, turn.journal) != (self._namespace_id, trace.number):
             return None
         return turn
@@ -119,13 +124,20 @@ class TraceContent:
         namespace_id, session_id = self._namespace_id, trace.session_id
         if namespace_id is None or session_id is None or not isinstance(number, int):
             return None
-        found = self._transaction.find_session(
-            self._handle.tenant_id, self._handle.name, session_id
-        )
-        # Of a session that was deleted nothing is shown: whoever deletes it means its content.
-        if found is None or found[0].deleted_at is not None:
+        if not self._is_there(session_id):
             return None
         return self._transaction.find_version(namespace_id, session_id, number)
+
+    def _is_there(self, session_id: str | None) -> bool:
+        """Says whether a session was not deleted: whoever deletes one means its content."""
+        if session_id is None:
+            return False
+        if session_id not in self._there:
+            found = self._transaction.find_session(
+                self._handle.tenant_id, self._handle.name, session_id
+            )
+            self._there[session_id] = found is not None and found[0].deleted_at is None
+        return self._there[session_id]
 
 
 def _decoded(parts: Mapping[str, bytes]) -> Details:

@@ -72,13 +72,15 @@ class TextProcesses:
 
     def _take(self) -> "_Process":
         with self._lock:
-            return self._idle.pop() if self._idle else _Process()
+            idle = self._idle.pop() if self._idle else None
+        return idle or _Process()
 
 
 class _Process:
     def __init__(self) -> None:
         self._running = subprocess.Popen(  # noqa: S603 - this interpreter, our own program
-            [sys.executable, "-c", _PROGRAM],
+            # Nothing is loaded from where the server was started: agents may write there.
+            [sys.executable, "-P", "-c", _PROGRAM],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -96,11 +98,10 @@ class _Process:
         stop, left = time.monotonic() + _LATE_S, memoryview(_line(question))
         try:
             while True:
-                takes = [self._questions] if left else []
-                has_answer, takes, _ = select.select([self._answers], takes, [], _LOOK_S)
-                if has_answer:
+                ready = self._wait(is_sending=bool(left))
+                if self._answers.fileno() in ready:
                     return Unified(*json.loads(self._answers.readline()))
-                if takes:
+                if ready:
                     left = left[os.write(self._questions.fileno(), left) :]
                 if is_over() or time.monotonic() > stop:
                     self.end()
@@ -108,6 +109,14 @@ class _Process:
         except (OSError, ValueError, TypeError) as exc:
             self.end()
             raise ChildProcessError("a process that compares texts has died") from exc
+
+    def _wait(self, *, is_sending: bool) -> set[int]:
+        """Waits for an answer, and while it is being asked for room; returns where to go on."""
+        poll = select.poll()
+        poll.register(self._answers, select.POLLIN)
+        if is_sending:
+            poll.register(self._questions, select.POLLOUT)
+        return {fd for fd, _ in poll.poll(_LOOK_S * 1e3)}
 
     def end(self) -> None:
         """Ends it, whatever it is doing."""
