@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import psycopg
 import pytest
 
 from holdfast.blobs.disk import DiskBlobStore
@@ -20,7 +21,7 @@ from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.engine import events
 from holdfast.engine.context import Context
 from holdfast.engine.envelopes import envelope
-from holdfast.engine.events import KEPT, MAX_LISTED, Events, tell
+from holdfast.engine.events import KEPT, MAX_LISTED, Events, number_all, tell
 from holdfast.engine.limits import Limits
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.vault import Holdfast
@@ -515,6 +516,39 @@ def test_who_tells_something_waits_for_nobody_who_numbers_or_tells(
     assert numbers(after) == [*range(1, len(after) + 1)]
     instants = [event.created_us for event in after]
     assert instants == sorted(set(instants))
+
+
+@pytest.mark.parametrize("numbers_too", [True, False])
+def test_who_waited_for_numbers_sees_those_that_were_given_out_meanwhile(
+    place: Place, agent: Namespace, *, numbers_too: bool
+) -> None:
+    if not place.where:
+        pytest.skip("SQLite has one writer at a time")
+    agent.files.write("a", "a")
+    tenant, context = place.vault._tenant.id, place.vault._context
+    before = place.told()
+    agent.files.write("b", "b")
+
+    def wait() -> bool:
+        with place.catalog.write() as transaction:
+            if numbers_too:
+                return transaction.lock_event_end(tenant)[0] == len(before) + 1
+            return not transaction.mend_event_end(tenant)
+
+    with ThreadPoolExecutor(1) as pool, psycopg.connect(place.where, autocommit=True) as other:
+        other.execute("UPDATE holdfast.event_ends SET number = number + 64")
+        with place.catalog.write() as transaction:
+            assert transaction.mend_event_end(tenant)
+            waiting = pool.submit(wait)
+            while (
+                not waiting.done()
+                and not other.execute("SELECT 1 FROM pg_locks WHERE NOT granted").fetchone()
+            ):
+                pass
+            number_all(transaction, context, tenant)
+        assert waiting.result(timeout=20)
+    assert numbers(place.told()) == [*range(1, len(before) + 2)]
+    assert place.vault.events.last() == len(before) + 1
 
 
 def test_more_than_is_numbered_at_once_is_numbered(

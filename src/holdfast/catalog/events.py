@@ -70,7 +70,9 @@ class EventQueries:
         if row is None:
             self._db.run("begin_events", tenant_id=tenant_id)
             row = self._db.one("lock_event_end", tenant_id=tenant_id)
-        number, created_us, newest = get_row(row, "event end")
+        number, created_us = get_row(row, "event end")
+        # Asked for once the lock is held: who waited for it would see what was newest before.
+        newest = get_row(self._db.one("newest_event", tenant_id=tenant_id), "newest event")[0]
         if newest is not None and newest != number:
             message = f"the events end with number {newest}, and not with {number}"
             raise Damaged(message)
@@ -78,6 +80,7 @@ class EventQueries:
 
     def mend_event_end(self, tenant_id: TenantId) -> bool:
         """Sets the end of a tenant's events to the newest that is there, if it is not that."""
+        self._db.one("lock_event_end", tenant_id=tenant_id)  # What is newest then stays so.
         return self._db.run("mend_event_end", tenant_id=tenant_id) > 0
 
     def first_event(self, tenant_id: TenantId) -> int | None:

@@ -44,6 +44,9 @@ SET number = (SELECT MAX(e.number) FROM events e WHERE e.tenant_id = event_ends.
 WHERE tenant_id = :tenant_id
   AND number <> (SELECT MAX(e.number) FROM events e WHERE e.tenant_id = event_ends.tenant_id)
 
+-- name: newest_event
+SELECT MAX(number) FROM events WHERE tenant_id = :tenant_id
+
 -- name: first_event
 SELECT MIN(number) FROM events WHERE tenant_id = :tenant_id
 
