@@ -206,6 +206,24 @@ def test_the_log_of_a_store_goes_with_its_namespace_and_no_other(tmp_path: Path)
         assert store.get("said", "word") == "another"
 
 
+def test_what_is_attached_to_another_of_that_name_stays_attached(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    with holdfast.open(tmp_path / "vault") as opened:
+        opened.namespace("shop").files.write("old", WORD)
+        opened.delete_namespace("shop")
+        number = opened.deleted_namespaces()[0].number
+        with opened.workspace(project, namespace="shop") as workspace:
+            workspace.snapshot("of the new one")
+        state = opened.workspaces()[0].state
+        before = {path.name: path.read_bytes() for path in state.iterdir()}
+        opened.erasures.namespace("shop", number=number)
+        assert [each.namespace for each in opened.workspaces()] == ["shop"]
+        assert {path.name: path.read_bytes() for path in state.iterdir()} == before
+        opened.erasures.namespace("shop")
+        assert opened.workspaces() == []
+
+
 def test_a_process_that_is_killed_leaves_it_as_it_was_or_to_be_finished(tmp_path: Path) -> None:
     vault = Place(str(tmp_path / "vault"), tmp_path / "packs", tmp_path / "vault")
     script = (

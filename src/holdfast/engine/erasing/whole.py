@@ -69,28 +69,37 @@ def let_go(context: Context, tenant: Tenant, name: str) -> None:
     """Forgets what lies beside the catalog for a namespace that is gone.
 
     That is what is known of a directory that was attached, and the log of a store that was kept in
-    memory; raises `Busy` while that is open.
+    memory; raises `Busy` while that is open. Both go by name: if another namespace has that by now,
+    they are its own.
     """
+    if _is_taken(context, tenant, name):
+        return
     attachments = Attachments(context, tenant.id)
     for each in attachments.list():
         if each.namespace == name:
             with each.locked():
-                attachments.detach(each)
-    _remove_log(context, tenant, name)
+                if not _is_taken(context, tenant, name):
+                    attachments.detach(each)
+    # Stores are kept for one tenant alone.
+    if tenant.name == DEFAULT_TENANT:
+        _remove_log(context, tenant, name)
+
+
+def _is_taken(context: Context, tenant: Tenant, name: str) -> bool:
+    with context.catalog.read() as transaction:
+        return transaction.find_head(tenant.id, name) is not None
 
 
 def _remove_log(context: Context, tenant: Tenant, name: str) -> None:
-    with context.catalog.read() as transaction:
-        is_taken = transaction.find_head(tenant.id, name) is not None
-    # Another one has its name, and its log; and stores are kept for one tenant alone.
-    if is_taken or tenant.name != DEFAULT_TENANT:
-        return
     stem = log_stem(name)
     names = [folder / f"{stem}{end}" for folder in context.folders for end in (LOG, NEW_LOG)]
     found = [path for path in names if os.path.lexists(path)]
     if not found:
         return
     with context.catalog.lock(stem):
+        # Once more: nobody opens a store of this name while we have its lock.
+        if _is_taken(context, tenant, name):
+            return
         try:
             for path in found:
                 path.unlink(missing_ok=True)
