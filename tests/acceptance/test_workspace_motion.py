@@ -247,6 +247,7 @@ def test_restoring_what_was_in_motion_says_so_before_and_after(place: Place) -> 
     assert place.file.read_bytes() == NEW
     # Where a redo leads shows the same mixture, under the name of the restore.
     assert list(place.workspace.redo().in_motion) == ["f"]
+    (place.tree / "elsewhere").touch()
     assert list(place.workspace.restore(taken, paths=["elsewhere"]).in_motion) == []
     target = place.tree.parent / "copy"
     assert list(place.workspace.checkout(taken, target).in_motion) == ["f"]

@@ -335,7 +335,9 @@ def _conninfo(url: str) -> str:
     with translated():
         given = conninfo_to_dict(url)
     options = f"{given.pop('options', None) or ''} {_SESSION}".strip()
-    return make_conninfo("", **{**_DEFAULTS, **given, "options": options})
+    # As we send it, whatever the database or the environment takes for usual.
+    fixed = {"options": options, "client_encoding": "UTF8"}
+    return make_conninfo("", **{**_DEFAULTS, **given, **fixed})
 
 
 def _run(connection: Connection, query: str, values: Sequence[Any]) -> Sequence[Row]:

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
+from hashlib import blake2b
 from types import NoneType
 from typing import Any, Final
 
@@ -149,9 +150,10 @@ class Line:
             pgconn.send_query_params(text, values, _kinds(self.forms, plain), forms, _BINARY)
         else:
             self._prepared += 1
-            self._names[query] = name = b"holdfast_%d" % self._prepared
+            kinds = _kinds(self.forms, plain)
+            self._names[query] = name = _name_of(text, kinds, self._prepared)
             self._new.append(query)
-            pgconn.send_prepare(name, text, _kinds(self.forms, plain))
+            pgconn.send_prepare(name, text, kinds)
             self._awaited.append(Answer(self))
             pgconn.send_query_prepared(name, values, forms, _BINARY)
         answer = Answer(self)
@@ -270,6 +272,15 @@ def _positional(query: str) -> tuple[bytes, tuple[str, ...]]:
     names = tuple(dict.fromkeys(_PARAMETER.findall(query)))
     places = {name: f"${place}" for place, name in enumerate(names, 1)}
     return _PARAMETER.sub(lambda found: places[found[1]], query).encode(), names
+
+
+def _name_of(text: bytes, kinds: Sequence[int], number: int) -> bytes:
+    """Returns what a statement is called: no two different ones are called the same.
+
+    Behind a pooler, what another connection has prepared may be there.
+    """
+    told = blake2b(text + repr([*kinds]).encode(), digest_size=12)
+    return f"holdfast_{told.hexdigest()}_{number}".encode()
 
 
 def _text(value: str) -> bytes:

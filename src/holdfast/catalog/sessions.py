@@ -147,6 +147,8 @@ class SessionQueries:
         If either is not, that is `Busy`, here or with the next answer.
         """
         head = left.head
+        # Locked first: what is compared next is as of then.
+        self._db.lock("lock_live_head", tenant_id=head.tenant_id, name=head.name)
         self._db.insist(
             "trust_head",
             namespace_id=head.namespace_id,

@@ -50,7 +50,7 @@ class TraceQueries:
         """Appends a trace, and moves the end there; the end has to be locked."""
         move = "move_tenant_end" if row.stream == OWN else "move_end"
         self._db.say_all(("add_trace", move), **TRACE.write(row))
-        self._ends[row.stream] = TraceEnd(row.number, row.hash)
+        self._remember_end(row)
 
     def add_traces(self, rows: Sequence[TraceRow]) -> None:
         """Appends traces that follow on each other, all of one chain, whose end is locked."""
@@ -59,7 +59,12 @@ class TraceQueries:
             self._db.say_many("add_trace", known)
             move = "move_tenant_end" if rows[-1].stream == OWN else "move_end"
             self._db.say(move, **known[-1])
-            self._ends[rows[-1].stream] = TraceEnd(rows[-1].number, rows[-1].hash)
+            self._remember_end(rows[-1])
+
+    def _remember_end(self, row: TraceRow) -> None:
+        # Tenants' own chains have one number, and are seldom written to.
+        if row.stream != OWN:
+            self._ends[row.stream] = TraceEnd(row.number, row.hash)
 
     def find_own_end(self, tenant_id: TenantId) -> TraceEnd:
         """Returns where the chain of what is done to a tenant itself ends."""

@@ -20,9 +20,10 @@ from holdfast.model import Head
 from holdfast.model_sessions import LeftHead, LeftSession, OpenedSession
 
 LATELY_BYTES: Final = 4 << 20
+"""For heads, and once more for sessions."""
 
 _ROW_BYTES: Final = 2000
-"""What a head or a session takes in memory, beside its state."""
+"""What a head or a session takes in memory, beside its state and metadata."""
 
 
 class Mistaken(Busy):
@@ -59,7 +60,8 @@ class Lately:
             is_alone = before is not None and before.head == opened.head
             left = LeftHead(head, opened.quota_bytes, HEAD.checksum_of(head), is_alone=is_alone)
         self._heads.put((head.tenant_id, head.name), left, size=_ROW_BYTES)
-        key, size = (head.namespace_id, found.session.id), _ROW_BYTES + len(found.version.state)
+        key, session = (head.namespace_id, found.session.id), found.session
+        size = _ROW_BYTES + len(session.metadata) + len(found.version.state)
         self._sessions.put(key, found, size=size)
 
     def clear(self) -> None:

@@ -30,6 +30,9 @@ from holdfast.errors import Busy
 ATTEMPTS: Final = 5
 """Times a unit is tried before its caller is told `Busy`."""
 
+PATIENCE_S: Final = 5.0
+"""After which it is not tried again: who waited so long for others has waited long enough."""
+
 PAUSE_S: Final = 0.002
 """How long the second attempt waits, and the next ones as often longer: others shall get done."""
 
@@ -51,6 +54,7 @@ def carry_out(
     waiting. One that `is_around` another, in whose transaction its batch is named, is done again
     only if that batch has to be made again: all else the other one has tried already.
     """
+    stop = time.monotonic() + PATIENCE_S
     for tried in range(1, ATTEMPTS + 1):
         is_last, stage = tried == ATTEMPTS, Stage(handle.context, handle.tenant_id)
         try:
@@ -62,9 +66,9 @@ def carry_out(
             if is_last:
                 raise Busy(str(exc)) from exc
         except Busy as exc:
-            if is_last or is_around:
-                raise
-            if isinstance(exc, Mistaken):
+            if isinstance(exc, Mistaken) and not is_last:
                 continue  # There is nobody to wait for.
+            if is_last or is_around or (last is None and time.monotonic() > stop):
+                raise
         time.sleep(PAUSE_S * tried)
     raise AssertionError
