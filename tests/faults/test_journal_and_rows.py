@@ -34,6 +34,18 @@ def test_what_the_journal_does_not_tell_of_is_a_fault(kept: Kept) -> None:
     assert "snapshot: snap-forged: the journal does not tell of it" in reasons(kept)
 
 
+def test_what_somebody_only_added_to_the_journal_says_nothing_of_what_was_done(kept: Kept) -> None:
+    agent = kept.vault.namespace("alice")
+    with agent.task("work") as task:
+        agent.files.write("a.txt", "1")
+    agent.traces.add("task.failed", resource_id=task.id)
+    assert reasons(kept) == ""
+    first = agent.timeline()[-1]
+    kept.sql("UPDATE snapshots SET id = 'snap-forged', checksum = NULL WHERE id = ?", first.id)
+    agent.traces.add("snapshot.created", resource_type="snapshot", resource_id="snap-forged")
+    assert "snapshot: snap-forged: the journal does not tell of it" in reasons(kept)
+
+
 def test_what_a_head_counts_is_compared_and_counted_anew(kept: Kept) -> None:
     agent = kept.vault.namespace("alice")
     agent.files.write("a.txt", "1")

@@ -1,10 +1,13 @@
 """A session whose row is damaged is named by lists and by its id, and comes back by a repair."""
 
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 
 import pytest
 
 import holdfast
+from holdfast.catalog import mending
+from holdfast.catalog.transaction import Transaction
 from holdfast.errors import Damaged, SessionNotFound
 from holdfast.testing.damaged import Kept
 
@@ -119,6 +122,44 @@ def test_a_wrong_count_is_no_damage_of_any_session(kept: Kept) -> None:
     assert kept.vault.repair().mended == 1
     ((count,),) = kept.sql("SELECT sessions FROM namespaces")
     assert count == len(before)
+
+
+@pytest.mark.parametrize("reads", [0, 1, 2])
+def test_a_session_that_is_created_while_somebody_asks_for_it_is_no_damage(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch, reads: int
+) -> None:
+    found = sessions(kept)
+    catalog = kept.vault._context.catalog
+    read, left = catalog.read, [*range(reads)]
+
+    def read_later() -> AbstractContextManager[Transaction]:
+        if left:
+            left.pop()
+        else:
+            monkeypatch.setattr(catalog, "read", read)
+            found.create("planner", session_id="new")
+        return read()
+
+    monkeypatch.setattr(catalog, "read", read_later)
+    with suppress(SessionNotFound):
+        assert found.get("new").id == "new"
+    assert {"one", "two"} < {each.id for each in found.list()}
+
+
+def test_a_long_row_is_not_tried_bit_by_bit(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = kept.vault.namespace("alice").sessions
+    found.create("planner", session_id="long", metadata={"text": "x" * 2 * mending.MOST_BYTES})
+    kept.break_row("sessions", "agent_id", where="id = 'long'")
+    tried, to_seal = list[bytes](), mending.to_seal
+
+    def count(hashed: bytes) -> bytes:
+        tried.append(hashed)
+        assert len(tried) < 100
+        return to_seal(hashed)
+
+    monkeypatch.setattr(mending, "to_seal", count)
+    assert kept.vault.repair().ok
+    assert found.get("long").agent_id == "planner"
 
 
 def flipped(kept: Kept, column: str, name: str) -> str:

@@ -282,7 +282,7 @@ def sealed_records() -> list[Record[Any]]:
 
 def mended(values: Sequence[Any], checksum: int | None) -> list[Any] | None:
     """Returns what values were before one bit of them, or of their checksum, was flipped."""
-    if checksum is None or sum(len(v) for v in values if isinstance(v, str | bytes)) > MOST_BYTES:
+    if checksum is None:
         return None
     if (sum_of(values) ^ checksum).bit_count() <= 1:
         return [*values]
@@ -291,6 +291,8 @@ def mended(values: Sequence[Any], checksum: int | None) -> list[Any] | None:
 
 def _unflipped(values: Sequence[Any], is_it: Callable[[list[Any]], bool]) -> list[Any] | None:
     """Returns values that differ by one bit and are what is looked for."""
+    if sum(len(v) for v in values if isinstance(v, str | bytes)) > MOST_BYTES:
+        return None
     tried = [*values]
     for place, value in enumerate(values):
         for other in _flipped(value):

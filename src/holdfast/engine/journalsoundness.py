@@ -22,7 +22,7 @@ from holdfast.errors import Damaged
 from holdfast.ids import TenantId
 from holdfast.model import Head, Size
 from holdfast.model_tasks import TaskStatus
-from holdfast.model_traces import TraceRow
+from holdfast.model_traces import TraceKind, TraceRow
 
 Found = tuple[str, str]
 """What is not sound, and why."""
@@ -101,6 +101,8 @@ def _find_in_head(
 
 
 def _note(told: _Told, row: TraceRow) -> None:
+    if row.kind != TraceKind.DONE.value:
+        return  # What somebody only added says what they like.
     is_mark = row.action in _MARKS and row.resource_type == "snapshot"
     if is_mark and row.details.startswith(REDACTED):
         told.is_whole = False

@@ -54,13 +54,13 @@ ORDER BY number DESC LIMIT 1
 -- name: first_traces_of
 SELECT {trace} FROM journal
 WHERE tenant_id = :tenant_id AND session_id = :session_id AND stream = :stream
-  AND action IN ('session.created', 'session.forked')
+  AND kind = 'done' AND action IN ('session.created', 'session.forked')
 ORDER BY created_at, number LIMIT :most
 
 -- name: last_traces_of
 SELECT {trace} FROM journal
 WHERE tenant_id = :tenant_id AND session_id = :session_id AND stream = :stream
-  AND action IN (
+  AND kind = 'done' AND action IN (
     'session.created', 'session.forked', 'session.updated', 'session.deleted', 'session.expired',
     'state.updated', 'state.rolled_back', 'turn.added'
   )

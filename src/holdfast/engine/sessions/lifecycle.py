@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -13,7 +14,7 @@ from holdfast.engine.memoryplane import delete_those_of
 from holdfast.engine.sessions.finding import Found, alive, check_number, find_row
 from holdfast.engine.sessions.following import catch_up
 from holdfast.engine.sessions.lapsing import notice_lapsed
-from holdfast.engine.sessions.presence import check_list, not_found
+from holdfast.engine.sessions.presence import check_absent, check_list
 from holdfast.engine.sessions.state import Parts, StoredState, to_parts
 from holdfast.engine.sessions.turns import to_object
 from holdfast.engine.sessions.writing import Draft, change, get_locked, get_wanted, write
@@ -244,11 +245,21 @@ def get(handle: Handle, session_id: str) -> Found:
     with handle.context.catalog.ask() as transaction:
         found = find_row(transaction, handle, session_id, now=now)
     if found is None:
-        found = read(handle, lambda t, _: find_row(t, handle, session_id, now=now))
+        found = read(handle, partial(_find_or_miss, handle, session_id, now))
     if found is None:
         notice_lapsed(handle.context, handle.tenant_id)
-        with handle.context.catalog.read() as transaction:
-            raise not_found(transaction, handle, session_id, now=now)
+        raise SessionNotFound(session_id)
+    return found
+
+
+def _find_or_miss(
+    handle: Handle, session_id: str, now: datetime, transaction: Transaction, head: Head
+) -> Found | None:
+    """Returns a session; raises `Damaged` if it has no row, and the plane holds it."""
+    # Both in one transaction: else one that is created in between has no row, and an entry.
+    found = find_row(transaction, handle, session_id, now=now)
+    if found is None and not transaction.is_lagging(head.namespace_id):
+        check_absent(transaction, handle, session_id, now=now)
     return found
 
 
