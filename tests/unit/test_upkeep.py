@@ -13,7 +13,7 @@ from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.engine.context import Context
 from holdfast.engine.upkeep import LOCK
 from holdfast.engine.vault import Holdfast
-from holdfast.errors import Busy, Damaged
+from holdfast.errors import Busy, Damaged, Unavailable
 from holdfast.model_replies import ReplyPlace
 from holdfast.server.work.upkeep import COLLECTS, EVERY, FIRST_S, Caretaker
 from holdfast.testing.clocks import Watch
@@ -112,6 +112,33 @@ def test_what_fails_for_one_tenant_is_raised_once_all_have_had_their_turn(
     assert len(collected) == len(vault.tenants()) == 3
     assert len(numbers(vault, "rivals")) < 4
     assert not vault.look_after(every=EVERY, collects=COLLECTS)
+
+
+def test_an_erasure_that_cannot_be_finished_stops_nothing_else(
+    vault: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(vault, "acme")
+    acme = vault.tenant("acme")
+    acme.namespace("gone").files.write("a", "1")
+
+    def scrub(_: object) -> None:
+        raise Unavailable("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SqliteCatalog, "scrub", scrub)
+        with pytest.raises(Unavailable):
+            acme.erasures.namespace("gone")
+        acme.namespace("alice").files.write("notes.txt", b"another" * 50_000)
+        acme.namespace("alice").snapshot()
+        fill(vault, "acme")
+        stored = acme.stored_bytes()
+        acme.collect()
+        assert acme.stored_bytes() < stored
+        with pytest.raises(Unavailable):
+            vault.look_after()
+        assert acme.erasures.list() == []
+    assert vault.look_after()
+    assert [each.namespace for each in acme.erasures.list()] == ["gone"]
 
 
 def test_old_replies_go_with_a_round(vault: Holdfast, watch: Watch) -> None:

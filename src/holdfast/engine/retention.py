@@ -9,6 +9,7 @@ stay recoverable for the grace period. What a caller did who only adds makes not
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Final, NamedTuple
 
@@ -19,9 +20,13 @@ from holdfast.engine.adding import is_added, spared
 from holdfast.engine.anchors import anchor_last
 from holdfast.engine.chain import append
 from holdfast.engine.context import Context
+from holdfast.engine.entities import purge_entities
+from holdfast.engine.events import purge_events
 from holdfast.engine.handle import Handle, is_expired
 from holdfast.engine.lineage import Timeline, needed, one_back
-from holdfast.ids import SnapshotId
+from holdfast.engine.memory import purge_memories
+from holdfast.errors import NamespaceNotFound
+from holdfast.ids import SnapshotId, TenantId
 from holdfast.model import Head, SnapshotInfo
 from holdfast.model_traces import OWN
 from holdfast.model_upkeep import Policy
@@ -193,3 +198,23 @@ def purge(context: Context, head: Head) -> None:
             transaction.purge_namespace(head.namespace_id)
             told = told_of_namespace("namespace.purged", head.name)
             append(transaction, context, head, told, stream=OWN)
+
+
+def apply_all(context: Context, tenant_id: TenantId) -> list[SnapshotInfo]:
+    """Applies the retention of a tenant's namespaces, and purges what outlived its grace period."""
+    context.check_takes_away("apply retention")
+    gone: list[SnapshotInfo] = []
+    now, grace = context.clock(), context.limits.grace
+    with context.catalog.read() as transaction:
+        heads = transaction.iter_heads(tenant_id)
+    for head in heads:
+        if head.deleted_at is None:
+            # Deleted since we looked: then there is nothing to apply.
+            with suppress(NamespaceNotFound):
+                gone += forget(Handle(context, tenant_id, head.name))
+        elif head.deleted_at + grace <= now:
+            purge(context, head)
+    purge_memories(context, tenant_id, before=now - grace)
+    purge_entities(context, tenant_id, before=now - grace)
+    purge_events(context, tenant_id)
+    return gone

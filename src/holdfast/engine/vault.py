@@ -22,19 +22,17 @@ from holdfast.engine.chain import append
 from holdfast.engine.collect import Progress, collect, no_progress
 from holdfast.engine.context import Context
 from holdfast.engine.directory import forget as forget_index
-from holdfast.engine.entities import purge_entities
 from holdfast.engine.erasing.door import Erasures
-from holdfast.engine.events import Events, purge_events
+from holdfast.engine.events import Events
 from holdfast.engine.handle import Handle, check_name, check_namespace
 from holdfast.engine.keys import Keys, find_bearer, record_uses
 from holdfast.engine.lags import find_lags
-from holdfast.engine.memory import purge_memories
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.outbox import RETRIES_S, Outbox
 from holdfast.engine.repair import repair
 from holdfast.engine.replies import Replies
 from holdfast.engine.replying import Replying
-from holdfast.engine.retention import forget, purge
+from holdfast.engine.retention import apply_all
 from holdfast.engine.retiring import retired_bytes
 from holdfast.engine.schedules import run_due
 from holdfast.engine.sessions.lapsing import end_lapsed
@@ -235,20 +233,11 @@ class TenantVault:
         return Namespace(handle)
 
     def forget(self) -> list[SnapshotInfo]:
-        """Applies every namespace's retention, and purges what outlived its grace period."""
-        self._context.check_takes_away("apply retention")
-        gone: list[SnapshotInfo] = []
-        now, grace = self._context.clock(), self._context.limits.grace
-        for head in self._heads():
-            if head.deleted_at is None:
-                # Deleted since we looked: then there is nothing to apply.
-                with suppress(NamespaceNotFound):
-                    gone += forget(Handle(self._context, self._tenant.id, head.name))
-            elif head.deleted_at + grace <= now:
-                purge(self._context, head)
-        purge_memories(self._context, self._tenant.id, before=now - grace)
-        purge_entities(self._context, self._tenant.id, before=now - grace)
-        purge_events(self._context, self._tenant.id)
+        """Applies every namespace's retention, and purges what outlived its grace period.
+
+        Then finishes erasures that were interrupted; raises what keeps one from being finished.
+        """
+        gone = apply_all(self._context, self._tenant.id)
         self.erasures.finish()
         return gone
 
@@ -260,7 +249,7 @@ class TenantVault:
         """
         self._context.check_takes_away("collect")
         self._context.catalog.make_room()
-        self.forget()
+        apply_all(self._context, self._tenant.id)
         return collect(self._context, self._tenant.id, now=now, progress=progress)
 
     def verify(self, *, progress: Progress = no_progress) -> Verified:
@@ -445,9 +434,17 @@ class Holdfast(TenantVault):
         return upkeep.look_after(self._context, self._chores, every=every, collects=collects)
 
     def _chores(self, found: Sorted[Tenant], *, collects: bool) -> list[Callable[[], object]]:
-        tenants = (TenantVault(self._context, tenant) for tenant in found.sound)
-        each = [tenant.collect if collects else tenant.forget for tenant in tenants]
-        return [partial(anchor_all, self._context), self.outbox().purge, self.replies.purge, *each]
+        chores: list[Callable[[], object]] = [
+            partial(anchor_all, self._context),
+            self.outbox().purge,
+            self.replies.purge,
+        ]
+        for each in found.sound:
+            tenant = TenantVault(self._context, each)
+            retain = partial(apply_all, self._context, each.id)
+            # Apart from the rest: an erasure that cannot be finished keeps nothing else waiting.
+            chores += [tenant.collect if collects else retain, tenant.erasures.finish]
+        return chores
 
     def check_current(self) -> None:
         """Raises `CatalogReplaced` if other files lie where this process has the vault open.

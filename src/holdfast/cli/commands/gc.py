@@ -58,6 +58,7 @@ def run(arguments: Namespace, console: Console) -> int:
         )
     if collected.damaged:
         console.complain(f"  {DAMAGE_HINT}")
+    vault.erasures.finish()
     return DAMAGED if collected.damaged else DONE
 
 
