@@ -1,6 +1,7 @@
 """Finishes erasures: what is under way, and what was interrupted. All of it may be done twice."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -18,6 +19,7 @@ from holdfast.errors import Damaged, Unavailable
 from holdfast.ids import NamespaceId
 from holdfast.model import Tenant
 from holdfast.model_erasures import Certificate, Erased, ErasureRow
+from holdfast.model_events import EventRow
 
 
 def finish_all(
@@ -72,7 +74,13 @@ def _take_user(context: Context, tenant: Tenant, row: ErasureRow, user_id: str) 
     with context.catalog.write() as transaction:
         redacted = redact_user(transaction, tenant.id, user_id)
         known = shortened(user_id)
-        erase_events(transaction, context, tenant.id, lambda _, data: data.get("user_id") == known)
+
+        def is_theirs(event: EventRow, data: dict[str, Any]) -> bool:
+            # What was told of a namespace that is gone has its id all the same.
+            sessions = told.get(event.namespace_id, ()) if event.namespace_id is not None else ()
+            return data.get("user_id") == known or data.get("session_id") in sessions
+
+        erase_events(transaction, context, tenant.id, is_theirs)
         _note(transaction, tenant, row, Counts(redacted_rows=redacted), subject=None)
 
 

@@ -18,6 +18,7 @@ from holdfast.catalog.transaction import Transaction
 from holdfast.engine.context import Context
 from holdfast.engine.erasing.rewriting import Timeline
 from holdfast.engine.erasing.telling import erase_events, redact_session
+from holdfast.engine.events import shortened
 from holdfast.engine.memoryforms import memory_of
 from holdfast.engine.objects import Objects
 from holdfast.engine.sessions.following import session_of
@@ -43,6 +44,7 @@ class Counts(msgspec.Struct, frozen=True):
     removed: dict[str, int] = {}
     rewritten_snapshots: int = 0
     redacted_rows: int = 0
+    erased_events: int = 0
 
     def __add__(self, other: "Counts") -> "Counts":
         kinds = [*self.removed, *(kind for kind in other.removed if kind not in self.removed)]
@@ -50,12 +52,14 @@ class Counts(msgspec.Struct, frozen=True):
             {kind: self.removed.get(kind, 0) + other.removed.get(kind, 0) for kind in kinds},
             self.rewritten_snapshots + other.rewritten_snapshots,
             self.redacted_rows + other.redacted_rows,
+            self.erased_events + other.erased_events,
         )
 
     @property
     def is_nothing(self) -> bool:
         """Says whether nothing was found."""
-        return not (any(self.removed.values()) or self.rewritten_snapshots or self.redacted_rows)
+        told = self.redacted_rows or self.erased_events
+        return not (any(self.removed.values()) or self.rewritten_snapshots or told)
 
 
 def take_out(
@@ -81,28 +85,30 @@ class _Taking:
         self._timeline = Timeline(transaction, head)
         self._beside = _entries_of_rows(transaction, head)
         self._sessions = self._find_sessions()
+        self._names = {key.decode() for key in self._sessions}
+        if wanted.session_id is not None:
+            # One whose rows are long gone may still be told of.
+            self._names.add(wanted.session_id)
         self._memories = self._find_memories()
+        self._told_sessions = _as_told(self._names)
+        self._told_memories = _as_told(key.decode() for key in self._memories)
 
     def run(self) -> Counts:
         """Does it."""
         transaction, head, namespace_id = self._transaction, self._head, self._head.namespace_id
         gone = {Plane.SESSIONS: self._sessions, Plane.MEMORIES: self._memories}
         redacted = sum(redact_session(transaction, namespace_id, each) for each in self._names)
+        events = 0
+        if self._names or self._memories:
+            events = erase_events(transaction, self._context, head.tenant_id, self._is_about)
         if not (self._sessions or self._memories):
-            return Counts(redacted_rows=redacted)
+            return Counts(redacted_rows=redacted, erased_events=events)
         more = self._weigh()
         removed = self._remove_rows()
         for plane, keys in gone.items():
             transaction.erase_keys(namespace_id, plane, keys)
         rewritten = self._timeline.rewrite(self._source, self._stage, gone, more=more)
-        erase_events(transaction, self._context, head.tenant_id, self._is_about)
-        return Counts(removed, rewritten, redacted)
-
-    @property
-    def _names(self) -> Iterable[str]:
-        names = {key.decode() for key in self._sessions}
-        # One whose rows are long gone may still be told of.
-        return names if self._wanted.session_id is None else names | {self._wanted.session_id}
+        return Counts(removed, rewritten, redacted, events)
 
     def _find_sessions(self) -> set[bytes]:
         transaction, wanted, namespace_id = self._transaction, self._wanted, self._head.namespace_id
@@ -120,7 +126,7 @@ class _Taking:
 
     def _find_memories(self) -> set[bytes]:
         transaction, namespace_id = self._transaction, self._head.namespace_id
-        user_id, sessions = self._wanted.user_id, {*self._names}
+        user_id, sessions = self._wanted.user_id, self._names
 
         def is_wanted(_: bytes, entry: bytes) -> bool:
             memory = memory_of(entry)
@@ -166,12 +172,20 @@ class _Taking:
     def _is_about(self, event: EventRow, data: dict[str, Any]) -> bool:
         if event.namespace_id != self._head.namespace_id:
             return False
+        resource = data.get("resource_type"), data.get("resource_id")
         ids = (
-            (data.get("session_id"), self._sessions),
-            (data.get("source_session"), self._sessions),
-            (data.get("memory_id"), self._memories),
+            (data.get("session_id"), self._told_sessions),
+            (data.get("source_session"), self._told_sessions),
+            (data.get("memory_id"), self._told_memories),
+            (resource[1] if resource[0] == "session" else None, self._told_sessions),
+            (resource[1] if resource[0] == "memory" else None, self._told_memories),
         )
-        return any(isinstance(each, str) and each.encode() in known for each, known in ids)
+        return any(isinstance(each, str) and each in known for each, known in ids)
+
+
+def _as_told(ids: Iterable[str]) -> frozenset[str]:
+    """Returns ids as events may say them."""
+    return frozenset(told for each in ids for told in (each, shortened(each)))
 
 
 def _entries_of_rows(

@@ -67,14 +67,19 @@ def redact_user(transaction: Transaction, tenant_id: TenantId, user_id: str) -> 
 
 def erase_events(
     transaction: Transaction, context: Context, tenant_id: TenantId, is_about: Is
-) -> None:
-    """Empties the events that are about something, and what was told and has no number yet."""
+) -> int:
+    """Empties the events that are about something, and what was told and has no number yet.
+
+    Returns how many.
+    """
     number_all(transaction, context, tenant_id)
-    after = 0
+    count, after = 0, 0
     while page := transaction.page_events(tenant_id, after=after, most=PAGE):
         told = [(event, msgspec.json.decode(event.data, type=dict[str, Any])) for event in page]
-        transaction.erase_events([event for event, data in told if is_about(event, data)])
-        after = page[-1].number
+        gone = [event for event, data in told if is_about(event, data)]
+        transaction.erase_events(gone)
+        count, after = count + len(gone), page[-1].number
+    return count
 
 
 def _redact(transaction: Transaction, rows: Sequence[TraceRow]) -> int:
