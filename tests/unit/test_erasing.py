@@ -4,15 +4,22 @@ from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
+import holdfast
 from holdfast.blobs.memory import MemoryBlobStore
 from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.engine.context import Context
+from holdfast.engine.erasing import finishing
 from holdfast.engine.vault import Holdfast
-from holdfast.errors import SessionNotFound
+from holdfast.errors import Busy, InvalidValue, SessionNotFound
+from holdfast.model import Tenant
+from holdfast.model_erasures import Certificate
 from holdfast.testing.clocks import Watch
+from holdfast.testing.remains import Place
 
 
 @pytest.fixture
@@ -67,3 +74,64 @@ def test_events_of_a_users_sessions_are_erased_with_their_namespace_long_gone(
     assert len(told_of(vault, "ses-gone")) == 2
     vault.erasures.user("ann")
     assert told_of(vault, "ses-gone") == []
+
+
+WORD = "xqzjerasedword"
+
+
+def busy(*_: object, **__: object) -> None:
+    raise Busy("somebody collects")
+
+
+def test_a_backup_of_one_that_was_only_begun_has_it_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, again = tmp_path / "certificate.json", tmp_path / "again"
+    with holdfast.open(tmp_path / "vault") as vault:
+        vault.namespace("gone").files.write("a", WORD * 10_000)
+        vault.namespace("kept").files.write("b", "other")
+        with monkeypatch.context() as patch:
+            patch.setattr(finishing, "collect", busy)
+            with pytest.raises(Busy):
+                vault.erasures.namespace("gone")
+        vault.backup(tmp_path / "backup")
+        kept.write_bytes(msgspec.json.encode(vault.erasures.namespace("gone")))
+    holdfast.reinstate(tmp_path / "backup", again, erased=[kept])
+    with holdfast.open(again) as vault:
+        assert [each.namespace for each in vault.erasures.list()] == ["gone"]
+    assert Place(str(again), again / "packs", again).holding(WORD) == []
+
+
+def test_a_certificate_that_does_not_say_who_was_erased_is_refused(tmp_path: Path) -> None:
+    with holdfast.open(tmp_path / "vault") as vault:
+        vault.namespace("alice").sessions.create("helper", user_id="ann")
+        vault.backup(tmp_path / "backup")
+        vault.erasures.user("ann")
+        listed = vault.erasures.list()[0]
+        assert vault.erasures.again(listed) is None, "it was erased here"
+    kept = tmp_path / "certificate.json"
+    kept.write_bytes(msgspec.json.encode(listed))
+    with pytest.raises(InvalidValue, match="does not say who"):
+        holdfast.reinstate(tmp_path / "backup", tmp_path / "again", erased=[kept])
+    assert not (tmp_path / "again").exists()
+
+
+@pytest.mark.parametrize("is_busy", [False, True])
+def test_one_that_another_has_finished_meanwhile_is_certified(
+    vault: Holdfast, monkeypatch: pytest.MonkeyPatch, is_busy: bool
+) -> None:
+    finish = finishing.finish_all
+
+    def after_another(context: Context, tenant: Tenant, **more: Any) -> list[Certificate]:
+        finish(context, tenant)
+        if is_busy:
+            raise Busy("somebody collects")
+        return finish(context, tenant, **more)
+
+    agent = vault.namespace("alice")
+    agent.sessions.create("helper", session_id="ses-1", user_id="ann")
+    agent.sessions.create("helper", session_id="ses-2", user_id="ann")
+    monkeypatch.setattr(finishing, "finish_all", after_another)
+    assert vault.erasures.session("alice", "ses-1").session_id == "ses-1"
+    assert vault.erasures.user("ann").removed["sessions"] == 1
+    assert vault.erasures.namespace("alice").namespace == "alice"

@@ -13,7 +13,7 @@ Killed between any two, or if one fails, the row says that it is not finished: w
 next, and upkeep, go on. Nothing that was done has to be undone for that, and all may be done twice.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 import msgspec
@@ -27,7 +27,13 @@ from holdfast.engine.erasing.copies import copies_of
 from holdfast.engine.erasing.parts import Wanted, take_out
 from holdfast.engine.handle import check_text
 from holdfast.engine.stage import Stage
-from holdfast.errors import InvalidName, NamespaceNotFound, SessionNotFound
+from holdfast.errors import (
+    HoldfastError,
+    InvalidName,
+    InvalidValue,
+    NamespaceNotFound,
+    SessionNotFound,
+)
 from holdfast.ids import NamespaceId
 from holdfast.model import Head, Tenant
 from holdfast.model_erasures import Certificate, Erased, ErasureRow
@@ -62,12 +68,15 @@ class Erasures:
             if head is not None:
                 told = Told(copies=whole.forks_of(transaction, head), created_at=head.created_at)
                 told = told.adding(whole.take_away(transaction, context, head))
-                self._begin(transaction, Erased.NAMESPACE, told, head=head)
-        for done in finishing.finish_all(context, self._tenant, progress=progress):
-            is_it = (done.what, done.namespace) == (Erased.NAMESPACE, name)
-            if is_it and number in (None, done.namespace_id):
-                return done
-        raise NamespaceNotFound(name)
+                begun = self._begin(transaction, Erased.NAMESPACE, told, head=head)
+            else:
+                rows = transaction.list_erasures(self._tenant.id)
+                mine = [row for row in _begun(rows, Erased.NAMESPACE) if row.namespace == name]
+                begun = next((row.id for row in mine if number in (None, row.namespace_id)), None)
+        done = self._finish(begun, progress)
+        if done is None:
+            raise NamespaceNotFound(name)
+        return done
 
     def session(
         self, namespace: str, session_id: str, *, progress: Progress = no_progress
@@ -100,23 +109,42 @@ class Erasures:
         self._prepare("erase a user")
         _check("user", user_id)
         with context.catalog.write() as transaction:
-            erasure_id = self._begin(transaction, Erased.USER, Told(), subject=user_id)
-        finishing.finish_all(context, self._tenant, progress=progress)
-        done = next(each for each in self.list() if each.erasure_id == erasure_id)
+            begun = self._begin(transaction, Erased.USER, Told(), subject=user_id)
+        done = self._finish(begun, progress)
+        assert done is not None  # noqa: S101 - it was begun
         return msgspec.structs.replace(done, user_id=user_id)
 
     def again(self, certificate: Certificate) -> Certificate | None:
         """Erases what a certificate names, after an older catalog was brought back.
 
-        Returns None if there is nothing of it here, or if it was erased here already.
+        Returns None if there is nothing of it here, or if it was erased here already; one that was
+        only begun here is finished. Raises `InvalidValue` for that of a user which does not say
+        who: the vault's own list does not.
         """
         tenant = self._tenant
-        with self._context.catalog.read() as transaction:
-            known = {row.id for row in transaction.list_erasures(tenant.id)}
-        if certificate.erasure_id in known or certificate.tenant_id != tenant.public_id:
+        if certificate.tenant_id != tenant.public_id:
             return None
-        if certificate.user_id is not None:
+        with self._context.catalog.read() as transaction:
+            rows = {row.id: row for row in transaction.list_erasures(tenant.id)}
+        row = rows.get(certificate.erasure_id)
+        if row is not None and row.finished_at is not None:
+            return None
+        if row is not None:
+            self._prepare("finish an erasure")
+            done = self._finish(row.id, no_progress)
+            return done and msgspec.structs.replace(done, user_id=certificate.user_id)
+        if certificate.what is Erased.USER:
+            if certificate.user_id is None:
+                error = InvalidValue("this certificate of a user does not say who was erased")
+                error.hint = (
+                    "Pass the one that `erase` has returned: the vault's list names nobody."
+                )
+                raise error
             return self.user(certificate.user_id)
+        return self._again_in_namespace(certificate)
+
+    def _again_in_namespace(self, certificate: Certificate) -> Certificate | None:
+        tenant = self._tenant
         number = NamespaceId(certificate.namespace_id or 0)
         with self._context.catalog.read() as transaction:
             head = transaction.find_head_by_id(number)
@@ -140,24 +168,48 @@ class Erasures:
 
     def _session(self, lock: Lock, session_id: str, progress: Progress) -> Certificate | None:
         """Erases a session of the namespace that `lock` finds; None if there is none."""
-        context, number = self._context, None
+        context, begun = self._context, None
         self._prepare("erase a session")
         _check("session", session_id)
         stage = Stage(context, self._tenant.id, counts=False)
         with stage, context.catalog.write() as transaction:
             head = lock(transaction)
             if head is not None:
-                number = head.namespace_id
                 copies = copies_of(transaction, context, head, session_id)
                 wanted = Wanted(session_id=session_id)
                 counts = take_out(transaction, context, stage, head, wanted)
                 if not counts.is_nothing:
                     told = Told(counts, copies, head.created_at)
-                    self._begin(transaction, Erased.SESSION, told, head=head, subject=session_id)
-        for done in finishing.finish_all(context, self._tenant, progress=progress):
-            if (done.namespace_id, done.session_id) == (number, session_id):
-                return done
-        return None
+                    begun = self._begin(
+                        transaction, Erased.SESSION, told, head=head, subject=session_id
+                    )
+                else:
+                    rows = transaction.list_erasures(self._tenant.id)
+                    it = (head.namespace_id, session_id)
+                    mine = _begun(rows, Erased.SESSION)
+                    found = (row.id for row in mine if (row.namespace_id, row.subject) == it)
+                    begun = next(found, None)
+        return self._finish(begun, progress)
+
+    def _finish(self, begun: str | None, progress: Progress) -> Certificate | None:
+        """Finishes what is under way; returns the certificate of that with this id.
+
+        Whoever else erases may have finished it before us: then nothing is wrong that kept us.
+        """
+        try:
+            finishing.finish_all(self._context, self._tenant, progress=progress)
+        except HoldfastError:
+            done = self._find(begun)
+            if done is None:
+                raise
+            return done
+        return self._find(begun)
+
+    def _find(self, erasure_id: str | None) -> Certificate | None:
+        with self._context.catalog.read() as transaction:
+            rows = transaction.list_erasures(self._tenant.id)
+        done = (row for row in rows if row.id == erasure_id and row.finished_at is not None)
+        return next((certifying.read(row) for row in done), None)
 
     def _prepare(self, what: str) -> None:
         self._context.check_takes_away(what)
@@ -185,6 +237,11 @@ class Erasures:
         )
         transaction.add_erasure(row)
         return row.id
+
+
+def _begun(rows: Iterable[ErasureRow], what: Erased) -> Iterator[ErasureRow]:
+    """Returns the erasures of a kind that were interrupted, or are under way."""
+    return (row for row in rows if row.what is what and row.finished_at is None)
 
 
 def _check(kind: str, given: str) -> None:
