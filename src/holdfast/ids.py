@@ -7,6 +7,7 @@ that it cannot be guessed and a few characters identify it on a command line.
 
 import base64
 import os
+import re
 from collections.abc import Callable
 from typing import Final, NewType
 
@@ -26,6 +27,7 @@ Randomness = Callable[[int], bytes]
 """Returns that many random bytes: `os.urandom`, or a seeded source in tests."""
 
 OBJECT_ID_BYTES: Final = 32
+_SNAPSHOT: Final = re.compile("snap-[a-z2-7]{16}")
 _TRACE_TAIL: Final = 14
 """Random characters at the end of a trace's id: 56 bits, beside an instant nobody can guess."""
 
@@ -33,6 +35,11 @@ _TRACE_TAIL: Final = 14
 def object_id_of(data: bytes | memoryview) -> ObjectId:
     """Returns the name that these bytes are stored under."""
     return ObjectId(blake3(data).digest())
+
+
+def is_snapshot_id(name: str) -> bool:
+    """Says whether a name is the whole id of a snapshot, of one that there is or not."""
+    return _SNAPSHOT.fullmatch(name) is not None
 
 
 def instant_of_trace(trace_id: str) -> int | None:

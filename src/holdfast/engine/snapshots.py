@@ -19,7 +19,7 @@ from holdfast.engine.lineage import Stored, previous
 from holdfast.engine.trust import check_packs
 from holdfast.engine.weighing import check_size
 from holdfast.errors import Conflict, SnapshotNotFound, shorten
-from holdfast.ids import SnapshotId
+from holdfast.ids import SnapshotId, is_snapshot_id
 from holdfast.model import Head, Kind, SnapshotInfo
 
 SnapshotLike = SnapshotInfo | str
@@ -100,20 +100,28 @@ def find(handle: Handle, name: str) -> SnapshotInfo:
         if name == "@" or (name.startswith("@-") and name[2:].isdecimal()):
             # No timeline is that long; and Python refuses to read thousands of digits.
             return _nth_before(handle, transaction, name, int(name[2:20] or 0))
-        found = transaction.find_snapshot(head.namespace_id, SnapshotId(name))
-        if found is None and name:
-            matches = transaction.find_snapshots_by_prefix(head.namespace_id, name)
-            matches = matches or transaction.find_snapshots_by_prefix(
-                head.namespace_id, f"snap-{name}"
-            )
-            if len(matches) > 1:
-                some = " and ".join(each.id for each in matches[:2])
-                message = f"more than one snapshot begins with {shorten(name)}, such as {some}"
-                raise Conflict(message).with_hint("Give more of the id.")
-            found = matches[0] if matches else None
+        found = _find_named(transaction, head, name)
         if found is None:
             raise SnapshotNotFound(name)
         return handle.get_snapshot(transaction, head, found.id)
+
+
+def _find_named(transaction: Transaction, head: Head, name: str) -> SnapshotInfo | None:
+    """Returns a snapshot by its id or a unique beginning of it; by its id also a deleted one."""
+    matches = list[SnapshotInfo]()
+    if name:
+        matches = transaction.find_snapshots_by_prefix(head.namespace_id, name)
+        matches = matches or transaction.find_snapshots_by_prefix(head.namespace_id, f"snap-{name}")
+    if matches and (len(matches) == 1 or matches[0].id == name):
+        return matches[0]
+    if matches:
+        some = " and ".join(each.id for each in matches)
+        message = f"more than one snapshot begins with {shorten(name)}, such as {some}"
+        raise Conflict(message).with_hint("Give more of the id.")
+    # Only now, and only for what can be an id: that nothing has it takes the whole timeline.
+    if not is_snapshot_id(name):
+        return None
+    return transaction.find_snapshot(head.namespace_id, SnapshotId(name))
 
 
 def find_held(handle: Handle) -> SnapshotInfo | None:
