@@ -124,6 +124,24 @@ def test_a_wrong_count_is_no_damage_of_any_session(kept: Kept) -> None:
     assert count == len(before)
 
 
+def test_what_ended_in_a_fork_is_kept_and_named_though_its_journal_tells_no_beginning(
+    kept: Kept,
+) -> None:
+    sessions(kept)
+    copy = kept.vault.namespace("alice").fork("copy")
+    copy.entities.create("one", entity_type="order", entity_id="p", attributes={})
+    copy.sessions.delete("one")
+    ((number,),) = kept.sql("SELECT id FROM namespaces WHERE name = 'copy'")
+    rows = f"FROM entities WHERE namespace_id = {number}"
+    before = kept.sql(f"SELECT COUNT(*) {rows}")
+    kept.break_row("sessions", "agent_id", where=f"id = 'one' AND namespace_id = {number}")
+    assert [fault.what for fault in kept.vault.verify().faults] == ["sessions: one"]
+    assert [lost.what for lost in kept.vault.repair().lost] == ["sessions: one"]
+    assert kept.sql(f"SELECT COUNT(*) {rows}") == before
+    assert not kept.vault.verify().ok
+    assert len(copy.sessions.list()) == 3
+
+
 @pytest.mark.parametrize("reads", [0, 1, 2])
 def test_a_session_that_is_created_while_somebody_asks_for_it_is_no_damage(
     kept: Kept, monkeypatch: pytest.MonkeyPatch, reads: int

@@ -209,6 +209,11 @@ class MendingQueries:
         """Counts anew how many sessions are present; says whether there were as many."""
         return self._db.run("mend_session_count", namespace_id=namespace_id) > 0
 
+    def has_versions(self, namespace_id: NamespaceId, session_id: str) -> bool:
+        """Says whether a session has a version, sound or not."""
+        where = {"namespace_id": namespace_id, "session_id": session_id}
+        return self._db.one("newest_version", **where) is not None
+
     def newest_version(self, namespace_id: NamespaceId, session_id: str) -> VersionRow | None:
         """Returns the version of a session with the greatest number."""
         row = self._db.one("newest_version", namespace_id=namespace_id, session_id=session_id)

@@ -38,13 +38,12 @@ def rebuild(transaction: Transaction, handle: Handle, head: Head) -> tuple[int, 
         if transaction.mend_session(row):
             count += 1
         elif row.id not in held:
-            made = _ended(transaction, head, row.id)
-            if made is None:
+            if transaction.has_versions(head.namespace_id, row.id):
+                _rebuild_ended(transaction, head, row.id)
+                lost.append(row.id)
+            else:
                 transaction.drop_session(row)  # None of this namespace's.
                 count += 1
-            else:
-                transaction.replace_session(made)
-                lost.append(row.id)
     sound = {*transaction.present_ids(head.namespace_id)}
     sound -= {row.id for row in transaction.damaged_sessions(head.namespace_id)}
     for session_id, entry in held.items():
@@ -69,8 +68,18 @@ def _present(
     return _told(transaction, head, replace(session, version=newest.number))
 
 
+def _rebuild_ended(transaction: Transaction, head: Head, session_id: str) -> None:
+    """Makes the row of a session that is over anew; one of which too little is known stays."""
+    made = _ended(transaction, head, session_id)
+    if made is not None:
+        transaction.replace_session(made)
+
+
 def _ended(transaction: Transaction, head: Head, session_id: str) -> SessionRow | None:
-    """Returns the row of a session that is over; None if nothing is known of it."""
+    """Returns the row of a session that is over; None if too little is known of it.
+
+    The journal does not tell of the beginning of one that came with a fork or an import.
+    """
     newest = _newest(transaction, head, session_id)
     begun = _whole(transaction.traces_of(head, session_id, oldest_first=True))
     if newest is None or begun is None:

@@ -54,6 +54,9 @@ def find_faults(context: Context, transaction: Transaction, tenant_id: TenantId)
 
 
 def _find_in_histories(transaction: Transaction, head: Head) -> Iterator[Found]:
+    # Also of those that have ended, which no plane holds.
+    for row in transaction.damaged_sessions(head.namespace_id):
+        yield f"sessions: {row.id}", "its row is not what was written"
     for session_id in transaction.broken_histories(head.namespace_id):
         yield f"sessions: {session_id}", "its history is not whole"
     for session_id, number, is_whole in transaction.iter_versions(
