@@ -35,6 +35,7 @@ from holdfast.errors import (
     InvalidPath,
     InvalidValue,
     MergeConflict,
+    NameNotFound,
     NotADirectory,
     NotAFile,
     NothingToUndo,
@@ -304,16 +305,25 @@ def differences(old: State, new: State, planes: Sequence[str] = ("files", "store
     """The naive diff, as (plane, name, word) in order; times alone make no difference."""
     found: list[Difference] = []
     if "files" in planes:
-        a = {path: node.timeless for path, node in old.entries().items()}
-        b = {path: node.timeless for path, node in new.entries().items()}
+        listed = sorted(changed_keys(old.entries(), new.entries()))
+        pairs = {path: (seen_at(old, new, path), seen_at(new, old, path)) for path in listed}
         found += [
-            ("files", text(path), word(path in a, path in b)) for path in sorted(changed_keys(a, b))
+            ("files", text(path), word(a is not None, b is not None))
+            for path, (a, b) in pairs.items()
+            if timeless(a) != timeless(b)
         ]
     if "store" in planes:
         for pair in sorted(changed_keys(old.values, new.values)):
             there = pair in old.values, pair in new.values
             found.append(("store", "/".join(pair), word(*there)))
     return found
+
+
+def seen_at(state: State, other: State, path: bytes) -> Node | None:
+    """What is at a path; a directory without an entry too, where the other state has one."""
+    node, known = state.entries().get(path), other.entries().get(path)
+    implied = state.tree.get(path) if isinstance(known, Folder) else None
+    return implied if node is None and isinstance(implied, Folder) else node
 
 
 def word(was_there: bool, is_there: bool) -> str:
@@ -785,6 +795,10 @@ class VaultMachine(RuleBasedStateMachine):
             return
         before, is_dirty = world.state, namespace.is_dirty()
         if selected is not None:
+            if not any(path in tree for path in selected for tree in (before.tree, row.state.tree)):
+                with pytest.raises(NameNotFound):
+                    namespace.restore(row.id, planes=wanted, paths=names)
+                return
             after = restored_paths(before, row.state, selected)
         else:
             after = restored(
