@@ -1,5 +1,6 @@
 """Erasing what is half gone already, twice, beside others, and what was never whole."""
 
+import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
@@ -15,7 +16,7 @@ from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.engine.context import Context
 from holdfast.engine.erasing import finishing
 from holdfast.engine.vault import Holdfast
-from holdfast.errors import Busy, InvalidValue, SessionNotFound
+from holdfast.errors import Busy, Damaged, InvalidValue, SessionNotFound
 from holdfast.model import Tenant
 from holdfast.model_erasures import Certificate
 from holdfast.testing.clocks import Watch
@@ -55,7 +56,12 @@ def test_events_of_a_session_whose_rows_are_gone_are_erased(vault: Holdfast, wat
     purge_a_session(vault, watch)
     kept = told_of(vault, "ses-kept")
     assert "session.purged" in told_of(vault, "ses-gone")
+    assert [trace.details for trace in vault.traces.list(action="session.purged")] == [
+        {"sessions": ["ses-gone"]}
+    ]
     vault.erasures.session("alice", "ses-gone")
+    assert [trace.details for trace in vault.traces.list(action="session.purged")] == [{}]
+    assert vault.verify_audit().problems == []
     assert told_of(vault, "ses-gone") == []
     assert told_of(vault, "ses-kept") == kept != []
     with pytest.raises(SessionNotFound):
@@ -135,3 +141,35 @@ def test_one_that_another_has_finished_meanwhile_is_certified(
     assert vault.erasures.session("alice", "ses-1").session_id == "ses-1"
     assert vault.erasures.user("ann").removed["sessions"] == 1
     assert vault.erasures.namespace("alice").namespace == "alice"
+
+
+def test_what_a_restore_has_named_does_not_name_what_was_erased(vault: Holdfast) -> None:
+    agent = vault.namespace("alice")
+    for session_id in ("ses-gone", "ses-kept"):
+        agent.sessions.create("helper", session_id=session_id)
+    before = agent.snapshot("before")
+    names = [holdfast.Name("sessions", each) for each in ("ses-gone", "ses-kept")]
+    agent.sessions.update_state("ses-gone", {"a": 1})
+    agent.sessions.update_state("ses-kept", {"a": 1})
+    agent.restore(before.id, names=names)
+    agent.restore(before.id, except_=names)
+    vault.erasures.session("alice", "ses-gone")
+    details = [each.detail for each in agent.timeline() if each.kind == "restore"]
+    kept = [{"plane": "sessions", "name": "ses-kept"}]
+    assert [each.get("names", each.get("except")) for each in details] == [kept, kept]
+    assert vault.verify().ok
+
+
+def test_a_row_that_was_damaged_ends_an_erasure_and_does_not_keep_it(
+    vault: Holdfast, tmp_path: Path
+) -> None:
+    agent = vault.namespace("alice")
+    agent.sessions.create("helper", session_id="ses-1", user_id="ann")
+    vault.erasures.session("alice", "ses-1")
+    with closing(sqlite3.connect(tmp_path / "catalog.sqlite")) as database, database:
+        erased = "WHERE details LIKE 'redacted:%'"
+        database.execute(f"UPDATE journal SET session_id = 'ses-1', user_id = 'ann' {erased}")
+    with pytest.raises(Damaged):
+        vault.erasures.session("alice", "ses-1")
+    with pytest.raises(Damaged):
+        vault.erasures.user("ann")

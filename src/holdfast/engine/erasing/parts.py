@@ -44,7 +44,8 @@ class Counts(msgspec.Struct, frozen=True):
     removed: dict[str, int] = {}
     rewritten_snapshots: int = 0
     redacted_rows: int = 0
-    erased_events: int = 0
+    told_elsewhere: int = 0
+    """Events that said something of it, and snapshots that named it."""
 
     def __add__(self, other: "Counts") -> "Counts":
         kinds = [*self.removed, *(kind for kind in other.removed if kind not in self.removed)]
@@ -52,13 +53,13 @@ class Counts(msgspec.Struct, frozen=True):
             {kind: self.removed.get(kind, 0) + other.removed.get(kind, 0) for kind in kinds},
             self.rewritten_snapshots + other.rewritten_snapshots,
             self.redacted_rows + other.redacted_rows,
-            self.erased_events + other.erased_events,
+            self.told_elsewhere + other.told_elsewhere,
         )
 
     @property
     def is_nothing(self) -> bool:
         """Says whether nothing was found."""
-        told = self.redacted_rows or self.erased_events
+        told = self.redacted_rows or self.told_elsewhere
         return not (any(self.removed.values()) or self.rewritten_snapshots or told)
 
 
@@ -97,18 +98,23 @@ class _Taking:
         """Does it."""
         transaction, head, namespace_id = self._transaction, self._head, self._head.namespace_id
         gone = {Plane.SESSIONS: self._sessions, Plane.MEMORIES: self._memories}
-        redacted = sum(redact_session(transaction, namespace_id, each) for each in self._names)
-        events = 0
+        redacted = sum(
+            redact_session(transaction, head.tenant_id, namespace_id, each) for each in self._names
+        )
+        told = 0
         if self._names or self._memories:
-            events = erase_events(transaction, self._context, head.tenant_id, self._is_about)
+            told = erase_events(transaction, self._context, head.tenant_id, self._is_about)
+            told += self._timeline.erase_names(
+                {Plane.SESSIONS: self._names, Plane.MEMORIES: {*map(bytes.decode, self._memories)}}
+            )
         if not (self._sessions or self._memories):
-            return Counts(redacted_rows=redacted, erased_events=events)
+            return Counts(redacted_rows=redacted, told_elsewhere=told)
         more = self._weigh()
         removed = self._remove_rows()
         for plane, keys in gone.items():
             transaction.erase_keys(namespace_id, plane, keys)
         rewritten = self._timeline.rewrite(self._source, self._stage, gone, more=more)
-        return Counts(removed, rewritten, redacted, events)
+        return Counts(removed, rewritten, redacted, told)
 
     def _find_sessions(self) -> set[bytes]:
         transaction, wanted, namespace_id = self._transaction, self._wanted, self._head.namespace_id

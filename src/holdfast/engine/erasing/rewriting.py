@@ -8,7 +8,7 @@ its id, its place on the timeline and all else that it says.
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.growth import size_of
@@ -49,6 +49,17 @@ class Timeline:
         entries = iter_entries(source, self.maps(source, plane))
         return {key for key, entry in entries if is_wanted(key, entry)}
 
+    def erase_names(self, gone: Mapping[Plane, AbstractSet[str]]) -> int:
+        """Takes names out of what snapshots say that a restore has chosen; returns of how many."""
+        count = 0
+        for at, snapshot in enumerate(self.snapshots):
+            detail = _without_names(snapshot.detail, gone)
+            if detail != snapshot.detail:
+                self.snapshots[at] = replace(snapshot, detail=detail)
+                self._transaction.rewrite_snapshot(self.snapshots[at])
+                count += 1
+        return count
+
     def rewrite(self, source: StagedObjects, stage: Stage, gone: Keys, *, more: Size) -> int:
         """Writes roots without these keys in the place of those with them; stores what is new.
 
@@ -74,6 +85,19 @@ class Timeline:
             self._transaction.rewrite_snapshot(other)
         self._transaction.rewrite_head(head, root=root, more=more)
         return len(changed)
+
+
+def _without_names(
+    detail: Mapping[str, Any], gone: Mapping[Plane, AbstractSet[str]]
+) -> dict[str, Any]:
+    """Returns what is said of a restore without some names; how many there were still counts."""
+    ids = {(plane.value, name) for plane, names in gone.items() for name in names}
+    kept = {
+        kind: [each for each in detail[kind] if (each.get("plane"), each.get("name")) not in ids]
+        for kind in ("names", "except")
+        if kind in detail
+    }
+    return {**detail, **kept}
 
 
 class _Without:

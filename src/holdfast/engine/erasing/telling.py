@@ -5,21 +5,29 @@ the random bytes that were hashed with both, and the hashes that stand for them 
 Events keep their numbers, and say nothing any more.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
 
-from holdfast.catalog.hashing import erased
+from holdfast.catalog.hashing import REDACTED, erased
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.context import Context
 from holdfast.engine.events import number_all
+from holdfast.errors import Damaged
 from holdfast.ids import NamespaceId, TenantId
 from holdfast.model import Head
 from holdfast.model_events import EventRow
 from holdfast.model_traces import TraceFilter, TraceRow
 
 PAGE: Final = 1000
+
+
+class _Purged(msgspec.Struct):
+    """What a trace says of sessions whose rows went; one that somebody added may say anything."""
+
+    sessions: Any = ()
+
 
 Is = Callable[[EventRow, dict[str, Any]], bool]
 """Says whether an event, with what it says, is about what goes."""
@@ -36,18 +44,20 @@ def redact_namespace(transaction: Transaction, head: Head) -> int:
         after = rows[-1].number
     # And what the tenant's chain says of it: old ones have all of it there.
     wanted = TraceFilter(namespace_id=head.namespace_id)
-    while page := transaction.list_traces(head.tenant_id, wanted, most=PAGE):
-        count += _redact(transaction, [row for row, _ in page])
-        last = page[-1][0]
-        wanted = msgspec.structs.replace(wanted, until=(last.created_us, last.stream, last.number))
+    for page in _pages(transaction, head.tenant_id, wanted):
+        count += _redact(transaction, page)
     return count
 
 
-def redact_session(transaction: Transaction, namespace_id: NamespaceId, session_id: str) -> int:
+def redact_session(
+    transaction: Transaction, tenant_id: TenantId, namespace_id: NamespaceId, session_id: str
+) -> int:
     """Takes details and ids out of what was told of a session; returns of how many rows."""
-    count = 0
-    while rows := transaction.traces_about(namespace_id, session_id):
-        count += _redact(transaction, rows)
+    count = _redact_all(transaction, lambda: transaction.traces_about(namespace_id, session_id))
+    # Those whose rows went together are named together.
+    purges = TraceFilter(namespace_id=namespace_id, action="session.purged")
+    for page in _pages(transaction, tenant_id, purges):
+        count += _redact(transaction, [row for row in page if _lists(row, session_id)])
     return count
 
 
@@ -59,10 +69,10 @@ def redact_user(transaction: Transaction, tenant_id: TenantId, user_id: str) -> 
     count = 0
     # First: afterwards nobody knows whose they were.
     for namespace_id, session_id in transaction.sessions_told_of(tenant_id, user_id):
-        count += redact_session(transaction, namespace_id, session_id)
-    while rows := transaction.traces_about_user(tenant_id, user_id):
-        count += _redact(transaction, rows)
-    return count
+        count += redact_session(transaction, tenant_id, namespace_id, session_id)
+    return count + _redact_all(
+        transaction, lambda: transaction.traces_about_user(tenant_id, user_id)
+    )
 
 
 def erase_events(
@@ -79,6 +89,38 @@ def erase_events(
         gone = [event for event, data in told if is_about(event, data)]
         transaction.erase_events(gone)
         count, after = count + len(gone), page[-1].number
+    return count
+
+
+def _pages(
+    transaction: Transaction, tenant_id: TenantId, wanted: TraceFilter
+) -> Iterator[list[TraceRow]]:
+    while page := transaction.list_traces(tenant_id, wanted, most=PAGE):
+        yield [row for row, _ in page]
+        last = page[-1][0]
+        wanted = msgspec.structs.replace(wanted, until=(last.created_us, last.stream, last.number))
+
+
+def _lists(row: TraceRow, session_id: str) -> bool:
+    """Says whether a session is among those that a trace names."""
+    if row.details.startswith(REDACTED):
+        return False
+    try:
+        named = msgspec.json.decode(row.details, type=_Purged).sessions
+    except msgspec.DecodeError as exc:
+        raise Damaged(f"what trace {row.id} says cannot be read: {exc}") from exc
+    return isinstance(named, list) and session_id in named
+
+
+def _redact_all(transaction: Transaction, find: Callable[[], Sequence[TraceRow]]) -> int:
+    """Takes details and ids out of rows until none is found; returns of how many."""
+    count = 0
+    while rows := find():
+        changed = _redact(transaction, rows)
+        if not changed:
+            ids = ", ".join(row.id for row in rows[:3])
+            raise Damaged(f"rows of the journal lost what they said, and still have ids: {ids}")
+        count += changed
     return count
 
 
