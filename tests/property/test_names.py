@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 import holdfast
 from holdfast import Name, Namespace, Plane
 from holdfast.entries import Directory
-from holdfast.errors import InTheWay
+from holdfast.errors import InTheWay, NameNotFound
 
 PARTS = [
     *(b"a", b"[a]", b"x1.txt", b"x[1].txt", b"x[[]1].txt", b"*", b"**", b"?", b"a*", b"[!a]"),
@@ -186,6 +186,13 @@ def expected_of(then: World, now: World, choice: Choice) -> World:
     )
 
 
+def finds_nothing(then: World, now: World, choice: Choice) -> bool:
+    """Says whether patterns alone were given, and nothing is what they say."""
+    files = {*then.files, *now.files}
+    is_sought = bool(choice.paths) and not choice.is_literal
+    return is_sought and not any(is_chosen_file(path, choice) for path in files)
+
+
 def giving_way(files: Files, choice: Choice) -> Files:
     """Returns the tree without what no pattern chose, and stands where a chosen entry has to be."""
     chosen = {path for path in files if is_chosen_file(path, choice)}
@@ -293,9 +300,10 @@ def test_a_restore_changes_what_was_chosen_and_nothing_else(
     now, before = shown(agent), agent.snapshot()
     expected = expected_of(then, now, choice)
     chosen = {"names": choice.names, "paths": choice.paths, "except_": choice.except_}
-    if not is_possible(expected.files):
+    if finds_nothing(then, now, choice) or not is_possible(expected.files):
+        refusal = NameNotFound if finds_nothing(then, now, choice) else InTheWay
         for dry_run in (True, False):
-            with pytest.raises(InTheWay):
+            with pytest.raises(refusal):
                 agent.restore(target, dry_run=dry_run, **chosen)
         assert agent.get_snapshot("@").id == before.id
         return
@@ -362,8 +370,9 @@ def test_in_a_directory_what_was_chosen_is_written_and_nothing_else(
         before = look(tree)
         expected = expected_of(World(then.files), World(now.files), choice).files
         chosen = {"names": choice.names, "paths": choice.paths, "except_": choice.except_}
-        if not is_possible(expected):
-            with pytest.raises(InTheWay):
+        if finds_nothing(then, now, choice) or not is_possible(expected):
+            refusal = NameNotFound if finds_nothing(then, now, choice) else InTheWay
+            with pytest.raises(refusal):
                 project.restore(target, **chosen)
             assert look(tree) == before
             return

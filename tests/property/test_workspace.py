@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -25,6 +26,7 @@ from hypothesis.stateful import (
 )
 
 import holdfast
+from holdfast.errors import NameNotFound
 from holdfast.model import SnapshotInfo
 
 NAMES = ["a", "b", "c", "é"]
@@ -232,6 +234,11 @@ class Directory(RuleBasedStateMachine):
                 if is_chosen(other) and (seen.kind != "folder" or path.startswith(f"{other}/"))
             ) or any(path.startswith(f"{one}/") for one in chosen)
 
+        if not any(map(is_chosen, [*before, *want])):
+            with pytest.raises(NameNotFound):
+                self.workspace.restore(snapshot, paths=[*chosen])
+            assert look(self.tree) == before
+            return
         done = self.workspace.restore(snapshot, paths=[*chosen])
         assert done.verified
         now = look(self.tree)

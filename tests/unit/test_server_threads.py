@@ -14,7 +14,7 @@ from holdfast.behalf import BEHALF, NOBODY
 from holdfast.model_keys import Scope
 from holdfast.server.callers import Admission
 from holdfast.server.problems import Unauthorized
-from holdfast.server.threads import SEAT, TOTALS, Seat, Threads, Work, in_thread
+from holdfast.server.threads import MOST, SEAT, TOTALS, Seat, Threads, Work, in_thread
 
 PATIENCE_S = 20.0
 
@@ -83,11 +83,13 @@ class Slow:
             self.blocked()
             return None
         key = SimpleNamespace(id="key-1", scope=Scope.RUNTIME)
-        return None if self.is_revoked else (SimpleNamespace(tenant_id="ws-real"), key)
+        tenant = SimpleNamespace(tenant_id="ws-real", asked_by=lambda _: None)
+        return None if self.is_revoked else (tenant, key)
 
 
 def asked_with(secret: str) -> Any:
-    return {"headers": [(b"authorization", f"Bearer {secret}".encode())]}
+    state = {"request_id": "req_1"}
+    return {"headers": [(b"authorization", f"Bearer {secret}".encode())], "state": state}
 
 
 def test_a_flood_of_keys_that_were_made_up_is_before_nobody_who_is_known() -> None:
@@ -115,7 +117,7 @@ def test_a_flood_of_keys_that_were_made_up_is_before_nobody_who_is_known() -> No
 @pytest.mark.parametrize("work", list(Work))
 def test_work_of_one_tenant_that_does_not_end_keeps_no_other_waiting(work: Work) -> None:
     async def test(threads: Threads) -> None:
-        blocked, most = Blocked(), TOTALS[work] // 2
+        blocked, most = Blocked(), MOST.get(work, TOTALS[work] // 2)
         begun = begin(threads, "greedy", blocked, work=work, times=50)
         await blocked.has_begun(most)
         for tenant in ("modest", ""):

@@ -295,6 +295,8 @@ def _check_found(folded: Folded, goal: Root, selection: Selection) -> None:
 
 
 def _check_sought(folded: Folded, goal: Root, selection: Selection) -> None:
+    if selection.is_literal:
+        return  # Paths are not all that was asked for.
     source, sought, selects = folded.source, selection.sought, selection.on(Plane.FILES)
     maps = (folded.root.plane(Plane.FILES), goal.plane(Plane.FILES))
     if not sought or b"" in sought or any(get_many(source, files, sought) for files in maps):

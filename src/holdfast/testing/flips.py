@@ -117,7 +117,7 @@ def _look_at(vault: Holdfast, name: str, note: Note) -> None:
     note("files", lambda: agent.files.list(recursive=True))
     note("store", lambda: sorted(agent.store.keys("state")))
     note("timeline", agent.timeline)
-    note("size", agent.size)
+    # Not how much there is: that is counted loosely, and compared by who verifies.
     note("retention", agent.retention)
     note("tasks", agent.tasks.list)
     note("schedules", agent.schedules.list)
