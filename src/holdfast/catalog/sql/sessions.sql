@@ -169,3 +169,17 @@ DELETE FROM sessions WHERE namespace_id = :namespace_id
 
 -- name: purge_versions
 DELETE FROM versions WHERE namespace_id = :namespace_id
+
+-- A head and a session that are still as somebody left them. The checksum is over all else that the
+-- head's row says, the seal over all of the session's.
+-- name: trust_head
+SELECT n.id FROM namespaces n
+WHERE n.id = :namespace_id AND n.sequence = :sequence AND n.writer = :writer
+  AND n.journal_number = :journal_number AND n.journal_hash = :journal_hash
+  AND n.checksum = :checksum
+  AND EXISTS (
+      SELECT 1 FROM sessions s
+      WHERE s.namespace_id = :namespace_id AND s.id = :session_id AND s.seal = :seal)
+  AND EXISTS (
+      SELECT 1 FROM tenants t
+      WHERE t.id = :tenant_id AND COALESCE(t.quota_bytes, -1) = :quota_bytes)

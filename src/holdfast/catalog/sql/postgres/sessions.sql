@@ -58,18 +58,3 @@ LEFT JOIN LATERAL (
     LIMIT 1
 ) w ON TRUE
 WHERE n.tenant_id = :tenant_id AND n.name = :name AND n.deleted_at IS NULL
-
--- A head and a session that are still as somebody left them. The checksum is over all else that the
--- head's row says, the seal over all of the session's.
--- name: trust_head
-SELECT n.id FROM namespaces n
-WHERE n.id = :namespace_id AND n.sequence = :sequence AND n.writer = :writer
-  AND n.journal_number = :journal_number AND n.journal_hash = :journal_hash
-  AND n.checksum = :checksum
-  AND EXISTS (
-      SELECT 1 FROM sessions s
-      WHERE s.namespace_id = :namespace_id AND s.id = :session_id AND s.seal = :seal)
-  AND EXISTS (
-      SELECT 1 FROM tenants t
-      WHERE t.id = :tenant_id AND COALESCE(t.quota_bytes, -1) = :quota_bytes)
-FOR UPDATE OF n
