@@ -6,7 +6,6 @@ file of the vault is searched for it, and every block of every pack that is stil
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import closing, suppress
 from itertools import count
 from pathlib import Path
@@ -24,21 +23,14 @@ from holdfast.engine.context import Context
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import Busy, InvalidValue, NamespaceNotFound
 from holdfast.testing.faults import Fuse, FusedBlobStore, FusedCatalog
-from holdfast.testing.postgres import PostgresServer
 from holdfast.testing.remains import Place
 
 WORD = "xqzjerasedword"
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def vault(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
-    if request.param == "sqlite":
-        yield Place(str(tmp_path / "vault"), tmp_path / "packs", tmp_path / "vault")
-        return
-    server: PostgresServer = request.getfixturevalue("postgres")
-    name = server.create_database()
-    yield Place(server.dsn(name), tmp_path / "packs", tmp_path / "vault")
-    server.drop_database(name)
+@pytest.fixture
+def vault(searched: Place) -> Place:
+    return searched
 
 
 def fill(agent: holdfast.Namespace, word: str) -> None:

@@ -5,7 +5,7 @@ snapshots, traces and events keep of it. Afterwards every file of the vault is s
 every block of every pack that is still there.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from itertools import count
 from pathlib import Path
@@ -23,22 +23,15 @@ from holdfast.engine.context import Context
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import InvalidName, NamespaceNotFound, SessionNotFound
 from holdfast.testing.faults import Fuse, FusedBlobStore, FusedCatalog
-from holdfast.testing.postgres import PostgresServer
 from holdfast.testing.remains import Place
 
 WORD = "xqzjerasedword"
 USER, OTHER = "user-going", "user-staying"
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
-    if request.param == "sqlite":
-        yield Place(str(tmp_path / "vault"), tmp_path / "packs", tmp_path / "vault")
-        return
-    server: PostgresServer = request.getfixturevalue("postgres")
-    name = server.create_database()
-    yield Place(server.dsn(name), tmp_path / "packs", tmp_path / "vault")
-    server.drop_database(name)
+@pytest.fixture
+def place(searched: Place) -> Place:
+    return searched
 
 
 def talk(agent: holdfast.Namespace, session_id: str, user_id: str, word: str) -> None:
