@@ -221,10 +221,10 @@ class Events:
 
 def _follows(older: int, newer: EventRow) -> bool:
     """Says whether nothing is missing between a number and an event."""
-    if newer.number % ERA or newer.type != REINSTATED:
-        # Of the first of an era that is lost, nobody knows what was before it.
-        return newer.number == older + 1 or not newer.number % ERA
-    return msgspec.json.decode(newer.data)["after"] <= older
+    if newer.number % ERA:
+        return newer.number == older + 1
+    # The first of an era says what was before it; where it is lost, nobody knows.
+    return newer.type != REINSTATED or msgspec.json.decode(newer.data)["after"] <= older
 
 
 def _missing(number: int) -> Damaged:
