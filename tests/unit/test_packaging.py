@@ -1,5 +1,6 @@
 """What users get: exactly the promised names, and a wheel with every file they need."""
 
+import re
 import shutil
 import sys
 import sysconfig
@@ -7,6 +8,7 @@ import tomllib
 import zipfile
 from collections.abc import Iterator
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 from types import ModuleType
 
@@ -117,3 +119,14 @@ def test_the_compiled_core_is_of_this_source() -> None:
     sources = [folder / "_core.c", *sorted((folder / "headers").iterdir())]
     digest = sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
     assert digest == core.DIGEST, "the source has changed since: run `make check` to compile it"
+
+
+def test_every_dependency_has_its_row_and_no_row_is_left_over() -> None:
+    wanted = chain(PROJECT["dependencies"], *PROJECT["optional-dependencies"].values())
+    names = {re.match(r"[\w-]+", requirement)[0] for requirement in wanted} - {"holdfast"}
+    rows = re.findall(
+        r"^\| `([\w-]+)` \| .+ \| .+ \| .+ \|",
+        (ROOT / "docs/dependencies.md").read_text("utf-8"),
+        re.MULTILINE,
+    )
+    assert sorted(rows) == sorted(names)
