@@ -12,7 +12,6 @@ import pytest
 import holdfast
 from holdfast import errors
 from holdfast.engine.advance import Note
-from holdfast.engine.collect import no_progress
 from holdfast.engine.coverage import Lacking
 from holdfast.engine.exchange.adopting import adopt
 from holdfast.engine.exchange.coverage import lacking_told
@@ -28,6 +27,7 @@ from holdfast.mirror.pushing import Push
 from holdfast.mirror.server import Server
 from holdfast.model import EMPTY_MAP, Plane
 from holdfast.packs import ObjectKind, PackBuilder
+from holdfast.progress import no_progress
 from holdfast.wire.exchange import ChangesTold, CommitRequest
 from holdfast.wiring import open_vault
 

@@ -17,9 +17,10 @@ from datetime import UTC, datetime
 from typing import Final, TextIO
 
 import holdfast
-from holdfast.cli.progress import Bar, Progress, no_progress
+from holdfast.cli.progress import Bar
 from holdfast.cli.shown import shown
 from holdfast.cli.vaults import OwnVaults, Vaults
+from holdfast.progress import Progress, no_progress
 from holdfast.settings import (
     expand,
     find_location,

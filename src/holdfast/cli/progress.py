@@ -1,20 +1,12 @@
 """A progress bar of a few lines: one line on stderr, drawn over, gone when the work is done."""
 
 import time
-from collections.abc import Callable
 from typing import Final, TextIO
-
-Progress = Callable[[str, int, int], None]
-"""Told the stage, how much of it is done, and how much there is (0: nobody knows)."""
 
 PERIOD_S: Final = 0.1
 """Ten times a second is as often as anybody can read."""
 
 BAR_CELLS: Final = 24
-
-
-def no_progress(_stage: str, _done: int, _total: int, /) -> None:
-    """Tells nobody."""
 
 
 class Bar:

@@ -20,7 +20,6 @@ from holdfast.catalog.transaction import Transaction
 from holdfast.engine.anchors import anchor as set_anchor
 from holdfast.engine.anchors import ends_in
 from holdfast.engine.chain import REDACTED, is_whole
-from holdfast.engine.collect import Progress, no_progress
 from holdfast.engine.context import Context
 from holdfast.errors import (
     Busy,
@@ -33,6 +32,7 @@ from holdfast.errors import (
 from holdfast.ids import TenantId
 from holdfast.model_traces import NO_HASH, OWN, StreamEnd, TraceEnd, TraceKind, TraceRow
 from holdfast.model_upkeep import AuditProblem, AuditReport
+from holdfast.progress import Progress, no_progress
 
 MAX_PROBLEMS: Final = 1000
 """Problems that an answer names: beyond that, nobody asks which."""

@@ -13,7 +13,6 @@ from msgspec.structs import asdict, astuple
 
 from holdfast.engine.archives.archivefile import FileName, Source, writing_to
 from holdfast.engine.audit import Check, iter_pages, read_streams
-from holdfast.engine.collect import Progress, no_progress
 from holdfast.engine.context import Context
 from holdfast.engine.withholding import row_for_operators
 from holdfast.errors import InvalidValue, VaultTooNew
@@ -21,6 +20,7 @@ from holdfast.ids import NamespaceId, TenantId, TraceId
 from holdfast.model import Tenant
 from holdfast.model_traces import OWN, TraceEnd, TraceKind, TraceRow
 from holdfast.model_upkeep import AuditReport
+from holdfast.progress import Progress, no_progress
 
 EXPORT_FORMAT: Final = 2
 

@@ -25,7 +25,6 @@ from typing import Final, NamedTuple
 import msgspec
 
 from holdfast.engine import content
-from holdfast.engine.collect import Progress
 from holdfast.engine.content import Sink
 from holdfast.engine.coverage import Coverage, Omissions, summarise
 from holdfast.engine.files import USUAL_DIRECTORY_MODE
@@ -34,6 +33,7 @@ from holdfast.engine.limits import Limits
 from holdfast.entries import Blob, Directory, Entry, Inline, Link, encode_entry, with_twin
 from holdfast.errors import TooLarge
 from holdfast.ids import ObjectId
+from holdfast.progress import Progress
 from holdfast.workspace.descent import Descent
 from holdfast.workspace.openings import Openings
 from holdfast.workspace.reading import (

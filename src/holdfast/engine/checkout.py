@@ -4,7 +4,6 @@ import os
 from pathlib import Path
 from typing import Final
 
-from holdfast.engine.collect import Progress
 from holdfast.engine.coverage import lacking_in
 from holdfast.engine.diff import collect_changes, iter_changes
 from holdfast.engine.handle import Handle, looking_at
@@ -17,6 +16,7 @@ from holdfast.entries import decode_entry
 from holdfast.errors import Damaged, PathExists, Unavailable
 from holdfast.model import Plane, Root, SnapshotInfo
 from holdfast.model_changes import Restored
+from holdfast.progress import Progress
 from holdfast.tree import iterate
 from holdfast.workspace.descent import open_target
 from holdfast.workspace.statindex import StatIndex

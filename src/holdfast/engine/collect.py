@@ -20,7 +20,7 @@ left over.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -59,6 +59,7 @@ from holdfast.packs import (
     read_block,
     read_index,
 )
+from holdfast.progress import Progress, no_progress
 
 WASTE: Final = 0.5
 """A pack is copied once so much of it is dead: each byte is copied twice at the most."""
@@ -74,14 +75,6 @@ AWAITED: Final = timedelta(days=1)
 
 Live = dict[PackId, dict[ObjectId, int]]
 """The live objects of each pack, with their sizes."""
-
-
-Progress = Callable[[str, int, int], None]
-"""Told the stage, how much of it is done, and how much there is."""
-
-
-def no_progress(_stage: str, _done: int, _total: int, /) -> None:
-    """Tells nobody."""
 
 
 def collect(

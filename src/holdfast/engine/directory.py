@@ -18,7 +18,6 @@ import msgspec
 
 from holdfast.engine.attachments import INDEX_NAME, JOURNAL_NAME
 from holdfast.engine.capture import Capture, Captured, Rereading
-from holdfast.engine.collect import Progress, no_progress
 from holdfast.engine.content import Sink
 from holdfast.engine.context import Context
 from holdfast.engine.coverage import Coverage
@@ -29,6 +28,7 @@ from holdfast.engine.stage import StagedObjects
 from holdfast.errors import Damaged, DirectoryMissing, InvalidValue, Unavailable
 from holdfast.errors.system import NO_ROOM
 from holdfast.ids import ObjectId
+from holdfast.progress import Progress, no_progress
 from holdfast.tree import Edit, NodeSource, apply, build, diff
 from holdfast.workspace.descent import open_root
 from holdfast.workspace.ignoring import IGNORE_FILE, MAX_RULES_BYTES, Rules

@@ -18,9 +18,9 @@ from holdfast.engine.handle import Handle, check_text
 from holdfast.engine.limits import check_limit, check_room
 from holdfast.engine.sessions import lifecycle
 from holdfast.engine.sessions.finding import get_row
-from holdfast.engine.sessions.state import to_json
 from holdfast.errors import EntityExists, EntityNotFound, InvalidName, LimitExceeded, TooLarge
 from holdfast.ids import TenantId
+from holdfast.jsontext import to_json
 from holdfast.model import Head
 from holdfast.model_entities import Entity, EntityRow
 from holdfast.model_sessions import SessionRow

@@ -11,7 +11,6 @@ from contextlib import suppress
 from dataclasses import replace
 
 from holdfast.engine.attached import Became, Moving
-from holdfast.engine.collect import Progress, no_progress
 from holdfast.engine.content import list_refs
 from holdfast.engine.coverage import lacking_in
 from holdfast.engine.diff import find_word, with_implied
@@ -27,6 +26,7 @@ from holdfast.errors.system import from_system
 from holdfast.ids import ObjectId, SnapshotId
 from holdfast.model import Plane, Root, SnapshotInfo
 from holdfast.model_changes import Restored
+from holdfast.progress import Progress, no_progress
 from holdfast.tree import NodeSource, diff
 from holdfast.workspace.descent import Descent
 from holdfast.workspace.guard import Vaults, is_pack

@@ -4,7 +4,6 @@ import re
 from dataclasses import KW_ONLY, dataclass, replace
 
 from holdfast.engine.capture import Captured, Rereading
-from holdfast.engine.collect import Progress, no_progress
 from holdfast.engine.directory import Directory, fill
 from holdfast.engine.growth import size_of
 from holdfast.engine.handle import Handle
@@ -14,6 +13,7 @@ from holdfast.engine.stage import Stage, StagedObjects
 from holdfast.errors import Damaged
 from holdfast.ids import ObjectId
 from holdfast.model import Plane, Root, Size
+from holdfast.progress import Progress, no_progress
 from holdfast.tree import NodeSource, apply, get_many, iterate, prefix_stop
 
 

@@ -12,7 +12,6 @@ from typing import Final
 
 from holdfast.catalog.packs import PackRow, pages
 from holdfast.catalog.transaction import Transaction
-from holdfast.engine.collect import Progress
 from holdfast.engine.content import list_refs
 from holdfast.engine.context import Context
 from holdfast.engine.diff import entry_name
@@ -25,6 +24,7 @@ from holdfast.errors import Damaged, RowDamaged, VaultTooNew
 from holdfast.ids import ObjectId, PackId, TenantId
 from holdfast.model import EMPTY_MAP, UNSTORED_ROOTS, Placement, Plane
 from holdfast.model_upkeep import Fault, Lost
+from holdfast.progress import Progress
 
 BATCH: Final = 1000
 """Objects looked up together: each that lies in the catalog brings its block along."""

@@ -16,7 +16,6 @@ from typing import Final
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.advance import Mark, Move, Note, advance, safety
 from holdfast.engine.capture import Captured, Rereading
-from holdfast.engine.collect import Progress
 from holdfast.engine.directory import Directory, Filled, fill
 from holdfast.engine.folding import Folded
 from holdfast.engine.growth import size_of
@@ -29,6 +28,7 @@ from holdfast.errors import Damaged
 from holdfast.ids import ObjectId, SnapshotId, object_id_of
 from holdfast.model import EMPTY_MAP, Head, Kind, Plane, Root, Size, SnapshotInfo
 from holdfast.packs import ObjectKind
+from holdfast.progress import Progress
 from holdfast.tree import Edit, build, iterate
 
 STANDING_IN: Final = 100

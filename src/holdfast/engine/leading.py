@@ -25,7 +25,6 @@ from typing import TypeVar
 
 from holdfast.engine.advance import Note
 from holdfast.engine.capture import Rereading
-from holdfast.engine.collect import Progress, no_progress
 from holdfast.engine.directory import Directory
 from holdfast.engine.follower import Follower
 from holdfast.engine.handle import Handle
@@ -37,6 +36,7 @@ from holdfast.engine.stage import StagedObjects
 from holdfast.errors import Damaged, DriftFound, HoldfastError
 from holdfast.ids import ObjectId, SnapshotId
 from holdfast.model import Kind, Plane, SnapshotInfo
+from holdfast.progress import Progress, no_progress
 from holdfast.workspace.ignoring import IGNORE_FILE
 
 T = TypeVar("T")

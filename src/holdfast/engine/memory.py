@@ -8,7 +8,6 @@ in `recall.py`, how they are ranked in `ranking.py`.
 """
 
 from collections.abc import Iterable
-from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -17,7 +16,6 @@ from msgspec.structs import replace
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine import recall
 from holdfast.engine.chain import append
-from holdfast.engine.context import Context
 from holdfast.engine.embedding import OBVIOUS
 from holdfast.engine.handle import Handle
 from holdfast.engine.limits import check_limit, check_room
@@ -33,7 +31,6 @@ from holdfast.engine.memoryowners import choose, owned
 from holdfast.engine.memoryplane import looking, note, ready
 from holdfast.engine.sessions import lifecycle
 from holdfast.errors import MemoryNotFound
-from holdfast.ids import TenantId
 from holdfast.model import Head, Size
 from holdfast.model_memories import FoundMemory, Memory, MemoryRow
 from holdfast.model_traces import Trace
@@ -309,13 +306,3 @@ def _told(memory: MemoryRow) -> dict[str, Any]:
         "tags": msgspec.json.decode(memory.tags),
         "embedded": memory.is_searchable,
     }
-
-
-def purge_memories(context: Context, tenant_id: TenantId, *, before: datetime) -> int:
-    """Lets go for good of what was deleted by then; returns how many memories that were."""
-    with context.catalog.write() as transaction:
-        count = transaction.purge_memories(tenant_id, before=before)
-        if count:
-            told = Trace(action="memory.purged", resource_type="memory", details={"count": count})
-            append(transaction, context, tenant_id, told)
-    return count

@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.engine.sessions.state import to_json
 from holdfast.engine.words import words_of
 from holdfast.errors import InvalidValue, TooLarge
+from holdfast.jsontext import to_json
 from holdfast.model_memories import MemoryRow
 
 MAX_CONTENT_CHARS: Final = 10_000

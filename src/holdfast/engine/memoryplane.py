@@ -20,6 +20,8 @@ import msgspec
 
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine import content
+from holdfast.engine.chain import append
+from holdfast.engine.context import Context
 from holdfast.engine.handle import Handle
 from holdfast.engine.limits import check_quota
 from holdfast.engine.memoryfields import terms_of
@@ -31,10 +33,11 @@ from holdfast.engine.view import View
 from holdfast.engine.writers import written
 from holdfast.entries import IN_ROW, Inline, Memory, encode_entry
 from holdfast.errors import Damaged
-from holdfast.ids import NamespaceId, ObjectId
+from holdfast.ids import NamespaceId, ObjectId, TenantId
 from holdfast.instants import from_us, to_us
 from holdfast.model import Head, Plane, Size
 from holdfast.model_memories import MemoryRow
+from holdfast.model_traces import Trace
 from holdfast.tree import diff, get_many, iterate
 
 BATCH: Final = 500
@@ -312,3 +315,13 @@ def _batches(given: Iterable[T]) -> Iterator[list[T]]:
     left = iter(given)
     while batch := list(islice(left, BATCH)):
         yield batch
+
+
+def purge_memories(context: Context, tenant_id: TenantId, *, before: datetime) -> int:
+    """Lets go for good of what was deleted by then; returns how many memories that were."""
+    with context.catalog.write() as transaction:
+        count = transaction.purge_memories(tenant_id, before=before)
+        if count:
+            told = Trace(action="memory.purged", resource_type="memory", details={"count": count})
+            append(transaction, context, tenant_id, told)
+    return count

@@ -15,7 +15,6 @@ from holdfast.engine.advance import Note
 from holdfast.engine.archives.imported import Imported
 from holdfast.engine.browsing import count_files
 from holdfast.engine.chain import append
-from holdfast.engine.collect import Progress, no_progress
 from holdfast.engine.comparing import Comparing
 from holdfast.engine.diff import collect_changes, text_diff
 from holdfast.engine.editing import Files
@@ -49,6 +48,7 @@ from holdfast.model_health import Health, Thresholds
 from holdfast.model_history import History
 from holdfast.model_names import Name, PathOrName, to_name
 from holdfast.model_upkeep import Policy
+from holdfast.progress import Progress, no_progress
 from holdfast.running import checkpointed
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from holdfast.engine.capture import Capture, Captured
-from holdfast.engine.collect import Progress
 from holdfast.engine.content import Sink
 from holdfast.engine.directory import Directory, combine
 from holdfast.engine.growth import size_of
@@ -22,6 +21,7 @@ from holdfast.engine.stage import Stage, StagedObjects
 from holdfast.entries import Blob, Entry, Inline, decode_entry, with_twin
 from holdfast.ids import ObjectId
 from holdfast.model import Size
+from holdfast.progress import Progress
 from holdfast.tree import Applied, apply, diff
 from holdfast.workspace.ignoring import Rules
 from holdfast.workspace.scan import Scanner

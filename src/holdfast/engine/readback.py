@@ -15,10 +15,10 @@ from io import FileIO
 from types import TracebackType
 from typing import Self
 
-from holdfast.engine.collect import Progress
 from holdfast.engine.files import USUAL_DIRECTORY_MODE
 from holdfast.engine.retrieval import Retrieval
 from holdfast.entries import Blob, Directory, Entry, Inline, Link, twin_of
+from holdfast.progress import Progress
 from holdfast.workspace.creating import Stamp, stamp_of
 from holdfast.workspace.descent import Descent, set_mode, set_mode_unopened
 from holdfast.workspace.steps import Step, split_key

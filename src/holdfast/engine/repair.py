@@ -24,7 +24,7 @@ from holdfast.catalog.packs import PackRow
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.attachments import Attachments
 from holdfast.engine.capture import Captured
-from holdfast.engine.collect import Progress, lock_name, no_progress
+from holdfast.engine.collect import lock_name
 from holdfast.engine.context import Context
 from holdfast.engine.directory import Directory
 from holdfast.engine.handle import Handle
@@ -42,6 +42,7 @@ from holdfast.ids import ObjectId, PackId, TenantId, object_id_of
 from holdfast.model import EMPTY_MAP, Head, Plane, Root
 from holdfast.model_upkeep import Lost, Repaired
 from holdfast.packs import BLOCK_TARGET_BYTES, ObjectKind, cut, parse_index, read_block
+from holdfast.progress import Progress, no_progress
 from holdfast.tree import build
 
 Found = tuple[ObjectId, bytes, ObjectKind]

@@ -24,7 +24,7 @@ from holdfast.engine.entities import purge_entities
 from holdfast.engine.events import purge_events
 from holdfast.engine.handle import Handle, is_expired
 from holdfast.engine.lineage import Timeline, needed, one_back
-from holdfast.engine.memory import purge_memories
+from holdfast.engine.memoryplane import purge_memories
 from holdfast.errors import NamespaceNotFound
 from holdfast.ids import SnapshotId, TenantId
 from holdfast.model import Head, SnapshotInfo

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from holdfast.engine.handle import Handle
 from holdfast.engine.limits import check_limit
-from holdfast.engine.sessions.state import to_json
 from holdfast.engine.tasklife import TaskLife
 from holdfast.errors import InvalidValue, TooLarge
+from holdfast.jsontext import to_json
 from holdfast.model_tasks import TaskRun, TaskStatus
 
 TaskList = list[TaskRun]

@@ -19,7 +19,7 @@ from holdfast.engine.audit import verify_audit
 from holdfast.engine.auditfile import export_audit
 from holdfast.engine.backups.making import back_up
 from holdfast.engine.chain import append
-from holdfast.engine.collect import Progress, collect, no_progress
+from holdfast.engine.collect import collect
 from holdfast.engine.context import Context
 from holdfast.engine.directory import forget as forget_index
 from holdfast.engine.erasing.door import Erasures
@@ -67,6 +67,7 @@ from holdfast.model_upkeep import (
     Repaired,
     Verified,
 )
+from holdfast.progress import Progress, no_progress
 from holdfast.running import Door
 from holdfast.workspace.guard import check_directory, find_home
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 from holdfast.catalog.packs import PackRow
 from holdfast.catalog.transaction import Transaction
-from holdfast.engine.collect import Progress, lock_name, no_progress
+from holdfast.engine.collect import lock_name
 from holdfast.engine.content import list_refs
 from holdfast.engine.context import Context
 from holdfast.engine.diff import entry_name
@@ -34,6 +34,7 @@ from holdfast.ids import ObjectId, PackId, TenantId
 from holdfast.model import EMPTY_MAP, UNSTORED_ROOTS, Placement, Plane
 from holdfast.model_upkeep import Fault, Verified
 from holdfast.packs import check_pack, parse_index
+from holdfast.progress import Progress, no_progress
 from holdfast.tree import Node
 
 FindFaults = Callable[[Context, Transaction, TenantId], Iterator[tuple[str, str]]]

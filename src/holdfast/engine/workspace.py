@@ -29,7 +29,6 @@ from holdfast.engine.archives.imported import Imported
 from holdfast.engine.attachments import Attachment, check, make_anew
 from holdfast.engine.capture import Rereading
 from holdfast.engine.checkout import checkout
-from holdfast.engine.collect import Progress, no_progress
 from holdfast.engine.coverage import Coverage
 from holdfast.engine.diff import collect_changes, iter_changes
 from holdfast.engine.directory import Directory
@@ -53,6 +52,7 @@ from holdfast.model import Head, SnapshotInfo
 from holdfast.model_changes import Change, Changes, Restored
 from holdfast.model_history import History
 from holdfast.model_names import Name, PathOrName
+from holdfast.progress import Progress, no_progress
 
 Drift = Literal["capture", "refuse"]
 """What to do with what is in the directory and in no snapshot: take one first, or refuse."""

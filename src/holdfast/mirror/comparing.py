@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from holdfast.engine.capture import Rereading
-from holdfast.engine.collect import no_progress
 from holdfast.engine.diff import collect_changes, text_diff
 from holdfast.engine.paths import PathLike, to_folder, to_key, to_text
 from holdfast.engine.vault import Holdfast
@@ -26,6 +25,7 @@ from holdfast.model import Plane, SnapshotInfo
 from holdfast.model_changes import Change, Changes
 from holdfast.model_history import History
 from holdfast.model_names import PathOrName, to_name
+from holdfast.progress import no_progress
 from holdfast.sdk.agent import Agent
 from holdfast.sdk.calls import Sync
 from holdfast.sdk.reading import SnapshotLike

@@ -3,13 +3,13 @@
 from dataclasses import replace
 
 from holdfast.engine.advance import Note
-from holdfast.engine.collect import Progress
 from holdfast.engine.exchange.adopting import adopt
 from holdfast.engine.exchange.coverage import lacking_told
 from holdfast.engine.namespace import Namespace
 from holdfast.mirror.following import Pair
 from holdfast.mirror.pulling import Pull
 from holdfast.model import SnapshotInfo
+from holdfast.progress import Progress
 
 
 def fetch(pair: Pair, snapshot: SnapshotInfo, progress: Progress) -> SnapshotInfo:

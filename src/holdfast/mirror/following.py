@@ -19,7 +19,6 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.engine.advance import Note
-from holdfast.engine.collect import Progress
 from holdfast.engine.exchange.adopting import adopt
 from holdfast.engine.exchange.coverage import lacking_told
 from holdfast.engine.follower import Follower
@@ -41,6 +40,7 @@ from holdfast.mirror.pulling import Pull
 from holdfast.mirror.pushing import Push
 from holdfast.mirror.server import Server
 from holdfast.model import EMPTY_MAP, SnapshotInfo
+from holdfast.progress import Progress
 from holdfast.wire.exchange import CommitRequest
 
 IN_THE_WAY: Final = (

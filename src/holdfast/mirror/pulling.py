@@ -11,7 +11,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from holdfast.engine.collect import Progress
 from holdfast.engine.content import content_refs
 from holdfast.engine.exchange.edits import MAX_DEPTH, check_edits
 from holdfast.engine.exchange.reach import longest_list
@@ -23,6 +22,7 @@ from holdfast.ids import OBJECT_ID_BYTES, ObjectId
 from holdfast.mirror.memo import Memo
 from holdfast.mirror.server import Server
 from holdfast.model import EMPTY_MAP
+from holdfast.progress import Progress
 
 WANTED: Final = 5_000
 WANTED_BYTES: Final = 4 << 20

@@ -15,7 +15,6 @@ from typing import Final
 import msgspec
 
 from holdfast.engine import content
-from holdfast.engine.collect import Progress
 from holdfast.engine.content import FILES, list_refs
 from holdfast.engine.exchange.edits import encode_edits
 from holdfast.engine.stage import StagedObjects
@@ -24,6 +23,7 @@ from holdfast.errors import ContentMissing, Unavailable
 from holdfast.ids import OBJECT_ID_BYTES, ObjectId, object_id_of
 from holdfast.mirror.server import Server
 from holdfast.packs import ObjectKind, PackBuilder
+from holdfast.progress import Progress
 from holdfast.sdk.groups.exchange import Pushed
 from holdfast.tree import Edit, diff
 from holdfast.wire.exchange import CommitRequest, ListedEdits, ReceivedAnswer

@@ -25,7 +25,6 @@ from msgspec.structs import replace as changed
 
 from holdfast.engine.capture import Rereading
 from holdfast.engine.checkout import checkout
-from holdfast.engine.collect import Progress, no_progress
 from holdfast.engine.diff import collect_changes
 from holdfast.engine.exchange.coverage import lacking_told
 from holdfast.engine.follower import Follower
@@ -43,6 +42,7 @@ from holdfast.mirror.following import Moved
 from holdfast.model import EMPTY_MAP, Plane, SnapshotInfo
 from holdfast.model_changes import Changes, Restored, counted
 from holdfast.model_names import Name
+from holdfast.progress import Progress, no_progress
 from holdfast.sdk.reading import SnapshotLike
 from holdfast.sdk.values import Imported
 from holdfast.wire.exchange import CommitRequest

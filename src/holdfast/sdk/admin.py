@@ -14,20 +14,9 @@ from typing import Final
 from holdfast.model_entities import Totals
 from holdfast.model_health import Health, Thresholds
 from holdfast.model_upkeep import AuditReport, Collected, Verified
+from holdfast.progress import Progress, no_progress
 from holdfast.sdk.agent import DAY, health_query
-from holdfast.sdk.calls import (
-    Async,
-    Call,
-    Download,
-    F,
-    Group,
-    Progress,
-    Sender,
-    Sync,
-    call,
-    download,
-    no_progress,
-)
+from holdfast.sdk.calls import Async, Call, Download, F, Group, Sender, Sync, call, download
 from holdfast.sdk.content import Target
 from holdfast.sdk.forms import Awaiting, Waiting
 from holdfast.sdk.groups.activity import WorkspaceTraces

@@ -11,6 +11,7 @@ from holdfast.model_entities import Totals
 from holdfast.model_health import Health, Thresholds
 from holdfast.model_history import History
 from holdfast.model_names import Name, PathOrName, to_name
+from holdfast.progress import Progress, no_progress
 from holdfast.sdk.calls import (
     Call,
     Download,
@@ -18,7 +19,6 @@ from holdfast.sdk.calls import (
     Group,
     Page,
     Pages,
-    Progress,
     Query,
     Sender,
     Steps,
@@ -26,7 +26,6 @@ from holdfast.sdk.calls import (
     call,
     download,
     flow,
-    no_progress,
 )
 from holdfast.sdk.content import Content, Target
 from holdfast.sdk.groups.activity import Schedules, TaskRuns, Traces

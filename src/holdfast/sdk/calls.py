@@ -27,6 +27,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
 import msgspec
 
 from holdfast.errors import Incompatible, InvalidValue
+from holdfast.progress import Progress, no_progress
 from holdfast.sdk.content import Content, Target
 from holdfast.sdk.lines import Line
 
@@ -36,13 +37,6 @@ T = TypeVar("T")
 Query = Mapping[str, str | int | float | bool | list[str] | None]
 Steps = Generator["Call[Any]", Any, T]
 """Several calls, one after the other: yields each and is sent its answer; returns the result."""
-
-Progress = Callable[[str, int, int], None]
-"""Told the stage, how much of it is done, and how much there is."""
-
-
-def no_progress(_stage: str, _done: int, _total: int, /) -> None:
-    """Tells nobody."""
 
 
 class Call(msgspec.Struct, Generic[T], frozen=True, kw_only=True):

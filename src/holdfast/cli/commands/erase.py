@@ -13,9 +13,9 @@ from holdfast.cli.attached import get_vault
 from holdfast.cli.console import Console
 from holdfast.cli.exits import DONE, usage
 from holdfast.cli.shown import shown
-from holdfast.engine.collect import Progress
 from holdfast.engine.erasing.door import Erasures
 from holdfast.private import create
+from holdfast.progress import Progress
 
 _KINDS: Final = {
     "snapshots": ("snapshot",),

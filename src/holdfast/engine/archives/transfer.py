@@ -36,7 +36,6 @@ from holdfast.engine.archives.survey import Surveyed, read_value, survey
 from holdfast.engine.archives.tarread import Member, MemberKind
 from holdfast.engine.archives.tarwrite import TarWriter
 from holdfast.engine.archives.telling import Told, write_entries
-from holdfast.engine.collect import Progress, no_progress
 from holdfast.engine.coverage import Lacking, lacking_in
 from holdfast.engine.editing import USUAL_FILE_MODE
 from holdfast.engine.folding import Folded, lacking_at
@@ -58,6 +57,7 @@ from holdfast.errors import UnsafeArchive
 from holdfast.ids import ObjectId, object_id_of
 from holdfast.model import Head, Kind, Plane, Root, Size, SnapshotInfo
 from holdfast.packs import ObjectKind
+from holdfast.progress import Progress, no_progress
 from holdfast.tree import build
 
 

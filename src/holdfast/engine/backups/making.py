@@ -32,12 +32,12 @@ from holdfast.engine.backups.manifest import (
     decode_manifest,
     hash_of,
 )
-from holdfast.engine.collect import Progress, no_progress
 from holdfast.engine.context import Context
 from holdfast.engine.verify import examine
 from holdfast.errors import Busy, Damaged, PathExists
 from holdfast.ids import TenantId
 from holdfast.model_upkeep import BackedUp, Fault
+from holdfast.progress import Progress, no_progress
 
 ROUNDS: Final = 3
 """Times it is tried again because the log of an open store was begun anew meanwhile."""

@@ -18,8 +18,8 @@ from holdfast.engine.backups.manifest import (
     decode_manifest,
     hash_of,
 )
-from holdfast.engine.collect import Progress, no_progress
 from holdfast.errors import BackupDamaged
+from holdfast.progress import Progress, no_progress
 
 
 class Backup:

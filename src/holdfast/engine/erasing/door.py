@@ -19,7 +19,6 @@ from typing import Final
 import msgspec
 
 from holdfast.catalog.transaction import Transaction
-from holdfast.engine.collect import Progress, no_progress
 from holdfast.engine.context import Context
 from holdfast.engine.erasing import certifying, finishing, whole
 from holdfast.engine.erasing.certifying import Told
@@ -37,6 +36,7 @@ from holdfast.errors import (
 from holdfast.ids import NamespaceId
 from holdfast.model import Head, Tenant
 from holdfast.model_erasures import Certificate, Erased, ErasureRow
+from holdfast.progress import Progress, no_progress
 
 _MAX_ID_CHARS: Final = 4096
 """As long as the id of a user may be."""

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from holdfast.catalog.transaction import Transaction
-from holdfast.engine.collect import Progress, collect, no_progress
+from holdfast.engine.collect import collect
 from holdfast.engine.context import Context
 from holdfast.engine.erasing.certifying import certify, encode, read_told
 from holdfast.engine.erasing.parts import Counts, Wanted, take_out
@@ -20,6 +20,7 @@ from holdfast.ids import NamespaceId
 from holdfast.model import Tenant
 from holdfast.model_erasures import Certificate, Erased, ErasureRow
 from holdfast.model_events import EventRow
+from holdfast.progress import Progress, no_progress
 
 
 def finish_all(

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from holdfast.model import SnapshotInfo
-from holdfast.sdk.calls import Call, F, Group, call, no_progress
+from holdfast.progress import no_progress
+from holdfast.sdk.calls import Call, F, Group, call
 from holdfast.sdk.content import Content
 from holdfast.sdk.reading import as_it_is, reads, to_snapshot, whole
 from holdfast.wire.exchange import (

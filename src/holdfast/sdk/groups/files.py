@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 
 from holdfast.errors import NotAFile, PathNotFound
 from holdfast.model_files import FileInfo
+from holdfast.progress import Progress, no_progress
 from holdfast.sdk.calls import (
     Call,
     Download,
@@ -16,13 +17,11 @@ from holdfast.sdk.calls import (
     Group,
     Page,
     Pages,
-    Progress,
     Sender,
     Steps,
     call,
     download,
     flow,
-    no_progress,
     page_of,
     pages,
     stream,
