@@ -1,4 +1,4 @@
-"""What every test can ask for: hypothesis profiles, a clock and a real PostgreSQL.
+"""What every test can ask for: hypothesis profiles, a clock, a real PostgreSQL, a catalog.
 
 Profiles: `dev` is quick and random, `ci` repeats itself exactly and looks longer, `nightly` is
 long and random. HYPOTHESIS_PROFILE chooses one by name; otherwise CI means `ci`.
@@ -11,6 +11,7 @@ import site
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from importlib.util import cache_from_source
 from pathlib import Path
 
@@ -18,7 +19,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import holdfast
+from holdfast.catalog.port import Catalog
 from holdfast.catalog.postgres import PostgresCatalog
+from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.testing.clocks import Watch
 from holdfast.testing.memory import find_base
 from holdfast.testing.postgres import PostgresServer
@@ -106,3 +109,15 @@ def postgres_url(postgres: PostgresServer, postgres_template: str) -> Iterator[s
     name = postgres.create_database(template=postgres_template)
     yield postgres.dsn(name)
     postgres.drop_database(name)
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Catalog]:
+    """An empty catalog of each kind."""
+    opened: Catalog
+    if request.param == "sqlite":
+        opened = SqliteCatalog(tmp_path / "vault")
+    else:
+        opened = PostgresCatalog(request.getfixturevalue("postgres_url"))
+    with closing(opened):
+        yield opened

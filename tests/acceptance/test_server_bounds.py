@@ -4,7 +4,6 @@ import base64
 import json
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -12,9 +11,13 @@ from pathlib import Path
 import httpx
 import pytest
 
-from holdfast.testing.servers import Server, running_server
+from holdfast.testing.servers import Server, most_awaited_s, running_server
 
 MIB = 1 << 20
+WORST_S = 0.6
+"""What the server may compute while somebody waits: three times what it does."""
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc says what it costs")
 
 
 @pytest.fixture(scope="module")
@@ -31,13 +34,15 @@ def agent(server: Server) -> Iterator[httpx.Client]:
         yield client
 
 
-def test_a_body_of_very_many_lists_is_refused_before_it_is_decoded(agent: httpx.Client) -> None:
+def test_a_body_of_very_many_lists_is_refused_before_it_is_decoded(
+    server: Server, agent: httpx.Client
+) -> None:
     body = b'{"x": [' + b",".join([b"[]"] * MIB) + b"]}"
-    begun = time.monotonic()
+    before = server.cpu_s()
     answer = agent.post("/v1/tasks", content=body)
     assert answer.status_code == 422
     assert "lists and objects" in answer.json()["detail"]
-    assert time.monotonic() - begun < 1.5
+    assert server.cpu_s() - before < WORST_S
 
 
 def of_state(value: bytes) -> bytes:
@@ -112,10 +117,6 @@ def test_a_value_that_would_unpack_to_millions_is_refused_before_it_is(
     assert agent.put("/v1/store/value", json=packed(some[:-1])).status_code == 422
 
 
-WORST_S = 1.5
-"""On a quiet machine it is less than 0.25; one that runs other tests, too, gets six times that."""
-
-
 @pytest.mark.parametrize("shape", BODIES)
 def test_while_a_large_body_is_read_everybody_else_is_answered(
     server: Server, agent: httpx.Client, shape: str
@@ -123,13 +124,8 @@ def test_while_a_large_body_is_read_everybody_else_is_answered(
     path, make, status = BODIES[shape]
     body, answers = make(), list[httpx.Response]()
     sending = threading.Thread(target=lambda: answers.append(agent.post(path, content=body)))
-    worst = 0.0
-    with httpx.Client(base_url=server.url, timeout=60) as other:
-        sending.start()
-        while sending.is_alive():
-            begun = time.monotonic()
-            assert other.get("/health/live").status_code == 200
-            worst = max(worst, time.monotonic() - begun)
+    sending.start()
+    worst = most_awaited_s(server, sending.is_alive, paths=["/health/live"])
     assert answers[0].status_code == status
     assert worst < WORST_S
 
@@ -141,7 +137,6 @@ def most_memory(server: Server) -> int:
     return int(status.partition("VmHWM:")[2].split()[0]) << 10
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="/proc says how much it was")
 def test_a_body_is_in_memory_once(tmp_path: Path) -> None:
     body = of_text(b"x" * (90 * MIB))
     with running_server(tmp_path) as server:
@@ -197,10 +192,10 @@ def test_a_batch_that_names_one_value_many_times_is_refused(agent: httpx.Client)
 
 
 class Silent(BaseHTTPRequestHandler):
-    """Takes a request, and says nothing for some seconds."""
+    """Takes a request, and says nothing until it may."""
 
     def do_POST(self) -> None:
-        self.server.is_over.wait(8)  # pyright: ignore[reportAttributeAccessIssue] - set below
+        self.server.is_over.wait(60)  # pyright: ignore[reportAttributeAccessIssue] - set below
 
     def log_message(self, *_: object) -> None:
         pass
@@ -222,10 +217,10 @@ def test_slow_calls_of_one_caller_keep_nobody_else_waiting(server: Server) -> No
         ]
         for caller in callers:
             caller.start()
-        begun = time.monotonic()
         for _ in range(5):
             assert admin.get(f"{server.url}/health").status_code == 200
-        assert time.monotonic() - begun < 4
+        # Nobody had to go before the others were answered.
+        assert all(caller.is_alive() for caller in callers)
         receiver.is_over.set()
         for caller in callers:
             caller.join()
@@ -247,7 +242,7 @@ def test_uses_of_a_key_are_written_down_before_a_server_stops(tmp_path) -> None:
 
 
 def test_texts_that_are_slow_to_compare_keep_nobody_else_waiting(
-    agent: httpx.Client,
+    server: Server, agent: httpx.Client
 ) -> None:
     # Half of the lines are the same: `difflib` took a minute for each.
     old, new = (
@@ -260,25 +255,23 @@ def test_texts_that_are_slow_to_compare_keep_nobody_else_waiting(
         agent.post("/write", json={"path": "none.txt", "content": mixed})
         agent.post("/v1/snapshots", json={})
         mixed = mixed[::-1].strip() + "\n"
-    took = dict[str, list[float]]()
+    compared = list[str]()
 
     def compare(path: str) -> None:
-        begun = time.monotonic()
         answer = agent.get("/v1/diff/text", params={"path": path, "from": "@-1", "to": "latest"})
         assert answer.status_code == 200
         assert answer.json()["diff"].startswith("Too different") is (path == "none.txt")
-        took.setdefault(path, []).append(time.monotonic() - begun)
+        compared.append(path)
 
     threads = [threading.Thread(target=compare, args=(f"{n}.txt",)) for n in ["half", "none"] * 4]
     for thread in threads:
         thread.start()
-    worst = 0.0
-    while any(thread.is_alive() for thread in threads):
-        begun = time.monotonic()
-        assert agent.get("/v1/snapshots").status_code == 200
-        assert agent.get("/health/live").status_code == 200
-        worst = max(worst, time.monotonic() - begun)
+    worst = most_awaited_s(
+        server,
+        lambda: any(thread.is_alive() for thread in threads),
+        paths=["/v1/snapshots", "/health/live"],
+    )
     for thread in threads:
         thread.join()
-    assert {path: len(times) for path, times in took.items()} == {"half.txt": 4, "none.txt": 4}
-    assert worst < 2
+    assert sorted(compared) == 4 * ["half.txt"] + 4 * ["none.txt"]
+    assert worst < WORST_S

@@ -350,9 +350,9 @@ def test_an_archive_with_something_behind_its_end_is_refused_before_it_is_looked
     """A session of so many numbers takes seconds to look into, for as many as it has."""
     archive = archive_in(tmp_path, floats=1_000_000)
     with hostile.client(server) as client, prompt(other):
-        begun = time.monotonic()
+        before = server.cpu_s()
         answer = client.post("/v1/import", content=archive + b"x" * 512)
-        took = time.monotonic() - begun
+        took = server.cpu_s() - before
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "unsafe_archive")
     assert "after its end" in answer.json()["error"]["message"]
     assert took < 1

@@ -1,8 +1,8 @@
 """What was stored in process, without a bound, and is asked for over HTTP where others wait."""
 
 import base64
+import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,14 +12,16 @@ import pytest
 
 import holdfast
 from holdfast.server.counting import MOST_VALUES
-from holdfast.testing.servers import Server, running_server
+from holdfast.testing.servers import Server, most_awaited_s, running_server
 
 MIB = 1 << 20
 
 LISTS = [[]] * (MOST_VALUES + 1)
 LINES = "\n" * (17 * MIB)
-WORST_S = 1.5
-"""On a quiet machine it is less than 0.25; one that runs other tests, too, gets six times that."""
+WORST_S = 0.6
+"""What the server may compute while somebody waits: three times what it does."""
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc says what it costs")
 
 
 @pytest.fixture(scope="module")
@@ -49,13 +51,8 @@ def ask(server: Server, agent: httpx.Client, method: str, path: str) -> httpx.Re
     answers = list[httpx.Response]()
     body = {"version": 0} if method == "POST" else None
     asking = threading.Thread(target=lambda: answers.append(agent.request(method, path, json=body)))
-    worst = 0.0
-    with httpx.Client(base_url=server.url, timeout=60) as other:
-        asking.start()
-        while asking.is_alive():
-            begun = time.monotonic()
-            assert other.get("/health/live").status_code == 200
-            worst = max(worst, time.monotonic() - begun)
+    asking.start()
+    worst = most_awaited_s(server, asking.is_alive, paths=["/health/live"])
     asking.join()
     assert worst < WORST_S
     return answers[0]

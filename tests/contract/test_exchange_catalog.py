@@ -1,32 +1,14 @@
 """What a catalog says about objects that were sent ahead: the same on both databases."""
 
-from collections.abc import Iterator
-from contextlib import closing
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-
-import pytest
 
 from holdfast.catalog.port import Catalog
-from holdfast.catalog.postgres import PostgresCatalog
-from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.catalog.transaction import Transaction
 from holdfast.ids import NamespaceId, PackName, TenantId, object_id_of
 from holdfast.model import EMPTY_ROOT, Head, Placement, Size
 
 NOW = datetime(2025, 3, 1, tzinfo=UTC)
 A, B, C = (object_id_of(name) for name in (b"a", b"b", b"c"))
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Catalog]:
-    opened: Catalog
-    if request.param == "sqlite":
-        opened = SqliteCatalog(tmp_path)
-    else:
-        opened = PostgresCatalog(request.getfixturevalue("postgres_url"))
-    with closing(opened):
-        yield opened
 
 
 def add_tenant(transaction: Transaction, name: str) -> TenantId:

@@ -1,34 +1,18 @@
 """What API keys ask of a catalog, kept by every adapter."""
 
 import threading
-from collections.abc import Iterator
-from contextlib import closing
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
 from holdfast.catalog.port import Catalog
-from holdfast.catalog.postgres import PostgresCatalog
-from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.errors import HoldfastError
 from holdfast.ids import TenantId
 from holdfast.model_keys import KeyInfo, KeyUse, Scope
 
 NOW = datetime(2025, 3, 1, 12, 30, tzinfo=UTC)
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Catalog]:
-    opened: SqliteCatalog | PostgresCatalog
-    if request.param == "sqlite":
-        opened = SqliteCatalog(tmp_path / "vault")
-    else:
-        opened = PostgresCatalog(request.getfixturevalue("postgres_url"))
-    with closing(opened):
-        yield opened
 
 
 @pytest.fixture

@@ -1,35 +1,19 @@
 """What memories ask of a catalog, kept by every adapter."""
 
-from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from holdfast.catalog.port import Catalog
-from holdfast.catalog.postgres import PostgresCatalog
-from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.ids import NamespaceId, TenantId
 from holdfast.model import EMPTY_ROOT, Head, Size
 from holdfast.model_memories import MemoryFilter, MemoryRow
 
 NOW = datetime(2025, 3, 1, 12, 30, tzinfo=UTC)
 ALL = MemoryFilter()
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Catalog]:
-    opened: SqliteCatalog | PostgresCatalog
-    if request.param == "sqlite":
-        opened = SqliteCatalog(tmp_path / "vault")
-    else:
-        opened = PostgresCatalog(request.getfixturevalue("postgres_url"))
-    with closing(opened):
-        yield opened
 
 
 @dataclass

@@ -3,7 +3,7 @@
 import random
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ ONLY_VERIFIED = {
 class Place:
     """A vault with a conversation that went back and on, and a way into its tables."""
 
-    url: str
+    server: "psycopg.Connection[tuple[Any, ...]] | None"
     folder: Path
     vault: Holdfast
     context: Context
@@ -52,10 +52,13 @@ class Place:
         return self.vault.namespace("alice")
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        return run_in(self.url or self.folder, statement, *values)
+        if self.server is None:
+            return run_in(self.folder, statement, *values)
+        cursor = self.server.execute(statement.replace("?", "%s"), values)
+        return cursor.fetchall() if cursor.description else []
 
     def columns(self, table: str) -> list[str]:
-        if self.url:
+        if self.server is not None:
             query = "SELECT column_name FROM information_schema.columns WHERE table_name = ?"
             return sorted(name for (name,) in self.run(query, (table,)))
         return sorted(row[1] for row in self.run(f"PRAGMA table_info({table})"))
@@ -81,10 +84,14 @@ class Place:
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     url = "" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
-    with closing(PostgresCatalog(url) if url else SqliteCatalog(tmp_path)) as catalog:
+    options = {"options": "-c search_path=holdfast", "autocommit": True}
+    with (
+        closing(PostgresCatalog(url) if url else SqliteCatalog(tmp_path)) as catalog,
+        psycopg.connect(url, **options) if url else nullcontext() as server,
+    ):
         blobs = DiskBlobStore(tmp_path / "packs")
         context = Context.of(catalog, blobs, limits=Limits(free_floor_bytes=0)).without_caches()
-        made = Place(url, tmp_path, Holdfast(context), context)
+        made = Place(server, tmp_path, Holdfast(context), context)
         sessions = made.agent.sessions
         sessions.create("bot", session_id="s", user_id="u", initial_state={"step": 0})
         sessions.add_turn("s", "one", "1", reasoning="asked", state_after={"step": 0.5})

@@ -1,18 +1,13 @@
 """What sessions ask of a catalog, kept by every adapter."""
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from holdfast.catalog.port import Catalog
-from holdfast.catalog.postgres import PostgresCatalog
-from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.chain import end_of
 from holdfast.errors import Conflict
@@ -24,17 +19,6 @@ from holdfast.model_traces import TraceEnd, TraceRow
 
 NOW = datetime(2025, 3, 1, 12, 30, 15, 123457, tzinfo=UTC)
 TEXT = 'Grüße, 你好 🙂 "quoted" \\ back\nline'
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Catalog]:
-    opened: SqliteCatalog | PostgresCatalog
-    if request.param == "sqlite":
-        opened = SqliteCatalog(tmp_path / "vault")
-    else:
-        opened = PostgresCatalog(request.getfixturevalue("postgres_url"))
-    with closing(opened):
-        yield opened
 
 
 @pytest.fixture

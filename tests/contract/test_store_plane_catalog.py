@@ -1,31 +1,15 @@
 """What the store plane asks of a catalog, kept by every adapter."""
 
-from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
 from holdfast.catalog.port import Catalog
-from holdfast.catalog.postgres import PostgresCatalog
-from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.ids import NamespaceId, TenantId
 from holdfast.model import EMPTY_ROOT, Head, Plane, Size
 
 NOW = datetime(2025, 3, 1, 12, 30, tzinfo=UTC)
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Catalog]:
-    opened: SqliteCatalog | PostgresCatalog
-    if request.param == "sqlite":
-        opened = SqliteCatalog(tmp_path / "vault")
-    else:
-        opened = PostgresCatalog(request.getfixturevalue("postgres_url"))
-    with closing(opened):
-        yield opened
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """What a catalog says about tasks, schedules and replies: the same on both databases."""
 
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,7 +9,6 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.catalog.port import Catalog
-from holdfast.catalog.postgres import PostgresCatalog
 from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.catalog.transaction import Transaction
 from holdfast.errors import RowDamaged
@@ -23,17 +21,6 @@ NOW = datetime(2031, 5, 1, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
 PLACE = ReplyPlace("key-1", "POST", "/v1/tasks", "once")
 MINE = Reply(fingerprint=b"\x00\xff", created_at=NOW, leased_until=NOW + SECOND)
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Catalog]:
-    opened: Catalog
-    if request.param == "sqlite":
-        opened = SqliteCatalog(tmp_path)
-    else:
-        opened = PostgresCatalog(request.getfixturevalue("postgres_url"))
-    with closing(opened):
-        yield opened
 
 
 def add_namespace(transaction: Transaction, name: str = "alice") -> Head:

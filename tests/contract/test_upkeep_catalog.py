@@ -1,15 +1,8 @@
 """What a catalog says about sessions and conversations that may go: the same on both databases."""
 
-from collections.abc import Iterator
-from contextlib import closing
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-
-import pytest
 
 from holdfast.catalog.port import Catalog
-from holdfast.catalog.postgres import PostgresCatalog
-from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.catalog.transaction import Transaction
 from holdfast.ids import NamespaceId, TenantId
 from holdfast.model import EMPTY_ROOT, Head, Size
@@ -17,17 +10,6 @@ from holdfast.model_sessions import BranchRow, SessionRow, TurnRow, VersionKind,
 
 NOW = datetime(2025, 3, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Catalog]:
-    opened: Catalog
-    if request.param == "sqlite":
-        opened = SqliteCatalog(tmp_path)
-    else:
-        opened = PostgresCatalog(request.getfixturevalue("postgres_url"))
-    with closing(opened):
-        yield opened
 
 
 def add_tenant(transaction: Transaction, name: str) -> TenantId:

@@ -1,11 +1,13 @@
-"""Vaults on each database whose rows a test damages, or whose bytes it searches."""
+"""Vaults on each database: to die in, to damage the rows of, to search every byte of."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from holdfast.testing.damaged import Kept, kept_on_postgres, kept_on_sqlite
+from holdfast.testing.places import Admin, PostgresPlace, SqlitePlace
 from holdfast.testing.postgres import PostgresServer
 from holdfast.testing.remains import Place
 
@@ -30,3 +32,24 @@ def searched(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     name = server.create_database()
     yield Place(server.dsn(name), tmp_path / "packs", tmp_path / "vault")
     server.drop_database(name)
+
+
+@pytest.fixture
+def place(place_in_memory: Path) -> SqlitePlace:
+    """A vault to die in; what is played there needs no real disk."""
+    return SqlitePlace(place_in_memory)
+
+
+@pytest.fixture(scope="module")
+def database(postgres: PostgresServer) -> Iterator[tuple[str, Admin]]:
+    """One database for all tests of a module, which empty it: making one takes longer."""
+    name = postgres.create_database()
+    options = "-c search_path=holdfast"
+    with psycopg.connect(postgres.dsn(name), autocommit=True, options=options) as admin:
+        yield postgres.dsn(name), admin
+    postgres.drop_database(name)
+
+
+@pytest.fixture
+def postgres_place(place_in_memory: Path, database: tuple[str, Admin]) -> PostgresPlace:
+    return PostgresPlace(place_in_memory, *database)

@@ -8,22 +8,15 @@ Steps that leave exactly the same bytes on disk are looked at once. Below, someb
 in at every step instead, and changes what there is: then nothing that is needed may be gone.
 """
 
-import hashlib
-import os
-import shutil
 import sqlite3
-import tempfile
-import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import count
 from pathlib import Path
 from random import Random
-from typing import Any, Protocol
 
-import psycopg
 import pytest
 
 from holdfast.blobs.disk import DiskBlobStore
@@ -35,10 +28,8 @@ from holdfast.catalog.transaction import Transaction
 from holdfast.engine import collect as collecting
 from holdfast.engine import stage
 from holdfast.engine.context import Context
-from holdfast.engine.limits import Limits
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import Conflict, NotFound
-from holdfast.ids import IdMaker
 from holdfast.model import Size
 from holdfast.model_upkeep import Policy
 from holdfast.testing.faults import (
@@ -53,24 +44,18 @@ from holdfast.testing.faults import (
     leaves_traces,
     observe,
 )
-from holdfast.testing.postgres import PostgresServer
-from holdfast.testing.statements import one_of_each
-
-Admin = psycopg.Connection[tuple[Any, ...]]
-
-NOW = datetime(2030, 1, 1, tzinfo=UTC)
-LIMITS = Limits(inline_bytes=4096, free_floor_bytes=0)
-TABLES = (
-    "tenants",
-    "namespaces",
-    "pending",
-    "snapshots",
-    "packs",
-    "pack_data",
-    "objects",
-    "journal",
+from holdfast.testing.places import (
+    LIMITS,
+    NOW,
+    Admin,
+    Place,
+    PostgresPlace,
+    SqlitePlace,
+    clear,
+    fingerprint,
+    opened,
 )
-
+from holdfast.testing.statements import one_of_each
 
 NOTHING = {
     "position": None,
@@ -87,170 +72,6 @@ NOTHING = {
 def noise(size: int, seed: int) -> bytes:
     """Bytes that do not compress, so that a few of them fill a pack."""
     return Random(seed).randbytes(size)
-
-
-# Where vaults live
-
-
-class Place(Protocol):
-    """A vault that can be put back to how it was, as often as a test likes."""
-
-    folder: Path
-    counts: Counts
-
-    def open_catalog(self, ids: IdMaker) -> Catalog: ...
-    def bury(self, catalog: Catalog) -> None: ...
-    def save(self) -> None: ...
-    def reset(self) -> None: ...
-    def rows(self) -> Iterator[str]: ...
-
-
-class SqlitePlace:
-    counts = staticmethod(every_step)
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder / "vault"
-        self._saved = folder / "saved"
-
-    def open_catalog(self, ids: IdMaker) -> SqliteCatalog:
-        self.folder.mkdir(exist_ok=True)
-        return SqliteCatalog(self.folder, ids=ids)
-
-    def bury(self, catalog: SqliteCatalog) -> None:
-        """Does what the kernel does for the dead: locks end, their files stay."""
-        locks = self.folder / "locks"
-        names = os.listdir(locks)
-        catalog.close()
-        for name in names:
-            (locks / name).touch()
-
-    def save(self) -> None:
-        shutil.rmtree(self._saved, ignore_errors=True)
-        shutil.copytree(self.folder, self._saved)
-
-    def reset(self) -> None:
-        shutil.rmtree(self.folder)
-        shutil.copytree(self._saved, self.folder)
-
-    def rows(self) -> Iterator[str]:
-        with closing(sqlite3.connect(self.folder / "catalog.sqlite")) as connection:
-            for table in TABLES:
-                yield from sorted(map(str, connection.execute(f"SELECT * FROM {table}")))
-
-
-class PostgresPlace:
-    counts = staticmethod(leaves_traces)
-
-    def __init__(self, folder: Path, url: str, admin: Admin) -> None:
-        self.folder = folder / "vault"
-        self._saved = folder / "saved"
-        self._url = url
-        self._admin = admin
-        start_afresh(admin)
-
-    def open_catalog(self, ids: IdMaker) -> PostgresCatalog:
-        return PostgresCatalog(self._url, ids=ids)
-
-    def bury(self, catalog: PostgresCatalog) -> None:
-        """Waits until the server has done its part: connections end, and with them locks."""
-        catalog.close()
-        others = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND pid <> "
-        while self._admin.execute(others + "pg_backend_pid()").fetchone():
-            time.sleep(0.001)
-
-    def save(self) -> None:
-        shutil.copytree(self.folder, self._saved)
-        for table in TABLES:
-            self._admin.execute(f"CREATE TABLE saved_{table} AS TABLE {table}")
-
-    def reset(self) -> None:
-        # Ten times quicker than a new copy of the database.
-        shutil.rmtree(self.folder)
-        shutil.copytree(self._saved, self.folder)
-        with self._admin.transaction():
-            for table in reversed(TABLES):
-                self._admin.execute(f"DELETE FROM {table}")
-            for table in TABLES:
-                self._admin.execute(
-                    f"INSERT INTO {table} OVERRIDING SYSTEM VALUE TABLE saved_{table}"
-                )
-            for table in ("namespaces", "packs"):
-                # Ids go on from where they were: equal states shall be equal.
-                self._admin.execute(f"SELECT setval(pg_get_serial_sequence('{table}', 'id'), 1000)")
-
-    def rows(self) -> Iterator[str]:
-        for table in TABLES:
-            yield from sorted(map(str, self._admin.execute(f"SELECT * FROM {table}")))
-
-
-def start_afresh(admin: Admin) -> None:
-    admin.execute("DROP SCHEMA IF EXISTS holdfast CASCADE")
-
-
-@pytest.fixture(scope="module")
-def database(postgres: PostgresServer) -> Iterator[tuple[str, Admin]]:
-    """One database for all tests here, which empty it themselves: making one takes longer."""
-    name = postgres.create_database()
-    options = "-c search_path=holdfast"
-    with psycopg.connect(postgres.dsn(name), autocommit=True, options=options) as admin:
-        yield postgres.dsn(name), admin
-    postgres.drop_database(name)
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
-    """A place in memory where there is one: what is played here needs no real disk."""
-    memory = Path("/dev/shm")
-    if not os.access(memory, os.W_OK):
-        yield tmp_path
-        return
-    with tempfile.TemporaryDirectory(dir=memory) as name:
-        yield Path(name)
-
-
-@pytest.fixture
-def sqlite_place(folder: Path) -> SqlitePlace:
-    return SqlitePlace(folder)
-
-
-@pytest.fixture
-def postgres_place(folder: Path, database: tuple[str, Admin]) -> PostgresPlace:
-    return PostgresPlace(folder, *database)
-
-
-@contextmanager
-def opened(
-    place: Place, *, fuse: Fuse | None = None, seed: int = 0, now: datetime = NOW
-) -> Generator[Context]:
-    """Opens a vault as a process of its own; one that dies does not close it."""
-    ids = IdMaker(Random(seed).randbytes)
-    catalog = place.open_catalog(ids)
-    blobs = DiskBlobStore(place.folder / "packs")
-    try:
-        if fuse is None:
-            yield Context.of(catalog, blobs, clock=lambda: now, ids=ids, limits=LIMITS)
-        else:
-            yield Context.of(
-                FusedCatalog(catalog, fuse),
-                FusedBlobStore(blobs, fuse, tear=half_a_file(place)),
-                clock=lambda: now,
-                ids=ids,
-                limits=LIMITS,
-            )
-    finally:
-        if fuse is not None and fuse.blown:
-            place.bury(catalog)
-        else:
-            catalog.close()
-
-
-def half_a_file(place: Place) -> Callable[[str, bytes], None]:
-    def tear(name: str, data: bytes) -> None:
-        shard = place.folder / "packs" / name[-2:]
-        shard.mkdir(exist_ok=True)
-        (shard / f"{name}.0123456789abcdef.tmp").write_bytes(data[: len(data) // 2])
-
-    return tear
 
 
 # What is done
@@ -422,10 +243,8 @@ def few_inline_packs_are_a_crowd(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_a_crash_at_any_step_leaves_the_old_or_the_new(
-    sqlite_place: SqlitePlace, name: str
-) -> None:
-    die_everywhere(sqlite_place, SCENARIOS[name])
+def test_a_crash_at_any_step_leaves_the_old_or_the_new(place: SqlitePlace, name: str) -> None:
+    die_everywhere(place, SCENARIOS[name])
 
 
 @pytest.mark.parametrize("name", ON_POSTGRES)
@@ -435,20 +254,20 @@ def test_a_crash_at_any_step_on_postgres_leaves_the_old_or_the_new(
     die_everywhere(postgres_place, SCENARIOS[name])
 
 
-def test_the_garbage_to_collect_is_of_every_kind(sqlite_place: SqlitePlace) -> None:
+def test_the_garbage_to_collect_is_of_every_kind(place: SqlitePlace) -> None:
     def packs() -> dict[str, tuple[bool, int]]:
         query = """
             SELECT name, is_inline, (SELECT COUNT(*) FROM objects WHERE pack_id = packs.id)
             FROM packs
         """
-        with closing(sqlite3.connect(sqlite_place.folder / "catalog.sqlite")) as connection:
+        with closing(sqlite3.connect(place.vault / "catalog.sqlite")) as connection:
             return {row[0]: (bool(row[1]), row[2]) for row in connection.execute(query)}
 
-    with opened(sqlite_place) as context:
+    with opened(place) as context:
         build(Holdfast(context))
         make_garbage(Holdfast(context))
     before = packs()
-    with opened(sqlite_place, seed=1, now=NOW + timedelta(days=1)) as context:
+    with opened(place, seed=1, now=NOW + timedelta(days=1)) as context:
         done = Holdfast(context).collect(now=True)
     after = packs()
     gone = {name: before[name] for name in before.keys() - after.keys()}
@@ -461,12 +280,12 @@ def test_the_garbage_to_collect_is_of_every_kind(sqlite_place: SqlitePlace) -> N
 
 
 def test_a_crash_between_the_packs_of_one_batch_leaves_the_old_or_the_new(
-    sqlite_place: SqlitePlace, monkeypatch: pytest.MonkeyPatch
+    place: SqlitePlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stage, "PACK_TARGET_BYTES", 16 * 1024)
     items = [(f"bulk/{number}", noise(9000, number)) for number in range(6)]
-    die_everywhere(sqlite_place, Scenario(on_files("write_many", items)))
-    assert len(list((sqlite_place.folder / "packs").rglob("*.pack"))) >= 6
+    die_everywhere(place, Scenario(on_files("write_many", items)))
+    assert len(list((place.vault / "packs").rglob("*.pack"))) >= 6
 
 
 def die_everywhere(place: Place, scenario: Scenario) -> None:
@@ -528,7 +347,7 @@ def check_tidy(place: Place, now: datetime, kept: Observed, fuse: Fuse) -> None:
         assert find_litter(context) == set(), fuse
         with context.catalog.read() as transaction:
             named = transaction.pack_names()
-        files = [path for path in (place.folder / "packs").rglob("*") if path.is_file()]
+        files = [path for path in (place.vault / "packs").rglob("*") if path.is_file()]
         assert {path.name for path in files} == {f"{name}.pack" for name in named}, fuse
         assert len(files) == len(named), fuse
         assert observe(context) == kept, fuse
@@ -538,18 +357,6 @@ def check_tidy(place: Place, now: datetime, kept: Observed, fuse: Fuse) -> None:
 def begun(found: Observed) -> Observed:
     """Leaves out a namespace that was made for its first snapshot and has nothing yet."""
     return {name: state for name, state in found.items() if state != NOTHING}
-
-
-def fingerprint(place: Place) -> str:
-    """Names what is on disk: equal states have equal names."""
-    state = hashlib.sha256()
-    for row in place.rows():
-        state.update(row.encode())
-    packs = place.folder / "packs"
-    for path in sorted(packs.rglob("*")):
-        if path.is_file():
-            state.update(f"{path.relative_to(packs)}".encode() + path.read_bytes())
-    return state.hexdigest()
 
 
 # Somebody else at every step
@@ -671,9 +478,9 @@ VISITS: dict[Callable[[Holdfast], None], tuple[str, ...]] = {
     ],
 )
 def test_somebody_else_at_any_step_takes_nothing_that_is_needed(
-    sqlite_place: SqlitePlace, name: str, visitor: Callable[[Holdfast], None]
+    place: SqlitePlace, name: str, visitor: Callable[[Holdfast], None]
 ) -> None:
-    place, scenario = sqlite_place, SCENARIOS[name]
+    scenario = SCENARIOS[name]
     with opened(place, seed=1) as context:
         build(Holdfast(context))
         scenario.arrange(Holdfast(context))
@@ -703,9 +510,9 @@ def test_somebody_else_at_any_step_takes_nothing_that_is_needed(
             assert find_litter(context) == set(), steps
 
 
-def test_a_crash_while_a_sqlite_vault_is_made_leaves_one_that_opens(folder: Path) -> None:
+def test_a_crash_while_a_sqlite_vault_is_made_leaves_one_that_opens(place_in_memory: Path) -> None:
     for fuse in fuses():
-        root = folder / f"died-after-{fuse.steps}"
+        root = place_in_memory / f"died-after-{fuse.steps}"
         root.mkdir()
         with fuse:
             step = one_of_each(fuse.step, words=2)
@@ -714,12 +521,12 @@ def test_a_crash_while_a_sqlite_vault_is_made_leaves_one_that_opens(folder: Path
 
 
 def test_a_crash_while_a_postgres_vault_is_made_leaves_one_that_opens(
-    folder: Path, database: tuple[str, Admin]
+    place_in_memory: Path, database: tuple[str, Admin]
 ) -> None:
     url, admin = database
     for fuse in fuses():
-        start_afresh(admin)
-        root = folder / f"died-after-{fuse.steps}"
+        clear(admin)
+        root = place_in_memory / f"died-after-{fuse.steps}"
         with fuse:
             step = one_of_each(fuse.step, words=2)
             open_for_the_first_time(PostgresCatalog(url, step=step), root, fuse)

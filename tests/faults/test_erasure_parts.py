@@ -24,6 +24,7 @@ from holdfast.engine.vault import Holdfast
 from holdfast.errors import InvalidName, NamespaceNotFound, SessionNotFound
 from holdfast.testing.faults import Fuse, FusedBlobStore, FusedCatalog
 from holdfast.testing.remains import Place
+from holdfast.testing.visitors import Interloper
 
 WORD = "xqzjerasedword"
 USER, OTHER = "user-going", "user-staying"
@@ -232,24 +233,6 @@ def test_a_backup_that_is_brought_back_has_it_erased_again(place: Place, tmp_pat
         assert held(vault.namespace("alice")) == before
         assert vault.verify_audit().problems == []
         assert {each.what for each in vault.erasures.list()} == {"session", "user"}
-
-
-class Interloper(Fuse):
-    """Lets somebody else act before the step of a number."""
-
-    def __init__(self, number: int, act: Callable[[], object]) -> None:
-        super().__init__(0)
-        self.has_acted = False
-        self._left, self._act = number, act
-
-    def step(self, name: str, /) -> None:
-        """Counts a step outside of transactions, and acts if it is the one."""
-        if name not in ("read", "write", "commit unacknowledged"):
-            return
-        self._left -= 1
-        if self._left == -1:
-            self.has_acted = True
-            self._act()
 
 
 OPERATIONS: dict[str, Callable[[holdfast.Namespace, str], object]] = {

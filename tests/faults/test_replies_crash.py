@@ -5,7 +5,6 @@ done, and in the end it was done once.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -14,8 +13,6 @@ import pytest
 
 from holdfast.blobs.disk import DiskBlobStore
 from holdfast.catalog.port import Catalog
-from holdfast.catalog.postgres import PostgresCatalog
-from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.engine.context import Context
 from holdfast.engine.limits import Limits
 from holdfast.engine.namespace import Namespace
@@ -107,13 +104,10 @@ def sets(agent: Namespace) -> int:
     return int(agent.store.get("ns", "k", 0) == 1 and not agent.store.contains("ns", "old"))
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def context(request: pytest.FixtureRequest, tmp_path: Path, watch: Watch) -> Iterator[Context]:
-    url = "" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
-    catalog: Catalog = PostgresCatalog(url) if url else SqliteCatalog(tmp_path)
-    with closing(catalog):
-        blobs = DiskBlobStore(tmp_path / "packs")
-        yield Context.of(catalog, blobs, clock=watch, limits=LIMITS)
+@pytest.fixture
+def context(catalog: Catalog, tmp_path: Path, watch: Watch) -> Context:
+    blobs = DiskBlobStore(tmp_path / "packs")
+    return Context.of(catalog, blobs, clock=watch, limits=LIMITS)
 
 
 @pytest.fixture

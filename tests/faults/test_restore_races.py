@@ -4,8 +4,7 @@ Whoever restores is told the truth: the state is there and can be read, or an er
 and nothing has changed; `verified` is said only of what could be read back.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -16,12 +15,11 @@ import pytest
 from holdfast import Holdfast, Limits, Namespace, errors
 from holdfast.blobs.disk import DiskBlobStore
 from holdfast.catalog.port import Catalog
-from holdfast.catalog.postgres import PostgresCatalog
-from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.engine.context import Context
 from holdfast.model_changes import Restored
 from holdfast.testing.clocks import Watch
-from holdfast.testing.faults import Fuse, FusedCatalog
+from holdfast.testing.faults import FusedCatalog
+from holdfast.testing.visitors import Interloper
 
 Act = Callable[[], object]
 # Everything is in packs, and nothing waits to be forgotten.
@@ -42,7 +40,7 @@ class World:
         self.vault = Holdfast(self.context)
         self.agent = self.vault.namespace("alice")
 
-    def interrupted(self, interloper: "Interloper") -> Namespace:
+    def interrupted(self, interloper: Interloper) -> Namespace:
         catalog = FusedCatalog(self.context.catalog, interloper)
         # With caches of its own, as another process has them.
         context = Context.of(
@@ -51,36 +49,11 @@ class World:
         return Holdfast(context).namespace("alice")
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
-    catalog: Catalog = (
-        PostgresCatalog(request.getfixturevalue("postgres_url"))
-        if request.param == "postgres"
-        else SqliteCatalog(tmp_path)
-    )
-    watch = Watch(datetime(2026, 1, 1, tzinfo=UTC))
-    with closing(catalog):
-        packs = tmp_path / "packs"
-        context = Context.of(catalog, DiskBlobStore(packs), limits=LIMITS, clock=watch)
-        yield World(context, packs, watch)
-
-
-class Interloper(Fuse):
-    """Lets somebody else act before the step of a number, of those outside of a transaction."""
-
-    def __init__(self, number: int, act: Act) -> None:
-        super().__init__(0)
-        self.has_acted = False
-        self._steps_left, self._act = number, act
-
-    def step(self, name: str, /) -> None:
-        """Counts a step, and acts if it is the one."""
-        if name not in ("read", "write", "commit unacknowledged"):
-            return
-        self._steps_left -= 1
-        if self._steps_left == -1:
-            self.has_acted = True
-            self._act()
+@pytest.fixture
+def world(catalog: Catalog, tmp_path: Path) -> World:
+    watch, packs = Watch(datetime(2026, 1, 1, tzinfo=UTC)), tmp_path / "packs"
+    context = Context.of(catalog, DiskBlobStore(packs), limits=LIMITS, clock=watch)
+    return World(context, packs, watch)
 
 
 # The snapshot that is meant goes.

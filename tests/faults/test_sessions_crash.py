@@ -6,203 +6,39 @@ traces. All of it must be sound, and the operation must then run to its end. The
 an attached directory, whose every system call is a step, too.
 """
 
-import os
-import shutil
-import sqlite3
-import subprocess
-import tempfile
-import time
-from collections.abc import Callable, Generator, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from hashlib import sha256
 from pathlib import Path
 from random import Random
-from typing import Any, Protocol
+from typing import Any
 
-import psycopg
 import pytest
 
-from holdfast.blobs.disk import DiskBlobStore
-from holdfast.catalog.port import Catalog
-from holdfast.catalog.postgres import PostgresCatalog
-from holdfast.catalog.sqlite import SqliteCatalog
-from holdfast.engine.context import Context
-from holdfast.engine.limits import Limits
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.vault import Holdfast
 from holdfast.engine.workspace import Workspace
 from holdfast.errors import SessionNotFound
-from holdfast.ids import IdMaker
 from holdfast.model import SnapshotInfo
 from holdfast.model_sessions import SessionInfo
 from holdfast.testing.faults import (
-    Counts,
-    Fuse,
-    FusedBlobStore,
-    FusedCatalog,
-    every_step,
     find_litter,
-    fused_files,
     fuses,
-    leaves_traces,
     touches_files,
 )
-from holdfast.testing.postgres import PostgresServer
+from holdfast.testing.places import (
+    Place,
+    PostgresPlace,
+    SqlitePlace,
+    attached,
+    fingerprint,
+    opened,
+)
 
-Admin = psycopg.Connection[tuple[Any, ...]]
 Seen = dict[str, Any]
 """What a namespace shows, as plain values, without ids that differ from run to run."""
 
-NOW = datetime(2030, 1, 1, tzinfo=UTC)
-LIMITS = Limits(inline_bytes=4096, free_floor_bytes=0)
 LONG = "".join(Random(1).choices("abcdefghijklmnopqrstuvwxyz0123456789 ", k=9000))
 """Does not fit in one piece, nor in the catalog: a state with it is a map, and makes a pack."""
-
-
-# Where vaults and directories live
-
-
-class Place(Protocol):
-    """A vault and a directory that can be put back to how they were, as often as a test likes."""
-
-    folder: Path
-    counts: Counts
-
-    def open_catalog(self, ids: IdMaker) -> Catalog: ...
-    def bury(self, catalog: Catalog) -> None: ...
-    def save(self) -> None: ...
-    def reset(self) -> None: ...
-    def rows(self) -> Iterator[str]: ...
-
-
-class SqlitePlace:
-    counts = staticmethod(every_step)
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self._saved = folder / "now", folder / "saved"
-        (self.folder / "vault").mkdir(parents=True)
-
-    def open_catalog(self, ids: IdMaker) -> SqliteCatalog:
-        return SqliteCatalog(self.folder / "vault", ids=ids)
-
-    def bury(self, catalog: SqliteCatalog) -> None:
-        """Does what the kernel does for the dead: locks end, their files stay."""
-        locks = self.folder / "vault" / "locks"
-        names = os.listdir(locks)
-        catalog.close()
-        for name in names:
-            (locks / name).touch()
-
-    def save(self) -> None:
-        copy(self.folder, self._saved)
-
-    def reset(self) -> None:
-        copy(self._saved, self.folder)
-
-    def rows(self) -> Iterator[str]:
-        with closing(sqlite3.connect(self.folder / "vault/catalog.sqlite")) as connection:
-            tables = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
-            for (table,) in sorted(tables):
-                if "_fts" not in table:
-                    yield from sorted(map(str, connection.execute(f"SELECT * FROM {table}")))
-
-
-class PostgresPlace:
-    counts = staticmethod(leaves_traces)
-
-    def __init__(self, folder: Path, url: str, admin: Admin) -> None:
-        self.folder, self._saved = folder / "now", folder / "saved"
-        (self.folder / "vault").mkdir(parents=True)
-        self._url, self._admin = url, admin
-        self._tables = list[str]()
-        # Rows are put back table by table, with no eye to which needs which.
-        admin.execute("SET session_replication_role = replica")
-
-    def open_catalog(self, ids: IdMaker) -> PostgresCatalog:
-        return PostgresCatalog(self._url, ids=ids)
-
-    def bury(self, catalog: PostgresCatalog) -> None:
-        """Waits until the server has done its part: connections end, and with them locks."""
-        catalog.close()
-        others = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND pid <> "
-        while self._admin.execute(others + "pg_backend_pid()").fetchone():
-            time.sleep(0.001)
-
-    def save(self) -> None:
-        copy(self.folder, self._saved)
-        found = self._admin.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'holdfast'")
-        self._tables = sorted(row[0] for row in found)
-        for table in self._tables:
-            self._admin.execute(f"CREATE TABLE public.saved_{table} AS TABLE {table}")
-
-    def reset(self) -> None:
-        copy(self._saved, self.folder)
-        with self._admin.transaction():
-            for table in self._tables:
-                self._admin.execute(f"DELETE FROM {table}")
-                if self._admin.execute(f"SELECT 1 FROM public.saved_{table}").fetchone():
-                    saved = f"OVERRIDING SYSTEM VALUE TABLE public.saved_{table}"
-                    self._admin.execute(f"INSERT INTO {table} {saved}")
-
-    def rows(self) -> Iterator[str]:
-        for table in self._tables:
-            yield from sorted(map(str, self._admin.execute(f"SELECT * FROM {table}")))
-
-
-def copy(source: Path, target: Path) -> None:
-    shutil.rmtree(target, ignore_errors=True)
-    subprocess.run(["cp", "-a", source, target], check=True)
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
-    """A place in memory where there is one: what is played here needs no real disk."""
-    memory = Path("/dev/shm")
-    if not os.access(memory, os.W_OK):
-        yield tmp_path
-        return
-    with tempfile.TemporaryDirectory(dir=memory) as name:
-        yield Path(name)
-
-
-@pytest.fixture
-def place(folder: Path) -> SqlitePlace:
-    return SqlitePlace(folder)
-
-
-@pytest.fixture
-def postgres_place(folder: Path, postgres: PostgresServer) -> Iterator[PostgresPlace]:
-    name = postgres.create_database()
-    options = "-c search_path=holdfast"
-    with psycopg.connect(postgres.dsn(name), autocommit=True, options=options) as admin:
-        yield PostgresPlace(folder, postgres.dsn(name), admin)
-    postgres.drop_database(name)
-
-
-@contextmanager
-def opened(place: Place, *, fuse: Fuse | None = None, seed: int = 0) -> Generator[Context]:
-    """Opens a vault as a process of its own; one that dies does not close it."""
-    ids = IdMaker(Random(seed).randbytes)
-    catalog = place.open_catalog(ids)
-    root = place.folder / "vault"
-    blobs = DiskBlobStore(root / "packs")
-    try:
-        yield Context.of(
-            catalog if fuse is None else FusedCatalog(catalog, fuse),
-            blobs if fuse is None else FusedBlobStore(blobs, fuse),
-            clock=lambda: NOW,
-            ids=ids,
-            limits=LIMITS,
-            state=root / "workspaces",
-            folders=(root,),
-        )
-    finally:
-        if fuse is not None and fuse.blown:
-            place.bury(catalog)
-        else:
-            catalog.close()
 
 
 # What is there
@@ -436,35 +272,7 @@ def die_everywhere(place: Place, scenario: Scenario) -> None:
     assert len(seen) > 1
 
 
-def fingerprint(place: Place) -> str:
-    """Names what is on disk: equal states have equal names."""
-    state = sha256()
-    for row in place.rows():
-        state.update(row.encode())
-    packs = place.folder / "vault" / "packs"
-    for path in sorted(packs.rglob("*")):
-        if path.is_file():
-            state.update(f"{path.relative_to(packs)}".encode() + path.read_bytes())
-    return state.hexdigest()
-
-
 # With an attached directory
-
-
-@contextmanager
-def attached(place: Place, *, fuse: Fuse | None = None, seed: int = 0) -> Generator[Workspace]:
-    """Opens a vault with its directory; one that dies lets go of both."""
-    (place.folder / "tree").mkdir(exist_ok=True)
-    with opened(place, fuse=fuse, seed=seed) as context:
-        work = Holdfast(context).workspace(place.folder / "tree")
-        try:
-            with fused_files(fuse or Fuse(1 << 30)):
-                yield work
-        finally:
-            if fuse is not None and fuse.blown:
-                work._directory.let_go()
-            else:
-                work.close()
 
 
 def picture(tree: Path) -> dict[str, bytes]:
@@ -542,14 +350,14 @@ def test_a_crash_on_postgres_leaves_the_directory_and_all_planes_old_or_new(
 
 
 def die_everywhere_in_both(place: Place, scenario: Attached) -> None:
-    with attached(place, seed=1) as work:
-        build_both(work)
-        scenario.arrange(work)
-        old = observe_both(work)
+    with attached(place, seed=1) as it:
+        build_both(it.work)
+        scenario.arrange(it.work)
+        old = observe_both(it.work)
     place.save()
-    with attached(place, seed=2) as work:
-        scenario.act(work)
-        new = observe_both(work)
+    with attached(place, seed=2) as it:
+        scenario.act(it.work)
+        new = observe_both(it.work)
     assert all(old[part] != new[part] for part in ("directory", "store", "sessions"))
     deaths = 0
     for fuse in fuses(counts=touches_files):
@@ -557,21 +365,21 @@ def die_everywhere_in_both(place: Place, scenario: Attached) -> None:
             fuse.died_at = "not played"
             continue
         place.reset()
-        with fuse, attached(place, fuse=fuse, seed=3) as work:
-            scenario.act(work)
+        with fuse, attached(place, fuse=fuse, seed=3) as it:
+            scenario.act(it.work)
         deaths += fuse.blown
-        with attached(place, seed=4) as work:
+        with attached(place, seed=4) as it:
             # Whoever looks first puts right what the dead have left.
-            is_recovered = work.status().recovered is not None
-            found = observe_both(work)
+            is_recovered = it.work.status().recovered is not None
+            found = observe_both(it.work)
             assert found in ((old, new) if fuse.blown else (new,)), fuse
             if found == new:
-                scenario.back(work)
-                assert without_history(observe_both(work)) == without_history(old), fuse
+                scenario.back(it.work)
+                assert without_history(observe_both(it.work)) == without_history(old), fuse
             elif not is_recovered:
                 # Else the last change is that something was put right.
-                scenario.act(work)
-                assert observe_both(work) == new, fuse
+                scenario.act(it.work)
+                assert observe_both(it.work) == new, fuse
     assert deaths > 20 // scenario.every
 
 

@@ -5,18 +5,15 @@ another is called so now; the schedule was stopped; the task was ended by anothe
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from itertools import count
-from pathlib import Path
 
 import pytest
 
 from holdfast.blobs.memory import MemoryBlobStore
 from holdfast.catalog.port import Catalog
-from holdfast.catalog.postgres import PostgresCatalog
-from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.engine.context import Context
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.schedules import run_due
@@ -24,22 +21,17 @@ from holdfast.engine.vault import Holdfast
 from holdfast.errors import NotFound, TaskEnded
 from holdfast.model import Kind
 from holdfast.testing.clocks import Watch
-from holdfast.testing.faults import Fuse, FusedCatalog
+from holdfast.testing.faults import FusedCatalog
+from holdfast.testing.visitors import Interloper
 
 MINUTE = timedelta(minutes=1)
 
 Act = Callable[[], object]
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def context(request: pytest.FixtureRequest, tmp_path: Path, watch: Watch) -> Iterator[Context]:
-    catalog: Catalog = (
-        PostgresCatalog(request.getfixturevalue("postgres_url"))
-        if request.param == "postgres"
-        else SqliteCatalog(tmp_path)
-    )
-    with closing(catalog):
-        yield Context.of(catalog, MemoryBlobStore(), clock=watch)
+@pytest.fixture
+def context(catalog: Catalog, watch: Watch) -> Context:
+    return Context.of(catalog, MemoryBlobStore(), clock=watch)
 
 
 @pytest.fixture
@@ -50,24 +42,6 @@ def vault(context: Context) -> Holdfast:
 @pytest.fixture
 def agent(vault: Holdfast) -> Namespace:
     return vault.namespace("alice")
-
-
-class Interloper(Fuse):
-    """Lets somebody else act before the step of a number, of those outside of a transaction."""
-
-    def __init__(self, number: int, act: Act) -> None:
-        super().__init__(0)
-        self.has_acted = False
-        self._steps_left, self._act = number, act
-
-    def step(self, name: str, /) -> None:
-        """Counts a step, and acts if it is the one."""
-        if name not in ("read", "write", "commit unacknowledged"):
-            return
-        self._steps_left -= 1
-        if self._steps_left == -1:
-            self.has_acted = True
-            self._act()
 
 
 def at_every_step(context: Context, act: Act) -> Iterator[tuple[Interloper, Context]]:

@@ -11,63 +11,42 @@ import os
 import shutil
 import sqlite3
 import stat
-import subprocess
 import tempfile
 import threading
-import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import partial
 from itertools import count
 from pathlib import Path
 from random import Random
-from typing import Any, Protocol
 
-import psycopg
 import pytest
 
-from holdfast.blobs.disk import DiskBlobStore
-from holdfast.catalog.port import Catalog
-from holdfast.catalog.postgres import PostgresCatalog
-from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine import stage
 from holdfast.engine.context import Context
-from holdfast.engine.limits import Limits
-from holdfast.engine.vault import Holdfast
 from holdfast.engine.workspace import Workspace
 from holdfast.entries import Blob, Directory, Inline, Link, twin_of
 from holdfast.errors import Damaged, DriftFound, StorageFull, Unavailable
-from holdfast.ids import IdMaker
 from holdfast.model import Plane, SnapshotInfo
 from holdfast.testing.faults import (
     Fuse,
-    FusedBlobStore,
     FusedCatalog,
     Trouble,
     contents,
     find_litter,
-    fused_files,
     fuses,
     leaves_traces,
     touches_files,
 )
-from holdfast.testing.postgres import PostgresServer
+from holdfast.testing.places import Attached, Place, PostgresPlace, SqlitePlace, attached, copy
 from holdfast.workspace import journal, writing
 from holdfast.workspace.statindex import StatIndex
 
-Admin = psycopg.Connection[tuple[Any, ...]]
 Picture = dict[str, tuple[object, ...]]
 """A tree, as plain values: kind, mode, time and content of everything in it."""
 
-NOW = datetime(2030, 1, 1, tzinfo=UTC)
-LIMITS = Limits(inline_bytes=4096, free_floor_bytes=0)
-TABLES = (
-    *("tenants", "namespaces", "pending", "snapshots", "packs", "pack_data", "objects"),
-    "journal",
-)
 KEPT = {"attachment.json", "index", "journal", "lock"}
 """What may be in the folder of an attached directory."""
 
@@ -77,124 +56,9 @@ def noise(size: int, seed: int) -> bytes:
     return Random(seed).randbytes(size)
 
 
-# Where vaults and directories live
-
-
-class Place(Protocol):
-    """A vault and a directory that can be put back to how they were, as often as a test likes."""
-
-    folder: Path
-
-    def open_catalog(self, ids: IdMaker) -> Catalog: ...
-    def bury(self, catalog: Catalog) -> None: ...
-    def save(self) -> None: ...
-    def reset(self) -> None: ...
-
-
-class SqlitePlace:
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder / "now"
-        self.folder.mkdir()
-        self._saved = folder / "saved"
-
-    def open_catalog(self, ids: IdMaker) -> SqliteCatalog:
-        (self.folder / "vault").mkdir(exist_ok=True)
-        return SqliteCatalog(self.folder / "vault", ids=ids)
-
-    def bury(self, catalog: SqliteCatalog) -> None:
-        """Does what the kernel does for the dead: locks end, their files stay."""
-        locks = self.folder / "vault" / "locks"
-        names = os.listdir(locks)
-        catalog.close()
-        for name in names:
-            (locks / name).touch()
-
-    def save(self) -> None:
-        copy(self.folder, self._saved)
-
-    def reset(self) -> None:
-        copy(self._saved, self.folder)
-
-
-class PostgresPlace:
-    def __init__(self, folder: Path, url: str, admin: Admin) -> None:
-        self.folder = folder / "now"
-        self.folder.mkdir()
-        self._saved = folder / "saved"
-        self._url = url
-        self._admin = admin
-        admin.execute("DROP SCHEMA IF EXISTS holdfast CASCADE")
-
-    def open_catalog(self, ids: IdMaker) -> PostgresCatalog:
-        return PostgresCatalog(self._url, ids=ids)
-
-    def bury(self, catalog: PostgresCatalog) -> None:
-        """Waits until the server has done its part: connections end, and with them locks."""
-        catalog.close()
-        others = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND pid <> "
-        while self._admin.execute(others + "pg_backend_pid()").fetchone():
-            time.sleep(0.001)
-
-    def save(self) -> None:
-        copy(self.folder, self._saved)
-        for table in TABLES:
-            self._admin.execute(f"CREATE TABLE saved_{table} AS TABLE {table}")
-
-    def reset(self) -> None:
-        copy(self._saved, self.folder)
-        with self._admin.transaction():
-            for table in reversed(TABLES):
-                self._admin.execute(f"DELETE FROM {table}")
-            for table in TABLES:
-                self._admin.execute(
-                    f"INSERT INTO {table} OVERRIDING SYSTEM VALUE TABLE saved_{table}"
-                )
-
-
-def copy(source: Path, target: Path) -> None:
-    # Not shutil: it makes several files of one with several names.
-    shutil.rmtree(target, ignore_errors=True)
-    subprocess.run(["cp", "-a", source, target], check=True)
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
-    """A place in memory where there is one: what is played here needs no real disk."""
-    memory = Path("/dev/shm")
-    if not os.access(memory, os.W_OK):
-        yield tmp_path
-        return
-    with tempfile.TemporaryDirectory(dir=memory) as name:
-        yield Path(name)
-
-
-@pytest.fixture
-def place(folder: Path) -> SqlitePlace:
-    return SqlitePlace(folder)
-
-
-@pytest.fixture
-def postgres_place(folder: Path, postgres: PostgresServer) -> Iterator[PostgresPlace]:
-    name = postgres.create_database()
-    options = "-c search_path=holdfast"
-    with psycopg.connect(postgres.dsn(name), autocommit=True, options=options) as admin:
-        yield PostgresPlace(folder, postgres.dsn(name), admin)
-    postgres.drop_database(name)
-
-
 @pytest.fixture(autouse=True)
 def small_files_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writing, "PATCH_BYTES", 128 << 10)
-
-
-@dataclass(frozen=True)
-class Opened:
-    """A vault and its directory in the hands of one process."""
-
-    context: Context
-    vault: Holdfast
-    work: Workspace
-    tree: Path
 
 
 class ReluctantCatalog(FusedCatalog):
@@ -214,39 +78,9 @@ class ReluctantCatalog(FusedCatalog):
 
 
 @contextmanager
-def opened(place: Place, *, fuse: Fuse | None = None, seed: int = 0) -> Generator[Opened]:
-    """Opens both as a process of its own; one that dies does not close them."""
-    ids = IdMaker(Random(seed).randbytes)
-    catalog = place.open_catalog(ids)
-    root = place.folder / "vault"
-    blobs = DiskBlobStore(root / "packs")
-    (place.folder / "tree").mkdir(exist_ok=True)
-    context = Context.of(
-        catalog if fuse is None else ReluctantCatalog(catalog, fuse),
-        blobs if fuse is None else FusedBlobStore(blobs, fuse),
-        clock=lambda: NOW,
-        ids=ids,
-        limits=LIMITS,
-        state=root / "workspaces",
-        folders=(root,),
-    )
-    work = None
-    is_dead = True
-    try:
-        vault = Holdfast(context)
-        work = vault.workspace(place.folder / "tree")
-        with fused_files(fuse or Fuse(1 << 30)):
-            yield Opened(context, vault, work, work.path)
-        is_dead = fuse is not None and type(fuse) is Fuse and fuse.blown
-    finally:
-        if is_dead:
-            if work is not None:
-                work._directory.let_go()
-            place.bury(catalog)
-        else:
-            assert work is not None
-            work.close()
-            catalog.close()
+def opened(place: Place, *, fuse: Fuse | None = None, seed: int = 0) -> Generator[Attached]:
+    with attached(place, fuse=fuse, seed=seed, fused=ReluctantCatalog) as it:
+        yield it
 
 
 # What is there
@@ -378,7 +212,7 @@ def make_drift(tree: Path) -> None:
     put(tree / "new/large.bin", noise(9_000, 4))
 
 
-def build(it: Opened) -> None:
+def build(it: Attached) -> None:
     make_first(it.tree)
     it.work.snapshot("one")
     make_second(it.tree)
@@ -390,7 +224,7 @@ class Scenario:
     """One operation on the directory, and what is done before it."""
 
     act: Callable[[Workspace], object]
-    arrange: Callable[[Opened], object] = lambda _it: None
+    arrange: Callable[[Attached], object] = lambda _it: None
     every: int = 1
     """At which calls it dies: the writing is the same for all."""
 
@@ -628,7 +462,7 @@ def test_damage_that_is_met_in_the_middle_leaves_the_directory_as_it_was(
     assert is_hurt
 
 
-def shown_names(it: Opened) -> set[str | None]:
+def shown_names(it: Attached) -> set[str | None]:
     return {snapshot.label for snapshot in it.work.namespace.timeline()}
 
 
@@ -854,7 +688,7 @@ def test_the_way_back_does_not_overwrite_what_somebody_wrote(place: SqlitePlace)
 # Snapshots of a directory: dying at every port call
 
 
-SNAPSHOTS: dict[str, Callable[[Opened], None]] = {
+SNAPSHOTS: dict[str, Callable[[Attached], None]] = {
     "first": lambda it: make_first(it.tree),
     "later": lambda it: (build(it), make_drift(it.tree))[0],
     "unchanged": build,
@@ -897,7 +731,7 @@ def test_a_crash_at_any_step_of_a_snapshot_loses_nothing(
         check_files(place, fuse)
 
 
-def all_shown(it: Opened) -> dict[str, Picture]:
+def all_shown(it: Attached) -> dict[str, Picture]:
     return {s.id: shown(it.context, s) for s in it.work.namespace.timeline()}
 
 

@@ -51,7 +51,8 @@ def test_one_process_answers_one_after_the_other_and_is_nicer_than_the_server(
     for number in range(3):
         assert not ask(processes, "a\n", f"{number}\n").is_coarse
     (made,) = set(children()) - set(before)
-    assert os.getpriority(os.PRIO_PROCESS, made) == os.nice(0) + PRIORITY
+    # Where the tests are very nice themselves there is no more of it.
+    assert os.getpriority(os.PRIO_PROCESS, made) == min(os.nice(0) + PRIORITY, 19)
 
 
 def test_a_process_ends_when_nobody_waits_for_it(processes: TextProcesses) -> None:

@@ -14,13 +14,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 from urllib.error import URLError
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 ADMIN_KEY: Final = "holdfast-admin-0123456789abcdefghijklmnopqrstuvwxyz"
 API_KEY: Final = "holdfast-sk-0123456789abcdefghijklmnopqrstuvwxyz"
@@ -100,6 +100,16 @@ class Server:
         self._forget()
         return code
 
+    def cpu_s(self) -> float:
+        """Returns how many seconds the process has computed, without its workers: Linux only.
+
+        What takes too long is measured by it: it is the same however busy a machine is.
+        """
+        assert self.process is not None
+        stat = Path(f"/proc/{self.process.pid}/stat").read_text("ascii")
+        user, system = stat.rpartition(")")[2].split()[11:13]
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
     def read_log(self) -> str:
         """Returns the end of what the server has written to its log."""
         return self.log.read_text("utf-8", "replace")[-_TOLD:]
@@ -148,6 +158,24 @@ class Server:
         message = f"the server does not answer:\n{self.read_log()}"
         self.kill()
         raise AssertionError(message)
+
+
+def most_awaited_s(server: Server, is_busy: Callable[[], bool], *, paths: Sequence[str]) -> float:
+    """Asks for paths until nobody is busy, and returns the most that an answer waited for.
+
+    It is what the server computed meanwhile: whoever waits for more waits for somebody else's
+    work. A clock would also show what others do on the machine.
+    """
+    worst = 0.0
+    while is_busy():
+        before = server.cpu_s()
+        for path in paths:
+            headers = {"Authorization": f"Bearer {server.api_key}", "X-Namespace": "alice"}
+            asked = Request(server.url + path, headers=headers)  # noqa: S310 - our own address
+            with urlopen(asked, timeout=60):  # noqa: S310 - likewise
+                pass
+        worst = max(worst, server.cpu_s() - before)
+    return worst
 
 
 @contextmanager
