@@ -82,6 +82,7 @@ _HOMES = {
     "TaskRun": "holdfast.model_tasks",
     "TenantVault": "holdfast.engine.vault",
     "Thresholds": "holdfast.model_health",
+    "Timeline": "holdfast.model",
     "Totals": "holdfast.model_entities",
     "TraceInfo": "holdfast.model_traces",
     "Turn": "holdfast.model_sessions",

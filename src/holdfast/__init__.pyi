@@ -14,7 +14,7 @@ from holdfast.engine.vault import Holdfast, TenantVault
 from holdfast.engine.workspace import Status, Workspace
 from holdfast.errors import HoldfastError
 from holdfast.mirror import AsyncRemoteWorkspace, RemoteWorkspace
-from holdfast.model import Kind, Plane, Size, SnapshotInfo
+from holdfast.model import Kind, Plane, Size, SnapshotInfo, Timeline
 from holdfast.model_changes import Change, Changes, MergeResult, Restored
 from holdfast.model_entities import Entity, Totals
 from holdfast.model_erasures import Certificate
@@ -129,6 +129,7 @@ __all__ = [
     "TaskRun",
     "TenantVault",
     "Thresholds",
+    "Timeline",
     "Totals",
     "TraceInfo",
     "Turn",

@@ -5,12 +5,14 @@ entries. The words are those of `docs/glossary.md`.
 """
 
 import enum
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Literal
 
 import msgspec
 
+from holdfast.display import MOST_ROWS, brief, counted, minute, quoted, table
 from holdfast.errors import Damaged, VaultTooNew
 from holdfast.ids import NamespaceId, ObjectId, SnapshotId, TenantId, object_id_of
 
@@ -198,6 +200,25 @@ class SnapshotInfo:
     namespace: str | None = field(default=None, compare=False)
     """The name of its namespace, where somebody has asked for it by that."""
 
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    def __repr__(self) -> str:
+        return brief(
+            type(self).__name__,
+            self.id,
+            quoted(self.label),
+            f"#{self.number}",
+            self.kind.value,
+            minute(self.created_at),
+            f"({counted(self.size.entries, 'entry')}, {counted(self.size.bytes, 'byte')})",
+            "pinned" if self.pinned else None,
+            "PARTIAL" if self.is_partial else None,
+        )
+
+    def _repr_html_(self) -> str:
+        return _as_table([self])
+
     @property
     def snapshot_id(self) -> SnapshotId:
         """Its id once more, by the name that it has on the wire."""
@@ -212,3 +233,29 @@ class SnapshotInfo:
     def is_partial(self) -> bool:
         """Whether something that should have been captured could not be; stays so for ever."""
         return bool(self.detail.get("partial"))
+
+
+class Timeline(list[SnapshotInfo]):
+    """Snapshots, newest first: a list, which a notebook shows as a table."""
+
+    def _repr_html_(self) -> str:
+        return _as_table(self)
+
+
+def _as_table(snapshots: Sequence[SnapshotInfo]) -> str:
+    rows = (
+        (
+            each.number,
+            each.id,
+            each.kind.value,
+            each.label or each.reason,
+            minute(each.created_at),
+            f"{each.size.entries:,}",
+            f"{each.size.bytes:,}",
+            " ".join(("pinned",) * each.pinned + ("partial",) * each.is_partial),
+        )
+        for each in snapshots[:MOST_ROWS]
+    )
+    titles = ("#", "snapshot", "kind", "label", "taken", "entries", "bytes", "")
+    left = len(snapshots) - MOST_ROWS
+    return table(titles, rows, more=f"and {left:,} more" if left > 0 else "")

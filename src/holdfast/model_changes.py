@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from holdfast.display import MOST_ROWS, brief, table
 from holdfast.entries import Entry
 from holdfast.execonfig import is_executable_config
 from holdfast.ids import ObjectId, SnapshotId
@@ -39,6 +40,9 @@ class Change:
     new_bytes: int | None = None
     """The size after, None if it is not there."""
 
+    def __repr__(self) -> str:
+        return brief(type(self).__name__, _SIGNS.get(self.change, "?"), self.plane.value, self.name)
+
     @property
     def named(self) -> Name:
         """What it is called, to the letter: for `names` and `except_` of a restore."""
@@ -57,6 +61,10 @@ class Change:
 WORDS: Final = ("added", "removed", "changed")
 """What can have happened to an entry."""
 
+_SIGNS: Final = {"added": "+", "removed": "-", "changed": "~"}
+_NAMED: Final = 3
+"""Names that are shown of changes at a prompt."""
+
 Tally = Mapping[tuple[Plane, str], int]
 """How many there are of each plane and word."""
 
@@ -74,6 +82,22 @@ class Changes(msgspec.Struct, frozen=True):
 
     def __len__(self) -> int:
         return len(self.items)
+
+    def __repr__(self) -> str:
+        named = [f"{_SIGNS.get(each.change, '?')} {each.name}" for each in self.items[:_NAMED]]
+        if len(self.items) > _NAMED or self.truncated:
+            named.append("…")
+        return brief(type(self).__name__, self.summary(), f"({', '.join(named)})" if named else "")
+
+    def _repr_html_(self) -> str:
+        return _as_table(self)
+
+    def summary(self) -> str:
+        """Returns how many there are in words: `1 added, 2 changed`, or `nothing`."""
+        if self.truncated and self.unlisted is None:
+            return f"{len(self.items):,} or more"
+        numbers = ((self.count(word), word) for word in WORDS)
+        return ", ".join(f"{number:,} {word}" for number, word in numbers if number) or "nothing"
 
     def first(self, limit: int | None) -> "Changes":
         """Returns the first so many of them; all, without a limit."""
@@ -125,6 +149,15 @@ class Changes(msgspec.Struct, frozen=True):
         ]
 
 
+def _as_table(changes: Changes) -> str:
+    rows = (
+        (_SIGNS.get(each.change, "?"), each.plane.value, each.name, each.old_bytes, each.new_bytes)
+        for each in changes.items[:MOST_ROWS]
+    )
+    titles = ("", "plane", "name", "bytes before", "bytes now")
+    return table(titles, rows, more=changes.summary())
+
+
 def tally(changes: Iterable[Change]) -> Counter[tuple[Plane, str]]:
     """Returns how many changes there are of each plane and word."""
     return Counter((change.plane, change.change) for change in changes)
@@ -174,6 +207,20 @@ class Restored:
     """What stays as others made it after the task that was taken back, each with its plane."""
     by_snapshots: bool = False
     """Whether all that lies between a task's two snapshots counted as the task's own."""
+
+    def __repr__(self) -> str:
+        said = [self.changes.summary(), "verified" if self.verified else "NOT VERIFIED"]
+        if self.dry_run:
+            said = [f"would be {said[0]}"]
+        if self.is_partial:
+            said.append("PARTIAL")
+        if self.in_motion:
+            said.append(f"{len(self.in_motion):,} in motion")
+        kept = None if self.safety_id is None else f"kept as {self.safety_id}"
+        return brief(type(self).__name__, f"{self.target}:", ", ".join(said), kept)
+
+    def _repr_html_(self) -> str:
+        return _as_table(self.changes)
 
 
 class MergeResult(msgspec.Struct, frozen=True, kw_only=True):

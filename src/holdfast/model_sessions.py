@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from holdfast.display import brief, counted, quoted, shortened
 from holdfast.ids import NamespaceId
 from holdfast.model import Head
 from holdfast.model_memories import FoundMemory
@@ -153,6 +154,16 @@ class SessionInfo:
     expires_at: datetime | None
     forked_from: str | None = None
     forked_version: int | None = None
+
+    def __repr__(self) -> str:
+        return brief(
+            "SessionInfo",
+            self.id,
+            quoted(self.agent_id),
+            f"version {self.version},",
+            f"{counted(self.turn_count, 'turn')},",
+            shortened(self.state),
+        )
 
     @property
     def ttl_expires_at(self) -> datetime | None:

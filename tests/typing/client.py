@@ -17,6 +17,7 @@ from holdfast import (
     SessionInfo,
     SnapshotInfo,
     State,
+    Timeline,
 )
 from holdfast.model_memories import FoundMemory
 from holdfast.sdk.values import Event, NewKey, NewWebhook
@@ -28,7 +29,7 @@ def waits(client: Client, admin: AdminClient) -> None:
     assert_type(client.restore("latest", paths=["notes.md"]), Restored)
     assert_type(client.restore("latest", names=[Name.file("x[1]")], except_=[]), Restored)
     assert_type(client.restore_snapshot("latest"), int)
-    assert_type(client.timeline(limit=3), list[SnapshotInfo])
+    assert_type(client.timeline(limit=3), Timeline)
     assert_type(client.snapshots.iter(), Iterator[SnapshotInfo])
     assert_type(client.files.read("notes.md"), bytes)
     assert_type(client.files.stream("notes.md"), Iterator[bytes])

@@ -12,6 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.catalog.transaction import Transaction
+from holdfast.display import Part
 from holdfast.engine.chain import append
 from holdfast.engine.context import Context
 from holdfast.engine.handle import Handle, check_text
@@ -36,7 +37,7 @@ MAX_ATTRIBUTES_BYTES: Final = 64 << 10
 MOST_OF_SESSION: Final = 10_000
 
 
-class Entities:
+class Entities(Part):
     """The entities of a namespace's sessions."""
 
     def __init__(self, handle: Handle) -> None:

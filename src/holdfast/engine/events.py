@@ -22,6 +22,7 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.catalog.transaction import Transaction
+from holdfast.display import Part
 from holdfast.engine.actions import ACTIONS, normalise, without_content
 from holdfast.engine.context import Context
 from holdfast.engine.upkeep import set_aside
@@ -97,7 +98,7 @@ _CURSOR: Final = re.compile("[0-9a-f]{1,15}")
 _to_json = msgspec.json.Encoder().encode
 
 
-class Events:
+class Events(Part):
     """What happened to all that a tenant has."""
 
     def __init__(self, context: Context, tenant_id: TenantId) -> None:

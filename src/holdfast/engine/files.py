@@ -16,6 +16,7 @@ from typing import Final
 
 import msgspec
 
+from holdfast.display import Part
 from holdfast.engine import content
 from holdfast.engine.limits import check_limit
 from holdfast.engine.paths import PathLike, to_bytes, to_folder, to_key, to_text
@@ -46,7 +47,7 @@ Opened = Callable[[], AbstractContextManager[View]]
 """Opens the plane as it is at the moment that a reader stands for."""
 
 
-class FilesReader:
+class FilesReader(Part):
     """Files at one moment."""
 
     def __init__(self, opened: Opened) -> None:

@@ -12,6 +12,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from holdfast.catalog.transaction import Transaction
+from holdfast.display import Part
 from holdfast.engine.chain import append
 from holdfast.engine.context import Context
 from holdfast.engine.handle import check_namespace, check_title
@@ -34,7 +35,7 @@ LONGEST: Final = timedelta(days=36_500)
 MOST_REQUESTS: Final = 1_000_000_000
 
 
-class Keys:
+class Keys(Part):
     """The API keys of a tenant."""
 
     def __init__(self, context: Context, tenant_id: TenantId) -> None:

@@ -14,6 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.catalog.transaction import Transaction
+from holdfast.display import Part
 from holdfast.engine import recall
 from holdfast.engine.chain import append
 from holdfast.engine.embedding import OBVIOUS
@@ -40,7 +41,7 @@ FoundList = list[FoundMemory]
 """`list` is the name of a method below."""
 
 
-class Memories:
+class Memories(Part):
     """The memories of a namespace."""
 
     def __init__(self, handle: Handle) -> None:

@@ -41,7 +41,7 @@ from holdfast.engine.totals import NOTHING, total_of
 from holdfast.engine.traces import Traces
 from holdfast.errors import InvalidValue
 from holdfast.ids import SnapshotId
-from holdfast.model import Kind, Plane, Size, SnapshotInfo
+from holdfast.model import Kind, Plane, Size, SnapshotInfo, Timeline
 from holdfast.model_changes import Change, Changes, MergeResult, Restored
 from holdfast.model_entities import Totals
 from holdfast.model_health import Health, Thresholds
@@ -59,9 +59,13 @@ class Moment:
 
     def __init__(self, handle: Handle, snapshot: SnapshotInfo) -> None:
         self.snapshot = snapshot
+        self._handle = handle
         self.files = FilesReader(opened_at(handle, snapshot, Plane.FILES))
         self.store = StoreReader(opened_at(handle, snapshot, Plane.STORE))
         self.sessions = SessionsReader(handle, snapshot)
+
+    def __repr__(self) -> str:
+        return f"<Moment of {self._handle.name!r} at {self.snapshot.id}>"
 
 
 class Namespace:
@@ -160,9 +164,7 @@ class Namespace:
         """
         return snapshots.find_held(self._handle)
 
-    def timeline(
-        self, *, limit: int | None = None, before: int | None = None
-    ) -> list[SnapshotInfo]:
+    def timeline(self, *, limit: int | None = None, before: int | None = None) -> Timeline:
         """Returns the snapshots, newest first; `before` continues below a `number`."""
         return snapshots.timeline(self._handle, limit=limit, before=before)
 

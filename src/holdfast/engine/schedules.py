@@ -13,6 +13,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from holdfast.catalog.transaction import Transaction
+from holdfast.display import Part
 from holdfast.engine import snapshots
 from holdfast.engine.actions import told_of_snapshot
 from holdfast.engine.advance import MAX_LABEL_CHARS, Note
@@ -56,7 +57,7 @@ _AT_ONCE: Final = 100
 _INSTANT: Final = timedelta(microseconds=1)
 
 
-class Schedules:
+class Schedules(Part):
     """The schedules of a namespace."""
 
     def __init__(self, handle: Handle) -> None:

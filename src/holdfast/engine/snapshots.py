@@ -20,7 +20,7 @@ from holdfast.engine.trust import check_packs
 from holdfast.engine.weighing import check_size
 from holdfast.errors import Conflict, SnapshotNotFound, shorten
 from holdfast.ids import SnapshotId, is_snapshot_id
-from holdfast.model import Head, Kind, SnapshotInfo
+from holdfast.model import Head, Kind, SnapshotInfo, Timeline
 
 SnapshotLike = SnapshotInfo | str
 """A snapshot, its id, a unique beginning of the id, `latest`, `@` or `@-n`."""
@@ -141,16 +141,14 @@ def held_by(transaction: Transaction, handle: Handle, head: Head) -> SnapshotInf
     return dated(handle.context, head, found)
 
 
-def timeline(
-    handle: Handle, *, limit: int | None = None, before: int | None = None
-) -> list[SnapshotInfo]:
+def timeline(handle: Handle, *, limit: int | None = None, before: int | None = None) -> Timeline:
     """Returns the usable snapshots, newest first; `before` continues below a number."""
     check_limit(limit)
     with handle.context.catalog.read() as transaction:
         head = handle.find_head(transaction)
         if head is None:
-            return []
-        return list(islice(iter_usable(handle, transaction, head, before), limit))
+            return Timeline()
+        return Timeline(islice(iter_usable(handle, transaction, head, before), limit))
 
 
 def pin(handle: Handle, snapshot_id: SnapshotId, *, pinned: bool) -> SnapshotInfo:

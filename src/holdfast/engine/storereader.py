@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, Final, NamedTuple, overload
 
+from holdfast.display import Part
 from holdfast.engine.files import Opened
 from holdfast.engine.limits import check_answer, check_limit
 from holdfast.engine.storevalues import value_of
@@ -26,7 +27,7 @@ PAGE_BYTES: Final = 8 << 20
 """Once the values of a page have so many bytes, it ends."""
 
 
-class StoreReader:
+class StoreReader(Part):
     """The store at one moment, to read."""
 
     def __init__(self, opened: Opened) -> None:

@@ -6,6 +6,7 @@ same twice changes nothing: clients repeat themselves. How tasks begin and end i
 
 from typing import Any, Final
 
+from holdfast.display import Part
 from holdfast.engine.handle import Handle
 from holdfast.engine.limits import check_limit
 from holdfast.engine.tasklife import TaskLife
@@ -19,7 +20,7 @@ TaskList = list[TaskRun]
 MAX_METADATA_BYTES: Final = 1 << 16
 
 
-class TaskRuns:
+class TaskRuns(Part):
     """The tasks of a namespace."""
 
     def __init__(self, handle: Handle) -> None:

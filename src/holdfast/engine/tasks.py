@@ -98,6 +98,9 @@ class Tasks:
         self._noted = runs
         self._runs = Runs[Task]()
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._name!r} of {self._place!r}>"
+
     def __enter__(self) -> Task:
         return self._enter(self._begin())
 

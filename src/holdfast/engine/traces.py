@@ -14,6 +14,7 @@ import msgspec
 
 from holdfast.catalog.hashing import REDACTED, redacted
 from holdfast.catalog.transaction import Transaction
+from holdfast.display import Part
 from holdfast.engine.actions import normalise
 from holdfast.engine.chain import REQUEST_ID, append, details_of, is_whole
 from holdfast.engine.context import Context
@@ -42,7 +43,7 @@ TraceList = list[TraceInfo]
 """`list` is the name of a method below."""
 
 
-class Traces:
+class Traces(Part):
     """What happened in one namespace, or to all that a tenant has."""
 
     def __init__(self, context: Context, tenant_id: TenantId, handle: Handle | None = None) -> None:

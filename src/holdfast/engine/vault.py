@@ -86,6 +86,11 @@ class TenantVault:
     replies = cached_property(lambda self: Replies(self._context))
     webhooks = cached_property(lambda self: Webhooks(self._context, self._tenant))
 
+    def __repr__(self) -> str:
+        # A folder, and no URL: that of a database has a password in it.
+        where = "".join(f" in {str(folder)!r}" for folder in self._context.folders[:1])
+        return f"<{type(self).__name__} of tenant {self._tenant.name!r}{where}>"
+
     @property
     def tenant_id(self) -> str:
         """The tenant's id as it stands on the wire."""

@@ -14,6 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.catalog.transaction import Transaction
+from holdfast.display import Part
 from holdfast.engine.actions import MARKED, ROLLBACKS
 from holdfast.engine.chain import append
 from holdfast.engine.context import Context
@@ -56,7 +57,7 @@ class Parcel(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes
 
 
-class Webhooks:
+class Webhooks(Part):
     """The webhooks of a tenant."""
 
     def __init__(self, context: Context, tenant: Tenant) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final, Literal
 
-from holdfast.model import Plane, Size, SnapshotInfo
+from holdfast.model import Plane, Size, SnapshotInfo, Timeline
 from holdfast.model_changes import Change, Changes, MergeResult, Restored
 from holdfast.model_entities import Totals
 from holdfast.model_health import Health, Thresholds
@@ -97,6 +97,9 @@ class Moment(Group[F]):
         self.store: StoreReader[F] = StoreReader(sender, at=snapshot_id)
         self.sessions: SessionsReader[F] = SessionsReader(sender, at=snapshot_id)
 
+    def __repr__(self) -> str:
+        return f"<Moment of {self.sender.line.namespace!r} at {self._snapshot_id}>"
+
     @asked
     def snapshot(self) -> Steps[SnapshotInfo]:
         """The snapshot; over an `AsyncClient` it is awaited."""
@@ -164,11 +167,9 @@ class Agent(Group[F]):
         return (yield find_call(status.position))
 
     @flow
-    def timeline(
-        self, *, limit: int | None = None, before: int | None = None
-    ) -> Steps[list[SnapshotInfo]]:
+    def timeline(self, *, limit: int | None = None, before: int | None = None) -> Steps[Timeline]:
         """Returns the snapshots, newest first; `before` continues below a `number`."""
-        return (yield from timeline_pages(limit, before).collect())
+        return Timeline((yield from timeline_pages(limit, before).collect()))
 
     @flow
     def history(

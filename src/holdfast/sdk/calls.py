@@ -13,6 +13,7 @@ time in its sender. Nothing here knows HTTP; `attempts.py` does.
 """
 
 import functools
+import inspect
 from collections.abc import (
     AsyncIterator,
     Callable,
@@ -22,7 +23,7 @@ from collections.abc import (
     Mapping,
 )
 from types import MethodType
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, overload
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, get_args, overload
 
 import msgspec
 
@@ -194,6 +195,11 @@ class Group(Generic[F]):
     def __init__(self, sender: Sender) -> None:
         self.sender = sender
 
+    def __repr__(self) -> str:
+        line = self.sender.line
+        whose = "" if line.namespace is None else f" of {line.namespace!r}"
+        return f"<{type(self).__name__}{whose} at {line.url}>"
+
 
 class _Described(Generic[P, T]):
     """A method that describes, as one that does: `verb` says what its group's sender does."""
@@ -210,11 +216,21 @@ class _Described(Generic[P, T]):
         def method(group: Group[Any], *args: P.args, **kwargs: P.kwargs) -> Any:  # noqa: ANN401 - as above
             return getattr(group.sender, verb)(describe(group, *args, **kwargs))
 
-        self._method = method
+        self._method = _returning(method, describe, is_iterating=isinstance(self, _Iterating))
 
     def _bind(self, group: object) -> Any:  # noqa: ANN401 - as above
-        """Returns the method of a group; of the class itself, the description."""
-        return self if group is None else MethodType(self._method, group)
+        """Returns the method of a group; of the class itself, a function with the description."""
+        return self._method if group is None else MethodType(self._method, group)
+
+
+def _returning(method: Any, describe: Callable[..., Any], *, is_iterating: bool) -> Any:  # noqa: ANN401 - a function
+    """Returns a method that tells `help` what it returns, and not what its description does."""
+    method.describe = describe
+    signature = inspect.signature(describe)
+    *_, answer = get_args(signature.return_annotation) or (signature.return_annotation,)
+    returned = Iterator[answer] if is_iterating else answer
+    method.__signature__ = signature.replace(return_annotation=returned)
+    return method
 
 
 class _Answering(_Described[P, T]):

@@ -55,6 +55,9 @@ class _Tasks(Generic[F]):
         self._rolls_back = rollback_on_failure
         self._runs = Runs[Task]()
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__.strip('_')} {self._name!r} of {self._agent!r}>"
+
     def _enter(self, task: Task) -> Task:
         self._agent.sender.line.door.enter(task.id)
         return self._runs.enter(task)

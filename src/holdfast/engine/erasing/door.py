@@ -19,6 +19,7 @@ from typing import Final
 import msgspec
 
 from holdfast.catalog.transaction import Transaction
+from holdfast.display import Part
 from holdfast.engine.context import Context
 from holdfast.engine.erasing import certifying, finishing, whole
 from holdfast.engine.erasing.certifying import Told
@@ -45,7 +46,7 @@ Lock = Callable[[Transaction], Head | None]
 """Finds a namespace, and locks its head."""
 
 
-class Erasures:
+class Erasures(Part):
     """What was erased of a tenant, and how more is."""
 
     def __init__(self, context: Context, tenant: Tenant) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from msgspec import Raw
 
+from holdfast.display import Part
 from holdfast.engine.handle import Handle
 from holdfast.engine.limits import MOST, check_answer, check_limit
 from holdfast.engine.memoryplane import looking
@@ -39,7 +40,7 @@ from holdfast.model_sessions import (
 )
 
 
-class Sessions:
+class Sessions(Part):
     """The sessions of a namespace."""
 
     def __init__(self, handle: Handle) -> None:

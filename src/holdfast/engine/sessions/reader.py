@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from holdfast.catalog.transaction import Transaction
+from holdfast.display import Part
 from holdfast.engine.handle import Handle, looking_at
 from holdfast.engine.limits import check_limit
 from holdfast.engine.sessions.finding import Found
@@ -30,7 +31,7 @@ from holdfast.model_sessions import SessionInfo, SessionRow, State, Turn, Versio
 T = TypeVar("T")
 
 
-class SessionsReader:
+class SessionsReader(Part):
     """The sessions of a namespace as one snapshot shows them."""
 
     def __init__(self, handle: Handle, snapshot: SnapshotInfo) -> None:

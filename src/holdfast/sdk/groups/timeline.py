@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.errors import Incompatible, InvalidName, InvalidValue
-from holdfast.model import Plane, SnapshotInfo
+from holdfast.model import Plane, SnapshotInfo, Timeline
 from holdfast.model_changes import Restored
 from holdfast.model_history import History, Step
 from holdfast.model_names import Name, check_names
@@ -74,11 +74,9 @@ class Snapshots(Group[F]):
         )
 
     @flow
-    def list(
-        self, *, limit: int | None = None, before: int | None = None
-    ) -> Steps[list[SnapshotInfo]]:
+    def list(self, *, limit: int | None = None, before: int | None = None) -> Steps[Timeline]:
         """Returns the snapshots, newest first; `before` continues below a `number`."""
-        return (yield from snapshot_pages(limit, before).collect())
+        return Timeline((yield from snapshot_pages(limit, before).collect()))
 
     @pages
     def iter(self, *, before: int | None = None) -> Pages[SnapshotInfo]:

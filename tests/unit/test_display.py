@@ -1,0 +1,129 @@
+"""What people see at a prompt and in a notebook: short, true, and harmless."""
+
+import inspect
+import pydoc
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+import holdfast
+from holdfast import AsyncClient, Client, Holdfast, Kind, Namespace, Size, SnapshotInfo, Timeline
+from holdfast.display import LONGEST, MOST_ROWS
+from holdfast.ids import NamespaceId, ObjectId, SnapshotId
+
+MARKUP = "<script>alert('x')</script>"
+
+
+def a_snapshot(number: int = 1, label: str | None = None) -> SnapshotInfo:
+    return SnapshotInfo(
+        id=SnapshotId(f"snap-{number:016}"),
+        namespace_id=NamespaceId(1),
+        number=number,
+        kind=Kind.SNAPSHOT,
+        root=ObjectId(b"\0" * 32),
+        parent=None,
+        created_at=datetime(2026, 1, 2, tzinfo=UTC) + timedelta(minutes=number),
+        size=Size(2, 10),
+        label=label,
+    )
+
+
+@pytest.fixture
+def vault(tmp_path: Path) -> Holdfast:
+    return holdfast.open(tmp_path / "vault")
+
+
+@pytest.fixture
+def agent(vault: Holdfast) -> Namespace:
+    return vault.namespace("alice")
+
+
+def test_a_snapshot_is_a_line_that_says_which_it_is() -> None:
+    shown = repr(a_snapshot(7, "before the risky step"))
+    assert "snap-0000000000000007" in shown
+    assert "'before the risky step'" in shown
+    assert "2026-01-02" in shown
+    assert "2 entries, 10 bytes" in shown
+    assert "\\x00" not in shown
+    assert len(repr(a_snapshot(7, "x" * 1000))) < 150 + LONGEST
+
+
+def test_snapshots_can_be_put_into_sets() -> None:
+    assert len({a_snapshot(1), a_snapshot(1), a_snapshot(2)}) == 2
+
+
+def test_a_timeline_is_a_list_and_a_table(agent: Namespace) -> None:
+    agent.files.write("x", b"1")
+    agent.snapshot(MARKUP)
+    timeline = agent.timeline()
+    assert isinstance(timeline, list)
+    assert timeline == [agent.get_snapshot("latest")]
+    html = timeline._repr_html_()
+    assert timeline[0].id in html
+    assert "<script" not in html
+    assert "&lt;script&gt;" in html
+    assert timeline[0]._repr_html_() == html
+
+
+def test_a_long_timeline_says_how_much_more_there_is() -> None:
+    html = Timeline(a_snapshot(n) for n in range(MOST_ROWS + 5))._repr_html_()
+    assert html.count("<tr>") == MOST_ROWS + 1
+    assert "and 5 more" in html
+
+
+def test_changes_and_restores_are_counted_in_words(agent: Namespace) -> None:
+    for name in ("a", "b", "c", "d"):
+        agent.files.write(name, b"1")
+    before = agent.snapshot("one")
+    agent.files.delete("a")
+    agent.files.write("b", b"22")
+    agent.files.write(MARKUP, b"3")
+    changes = agent.diff(before)
+    assert changes.summary() == "1 added, 1 removed, 1 changed"
+    assert "- a" in repr(changes)
+    assert "<script" not in changes._repr_html_()
+    restored = agent.restore(before)
+    assert f"{before.id}: 1 added, 1 removed, 1 changed, verified" in repr(restored)
+    assert str(restored.safety_id) in repr(restored)
+    assert restored._repr_html_() == restored.changes._repr_html_()
+    assert "nothing" in repr(agent.diff(before))
+    assert "verified" not in repr(agent.restore(before, dry_run=True))
+
+
+def test_a_name_that_is_no_utf_8_can_be_shown(agent: Namespace) -> None:
+    agent.files.write(b"caf\xe9", b"1")
+    agent.diff()._repr_html_().encode()
+
+
+def test_groups_and_vaults_say_whose_they_are(vault: Holdfast, agent: Namespace) -> None:
+    for group in (agent.files, agent.store, agent.sessions, agent.memory, agent.tasks):
+        assert repr(group) == f"<{type(group).__name__} of 'alice'>"
+    assert "'tidy up'" in repr(agent.task("tidy up"))
+    assert "vault'" in repr(vault)
+    agent.files.write("x", b"1")
+    snapshot = agent.snapshot()
+    assert repr(agent.at(snapshot)) == f"<Moment of 'alice' at {snapshot.id}>"
+
+
+def test_groups_of_a_client_say_where_they_are_and_no_key() -> None:
+    with Client("hf-secret", namespace="alice", url="http://127.0.0.1:1") as client:
+        assert repr(client.files) == "<Files of 'alice' at http://127.0.0.1:1>"
+        assert "secret" not in repr(client) + repr(client.snapshots)
+
+
+def test_a_session_shows_its_state_in_short(agent: Namespace) -> None:
+    session = agent.sessions.create("writer", initial_state={"text": "x" * 1000})
+    assert repr(session).startswith(
+        f"<SessionInfo {session.id} 'writer' version 0, 0 turns, {{'text'"
+    )
+    assert len(repr(session)) < 200
+
+
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_help_shows_what_a_client_takes_and_returns(kind: type[Client | AsyncClient]) -> None:
+    text = pydoc.plain(pydoc.render_doc(kind.snapshot))
+    assert "snapshot(self, label: str | None = None, *, reason: str | None = None" in text
+    assert "Captures everything as it is now" in text
+    assert inspect.signature(kind.snapshot).return_annotation is SnapshotInfo
+    assert inspect.signature(kind.timeline).return_annotation is Timeline
