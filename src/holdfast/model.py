@@ -164,6 +164,9 @@ class Head:
     """How many traces its chain has."""
     journal_hash: bytes | None = None
     """The hash of the newest of them."""
+    unfolded: int | None = 0
+    """The sum of the marks of all files and keys of the store that are pending: what is missing of
+    them is noticed by it (`catalog/pending.py`). None if nobody has kept it since the last fold."""
 
 
 class Tenant(msgspec.Struct, frozen=True):

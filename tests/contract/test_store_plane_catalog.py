@@ -49,11 +49,13 @@ def test_a_key_is_found_together_with_its_head(catalog: Catalog, head: Head) -> 
         def find(key: bytes, plane: Plane = Plane.STORE) -> object:
             return transaction.find_at_head(head.tenant_id, "alice", plane, key)
 
-        assert find(b"there") == (EMPTY_ROOT, (b"there", b"entry"))
-        assert find(b"gone") == (EMPTY_ROOT, (b"gone", None))
-        assert find(b"other") == find(b"there", Plane.FILES) == (EMPTY_ROOT, None)
+        base = (head.namespace_id, EMPTY_ROOT, 0)
+        assert find(b"there") == (base, (b"there", b"entry"))
+        assert find(b"gone") == (base, (b"gone", None))
+        assert find(b"other") == find(b"there", Plane.FILES) == (base, None)
         bob = transaction.find_at_head(head.tenant_id, "bob", Plane.STORE, b"there")
-        assert bob == (EMPTY_ROOT, None)
+        assert bob is not None
+        assert (bob[0][1:], bob[1]) == ((EMPTY_ROOT, 0), None)
         assert transaction.find_at_head(head.tenant_id, "carol", Plane.STORE, b"there") is None
 
 

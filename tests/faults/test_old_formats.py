@@ -46,7 +46,7 @@ from holdfast.testing.postgres import PostgresServer
 from holdfast.testing.statements import one_of_each
 
 FIXTURE = Path(__file__).with_name("format_15.zip")
-NOW = [*range(27, newest_format() + 1)]
+NOW = [*range(28, newest_format() + 1)]
 """The formats that a vault of today has had."""
 
 LATER = datetime(2026, 1, 2, tzinfo=UTC)
@@ -275,7 +275,7 @@ def carried_back(rows: Rows) -> Rows:
     done = [row for row in journal if row[4] == "done"]
     kept = {(row[1], row[2]): row for row in journal if row[4] == "kept"}
     old = {**rows, "traces": [(*r[:3:2], *r[5:13], *r[15:18], *r[19:21]) for r in done]}
-    for name, more in {"tenants": 2, "namespaces": 3, "sessions": 1, "branches": 1}.items():
+    for name, more in {"tenants": 2, "namespaces": 4, "sessions": 1, "branches": 1}.items():
         old[name] = [row[:-more] for row in rows[name]]
     old["turns"] = [row[:-4] for row in rows["turns"]]
     old["versions"] = []

@@ -183,13 +183,20 @@ class NamespaceQueries:
     def set_writer(self, namespace_id: NamespaceId, writer: str) -> None:
         self._db.say("set_writer", namespace_id=namespace_id, writer=writer)
 
-    def advance_sequence(self, namespace_id: NamespaceId, *, more: Size, writer: str = "") -> int:
-        """Counts one more write, and adds to the size; returns the sequence."""
+    def advance_sequence(
+        self, namespace_id: NamespaceId, *, more: Size, writer: str = "", unfolded: int | None = 0
+    ) -> int:
+        """Counts one more write, and adds to the size; returns the sequence.
+
+        `unfolded` is the sum of the marks of keys that become pending by it; None says that nobody
+        knows it any more.
+        """
         known: dict[str, Any] = {
             "namespace_id": namespace_id,
             "more_entries": more.entries,
             "more_bytes": more.bytes,
             "writer": writer,
+            "unfolded": unfolded,
         }
         sequence = self._sequences.get(namespace_id)
         if sequence is None:

@@ -3,10 +3,17 @@
 Nothing hashes to the name of such a row, as content of a snapshot does. So each has a checksum over
 all of it, which is checked wherever a row is read: one that is not what was written is named, and
 is neither shown nor folded into a snapshot, where it would get a good name for ever.
+
+A row that is not there has no checksum. So the head, which its writers write anyway, has the sum of
+the *marks* of all keys of files and store that are pending: a number for each, of which the upper
+half counts, and the lower is a checksum of the key. What the rows lack of the sum is the mark of
+the one that is missing; so who asks for another key is not stopped by it. Sessions and memories
+have rows of their own that say what has to be there.
 """
 
 from collections.abc import Iterable, Sequence
 from typing import Final
+from zlib import crc32
 
 from holdfast.catalog import rows
 from holdfast.catalog.driver import Driver
@@ -21,7 +28,17 @@ PendingRow = tuple[bytes, bytes | None]
 _PLANES: Final = {plane.value: plane for plane in Plane}
 
 
+_MARKED: Final = {plane: crc32(plane.value.encode()) for plane in (Plane.FILES, Plane.STORE)}
+"""Planes whose keys have marks, and where the checksum of each begins."""
+
+ONE_MARK: Final = 1 << 32
+"""What every mark is at least; each is below its double."""
+
 _ROOT: Final = rows.HEAD.columns.index("root")
+_UNFOLDED: Final = rows.HEAD.columns.index("unfolded")
+
+Base = tuple[NamespaceId, ObjectId, int | None]
+"""A namespace, what its head stands on, and the sum of the marks of what is pending there."""
 
 
 class PendingQueries:
@@ -30,11 +47,12 @@ class PendingQueries:
     __slots__ = ()
 
     _db: Driver
+    _sequences: dict[int, int]
 
     def find_at_head(
         self, tenant_id: TenantId, name: str, plane: Plane, key: bytes
-    ) -> tuple[ObjectId, PendingRow | None] | None:
-        """Returns a namespace's base root, and its pending row for one key if there is one.
+    ) -> tuple[Base, PendingRow | None] | None:
+        """Returns what a namespace stands on, and its pending row for one key if there is one.
 
         None if there is no such namespace.
         """
@@ -44,14 +62,15 @@ class PendingQueries:
         if row is None:
             return None
         head, found = row[: rows.HEAD.width], row[rows.HEAD.width :]
+        base = head[0], ObjectId(head[_ROOT]), head[_UNFOLDED]
         if found[0] is None:
             # Of another namespace's id nothing is pending, and another root holds something else.
             rows.HEAD.check(head[:-1], head[-1])
-            return ObjectId(head[_ROOT]), None
+            return base, None
         # A damaged page may lead to a row that is sound, and another's.
         if found[0] != key:
             raise PendingDamaged(plane, key=key)
-        return ObjectId(head[_ROOT]), _checked(head[0], plane, found)
+        return base, _checked(head[0], plane, found)
 
     def find_pending(
         self, namespace_id: NamespaceId, plane: Plane, keys: Sequence[bytes]
@@ -134,8 +153,18 @@ class PendingQueries:
         )
 
     def drop_pending(self, namespace_id: NamespaceId, *, upto: int) -> None:
-        """Drops what was written up to that sequence, and not what was overwritten since."""
+        """Drops what was written up to that sequence, and not what was overwritten since.
+
+        The head is locked, and was moved: for all that it says, nothing is pending any more.
+        """
         self._db.say("drop_pending", namespace_id=namespace_id, sequence=upto)
+        if self._sequences.get(namespace_id) != upto:
+            self.mark_anew(namespace_id)
+
+    def mark_anew(self, namespace_id: NamespaceId) -> None:
+        """Has the head, which is locked, say that what is pending and sound is all there is."""
+        sound, _ = self.sort_pending(namespace_id)
+        self._db.say("set_unfolded", namespace_id=namespace_id, unfolded=marks_of(sound))
 
     def mend_pending(self, namespace_id: NamespaceId, damaged: PendingDamaged) -> bool:
         """Puts a flipped bit of a damaged row back, if it is that; says whether."""
@@ -155,6 +184,9 @@ class PendingQueries:
             "find_pending", [values[2]], namespace_id=namespace_id, plane=plane.value
         ):
             self.put_pending(namespace_id, plane, changes, sequence=values[4])
+        else:
+            mark = mark_of(plane, values[2])
+            self._db.say("take_unfolded", namespace_id=namespace_id, mark=mark)
         return True
 
     def discard_pending(self, namespace_id: NamespaceId, damaged: PendingDamaged) -> None:
@@ -162,6 +194,17 @@ class PendingQueries:
         self._db.say(
             "discard_pending", namespace_id=namespace_id, plane=damaged.plane, key=damaged.key
         )
+
+
+def mark_of(plane: Plane, key: bytes) -> int:
+    """Returns what a key adds to the sum in its head."""
+    start = _MARKED.get(plane)
+    return 0 if start is None else ONE_MARK + crc32(key, start)
+
+
+def marks_of(pending: Iterable[tuple[Plane, bytes, bytes | None]]) -> int:
+    """Returns the sum of the marks of pending rows."""
+    return sum(mark_of(plane, key) for plane, key, _ in pending)
 
 
 def seal(

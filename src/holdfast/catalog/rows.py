@@ -311,7 +311,15 @@ HEAD: Final = Record(
     renamed={"namespace_id": "id"},
     sealed=True,
     # What every write moves.
-    loose=["sequence", "entries", "bytes", "writer", "journal_number", "journal_hash"],
+    loose=[
+        "sequence",
+        "entries",
+        "bytes",
+        "writer",
+        "journal_number",
+        "journal_hash",
+        "unfolded",
+    ],
 )
 SNAPSHOT: Final = Record("snapshot", SnapshotInfo, without=["namespace"], sealed=True)
 SESSION: Final = HashedRecord(

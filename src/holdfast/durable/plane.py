@@ -15,6 +15,7 @@ from holdfast.catalog.transaction import Transaction
 from holdfast.durable.records import Change, Mark
 from holdfast.engine import content
 from holdfast.engine.handle import Handle
+from holdfast.engine.missing import check_whole
 from holdfast.engine.objects import Objects
 from holdfast.engine.pending import put_rows
 from holdfast.engine.stage import Stage
@@ -117,7 +118,10 @@ def _look(transaction: Transaction, handle: Handle, head: Head, before: Shown) -
     edits = diff(objects, before.root, root)
     _put(picture, objects, ((edit.key, edit.new) for edit in edits))
     base = picture.snapshot()
-    pending = transaction.range_pending(head.namespace_id, Plane.STORE, start=b"", stop=None)
+    of = head.namespace_id, head.unfolded
+    pending = check_whole(handle.context, transaction, of, plane=Plane.STORE)
+    if pending is None:
+        pending = transaction.range_pending(of[0], Plane.STORE, start=b"", stop=None)
     _put(picture, objects, pending)
     return Shown(Mark.of(head), root, base, picture.snapshot())
 

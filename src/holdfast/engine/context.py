@@ -21,7 +21,7 @@ from holdfast.engine.limits import Limits
 from holdfast.engine.linediff import Unify, unify
 from holdfast.engine.replying import Replying
 from holdfast.errors import AddOnly
-from holdfast.ids import IdMaker, ObjectId, PackName, TenantId
+from holdfast.ids import IdMaker, NamespaceId, ObjectId, PackName, TenantId
 from holdfast.model import Root
 from holdfast.tree import Node
 
@@ -91,6 +91,8 @@ class Context:
     """Compares texts: here, or where nobody has to wait for it."""
     looked: dict[TenantId, datetime] = field(default_factory=dict[TenantId, datetime])
     """When all packs of a tenant were last seen to be there."""
+    added: dict[NamespaceId, int] = field(default_factory=dict[NamespaceId, int])
+    """The sum of marks for which pending rows were seen to be all there: see `missing.py`."""
 
     @classmethod
     def of(
@@ -194,4 +196,5 @@ class Context:
             directories=none,
             states=none,
             lately=Lately(0),
+            added={},
         )

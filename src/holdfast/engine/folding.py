@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import msgspec
 
 from holdfast.catalog.transaction import Transaction
-from holdfast.engine import memoryplane
+from holdfast.engine import memoryplane, missing
 from holdfast.engine.coverage import LACKS_NOTHING, Lacking, lacking_in
 from holdfast.engine.handle import Handle
 from holdfast.engine.sessions.overlays import settle_session
@@ -49,6 +49,8 @@ def fold(
     """Folds what is pending into the maps; new nodes go to the stage."""
     source = stage.source(handle.objects.bound(transaction))
     pending = transaction.all_pending(head.namespace_id)
+    if missing.find_all(head, pending):
+        raise missing.lost()
     lost: Sequence[Plane] = ()
     try:
         root, base = source.get_root(head.root), head.root

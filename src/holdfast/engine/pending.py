@@ -7,11 +7,13 @@ namespace take turns, so neither can overwrite what it has not seen.
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
+from holdfast.catalog.pending import mark_of
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.events import tell
 from holdfast.engine.handle import Handle
 from holdfast.engine.lettinggo import let_go
 from holdfast.engine.limits import check_quota, check_room
+from holdfast.engine.missing import note_added
 from holdfast.engine.owning import note_change
 from holdfast.engine.stage import Stage
 from holdfast.engine.unit import carry_out
@@ -101,7 +103,8 @@ def _write(
             rows, old, more = _changes(view, compute, held)
         if not rows:
             return
-        put_rows(transaction, handle, head, plane, rows, stage=stage, more=more)
+        new = sum(mark_of(plane, key) for key in rows if key not in view.pending)
+        put_rows(transaction, handle, head, plane, rows, stage=stage, more=more, unfolded=new)
         note_change(transaction, handle, head.namespace_id, plane, old=old, new=rows)
         tell(transaction, context, head, told())
 
@@ -115,9 +118,11 @@ def put_rows(
     *,
     stage: Stage,
     more: Size,
+    unfolded: int | None = None,
 ) -> int:
     """Writes rows by which the plane grows, and names what they refer to; returns their number.
 
+    `unfolded` is the sum of the marks of those that are not pending yet, if the caller knows.
     Raises `QuotaExceeded` or `StorageFull`.
     """
     context = handle.context
@@ -133,7 +138,11 @@ def put_rows(
         )
     stage.record(transaction)
     writer = written(handle, head)
-    sequence = transaction.advance_sequence(head.namespace_id, more=more, writer=writer)
+    sequence = transaction.advance_sequence(
+        head.namespace_id, more=more, writer=writer, unfolded=unfolded
+    )
+    if unfolded:
+        note_added(context, head.namespace_id, head.unfolded, unfolded)
     transaction.put_pending(head.namespace_id, plane, rows.items(), sequence=sequence)
     return sequence
 

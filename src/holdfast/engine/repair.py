@@ -22,6 +22,7 @@ from pathlib import Path
 
 from holdfast.catalog.packs import PackRow
 from holdfast.catalog.transaction import Transaction
+from holdfast.engine import missing
 from holdfast.engine.attachments import Attachments
 from holdfast.engine.capture import Captured
 from holdfast.engine.collect import lock_name
@@ -136,7 +137,9 @@ class _Repair:
         gone = [row for row in damaged if not _is_rebuilt(transaction, head, row)]
         if gone:
             let_go(transaction, Handle(self._context, self._tenant_id, head.name), head, gone)
-        return [f"{row.plane}: {row.name}" for row in gone]
+        count, lost = missing.mend(transaction, transaction.lock_head(head.namespace_id) or head)
+        self._mended += count
+        return [*(f"{row.plane}: {row.name}" for row in gone), *lost]
 
     def _mend_rest(self, transaction: Transaction, head: Head) -> list[str]:
         """Puts right what else belongs to a namespace; returns what is lost."""

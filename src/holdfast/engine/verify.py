@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 
 from holdfast.catalog.packs import PackRow
 from holdfast.catalog.transaction import Transaction
+from holdfast.engine import missing
 from holdfast.engine.collect import lock_name
 from holdfast.engine.content import list_refs
 from holdfast.engine.context import Context
@@ -207,6 +208,8 @@ class _Walk:
             for lost in damaged:
                 what = f"{lost.plane}: {lost.name}"
                 self._faults.append(Fault(what, str(lost), None, (where,)))
+            if not damaged and missing.find_all(head, pending):
+                self._faults.append(Fault("pending", str(missing.lost()), None, (where,)))
             for plane, key, entry in pending:
                 # What the row of a memory holds is nowhere else yet.
                 if entry is not None and entry != IN_ROW:

@@ -10,6 +10,7 @@ from typing import Final
 
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.handle import Handle
+from holdfast.engine.missing import Sum, check_absent, check_whole
 from holdfast.engine.objects import Objects
 from holdfast.entries import DIRECTORY_TAG, tag_of
 from holdfast.ids import NamespaceId, ObjectId
@@ -40,6 +41,8 @@ class View:
         self._transaction = transaction
         self._namespace_id = None if head is None else head.namespace_id
         self._plane = plane
+        self.pending = set[bytes]()
+        """Keys that were asked for, and are pending."""
 
     @classmethod
     def of_head(
@@ -133,7 +136,9 @@ class View:
     def _find_pending(self, keys: Sequence[bytes]) -> Mapping[bytes, bytes | None]:
         if self._transaction is None or self._namespace_id is None:
             return {}
-        return self._transaction.find_pending(self._namespace_id, self._plane, keys)
+        found = self._transaction.find_pending(self._namespace_id, self._plane, keys)
+        self.pending.update(found)
+        return found
 
     def _iter_pending(
         self, start: bytes, stop: bytes | None
@@ -173,7 +178,8 @@ def _is_file(entry: bytes) -> bool:
 class HeadView(View):
     """A plane as a head shows it that is read when it is first needed.
 
-    One key is looked up together with the head, by one query: most readers want nothing else.
+    One key is looked up together with the head, by one query: most readers want nothing else. What
+    is not pending is believed not to be if nothing is missing that has to be.
     """
 
     def __init__(self, handle: Handle, transaction: Transaction, plane: Plane) -> None:
@@ -182,6 +188,7 @@ class HeadView(View):
         self._reading = transaction
         self._handle = handle
         self._is_read = False
+        self._sum: Sum | None = None
 
     def begun(self) -> datetime | None:
         """Returns when the namespace was made."""
@@ -194,9 +201,11 @@ class HeadView(View):
         found = self._reading.find_at_head(handle.tenant_id, handle.name, self._plane, key)
         if found is None:
             return None
-        root, row = found
+        (namespace_id, root, unfolded), row = found
         if row is not None:
             return row[1]
+        if unfolded:
+            self._check_absent((namespace_id, unfolded), key)
         return get(self._objects, self._objects.get_root(root).plane(self._plane), key)
 
     def _base(self) -> ObjectId:
@@ -205,5 +214,37 @@ class HeadView(View):
             if head is not None:
                 self._namespace_id: NamespaceId | None = head.namespace_id
                 self._root = self._objects.get_root(head.root).plane(self._plane)
+                self._sum = head.namespace_id, head.unfolded
             self._is_read = True
         return self._root
+
+    def _find_pending(self, keys: Sequence[bytes]) -> Mapping[bytes, bytes | None]:
+        found = super()._find_pending(keys)
+        if self._sum is not None and self._sum[1]:
+            for key in keys:
+                if key not in found:
+                    self._check_absent(self._sum, key)
+        return found
+
+    def _iter_pending(
+        self, start: bytes, stop: bytes | None
+    ) -> Iterator[tuple[bytes, bytes | None]]:
+        rows = self._check_whole()
+        if rows is None:
+            return super()._iter_pending(start, stop)
+        return (row for row in rows if start <= row[0] and (stop is None or row[0] < stop))
+
+    def _iter_pending_down(self, start: bytes, stop: bytes) -> Iterator[tuple[bytes, bytes | None]]:
+        rows = self._check_whole()
+        if rows is None:
+            return super()._iter_pending_down(start, stop)
+        return (row for row in reversed(rows) if start <= row[0] < stop)
+
+    def _check_absent(self, of: Sum, key: bytes) -> None:
+        context = self._handle.context
+        check_absent(context, self._reading, of, plane=self._plane, key=key)
+
+    def _check_whole(self) -> list[tuple[bytes, bytes | None]] | None:
+        if self._sum is None:
+            return None
+        return check_whole(self._handle.context, self._reading, self._sum, plane=self._plane)

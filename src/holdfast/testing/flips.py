@@ -11,7 +11,7 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
-from typing import Any, Final, LiteralString, cast
+from typing import Any, Final, LiteralString, NamedTuple, cast
 
 import msgspec
 import psycopg
@@ -261,6 +261,15 @@ class SqliteFlips:
         self._path.write_bytes(data)
 
 
+class Undo(NamedTuple):
+    """What puts a flipped bit back."""
+
+    table: str
+    column: str
+    where: str
+    old: object
+
+
 class PostgresFlips:
     """Flips bits in the rows of a database, by changing them; no constraint stands in the way."""
 
@@ -284,7 +293,7 @@ class PostgresFlips:
                 self._cells.append((table, column))
                 weights.append(int(size))
         self._weights = weights
-        self._undo: tuple[str, object] | None = None
+        self._undo: Undo | None = None
 
     @property
     def tables(self) -> list[str]:
@@ -312,8 +321,7 @@ class PostgresFlips:
                 ((moved,),) = self._run(set_it, new, place)
             except psycopg.Error:
                 continue  # Two rows of one key, say: no bit on a disk would be refused so.
-            put_back = f"UPDATE {name} SET {column} = %s WHERE ctid = '{moved}'"  # noqa: S608 - the same
-            self._undo = put_back, old
+            self._undo = Undo(name, column, f"WHERE ctid = '{moved}'", old)
             return Flip(name, f"{column}, bit {bit}")
 
     def _flipped(self, old: object) -> tuple[object, int]:
@@ -336,8 +344,12 @@ class PostgresFlips:
     def put_back(self) -> None:
         """Puts the last flipped bit back."""
         if self._undo is not None:
-            statement, old = self._undo
-            self._run(statement, old)
+            table, column, where, old = self._undo
+            try:
+                self._run(f"UPDATE {table} SET {column} = %s {where}", old)  # noqa: S608 - the same
+            except psycopg.errors.UniqueViolation:
+                # Whoever missed the row has written it anew.
+                self._run(f"DELETE FROM {table} {where}")  # noqa: S608 - the same
             self._undo = None
 
     def close(self) -> None:

@@ -62,7 +62,8 @@ UPDATE namespaces SET checksum = :checksum WHERE id = :id
 -- name: move_head
 UPDATE namespaces
 SET generation = :generation, root = :root, position = :position, redo = :redo,
-    checksum = :checksum, entries = entries + :more_entries, bytes = bytes + :more_bytes
+    checksum = :checksum, entries = entries + :more_entries, bytes = bytes + :more_bytes,
+    unfolded = CASE WHEN sequence = :sequence THEN 0 ELSE unfolded END
 WHERE id = :id AND generation = :expected
 RETURNING id
 
@@ -71,9 +72,16 @@ UPDATE namespaces SET writer = :writer WHERE id = :namespace_id
 
 -- name: advance_sequence
 UPDATE namespaces
-SET sequence = sequence + 1, writer = :writer, entries = entries + :more_entries, bytes = bytes + :more_bytes
+SET sequence = sequence + 1, writer = :writer, entries = entries + :more_entries, bytes = bytes + :more_bytes,
+    unfolded = unfolded + CAST(:unfolded AS BIGINT)
 WHERE id = :namespace_id
 RETURNING sequence
+
+-- name: take_unfolded
+UPDATE namespaces SET unfolded = unfolded - CAST(:mark AS BIGINT) WHERE id = :namespace_id
+
+-- name: set_unfolded
+UPDATE namespaces SET unfolded = :unfolded WHERE id = :namespace_id
 
 -- name: set_head
 UPDATE namespaces

@@ -10,7 +10,7 @@
 --
 -- `checksum` and `seal` are of the row that has them (`rows.py`, `hashing.py`).
 --
--- This is format 27. What later formats change is in migrations/, for vaults that are there and for
+-- This is format 28. What later formats change is in migrations/, for vaults that are there and for
 -- new ones alike.
 
 CREATE TABLE migrations (
@@ -55,6 +55,8 @@ CREATE TABLE namespaces (
     -- How many rows its chain has, and the hash of the newest; NULL if there is none.
     journal_number INTEGER NOT NULL DEFAULT 0,
     journal_hash BYTES,
+    -- The sum of the marks of all files and keys of the store that are pending; NULL if not known.
+    unfolded INTEGER DEFAULT 0,
     -- How many of its sessions are present: a list that lacks one is noticed by it.
     sessions INTEGER NOT NULL DEFAULT 0,
     checksum INTEGER

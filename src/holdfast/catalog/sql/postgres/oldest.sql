@@ -34,7 +34,8 @@ ALTER TABLE tenants
     DROP COLUMN journal_number, DROP COLUMN journal_hash, DROP COLUMN checksum;
 
 ALTER TABLE namespaces
-    DROP COLUMN journal_number, DROP COLUMN journal_hash, DROP COLUMN sessions,
+    DROP COLUMN journal_number, DROP COLUMN journal_hash, DROP COLUMN unfolded,
+    DROP COLUMN sessions,
     DROP COLUMN checksum;
 
 DROP INDEX sessions_present;

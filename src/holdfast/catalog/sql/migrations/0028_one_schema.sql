@@ -13,6 +13,12 @@ ALTER TABLE namespaces ADD COLUMN journal_number INTEGER NOT NULL DEFAULT 0;
 
 ALTER TABLE namespaces ADD COLUMN journal_hash BYTES;
 
+-- Of what is pending nobody has kept it.
+ALTER TABLE namespaces ADD COLUMN unfolded INTEGER DEFAULT 0;
+
+UPDATE namespaces SET unfolded = NULL
+WHERE EXISTS (SELECT 1 FROM pending p WHERE p.namespace_id = namespaces.id);
+
 ALTER TABLE namespaces ADD COLUMN sessions INTEGER NOT NULL DEFAULT 0;
 
 UPDATE namespaces
