@@ -172,7 +172,7 @@ def most_awaited_s(server: Server, is_busy: Callable[[], bool], *, paths: Sequen
         for path in paths:
             headers = {"Authorization": f"Bearer {server.api_key}", "X-Namespace": "alice"}
             asked = Request(server.url + path, headers=headers)  # noqa: S310 - our own address
-            with urlopen(asked, timeout=60):  # noqa: S310 - likewise
+            with urlopen(asked, timeout=60):  # noqa: S310 - our own address
                 pass
         worst = max(worst, server.cpu_s() - before)
     return worst
