@@ -40,9 +40,11 @@ class Counts:
     def install(self) -> None:
         send, receive = Line.send, Line.receive
 
-        def counted_send(line: Line, query: str, parameters: Parameters | None) -> Answer:
+        def counted_send(
+            line: Line, query: str, parameters: Parameters | None, answer: Answer
+        ) -> None:
             self.statements += 1
-            return send(line, query, parameters)
+            send(line, query, parameters, answer)
 
         def counted_receive(line: Line) -> None:
             self.waits += 1

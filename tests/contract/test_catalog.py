@@ -1009,10 +1009,31 @@ def test_finishing_and_withdrawing_at_once_has_one_winner(
         assert finished.result(timeout=20) != withdrawn.result(timeout=20)
 
 
+def test_what_is_asked_ahead_is_answered_as_if_it_were_asked_later(
+    catalog: Catalog, tenant: TenantId
+) -> None:
+    with catalog.write() as transaction:
+        put_objects(transaction, tenant, b"a", epoch=1)
+        here, away = object_id_of(b"a"), object_id_of(b"b")
+        transaction.ahead(Transaction.stamps_of, tenant, [here, away])
+        transaction.ahead(Transaction.join_tenant, tenant)
+        transaction.ahead(Transaction.find_tenant, "nobody")
+        transaction.ahead(Transaction.iter_packs, tenant)
+        assert transaction.stamps_of(tenant, [away]) == {}
+        assert transaction.stamps_of(tenant, [here, away]) == {here: 1}
+        assert transaction.find_tenant("nobody") is None
+        assert transaction.join_tenant(tenant) == (1, None)
+        # An answer is taken once: who asks again sees what was done since.
+        transaction.set_tenant_quota(tenant, 7)
+        assert transaction.join_tenant(tenant) == (1, 7)
+        assert [pack.is_inline for pack in transaction.iter_packs(tenant)] == [True]
+
+
 def test_an_inline_pack_is_complete_with_its_bytes(catalog: Catalog, tenant: TenantId) -> None:
     data = bytes(range(256)) * 300
     with catalog.write() as transaction:
-        pack = transaction.add_inline_pack(tenant, PackName("pack-a"), data, now=NOW)
+        transaction.add_inline_pack(tenant, PackName("pack-a"), data, now=NOW)
+        pack = transaction.get_pack_id(PackName("pack-a"))
         blob = begin(transaction, tenant, "pack-b")
     with catalog.read() as transaction:
         row = transaction.iter_packs(tenant)[0]
@@ -1050,8 +1071,9 @@ def test_locating_an_object_returns_the_block_of_an_inline_pack(
     placements = [placement_of(b, at=len(b"".join(blocks[:i]))) for i, b in enumerate(blocks)]
     with catalog.write() as transaction:
         data = b"".join(blocks) + b"index"
-        inline = transaction.add_inline_pack(tenant, PackName("pack-a"), data, now=NOW)
-        transaction.add_objects(tenant, inline, placements, epoch=1)
+        transaction.add_inline_pack(tenant, PackName("pack-a"), data, now=NOW)
+        transaction.add_objects(tenant, PackName("pack-a"), placements, epoch=1)
+        inline = transaction.get_pack_id(PackName("pack-a"))
         stored = begin(transaction, tenant, "pack-b")
         far = Placement(object_id_of(b"far"), 2**31 - 2, 9, 3, 4)
         transaction.add_objects(tenant, stored, [far], epoch=1)
@@ -1069,11 +1091,15 @@ def test_locating_an_object_returns_the_block_of_an_inline_pack(
 
 def add_objects(catalog: Catalog, tenant: TenantId, *contents: bytes, epoch: int) -> PackId:
     with catalog.write() as transaction:
-        name = PackName(f"pack-{object_id_of(b''.join(contents)).hex()[:16]}-{tenant}")
-        pack = transaction.add_inline_pack(tenant, name, b"".join(contents), now=NOW)
-        placements = [placement_of(data) for data in contents]
-        transaction.add_objects(tenant, pack, placements, epoch=epoch)
-        return pack
+        return put_objects(transaction, tenant, *contents, epoch=epoch)
+
+
+def put_objects(transaction: Transaction, tenant: TenantId, *contents: bytes, epoch: int) -> PackId:
+    name = PackName(f"pack-{object_id_of(b''.join(contents)).hex()[:16]}-{tenant}")
+    transaction.add_inline_pack(tenant, name, b"".join(contents), now=NOW)
+    placements = [placement_of(data) for data in contents]
+    transaction.add_objects(tenant, name, placements, epoch=epoch)
+    return transaction.get_pack_id(name)
 
 
 def objects_of(catalog: Catalog, tenant: TenantId) -> dict[ObjectId, ObjectRow]:
@@ -1310,8 +1336,9 @@ def test_reclaiming_loses_nothing_and_lets_readers_read(
     catalog: Catalog, tenant: TenantId, threads: ThreadPoolExecutor
 ) -> None:
     with catalog.write() as transaction:
-        big = transaction.add_inline_pack(tenant, PackName("big"), bytes(1 << 20), now=NOW)
-        small = transaction.add_inline_pack(tenant, PackName("small"), b"small", now=NOW)
+        for name, data in (("big", bytes(1 << 20)), ("small", b"small")):
+            transaction.add_inline_pack(tenant, PackName(name), data, now=NOW)
+        big, small = (transaction.get_pack_id(PackName(name)) for name in ("big", "small"))
 
     def delete_and_reclaim() -> None:
         with catalog.write() as transaction:
@@ -1335,10 +1362,10 @@ def test_a_catalog_on_our_disk_becomes_smaller(tmp_path: Path) -> None:
     with closing(SqliteCatalog(tmp_path)) as catalog:
         tenant = add_tenant(catalog, "default").id
         with catalog.write() as transaction:
-            packs = [
-                transaction.add_inline_pack(tenant, PackName(f"{i}"), os.urandom(99_999), now=NOW)
-                for i in range(100)
-            ]
+            names = [PackName(f"{number}") for number in range(100)]
+            for name in names:
+                transaction.add_inline_pack(tenant, name, os.urandom(99_999), now=NOW)
+            packs = [transaction.get_pack_id(name) for name in names]
         catalog.reclaim()
         full = (tmp_path / "catalog.sqlite").stat().st_size
         with catalog.write() as transaction:

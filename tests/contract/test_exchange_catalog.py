@@ -74,7 +74,8 @@ def test_what_was_received_goes_when_it_is_named_when_it_is_old_and_with_its_nam
 def test_the_sizes_of_objects_are_those_of_the_tenant(catalog: Catalog) -> None:
     with catalog.write() as transaction:
         ours, theirs = add_tenant(transaction, "ours"), add_tenant(transaction, "theirs")
-        pack = transaction.add_inline_pack(ours, PackName("pack-1"), b"bytes", now=NOW)
+        pack = PackName("pack-1")
+        transaction.add_inline_pack(ours, pack, b"bytes", now=NOW)
         places = [Placement(object_id=A, block_offset=0, block_size=5, offset=0, size=3)]
         transaction.add_objects(ours, pack, places, epoch=1)
     with catalog.read() as transaction:

@@ -178,8 +178,8 @@ def test_writers_who_add_the_same_objects_wait_for_each_other_and_not_for_ever(
             with catalog.write() as transaction:
                 epoch = transaction.join_epoch(TenantId(1)) + turn
                 name = PackName(f"pack-{number}-{turn}")
-                pack = transaction.add_inline_pack(TenantId(1), name, b"data", now=NOW)
-                transaction.add_objects(TenantId(1), pack, mine, epoch=epoch)
+                transaction.add_inline_pack(TenantId(1), name, b"data", now=NOW)
+                transaction.add_objects(TenantId(1), name, mine, epoch=epoch)
                 assert transaction.touch_objects(TenantId(1), ids, epoch=epoch + 1) == 300
         return number
 
@@ -537,7 +537,8 @@ def test_a_transaction_asks_for_no_second_connection(url: str) -> None:
         with catalog.write() as transaction:
             transaction.lock_head(NamespaceId(1))
             transaction.join_epoch(TenantId(1))
-            pack = transaction.add_inline_pack(TenantId(1), PackName("p"), b"data", now=NOW)
+            pack = PackName("p")
+            transaction.add_inline_pack(TenantId(1), pack, b"data", now=NOW)
             placement = Placement(object_id_of(b"data"), 0, 4, 0, 4)
             transaction.add_objects(TenantId(1), pack, [placement], epoch=1)
             assert transaction.locate(TenantId(1), [placement.object_id])

@@ -1,6 +1,8 @@
 """Connections to PostgreSQL: how often they are waited for, and what happens when they break."""
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
@@ -9,27 +11,35 @@ import pytest
 
 import holdfast
 from holdfast.catalog.postgres import PostgresCatalog
-from holdfast.catalog.postgres_lines import Line
+from holdfast.catalog.postgres_lines import Answer, Line, Parameters
+from holdfast.catalog.transaction import Transaction
 from holdfast.errors import Busy, InvalidValue
 from holdfast.ids import NamespaceId, TenantId
 
 pytestmark = pytest.mark.postgres
 
-WAITS = {
-    "update_state": 1,
-    "add_turn": 1,
-    "turn with a state": 3,
-    "rollback": 2,
-    "get_state": 1,
-    "an old state": 3,
-    "history": 3,
-    "store.set": 3,
-    "store.get": 1,
-    "files.write": 4,
-    "files.read": 1,
-    "a snapshot of nothing new": 5,
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+ASKED = {
+    "update_state": (7, 1),
+    "add_turn": (8, 1),
+    "turn with a state": (12, 3),
+    "rollback": (8, 2),
+    "get_state": (1, 1),
+    "an old state": (5, 3),
+    "history": (5, 3),
+    "store.set": (7, 3),
+    "store.get": (3, 1),
+    "files.write": (8, 3),
+    "files.write of 3 KB": (14, 4),
+    "files.read": (3, 1),
+    "a snapshot of nothing new": (13, 4),
+    "a snapshot": (21, 5),
+    "restore": (39, 11),
 }
-"""How often an operation waits for the database, of who has the namespace to itself."""
+"""How many statements an operation has sent, and how often it waits for the database, of who has
+the namespace to itself. The limits that were set: 5 waits for a write, 8 for a snapshot, 14 for a
+restore."""
 
 
 @pytest.fixture
@@ -39,21 +49,28 @@ def vault(postgres_url: str, tmp_path: Path) -> Iterator[holdfast.Holdfast]:
 
 
 @pytest.fixture
-def waits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Grows by one with each wait."""
-    waited, receive = list[int](), Line.receive
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Counts statements, and waits for their answers."""
+    counts, send, receive = [0, 0], Line.send, Line.receive
 
-    def counted(self: Line) -> None:
-        waited.append(1)
+    def counted_send(self: Line, query: str, parameters: Parameters | None, answer: Answer) -> None:
+        counts[0] += 1
+        send(self, query, parameters, answer)
+
+    def counted_receive(self: Line) -> None:
+        counts[1] += 1
         receive(self)
 
-    monkeypatch.setattr(Line, "receive", counted)
-    return waited
+    monkeypatch.setattr(Line, "send", counted_send)
+    monkeypatch.setattr(Line, "receive", counted_receive)
+    return counts
 
 
 def operations(agent: holdfast.Namespace) -> dict[str, Callable[[int], object]]:
     sessions = agent.sessions
     sessions.create("bot", session_id="s", initial_state={"n": 0})
+    agent.files.write("a.txt", "first")
+    taken = agent.snapshot()
     return {
         "update_state": lambda n: sessions.update_state("s", {"n": n}),
         "add_turn": lambda n: sessions.add_turn("s", input=str(n), output="yes"),
@@ -67,20 +84,27 @@ def operations(agent: holdfast.Namespace) -> dict[str, Callable[[int], object]]:
         "store.set": lambda n: agent.store.set("a", "key", n),
         "store.get": lambda _: agent.store.get("a", "key"),
         "files.write": lambda n: agent.files.write("a.txt", str(n)),
+        "files.write of 3 KB": lambda n: agent.files.write("b.txt", f"{n:4}" * 750),
         "files.read": lambda _: agent.files.read("a.txt"),
         "a snapshot of nothing new": lambda _: agent.snapshot(),
+        "a snapshot": lambda _: agent.snapshot(),
+        "restore": lambda _: agent.restore(taken),
     }
 
 
-def test_an_operation_waits_as_often_as_is_said(vault: holdfast.Holdfast, waits: list[int]) -> None:
-    found = dict[str, int]()
-    for name, call in operations(vault.namespace("alice")).items():
-        for number in range(1, 4):
+def test_an_operation_asks_as_much_as_is_said(vault: holdfast.Holdfast, asked: list[int]) -> None:
+    agent, found = vault.namespace("alice"), dict[str, tuple[int, ...]]()
+    for name, call in operations(agent).items():
+        counts = list[tuple[int, ...]]()
+        for number in range(1, 6):
+            if name in ("a snapshot", "restore"):
+                agent.files.write("b.txt", f"{number} {name}" * 500)
+            asked[:] = 0, 0
             call(number)
-        waits.clear()
-        call(4)
-        found[name] = len(waits)
-    assert found == WAITS
+            counts.append(tuple(asked))
+        # Once a second, a snapshot looks whether all packs are there.
+        found[name] = min(counts[2:])
+    assert found == ASKED
 
 
 def backends(url: str) -> list[tuple[int, str]]:
@@ -106,6 +130,25 @@ def test_a_write_that_does_not_look_never_meets_a_connection_that_the_server_has
         calls[name](7)
     versions = vault.namespace("alice").sessions.history("s", limit=100)
     assert [version.number for version in versions] == [*range(7)]
+
+
+def test_what_was_asked_ahead_on_a_lost_connection_is_asked_again(postgres_url: str) -> None:
+    catalog = PostgresCatalog(postgres_url)
+    with closing(catalog):
+        with catalog.write() as transaction:
+            tenant = transaction.add_tenant("t", public_id="t", now=NOW).id
+        with catalog.write() as transaction, psycopg.connect(postgres_url) as connection:
+            transaction.ahead(Transaction.join_tenant, tenant)
+            transaction.ahead(Transaction.find_tenant, "t")
+            for pid, _ in backends(postgres_url):
+                connection.execute("SELECT pg_terminate_backend(%s, 10000)", (pid,))
+            found = transaction.find_tenant("t")
+            assert found is not None
+            assert found.id == tenant
+            assert transaction.join_tenant(tenant) == (1, None)
+            # It has joined there, too: the collector's turn comes later.
+            shared = "SELECT COUNT(*) FROM pg_locks WHERE locktype = 'advisory' AND classid = 7433"
+            assert connection.execute(shared).fetchone() == (1,)
 
 
 def test_who_has_read_leaves_no_transaction_open(
@@ -150,7 +193,7 @@ def forget(vault: holdfast.Holdfast) -> None:
     """Has the servers forget what they prepared, as if they were others behind a pooler."""
     catalog: Any = cast("Any", vault)._context.catalog
     for line in catalog._lines._idle:
-        line.send("DEALLOCATE ALL", None)
+        line.send("DEALLOCATE ALL", None, Answer())
         line.receive()
 
 

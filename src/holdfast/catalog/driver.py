@@ -11,15 +11,22 @@ KeyedRow = tuple[bytes, bytes | None, int]
 """A key, its entry, and the checksum of the row that they are in."""
 
 
+class Asked(Exception):
+    """A question was sent, and whoever asked it goes on without its answer."""
+
+
 class Driver(Protocol):
     """Runs named queries inside one transaction."""
 
-    def one(self, name: str, /, **parameters: object) -> Row | None: ...
-    def all(self, name: str, /, **parameters: object) -> Sequence[Row]: ...
-    def soon(self, name: str, /, **parameters: object) -> Callable[[], Row | None]:
-        """Runs a query; returns what has its row once a later query has been answered."""
+    def asking(self) -> "Driver | None":
+        """Returns what sends a question, and raises `Asked`; None where nobody waits for answers.
+
+        When the same is asked here later, the answer is there, as of when it was sent.
+        """
         ...
 
+    def one(self, name: str, /, **parameters: object) -> Row | None: ...
+    def all(self, name: str, /, **parameters: object) -> Sequence[Row]: ...
     def run(self, name: str, /, **parameters: object) -> int: ...
     def say(self, name: str, /, **parameters: object) -> None:
         """Runs a query whose outcome nobody waits for: should it fail, the next one says so."""
@@ -81,7 +88,7 @@ class Guard:
     def __exit__(
         self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None
     ) -> None:
-        if error is None:
+        if error is None or isinstance(error, Asked):
             return
         translated = self._translate(error)
         self._failure = translated or Unavailable(f"the transaction was interrupted: {error}")

@@ -101,16 +101,6 @@ class NamespaceQueries:
         row = rows.get_row(self._db.one("get_epoch", tenant_id=tenant_id), "tenant")
         return row[0], row[1]
 
-    def join_with(
-        self, tenant_id: TenantId, object_ids: Sequence[ObjectId]
-    ) -> tuple[tuple[int, int | None], dict[ObjectId, int]]:
-        """Returns what `join_tenant` does, and of the objects that are there their stamps."""
-        self._db.lock("share_epoch", tenant_id=tenant_id)
-        ask = self._db.soon("get_epoch", tenant_id=tenant_id)
-        found = self._db.by_keys("find_object", object_ids, tenant_id=tenant_id)
-        row = rows.get_row(ask(), "tenant")
-        return (row[0], row[1]), {ObjectId(each[0]): each[1] for each in found}
-
     def advance_epoch(self, tenant_id: TenantId) -> int:
         self._db.one("lock_epoch", tenant_id=tenant_id)
         return rows.get_row(self._db.one("advance_epoch", tenant_id=tenant_id), "tenant")[0]

@@ -72,17 +72,16 @@ class PackQueries:
 
     def add_inline_pack(
         self, tenant_id: TenantId, name: PackName, data: bytes, *, now: datetime
-    ) -> PackId:
-        row = self._db.one(
-            "add_inline_pack",
-            tenant_id=tenant_id,
-            name=name,
-            size_bytes=len(data),
-            now=to_us(now),
+    ) -> None:
+        """Adds a pack that lies inside the catalog; which id it gets nobody has to wait for."""
+        size_bytes, created_at = len(data), to_us(now)
+        self._db.say(
+            "add_inline_pack", tenant_id=tenant_id, name=name, size_bytes=size_bytes, now=created_at
         )
-        pack_id = PackId(rows.get_row(row, "pack")[0])
-        self._db.say("add_pack_data", pack_id=pack_id, data=data)
-        return pack_id
+        self._db.say("add_pack_data", name=name, data=data)
+
+    def get_pack_id(self, name: PackName) -> PackId:
+        return PackId(rows.get_row(self._db.one("get_pack_id", name=name), "pack")[0])
 
     def get_pack_data(self, pack_id: PackId) -> bytes | None:
         row = self._db.one("get_pack_data", pack_id=pack_id)
@@ -116,20 +115,24 @@ class PackQueries:
         return {located.placement.object_id: located for located in map(_to_located, found)}
 
     def existing(self, tenant_id: TenantId, object_ids: Sequence[ObjectId]) -> set[ObjectId]:
+        return {*self.stamps_of(tenant_id, object_ids)}
+
+    def stamps_of(self, tenant_id: TenantId, object_ids: Sequence[ObjectId]) -> dict[ObjectId, int]:
+        """Returns of the objects that are there the epochs that they are stamped with."""
         found = self._db.by_keys("find_object", object_ids, tenant_id=tenant_id)
-        return {ObjectId(row[0]) for row in found}
+        return {ObjectId(row[0]): row[1] for row in found}
 
     def add_objects(
         self,
         tenant_id: TenantId,
-        pack_id: PackId,
+        pack: PackId | PackName,
         placements: Iterable[Placement],
         *,
         epoch: int,
     ) -> None:
         """Names objects in a pack. One that has a name already keeps it, and is stamped."""
-        where = _from_placements(placements, tenant_id=tenant_id, pack_id=pack_id, touched=epoch)
-        self._db.say_many("add_object", where)
+        where = _from_placements(placements, tenant_id=tenant_id, pack=pack, touched=epoch)
+        self._db.say_many("add_object" if isinstance(pack, int) else "add_inline_object", where)
 
     def relocate_objects(
         self,
@@ -163,10 +166,7 @@ class PackQueries:
         """Stamps objects with the epoch; returns how many are still there."""
         # What already has the stamp is safe without being written again: most of what is used
         # again and again is stamped once per epoch.
-        stamps = dict[bytes, int](
-            (row[0], row[1])
-            for row in self._db.by_keys("find_object", object_ids, tenant_id=tenant_id)
-        )
+        stamps = self.stamps_of(tenant_id, object_ids)
         stale = sorted(key for key, touched in stamps.items() if touched < epoch)
         stamp = ({"tenant_id": tenant_id, "id": key, "epoch": epoch} for key in stale)
         return len(stamps) - len(stale) + self._db.run_many("touch_object", stamp)

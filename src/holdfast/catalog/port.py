@@ -2,7 +2,8 @@
 
 1. A write transaction happens wholly or not at all, and once it has returned it outlives a
    power cut. If one of its statements failed it does not happen, whoever swallows the error;
-   only where the connection breaks during the commit itself can nobody say (`Unavailable`).
+   only where the connection breaks during the commit itself can nobody say (`OutcomeUnknown`):
+   who has locked what it changed is certain once it has locked that anew.
    A read transaction sees one moment, and changes nothing.
 2. `lock_head` and `lock_live_head` make writers of one namespace take turns until their
    transactions end.

@@ -1,18 +1,19 @@
 """The driver that runs named queries in a talk with PostgreSQL, and what its errors mean."""
 
 import re
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from itertools import islice
-from typing import Final, LiteralString, cast
+from typing import Final, LiteralString, NoReturn, cast
 
 import psycopg
 from psycopg import errors as pg
 
-from holdfast.catalog.driver import Guard, KeyedRow
+from holdfast.catalog.driver import Asked, Guard, KeyedRow
 from holdfast.catalog.postgres_dump import dump_rows
-from holdfast.catalog.postgres_talk import Talk
+from holdfast.catalog.postgres_lines import Answer, Parameters
+from holdfast.catalog.postgres_talk import Talk, Unheard
 from holdfast.catalog.rows import Row
 from holdfast.errors import (
     Busy,
@@ -20,6 +21,7 @@ from holdfast.errors import (
     Damaged,
     HoldfastError,
     InvalidValue,
+    OutcomeUnknown,
     StorageFull,
     Unavailable,
     VaultTooNew,
@@ -39,21 +41,18 @@ class PostgresDriver:
         self._talk = talk
         self._queries = queries
         self._guard = guard
+        self._ahead = dict[_Question, Answer]()
+
+    def asking(self) -> "AskingDriver":
+        return AskingDriver(self._talk, self._queries, self._guard, self._ahead)
 
     def one(self, name: str, /, **parameters: object) -> Row | None:
         with self._guard:
-            return self._talk.ask(self._query(name), parameters).fetchone()
-
-    def soon(self, name: str, /, **parameters: object) -> Callable[[], Row | None]:
-        with self._guard:
-            if self._talk.is_answered:
-                return self._talk.say(self._query(name), parameters).fetchone
-        row = self.one(name, **parameters)
-        return lambda: row
+            return self._ask(self._query(name), parameters).fetchone()
 
     def all(self, name: str, /, **parameters: object) -> Sequence[Row]:
         with self._guard:
-            return self._talk.ask(self._query(name), parameters).fetchall()
+            return self._ask(self._query(name), parameters).fetchall()
 
     def run(self, name: str, /, **parameters: object) -> int:
         with self._guard:
@@ -72,7 +71,8 @@ class PostgresDriver:
             self._talk.say(_insisting(self._query(name)), parameters)
 
     def lock(self, name: str, /, **parameters: object) -> None:
-        self.say(name, **parameters)
+        if not (self._ahead and self._ahead.pop(_question(self._query(name), parameters), None)):
+            self.say(name, **parameters)
 
     def run_many(self, name: str, rows: Iterable[Mapping[str, object]], /) -> int:
         query, total, rest = self._query(name), 0, iter(rows)
@@ -106,7 +106,7 @@ class PostgresDriver:
         query = self._query(name).replace("= %(key)s", "= ANY (%(keys)s)")
         parameters["keys"] = list(keys)
         with self._guard:
-            return self._talk.ask(query, parameters).fetchall()
+            return self._ask(query, parameters).fetchall()
 
     def put_rows(self, name: str, rows: Iterable[KeyedRow], /, **parameters: object) -> None:
         names = ("key", "entry", "checksum")
@@ -116,9 +116,47 @@ class PostgresDriver:
         with self._guard:
             dump_rows(self._talk, path)
 
+    def _ask(self, query: LiteralString, parameters: Parameters) -> Answer:
+        if self._ahead and (said := self._ahead.pop(_question(query, parameters), None)):
+            return self._talk.hear(said)
+        return self._talk.ask(query, parameters)
+
     def _query(self, name: str) -> LiteralString:
         # From our own files; LiteralString cannot say so.
         return cast("LiteralString", self._queries[name])
+
+
+class AskingDriver(PostgresDriver):
+    """Says questions whose answers another driver takes, once it is asked the same."""
+
+    def __init__(
+        self,
+        talk: Talk,
+        queries: Mapping[str, str],
+        guard: Guard,
+        ahead: "dict[_Question, Answer]",
+    ) -> None:
+        super().__init__(talk, queries, guard)
+        self._ahead = ahead
+
+    def lock(self, name: str, /, **parameters: object) -> None:
+        with self._guard:
+            self._say(self._query(name), parameters)
+
+    def _ask(self, query: LiteralString, parameters: Parameters) -> NoReturn:
+        self._say(query, parameters)
+        raise Asked
+
+    def _say(self, query: LiteralString, parameters: Parameters) -> None:
+        self._ahead[_question(query, parameters)] = self._talk.say(query, parameters)
+
+
+_Question = tuple[str, str]
+
+
+def _question(query: str, parameters: Parameters) -> _Question:
+    """Returns what two questions have in common that are the same."""
+    return query, repr(parameters)
 
 
 @cache
@@ -159,6 +197,7 @@ opened. Its answer is not waited for, so the number comes with what PostgreSQL c
 _NEWER: Final = re.compile(r"format (\d+) above (\d+)")
 
 _ERRORS: Final[Sequence[tuple[type[Exception], type[HoldfastError]]]] = (
+    (Unheard, OutcomeUnknown),
     (pg.DiskFull, StorageFull),
     (pg.OutOfMemory, StorageFull),
     (pg.SerializationFailure, Busy),

@@ -61,15 +61,21 @@ _BYTEA_OID: Final = 17
 class Answer:
     """What a statement brought, once it is there."""
 
-    __slots__ = ("_line", "_result")
+    __slots__ = ("_forms", "_result")
 
-    def __init__(self, line: "Line") -> None:
-        self._line = line
+    _forms: abc.Transformer
+
+    def __init__(self) -> None:
         self._result: PGresult | None = None
 
-    def arrive(self, result: PGresult) -> None:
-        """Takes what the server sent."""
-        self._result = result
+    def arrive(self, result: PGresult, forms: abc.Transformer) -> None:
+        """Takes what the server sent, and what reads it."""
+        self._result, self._forms = result, forms
+
+    @property
+    def is_there(self) -> bool:
+        """Says whether it has arrived."""
+        return self._result is not None
 
     def fetchone(self) -> Row | None:
         """Returns the first row, if there is one."""
@@ -86,9 +92,10 @@ class Answer:
         return 0 if self._result is None else self._result.command_tuples or 0
 
     def _load(self, most: int) -> list[Row]:
-        result, forms = self._result, self._line.forms
+        result = self._result
         if result is None or not (count := result.ntuples):
             return []
+        forms = self._forms
         forms.set_pgresult(result, format=Format.BINARY)
         return forms.load_rows(0, min(count, most), tuple)
 
@@ -119,7 +126,7 @@ class Line:
             if self._is_owed or self._is_idle:
                 return True
             with suppress(psycopg.Error):
-                self.send("ROLLBACK", None)
+                self.send("ROLLBACK", None, Answer())
                 self.receive()
         return self._is_idle
 
@@ -137,7 +144,7 @@ class Line:
     def _is_idle(self) -> bool:
         return not self._awaited and self.pgconn.transaction_status == TransactionStatus.IDLE
 
-    def send(self, query: str, parameters: Parameters | None) -> Answer:
+    def send(self, query: str, parameters: Parameters | None, answer: Answer) -> None:
         """Hands a statement to libpq, which sends it when it is waited for."""
         (text, wanted), pgconn, name = _positional(query), self.pgconn, self._names.get(query)
         given = parameters or _NONE
@@ -154,11 +161,9 @@ class Line:
             self._names[query] = name = _name_of(text, kinds, self._prepared)
             self._new.append(query)
             pgconn.send_prepare(name, text, kinds)
-            self._awaited.append(Answer(self))
+            self._awaited.append(Answer())
             pgconn.send_query_prepared(name, values, forms, _BINARY)
-        answer = Answer(self)
         self._awaited.append(answer)
-        return answer
 
     def receive(self) -> None:
         """Waits for all answers; raises the first error among them."""
@@ -188,7 +193,7 @@ class Line:
     def _collect(self) -> None:
         awaited, new, self._is_owed = self._awaited, self._new, False
         self._awaited, self._new = [], []
-        error = self.connection.wait(_receive(self.pgconn, awaited))
+        error = self.connection.wait(_receive(self.pgconn, awaited, self.forms))
         if error is not None:
             # Whether they were prepared, nobody can say.
             self._names.update(dict.fromkeys(new, b""))
@@ -250,14 +255,16 @@ class Lines:
         self._pool.close()
 
 
-def _receive(pgconn: PGconn, awaited: list[Answer]) -> Generator[Any, Any, psycopg.Error | None]:
+def _receive(
+    pgconn: PGconn, awaited: list[Answer], forms: abc.Transformer
+) -> Generator[Any, Any, psycopg.Error | None]:
     """Gives each answer what arrives for it; returns the first error, once all is read."""
     failure: psycopg.Error | None = None
     yield from send(pgconn)
     try:
         for answer in awaited:
             result = (yield from fetch_many(pgconn))[-1]
-            answer.arrive(result)
+            answer.arrive(result, forms)
             if result.status == ExecStatus.FATAL_ERROR and failure is None:
                 failure = error_from_result(result, encoding="utf-8")
         yield from fetch_many(pgconn)

@@ -21,7 +21,7 @@ from psycopg.sql import Composed
 
 from holdfast.catalog.postgres_lines import UNKNOWN_THERE, Answer, Line, Lines, Parameters
 
-Said = tuple[LiteralString, Parameters | None]
+Said = tuple[LiteralString, Parameters | None, Answer]
 
 READING: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 WRITING: Final = "BEGIN ISOLATION LEVEL READ COMMITTED"
@@ -30,54 +30,54 @@ _MANY: Final = 1000
 """Rows that are said before their answers are waited for."""
 
 
+class Unheard(psycopg.OperationalError):
+    """The connection broke when a commit was under way."""
+
+
 class Talk:
     """A transaction on one connection; without a beginning, each question is its own.
 
     `end` has to follow.
     """
 
-    __slots__ = ("_begin", "_deadline", "_last", "_lent", "_line", "_lines", "_said")
+    __slots__ = ("_begin", "_deadline", "_lent", "_line", "_lines", "_said")
 
     _line: Line
     _lent: Line | None
-    _last: Answer
 
     def __init__(self, lines: Lines, begin: LiteralString | None) -> None:
         self._lines, self._begin = lines, begin
         self._deadline = time.monotonic() + lines.timeout
-        self._said: list[Said] | None = [] if begin is None else [(begin, None)]
+        self._said: list[Said] | None = [] if begin is None else [(begin, None, Answer())]
+        """All that was said, until the connection is known to live: it may have to be replaced."""
         self._connect()
 
-    @property
-    def is_answered(self) -> bool:
-        """Says whether the connection is known to live; until then it may be replaced."""
-        return self._said is None
-
     def say(self, query: LiteralString, parameters: Parameters | None = None) -> Answer:
-        """Takes a statement whose outcome nobody waits for.
-
-        Once the talk is answered, that has its rows with the next answer.
-        """
-        if self._said is None:
-            return self._line.send(query, parameters)
-        self._said.append((query, parameters))
+        """Takes a statement whose outcome nobody waits for yet; the next wait brings its answer."""
+        answer = Answer()
+        if self._said is not None:
+            self._said.append((query, parameters, answer))
         try:
-            self._last = self._line.send(query, parameters)
+            self._line.send(query, parameters, answer)
         except psycopg.OperationalError:
             self._say_again()
-        return self._last
+        return answer
 
     def ask(self, query: LiteralString, parameters: Parameters | None = None) -> Answer:
         """Sends a statement and all before it, and waits for the answers."""
-        while True:
+        return self.hear(self.say(query, parameters))
+
+    def hear(self, answer: Answer) -> Answer:
+        """Waits for the answer to something that was said, if it is not there yet."""
+        is_there = answer.is_there
+        while not is_there:
             try:
-                answer = self._line.send(query, parameters)
                 self._line.receive()
             except (psycopg.OperationalError, *UNKNOWN_THERE):
                 self._say_again()
             else:
-                self._said = None
-                return answer
+                self._said, is_there = None, True
+        return answer
 
     def ask_many(self, query: LiteralString, rows: Sequence[Parameters]) -> int:
         """Runs a statement for every row; returns how many rows of a table it concerned."""
@@ -85,7 +85,7 @@ class Talk:
             self.ask("SELECT 1")
         total = 0
         for first in range(0, len(rows), _MANY):
-            answers = [self._line.send(query, row) for row in rows[first : first + _MANY]]
+            answers = [self.say(query, row) for row in rows[first : first + _MANY]]
             self._line.receive()
             total += sum(answer.rowcount for answer in answers)
         return total
@@ -103,15 +103,20 @@ class Talk:
             self._line.pgconn.enter_pipeline_mode()
 
     def commit(self) -> None:
-        """Ends the transaction well, or raises what went wrong in it."""
+        """Ends the transaction well, or raises what went wrong in it; `Unheard` if nobody knows."""
         if self._begin is None:
             return
         self._said = None
-        self._line.send("COMMIT", None)
+        self._line.send("COMMIT", None, Answer())
         if self._begin == READING:
             self._line.owe()
         else:
-            self._line.receive()
+            try:
+                self._line.receive()
+            except psycopg.OperationalError as exc:
+                if self._line.connection.broken:
+                    raise Unheard(str(exc)) from exc
+                raise
 
     def end(self) -> None:
         """Undoes what was not committed, and gives the connection back."""
@@ -132,8 +137,8 @@ class Talk:
             wait_s = max(self._deadline - time.monotonic(), 0.001)
             self._lent = self._line = self._lines.take(timeout=wait_s)
             try:
-                for query, parameters in self._said or ():
-                    self._last = self._line.send(query, parameters)
+                for said in self._said or ():
+                    self._line.send(*said)
             except psycopg.OperationalError:
                 self.end()
             else:

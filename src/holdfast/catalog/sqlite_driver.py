@@ -9,7 +9,7 @@ lost when the parent closed its connection. So idle connections are closed befor
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any, Final, cast
@@ -257,9 +257,8 @@ class SqliteDriver:
         with self._guard:
             return cast("Row | None", self._run(name, parameters).fetchone())
 
-    def soon(self, name: str, /, **parameters: object) -> Callable[[], Row | None]:
-        row = self.one(name, **parameters)
-        return lambda: row
+    def asking(self) -> None:
+        """Returns None: an answer is there at once."""
 
     def all(self, name: str, /, **parameters: object) -> Sequence[Row]:
         with self._guard:

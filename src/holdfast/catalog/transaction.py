@@ -5,8 +5,12 @@ method is plain data in, plain data out, over one or a few named queries. SQLite
 differ in how a query is run, not in what is asked: a driver runs it.
 """
 
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Concatenate, ParamSpec
+
 from holdfast.catalog.backup import BackupQueries
-from holdfast.catalog.driver import Driver
+from holdfast.catalog.driver import Asked, Driver
 from holdfast.catalog.entities import EntityQueries
 from holdfast.catalog.erasures import ErasureQueries
 from holdfast.catalog.events import EventQueries
@@ -26,6 +30,8 @@ from holdfast.catalog.traces import TraceQueries
 from holdfast.catalog.upkeep import UpkeepQueries
 from holdfast.catalog.webhooks import WebhookQueries
 from holdfast.model_traces import TraceEnd
+
+P = ParamSpec("P")
 
 
 class Transaction(
@@ -57,3 +63,19 @@ class Transaction(
         self._db = driver
         # Of heads that this transaction has locked: nobody else moves them on.
         self._ends, self._sequences = dict[int, TraceEnd](), dict[int, int]()
+
+    def ahead(
+        self,
+        method: "Callable[Concatenate[Transaction, P], object]",
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> None:
+        """Sends the first question of a method that will be called like this in a moment.
+
+        The next wait brings its answer, too, and the call finds it there, as of now: so it is not
+        for what the transaction changes in between.
+        """
+        asking = self._db.asking()
+        if asking is not None:
+            with suppress(Asked):
+                method(Transaction(asking), *args, **kwargs)

@@ -14,8 +14,8 @@ the new state. If another writer was first, the plan is made again on what that 
 (`unit.py`); the last time it is made inside the write transaction, where nobody can be first.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, Final, Generic, TypeVar
@@ -35,10 +35,13 @@ from holdfast.engine.stage import Stage, StagedObjects, Withdrawn
 from holdfast.engine.unit import carry_out
 from holdfast.errors import (
     HeadMoved,
+    HoldfastError,
     InvalidValue,
     ObjectMissing,
+    OutcomeUnknown,
     PackMissing,
     SnapshotNotFound,
+    Unavailable,
 )
 from holdfast.ids import NamespaceId, ObjectId, SnapshotId
 from holdfast.model import UNSTORED_ROOTS, Head, Kind, Plane, Size, SnapshotInfo
@@ -155,7 +158,7 @@ def safety(
         parent=folded.head.position,
         note=Note(reason=reason),
         detail=detail or {},
-        lacking=lacking_at(transaction, folded),
+        lacking=lacking_at(folded),
     )
 
 
@@ -222,7 +225,9 @@ class _Moving(Generic[T]):
                 return [], move.result
             stage.seal()
             move = _follow(handle, folded.source.unbound(), folded, move)
-            with handle.context.work() as transaction:
+            done = list[SnapshotInfo]()
+            with self._certain(done), handle.context.work() as transaction:
+                self._ask_ahead(transaction, folded, move)
                 now, head = self._lock(transaction), folded.head
                 is_same = now.namespace_id == head.namespace_id or not head.namespace_id
                 if not is_same or now.generation != head.generation:
@@ -232,22 +237,49 @@ class _Moving(Generic[T]):
                         raise Withdrawn(f"others keep changing {head.name!r}")
                     _hold_on(transaction, handle, folded)
                 folded = replace(folded, head=replace(now, sequence=head.sequence))
-                return self._commit(transaction, folded, move, look), move.result
+                done += self._commit(transaction, folded, move, look)
         except (ObjectMissing, PackMissing) as exc:
             # The collector was faster: what we saw a moment ago has moved, or is gone. Real
             # damage is still there when the plan is made under the lock, and raised then.
             raise Withdrawn(str(exc)) from exc
+        return done, move.result
 
     def under_lock(self, stage: Stage) -> tuple[list[SnapshotInfo], T]:
         """Plans where nobody can be faster."""
         handle = self.handle
         with handle.context.catalog.read() as transaction:
             look = look_back(transaction, handle, self._head(transaction), roots=None)
-        with handle.context.work() as transaction:
+        done = list[SnapshotInfo]()
+        with self._certain(done), handle.context.work() as transaction:
             folded, move = self._planned(transaction, self._lock(transaction), stage)
             stage.seal(transaction)
             move = _follow(handle, folded.source, folded, move, transaction)
-            return self._commit(transaction, folded, move, look), move.result
+            done += self._commit(transaction, folded, move, look)
+        return done, move.result
+
+    @contextmanager
+    def _certain(self, done: Sequence[SnapshotInfo]) -> Generator[None]:
+        """Looks whether a commit whose answer was lost has happened; raises if it has not.
+
+        With the head locked: a server that has yet to find out that nobody listens holds it.
+        """
+        try:
+            yield
+        except OutcomeUnknown as unknown:
+            is_there: bool | None = None
+            with suppress(HoldfastError), self.handle.context.catalog.write() as transaction:
+                head = self._lock(transaction)
+                is_there = (
+                    bool(done)
+                    and transaction.find_snapshot(head.namespace_id, done[-1].id) is not None
+                )
+                if not is_there:
+                    raise  # So that what had to be made for the lock is not there, either.
+            if is_there is None:
+                raise
+            if not is_there:
+                message = f"nothing was changed: {unknown}"
+                raise Unavailable(message) from unknown
 
     def _head(self, transaction: Transaction) -> Head:
         handle = self.handle
@@ -256,6 +288,15 @@ class _Moving(Generic[T]):
     def _lock(self, transaction: Transaction) -> Head:
         handle = self.handle
         return (handle.lock_or_create if self.creates else handle.lock)(transaction)
+
+    def _ask_ahead(self, transaction: Transaction, folded: Folded, move: Move[T]) -> None:
+        """Asks all that does not depend on what the head is found to be together with it."""
+        self.handle.lock_ahead(transaction)
+        for snapshot_id in move.needs:
+            transaction.ahead(Transaction.find_snapshot, folded.head.namespace_id, snapshot_id)
+        folded.stage.join_ahead(transaction)
+        if move.marks and move.marks[-1].target is not None:
+            transaction.ahead(Transaction.is_heard)
 
     def _planned(
         self, transaction: Transaction, head: Head, stage: Stage

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import msgspec
 
@@ -13,7 +14,7 @@ from holdfast.engine.sessions.overlays import settle_session
 from holdfast.engine.stage import Stage, StagedObjects
 from holdfast.errors import Damaged
 from holdfast.ids import ObjectId
-from holdfast.model import EMPTY_MAP, Head, Plane, Root, Size
+from holdfast.model import EMPTY_MAP, Head, Plane, Root, Size, SnapshotInfo
 from holdfast.packs import ObjectKind
 from holdfast.tree import apply
 
@@ -32,6 +33,8 @@ class Folded:
     is_dirty: bool
     source: StagedObjects
     stage: Stage
+    at: Callable[[], SnapshotInfo | None]
+    """Returns the snapshot that the head stands on."""
     pending: Sequence[bytes] = ()
     """The entries of the rows that were folded in."""
     lost: Sequence[Plane] = ()
@@ -48,6 +51,7 @@ def fold(
 ) -> Folded:
     """Folds what is pending into the maps; new nodes go to the stage."""
     source = stage.source(handle.objects.bound(transaction))
+    at = _stands_on(transaction, head)
     pending = transaction.all_pending(head.namespace_id)
     if missing.find_all(head, pending):
         raise missing.lost()
@@ -84,15 +88,21 @@ def fold(
     root_id = stage.add(root.encode(), ObjectKind.NODE) if changed else base
     # The head's size counts what is pending, so it is the size of what was just folded.
     entries = [entry for _, _, entry in pending if entry is not None]
-    return Folded(head, root_id, root, head.size, bool(pending), source, stage, entries, lost)
+    return Folded(head, root_id, root, head.size, bool(pending), source, stage, at, entries, lost)
 
 
-def lacking_at(transaction: Transaction, folded: Folded) -> Lacking:
+def _stands_on(transaction: Transaction, head: Head) -> Callable[[], SnapshotInfo | None]:
+    """Asks for the snapshot that a head stands on; returns what has it, once it is needed."""
+    where, position = head.namespace_id, head.position
+    if position is None:
+        return lambda: None
+    transaction.ahead(Transaction.find_snapshot, where, position)
+    return cache(lambda: transaction.find_snapshot(where, position))
+
+
+def lacking_at(folded: Folded) -> Lacking:
     """Returns what the head does not vouch for, as the snapshot that it stands on does not."""
-    head = folded.head
-    if head.position is None:
-        return LACKS_NOTHING
-    at = transaction.find_snapshot(head.namespace_id, head.position)
+    at = folded.at()
     if at is None:
         return LACKS_NOTHING
     lacking = lacking_in(at).beyond(folded.source, folded.root.plane(Plane.FILES))

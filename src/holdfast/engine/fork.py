@@ -37,7 +37,7 @@ def fork(handle: Handle, new: Handle, *, at: SnapshotInfo | None = None) -> None
             target=at.id if at else (kept.id if kept else head.position),
             note=Note(reason=f"forked from {handle.name}"),
             detail={"forked_from": handle.name},
-            lacking=lacking_in(at) if at else lacking_at(transaction, folded),
+            lacking=lacking_in(at) if at else lacking_at(folded),
         )
         return Move(
             marks=[kept] if kept else [],

@@ -95,6 +95,10 @@ class Handle:
             raise NamespaceNotFound(self.name)
         return head
 
+    def lock_ahead(self, transaction: Transaction) -> None:
+        """Asks for the head as the methods that lock it do, which follow."""
+        transaction.ahead(Transaction.lock_live_head, self.tenant_id, self.name)
+
     def find_and_lock(self, transaction: Transaction) -> Head | None:
         """Returns the head, locked for this write transaction; None if there is none."""
         return transaction.lock_live_head(self.tenant_id, self.name)
@@ -119,10 +123,16 @@ class Handle:
     ) -> SnapshotInfo:
         """Returns a snapshot that can be used; raises if it is unknown, deleted or expired."""
         snapshot = transaction.find_snapshot(head.namespace_id, snapshot_id)
-        if snapshot is None or snapshot.deleted_at is not None:
+        if snapshot is None:
             raise SnapshotNotFound(snapshot_id)
+        return self.usable(head, snapshot)
+
+    def usable(self, head: Head, snapshot: SnapshotInfo) -> SnapshotInfo:
+        """Returns a snapshot if it can be used; raises if it is deleted or expired."""
+        if snapshot.deleted_at is not None:
+            raise SnapshotNotFound(snapshot.id)
         if is_expired(self.context, head, snapshot):
-            raise SnapshotExpired(snapshot_id)
+            raise SnapshotExpired(snapshot.id)
         return dated(self.context, head, snapshot)
 
 

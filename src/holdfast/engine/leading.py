@@ -10,7 +10,8 @@ Whatever is done (restore, undo, import), the steps are these:
 4. Write: the steps are carried out (`holdfast.workspace.writing`). If that fails half-way, what was
    done is taken back.
 5. Prove: what was written is read again. The answer says whether it is what was asked for.
-6. Commit: the timeline moves. If it does not, the directory turns back.
+6. Commit: the timeline moves. If it does not, the directory turns back; if nobody can say whether
+   it did, for the connection is lost and there is no other, it stays as it is, with the journal.
 7. Arrive: the journal learns of it.
 
 A crash between 3 and 7 leaves the journal. Whoever comes next brings the directory back to what
@@ -33,7 +34,7 @@ from holdfast.engine.namespace import Namespace
 from holdfast.engine.paths import to_bytes
 from holdfast.engine.retrieval import MapGoal
 from holdfast.engine.stage import StagedObjects
-from holdfast.errors import Damaged, DriftFound, HoldfastError
+from holdfast.errors import Damaged, DriftFound, HoldfastError, OutcomeUnknown
 from holdfast.ids import ObjectId, SnapshotId
 from holdfast.model import Kind, Plane, SnapshotInfo
 from holdfast.progress import Progress, no_progress
@@ -98,6 +99,9 @@ class Attached:
         with self.directory.going_back(self.earlier_rules):
             try:
                 done = act(replace(self.handle, before_commit=follower.follow), origin)
+            except OutcomeUnknown:
+                # Whoever comes next finds out, and brings the directory to where the timeline is.
+                raise
             except HoldfastError:
                 follower.turn_back(self.source())
                 raise

@@ -75,8 +75,8 @@ def merge_from(
                 "merged_id": theirs.head.namespace_id,
                 MERGED_ROOT: theirs.root_id.hex(),
             },
-            lacking=lacking_at(transaction, folded)
-            .joined(lacking_at(transaction, theirs))
+            lacking=lacking_at(folded)
+            .joined(lacking_at(theirs))
             .beyond(folded.source, goal.plane(Plane.FILES)),
         )
 

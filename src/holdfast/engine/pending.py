@@ -87,6 +87,8 @@ def _write(
 ) -> None:
     context = handle.context
     with context.work() as transaction:
+        handle.lock_ahead(transaction)
+        stage.join_ahead(transaction)
         lock = handle.lock_or_create if creates else handle.find_and_lock
         head = lock(transaction)
         if head is None:

@@ -85,6 +85,7 @@ def restore(
     lacking = lacking_in(target, selects)
 
     def plan(transaction: Transaction, folded: Folded) -> Move[_Aim]:
+        transaction.ahead(Transaction.is_heard)
         now = as_it_is(transaction, target)
         goal = goal_of(handle, transaction, folded, now, planes=selection.parts)
         check = partial(present, handle, transaction, folded)
@@ -101,7 +102,7 @@ def restore(
             target=target.id,
             note=note,
             detail=selection.detail,
-            lacking=lacking.joined(lacking_at(transaction, folded).only(lambda k: not selects(k))),
+            lacking=lacking.joined(lacking_at(folded).only(lambda k: not selects(k))),
         )
         return Move(
             marks=marks,
@@ -151,20 +152,20 @@ def prove(handle: Handle, snapshot: SnapshotInfo) -> bool:
     """
     context = handle.context
     with context.catalog.read() as transaction:
-        row = transaction.find_snapshot(snapshot.namespace_id, snapshot.id)
-        head = transaction.find_head_by_id(snapshot.namespace_id)
-        if row is None or head is None or row.root != snapshot.root:
-            return False
-        if head.generation == snapshot.number and head.root != snapshot.root:
-            return False
+        transaction.ahead(Transaction.find_snapshot, snapshot.namespace_id, snapshot.id)
+        transaction.ahead(Transaction.find_head_by_id, snapshot.namespace_id)
         objects = Objects(context.without_caches(), handle.tenant_id, transaction)
         try:
-            root = objects.get_root(row.root)
+            root = objects.get_root(snapshot.root)
             tops = [root.plane(plane) for plane in Plane if root.plane(plane) != EMPTY_MAP]
             objects.get_nodes(tops)
         except Damaged:
             return False
-    return True
+        row = transaction.find_snapshot(snapshot.namespace_id, snapshot.id)
+        head = transaction.find_head_by_id(snapshot.namespace_id)
+    if row is None or head is None or row.root != snapshot.root:
+        return False
+    return head.generation != snapshot.number or head.root == snapshot.root
 
 
 def goal_of(

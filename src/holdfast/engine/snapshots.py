@@ -52,7 +52,7 @@ def take(
             size=folded.size,
             parent=head.position,
             note=note,
-            lacking=lacking_at(transaction, folded),
+            lacking=lacking_at(folded),
         )
         # A snapshot of what an undo has just shown does not take the way forward.
         redo = () if folded.is_dirty else head.redo
@@ -103,7 +103,7 @@ def find(handle: Handle, name: str) -> SnapshotInfo:
         found = _find_named(transaction, head, name)
         if found is None:
             raise SnapshotNotFound(name)
-        return handle.get_snapshot(transaction, head, found.id)
+        return handle.usable(head, found)
 
 
 def _find_named(transaction: Transaction, head: Head, name: str) -> SnapshotInfo | None:

@@ -206,6 +206,11 @@ class Stage:
             else:
                 self._announce(pack)
 
+    def join_ahead(self, transaction: Transaction) -> None:
+        """Asks what `record` will ask, if it will name something."""
+        if self._inline or self._announced or self._reused:
+            transaction.ahead(Transaction.join_tenant, self._tenant_id)
+
     def record(self, transaction: Transaction) -> None:
         """Names the batch; raises `Withdrawn` if the collector got in between."""
         tenant_id, self._is_recorded = self._tenant_id, True
@@ -223,8 +228,8 @@ class Stage:
             if self._counts:
                 check_tenant(transaction, tenant_id, needed_bytes=size, quota=quota)
             name, now = self._context.new_pack_name(), self._context.clock()
-            pack_id = transaction.add_inline_pack(tenant_id, name, inline.data, now=now)
-            self._name(transaction, pack_id, inline.placements, epoch)
+            transaction.add_inline_pack(tenant_id, name, inline.data, now=now)
+            self._name(transaction, name, inline.placements, epoch)
         for pack in self._announced:
             if not transaction.finish_pack(pack.pack_id):
                 raise Withdrawn("a pack was collected before it was named", batch=self)
@@ -264,7 +269,9 @@ class Stage:
 
         In the transaction that will name them, one that has the epoch's stamp is safe.
         """
-        self._joined, stamps = transaction.join_with(self._tenant_id, list(fresh))
+        transaction.ahead(Transaction.join_tenant, self._tenant_id)
+        stamps = transaction.stamps_of(self._tenant_id, list(fresh))
+        self._joined = transaction.join_tenant(self._tenant_id)
         known = stamps.keys() - self._find_unsound(transaction, fresh, stamps.keys())
         self._reused += [name for name in known if stamps[name] < self._joined[0]]
         return known
@@ -295,7 +302,7 @@ class Stage:
     def _name(
         self,
         transaction: Transaction,
-        pack_id: PackId,
+        pack: PackId | PackName,
         placements: Sequence[Placement],
         epoch: int,
     ) -> None:
@@ -303,9 +310,10 @@ class Stage:
         renewed = [place for place in placements if place.object_id in self._renewed]
         others = placements
         if renewed:
-            transaction.relocate_objects(self._tenant_id, pack_id, renewed, epoch=epoch)
+            pack = pack if isinstance(pack, int) else transaction.get_pack_id(pack)
+            transaction.relocate_objects(self._tenant_id, pack, renewed, epoch=epoch)
             others = [place for place in placements if place.object_id not in self._renewed]
-        transaction.add_objects(self._tenant_id, pack_id, others, epoch=epoch)
+        transaction.add_objects(self._tenant_id, pack, others, epoch=epoch)
 
     def _announce(self, pack: Pack) -> None:
         context = self._context

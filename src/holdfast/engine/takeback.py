@@ -230,7 +230,7 @@ def _seen(
     lacking = LACKS_NOTHING
     if aim.earlier is not None:
         lacking = lacking_in(aim.earlier, back.__contains__)
-    kept = lacking_at(transaction, folded).only(lambda key: key not in back)
+    kept = lacking_at(folded).only(lambda key: key not in back)
     root = folded.root_id
     if goal != folded.root:
         root = stage.add(goal.encode(), ObjectKind.NODE)

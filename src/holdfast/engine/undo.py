@@ -140,9 +140,7 @@ def revert(
             reason=f"before undoing {operation.id}",
             target=operation.id,
             note=note,
-            lacking=lacking.joined(
-                lacking_at(transaction, folded).only(lambda key: key not in back)
-            ),
+            lacking=lacking.joined(lacking_at(folded).only(lambda key: key not in back)),
         )
         needs = [operation.id, earlier.id]
         return Move(marks=marks, position=marks[-1].id, result=shown, needs=needs, exact=True)

@@ -41,8 +41,9 @@ class View:
         self._transaction = transaction
         self._namespace_id = None if head is None else head.namespace_id
         self._plane = plane
-        self.pending = set[bytes]()
-        """Keys that were asked for, and are pending."""
+        self.pending = dict[bytes, bytes | None]()
+        """What was asked for, and is pending: whoever computes with it asks once."""
+        self._asked = set[bytes]()
 
     @classmethod
     def of_head(
@@ -136,9 +137,11 @@ class View:
     def _find_pending(self, keys: Sequence[bytes]) -> Mapping[bytes, bytes | None]:
         if self._transaction is None or self._namespace_id is None:
             return {}
-        found = self._transaction.find_pending(self._namespace_id, self._plane, keys)
-        self.pending.update(found)
-        return found
+        new = [key for key in keys if key not in self._asked]
+        if new:
+            self.pending |= self._transaction.find_pending(self._namespace_id, self._plane, new)
+            self._asked.update(new)
+        return {key: self.pending[key] for key in keys if key in self.pending}
 
     def _iter_pending(
         self, start: bytes, stop: bytes | None

@@ -68,6 +68,7 @@
     │   └── RowDamaged          a row of the catalog that is not what was written
     │       └── PendingDamaged      one of a change that is in no snapshot yet
     ├── Unavailable         a dependency is down: retry with backoff
+    │   ├── OutcomeUnknown      it may have happened: the connection broke during the commit
     │   ├── DirectoryMissing    an attached directory was deleted or moved
     │   ├── CatalogReplaced     other files lie where the catalog was opened
     │   ├── StorageReadOnly     the disk takes no writes
@@ -124,6 +125,7 @@ from holdfast.errors.families import (
     Invalid,
     LimitExceeded,
     NotFound,
+    OutcomeUnknown,
     Unavailable,
     VaultTooNew,
     VaultTooOld,
@@ -217,6 +219,7 @@ __all__ = [
     "ObjectDamaged",
     "ObjectMissing",
     "OthersChanged",
+    "OutcomeUnknown",
     "PackDamaged",
     "PackMissing",
     "PathExists",

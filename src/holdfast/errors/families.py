@@ -76,6 +76,13 @@ class Unavailable(HoldfastError):
     hint = "Check that the database and the object store answer, then retry."
 
 
+class OutcomeUnknown(Unavailable):
+    """The connection to the database broke during a commit, and there was no other to look."""
+
+    code = "outcome_unknown"
+    hint = "It may have happened: look before you repeat it."
+
+
 class DirectoryMissing(Unavailable):
     """An attached directory was deleted, or moved where it cannot be found."""
 

@@ -197,10 +197,12 @@ RETURNING id
 -- name: add_inline_pack
 INSERT INTO packs (tenant_id, name, state, is_inline, size_bytes, created_at)
 VALUES (:tenant_id, :name, 'stored', 1, :size_bytes, :now)
-RETURNING id
 
 -- name: add_pack_data
-INSERT INTO pack_data (pack_id, data) VALUES (:pack_id, :data)
+INSERT INTO pack_data (pack_id, data) VALUES ((SELECT id FROM packs WHERE name = :name), :data)
+
+-- name: get_pack_id
+SELECT id FROM packs WHERE name = :name
 
 -- name: finish_pack
 UPDATE packs SET state = 'stored', writer = NULL WHERE id = :pack_id AND state = 'writing'
@@ -242,7 +244,15 @@ SELECT id, touched FROM objects WHERE tenant_id = :tenant_id AND id = :key
 
 -- name: add_object
 INSERT INTO objects (tenant_id, id, pack_id, block_offset, block_size, place, size, touched)
-VALUES (:tenant_id, :id, :pack_id, :block_offset, :block_size, :place, :size, :touched)
+VALUES (:tenant_id, :id, :pack, :block_offset, :block_size, :place, :size, :touched)
+ON CONFLICT (tenant_id, id) DO UPDATE SET touched = excluded.touched
+WHERE objects.touched < excluded.touched
+
+-- In a pack whose id is not known yet.
+-- name: add_inline_object
+INSERT INTO objects (tenant_id, id, pack_id, block_offset, block_size, place, size, touched)
+VALUES (:tenant_id, :id, (SELECT id FROM packs WHERE name = :pack),
+        :block_offset, :block_size, :place, :size, :touched)
 ON CONFLICT (tenant_id, id) DO UPDATE SET touched = excluded.touched
 WHERE objects.touched < excluded.touched
 

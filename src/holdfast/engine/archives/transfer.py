@@ -121,7 +121,7 @@ def _moment(
         with folded_head(handle) as (transaction, folded):
             # A file without content would look like a copy of something.
             handle.get_head(transaction)
-            yield transaction, folded.source, folded.root_id, lacking_at(transaction, folded)
+            yield transaction, folded.source, folded.root_id, lacking_at(folded)
         return
     with handle.context.catalog.read() as transaction:
         usable = handle.get_snapshot(transaction, handle.get_head(transaction), snapshot.id)

@@ -295,10 +295,10 @@ class _Committing:
         check_size(self._handle, transaction, folded.source, root_id, size=mark.size)
         marks.append(mark)
         if told.aside and root_id != folded.root_id:
-            marks.append(self._back(transaction, folded, mark))
+            marks.append(self._back(folded, mark))
         return marks
 
-    def _back(self, transaction: Transaction, folded: Folded, mark: Mark) -> Mark:
+    def _back(self, folded: Folded, mark: Mark) -> Mark:
         """Returns the snapshot that shows what was there before the directory was set aside."""
         return Mark(
             id=self._handle.context.ids.snapshot(),
@@ -308,5 +308,5 @@ class _Committing:
             parent=mark.id,
             target=mark.parent,
             note=Note(reason="after a directory was set aside"),
-            lacking=lacking_at(transaction, folded),
+            lacking=lacking_at(folded),
         )

@@ -63,6 +63,7 @@ def _may_have_lapsed(
     old, new = shown.plane(Plane.SESSIONS), goal.plane(Plane.SESSIONS)
     if new == EMPTY_MAP:
         return
+    transaction.ahead(Transaction.lapsed_sessions, head.namespace_id, now=now)
     if transaction.is_lagging(head.namespace_id):
         yield from iterate(source, new)
         return

@@ -1,0 +1,157 @@
+"""A connection that is lost in the very moment of a commit: whoever moves a timeline finds out."""
+
+import os
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+import holdfast
+from holdfast.catalog.postgres_lines import Answer
+from holdfast.catalog.postgres_talk import WRITING, Talk
+from holdfast.errors import OutcomeUnknown, Unavailable
+
+pytestmark = pytest.mark.postgres
+
+Harm = Callable[[Talk], None]
+
+
+@pytest.fixture
+def vault(postgres_url: str, tmp_path: Path) -> Iterator[holdfast.Holdfast]:
+    with holdfast.open(postgres_url, objects=tmp_path / "packs") as vault:
+        yield vault
+
+
+@pytest.fixture
+def project(vault: holdfast.Holdfast, tmp_path: Path) -> holdfast.Workspace:
+    """A directory whose newest snapshot has another file than the one before."""
+    place = tmp_path / "project"
+    place.mkdir()
+    project = vault.workspace(place)
+    for text in ("first", "second"):
+        (place / "a.txt").write_text(text)
+        project.snapshot(text)
+    return project
+
+
+@pytest.fixture
+def at_commit(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Harm]]:
+    """Takes what shall happen to the next transactions that write, in place of their commits."""
+    harms, commit = list[Harm](), Talk.commit
+
+    def harmed(self: Talk) -> None:
+        if cast("Any", self)._begin == WRITING and harms:
+            harms.pop(0)(self)
+        commit(self)
+
+    monkeypatch.setattr(Talk, "commit", harmed)
+    yield harms
+    assert not harms
+
+
+def lose_the_answer(talk: Talk) -> None:
+    """Has the server commit, and hang up on us before it can say so."""
+    line = cast("Any", talk)._line
+    line.send("COMMIT", None, Answer())
+    line.pgconn.pipeline_sync()
+    assert line.pgconn.flush() == 0
+    with socket.socket(fileno=os.dup(line.pgconn.socket)) as connection:
+        connection.shutdown(socket.SHUT_RDWR)
+
+
+def lose_the_question(talk: Talk) -> None:
+    """Ends the connection before the server is told to commit."""
+    line = cast("Any", talk)._line
+    info = line.connection.info
+    with psycopg.connect(info.dsn, password=info.password, autocommit=True) as other:
+        other.execute("SELECT pg_terminate_backend(%s, 10000)", (info.backend_pid,))
+
+
+def text_in(project: holdfast.Workspace) -> str:
+    return (project.path / "a.txt").read_text()
+
+
+def kinds(project: holdfast.Workspace) -> list[str]:
+    return [snapshot.kind.value for snapshot in project.namespace.timeline()][::-1]
+
+
+def test_a_restore_whose_commit_happened_is_one_that_happened(
+    project: holdfast.Workspace, at_commit: list[Harm]
+) -> None:
+    at_commit.append(lose_the_answer)
+    done = project.restore("@-1")
+    assert done.verified
+    assert text_in(project) == "first"
+    assert kinds(project) == ["snapshot", "snapshot", "restore"]
+    assert not project.status().changes
+    project.undo()
+    assert text_in(project) == "second"
+
+
+def test_a_restore_whose_commit_did_not_happen_turns_back(
+    project: holdfast.Workspace, at_commit: list[Harm]
+) -> None:
+    at_commit.append(lose_the_question)
+    with pytest.raises(Unavailable, match="nothing was changed") as caught:
+        project.restore("@-1")
+    assert not isinstance(caught.value, OutcomeUnknown)
+    assert text_in(project) == "second"
+    assert kinds(project) == ["snapshot", "snapshot"]
+    assert not project.status().changes
+
+
+@pytest.mark.parametrize("harm", [lose_the_answer, lose_the_question])
+def test_where_nobody_can_say_the_directory_waits_for_who_can(
+    vault: holdfast.Holdfast,
+    project: holdfast.Workspace,
+    at_commit: list[Harm],
+    postgres_url: str,
+    harm: Harm,
+) -> None:
+    name = str(conninfo_to_dict(postgres_url)["dbname"])
+    elsewhere = make_conninfo(postgres_url, dbname="postgres")
+    cast("Any", vault)._context.catalog._lines._pool.timeout = 0.5
+
+    def allow_connections(*, allowed: bool) -> None:
+        change = sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS {}")
+        with psycopg.connect(elsewhere, autocommit=True) as other:
+            other.execute(change.format(sql.Identifier(name), sql.Literal(allowed)))
+            if not allowed:
+                other.execute(
+                    "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity"
+                    " WHERE datname = %s AND state != 'active'",
+                    (name,),
+                )
+
+    def go_away(talk: Talk) -> None:
+        harm(talk)
+        allow_connections(allowed=False)
+
+    at_commit.append(go_away)
+    with pytest.raises(OutcomeUnknown):
+        project.restore("@-1")
+    assert text_in(project) == "first"
+    allow_connections(allowed=True)
+    assert not project.status().changes
+    happened = harm is lose_the_answer
+    assert text_in(project) == ("first" if happened else "second")
+    assert project.namespace.timeline()[0].kind.value == "restore"
+    project.undo() if happened else project.restore("@")
+    assert text_in(project) == "second"
+
+
+def test_a_snapshot_of_a_new_namespace_is_there_if_it_is_said_to_be(
+    vault: holdfast.Holdfast, at_commit: list[Harm]
+) -> None:
+    at_commit.append(lose_the_answer)
+    taken = vault.namespace("new").snapshot()
+    assert [each.id for each in vault.namespace("new").timeline()] == [taken.id]
+    at_commit.append(lose_the_question)
+    with pytest.raises(Unavailable, match="nothing was changed"):
+        vault.namespace("another").snapshot()
+    assert vault.namespaces() == ["new"]
