@@ -5,6 +5,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -221,3 +222,35 @@ def test_a_body_that_nobody_needs_any_more_is_taken_slowly_and_the_connection_ke
         assert b"200 OK" in connection.recv(1 << 16)
         connection.sendall(get())
         assert b"200 OK" in connection.recv(1 << 16)
+
+
+def test_bodies_that_nobody_needs_any_more_share_the_time_that_is_wasted_on_them(
+    address: tuple[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each alone takes a second at the least; three of them would at once, too."""
+    monkeypatch.setattr(connections, "WASTE_BYTES", 16 << 20)
+    head = f"POST /early HTTP/1.1\r\nHost: x\r\nContent-Length: {LARGE}\r\n\r\n".encode()
+
+    def send() -> bytes:
+        with socket.create_connection(address, timeout=PATIENCE_S) as connection:
+            connection.sendall(head + b"x" * LARGE)
+            return connection.recv(1 << 16)
+
+    with ThreadPoolExecutor(3) as pool:
+        begun = time.monotonic()
+        sending = [pool.submit(send) for _ in range(3)]
+        assert is_served(address)
+        assert all(b"200 OK" in each.result() for each in sending)
+    assert time.monotonic() - begun > 2
+
+
+def test_a_body_that_nobody_needs_any_more_is_not_taken_for_ever(
+    address: tuple[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "WASTE_BYTES", 1 << 20)
+    monkeypatch.setattr(connections, "WASTE_S", 0.5)
+    head = b"POST /early HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with socket.create_connection(address, timeout=PATIENCE_S) as connection:
+        connection.sendall(head)
+        with pytest.raises((BrokenPipeError, ConnectionResetError)):
+            connection.sendall((b"10000\r\n" + b"x" * (1 << 16) + b"\r\n") * 1000)

@@ -93,7 +93,7 @@ class Admission(ASGIMiddleware):
         await next_app(scope, receive, send)
 
     async def _admit(self, scope: Scope) -> Caller:
-        secret = _secret_of(scope)
+        secret = secret_of(scope)
         if secret is None:
             raise Unauthorized("there is no API key: send it as a bearer token, or as X-API-Key")
         if self._waits:
@@ -181,7 +181,8 @@ async def own_workspace(
         raise UnknownWorkspace(str(named))
 
 
-def _secret_of(scope: Scope) -> str | None:
+def secret_of(scope: Scope) -> str | None:
+    """Returns the key that a request comes with, whatever it is worth; None if there is none."""
     other = None
     for name, value in scope["headers"]:
         if name == b"authorization":

@@ -12,6 +12,7 @@ from typing import Any, Final, cast
 import msgspec
 from litestar import Request, Response
 from litestar.exceptions import HTTPException, InternalServerException, ValidationException
+from litestar.types import Scope
 
 from holdfast.errors import (
     Busy,
@@ -216,6 +217,18 @@ def answer_known(request: "Request[Any, Any, Any]", error: HoldfastError) -> Res
         if status == Unfit.http_status:
             status = request.app.state.config.validation_status
     return _answer(request, status, problem, param=getattr(error, "param", None))
+
+
+def refusal(scope: Scope, error: Refused) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+    """Returns how a request is answered that is refused before there is a route for it."""
+    status, problem = status_of(error), _problem_of(error)
+    problem.type, problem.request_id = type_of(status), scope["state"]["request_id"]
+    detail = None if is_for_sessions(scope["path"]) else problem.message
+    body = msgspec.json.encode(ProblemAnswer(detail=detail, error=problem))
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    if problem.retry_after is not None:
+        headers.append((b"retry-after", b"%d" % problem.retry_after))
+    return status, headers, body
 
 
 def answer_http(request: "Request[Any, Any, Any]", error: HTTPException) -> Response[bytes]:

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from threading import Lock
 from typing import Final
 
-from holdfast.model_keys import KeyUse
+from holdfast.model_keys import KeyInfo, KeyUse
 from holdfast.server.callers import Caller
 from holdfast.server.problems import RateLimited
 
@@ -74,14 +74,16 @@ class Rates:
         """Counts a request; raises `RateLimited` for one too many."""
         now, key = self._clock(), caller.key
         with self._guard:
-            if key.rate_limit is not None:
-                bucket = self._bucket(key.id, key.rate_limit, now)
-                if bucket.left < 1:
-                    wait_s = math.ceil(bucket.seconds_until(1))
-                    raise RateLimited(limit=key.rate_limit, retry_after=wait_s)
+            bucket = self._checked(key, now)
+            if bucket is not None:
                 bucket.left -= 1
             _, uses = self._uses.get(key.id, (now, 0))
             self._uses[key.id] = (now, uses + 1)
+
+    def check(self, caller: Caller) -> None:
+        """Raises `RateLimited` if the next request would be one too many."""
+        with self._guard:
+            self._checked(caller.key, self._clock())
 
     def headers(self, caller: Caller | None) -> Iterator[tuple[bytes, bytes]]:
         """Yields the headers that tell a client how much is left, and when all of it is again."""
@@ -103,6 +105,16 @@ class Rates:
             KeyUse(key_id, datetime.fromtimestamp(last, tz=UTC), count)
             for key_id, (last, count) in uses.items()
         ]
+
+    def _checked(self, key: KeyInfo, now: float) -> _Bucket | None:
+        """Returns what a key may make, and that is something; None if it has no limit."""
+        if key.rate_limit is None:
+            return None
+        bucket = self._bucket(key.id, key.rate_limit, now)
+        if bucket.left < 1:
+            wait_s = math.ceil(bucket.seconds_until(1))
+            raise RateLimited(limit=key.rate_limit, retry_after=wait_s)
+        return bucket
 
     def _bucket(self, key_id: str, limit: int, now: float) -> _Bucket:
         minute = int(now) // MINUTE_S
