@@ -13,7 +13,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test check bench bench-peers docs format clean
+.PHONY: help run demo test quick check bench bench-peers mutants docs format clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -27,6 +27,9 @@ demo: $(VENV)/.ready ## Set up and play a demo, without a server
 test: check ## Set up everything, a real PostgreSQL too; check, then run all tests
 	$(PY) -m pytest -n $(JOBS) --dist loadfile --durations 10 $(ARGS)
 
+quick: $(VENV)/.ready-dev ## Run unit and contract tests alone, in two minutes
+	$(PY) -m pytest -n $(JOBS) --dist loadfile -q tests/unit tests/contract $(ARGS)
+
 check: $(VENV)/.ready-dev ## Lint, format check, layers, types, spelling
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
@@ -39,6 +42,9 @@ bench: $(VENV)/.ready-dev ## Run bench/bench_*.py one by one; ONLY=tree picks be
 	    [ -e "$$script" ] || continue; \
 	    found=1; echo "== $$script"; $(PY) "$$script" || exit 1; \
 	done; [ -n "$$found" ] || { echo "no bench/bench_$(or $(ONLY),*).py" >&2; exit 1; }
+
+mutants: $(VENV)/.ready-dev ## Make mistakes that a test should notice; ONLY=engine/undo.py, ARGS: see bench/mutants.py
+	$(PY) bench/mutants.py $(addprefix --only ,$(ONLY)) $(ARGS)
 
 PEERS := restic borgbackup zstd git
 

@@ -5,6 +5,7 @@ import re
 import tokenize
 import warnings
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -34,9 +35,9 @@ def name_of(path: Path) -> str:
     return path.relative_to(SOURCE.parent).as_posix()
 
 
-def syntax_trees() -> Iterator[tuple[str, ast.Module]]:
-    for path in MODULES:
-        yield name_of(path), ast.parse(path.read_bytes(), filename=str(path))
+@cache
+def syntax_trees() -> list[tuple[str, ast.Module]]:
+    return [(name_of(path), ast.parse(path.read_bytes(), filename=str(path))) for path in MODULES]
 
 
 def function_lengths() -> Iterator[tuple[str, int]]:

@@ -92,7 +92,7 @@ def test_changes_and_restores_are_counted_in_words(agent: Namespace) -> None:
 
 
 def test_a_name_that_is_no_utf_8_can_be_shown(agent: Namespace) -> None:
-    agent.files.write(b"caf\xe9", b"1")
+    agent.files.write(b"\xe9t\xe9", b"1")
     agent.diff()._repr_html_().encode()
 
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cached_property, partial
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from holdfast.catalog.rows import Sorted
@@ -496,7 +495,5 @@ class Holdfast(TenantVault):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
