@@ -153,6 +153,8 @@ class Repaired(msgspec.Struct, frozen=True):
     """Packs that stay as they are, since they may still be put back from a copy."""
     mended: int = 0
     """Rows of the catalog in which a flipped bit was put back."""
+    reindexed: int = 0
+    """Places where indexes of the catalog did not agree with its rows: they were made anew."""
 
     @property
     def ok(self) -> bool:

@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -26,6 +27,13 @@ from holdfast.model_upkeep import Reinstated
 from holdfast.progress import Progress, no_progress
 from holdfast.settings import CATALOG_NAME
 from holdfast.wiring import POSTGRES_SCHEMES, load_postgres, open_vault
+
+_PLACES: Final = {
+    "postgres": "Name a database: `holdfast reinstate BACKUP postgresql://… --objects PACKS`; "
+    "from Python, reinstate(backup, url, objects=…).",
+    "sqlite": "Name a directory that is new or empty: `holdfast reinstate BACKUP NEWDIR`.",
+}
+"""Where rows of each kind go back to."""
 
 
 def reinstate(
@@ -53,7 +61,7 @@ def reinstate(
     kind = "postgres" if is_database else "sqlite"
     if source.manifest.catalog.kind != kind:
         message = f"the backup is of a vault in {source.manifest.catalog.kind}, not in {kind}"
-        raise Incompatible(message)
+        raise Incompatible(message).with_hint(_PLACES[source.manifest.catalog.kind])
     places = [Path(each).expanduser() for each in (objects,) if each is not None]
     if is_database:
         load_postgres().check_no_catalog(text)
@@ -84,6 +92,8 @@ def _make_in_folder(
             files.put(folder / file.path, data)
         files.copy(source.catalog, folder / CATALOG_NAME)
         with open_vault(folder, objects=objects and packs) as vault:
+            # The file is a copy, indexes and all: what is read from here on is found by new ones.
+            vault.rebuild_indexes()
             _erase_again(vault, erased)
             done = _prove(vault, source, location, progress)
             _begin_eras(vault)

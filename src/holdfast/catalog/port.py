@@ -76,6 +76,17 @@ class Catalog(Protocol):
         """
         ...
 
+    def find_index_faults(self) -> list[str]:
+        """Returns where indexes and rows do not agree: what is there is not found by its name."""
+        ...
+
+    def rebuild_indexes(self) -> int:
+        """Makes indexes anew of the rows; returns how many rows are lost by that.
+
+        Rows go only where two say to be the same one.
+        """
+        ...
+
     def make_room(self) -> None:
         """Gives up what is kept aside for collecting on a full disk, if there is no other room."""
         ...

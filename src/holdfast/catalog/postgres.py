@@ -19,6 +19,7 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import ConnectionPool
 
+from holdfast.catalog import postgres_integrity
 from holdfast.catalog.driver import Guard
 from holdfast.catalog.forking import tell_of_forks
 from holdfast.catalog.postgres_driver import (
@@ -196,6 +197,21 @@ class PostgresCatalog:
     def accept_loss(self) -> None:
         """Does nothing: there is never a loss to accept."""
         self._check_open()
+
+    def find_index_faults(self) -> list[str]:
+        """Returns the indexes that do not hold what their tables do."""
+        self._check_open()
+        with translated(), closing(self._connect()) as connection:
+            found = postgres_integrity.find_faults(connection)
+        return [f"{index}: {reason}" for index, reason in found.items()]
+
+    def rebuild_indexes(self) -> int:
+        """Makes those indexes anew; their tables are as they are."""
+        self._check_open()
+        with translated(), closing(self._connect()) as connection:
+            for index in postgres_integrity.find_faults(connection):
+                postgres_integrity.rebuild(connection, index)
+        return 0
 
     def close(self) -> None:
         """Closes every connection and lets go of the writer's name."""

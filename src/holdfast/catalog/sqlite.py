@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.catalog import sqlite_pages
+from holdfast.catalog import sqlite_integrity, sqlite_pages
 from holdfast.catalog.driver import Guard
 from holdfast.catalog.filelocks import FileLocks
 from holdfast.catalog.queries import load_queries
@@ -189,6 +189,16 @@ class SqliteCatalog:
         """Makes the file anew of the rows that are there, and empties the log."""
         with self._writing() as connection, translated():
             sqlite_pages.scrub(connection)
+
+    def find_index_faults(self) -> list[str]:
+        """Returns what SQLite finds that does not agree in its file."""
+        with self._connections.use(writing=False) as connection, translated():
+            return sqlite_integrity.find_faults(connection)
+
+    def rebuild_indexes(self) -> int:
+        """Makes all indexes anew of the rows, and what is out of order."""
+        with self._writing() as connection, translated():
+            return sqlite_integrity.rebuild(connection)
 
     def close(self) -> None:
         """Closes every connection and lets go of the writer's name."""

@@ -63,7 +63,7 @@ def run_checks(console: Console) -> Iterator[Check]:
         except HoldfastError as error:
             yield Check("catalog", FAIL, str(error), hint_of(error, console))
         else:
-            yield _catalog(vault)
+            yield _catalog(vault, console)
     if vault is not None:
         yield _packs(vault, console)
         yield from _lags(vault, console)
@@ -141,11 +141,16 @@ def _packs(vault: "holdfast.Holdfast", console: Console) -> Check:
     return Check("packs", OK, "all are there (`holdfast verify` looks into them)")
 
 
-def _catalog(vault: "holdfast.Holdfast") -> Check:
-    loss = vault.find_loss()
-    if loss is None:
-        return Check("catalog", OK, "opens")
-    return Check("catalog", FAIL, str(loss), LOSS_HINT)
+def _catalog(vault: "holdfast.Holdfast", console: Console) -> Check:
+    if loss := vault.find_loss():
+        return Check("catalog", FAIL, str(loss), LOSS_HINT)
+    try:
+        faults = vault.find_index_faults()
+    except HoldfastError as error:
+        return Check("catalog", FAIL, str(error), hint_of(error, console))
+    if faults:
+        return Check("catalog", FAIL, f"rows and indexes do not agree: {faults[0]}", DAMAGE_HINT)
+    return Check("catalog", OK, "opens, and its indexes agree with its rows")
 
 
 def _lags(vault: "holdfast.Holdfast", console: Console) -> Iterator[Check]:

@@ -1,6 +1,7 @@
 """Rebuilds what can be rebuilt of damaged packs, and names what cannot.
 
-0. Rows of the catalog that are not what was written are put right, or let go of (`rowrepair.py`).
+0. Indexes of the catalog that do not agree with its rows are made anew. Rows that are not what
+   was written are put right, or let go of (`rowrepair.py`).
 1. Every pack is read and hashed again (`inventory.py`).
 2. What the index looks for in the wrong place, and another pack holds, is pointed to.
 3. What is nowhere in the packs that are named is looked for elsewhere: in packs that no row names
@@ -84,9 +85,23 @@ class _Repair:
         with context.catalog.write() as transaction:
             # What is used again from now on bears its stamp.
             self._epoch = transaction.advance_epoch(tenant_id)
-        self._mended, self._given_up = mend_rows(context, tenant_id)
+        self._reindexed, self._mended, self._given_up = 0, 0, list[Lost]()
+        self._mend_catalog()
         self._inventory = Inventory(context, tenant_id, progress)
         self._rebuilt = 0
+
+    def _mend_catalog(self) -> None:
+        """Puts right what is damaged of the catalog's own; names what is lost by that."""
+        catalog = self._context.catalog
+        if faults := catalog.find_index_faults():
+            rows_lost = catalog.rebuild_indexes()
+            self._reindexed = len(faults) - len(catalog.find_index_faults())
+            if rows_lost:
+                what = f"rows that said to be others: {rows_lost}"
+                self._given_up.append(Lost(what, None, ("the catalog",)))
+        mended, given_up = mend_rows(self._context, self._tenant_id)
+        self._mended += mended
+        self._given_up += given_up
 
     def run(self) -> Repaired:
         """Does all of it."""
@@ -112,6 +127,7 @@ class _Repair:
             lost,
             tuple(inventory.packs[pack_id].name for pack_id in sorted(left)),
             self._mended,
+            self._reindexed,
         )
 
     def _let_go(self) -> list[Lost]:

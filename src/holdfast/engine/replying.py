@@ -150,6 +150,14 @@ class Replying:
         """Returns what was acknowledged and is missing."""
         return self._catalog.find_loss()
 
+    def find_index_faults(self) -> list[str]:
+        """Returns where indexes and rows do not agree."""
+        return self._catalog.find_index_faults()
+
+    def rebuild_indexes(self) -> int:
+        """Makes indexes anew of the rows."""
+        return self._catalog.rebuild_indexes()
+
     def accept_loss(self) -> None:
         """Takes note that somebody knows what is missing."""
         self._catalog.accept_loss()

@@ -267,6 +267,14 @@ class TenantVault:
             self._distrust()
         return found
 
+    def find_index_faults(self) -> list[str]:
+        """Returns where the catalog's indexes and rows do not agree, in all of the vault."""
+        return self._context.catalog.find_index_faults()
+
+    def rebuild_indexes(self) -> None:
+        """Makes the catalog's indexes anew of its rows, in all of the vault."""
+        self._context.catalog.rebuild_indexes()
+
     def lost_packs(self) -> list[str]:
         """Returns the packs that are not there, or too short: a look at each file, not into it."""
         return find_lost_packs(self._context, self._tenant.id)

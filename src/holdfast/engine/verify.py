@@ -55,9 +55,15 @@ def verify(context: Context, tenant_id: TenantId, *, progress: Progress = no_pro
         except Damaged as exc:
             # A transaction in which something failed says so once more at its end.
             found = found or Verified(0, 0, 0, 0, [Fault("catalog", str(exc))])
+    found.faults.extend(find_index_faults(context))
     if loss := context.catalog.find_loss():
         found.faults.append(Fault("catalog", str(loss)))
     return found
+
+
+def find_index_faults(context: Context) -> list[Fault]:
+    """Returns where the catalog's indexes and rows do not agree, whoever's they are."""
+    return [Fault("catalog", reason) for reason in context.catalog.find_index_faults()]
 
 
 def examine(

@@ -260,6 +260,16 @@ class FusedCatalog:
         self._fuse.step("catalog.find_loss")
         return self._inner.find_loss()
 
+    def find_index_faults(self) -> list[str]:
+        """Returns where indexes and rows do not agree."""
+        self._fuse.step("catalog.find_index_faults")
+        return self._inner.find_index_faults()
+
+    def rebuild_indexes(self) -> int:
+        """Makes indexes anew of the rows."""
+        self._fuse.step("catalog.rebuild_indexes")
+        return self._inner.rebuild_indexes()
+
     def accept_loss(self) -> None:
         """Takes note that somebody knows what is missing."""
         self._fuse.step("catalog.accept_loss")

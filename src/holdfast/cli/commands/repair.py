@@ -61,6 +61,9 @@ def _lines(console: Console, done: "holdfast.Repaired") -> Iterator[str]:
         if done.mended:
             rows = words.number(done.mended, "row")
             yield f"Put a flipped bit back in {rows} of the catalog."
+        if done.reindexed:
+            places = words.number(done.reindexed, "place")
+            yield f"Made indexes of the catalog anew: {places} did not agree with its rows."
         if done.ok:
             yield "All is whole."
     if done.ok:
@@ -80,6 +83,7 @@ def _document(done: "holdfast.Repaired") -> dict[str, object]:
         "rebuilt": done.rebuilt,
         "found": done.found,
         "mended": done.mended,
+        "reindexed": done.reindexed,
         "replaced": list(done.replaced),
         "damaged": list(done.damaged),
         "lost": [

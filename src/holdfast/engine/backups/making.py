@@ -33,7 +33,7 @@ from holdfast.engine.backups.manifest import (
     hash_of,
 )
 from holdfast.engine.context import Context
-from holdfast.engine.verify import examine
+from holdfast.engine.verify import examine, find_index_faults
 from holdfast.errors import Busy, Damaged, PathExists
 from holdfast.ids import TenantId
 from holdfast.model_upkeep import BackedUp, Fault
@@ -61,6 +61,9 @@ def back_up(context: Context, target: Path, *, progress: Progress = no_progress)
         if loss := context.catalog.find_loss():
             # The backup before may hold what is missing here.
             raise _damaged([Fault("catalog", str(loss))])
+        if faults := find_index_faults(context):
+            # They are copied as they are, and nothing would be found in the copy either.
+            raise _damaged(faults)
         with retiring.keeping(context):
             made = _Making(context, target).run(progress)
         files.put(target / MANIFEST_NAME, made.manifest.encode())
