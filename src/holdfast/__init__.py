@@ -111,6 +111,8 @@ def __getattr__(name: str) -> object:
 
     if name == "errors":
         return import_module("holdfast.errors")
+    if name == "__version__":
+        return import_module("importlib.metadata").version("holdfast")
     home = _HOMES.get(name)
     if home is None:
         message = f"module 'holdfast' has no attribute {name!r}"

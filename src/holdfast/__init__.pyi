@@ -63,6 +63,8 @@ from holdfast.signing import verify_webhook
 from holdfast.store import Snapshot, Store, dumps, loads
 from holdfast.wiring import open_vault as open  # noqa: A004 - holdfast.open reads like open
 
+__version__: str
+
 __all__ = [
     "AdminClient",
     "AsyncAdminClient",

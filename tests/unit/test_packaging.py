@@ -14,6 +14,7 @@ from types import ModuleType
 
 import pytest
 from hatchling.builders.wheel import WheelBuilder
+from trove_classifiers import classifiers
 
 import holdfast
 from holdfast.workspace.library import library_name
@@ -111,6 +112,20 @@ def test_the_wheel_carries_its_licence_and_version(wheel: zipfile.ZipFile) -> No
     assert f"{info}/licenses/LICENSE" in names
     metadata = wheel.read(f"{info}/METADATA").decode()
     assert "License-Expression: Apache-2.0" in metadata
+
+
+def test_a_version_is_told_by_the_package_and_by_the_changelog() -> None:
+    assert holdfast.__version__ == PROJECT["version"]
+    released = re.findall(
+        r"^## \[(\d.*?)\]", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE
+    )
+    assert released[0] == PROJECT["version"]
+
+
+def test_every_classifier_is_one() -> None:
+    assert set(PROJECT["classifiers"]) <= classifiers
+    stated = {each.rpartition(" ")[2] for each in PROJECT["classifiers"] if ":: 3." in each}
+    assert f"{sys.version_info.major}.{sys.version_info.minor}" in stated
 
 
 def test_the_compiled_core_is_of_this_source() -> None:
