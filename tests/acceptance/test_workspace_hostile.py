@@ -1167,3 +1167,24 @@ def test_rules_that_cannot_be_read_are_an_error_and_leave_no_snapshot(
     with pytest.raises(errors.Invalid):
         place.workspace.snapshot()
     assert place.workspace.namespace.timeline() == []
+
+
+@pytest.mark.parametrize("pattern", ["*a" * 11 + "*ab", "**/a*" * 20 + "b", "[ab]*" * 30 + "c"])
+def test_rules_that_made_matchers_go_back_for_ever_keep_nobody_waiting(
+    place: Place, pattern: str
+) -> None:
+    """With one of these and such a name, going back had not come to an end after ten minutes."""
+    put(place.tree / "kept", b"1")
+    before = place.workspace.snapshot()
+    put(place.tree / "kept", b"2")
+    for length in (25, 60, 250):
+        put(place.tree / ("a" * length), b"x")
+    put(place.tree / ".holdfastignore", f"{pattern}\n".encode())
+    begun = time.process_time()
+    assert place.workspace.status().changes
+    assert place.workspace.snapshot().id
+    assert place.workspace.undo().verified
+    assert place.workspace.restore(before).verified
+    assert time.process_time() - begun < 5
+    assert (place.tree / "kept").read_bytes() == b"1"
+    assert not (place.tree / ".holdfastignore").exists()
