@@ -31,7 +31,10 @@ from holdfast.errors import (
 )
 from holdfast.model import Kind
 from holdfast.store import Store
-from holdfast.testing.faults import FusedOs, Trouble
+from holdfast.testing.faults import (
+    Trouble,
+)
+from holdfast.testing.systemcalls import FusedOs
 
 BOTH = pytest.mark.parametrize("sync", ["full", "normal"])
 

@@ -51,12 +51,11 @@ from holdfast.model_upkeep import Verified
 from holdfast.testing.faults import (
     FusedCatalog,
     Trouble,
-    fused_files,
     fuses,
     observe,
-    touches_files,
 )
 from holdfast.testing.postgres import PostgresServer
+from holdfast.testing.systemcalls import fused_files, touches_files
 
 LIMITS = Limits(inline_bytes=512, free_floor_bytes=0, grace=timedelta(0))
 

@@ -30,11 +30,10 @@ from holdfast.model import Kind
 from holdfast.testing.faults import (
     Fuse,
     FusedCatalog,
-    FusedOs,
     PowerCut,
     fuses,
-    touches_files,
 )
+from holdfast.testing.systemcalls import FusedOs, touches_files
 
 LIMITS = Limits(inline_bytes=4096, free_floor_bytes=0)
 Model = dict[tuple[str, str], Any]

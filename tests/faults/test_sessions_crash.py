@@ -23,7 +23,6 @@ from holdfast.model_sessions import SessionInfo
 from holdfast.testing.faults import (
     find_litter,
     fuses,
-    touches_files,
 )
 from holdfast.testing.places import (
     Place,
@@ -33,6 +32,7 @@ from holdfast.testing.places import (
     fingerprint,
     opened,
 )
+from holdfast.testing.systemcalls import touches_files
 
 Seen = dict[str, Any]
 """What a namespace shows, as plain values, without ids that differ from run to run."""

@@ -38,9 +38,9 @@ from holdfast.testing.faults import (
     find_litter,
     fuses,
     leaves_traces,
-    touches_files,
 )
 from holdfast.testing.places import Attached, Place, PostgresPlace, SqlitePlace, attached, copy
+from holdfast.testing.systemcalls import touches_files
 from holdfast.workspace import journal, writing
 from holdfast.workspace.statindex import StatIndex
 

@@ -16,7 +16,11 @@ from holdfast.durable.logformat import LogName, encode_header, encode_record, re
 from holdfast.durable.records import Mark, decode_record, since_mark
 from holdfast.durable.records import encode_record as encode_content
 from holdfast.errors import Damaged, StorageFull, Unavailable, VaultTooNew
-from holdfast.testing.faults import FusedOs, Trouble, fuses
+from holdfast.testing.faults import (
+    Trouble,
+    fuses,
+)
+from holdfast.testing.systemcalls import FusedOs
 
 NAMED = LogName("log-a", "store")
 PAYLOADS = [b"first", b"2", b"x" * 300, b"12345678", b"last one"]

@@ -41,9 +41,9 @@ from holdfast.testing.faults import (
     FusedBlobStore,
     FusedCatalog,
     every_step,
-    fused_files,
     leaves_traces,
 )
+from holdfast.testing.systemcalls import fused_files
 
 NOW: Final = datetime(2030, 1, 1, tzinfo=UTC)
 """The time in a place, unless a test says otherwise."""
