@@ -36,8 +36,11 @@ class Driver(Protocol):
         """Runs queries that change a table each, as `say` does, and in any order."""
         ...
 
-    def insist(self, name: str, /, **parameters: object) -> None:
-        """Runs a query that has to have a row; `Busy` if it has none, with the next answer."""
+    def insist(self, name: str, /, *, locked: bool = False, **parameters: object) -> None:
+        """Runs a query that has to have a row; `Busy` if it has none, with the next answer.
+
+        It is `locked` where somebody else could change it: as it is then, it has to be asked for.
+        """
         ...
 
     def lock(self, name: str, /, **parameters: object) -> None:

@@ -9,7 +9,7 @@ the server's `synchronous_commit`, which is on by default.
 
 import threading
 from collections.abc import Generator, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from datetime import timedelta
 from functools import partial
 from typing import Any, Final, LiteralString, cast
@@ -113,23 +113,17 @@ class PostgresCatalog:
                 self._keeper = self._take_name()
             return self._keeper[0]
 
-    @contextmanager
-    def read(self) -> Generator[Transaction]:
+    def read(self) -> AbstractContextManager[Transaction]:
         """Opens a transaction that sees one moment."""
-        with self._transaction(READING) as transaction:
-            yield transaction
+        return self._transaction(READING)
 
-    @contextmanager
-    def ask(self) -> Generator[Transaction]:
+    def ask(self) -> AbstractContextManager[Transaction]:
         """Opens what reads with a single question."""
-        with self._transaction(None) as transaction:
-            yield transaction
+        return self._transaction(None)
 
-    @contextmanager
-    def write(self) -> Generator[Transaction]:
+    def write(self) -> AbstractContextManager[Transaction]:
         """Opens a transaction that happens wholly or not at all."""
-        with self._transaction(WRITING, check=CHECK_FORMAT) as transaction:
-            yield transaction
+        return self._transaction(WRITING, check=CHECK_FORMAT)
 
     def is_alive(self, writer: str) -> bool:
         """Says whether the connection behind a writer's name is still open."""

@@ -66,9 +66,9 @@ class PostgresDriver:
         with self._guard:
             self._talk.say(_together(names, *map(self._query, names)), parameters)
 
-    def insist(self, name: str, /, **parameters: object) -> None:
+    def insist(self, name: str, /, *, locked: bool = False, **parameters: object) -> None:
         with self._guard:
-            self._talk.say(_insisting(self._query(name)), parameters)
+            self._talk.say(_insisting(self._query(name), locked=locked), parameters)
 
     def lock(self, name: str, /, **parameters: object) -> None:
         if not (self._ahead and self._ahead.pop(_question(self._query(name), parameters), None)):
@@ -168,9 +168,10 @@ def _together(names: tuple[str, ...], *queries: LiteralString) -> LiteralString:
 
 
 @cache
-def _insisting(query: LiteralString) -> LiteralString:
+def _insisting(query: LiteralString, *, locked: bool) -> LiteralString:
     """Returns a statement that fails if a query has no row: nobody waits to be told."""
-    return f"WITH found AS ({query}) SELECT 1 / COUNT(*) FROM found"  # noqa: S608 - our own query
+    found = f"{query} FOR UPDATE" if locked else query
+    return f"WITH found AS ({found}) SELECT 1 / COUNT(*) FROM found"  # noqa: S608 - our own query
 
 
 def to_error(exc: BaseException) -> HoldfastError | None:

@@ -8,7 +8,7 @@ to a namespace, for a fork of either goes on where the other is.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import cast
+from typing import Any, cast
 
 from holdfast.catalog.driver import Driver
 from holdfast.catalog.pending import seal
@@ -147,10 +147,9 @@ class SessionQueries:
         If either is not, that is `Busy`, here or with the next answer.
         """
         head = left.head
-        # Locked first: what is compared next is as of then.
-        self._db.lock("lock_live_head", tenant_id=head.tenant_id, name=head.name)
         self._db.insist(
             "trust_head",
+            locked=True,
             namespace_id=head.namespace_id,
             tenant_id=head.tenant_id,
             sequence=head.sequence,
@@ -334,7 +333,12 @@ class SessionQueries:
 
         False if it has another number; for who `is_sure`, that is `Busy` with the next answer.
         """
-        known = {"tenant_id": tenant_id, "id": branch_id, "turns": turns, "more": more}
+        known: dict[str, Any] = {
+            "tenant_id": tenant_id,
+            "id": branch_id,
+            "turns": turns,
+            "more": more,
+        }
         if is_sure:
             self._db.insist("extend_branch", **known)
             return True

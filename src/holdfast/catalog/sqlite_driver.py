@@ -278,7 +278,14 @@ class SqliteDriver:
             for name in names:
                 self._execute(self._queries[name], cast("dict[str, Any]", parameters))
 
-    def insist(self, name: str, /, **parameters: object) -> None:
+    def insist(
+        self,
+        name: str,
+        /,
+        *,
+        locked: bool = False,  # noqa: ARG002 - the transaction holds the lock of all writers
+        **parameters: object,
+    ) -> None:
         if self.one(name, **parameters) is None:
             raise Busy("somebody else was faster")
 

@@ -171,7 +171,8 @@ DELETE FROM sessions WHERE namespace_id = :namespace_id
 DELETE FROM versions WHERE namespace_id = :namespace_id
 
 -- A head and a session that are still as somebody left them. The checksum is over all else that the
--- head's row says, the seal over all of the session's.
+-- head's row says, the seal over all of the session's. Who waited for the lock has the head compared
+-- again, and the session with it: whoever changes one moves the end of its chain.
 -- name: trust_head
 SELECT n.id FROM namespaces n
 WHERE n.id = :namespace_id AND n.sequence = :sequence AND n.writer = :writer
