@@ -2,6 +2,9 @@
 
 from datetime import timedelta
 
+import pytest
+
+from holdfast.errors import Damaged
 from holdfast.testing.damaged import Kept
 
 
@@ -82,3 +85,16 @@ def test_what_waits_to_be_done_is_counted(kept: Kept) -> None:
     lags = vault.lags()
     assert lags.anchors == 0
     assert None not in (lags.looked_after_at, lags.collected_at)
+
+
+def test_a_list_of_traces_that_lacks_one_dated_earlier_says_so(kept: Kept) -> None:
+    agent = kept.vault.namespace("alice")
+    with agent.task("work"):
+        agent.files.write("a.txt", "1")
+    agent.snapshot()
+    # The end of a task is told before the snapshot that it takes, and dated after it.
+    ((number,),) = kept.sql("SELECT number FROM journal WHERE action = 'task.completed'")
+    assert number < len(agent.traces.list())
+    kept.sql("UPDATE journal SET namespace_id = 77 WHERE number = ?", number)
+    with pytest.raises(Damaged, match="missing"):
+        agent.traces.list()

@@ -248,6 +248,9 @@ def carried_back(rows: Rows) -> Rows:
     """Returns the rows of now as format 15 had them: nothing that it had was changed."""
     assert rows.pop("told") == []
     assert rows.pop("anchored")
+    assert {row[1] for row in rows.pop("counted")} == {
+        *Counter(r[1] for r in rows["namespaces"]).values()
+    }
     assert rows.pop("listening") == [("events", 0)]  # It had events: somebody listened.
     assert rows.pop("task_changes") == []
     assert rows.pop("erasures") == []
@@ -275,7 +278,13 @@ def carried_back(rows: Rows) -> Rows:
     done = [row for row in journal if row[4] == "done"]
     kept = {(row[1], row[2]): row for row in journal if row[4] == "kept"}
     old = {**rows, "traces": [(*r[:3:2], *r[5:13], *r[15:18], *r[19:21]) for r in done]}
-    for name, more in {"tenants": 2, "namespaces": 4, "sessions": 1, "branches": 1}.items():
+    for name, more in {
+        "tenants": 2,
+        "namespaces": 9,
+        "event_ends": 1,
+        "sessions": 1,
+        "branches": 1,
+    }.items():
         old[name] = [row[:-more] for row in rows[name]]
     old["turns"] = [row[:-4] for row in rows["turns"]]
     old["versions"] = []

@@ -8,6 +8,7 @@ the session's row does.
 from datetime import datetime
 from typing import Final
 
+from holdfast.catalog.counting import CountQueries, all_of
 from holdfast.catalog.driver import Driver
 from holdfast.catalog.rows import ENTITY, Row, get_row
 from holdfast.errors import Damaged
@@ -25,7 +26,7 @@ _ALL: Final = 0
 _HOUR_US: Final = 3_600_000_000
 
 
-class EntityQueries:
+class EntityQueries(CountQueries):
     """Rows of entities; totals are of one namespace, or with None of all that a tenant has."""
 
     __slots__ = ()
@@ -34,7 +35,10 @@ class EntityQueries:
 
     def add_entity(self, entity: EntityRow) -> bool:
         """Adds an entity; False if its session knows one of this type and id already."""
-        return self._db.run("add_entity", **ENTITY.write(entity)) == 1
+        if self._db.run("add_entity", **ENTITY.write(entity)) == 0:
+            return False
+        self.count_in(entity.namespace_id, entities=1)
+        return True
 
     def find_entity(
         self, namespace_id: NamespaceId, row_id: str, *, now: datetime
@@ -52,7 +56,8 @@ class EntityQueries:
         before: tuple[datetime, str] | None,
         most: int,
     ) -> list[EntityRow]:
-        """Returns entities, newest first, below `before`."""
+        """Returns entities, newest first, below `before`; raises `Damaged` if one is missing."""
+        compare = self.comparing(namespace_id, "entities")
         instant, row_id = (_LATEST, _LAST_ID) if before is None else (to_us(before[0]), before[1])
         where: dict[str, object] = {"namespace_id": namespace_id, "now": to_us(now), "most": most}
         where |= {"entity_type": entity_type or "", "before_at": instant, "before_id": row_id}
@@ -60,7 +65,8 @@ class EntityQueries:
             rows = self._db.all("list_entities", **where)
         else:
             rows = self._db.all("list_entities_of_session", session_id=session_id, **where)
-        return [_to_entity(row) for row in rows]
+        compare()
+        return all_of(namespace_id, (_to_entity(row) for row in rows))
 
     def count_entities(self, namespace_id: NamespaceId, session_id: str) -> int:
         row = self._db.one("count_entities", namespace_id=namespace_id, session_id=session_id)
@@ -73,10 +79,14 @@ class EntityQueries:
     def delete_entity(self, namespace_id: NamespaceId, row_id: str, *, now: datetime) -> None:
         """Takes an entity away; its row stays until `purge_deleted_entities`."""
         self._db.say("delete_entity", namespace_id=namespace_id, id=row_id, now=to_us(now))
+        self.count_in(namespace_id, entities=-1)
 
     def recover_entity(self, namespace_id: NamespaceId, row_id: str) -> bool:
         """Brings a deleted entity back; False if there is none, or its place is taken."""
-        return self._db.run("recover_entity", namespace_id=namespace_id, id=row_id) == 1
+        if self._db.run("recover_entity", namespace_id=namespace_id, id=row_id) == 0:
+            return False
+        self.count_in(namespace_id, entities=1)
+        return True
 
     def purge_deleted_entities(self, tenant_id: TenantId, *, before: datetime) -> int:
         return self._db.run("purge_deleted_entities", tenant_id=tenant_id, before=to_us(before))

@@ -11,6 +11,7 @@ from typing import Final
 
 from msgspec import structs
 
+from holdfast.catalog.counting import CountQueries
 from holdfast.catalog.driver import Driver
 from holdfast.catalog.rows import ERASURE, EVENT, HEAD, SNAPSHOT, TRACE, get_row
 from holdfast.catalog.tasks import to_change
@@ -24,7 +25,7 @@ from holdfast.model_traces import TraceRow
 _PAGE: Final = 1000
 
 
-class ErasureQueries:
+class ErasureQueries(CountQueries):
     """Rows of erasures, and what goes of a namespace, a session or a user in other tables."""
 
     __slots__ = ()
@@ -119,9 +120,11 @@ class ErasureQueries:
 
     def erase_memories(self, namespace_id: NamespaceId, ids: Collection[str]) -> int:
         """Removes memories, and what the index has of them; returns how many there were."""
-        self._db.run("unindex_memories_by_id", namespace_id=namespace_id, ids=json.dumps([*ids]))
-        known: dict[str, object] = {"namespace_id": namespace_id}
-        return sum(self._db.run("erase_memory", id=each, **known) for each in ids)
+        known: dict[str, object] = {"namespace_id": namespace_id, "ids": json.dumps([*ids])}
+        there = get_row(self._db.one("count_memories_by_id", **known), "count")[0]
+        self.count_in(namespace_id, memories=-there)
+        self._db.run("unindex_memories_by_id", **known)
+        return sum(self._db.run("erase_memory", namespace_id=namespace_id, id=each) for each in ids)
 
     def all_task_changes(self, namespace_id: NamespaceId) -> list[TaskChange]:
         """Returns what tasks changed in a namespace."""

@@ -83,10 +83,6 @@ class EventQueries:
         self._db.one("lock_event_end", tenant_id=tenant_id)  # What is newest then stays so.
         return self._db.run("mend_event_end", tenant_id=tenant_id) > 0
 
-    def first_event(self, tenant_id: TenantId) -> int | None:
-        """Returns the number of the oldest event that is kept; None if there is none."""
-        return get_row(self._db.one("first_event", tenant_id=tenant_id), "number")[0]
-
     def move_event_end(self, last: EventRow) -> None:
         self._db.say(
             "move_event_end",
@@ -106,6 +102,11 @@ class EventQueries:
         """Returns the number of the newest event; 0 if there was none yet."""
         row = self._db.one("last_event", tenant_id=tenant_id)
         return 0 if row is None else row[0]
+
+    def last_purged_event(self, tenant_id: TenantId) -> int:
+        """Returns up to which number events are no longer kept; 0 if all are."""
+        row = self._db.one("last_event", tenant_id=tenant_id)
+        return 0 if row is None else row[1]
 
     def find_event(self, tenant_id: TenantId, event_id: str) -> EventRow | None:
         created_us = instant_of_event(event_id)
@@ -150,4 +151,7 @@ class EventQueries:
 
     def purge_events(self, tenant_id: TenantId, *, before_us: int, most: int) -> int:
         """Removes the oldest of what is older for good; returns how many events that were."""
-        return self._db.run("purge_events", tenant_id=tenant_id, before_us=before_us, most=most)
+        gone = self._db.run("purge_events", tenant_id=tenant_id, before_us=before_us, most=most)
+        if gone:
+            self._db.say("note_purged_events", tenant_id=tenant_id)
+        return gone

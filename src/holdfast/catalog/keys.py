@@ -11,13 +11,14 @@ from operator import attrgetter
 from msgspec.structs import replace
 
 from holdfast.catalog import rows
+from holdfast.catalog.counting import CountQueries
 from holdfast.catalog.driver import Driver
 from holdfast.ids import TenantId
 from holdfast.model import Tenant
 from holdfast.model_keys import KeyInfo, KeyUse
 
 
-class KeyQueries:
+class KeyQueries(CountQueries):
     """Rows of API keys."""
 
     __slots__ = ()
@@ -26,6 +27,7 @@ class KeyQueries:
 
     def add_key(self, key: KeyInfo, *, secret_hash: bytes) -> None:
         self._db.say("add_key", **rows.KEY.write(key), secret_hash=secret_hash)
+        self.count_in_tenant(key.tenant_id, keys=1)
 
     def find_key(self, secret_hash: bytes) -> tuple[KeyInfo, Tenant] | None:
         """Returns the key with this secret and its tenant, revoked and expired ones too."""
@@ -40,8 +42,14 @@ class KeyQueries:
         return rows.KEY.find(row)
 
     def list_keys(self, tenant_id: TenantId) -> list[KeyInfo]:
-        """Returns the keys that are not revoked, oldest first."""
-        return [rows.KEY.read(row) for row in self._db.all("list_keys", tenant_id=tenant_id)]
+        """Returns the keys that are not revoked, oldest first.
+
+        Raises `Damaged` if one is missing.
+        """
+        compare = self.comparing_tenants(tenant_id, "keys")
+        found = self._db.all("list_keys", tenant_id=tenant_id)
+        compare()
+        return [rows.KEY.read(row) for row in found]
 
     def revoke_key(self, tenant_id: TenantId, key_id: str, *, now: datetime) -> KeyInfo | None:
         """Revokes a key and returns it; None if there is none, or it was revoked before."""

@@ -16,6 +16,7 @@ from typing import Final, TypeVar
 
 from msgspec.structs import replace
 
+from holdfast.catalog.counting import CountQueries, all_of
 from holdfast.catalog.driver import Driver
 from holdfast.catalog.rows import MEMORY, Row, get_row
 from holdfast.errors import Damaged
@@ -29,7 +30,7 @@ _LATEST: Final = 2**62
 """Above any number of a memory, and any instant."""
 
 
-class MemoryQueries:
+class MemoryQueries(CountQueries):
     """Rows of memories and the index of their words."""
 
     __slots__ = ()
@@ -39,6 +40,7 @@ class MemoryQueries:
     def add_memory(self, memory: MemoryRow) -> None:
         row = self._db.one("add_memory", **_stored(memory))
         self._db.say("index_memory", number=get_row(row, "memory")[0])
+        self.count_in(memory.namespace_id, memories=1)
 
     def find_memory(self, namespace_id: NamespaceId, memory_id: str) -> MemoryRow | None:
         """Returns a memory that is not deleted; its embedding too."""
@@ -64,6 +66,7 @@ class MemoryQueries:
     def delete_memory(self, namespace_id: NamespaceId, number: int, *, now: datetime) -> None:
         self._db.say("unindex_memory", number=number)
         self._db.say("delete_memory", namespace_id=namespace_id, number=number, now=to_us(now))
+        self.count_in(namespace_id, memories=-1)
 
     def recover_memory(self, namespace_id: NamespaceId, memory_id: str) -> bool:
         """Takes a deletion back; False if there is no such memory, or it is not deleted."""
@@ -71,6 +74,7 @@ class MemoryQueries:
         if row is None:
             return False
         self._db.say("index_memory", number=row[0])
+        self.count_in(namespace_id, memories=1)
         return True
 
     def list_memories_of(self, namespace_id: NamespaceId, session_id: str) -> list[MemoryRow]:
@@ -88,7 +92,10 @@ class MemoryQueries:
     ) -> None:
         """Makes the rows of some memories these, and deletes those of the ones that are gone."""
         ids = json.dumps([memory.id for memory in memories])
-        every = json.dumps([*gone, *(memory.id for memory in memories)])
+        names = [*gone, *(memory.id for memory in memories)]
+        every = json.dumps(names)
+        row = self._db.one("count_memories_by_id", namespace_id=namespace_id, ids=every)
+        before = get_row(row, "count")[0]
         self._db.say("unindex_memories_by_id", namespace_id=namespace_id, ids=every)
         if gone:
             self._db.run(
@@ -99,6 +106,7 @@ class MemoryQueries:
             )
         self._db.run_many("put_memory", [_stored(memory) for memory in memories])
         self._db.say("index_memories_by_id", namespace_id=namespace_id, ids=ids)
+        self.count_in(namespace_id, memories=len({memory.id for memory in memories}) - before)
 
     def index_words_anew(self) -> None:
         """Makes the index of words anew from the rows, where it does not go by itself with them."""
@@ -120,9 +128,11 @@ class MemoryQueries:
     ) -> int:
         """Deletes what belongs to a session; returns how many memories that were."""
         self._db.say("unindex_memories_of", namespace_id=namespace_id, session_id=session_id)
-        return self._db.run(
+        gone = self._db.run(
             "delete_memories_of", namespace_id=namespace_id, session_id=session_id, now=to_us(now)
         )
+        self.count_in(namespace_id, memories=-gone)
+        return gone
 
     def purge_memories(self, tenant_id: TenantId, *, before: datetime) -> int:
         """Removes what was deleted by then for good; returns how many memories that were."""
@@ -137,7 +147,11 @@ class MemoryQueries:
         before: MemoryRow | None,
         most: int,
     ) -> list[MemoryRow]:
-        """Returns memories, the newest or what comes behind one, without their embeddings."""
+        """Returns memories, the newest or what comes behind one, without their embeddings.
+
+        Raises `Damaged` if one of the namespace is missing.
+        """
+        compare = self.comparing(namespace_id, "memories")
         found = self._db.all(
             "list_memories",
             namespace_id=namespace_id,
@@ -147,7 +161,8 @@ class MemoryQueries:
             searchable=int(chosen.is_searchable),
             **_from_filter(chosen),
         )
-        return [_to_memory(row) for row in found]
+        compare()
+        return all_of(namespace_id, map(_to_memory, found))
 
     def get_memories(self, namespace_id: NamespaceId, numbers: Sequence[int]) -> list[MemoryRow]:
         """Returns memories that are there, in any order, without their embeddings."""

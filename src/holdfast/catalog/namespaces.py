@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.catalog import rows
+from holdfast.catalog.counting import CountQueries
 from holdfast.catalog.driver import Driver
 from holdfast.catalog.mending import mended
 from holdfast.ids import NamespaceId, ObjectId, SnapshotId, TenantId
@@ -41,7 +42,7 @@ class LogPosition(msgspec.Struct, frozen=True):
     position: int
 
 
-class NamespaceQueries:
+class NamespaceQueries(CountQueries):
     """Rows of tenants, of heads and of logs."""
 
     __slots__ = ()
@@ -137,6 +138,13 @@ class NamespaceQueries:
         """Returns every namespace by name, and those that were deleted."""
         return [rows.HEAD.read(row) for row in self._db.all("iter_heads", tenant_id=tenant_id)]
 
+    def list_heads(self, tenant_id: TenantId) -> list[Head]:
+        """Returns the same; raises `Damaged` if one is missing."""
+        compare = self.comparing_tenants(tenant_id, "namespaces")
+        heads = self.iter_heads(tenant_id)
+        compare()
+        return heads
+
     def add_namespace(self, head: Head) -> Head | None:
         """Adds a namespace; its id is assigned here. Returns None if the name is taken."""
         row = self._db.one("add_namespace", **rows.HEAD.write(head))
@@ -144,6 +152,7 @@ class NamespaceQueries:
             return None
         added = replace(head, namespace_id=NamespaceId(row[0]))
         self._db.say("seal_namespace", **rows.HEAD.write(added))
+        self.count_in_tenant(head.tenant_id, namespaces=1)
         return self._note(added)
 
     def move_head(
@@ -229,6 +238,7 @@ class NamespaceQueries:
             return False
         for query in _PURGES:
             self._db.run(query, namespace_id=namespace_id)
+        self.count_in_tenant(head.tenant_id, namespaces=-1)
         return True
 
     # The log of a store that is kept in memory

@@ -5,13 +5,14 @@ from datetime import datetime
 from typing import Any
 
 from holdfast.catalog import rows
+from holdfast.catalog.counting import CountQueries
 from holdfast.catalog.driver import Driver
 from holdfast.errors import Damaged
 from holdfast.ids import NamespaceId, SnapshotId, TenantId
 from holdfast.model import SnapshotInfo
 
 
-class SnapshotQueries:
+class SnapshotQueries(CountQueries):
     """Rows of snapshots; what a timeline holds is never changed, but for its label and its end.
 
     Who changes that has the head locked.
@@ -104,4 +105,7 @@ class SnapshotQueries:
         return True
 
     def purge_snapshot(self, namespace_id: NamespaceId, snapshot_id: SnapshotId) -> bool:
-        return self._db.run("purge_snapshot", namespace_id=namespace_id, id=snapshot_id) == 1
+        if self._db.run("purge_snapshot", namespace_id=namespace_id, id=snapshot_id) == 0:
+            return False
+        self.count_in(namespace_id, purged=1)
+        return True

@@ -10,6 +10,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from holdfast.catalog.counting import CountQueries, all_of
 from holdfast.catalog.driver import Driver
 from holdfast.catalog.rows import SCHEDULE, TASK, Row, Sorted, sum_of
 from holdfast.errors import Damaged, RowDamaged
@@ -23,7 +24,7 @@ _LAST_ID: Final = "\U0010ffff"
 """Sorts behind every id."""
 
 
-class TaskQueries:
+class TaskQueries(CountQueries):
     """Rows of tasks and schedules, and of what is done now and then."""
 
     __slots__ = ()
@@ -32,6 +33,7 @@ class TaskQueries:
 
     def add_task(self, task: TaskRun) -> None:
         self._db.say("add_task", **TASK.write(task))
+        self.count_in(task.namespace_id, tasks=1)
 
     def find_task(self, namespace_id: NamespaceId, task_id: str) -> TaskRun | None:
         row = self._db.one("find_task", namespace_id=namespace_id, id=task_id)
@@ -49,7 +51,8 @@ class TaskQueries:
         before: tuple[datetime, str] | None,
         most: int,
     ) -> Sequence[TaskRun]:
-        """Returns tasks, newest first."""
+        """Returns tasks, newest first; raises `Damaged` if one is missing."""
+        compare = self.comparing(namespace_id, "tasks")
         instant, task_id = (_LATEST, _LAST_ID) if before is None else (to_us(before[0]), before[1])
         rows = self._db.all(
             "list_tasks",
@@ -59,7 +62,8 @@ class TaskQueries:
             before_id=task_id,
             most=most,
         )
-        return [TASK.read(row) for row in rows]
+        compare()
+        return all_of(namespace_id, (TASK.read(row) for row in rows))
 
     def put_task_changes(
         self,
@@ -121,14 +125,18 @@ class TaskQueries:
 
     def add_schedule(self, schedule: Schedule) -> None:
         self._db.say("add_schedule", **SCHEDULE.write(schedule))
+        self.count_in(schedule.namespace_id, schedules=1)
 
     def find_schedule(self, namespace_id: NamespaceId, schedule_id: str) -> Schedule | None:
         row = self._db.one("find_schedule", namespace_id=namespace_id, id=schedule_id)
         return SCHEDULE.find(row)
 
     def list_schedules(self, namespace_id: NamespaceId) -> list[Schedule]:
+        """Returns schedules, oldest first; raises `Damaged` if one is missing."""
+        compare = self.comparing(namespace_id, "schedules")
         rows = self._db.all("list_schedules", namespace_id=namespace_id)
-        return [SCHEDULE.read(row) for row in rows]
+        compare()
+        return all_of(namespace_id, (SCHEDULE.read(row) for row in rows))
 
     def lock_schedule(self, namespace_id: NamespaceId, schedule_id: str) -> Schedule | None:
         """Returns a schedule that nobody else changes until the transaction ends."""
@@ -153,7 +161,10 @@ class TaskQueries:
         return True
 
     def delete_schedule(self, namespace_id: NamespaceId, schedule_id: str) -> bool:
-        return self._db.run("delete_schedule", namespace_id=namespace_id, id=schedule_id) > 0
+        if self._db.run("delete_schedule", namespace_id=namespace_id, id=schedule_id) == 0:
+            return False
+        self.count_in(namespace_id, schedules=-1)
+        return True
 
     def due_schedules(self, *, now: datetime, most: int, skip: int = 0) -> Sorted[DueSchedule]:
         """Returns what is to be looked at, of namespaces that are not deleted.

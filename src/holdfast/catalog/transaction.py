@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Concatenate, ParamSpec
 
 from holdfast.catalog.backup import BackupQueries
+from holdfast.catalog.counting import CountQueries
 from holdfast.catalog.driver import Asked, Driver
 from holdfast.catalog.entities import EntityQueries
 from holdfast.catalog.erasures import ErasureQueries
@@ -54,6 +55,7 @@ class Transaction(
     BackupQueries,
     MendingQueries,
     ErasureQueries,
+    CountQueries,
 ):
     """A view of the rows, and in a write transaction the way to change them."""
 

@@ -71,6 +71,7 @@ class UpkeepQueries:
     def purge_session(self, namespace_id: NamespaceId, session_id: str) -> None:
         """Removes a session with its history."""
         self._db.say("count_session", namespace_id=namespace_id, id=session_id, is_present=0)
+        self._db.say("count_entities_out", namespace_id=namespace_id, session_id=session_id)
         for query in ("purge_versions_of", "purge_session"):
             self._db.run(query, namespace_id=namespace_id, session_id=session_id)
 

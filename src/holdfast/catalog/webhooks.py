@@ -11,6 +11,7 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
+from holdfast.catalog.counting import CountQueries
 from holdfast.catalog.driver import Driver
 from holdfast.catalog.rows import DELIVERY, WEBHOOK, Sorted
 from holdfast.ids import TenantId
@@ -18,7 +19,7 @@ from holdfast.instants import to_us
 from holdfast.model_webhooks import Delivery, Webhook
 
 
-class WebhookQueries:
+class WebhookQueries(CountQueries):
     """Rows of webhooks and deliveries."""
 
     __slots__ = ()
@@ -27,6 +28,7 @@ class WebhookQueries:
 
     def add_webhook(self, webhook: Webhook) -> None:
         self._db.say("add_webhook", **WEBHOOK.write(webhook))
+        self.count_in_tenant(webhook.tenant_id, webhooks=1)
 
     def find_webhook(self, tenant_id: TenantId, webhook_id: str) -> Webhook | None:
         row = self._db.one("find_webhook", tenant_id=tenant_id, id=webhook_id)
@@ -41,7 +43,11 @@ class WebhookQueries:
         return WEBHOOK.find(row)
 
     def list_webhooks(self, tenant_id: TenantId) -> list[Webhook]:
-        return [WEBHOOK.read(row) for row in self._db.all("list_webhooks", tenant_id=tenant_id)]
+        """Returns webhooks, oldest first; raises `Damaged` if one is missing."""
+        compare = self.comparing_tenants(tenant_id, "webhooks")
+        found = self._db.all("list_webhooks", tenant_id=tenant_id)
+        compare()
+        return [WEBHOOK.read(row) for row in found]
 
     def set_webhook(self, webhook: Webhook) -> None:
         """Replaces what can change in a webhook that is locked, but for its cursor."""
@@ -50,7 +56,10 @@ class WebhookQueries:
     def delete_webhook(self, tenant_id: TenantId, webhook_id: str) -> bool:
         """Removes a webhook with its deliveries; False if there is none."""
         self._db.say("delete_deliveries_of", tenant_id=tenant_id, id=webhook_id)
-        return self._db.run("delete_webhook", tenant_id=tenant_id, id=webhook_id) > 0
+        if self._db.run("delete_webhook", tenant_id=tenant_id, id=webhook_id) == 0:
+            return False
+        self.count_in_tenant(tenant_id, webhooks=-1)
+        return True
 
     def lagging_webhooks(self, *, after: str, most: int) -> tuple[Sorted[Webhook], str | None]:
         """Returns enabled webhooks, of all tenants, that have events to look at, by their ids.

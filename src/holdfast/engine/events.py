@@ -143,6 +143,8 @@ class Events(Part):
             if not kinds and namespace is None:
                 is_to_end = cursor is None and not (follows and len(found) > most)
                 self._check_gaps(transaction, found, is_to_end=is_to_end)
+                if since is None and len(found) <= most:
+                    self._check_oldest(transaction, found[-1] if found else None)
         has_more, found = len(found) > most, found[:most]
         if follows:
             return found[::-1], None
@@ -154,13 +156,12 @@ class Events(Part):
         with self._context.catalog.read() as transaction:
             found = transaction.page_events(self._tenant_id, after=after, most=limit)
             self._check_gaps(transaction, found, is_to_end=len(found) < limit)
-            first, oldest = found[0].number if found else None, max(after, 0) + 1
             # What is no longer kept goes from the oldest on.
-            if first is None:
-                if transaction.last_event(self._tenant_id) >= oldest:
-                    self._check_oldest(transaction, first)
+            if not found:
+                if transaction.last_event(self._tenant_id) > max(after, 0):
+                    self._check_oldest(transaction, None)
             elif not _follows(max(after, 0), found[0]):
-                self._check_oldest(transaction, first)
+                self._check_oldest(transaction, found[0])
             return found
 
     def last(self) -> int:
@@ -209,11 +210,15 @@ class Events(Part):
             if rows[-1].number != last:
                 raise _missing(last)
 
-    def _check_oldest(self, transaction: Transaction, first: int | None) -> None:
+    def _check_oldest(self, transaction: Transaction, first: EventRow | None) -> None:
         """Raises `Damaged` unless this is the oldest event that is kept; None for none."""
-        oldest = transaction.first_event(self._tenant_id)
-        if oldest != first:
-            raise _missing(first or 0)
+        purged = transaction.last_purged_event(self._tenant_id)
+        if first is None:
+            is_oldest = transaction.last_event(self._tenant_id) == purged
+        else:
+            is_oldest = _follows(purged, first)
+        if not is_oldest:
+            raise _missing(purged + 1)
 
     def _follow(self) -> None:
         self.listen()

@@ -86,6 +86,8 @@ def _find_in_head(
     size = find_size(context, transaction, head)
     if size not in (None, head.size):
         yield f"head of {head.name}", f"it counts {head.size}, and holds {size}"
+    for reason in transaction.find_miscounted(head.namespace_id):
+        yield f"head of {head.name}", reason
     if not told.is_whole:
         return
     before: int | None = None

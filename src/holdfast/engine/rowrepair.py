@@ -55,6 +55,7 @@ def mend_rows(context: Context, tenant_id: TenantId) -> tuple[int, list[Lost]]:
                         lost += _give_up(transaction, context, each)
     with context.catalog.write() as transaction:
         count += transaction.mend_event_end(tenant_id)
+        transaction.mend_tenant_counts(tenant_id)
     return count, lost
 
 
@@ -68,6 +69,7 @@ def mend_head(transaction: Transaction, context: Context, head: Head) -> tuple[i
     handle = Handle(context, head.tenant_id, head.name)
     lost += [f"{Plane.MEMORIES}: {name}" for name in _mend_memories(transaction, handle, head)]
     rebuilt, gone = rebuild(transaction, handle, head)
+    transaction.mend_counts(head.namespace_id)
     lost += [f"{Plane.SESSIONS}: {name}" for name in gone]
     return count + rebuilt + _mend_size(transaction, context, head), lost
 

@@ -148,7 +148,10 @@ def timeline(handle: Handle, *, limit: int | None = None, before: int | None = N
         head = handle.find_head(transaction)
         if head is None:
             return Timeline()
-        return Timeline(islice(iter_usable(handle, transaction, head, before), limit))
+        compare = transaction.comparing(head.namespace_id, "snapshots")
+        found = Timeline(islice(iter_usable(handle, transaction, head, before), limit))
+        compare()
+        return found
 
 
 def pin(handle: Handle, snapshot_id: SnapshotId, *, pinned: bool) -> SnapshotInfo:

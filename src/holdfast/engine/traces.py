@@ -8,6 +8,7 @@ follows says what they came to. Nothing here changes or removes a trace.
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import pairwise
+from math import inf
 from typing import Any, Final
 
 import msgspec
@@ -222,22 +223,25 @@ def _check_gaps(
     was dated by a clock that went back stands elsewhere in the list: it is there all the same.
     """
     stream = head.namespace_id
-    listed = {row.number: row.created_us for row in rows if row.stream == stream}
+    listed = dict.fromkeys(row.number for row in rows if row.stream == stream)
     for number in ends.difference(listed, {0}):
         found = transaction.page_traces(head.tenant_id, stream=stream, after=number - 1, most=1)
         if not found or found[0].number != number or found[0].namespace_id != stream:
             raise _missing(head, number)
+    if not rows:
+        return
+    newest = (inf,) if head.journal_number in ends else _place_of(rows[0])
+    oldest = (-inf,) if 1 in ends else _place_of(rows[-1])
     for newer, older in pairwise(listed):
         if newer == older + 1:
             continue
         low, high = min(newer, older), max(newer, older)
-        first, last = (listed[older], older), (listed[newer], newer)
         gap = transaction.find_listed(head.tenant_id, stream, after=low, before=high)
         if gap.count != high - low - 1:
             raise _missing(head, low + 1)
         for number, created_us in gap.listed:
-            # One that was dated by a clock that went back stands elsewhere.
-            if number not in listed and first < (created_us, number) < last:
+            # One that was dated by a clock that went back stands elsewhere, or beyond the list.
+            if number not in listed and oldest < (created_us, stream, number) < newest:
                 raise _missing(head, number)
 
 

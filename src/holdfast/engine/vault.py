@@ -391,7 +391,7 @@ class TenantVault:
 
     def _heads(self) -> list[Head]:
         with self._context.catalog.read() as transaction:
-            return transaction.iter_heads(self._tenant.id)
+            return transaction.list_heads(self._tenant.id)
 
 
 class Holdfast(TenantVault):

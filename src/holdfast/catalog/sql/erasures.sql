@@ -31,7 +31,7 @@ DELETE FROM replies WHERE status IS NOT NULL
 -- name: rewrite_head
 UPDATE namespaces
 SET generation = :generation, root = :root, fork_root = :fork_root, checksum = :checksum,
-    entries = entries + :more_entries, bytes = bytes + :more_bytes
+    entries = entries + :more_entries, bytes = bytes + :more_bytes, purged = purged + 1
 WHERE id = :id
 
 -- name: rewrite_snapshot

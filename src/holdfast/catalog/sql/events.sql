@@ -40,21 +40,26 @@ UPDATE event_ends SET number = :number, created_us = :created_us WHERE tenant_id
 -- name: mend_event_end
 UPDATE event_ends
 SET number = (SELECT MAX(e.number) FROM events e WHERE e.tenant_id = event_ends.tenant_id),
-    created_us = (SELECT MAX(e.created_us) FROM events e WHERE e.tenant_id = event_ends.tenant_id)
-WHERE tenant_id = :tenant_id
-  AND number <> (SELECT MAX(e.number) FROM events e WHERE e.tenant_id = event_ends.tenant_id)
+    created_us = (SELECT MAX(e.created_us) FROM events e WHERE e.tenant_id = event_ends.tenant_id),
+    purged = (SELECT MIN(e.number) FROM events e WHERE e.tenant_id = event_ends.tenant_id) - 1
+WHERE tenant_id = :tenant_id AND (
+    number <> (SELECT MAX(e.number) FROM events e WHERE e.tenant_id = event_ends.tenant_id)
+    OR purged <> (SELECT MIN(e.number) FROM events e WHERE e.tenant_id = event_ends.tenant_id) - 1)
 
 -- name: newest_event
 SELECT MAX(number) FROM events WHERE tenant_id = :tenant_id
-
--- name: first_event
-SELECT MIN(number) FROM events WHERE tenant_id = :tenant_id
 
 -- name: add_event
 INSERT INTO events ({event}) VALUES ({:event})
 
 -- name: last_event
-SELECT number FROM event_ends WHERE tenant_id = :tenant_id
+SELECT number, purged FROM event_ends WHERE tenant_id = :tenant_id
+
+-- name: note_purged_events
+UPDATE event_ends
+SET purged = COALESCE(
+    (SELECT MIN(e.number) FROM events e WHERE e.tenant_id = event_ends.tenant_id) - 1, number)
+WHERE tenant_id = :tenant_id
 
 -- name: find_event
 SELECT {event}

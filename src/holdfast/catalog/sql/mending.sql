@@ -1,5 +1,6 @@
 -- Rows that have a checksum, a page at a time and with what they are found by, and how one is put
--- right, or let go of: if it is still the row that was seen.
+-- right, or let go of: if it is still the row that was seen. What is of no namespace that there is may
+-- be anybody's whose number was damaged: everybody finds it.
 
 -- name: page_namespace_rows
 SELECT id, {namespace} FROM namespaces
@@ -50,7 +51,7 @@ UPDATE deliveries SET ({delivery}) = ({:delivery}) WHERE id = :was
 
 -- name: page_snapshot_rows
 SELECT id, {snapshot} FROM snapshots
-WHERE namespace_id IN (SELECT id FROM namespaces WHERE tenant_id = :tenant_id)
+WHERE namespace_id NOT IN (SELECT id FROM namespaces WHERE tenant_id < :tenant_id OR tenant_id > :tenant_id)
   AND id > :after ORDER BY id LIMIT :most
 
 -- name: mend_snapshot_row
@@ -59,7 +60,7 @@ UPDATE snapshots SET ({snapshot}) = ({:snapshot}) WHERE id = :was
 
 -- name: page_entity_rows
 SELECT id, {entity} FROM entities
-WHERE namespace_id IN (SELECT id FROM namespaces WHERE tenant_id = :tenant_id)
+WHERE namespace_id NOT IN (SELECT id FROM namespaces WHERE tenant_id < :tenant_id OR tenant_id > :tenant_id)
   AND id > :after ORDER BY id LIMIT :most
 
 -- name: mend_entity_row
@@ -68,7 +69,7 @@ UPDATE entities SET ({entity}) = ({:entity}) WHERE id = :was
 
 -- name: page_task_rows
 SELECT id, {task} FROM tasks
-WHERE namespace_id IN (SELECT id FROM namespaces WHERE tenant_id = :tenant_id)
+WHERE namespace_id NOT IN (SELECT id FROM namespaces WHERE tenant_id < :tenant_id OR tenant_id > :tenant_id)
   AND id > :after ORDER BY id LIMIT :most
 
 -- name: mend_task_row
@@ -77,7 +78,7 @@ UPDATE tasks SET ({task}) = ({:task}) WHERE id = :was
 
 -- name: page_schedule_rows
 SELECT id, {schedule} FROM schedules
-WHERE namespace_id IN (SELECT id FROM namespaces WHERE tenant_id = :tenant_id)
+WHERE namespace_id NOT IN (SELECT id FROM namespaces WHERE tenant_id < :tenant_id OR tenant_id > :tenant_id)
   AND id > :after ORDER BY id LIMIT :most
 
 -- name: mend_schedule_row
@@ -110,7 +111,7 @@ UPDATE told SET ({telling}) = ({:telling}) WHERE position = :was
 
 -- name: page_memory_rows
 SELECT number, {memory} FROM memories
-WHERE namespace_id IN (SELECT id FROM namespaces WHERE tenant_id = :tenant_id)
+WHERE namespace_id NOT IN (SELECT id FROM namespaces WHERE tenant_id < :tenant_id OR tenant_id > :tenant_id)
   AND number > :after ORDER BY number LIMIT :most
 
 -- A fork has memories of the same id; the number is the database's.

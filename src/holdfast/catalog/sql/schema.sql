@@ -57,9 +57,25 @@ CREATE TABLE namespaces (
     journal_hash BYTES,
     -- The sum of the marks of all files and keys of the store that are pending; NULL if not known.
     unfolded INTEGER DEFAULT 0,
-    -- How many of its sessions are present: a list that lacks one is noticed by it.
+    -- How many rows there are of what is listed: a list that lacks one is noticed by it. Snapshots
+    -- are numbered: of these, how many are no more. Memories and entities without deleted ones, and
+    -- sessions that are present.
+    purged INTEGER NOT NULL DEFAULT 0,
+    tasks INTEGER NOT NULL DEFAULT 0,
+    schedules INTEGER NOT NULL DEFAULT 0,
+    memories INTEGER NOT NULL DEFAULT 0,
+    entities INTEGER NOT NULL DEFAULT 0,
     sessions INTEGER NOT NULL DEFAULT 0,
     checksum INTEGER
+);
+
+-- The same for what a tenant has. Not in its own row: whoever makes a namespace would keep others
+-- from it.
+CREATE TABLE counted (
+    tenant_id INTEGER PRIMARY KEY REFERENCES tenants (id),
+    namespaces INTEGER NOT NULL,
+    keys INTEGER NOT NULL,
+    webhooks INTEGER NOT NULL
 );
 
 -- A deleted namespace keeps its row through the grace period; its name is free at once.
@@ -376,7 +392,9 @@ CREATE INDEX events_of_namespace ON events (tenant_id, namespace, created_us);
 CREATE TABLE event_ends (
     tenant_id INTEGER PRIMARY KEY REFERENCES tenants (id),
     number INTEGER NOT NULL,
-    created_us INTEGER NOT NULL
+    created_us INTEGER NOT NULL,
+    -- Up to which number they are no longer kept.
+    purged INTEGER NOT NULL DEFAULT 0
 );
 
 -- What was told and has no number yet: writers put it here and wait for nobody, and whoever asks

@@ -19,11 +19,38 @@ ALTER TABLE namespaces ADD COLUMN unfolded INTEGER DEFAULT 0;
 UPDATE namespaces SET unfolded = NULL
 WHERE EXISTS (SELECT 1 FROM pending p WHERE p.namespace_id = namespaces.id);
 
+ALTER TABLE namespaces ADD COLUMN purged INTEGER NOT NULL DEFAULT 0;
+
+ALTER TABLE namespaces ADD COLUMN tasks INTEGER NOT NULL DEFAULT 0;
+
+ALTER TABLE namespaces ADD COLUMN schedules INTEGER NOT NULL DEFAULT 0;
+
+ALTER TABLE namespaces ADD COLUMN memories INTEGER NOT NULL DEFAULT 0;
+
+ALTER TABLE namespaces ADD COLUMN entities INTEGER NOT NULL DEFAULT 0;
+
 ALTER TABLE namespaces ADD COLUMN sessions INTEGER NOT NULL DEFAULT 0;
 
 UPDATE namespaces
-SET sessions = (
+SET purged = generation - (SELECT COUNT(*) FROM snapshots s WHERE s.namespace_id = namespaces.id),
+    tasks = (SELECT COUNT(*) FROM tasks t WHERE t.namespace_id = namespaces.id),
+    schedules = (SELECT COUNT(*) FROM schedules s WHERE s.namespace_id = namespaces.id),
+    memories = (
+        SELECT COUNT(*) FROM memories m
+        WHERE m.namespace_id = namespaces.id AND m.deleted_at IS NULL),
+    entities = (
+        SELECT COUNT(*) FROM entities e
+        WHERE e.namespace_id = namespaces.id AND e.deleted_at IS NULL),
+    sessions = (
     SELECT COUNT(*) FROM sessions s WHERE s.namespace_id = namespaces.id AND s.is_present = 1);
+
+MAKE counted;
+
+INSERT INTO counted (tenant_id, namespaces, keys, webhooks)
+SELECT id, (SELECT COUNT(*) FROM namespaces n WHERE n.tenant_id = tenants.id),
+       (SELECT COUNT(*) FROM keys k WHERE k.tenant_id = tenants.id),
+       (SELECT COUNT(*) FROM webhooks w WHERE w.tenant_id = tenants.id)
+FROM tenants;
 
 DROP INDEX sessions_by_age;
 
@@ -111,6 +138,12 @@ ALTER TABLE schedules ADD COLUMN checksum INTEGER;
 -- Memories become a plane; what each database has to do for that is in its own file.
 
 MAKE lagging_memories;
+
+ALTER TABLE event_ends ADD COLUMN purged INTEGER NOT NULL DEFAULT 0;
+
+UPDATE event_ends
+SET purged = COALESCE(
+    (SELECT MIN(e.number) FROM events e WHERE e.tenant_id = event_ends.tenant_id) - 1, number);
 
 -- Nothing was erased yet.
 

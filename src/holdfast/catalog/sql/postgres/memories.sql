@@ -28,6 +28,10 @@ SELECT {m.memory}, m.embedding FROM memories m
 WHERE m.namespace_id = :namespace_id AND m.deleted_at IS NULL
   AND m.id IN (SELECT jsonb_array_elements_text(CAST(:ids AS JSONB)))
 
+-- name: count_memories_by_id
+SELECT COUNT(*) FROM memories
+WHERE namespace_id = :namespace_id AND deleted_at IS NULL AND id IN (SELECT jsonb_array_elements_text(CAST(:ids AS JSONB)))
+
 -- name: index_memories_by_id
 UPDATE memories SET words = array_to_tsvector(string_to_array(
     'n' || namespace_id || 'x' || replace(terms, ' ', ' n' || namespace_id || 'x'), ' '))

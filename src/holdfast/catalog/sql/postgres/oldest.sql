@@ -1,7 +1,7 @@
 -- Takes the tables of schema.sql, while they are empty, back to those of format 15: for the rows of a
 -- backup of that time. The step of migrations/ then leads on from there.
 
-DROP TABLE journal, anchored, told, listening, lagging_memories, task_changes, erasures;
+DROP TABLE journal, counted, anchored, told, listening, lagging_memories, task_changes, erasures;
 
 CREATE TABLE traces (
     tenant_id BIGINT NOT NULL,
@@ -35,7 +35,8 @@ ALTER TABLE tenants
 
 ALTER TABLE namespaces
     DROP COLUMN journal_number, DROP COLUMN journal_hash, DROP COLUMN unfolded,
-    DROP COLUMN sessions,
+    DROP COLUMN purged, DROP COLUMN tasks, DROP COLUMN schedules, DROP COLUMN memories,
+    DROP COLUMN entities, DROP COLUMN sessions,
     DROP COLUMN checksum;
 
 DROP INDEX sessions_present;
@@ -61,6 +62,8 @@ ALTER TABLE memories
 ALTER TABLE keys DROP COLUMN checksum;
 
 ALTER TABLE events DROP COLUMN checksum;
+
+ALTER TABLE event_ends DROP COLUMN purged;
 
 ALTER TABLE webhooks DROP COLUMN checksum;
 

@@ -24,6 +24,10 @@ SELECT {m.memory}, m.embedding FROM memories m
 WHERE m.namespace_id = :namespace_id AND m.deleted_at IS NULL
   AND m.id IN (SELECT value FROM json_each(:ids))
 
+-- name: count_memories_by_id
+SELECT COUNT(*) FROM memories
+WHERE namespace_id = :namespace_id AND deleted_at IS NULL AND id IN (SELECT value FROM json_each(:ids))
+
 -- name: index_memories_by_id
 INSERT INTO memory_index (rowid, words)
 SELECT t.number, t.words FROM memories m JOIN memory_texts t ON t.number = m.number

@@ -1,0 +1,111 @@
+"""The part of a transaction that counts what is listed.
+
+A row whose own key was damaged is not damaged for who reads a list: it is not there. So whoever
+adds or removes a row counts it, and a list compares that number with how many rows there are. Where
+they differ the list is `Damaged`; where a row of the list is another's, or is there twice, it
+stands in the place of one that is missing, and the list is damaged, too.
+"""
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Any, Final, Protocol, TypeVar
+
+from holdfast.catalog.driver import Asked, Driver
+from holdfast.catalog.rows import NO_LIMIT
+from holdfast.errors import Damaged
+from holdfast.ids import NamespaceId, TenantId
+
+MOST_COUNTED: Final = 20_000
+"""Rows that a list counts: of as many, it takes about a millisecond."""
+
+OF_NAMESPACE: Final = ("snapshots", "tasks", "schedules", "memories", "entities")
+OF_TENANT: Final = ("namespaces", "keys", "webhooks")
+
+_NONE: Final = dict.fromkeys(("purged", *OF_NAMESPACE[1:]), 0)
+_NONE_OF_TENANT: Final = dict.fromkeys(OF_TENANT, 0)
+
+
+class Listed(Protocol):
+    """What stands in a list."""
+
+    @property
+    def id(self) -> Any: ...  # noqa: ANN401 - of any kind
+    @property
+    def namespace_id(self) -> NamespaceId: ...
+
+
+L = TypeVar("L", bound=Listed)
+
+
+class CountQueries:
+    """How many rows there are, and how many there have to be."""
+
+    __slots__ = ()
+
+    _db: Driver
+
+    def count_in(self, namespace_id: NamespaceId, **more: int) -> None:
+        """Counts rows of a namespace that are added or removed in this transaction."""
+        self._db.say("count_in_namespace", namespace_id=namespace_id, **{**_NONE, **more})
+
+    def count_in_tenant(self, tenant_id: TenantId, **more: int) -> None:
+        """Counts rows of a tenant that are added or removed in this transaction."""
+        self._db.say("count_in_tenant", tenant_id=tenant_id, **{**_NONE_OF_TENANT, **more})
+
+    def comparing(self, of: NamespaceId, what: str) -> Callable[[], int]:
+        """Returns what raises `Damaged` unless all rows are there, and says how many that are.
+
+        Called after the next query, it does not wait.
+        """
+        return self._comparing(what, namespace_id=of)
+
+    def comparing_tenants(self, of: TenantId, what: str) -> Callable[[], int]:
+        """Returns the same for what belongs to a tenant."""
+        return self._comparing(what, tenant_id=of)
+
+    def _comparing(self, what: str, **of: object) -> Callable[[], int]:
+        known = {**of, "most": MOST_COUNTED}
+        asking = self._db.asking()
+        if asking is not None:
+            with suppress(Asked):
+                asking.one(f"compare_{what}", **known)
+        return lambda: _compare(self._db.one(f"compare_{what}", **known), what)
+
+    def find_miscounted(self, namespace_id: NamespaceId) -> list[str]:
+        """Returns what is wrong with the numbers of a namespace's rows, however many there are."""
+        found = list[str]()
+        for what in OF_NAMESPACE:
+            row = self._db.one(f"compare_{what}", namespace_id=namespace_id, most=NO_LIMIT)
+            try:
+                _compare(row, what)
+            except Damaged as exc:
+                found.append(str(exc))
+        return found
+
+    def mend_counts(self, namespace_id: NamespaceId) -> None:
+        """Counts the rows of a namespace anew."""
+        self._db.say("mend_counts", namespace_id=namespace_id)
+
+    def mend_tenant_counts(self, tenant_id: TenantId) -> None:
+        """Counts the rows of a tenant anew."""
+        self._db.say("mend_tenant_counts", tenant_id=tenant_id)
+
+
+def all_of(namespace_id: NamespaceId, found: Iterable[L]) -> list[L]:
+    """Returns rows of a list; raises `Damaged` if one is another's, or is there twice."""
+    rows = [*found]
+    if len({row.id for row in rows}) < len(rows) or any(
+        row.namespace_id != namespace_id for row in rows
+    ):
+        raise Damaged("a list holds a row that is not its own, or one of them twice")
+    return rows
+
+
+def _compare(row: Any, what: str) -> int:  # noqa: ANN401 - as a driver returns it
+    if row is None:
+        return 0
+    wanted, found = row
+    if found is not None and found != wanted:
+        message = f"there have to be {wanted} {what}, and {found} are found"
+        raise Damaged(message)
+    return wanted

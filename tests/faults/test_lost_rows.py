@@ -1,0 +1,125 @@
+"""A list that lacks a row says so, and never that there is nothing.
+
+A row whose namespace was damaged is in no list; how many there have to be is counted apart.
+"""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+
+from holdfast import Holdfast
+from holdfast.errors import Damaged
+from holdfast.testing.damaged import Kept
+
+Read = Callable[[Holdfast], object]
+
+OF_NAMESPACE: dict[str, Read] = {
+    "snapshots": lambda vault: vault.namespace("alice").timeline(),
+    "tasks": lambda vault: vault.namespace("alice").tasks.list(),
+    "schedules": lambda vault: vault.namespace("alice").schedules.list(),
+    "memories": lambda vault: vault.namespace("alice").memory.list(),
+    "entities": lambda vault: vault.namespace("alice").entities.list(),
+}
+OF_TENANT: dict[str, Read] = {
+    "namespaces": lambda vault: vault.namespaces(),
+    "keys": lambda vault: vault.keys.list(),
+    "webhooks": lambda vault: vault.webhooks.list(),
+}
+ALL = OF_NAMESPACE | OF_TENANT
+
+
+@pytest.fixture(autouse=True)
+def _written(kept: Kept) -> None:
+    kept.vault.keys.create("ops")
+    kept.vault.webhooks.create("https://hooks.example/in")
+    agent = kept.vault.namespace("alice")
+    agent.store.set("s", "k", 1)
+    agent.snapshot()
+    agent.tasks.start("a task")
+    agent.schedules.create(every=timedelta(hours=1))
+    agent.memory.add("the sky is blue")
+    made = agent.sessions.create("planner")
+    agent.entities.create(made.id, entity_type="order", entity_id="1")
+
+
+def _lose(kept: Kept, table: str) -> None:
+    """Puts the newest row of a table where nobody looks for it, as one bit does."""
+    column = "tenant_id" if table in OF_TENANT else "namespace_id"
+    found = (
+        kept.sql("SELECT conrelid::regclass::text, conname FROM pg_constraint WHERE contype = 'f'")
+        if kept.is_postgres
+        else []
+    )
+    for of, name in found:
+        kept.sql(f"ALTER TABLE {of} DROP CONSTRAINT {name}")
+    order = {"namespaces": "created_at", "memories": "number"}.get(table, "id")
+    where = f"{order} = (SELECT MAX({order}) FROM {table})"
+    kept.flip(table, column, bit=20, where=where)
+
+
+@pytest.mark.parametrize("table", ALL)
+def test_a_list_that_lacks_a_row_is_damaged(kept: Kept, table: str) -> None:
+    before = ALL[table](kept.vault)
+    assert before
+    _lose(kept, table)
+    with kept.reopen() as vault:
+        with pytest.raises(Damaged, match=table):
+            ALL[table](vault)
+        for other, read in ALL.items():
+            if table not in {"namespaces", other}:
+                read(vault)
+
+
+@pytest.mark.parametrize("table", OF_NAMESPACE)
+def test_what_is_lost_is_named_and_put_back(kept: Kept, table: str) -> None:
+    before = ALL[table](kept.vault)
+    _lose(kept, table)
+    with kept.reopen() as vault:
+        assert not vault.verify().ok
+        assert not vault.repair().lost
+        assert ALL[table](vault) == before
+        assert vault.verify().ok
+
+
+def test_a_search_finds_what_the_index_of_words_has_lost(kept: Kept) -> None:
+    agent = kept.vault.namespace("alice")
+    (found,) = agent.memory.search("sky")
+    if kept.is_postgres:
+        kept.sql("UPDATE memories SET words = NULL")
+    else:
+        kept.sql("INSERT INTO memory_index (memory_index) VALUES ('delete-all')")
+    with kept.reopen() as vault:
+        assert [each.id for each in vault.namespace("alice").memory.search("sky")] == [found.id]
+
+
+def test_a_search_misses_no_memory_in_silence(kept: Kept) -> None:
+    _lose(kept, "memories")
+    with kept.reopen() as vault, pytest.raises(Damaged, match="memories"):
+        vault.namespace("alice").memory.search("sky")
+
+
+def test_numbers_follow_what_is_added_and_removed(kept: Kept) -> None:
+    agent = kept.vault.namespace("alice")
+    (schedule,), (memory,), (entity,) = (
+        agent.schedules.list(),
+        agent.memory.list(),
+        agent.entities.list(),
+    )
+    point = agent.snapshot("before")
+    agent.schedules.delete(schedule.id)
+    agent.memory.delete(memory.id)
+    agent.memory.add("grass is green")
+    agent.entities.delete(entity.id)
+    assert kept.vault.verify().ok
+    agent.memory.recover(memory.id)
+    agent.entities.recover(entity.id)
+    agent.restore(point)
+    agent.delete_snapshot(agent.snapshot("to go"))
+    kept.vault.collect(now=True)
+    fork = agent.fork("branch")
+    assert [each.id for each in fork.memory.list()] == [memory.id]
+    agent.sessions.delete(entity.session_id)
+    assert kept.vault.verify().ok
+    for read in ALL.values():
+        read(kept.vault)
