@@ -335,7 +335,7 @@ def fields_of(fuzz: Fuzz, described: dict[str, Any]) -> dict[str, Any]:
     """Returns the fields of a route's body, with something for those that have to be there."""
     content = described.get("requestBody", {}).get("content", {})
     schema = content.get("application/json", {}).get("schema", {})
-    for each in (schema, *schema.get("oneOf", ())):
+    for each in (schema, *schema.get("anyOf", ())):
         if "$ref" in each:
             name = each["$ref"].rpartition("/")[2]
             found = fuzz.schema.raw_schema["components"]["schemas"][name]

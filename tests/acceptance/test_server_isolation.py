@@ -312,7 +312,7 @@ def _is_required(body: dict[str, Any] | None) -> bool:
     if body is None or not body.get("required") or "application/json" not in body["content"]:
         return False
     schema = body["content"]["application/json"]["schema"]
-    return {"type": "null"} not in schema.get("oneOf", ())
+    return {"type": "null"} not in schema.get("anyOf", ())
 
 
 @pytest.fixture(scope="module")

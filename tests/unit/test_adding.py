@@ -8,7 +8,6 @@ from random import Random
 from typing import Any
 
 import pytest
-from litestar.handlers import HTTPRouteHandler
 
 import holdfast
 from holdfast.engine import adding
@@ -19,7 +18,7 @@ from holdfast.model import EMPTY_ROOT
 from holdfast.model_keys import Scope
 from holdfast.model_upkeep import Policy
 from holdfast.server import routes
-from holdfast.server.callers import PUBLIC, admin_only
+from holdfast.server.routing import Route, Who
 from holdfast.server.verdicts import READS, VERDICTS
 from holdfast.testing.clocks import Watch
 
@@ -323,21 +322,21 @@ def test_a_full_quota_refuses_it_and_loses_nothing(
 # The table of routes.
 
 
-def changing_routes() -> dict[str, HTTPRouteHandler]:
+def changing_routes() -> dict[str, Route]:
     groups = [group for name, group in vars(routes).items() if name.isupper()]
-    handlers = [handler for group in groups for handler in group]
     return {
-        f"{method} {re.sub(r':[a-z]+}', '}', path)}": handler
-        for handler in handlers
-        for path in handler.paths
-        for method in handler.http_methods - READS
+        f"{route.method} {re.sub(r':[a-z]+}', '}', path)}": route
+        for group in groups
+        for route in group
+        for path in route.paths
+        if route.method not in READS
     }
 
 
 def test_every_route_that_changes_something_has_a_verdict() -> None:
     ours = {
         name
-        for name, handler in changing_routes().items()
-        if admin_only not in (handler.guards or []) and not handler.opt.get(next(iter(PUBLIC)))
+        for name, route in changing_routes().items()
+        if route.who not in (Who.OPERATOR, Who.ANYBODY)
     }
     assert ours == {*VERDICTS}, "decide what an add-only key may do with it"

@@ -30,7 +30,6 @@ HEAVY = (
     "holdfast.workspace",
     "httpx",
     "httpx2",
-    "litestar",
     "psycopg",
     "sqlite3",
     "ssl",

@@ -1,12 +1,11 @@
 """A route that computes is told when nobody waits for it any more."""
 
 import asyncio
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from holdfast.server.leaving import provide_is_gone
+from holdfast.server.leaving import watching
 
 
 @pytest.mark.parametrize("why", ["left", "stopping"])
@@ -22,20 +21,15 @@ def test_a_route_hears_that_its_client_left_or_that_the_server_stops(why: str) -
             return {"type": "http.disconnect"}
 
         sent = list[str]()
-        state = {"is_stopping": lambda: is_stopping}
-        request: Any = SimpleNamespace(receive=receive, app=SimpleNamespace(state=state))
-        provided = provide_is_gone(request)
-        is_gone = await anext(provided)
-        assert not is_gone()
-        if why == "left":
-            left.set()
-        else:
-            is_stopping = True
-        for _ in range(5):
-            await asyncio.sleep(0)
-        assert is_gone()
-        with pytest.raises(StopAsyncIteration):
-            await anext(provided)
+        async with watching(receive, lambda: is_stopping) as is_gone:
+            assert not is_gone()
+            if why == "left":
+                left.set()
+            else:
+                is_stopping = True
+            for _ in range(5):
+                await asyncio.sleep(0)
+            assert is_gone()
         assert len(asyncio.all_tasks()) <= 2  # This one, and one that is being cancelled.
 
     asyncio.run(play())

@@ -105,7 +105,7 @@ class Taken(msgspec.Struct):
 def decoded(text: bytes, kind: type[Any]) -> Any:
     coming = bodies.Coming()
     coming.add(text)
-    return bodies.decode(coming.whole(), kind)
+    return bodies.decode(coming.whole(), bodies.decoder_of(kind))
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -18,12 +18,12 @@ import holdfast
 from holdfast.errors import InvalidName, InvalidValue
 from holdfast.model_keys import KeyInfo, Scope
 from holdfast.server.app import Prefixed
-from holdfast.server.callers import Caller
 from holdfast.server.config import Config, configure, to_environ
 from holdfast.server.credentials import FILE_NAME, make_credentials
 from holdfast.server.logs import Together
 from holdfast.server.problems import RateLimited
 from holdfast.server.rates import UNLIMITED, Rates, burst_of
+from holdfast.server.requests import Caller
 from holdfast.server.routes.namespaces import provide_name
 from holdfast.server.stopping import Stopping
 from holdfast.server.times import parse_instant, shown
@@ -324,7 +324,7 @@ def test_where_no_loop_runs_each_line_is_written_at_once(log):
 def test_whoever_sleeps_is_woken_when_the_server_stops():
     async def main() -> bool:
         stopping = Stopping()
-        async with stopping.watching(cast("Any", None)):
+        async with stopping.watching():
             sleeper = asyncio.create_task(stopping.sleep(60))
             await asyncio.sleep(0)
             stopping.set()
@@ -348,7 +348,7 @@ def test_a_job_that_fails_is_told_and_comes_again(caplog):
     stopping.wait = lambda _seconds: stopping.is_set()  # no pauses here
 
     async def main() -> None:
-        async with Loops({"some job": job}, stopping).running(cast("Any", None)):
+        async with Loops({"some job": job}, stopping).running():
             await asyncio.to_thread(stopping_set.wait, 5)
 
     with caplog.at_level(logging.ERROR, logger="holdfast.work"):

@@ -10,20 +10,19 @@ from typing import Any, cast
 
 import httpx
 import pytest
-from litestar import Litestar, post
-from litestar.enums import ScopeType
-from litestar.middleware import ASGIMiddleware
-from litestar.types import ASGIApp, Receive, Scope, Send
 from msgspec.structs import replace
 
-from holdfast.errors import HoldfastError, SnapshotNotFound, Unavailable
+from holdfast.errors import SnapshotNotFound, Unavailable
 from holdfast.model_replies import Asked, Reply, ReplyPlace
 from holdfast.server import idempotency
-from holdfast.server.callers import Caller
-from holdfast.server.idempotency import Idempotency
-from holdfast.server.observing import Observed
-from holdfast.server.problems import answer_known, answer_unknown
+from holdfast.server.application import Admit, Application
+from holdfast.server.observing import Observer
 from holdfast.server.rates import Rates
+from holdfast.server.refusing import Refusing
+from holdfast.server.requests import Caller, Request
+from holdfast.server.responses import Response
+from holdfast.server.routing import post
+from holdfast.server.table import Entry, Group, Table
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -64,24 +63,20 @@ class Replies:
             raise self.error("the database is gone")
 
 
-class Admitting(ASGIMiddleware):
-    """Lets everybody in."""
+def admit_to(replies: Replies) -> Admit:
+    """Returns what lets everybody in."""
+    vault = SimpleNamespace(replies=replies, tenant_id="t")
+    vault.replying = lambda _catalog: vault
+    key: Any = SimpleNamespace(id="key", rate_limit=None)
 
-    scopes = (ScopeType.HTTP,)
+    async def admit(_entry: Entry, request: Request) -> None:
+        request.caller = Caller(key, cast("Any", vault))
 
-    def __init__(self, replies: Replies) -> None:
-        vault = SimpleNamespace(replies=replies, tenant_id="t")
-        vault.replying = lambda _catalog: vault
-        key: Any = SimpleNamespace(id="key", rate_limit=None)
-        self._caller = Caller(key, cast("Any", vault))
-
-    async def handle(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
-        scope["state"]["caller"] = self._caller
-        await next_app(scope, receive, send)
+    return admit
 
 
-@post("/badly", sync_to_thread=False)
-def badly() -> str:
+@post("/badly")
+async def badly() -> Response:
     """Finds nothing."""
     raise SnapshotNotFound("snap-x")
 
@@ -93,20 +88,23 @@ def hurries(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def ask(replies: Replies, path: str) -> httpx.Response:
-    @post("/well", sync_to_thread=True)
-    def well() -> str:
-        assert replies.renewed.wait(20)
-        return "done"
+    @post("/well")
+    async def well() -> Response:
+        assert await asyncio.to_thread(replies.renewed.wait, 20)
+        return Response(b"done", status=201)
 
-    app = Litestar(
-        [well, badly],
-        middleware=[Admitting(replies), Idempotency()],
-        exception_handlers={HoldfastError: answer_known, Exception: answer_unknown},
-        logging_config=None,
+    table = Table([Group([well, badly], max_body_bytes=99)])
+    rates = Rates()
+    app = Application(
+        table,
+        cast("Any", None),
+        refusing=Refusing(rates, frozenset()),
+        admit=admit_to(replies),
+        observer=Observer(rates),
     )
 
     async def run() -> httpx.Response:
-        transport = httpx.ASGITransport(Observed(app, Rates()))  # pyright: ignore[reportArgumentType] - an application, by another name
+        transport = httpx.ASGITransport(app)  # pyright: ignore[reportArgumentType] - an application, by another name
         async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
             return await client.post(path, headers={"Idempotency-Key": "n"})
 

@@ -1,49 +1,43 @@
 """Keys over their rate limit at the door: who gets no further, for how long, and how often."""
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any, cast
 
 import httpx
 import pytest
-from litestar import Request
 
 from holdfast.model_keys import KeyInfo, Scope
-from holdfast.server.callers import Caller, secret_of
-from holdfast.server.problems import RateLimited, answer_known, refusal
+from holdfast.server.application import Application
+from holdfast.server.callers import secret_of
+from holdfast.server.observing import Observer
 from holdfast.server.rates import Rates
 from holdfast.server.refusing import APART_S, KNOWN_S, Refusing
+from holdfast.server.requests import Caller, Request
+from holdfast.server.routing import Who, get
+from holdfast.server.table import Entry, Group, Table
 
 LIMIT = 60
 """Requests a minute: one a second, and 30 at once."""
 BURST = 30
 
 
-class Routed:
-    """An application that looks a key up, counts the request, and answers it or refuses."""
-
-    def __init__(self, rates: Rates) -> None:
-        self.reached = list[str]()
-        self.limits = dict[str, int | None]()
-        self._rates = rates
-
-    async def __call__(self, scope: Any, _receive: Any, send: Any) -> None:
-        secret = secret_of(scope) or ""
-        self.reached.append(f"{secret} {scope['path']}")
-        if secret not in self.limits or scope["path"].startswith("/health"):
-            await answer(send, 200, [], b"public")
-            return
-        caller = scope["state"]["caller"] = caller_of(secret, self.limits[secret])
-        try:
-            self._rates.count(caller)
-        except RateLimited as error:
-            await answer(send, *refusal(scope, error))
-        else:
-            await answer(send, 200, [], b"done")
+@get("/v1/me", work=None)
+def me() -> str:
+    """Says that it was reached."""
+    return "done"
 
 
-async def answer(send: Any, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+@get("/v1/sessions/{name}", work=None)
+def session(name: str) -> str:
+    """Says that it was reached, where errors have the other shape."""
+    return name
+
+
+@get("/health", who=Who.ANYBODY, work=None)
+def health() -> str:
+    """Needs no key."""
+    return "public"
 
 
 def caller_of(secret: str, limit: int | None) -> Caller:
@@ -56,7 +50,7 @@ def caller_of(secret: str, limit: int | None) -> Caller:
         created_at=cast("Any", None),
         rate_limit=limit,
     )
-    return Caller(key, cast("Any", None))
+    return Caller(key, cast("Any", SimpleNamespace(tenant_id="t")))
 
 
 class Door:
@@ -64,19 +58,27 @@ class Door:
 
     def __init__(self) -> None:
         self.now = 600.0
-        rates = Rates(clock=lambda: self.now)
-        self.routed = Routed(rates)
-        self.routed.limits = {"slow": LIMIT, "slow too": LIMIT, "free": None}
-        refusing = Refusing(
-            cast("Any", self.routed), rates, frozenset({"/health"}), clock=lambda: self.now
+        self.reached = list[str]()
+        self.limits: dict[str, int | None] = {"slow": LIMIT, "slow too": LIMIT, "free": None}
+        self._rates = Rates(clock=lambda: self.now)
+        table = Table([Group([me, session, health], 0)])
+        app = Application(
+            table,
+            cast("Any", SimpleNamespace()),
+            refusing=Refusing(self._rates, table.public_paths(), clock=lambda: self.now),
+            admit=self.admit,
+            observer=Observer(self._rates),
         )
-
-        async def numbered(scope: Any, receive: Any, send: Any) -> None:
-            scope.setdefault("state", {})["request_id"] = "req_1"
-            await refusing(scope, receive, send)
-
-        transport = httpx.ASGITransport(cast("Any", numbered))
+        transport = httpx.ASGITransport(cast("Any", app))
         self._client = httpx.AsyncClient(transport=transport, base_url="http://here")
+
+    async def admit(self, entry: Entry, request: Request) -> None:
+        """Looks a key up, and counts the request."""
+        secret = secret_of(request.scope["headers"]) or ""
+        self.reached.append(f"{secret} {request.path}")
+        if secret in self.limits and entry.route.who is not Who.ANYBODY:
+            request.caller = caller_of(secret, self.limits[secret])
+            self._rates.count(request.caller)
 
     async def ask(self, key: str, path: str = "/v1/me") -> httpx.Response:
         return await self._client.get(path, headers={"Authorization": f"Bearer {key}"})
@@ -85,7 +87,7 @@ class Door:
         """Makes all requests that a key may make, and one more; returns how that is refused."""
         for _ in range(BURST):
             assert (await self.ask(key)).status_code == 200
-        self.routed.reached.clear()
+        self.reached.clear()
         return await self.ask(key)
 
 
@@ -95,18 +97,26 @@ def door() -> Door:
 
 
 @pytest.mark.parametrize("path", ["/v1/me", "/v1/sessions/s"])
-def test_what_is_said_at_the_door_is_what_a_route_says(path: str) -> None:
-    scope: Any = {"type": "http", "path": path, "state": {"request_id": "req_1"}}
-    error = RateLimited(limit=3, retry_after=7)
-    routed = answer_known(Request(scope), error)
-    status, headers, body = refusal(scope, error)
-    assert (status, body) == (routed.status_code, routed.content)
-    told = dict(headers)
-    assert int(told.pop(b"content-length")) == len(body)
-    assert told.pop(b"content-type") == str(routed.media_type).encode()
-    assert (
-        told == {b"retry-after": routed.headers["Retry-After"].encode()} == {b"retry-after": b"7"}
-    )
+def test_what_is_said_at_the_door_is_what_a_route_says(door: Door, path: str) -> None:
+    async def run() -> None:
+        door.limits["slow"] = 1
+        assert (await door.ask("slow", path)).status_code == 200
+        door.reached.clear()
+        at_the_door = await door.ask("slow", path)
+        assert door.reached == []
+        door.now += KNOWN_S
+        routed = await door.ask("slow", path)
+        assert door.reached == [f"slow {path}"]
+        told = [at_the_door.json(), routed.json()]
+        for each in told:
+            assert each["error"].pop("request_id")
+            assert each["error"].pop("retry_after") in (59, 60)
+            assert each["error"].pop("values")
+        assert told[0] == told[1]
+        assert set(at_the_door.headers) == set(routed.headers)
+        assert {at_the_door.status_code, routed.status_code} == {429}
+
+    asyncio.run(run())
 
 
 def test_a_key_over_its_limit_gets_no_further(door: Door) -> None:
@@ -114,11 +124,11 @@ def test_a_key_over_its_limit_gets_no_further(door: Door) -> None:
         refused = await door.spend("slow")
         assert (refused.status_code, refused.headers["Retry-After"]) == (429, "1")
         assert (await door.ask("slow", "/nowhere")).status_code == 429
-        assert door.routed.reached == []
+        assert door.reached == []
         for key in ("free", "slow too", "made up"):
             assert (await door.ask(key)).status_code == 200
-        assert (await door.ask("slow", "/health")).text == "public"
-        assert (await door.ask("slow", "/health/")).text == "public"
+        assert (await door.ask("slow", "/health")).json() == "public"
+        assert (await door.ask("slow", "/health/")).json() == "public"
 
     asyncio.run(run())
 
@@ -128,10 +138,10 @@ def test_when_it_may_make_a_request_again_it_gets_through(door: Door) -> None:
         await door.spend("slow")
         door.now += 0.99
         assert (await door.ask("slow")).status_code == 429
-        assert door.routed.reached == []
+        assert door.reached == []
         door.now += 0.01
         assert [(await door.ask("slow")).status_code for _ in range(3)] == [200, 429, 429]
-        assert len(door.routed.reached) == 1
+        assert len(door.reached) == 1
 
     asyncio.run(run())
 
@@ -140,9 +150,9 @@ def test_a_key_with_a_higher_limit_is_not_refused_for_long(door: Door) -> None:
     """Nor is one that was revoked told for long that it made too many requests."""
 
     async def run() -> None:
-        door.routed.limits["slow"] = 1
+        door.limits["slow"] = 1
         assert [(await door.ask("slow")).status_code for _ in range(3)] == [200, 429, 429]
-        door.routed.limits["slow"] = None
+        door.limits["slow"] = None
         door.now += KNOWN_S / 2
         assert (await door.ask("slow")).status_code == 429
         door.now += KNOWN_S / 2
@@ -173,6 +183,6 @@ def test_who_asks_again_and_again_is_refused_one_at_a_time(
         assert not any(each.done() for each in asked)
         over.set()
         assert {(await each).status_code for each in asked} == {429}
-        assert all(reached.startswith("free") for reached in door.routed.reached)
+        assert all(reached.startswith("free") for reached in door.reached)
 
     asyncio.run(run())

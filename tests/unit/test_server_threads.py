@@ -8,7 +8,6 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from litestar import Litestar
 
 from holdfast.behalf import BEHALF, NOBODY
 from holdfast.model_keys import Scope
@@ -22,7 +21,7 @@ PATIENCE_S = 20.0
 def run(test: Callable[[Threads], Awaitable[None]]) -> None:
     async def within() -> None:
         threads = Threads()
-        async with asyncio.timeout(PATIENCE_S), threads.running(cast("Litestar", None)):
+        async with asyncio.timeout(PATIENCE_S), threads.running():
             await test(threads)
 
     asyncio.run(within())
@@ -83,13 +82,13 @@ class Slow:
             self.blocked()
             return None
         key = SimpleNamespace(id="key-1", scope=Scope.RUNTIME)
-        tenant = SimpleNamespace(tenant_id="ws-real", asked_by=lambda _: None)
+        tenant = SimpleNamespace(tenant_id="ws-real")
         return None if self.is_revoked else (tenant, key)
 
 
 def asked_with(secret: str) -> Any:
-    state = {"request_id": "req_1"}
-    return {"headers": [(b"authorization", f"Bearer {secret}".encode())], "state": state}
+    scope = {"headers": [(b"authorization", f"Bearer {secret}".encode())]}
+    return SimpleNamespace(scope=scope, id="req_1")
 
 
 def test_a_flood_of_keys_that_were_made_up_is_before_nobody_who_is_known() -> None:

@@ -12,11 +12,11 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from litestar.exceptions import InternalServerException
 
 from holdfast.errors import QuotaExceeded, StorageFull, TooLarge
 from holdfast.server.config import Config
 from holdfast.server.problems import Unfit
+from holdfast.server.requests import CUT_OFF
 from holdfast.server.room import Room, Taken
 from holdfast.server.uploads import SHRINKS, SPOOLED_BYTES, Upload
 
@@ -28,16 +28,16 @@ class Body:
     """A request of which only the body counts, and the quotas that it meets."""
 
     pieces: list[bytes]
-    headers: dict[str, str] = field(default_factory=dict[str, str])
+    headers: dict[bytes, bytes] = field(default_factory=dict[bytes, bytes])
     is_cut: bool = False
     tenant_quota: int | None = None
     quota: int | None = None
-    scope: dict[str, Any] = field(default_factory=dict[str, Any])
+    taken: Taken = field(default_factory=lambda: Taken(ROOM, "t"))
 
-    def __post_init__(self) -> None:
+    @property
+    def admitted(self) -> Any:
         vault = SimpleNamespace(quota=lambda: self.tenant_quota, stored_bytes=lambda: 0)
-        state = {"taken": Taken(ROOM, "t"), "caller": SimpleNamespace(vault=vault)}
-        self.scope["state"] = state
+        return SimpleNamespace(vault=vault)
 
     def upload(self, *, max_bytes: int, is_file: bool = True) -> Upload:
         agent = SimpleNamespace(
@@ -49,7 +49,7 @@ class Body:
         for piece in self.pieces:
             yield piece
         if self.is_cut:
-            raise InternalServerException
+            raise Unfit(CUT_OFF)
 
 
 def spool(body: Body, *, max_bytes: int) -> bytes:
@@ -58,7 +58,7 @@ def spool(body: Body, *, max_bytes: int) -> bytes:
             async with body.upload(max_bytes=max_bytes).opened() as file:
                 return file.read()
         finally:
-            body.scope["state"]["taken"].give_back()
+            body.taken.give_back()
 
     return asyncio.run(read())
 
@@ -79,7 +79,7 @@ def test_a_body_comes_out_as_it_went_in(sizes: list[int]) -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [Body([b"123", b"4"]), Body([], headers={"content-length": "4"}), Body([b"1234"])]
+    "body", [Body([b"123", b"4"]), Body([], headers={b"content-length": b"4"}), Body([b"1234"])]
 )
 def test_a_body_that_is_too_large_is_refused(body: Body) -> None:
     with pytest.raises(TooLarge):
@@ -91,8 +91,10 @@ def test_a_body_that_is_cut_off_is_no_body() -> None:
         spool(Body([b"123"], is_cut=True), max_bytes=9)
 
 
-@pytest.mark.parametrize("headers", [{}, {"content-length": str(SPOOLED_BYTES + 1)}])
-def test_a_file_is_held_against_both_quotas_before_it_is_on_disk(headers: dict[str, str]) -> None:
+@pytest.mark.parametrize("headers", [{}, {b"content-length": b"%d" % (SPOOLED_BYTES + 1)}])
+def test_a_file_is_held_against_both_quotas_before_it_is_on_disk(
+    headers: dict[bytes, bytes],
+) -> None:
     pieces, most = [b"x" * SPOOLED_BYTES, b"y"], SPOOLED_BYTES + 1
     fitting = Body(pieces, headers, tenant_quota=most // SHRINKS + 1, quota=most)
     assert len(spool(fitting, max_bytes=most)) == most
@@ -131,7 +133,7 @@ def test_a_disk_that_takes_no_more_is_called_full_whenever_it_says_so(
     """A single byte more is written when the file is read, or closed."""
     for use in (spool, keep):
         body = Body([b"x" * SPOOLED_BYTES, b"y" * more])
-        body.scope["state"]["taken"] = Taken(Room(Config(data=tmp_path)), "t")
+        body.taken = Taken(Room(Config(data=tmp_path)), "t")
         with files_up_to(SPOOLED_BYTES), pytest.raises(StorageFull):
             use(body, max_bytes=4 * SPOOLED_BYTES)
         assert list(tmp_path.iterdir()) == []

@@ -7,7 +7,6 @@ socket, a vault in a directory that is gone afterwards.
 import asyncio
 import json
 import tempfile
-import warnings
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any, Final
@@ -30,9 +29,7 @@ _FAILED: Final = 400
 
 def describe() -> Json:
     """Returns the server's own description of its routes."""
-    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-        # The framework has opinions about how routes are declared; readers need not hear them.
-        warnings.simplefilter("ignore", DeprecationWarning)
+    with tempfile.TemporaryDirectory() as folder:
         config = configure({"HOLDFAST_DATA": folder})
         vault = open_vault(config)
         try:

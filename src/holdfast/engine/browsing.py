@@ -8,8 +8,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from holdfast.engine.files import FilesReader, Times, by_path, check_folder, children_of, info_of
-from holdfast.engine.paths import PathLike, to_folder
+from holdfast.engine import content
+from holdfast.engine.files import (
+    FilesReader,
+    Times,
+    by_path,
+    check_folder,
+    children_of,
+    get_file,
+    info_of,
+)
+from holdfast.engine.paths import PathLike, to_folder, to_key
 from holdfast.engine.view import View
 from holdfast.entries import Directory, Entry
 from holdfast.model_files import FileInfo
@@ -89,3 +98,12 @@ class _Browsing:
                     others.append((path, entry))
 
         return list(islice(by_path(folders()), most)), others
+
+
+def read_short(files: FilesReader, path: str, *, most: int) -> tuple[FileInfo, bytes | None]:
+    """Returns what is known about a file, and its content if that has so many bytes at the most."""
+    key = to_key(path)
+    with files.opened() as view:
+        entry = get_file(view, key)
+        info = info_of(key, entry)
+        return info, content.read(view.objects, entry) if info.size_bytes <= most else None

@@ -17,6 +17,7 @@ from holdfast.engine.attachments import Attachment, Attachments
 from holdfast.engine.audit import verify_audit
 from holdfast.engine.auditfile import export_audit
 from holdfast.engine.backups.making import back_up
+from holdfast.engine.bearers import Bearers
 from holdfast.engine.chain import append
 from holdfast.engine.collect import collect
 from holdfast.engine.context import Context
@@ -24,7 +25,7 @@ from holdfast.engine.directory import forget as forget_index
 from holdfast.engine.erasing.door import Erasures
 from holdfast.engine.events import Events
 from holdfast.engine.handle import Handle, check_name, check_namespace
-from holdfast.engine.keys import Keys, find_bearer, record_uses
+from holdfast.engine.keys import Keys, record_uses
 from holdfast.engine.lags import find_lags
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.outbox import RETRIES_S, Outbox
@@ -54,7 +55,7 @@ from holdfast.errors import (
 from holdfast.model import Head, SnapshotInfo, Tenant
 from holdfast.model_entities import Totals
 from holdfast.model_health import Health, Thresholds
-from holdfast.model_keys import KeyInfo, KeyUse, Scope
+from holdfast.model_keys import KeyInfo, KeyUse
 from holdfast.model_traces import Trace
 from holdfast.model_upkeep import (
     AuditReport,
@@ -402,6 +403,7 @@ class Holdfast(TenantVault):
             tenant = get_or_add(context, DEFAULT_TENANT, is_first=True)
             # Drawn at random when the vault was made: no other vault has it.
             super().__init__(replace(context, vault=tenant.public_id.removeprefix("ws-")), tenant)
+            self._bearers = Bearers(self._context, TenantVault)
         except HoldfastError:
             context.catalog.close()
             raise
@@ -417,12 +419,7 @@ class Holdfast(TenantVault):
 
     def admit(self, secret: str) -> tuple[TenantVault, KeyInfo] | None:
         """Returns what an API key opens, with whoever holds it as the actor; None for none."""
-        found = find_bearer(self._context, secret)
-        if found is None:
-            return None
-        key, tenant = found
-        adds_only = key.scope is Scope.ADD_ONLY
-        return TenantVault(replace(self._context, actor=key.id, adds_only=adds_only), tenant), key
+        return self._bearers.admit(secret)
 
     def outbox(self, *, retries_s: Sequence[float] = RETRIES_S) -> Outbox:
         """Returns what is on its way to webhooks, of all tenants."""

@@ -2,19 +2,11 @@
 
 import gc
 import sys
-from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
-from typing import Any, Final
-
-from litestar import Litestar, Router
-from litestar.datastructures import State
-from litestar.di import Provide
-from litestar.exceptions import HTTPException
-from litestar.openapi import OpenAPIConfig
-from litestar.openapi.spec import Components, SecurityScheme
-from litestar.routes import HTTPRoute
-from litestar.types import ASGIApp, Receive, Scope, Send
+from functools import cache, partial
+from typing import Final
 
 from holdfast import wiring
 from holdfast.engine.limits import Limits
@@ -22,27 +14,27 @@ from holdfast.engine.linediff import Unify, unify
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import HoldfastError
 from holdfast.server import routes
-from holdfast.server.bodies import JsonRequest
-from holdfast.server.callers import Admission, AgentOrDefault, provide_agent, provide_caller
+from holdfast.server.application import Application
+from holdfast.server.asgi import App, Receive, Scope, Send
+from holdfast.server.callers import Admission
 from holdfast.server.config import Config, configure
 from holdfast.server.counting import MOST_VALUES
-from holdfast.server.idempotency import Idempotency
 from holdfast.server.logs import log_to
-from holdfast.server.observing import Observed
+from holdfast.server.observing import Observer
+from holdfast.server.openapi import describe
 from holdfast.server.outbound import Sender
-from holdfast.server.problems import answer_http, answer_known, answer_unknown
 from holdfast.server.rates import Rates
 from holdfast.server.refusing import Refusing
-from holdfast.server.room import Arriving, Room
+from holdfast.server.requests import Services
+from holdfast.server.room import Room
 from holdfast.server.stopping import Stopping, stop_with_parent
 from holdfast.server.streams import Streams
+from holdfast.server.table import Group, Table
 from holdfast.server.textprocesses import TextProcesses
-from holdfast.server.threads import Threads
+from holdfast.server.threads import AT_ONCE, Threads, Turns
 from holdfast.server.work import delivery, schedules, sessions, upkeep, uses
 from holdfast.server.work.loops import Job, Loops
 from holdfast.settings import process_environ
-
-Lifespan = Callable[[Litestar], AbstractAsyncContextManager[None]]
 
 SWITCH_S: Final = 0.0005
 """How long a thread may keep the others waiting: with the usual 5 ms, the loop that answers waits
@@ -51,10 +43,8 @@ for every route that computes something. A tenth of it makes a write over HTTP a
 _NOWHERE: Final = "/.outside"
 """A path that no route has: what answers there is what answers everything unknown."""
 
-_SECURITY: Final = [{"bearer": list[str]()}, {"key": list[str]()}]
 
-
-def create() -> ASGIApp:
+def create() -> App:
     """Returns the application that the environment describes: what a worker process serves."""
     log_to(sys.stderr)
     stop_with_parent()
@@ -88,71 +78,48 @@ def open_vault(config: Config, *, unify: Unify = unify) -> Holdfast:
     return vault
 
 
-def make_app(config: Config, vault: Holdfast, texts: TextProcesses) -> ASGIApp:
+def make_app(config: Config, vault: Holdfast, texts: TextProcesses) -> App:
     """Returns the application over a vault, which it closes when it is shut down, and `texts`."""
     rates, threads, stopping = Rates(), Threads(), Stopping(grace_s=config.grace_s)
     sender = Sender(allow_private=config.allow_private_webhooks)
     jobs = _jobs(config, vault, rates, sender, stopping)
-    app = Litestar(
-        route_handlers=_routers(config),
-        dependencies={"caller": provided(provide_caller)},
-        middleware=[
-            Admission(vault, rates.count, threads, waits=config.database_url is not None),
-            Arriving(Room(config)),
-            Idempotency(),
-        ],
-        exception_handlers={
-            HoldfastError: answer_known,
-            HTTPException: answer_http,
-            Exception: answer_unknown,
-        },
-        state=State(
-            {
-                "config": config,
-                "ping": vault.tenants,
-                "streams": Streams(stopping),
-                "sender": sender,
-                "is_stopping": stopping.is_set,
-            }
-        ),
-        lifespan=[
-            _closing(vault, rates, texts),
+    table = Table(_groups(config))
+    services = Services(
+        config=config,
+        ping=vault.tenants,
+        streams=Streams(stopping),
+        sender=sender,
+        is_stopping=stopping.is_set,
+        room=Room(config),
+        # Where rows or packs are elsewhere, the loop would wait for a network.
+        turns=Turns(0 if config.database_url or config.objects_url else AT_ONCE),
+        document=cache(partial(describe, table)),
+    )
+    admission = Admission(vault, rates.count, threads, waits=config.database_url is not None)
+    app = Application(
+        table,
+        services,
+        refusing=Refusing(rates, table.public_paths()),
+        admit=admission.admit,
+        observer=Observer(rates),
+        lifespans=[
+            partial(_closing, vault, rates, texts),
             threads.running,
             stopping.watching,
             Loops(jobs, stopping).running,
         ],
-        request_class=JsonRequest,
-        request_max_body_size=config.max_body_bytes,
-        openapi_config=_openapi(),
-        logging_config=None,
-        debug=False,
     )
-    return Prefixed(Observed(Refusing(app, rates, _public_paths(app)), rates), config.prefix)
+    return Prefixed(app, config.prefix) if config.prefix else app
 
 
-def _public_paths(app: Litestar) -> frozenset[str]:
-    """Returns the paths that are answered without a key."""
-    return frozenset(
-        route.path
-        for route in app.routes
-        if isinstance(route, HTTPRoute)
-        and any(handler.opt.get("public") for handler in route.route_handlers)
-    )
-
-
-def _routers(config: Config) -> list[Router]:
+def _groups(config: Config) -> list[Group]:
     """Returns all routes, by how they come to their namespace and how large a body they take."""
-    named = {"agent": provided(provide_agent)}
-    defaulted = {"agent": provided(AgentOrDefault(config.default_namespace))}
     return [
-        Router("/", route_handlers=handlers, dependencies=agent, request_max_body_size=most)
-        for handlers, agent, most in (
-            (routes.NAMED, named, config.max_body_bytes),
-            (routes.WITH_VALUES, named, config.max_state_bytes),
-            (routes.WITH_TEXTS, named, config.max_text_bytes),
-            (routes.WITH_BATCHES, named, config.max_batch_bytes),
-            (routes.DEFAULTED, defaulted, config.max_state_bytes),
-        )
+        Group(routes.NAMED, config.max_body_bytes),
+        Group(routes.WITH_VALUES, config.max_state_bytes),
+        Group(routes.WITH_TEXTS, config.max_text_bytes),
+        Group(routes.WITH_BATCHES, config.max_batch_bytes),
+        Group(routes.DEFAULTED, config.max_state_bytes, config.default_namespace),
     ]
 
 
@@ -170,20 +137,15 @@ def _jobs(
     return jobs
 
 
-def provided(dependency: Callable[..., Any]) -> Provide:
-    """Returns a dependency that takes no time worth a thread."""
-    return Provide(dependency, sync_to_thread=False)
-
-
 class Prefixed:
-    """An application below a path of its own; without one, at the root."""
+    """An application below a path of its own."""
 
-    def __init__(self, app: ASGIApp, prefix: str) -> None:
+    def __init__(self, app: App, prefix: str) -> None:
         self.app, self._prefix = app, prefix.rstrip("/")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Passes a request on without the prefix; what lacks it is not ours, and not found."""
-        if self._prefix and scope["type"] == "http":
+        if scope["type"] == "http":
             path, raw = scope["path"], self._prefix.encode()
             if path == self._prefix or path.startswith(f"{self._prefix}/"):
                 scope["path"] = path.removeprefix(self._prefix) or "/"
@@ -193,32 +155,12 @@ class Prefixed:
         await self.app(scope, receive, send)
 
 
-def _closing(vault: Holdfast, rates: Rates, texts: TextProcesses) -> Lifespan:
-    @asynccontextmanager
-    async def lifespan(_: Litestar) -> AsyncGenerator[None]:
-        try:
-            yield
-        finally:
-            with suppress(HoldfastError):  # A database that is away keeps nobody from stopping.
-                vault.record_uses(rates.take_uses())
-            vault.close()
-            texts.close()
-
-    return lifespan
-
-
-def _openapi() -> OpenAPIConfig:
-    return OpenAPIConfig(
-        title="Holdfast",
-        version="1",
-        description="An undo button for AI agents: files, store, conversations and memories.",
-        components=Components(
-            security_schemes={
-                "bearer": SecurityScheme(type="http", scheme="bearer"),
-                "key": SecurityScheme(type="apiKey", name="X-API-Key", security_scheme_in="header"),
-            }
-        ),
-        security=_SECURITY,
-        path="/schema",
-        render_plugins=[],
-    )
+@asynccontextmanager
+async def _closing(vault: Holdfast, rates: Rates, texts: TextProcesses) -> AsyncGenerator[None]:
+    try:
+        yield
+    finally:
+        with suppress(HoldfastError):  # A database that is away keeps nobody from stopping.
+            vault.record_uses(rates.take_uses())
+        vault.close()
+        texts.close()

@@ -1,4 +1,4 @@
-"""JSON bodies: read with care, since anybody may have written them.
+"""Bodies: let in once there is room for them, and read with care: anybody may have written them.
 
 What is no UTF-8, no JSON, or more than reason allows does not fit; `counting` says how much that
 is, before anything is made of it. The rest is decoded straight into what the route takes: a field
@@ -11,14 +11,19 @@ from threading import Lock
 from typing import Any, Final, TypeVar, cast
 
 import msgspec
-from litestar import Request
-from litestar.types import Empty
 
+from holdfast.server.asgi import Message, Receive
 from holdfast.server.counting import Counter
 from holdfast.server.problems import Unfit
+from holdfast.server.requests import Request
+from holdfast.server.room import FREE_BYTES, MAX_NAMED_BYTES, STEP_BYTES, Taken
 from holdfast.server.threads import Work, in_thread
 
 T = TypeVar("T")
+Decoder = msgspec.json.Decoder[Any]
+
+NOTHING: Final = msgspec.UNSET
+"""What a request without a body says."""
 
 SMALL_BYTES: Final = 64 << 10
 """Up to here a body is decoded where it is: to find a thread would take longer."""
@@ -31,26 +36,44 @@ _TURN: Final = Lock()
 would come to it between two of them."""
 
 
-class JsonRequest(Request[Any, Any, Any]):
-    """A request whose body is JSON, if its route takes anything that is in it."""
+async def let_in(request: Request, most: int | None) -> None:
+    """Waits until there is room for the body of a request, of which the route takes so much."""
+    headers = request.headers
+    size = None if b"transfer-encoding" in headers else int(headers.get(b"content-length", b"0"))
+    if size is not None and size <= FREE_BYTES:
+        return
+    # Without a limit, a route spools, and only what bears a name is read whole.
+    held = most or MAX_NAMED_BYTES
+    if size is None:
+        request.receive = _counted(request.receive, request.taken, held)
+    elif most is None or size <= most:  # Else it is refused, and not read.
+        await request.taken.take_memory(min(size, held))
 
-    async def json(self) -> Any:  # noqa: ANN401 - what the route takes
-        """Returns what the body says, as the route takes it; raises `Unfit` or `TooLarge`."""
-        wanted = self.route_handler.parsed_data_field
-        kind = Any if wanted is None else wanted.annotation
-        return await _where_it_fits(decode, await self.body(), kind)
 
-    async def body(self) -> bytes:
-        """Returns the body; raises `Unfit` or `TooLarge`, before the rest has come if it can."""
-        known = (self._body, self._connection_state.body)
-        if known == (Empty, Empty) and self.route_handler.parsed_data_field is not None:
-            coming = Coming()
-            async for piece in self.stream():
-                coming.add(piece)
-                if coming.uncounted >= COUNTED_BYTES:
-                    await in_thread(coming.count, work=Work.HEAVY)
-            self._connection_state.body = await _where_it_fits(Coming.whole, coming)
-        return await super().body()
+async def read_json(request: Request, decoder: Decoder, most: int | None) -> Any:  # noqa: ANN401 - what the route takes
+    """Returns what a body says, or `NOTHING`; raises `Unfit`, or that it is too large.
+
+    The latter before the rest has come, where that can be told.
+    """
+    coming = Coming()
+    async for piece in request.stream(most):
+        coming.add(piece)
+        if coming.uncounted >= COUNTED_BYTES:
+            await in_thread(coming.count, work=Work.HEAVY)
+    if not coming:
+        return NOTHING
+    return await _where_it_fits(decode, await _where_it_fits(Coming.whole, coming), decoder)
+
+
+async def read_bytes(request: Request, most: int | None) -> bytes:
+    """Returns a body as it came."""
+    return b"".join([piece async for piece in request.stream(most)])
+
+
+def decoder_of(kind: Any) -> Decoder:  # noqa: ANN401 - any type
+    """Returns what reads bodies of a kind."""
+    # Clients may send numbers as text: what a parameter of a URL can be, a field can.
+    return msgspec.json.Decoder(kind, strict=False)
 
 
 class Coming:
@@ -85,12 +108,11 @@ class Coming:
         return cast("bytes", self._whole)
 
 
-def decode(text: bytes, kind: Any) -> Any:  # noqa: ANN401 - any type, and a value of it
+def decode(text: bytes, decoder: Decoder) -> Any:  # noqa: ANN401 - what the decoder makes
     """Returns what a text says that was counted; raises `Unfit`."""
     try:
         with _TURN if len(text) > SMALL_BYTES else nullcontext():
-            # Clients may send numbers as text: what a parameter of a URL can be, a field can.
-            return msgspec.json.decode(text, type=kind, strict=False)
+            return decoder.decode(text)
     except msgspec.ValidationError as exc:
         what, _, where = str(exc).partition(" - at `$.")
         raise Unfit(f"{where.rstrip('`')}: {what}" if where else what) from exc
@@ -103,3 +125,20 @@ async def _where_it_fits(function: Callable[..., T], text: Sized, *more: object)
     if len(text) <= SMALL_BYTES:
         return function(text, *more)
     return await in_thread(function, text, *more, work=Work.HEAVY)
+
+
+def _counted(receive: Receive, taken: Taken, most: int) -> Receive:
+    """Returns what takes memory for a body as it comes, up to what is ever held of it."""
+    had, got = FREE_BYTES, 0
+
+    async def counted() -> Message:
+        nonlocal had, got
+        message = await receive()
+        got += len(message.get("body", b""))
+        if had < got and had < most:
+            amount = max(STEP_BYTES, got - had)
+            taken.grow_memory(amount)
+            had += amount
+        return message
+
+    return counted

@@ -7,24 +7,22 @@ thread, which nobody can end: it is handed a question that it asks now and then.
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, Callable
-from typing import Any, Final
+from contextlib import asynccontextmanager
 
-from litestar import Request
-from litestar.datastructures import State
-from litestar.di import Provide
+from holdfast.server.asgi import Receive
+from holdfast.server.responses import wait_until_gone
 
 IsGone = Callable[[], bool]
-"""Says whether nobody waits any more; asked from any thread."""
+"""Says whether nobody waits any more; asked from any thread. For routes that read no body."""
 
 
-async def provide_is_gone(request: Request[Any, Any, State]) -> AsyncGenerator[IsGone]:
-    """Provides the question, and looks for the answer until the route is done."""
+@asynccontextmanager
+async def watching(receive: Receive, is_stopping: IsGone) -> AsyncGenerator[IsGone]:
+    """Lends the question, and looks for the answer until the block ends."""
     gone = threading.Event()
-    is_stopping: IsGone = request.app.state["is_stopping"]
 
     async def look() -> None:
-        while (await request.receive())["type"] != "http.disconnect":
-            pass
+        await wait_until_gone(receive)
         gone.set()
 
     looking = asyncio.create_task(look())
@@ -32,7 +30,3 @@ async def provide_is_gone(request: Request[Any, Any, State]) -> AsyncGenerator[I
         yield lambda: gone.is_set() or is_stopping()
     finally:
         looking.cancel()
-
-
-UNTIL_GONE: Final = {"is_gone": Provide(provide_is_gone)}
-"""`dependencies` of a route that reads no body and takes `is_gone`."""

@@ -6,6 +6,7 @@ people. Nothing logs a key, a body or a query.
 
 import asyncio
 import logging
+import time
 from typing import Final, TextIO
 
 FORMAT: Final = "%(asctime)s %(levelname)s %(name)s %(message)s"
@@ -14,6 +15,21 @@ TOGETHER_S: Final = 0.1
 """Lines of requests are written together, so often. Each by itself would let go of the
 interpreter's lock, for which the loop then waits behind whoever computes: a fifth of all that it
 did beside a busy tenant."""
+
+
+class _Lines(logging.Formatter):
+    """Writes a line of the log; the date and the second once for all lines of that second."""
+
+    def __init__(self) -> None:
+        super().__init__(FORMAT)
+        self._second, self._shown = 0, ""
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: ARG002, N802 - as its base has it
+        """Returns when it was said."""
+        if int(record.created) != self._second:
+            self._second = int(record.created)
+            self._shown = time.strftime(self.default_time_format, time.localtime(self._second))
+        return f"{self._shown},{int(record.msecs):03}"
 
 
 class Together(logging.StreamHandler[TextIO]):
@@ -64,7 +80,9 @@ class Together(logging.StreamHandler[TextIO]):
 def log_to(stream: TextIO) -> None:
     """Lets the log of this process be written to a stream."""
     handler = Together(stream)
-    handler.setFormatter(logging.Formatter(FORMAT))
+    handler.setFormatter(_Lines())
+    # Nothing of that stands in a line.
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)

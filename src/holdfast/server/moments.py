@@ -2,15 +2,13 @@
 
 from typing import Annotated
 
-from litestar.params import QueryParameter
+from msgspec import Meta
 
 from holdfast.engine.namespace import Moment, Namespace
 
 At = Annotated[
     str | None,
-    QueryParameter(
-        name="at", description="A snapshot: what is read is as it was then, and not as it is now."
-    ),
+    Meta(description="A snapshot: what is read is as it was then, and not as it is now."),
 ]
 
 

@@ -7,19 +7,22 @@ what and how it went; never a key, a body, a query or a file's content.
 import logging
 import random
 import time
-from collections.abc import Iterable, Iterator
-from typing import Any, Final, cast
+from collections.abc import Iterable
+from typing import Final
 
 import msgspec
-from litestar.types import ASGIApp, Message, Receive, Scope, Send
 from opentelemetry import trace
 from prometheus_client import Counter, Histogram
 
-from holdfast.server.callers import Caller
+from holdfast.server.asgi import Header
 from holdfast.server.rates import Rates
+from holdfast.server.requests import Request
 
 access = logging.getLogger("holdfast.access")
 tracer = trace.get_tracer("holdfast.server")
+
+Kind = tuple[str, str, int]
+"""Method, route and status of a request."""
 
 _to_json = msgspec.json.Encoder().encode
 _chance: Final = random.Random()  # noqa: S311 - tells requests apart, and nothing depends on it
@@ -41,66 +44,60 @@ SECONDS: Final = Histogram(
 )
 
 
-_GUARD: Final = (
+_GUARD: Final[tuple[Header, ...]] = (
     (b"x-content-type-options", b"nosniff"),
     (b"content-security-policy", b"default-src 'none'; sandbox"),
 )
-_ATTACHED: Final = (b"content-disposition", b"attachment")
-_OUR_OWN: Final = (b"application/json", b"text/")
+_GUARD_OF_STORED: Final = (*_GUARD, (b"content-disposition", b"attachment"))
+_OUR_OWN: Final = ("application/json", "text/")
 """Types of what we say ourselves; of any other type are bytes that somebody stored."""
 
 
-class Observed:
-    """An application with somebody who watches it."""
+class Observer:
+    """Watches the requests of one application."""
 
-    def __init__(self, app: ASGIApp, rates: Rates) -> None:
-        self._app, self._rates = app, rates
+    def __init__(self, rates: Rates) -> None:
+        self._rates = rates
+        # Spans cost time, and without a provider nobody ever sees one.
+        provider = trace.get_tracer_provider()
+        self.has_spans = not isinstance(provider, trace.ProxyTracerProvider)
+        self._counted = dict[Kind, tuple[Counter, Histogram]]()
+        """What counts requests of a kind: to look it up takes longer than to count."""
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers one request."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        begun, status = time.monotonic_ns(), 0
-        request_id = request_id_of(scope["headers"])
-        scope.setdefault("state", {})["request_id"] = request_id
+    def headers(self, request: Request, media_type: str, begun: int) -> list[Header]:
+        """Returns what every answer says, beside what the answer itself does."""
+        return [
+            *(_GUARD if media_type.startswith(_OUR_OWN) else _GUARD_OF_STORED),
+            (b"x-request-id", request.id.encode()),
+            (b"x-statebase-latency", b"%.3f" % ((time.monotonic_ns() - begun) / 1e6)),
+            *self._rates.headers(request.caller),
+        ]
 
-        async def observed(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                taken_ms = (time.monotonic_ns() - begun) / 1e6
-                message["headers"] = [
-                    *message["headers"],
-                    *_guarding(message["headers"]),
-                    (b"x-request-id", request_id.encode()),
-                    (b"x-statebase-latency", f"{taken_ms:.3f}".encode()),
-                    *self._rates.headers(_caller_of(scope)),
-                ]
-            await send(message)
-
-        with tracer.start_as_current_span("request") as span:
-            try:
-                await self._app(scope, receive, observed)
-            finally:
-                seconds = (time.monotonic_ns() - begun) / _SECOND_NS
-                route = str(scope.get("path_template") or "unknown")
-                # A method is any word that a client chose: unknown ones would fill the memory.
-                method = scope["method"] if scope["method"] in _METHODS else "other"
-                REQUESTS.labels(method, route, status).inc()
-                SECONDS.labels(method, route).observe(seconds)
-                span.update_name(f"{method} {route}")
-                span.set_attributes({"http.route": route, "http.response.status_code": status})
-                _tell(scope["state"], (method, route), status, seconds)
+    def note(self, request: Request, status: int, begun: int) -> None:
+        """Counts a request that is over, and writes its line."""
+        seconds = (time.monotonic_ns() - begun) / _SECOND_NS
+        # A method is any word that a client chose: unknown ones would fill the memory.
+        method = request.method if request.method in _METHODS else "other"
+        kind = (method, request.template or "unknown", status)
+        if self.has_spans:
+            span = trace.get_current_span()
+            span.update_name(f"{kind[0]} {kind[1]}")
+            span.set_attributes({"http.route": kind[1], "http.response.status_code": status})
+        counted = self._counted.get(kind)
+        if counted is None:
+            counted = self._counted[kind] = (REQUESTS.labels(*kind), SECONDS.labels(*kind[:2]))
+        counted[0].inc()
+        counted[1].observe(seconds)
+        if access.isEnabledFor(logging.INFO):
+            # As `info` does, but for looking up from where it was called.
+            line = _line(request, kind, seconds)
+            access.handle(logging.LogRecord(access.name, logging.INFO, "", 0, line, (), None))
 
 
-def _tell(state: dict[str, Any], asked: tuple[str, str], status: int, seconds: float) -> None:
-    if not access.isEnabledFor(logging.INFO):
-        return
-    caller: Caller | None = state.get("caller")
-    method, route = asked
+def _line(request: Request, kind: Kind, seconds: float) -> str:
+    caller, (method, route, status) = request.caller, kind
     told = {
-        "request_id": state["request_id"],
+        "request_id": request.id,
         "method": method,
         "route": route,
         "status": status,
@@ -108,19 +105,7 @@ def _tell(state: dict[str, Any], asked: tuple[str, str], status: int, seconds: f
         "key": None if caller is None else caller.key.id,
         "workspace": None if caller is None else caller.vault.tenant_id,
     }
-    access.info(_to_json(told).decode())
-
-
-def _guarding(headers: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
-    """Yields what keeps a browser from running what agents have stored."""
-    yield from _GUARD
-    for name, value in headers:
-        if name.lower() == b"content-type" and not value.startswith(_OUR_OWN):
-            yield _ATTACHED
-
-
-def _caller_of(scope: Scope) -> Caller | None:
-    return cast("Caller | None", scope["state"].get("caller"))
+    return _to_json(told).decode()
 
 
 def request_id_of(headers: Iterable[tuple[bytes, bytes]]) -> str:

@@ -17,8 +17,8 @@ from threading import Lock
 from typing import Final
 
 from holdfast.model_keys import KeyInfo, KeyUse
-from holdfast.server.callers import Caller
 from holdfast.server.problems import RateLimited
+from holdfast.server.requests import Caller
 
 MINUTE_S: Final = 60
 BURST_S: Final = 10

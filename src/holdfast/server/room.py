@@ -11,20 +11,13 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, cast
-
-from litestar.enums import ScopeType
-from litestar.handlers import HTTPRouteHandler
-from litestar.middleware import ASGIMiddleware
-from litestar.types import ASGIApp, Receive, Scope, Send
+from typing import Final
 
 from holdfast.engine.limits import GIB, MIB, Limits
 from holdfast.errors import StorageFull
 from holdfast.server.config import Config
-from holdfast.server.idempotency import MAX_BODY_BYTES
 from holdfast.server.problems import TooManyAtOnce
 from holdfast.server.sharing import Shares
-from holdfast.server.threads import tenant_here
 
 MEMORY_BYTES: Final = 512 * MIB
 DISK_BYTES: Final = 64 * GIB
@@ -32,6 +25,9 @@ DISK_BYTES: Final = 64 * GIB
 
 FREE_BYTES: Final = 64 << 10
 """A body up to here takes no room: what a connection has read ahead of it anyway."""
+
+MAX_NAMED_BYTES: Final = 8 << 20
+"""The longest body of a request under a name: it is read whole, to be compared."""
 
 STEP_BYTES: Final = 4 * MIB
 """What a body that does not say how long it is takes at a time."""
@@ -174,66 +170,6 @@ class Taken:
                 await shares.take(self._tenant, amount)
         except TimeoutError:
             raise _too_many() from None
-
-
-class Arriving(ASGIMiddleware):
-    """Lets a body in as far as there is room for it. Stands behind the admission."""
-
-    scopes = (ScopeType.HTTP,)
-
-    def __init__(self, room: Room) -> None:
-        self._room = room
-
-    async def handle(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
-        """Passes a request on, once there is room for it."""
-        taken = scope["state"]["taken"] = Taken(self._room, tenant_here())
-        try:
-            size = _announced(scope)
-            if size is None or size > FREE_BYTES:
-                limit = cast(
-                    "HTTPRouteHandler", scope["route_handler"]
-                ).resolve_request_max_body_size()
-                # Without a limit, a route spools, and only what bears a name is read whole.
-                most = limit or MAX_BODY_BYTES
-                if size is None:
-                    receive = _counted(receive, taken, most)
-                elif limit is None or size <= limit:  # Else it is refused, and not read.
-                    await taken.take_memory(min(size, most))
-            await next_app(scope, receive, send)
-        finally:
-            taken.give_back()
-
-
-def taken_by(scope: Scope) -> Taken:
-    """Returns what a request has taken."""
-    return cast("Taken", scope["state"]["taken"])
-
-
-def _announced(scope: Scope) -> int | None:
-    """Returns how long a body is; None if it does not say."""
-    for name, value in scope["headers"]:
-        if name == b"content-length":
-            return int(value) if value.isdigit() else 0
-        if name == b"transfer-encoding":
-            return None
-    return 0
-
-
-def _counted(receive: Receive, taken: Taken, most: int) -> Receive:
-    """Returns what takes memory for a body as it comes, up to what is ever held of it."""
-    had, got = FREE_BYTES, 0
-
-    async def counted() -> Any:  # noqa: ANN401 - one of several kinds of messages
-        nonlocal had, got
-        message = await receive()
-        got += len(message.get("body", b""))
-        if had < got and had < most:
-            amount = max(STEP_BYTES, got - had)
-            taken.grow_memory(amount)
-            had += amount
-        return message
-
-    return counted
 
 
 def _too_many() -> TooManyAtOnce:

@@ -1,162 +1,143 @@
-"""How a route is declared: a verb, a path, and what is the same for all of them.
+"""How a route is declared: a verb, a path, who may call it, and what kind of work it is.
 
-A route is a plain function: it runs in a thread, its docstring describes it, its annotations are
-its part of the OpenAPI document, and every problem that it can answer with is in there, too. A
-route that reads its body itself says of what type that is: `body="application/octet-stream"`. One
-that is not quick says what kind of `work` it is.
+A route is a plain function: it runs in a thread, its docstring describes it, and its annotations
+say what it takes and answers (`parameters`). One that is a coroutine runs in the loop, and so does
+one whose `work` is None: it takes no time. A route that reads its body itself says of what type
+that is: `body="application/octet-stream"`.
 """
 
-from collections.abc import Callable, Sequence
-from functools import partial, wraps
-from typing import Any, Final, cast
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final, TypedDict, Unpack
 
-import msgspec
-from litestar import delete as _delete
-from litestar import get as _get
-from litestar import patch as _patch
-from litestar import post as _post
-from litestar import put as _put
-from litestar.handlers import HTTPRouteHandler
-from litestar.openapi import ResponseSpec
-
-from holdfast.server import answers
-from holdfast.server.idempotency import kept_with_work
-from holdfast.server.threads import Work, in_thread
-from holdfast.wire.basics import ProblemAnswer
+from holdfast.server.parameters import Parameters
+from holdfast.server.responses import JSON, NO_CONTENT, Response
+from holdfast.server.threads import Work
 
 Paths = str | list[str]
-Declare = Callable[[Callable[..., Any]], HTTPRouteHandler]
 
-_PROBLEMS: Final = {
-    400: "The request is wrong.",
-    401: "There is no key, or it opens nothing.",
-    403: "The key is not for this.",
-    404: "There is no such thing.",
-    405: "There is no such method here.",
-    409: "The world moved, or disagrees.",
-    413: "It is too large, or there is no room for it.",
-    416: "The file has no such part.",
-    422: "A part of the request does not fit.",
-    429: "The key made too many requests.",
-    500: "The server failed.",
-    501: "This server does not do that.",
-    503: "Something that the server stands on is not there.",
-    507: "The disk is full.",
-}
-
-_RESPONSES: Final = {
-    status: ResponseSpec(ProblemAnswer, description=description, generate_examples=False)
-    for status, description in _PROBLEMS.items()
-}
+NAMES: Final = re.compile(r"{(\w+)(?::path)?}")
+"""What stands for a part of a path; as `{name:path}`, for all that is left of it."""
 
 
-def get(path: Paths, *, status: int = 200, **options: object) -> Declare:
+class Who(StrEnum):
+    """Whose keys a route is for; into a workspace that its path names, those of that one alone."""
+
+    ANYBODY = "anybody"
+    """Without a key, too."""
+    KEY = "key"
+    AGENT = "agent"
+    """An operator's key opens no agent's data. What an add-only key may do, `verdicts` says."""
+    OPERATOR = "operator"
+
+
+class Options(TypedDict, total=False):
+    """What a declaration says where it is not as usual."""
+
+    who: Who
+    status: int
+    work: Work | None
+    at_once: Callable[..., object]
+    """Answers what takes less time than to wake a thread, with the same parameters; None for what
+    does not. It is asked first, in the loop, where the catalog is a file: it reads a few rows."""
+    claims: bool
+    """Whether the same request twice at once is done one after the other, if it bears a name:
+    where the work is not undone with its transaction."""
+    is_secret: bool
+    """Whether the answer is shown once: it is not kept for who asks again."""
+    body: str
+    media_type: str
+    headers: Mapping[str, str]
+    """What the answer's own headers say."""
+    is_spooled: bool
+    """Whether it reads its body itself, piece by piece, and says when it is too large."""
+    is_shown: bool
+    """Whether it is part of the description of all routes."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Route:
+    """A function that answers requests, and all that is known of it before the first one."""
+
+    method: str
+    paths: list[str]
+    function: Callable[..., Any]
+    parameters: Parameters
+    topic: str
+    who: Who = Who.AGENT
+    status: int = 200
+    work: Work | None = Work.QUICK
+    at_once: Callable[..., object] | None = None
+    claims: bool = False
+    is_secret: bool = False
+    body: str | None = None
+    media_type: str = JSON
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    is_spooled: bool = False
+    is_shown: bool = True
+    is_async: bool = False
+
+    @property
+    def name(self) -> str:
+        """What it is called among all routes."""
+        return f"{self.topic}_{self.function.__name__}"
+
+
+Declare = Callable[[Callable[..., Any]], Route]
+
+
+def get(path: Paths, **options: Unpack[Options]) -> Declare:
     """Declares a route that reads."""
-    return _declared(_get, path, status, options)
+    return _declared("GET", path, options)
 
 
-def post(path: Paths, *, status: int = 200, **options: object) -> Declare:
+def post(path: Paths, **options: Unpack[Options]) -> Declare:
     """Declares a route that makes or does something."""
-    return _declared(_post, path, status, options)
+    return _declared("POST", path, options)
 
 
-def put(path: Paths, *, status: int = 200, **options: object) -> Declare:
+def put(path: Paths, **options: Unpack[Options]) -> Declare:
     """Declares a route that replaces something."""
-    return _declared(_put, path, status, options)
+    return _declared("PUT", path, options)
 
 
-def patch(path: Paths, *, status: int = 200, **options: object) -> Declare:
+def patch(path: Paths, **options: Unpack[Options]) -> Declare:
     """Declares a route that changes a part of something."""
-    return _declared(_patch, path, status, options)
+    return _declared("PATCH", path, options)
 
 
-def delete(path: Paths, *, status: int = 200, **options: object) -> Declare:
+def delete(path: Paths, **options: Unpack[Options]) -> Declare:
     """Declares a route that takes something away."""
-    return _declared(_delete, path, status, options)
+    return _declared("DELETE", path, options)
 
 
-def _declared(
-    verb: Callable[..., Any], path: Paths, status: int, options: dict[str, Any]
-) -> Declare:
-    def declare(function: Callable[..., Any]) -> HTTPRouteHandler:
-        summary, _, more = (function.__doc__ or "").partition("\n")
-        topic = function.__module__.rpartition(".")[2]
-        threads, is_async = dict[str, Any](), options.pop("is_async", False)
-        opt = {**options.pop("opt", {})}
-        if not is_async:
-            function = _encoded(function, status, is_secret=bool(opt.get("secret")))
-        if not options.pop("in_thread", True):
-            threads["sync_to_thread"] = False
-        elif not is_async:
-            work = options.pop("work", Work.QUICK)
-            opt.setdefault("claimed", work is not Work.QUICK)
-            function = _in_thread(function, work)
-        responses = {key: told for key, told in _RESPONSES.items() if key != status}
-        if "body" in options:
-            opt["body"] = options.pop("body")
-        handler = verb(
-            path,
-            status_code=status,
-            summary=summary.strip(),
-            description=_dedented(more) or None,
-            operation_id=_operation_ids(path, f"{topic}_{function.__name__}"),
-            tags=[topic],
-            responses=responses,
-            opt=opt,
-            **threads,
-            **options,
+def options(path: Paths, methods: list[str]) -> Route:
+    """Returns the route that says which methods a path has."""
+    allow = ", ".join(sorted([*methods, "OPTIONS"]))
+
+    def told() -> Response:
+        return Response(status=NO_CONTENT, headers={"Allow": allow})
+
+    return _declared("OPTIONS", path, {"who": Who.KEY, "work": None, "is_shown": False})(told)
+
+
+def _declared(method: str, path: Paths, options: Options) -> Declare:
+    def declare(function: Callable[..., Any]) -> Route:
+        paths = [path] if isinstance(path, str) else path
+        is_async = inspect.iscoroutinefunction(function)
+        is_quick = options.get("work", Work.QUICK) is Work.QUICK and not is_async
+        settled: Options = {"claims": not is_quick, **options}
+        return Route(
+            method=method,
+            paths=paths,
+            function=function,
+            parameters=Parameters(function, NAMES.findall(paths[0])),
+            topic=function.__module__.rpartition(".")[2],
+            is_async=is_async,
+            **settled,
         )
-        return handler(function)
 
     return declare
-
-
-def encoded(make: Callable[[], object], *, status: int = 200, is_secret: bool = False) -> Any:  # noqa: ANN401 - as any route
-    """Returns an answer as JSON, in the thread that made it, and not by who answers all.
-
-    Of a request that bears a name, it is kept together with what was done.
-    """
-
-    def run() -> object:
-        answer = make()
-        is_json = isinstance(answer, msgspec.Struct | list)
-        return answers.encode(cast("object", answer)) if is_json else answer
-
-    return kept_with_work(run, status=status, is_secret=is_secret)
-
-
-def _encoded(function: Callable[..., Any], status: int, *, is_secret: bool) -> Callable[..., Any]:
-    """Returns a route whose answer is encoded where it is made."""
-
-    @wraps(function)
-    def run(*arguments: Any, **named: Any) -> Any:  # noqa: ANN401 - any route
-        make = partial(function, *arguments, **named)
-        return encoded(make, status=status, is_secret=is_secret)
-
-    return run
-
-
-def _in_thread(function: Callable[..., Any], work: Work) -> Callable[..., Any]:
-    """Returns a route that runs in a thread that its caller's tenant has for such work."""
-
-    @wraps(function)
-    async def run(*arguments: Any, **named: Any) -> Any:  # noqa: ANN401 - any route
-        return await in_thread(partial(function, *arguments, **named), work=work)
-
-    return run
-
-
-def _operation_ids(path: Paths, name: str) -> Any:  # noqa: ANN401 - Litestar's own type
-    """Returns the id of a route's operation; each of several paths has its own."""
-    if isinstance(path, str) or len(path) == 1:
-        return name
-
-    def of(_handler: HTTPRouteHandler, _method: object, components: Sequence[object]) -> str:
-        words = [str(getattr(part, "name", part)) for part in components]
-        return "_".join([name, *words])
-
-    return of
-
-
-def _dedented(text: str) -> str:
-    return "\n".join(line.strip() for line in text.strip().splitlines())

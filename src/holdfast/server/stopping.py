@@ -17,8 +17,6 @@ from contextlib import asynccontextmanager, suppress
 from types import FrameType
 from typing import Final
 
-from litestar import Litestar
-
 logger = logging.getLogger("holdfast.server")
 
 _CLOSING_S: Final = 3.0
@@ -72,7 +70,7 @@ class Stopping:
         return self.is_set()
 
     @asynccontextmanager
-    async def watching(self, _: Litestar) -> AsyncGenerator[None]:
+    async def watching(self) -> AsyncGenerator[None]:
         """Raises the flag when the process is asked to stop, before the server waits."""
         self._loop = asyncio.get_running_loop()
         kept = dict[signal.Signals, object]()

@@ -15,8 +15,6 @@ from enum import StrEnum
 from functools import partial
 from typing import Final, TypeVar
 
-from litestar import Litestar
-
 from holdfast.behalf import BEHALF
 from holdfast.server.sharing import STRANGERS, Shares
 
@@ -58,6 +56,10 @@ them: there are fewer than threads.
 """
 
 
+AT_ONCE: Final = 16
+"""Requests of one tenant that are answered in one round of the loop, where they take no more than
+0.1 ms each."""
+
 MOST: Final = {Work.LONG: 1}
 """How many of a kind one tenant gets where half would be too many: who goes through all that it has
 twice at once takes the interpreter from the others twice, and is done no sooner."""
@@ -74,7 +76,7 @@ class Threads:
         }
 
     @asynccontextmanager
-    async def running(self, _: Litestar) -> AsyncGenerator[None]:
+    async def running(self) -> AsyncGenerator[None]:
         """In the end, waits for what still runs in them."""
         with ExitStack() as stack:
             for pool in self._pools.values():
@@ -99,6 +101,27 @@ class Threads:
                 # Nobody waits for it any more; the thread is taken until it is done all the same.
                 loop = asyncio.get_running_loop()
                 running.add_done_callback(lambda _: loop.call_soon_threadsafe(give_back))
+
+
+class Turns:
+    """Who is answered in the loop itself, where that takes less time than to wake a thread.
+
+    A few of each tenant in every round of the loop: what more of its requests came together waits
+    for threads, as all others do, and keeps nobody from the loop.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most, self._taken = most, dict[str, int]()
+
+    def is_ready(self, tenant: str) -> bool:
+        """Takes a turn for a tenant, if it has one left."""
+        taken = self._taken.get(tenant, 0)
+        if taken >= self._most:
+            return False
+        if not self._taken:
+            asyncio.get_running_loop().call_soon(self._taken.clear)
+        self._taken[tenant] = taken + 1
+        return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,14 +16,13 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, TypeVar
 
 import msgspec
-from litestar import Request
 
 from holdfast.engine.files import FilesReader
 from holdfast.engine.sending import Sendable, find_sendable
 from holdfast.errors import TooLarge
 from holdfast.errors.system import from_system
 from holdfast.server.problems import Unfit
-from holdfast.server.room import taken_by
+from holdfast.server.requests import Request
 from holdfast.server.threads import Work, in_thread
 
 T = TypeVar("T")
@@ -113,14 +112,14 @@ class Unquoted(io.RawIOBase):
 
 
 async def exported(
-    request: "Request[Any, Any, Any]", write: Callable[[Path], T], *, size: int
+    request: Request, write: Callable[[Path], T], *, size: int
 ) -> tuple[AsyncIterator[bytes], T]:
     """Returns what `write` writes to a file, of about such a size, in pieces; and its answer.
 
     All of it is written before the first byte is answered: what fails is told as an error, not
     by an answer that ends too early.
     """
-    taken = taken_by(request.scope)
+    taken = request.taken
     await taken.take_export(size)
     file, answer = await in_thread(partial(_written, write), work=Work.LONG)
     taken.exported()

@@ -11,18 +11,13 @@ from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, Final, cast
-
-from litestar import Request
-from litestar.exceptions import InternalServerException
+from typing import BinaryIO, Final, cast
 
 from holdfast.engine.archives.survey import BEGINNING_BYTES, announced
 from holdfast.engine.namespace import Namespace
 from holdfast.errors import NamespaceNotFound, QuotaExceeded
 from holdfast.errors.system import from_system
-from holdfast.server.callers import provide_caller
-from holdfast.server.problems import Unfit
-from holdfast.server.room import taken_by
+from holdfast.server.requests import Request
 from holdfast.server.scratch import given_up, upload_in
 from holdfast.server.threads import Work, in_thread
 from holdfast.server.transfer import too_large
@@ -62,7 +57,7 @@ class _Quota:
 class Upload:
     """A body that is to be spooled; raises a `LimitExceeded` where there is no room for it."""
 
-    request: "Request[Any, Any, Any]"
+    request: Request
     agent: Namespace
     _: KW_ONLY
     max_bytes: int
@@ -73,7 +68,7 @@ class Upload:
     @asynccontextmanager
     async def opened(self) -> AsyncGenerator[BinaryIO]:
         """Opens it as a file at its beginning, in memory while it is short."""
-        size, folder = 0, str(taken_by(self.request.scope).room.folder)
+        size, folder = 0, str(self.request.taken.room.folder)
         with given_up(tempfile.SpooledTemporaryFile(SPOOLED_BYTES, dir=folder)) as spooled:
             async for piece in self._pieces(SPOOLED_BYTES):
                 size += len(piece)
@@ -92,7 +87,7 @@ class Upload:
         """Writes it to a file, which goes with the block."""
         with ExitStack() as stack:
             with _told():
-                file = stack.enter_context(upload_in(taken_by(self.request.scope).room.folder))
+                file = stack.enter_context(upload_in(self.request.taken.room.folder))
             size, is_begun = 0, False
             async for piece in self._pieces(0):
                 size += len(piece)
@@ -107,23 +102,18 @@ class Upload:
 
     async def _pieces(self, unspooled: int) -> AsyncGenerator[bytes]:
         """Yields the pieces; beyond so many bytes, each once there is room on disk for it."""
-        taken = taken_by(self.request.scope)
-        announced = self.request.headers.get("content-length", "")
-        expected = int(announced) if announced.isdecimal() else 0
+        taken = self.request.taken
+        expected = int(self.request.headers.get(b"content-length", b"0"))
         await self._check(expected, unspooled)
         if expected > unspooled:
             await taken.take_disk(expected)
         size = 0
-        try:
-            async for piece in self.request.stream():
-                before, size = size, size + len(piece)
-                await self._check(size, unspooled)
-                if size > unspooled:
-                    taken.write(len(piece) if before > unspooled else size)
-                yield piece
-        except InternalServerException as exc:
-            # The framework's word for a client that went away.
-            raise Unfit("the body ended before it was complete") from exc
+        async for piece in self.request.stream():
+            before, size = size, size + len(piece)
+            await self._check(size, unspooled)
+            if size > unspooled:
+                taken.write(len(piece) if before > unspooled else size)
+            yield piece
 
     async def _check(self, size: int, unspooled: int) -> None:
         """Raises for what is too large; where it is to be spooled, for what no quota takes."""
@@ -144,7 +134,7 @@ class Upload:
             quota.check(size)
 
     def _read_quotas(self) -> list[_Quota]:
-        found, vault = list[_Quota](), provide_caller(self.request.scope).vault
+        found, vault = list[_Quota](), self.request.admitted.vault
         if (most := vault.quota()) is not None:
             found.append(_Quota("the tenant", vault.stored_bytes(), most, most * SHRINKS))
         if self.is_file:

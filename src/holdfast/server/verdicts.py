@@ -3,14 +3,10 @@
 The engine itself refuses such a key whatever takes away for good (`engine/adding.py`). Here the
 same is said once more of routes, so that one that nobody has thought about is refused: what is
 not in the table, no add-only key opens. Routes that read are open to it as to any agent's key,
-those of operators are closed by their own guard.
+those of operators are for operators alone.
 """
 
-from typing import Final, cast
-
-from litestar.types import HTTPScope, Scope
-
-from holdfast.errors import AddOnly
+from typing import Final
 
 READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -92,11 +88,8 @@ VERDICTS: Final[dict[str, str | None]] = {
 """What a route does that an add-only key does not; None where it may."""
 
 
-def check_adds(scope: Scope) -> None:
-    """Raises `AddOnly` unless a request is one that an add-only key may make."""
-    method: str = cast("HTTPScope", scope)["method"]
+def verdict_on(method: str, template: str) -> str | None:
+    """Returns what a route does that an add-only key does not; None where it may."""
     if method in READS:
-        return
-    refused = VERDICTS.get(f"{method} {scope['path_template']}", "do what this route is for")
-    if refused is not None:
-        raise AddOnly(refused)
+        return None
+    return VERDICTS.get(f"{method} {template}", "do what this route is for")

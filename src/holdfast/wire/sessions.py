@@ -109,7 +109,7 @@ class VersionList(msgspec.Struct, kw_only=True):
     has_more: bool
 
 
-class HistoryAnswer(VersionList, kw_only=True):
+class SessionHistoryAnswer(VersionList, kw_only=True):
     """Versions with the newest traces of a session, and what it is now."""
 
     session_id: str

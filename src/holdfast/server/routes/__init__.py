@@ -1,7 +1,5 @@
 """The routes, a module for each topic. Each names what it has in `ROUTES`."""
 
-from litestar.handlers import HTTPRouteHandler
-
 from holdfast.server.routes import (
     audit,
     context,
@@ -30,8 +28,9 @@ from holdfast.server.routes import (
     upkeep,
     webhooks,
 )
+from holdfast.server.routing import Route
 
-NAMED: list[HTTPRouteHandler] = [
+NAMED: list[Route] = [
     *info.ROUTES,
     *keys.ROUTES,
     *files.ROUTES,
@@ -52,16 +51,16 @@ NAMED: list[HTTPRouteHandler] = [
 ]
 """Routes whose namespace is that of the header X-Namespace, or of the key."""
 
-WITH_VALUES: list[HTTPRouteHandler] = store.ROUTES
+WITH_VALUES: list[Route] = store.ROUTES
 """The same, with bodies that hold values."""
 
-WITH_TEXTS: list[HTTPRouteHandler] = files.ROUTES_WITH_TEXTS
+WITH_TEXTS: list[Route] = files.ROUTES_WITH_TEXTS
 """The same, with bodies that hold a whole file."""
 
-WITH_BATCHES: list[HTTPRouteHandler] = paths.ROUTES_WITH_BATCHES
+WITH_BATCHES: list[Route] = paths.ROUTES_WITH_BATCHES
 """The same, with bodies that hold several."""
 
-DEFAULTED: list[HTTPRouteHandler] = [
+DEFAULTED: list[Route] = [
     *sessions.ROUTES,
     *state.ROUTES,
     *turns.ROUTES,

@@ -2,20 +2,18 @@
 
 from datetime import timedelta
 from functools import partial
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
-from litestar import Request
-from litestar.di import Provide
-from litestar.handlers import HTTPRouteHandler
-from litestar.params import Parameter
-from litestar.response import Stream
+from msgspec import Meta
 
 from holdfast.engine.namespace import Namespace
 from holdfast.model_health import Health, Thresholds
-from holdfast.server.callers import Caller, admin_only, runtime_only
 from holdfast.server.paging import LAST_NUMBER
+from holdfast.server.parameters import Made
 from holdfast.server.problems import Unfit
-from holdfast.server.routing import get
+from holdfast.server.requests import Caller, Request
+from holdfast.server.responses import Stream
+from holdfast.server.routing import Route, Who, get
 from holdfast.server.threads import Work
 from holdfast.server.transfer import exported
 from holdfast.wire.audit import (
@@ -28,11 +26,11 @@ from holdfast.wire.audit import (
 DAY_S: Final = 86_400
 LONGEST_S: Final = 366 * DAY_S
 USUAL: Final = Thresholds()
-_WORKSPACE: Final = "/v1/workspaces/{workspace_id:str}"
+_WORKSPACE: Final = "/v1/workspaces/{workspace_id}"
 _LINES: Final = "application/jsonl"
 
 
-@get(f"{_WORKSPACE}/audit/verify", guards=[admin_only], work=Work.LONG)
+@get(f"{_WORKSPACE}/audit/verify", who=Who.OPERATOR, work=Work.LONG)
 def verify(caller: Caller, workspace_id: str, anchor: str | None = None) -> AuditAnswer:
     """Checks that no trace was edited, removed, inserted or moved since it was written."""
     report = caller.vault.verify_audit(anchor=anchor)
@@ -47,8 +45,8 @@ def verify(caller: Caller, workspace_id: str, anchor: str | None = None) -> Audi
     )
 
 
-@get(f"{_WORKSPACE}/audit/export", guards=[admin_only], is_async=True, media_type=_LINES)
-async def export(request: "Request[Any, Any, Any]", caller: Caller, workspace_id: str) -> Stream:
+@get(f"{_WORKSPACE}/audit/export", who=Who.OPERATOR, media_type=_LINES)
+async def export(request: Request, caller: Caller, workspace_id: str) -> Stream:
     """Returns all traces as a file that is checked without this server."""
     # Operators see no agent's content; what is left out is redacted, and the chain still holds.
     write = partial(caller.vault.export_audit, for_operators=True)
@@ -60,20 +58,20 @@ def provide_limits(
     elevated: float = USUAL.elevated,
     warning: float = USUAL.warning,
     critical: float = USUAL.critical,
-    loop: Annotated[int, Parameter(le=LAST_NUMBER)] = USUAL.loop,
+    loop: Annotated[int, Meta(le=LAST_NUMBER)] = USUAL.loop,
 ) -> Thresholds:
     """Returns from which rate on each level begins, and how many rollbacks make a loop."""
     return Thresholds(elevated=elevated, warning=warning, critical=critical, loop=loop)
 
 
-_LIMITS: Final = {"limits": Provide(provide_limits, sync_to_thread=False)}
+Limits = Annotated[Thresholds, Made(provide_limits)]
 
 
-@get(f"{_WORKSPACE}/rollbacks", guards=[admin_only], dependencies=_LIMITS)
+@get(f"{_WORKSPACE}/rollbacks", who=Who.OPERATOR)
 def of_workspace(
     caller: Caller,
     workspace_id: str,
-    limits: Thresholds,
+    limits: Limits,
     window_seconds: int = DAY_S,
     agent_id: str | None = None,
 ) -> RollbackRateAnswer:
@@ -83,10 +81,10 @@ def of_workspace(
     return _rate(found, window_seconds)
 
 
-@get("/v1/rollbacks", guards=[runtime_only], dependencies=_LIMITS)
+@get("/v1/rollbacks")
 def of_namespace(
     agent: Namespace,
-    limits: Thresholds,
+    limits: Limits,
     window_seconds: int = DAY_S,
     agent_id: str | None = None,
 ) -> RollbackRateAnswer:
@@ -122,5 +120,5 @@ def _rate(health: Health, window_seconds: int) -> RollbackRateAnswer:
     )
 
 
-ROUTES: Final[list[HTTPRouteHandler]] = [verify, export, of_workspace]
-ROUTES_OF_AGENTS: Final[list[HTTPRouteHandler]] = [of_namespace]
+ROUTES: Final[list[Route]] = [verify, export, of_workspace]
+ROUTES_OF_AGENTS: Final[list[Route]] = [of_namespace]

@@ -2,15 +2,12 @@
 
 from typing import Annotated, Final
 
-from litestar.handlers import HTTPRouteHandler
-from litestar.params import QueryParameter
-
 from holdfast.engine.namespace import Namespace
-from holdfast.server.callers import runtime_only
+from holdfast.server.parameters import Query
 from holdfast.server.problems import Unfit
 from holdfast.server.routes.memories import fields_of
 from holdfast.server.routes.turns import to_answer
-from holdfast.server.routing import get, post
+from holdfast.server.routing import Route, get, post
 from holdfast.wire.turns import (
     ContextAnswer,
     ContextMemory,
@@ -21,20 +18,20 @@ from holdfast.wire.turns import (
 )
 
 USUAL, MOST_MEMORIES, MOST_TURNS = 5, 200, 100
-_CONTEXT: Final = "/v1/sessions/{session_id:str}/context"
+_CONTEXT: Final = "/v1/sessions/{session_id}/context"
 
 
-@post(_CONTEXT, guards=[runtime_only])
+@post(_CONTEXT)
 def ask(agent: Namespace, session_id: str, data: ContextRequest | None = None) -> ContextAnswer:
     """Returns the state, relevant memories and recent turns in one answer."""
     return _context(agent, session_id, data or ContextRequest())
 
 
-@get(_CONTEXT, guards=[runtime_only])
+@get(_CONTEXT)
 def read(
     agent: Namespace,
     session_id: str,
-    question: Annotated[str | None, QueryParameter(name="query")] = None,
+    question: Annotated[str | None, Query("query")] = None,
     include_memories: bool = True,
     include_turns: bool = True,
     memory_limit: int | None = None,
@@ -94,4 +91,4 @@ def _limit(name: str, given: int | None, most: int) -> int:
     return min(given, most)
 
 
-ROUTES: Final[list[HTTPRouteHandler]] = [ask, read]
+ROUTES: Final[list[Route]] = [ask, read]

@@ -7,14 +7,11 @@ are the admin's alone.
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from litestar.handlers import HTTPRouteHandler
-
 from holdfast.engine.namespace import Namespace
 from holdfast.model_keys import KeyInfo
-from holdfast.server.callers import Caller, admin_only
-from holdfast.server.idempotency import SECRET
 from holdfast.server.problems import Unfit
-from holdfast.server.routing import delete, get, post
+from holdfast.server.requests import Caller
+from holdfast.server.routing import Route, Who, delete, get, post
 from holdfast.server.times import shown, shown_or_none
 from holdfast.wire.dashboard import (
     Activity,
@@ -27,7 +24,7 @@ from holdfast.wire.dashboard import (
 MOST_DAYS: Final = 36_500
 
 
-@get("/v1/dashboard/stats")
+@get("/v1/dashboard/stats", who=Who.KEY)
 def stats(caller: Caller, agent: Namespace) -> StatsAnswer:
     """Returns how much there is, and how much happened lately."""
     totals = caller.vault.totals() if caller.is_admin else agent.totals()
@@ -46,13 +43,13 @@ def stats(caller: Caller, agent: Namespace) -> StatsAnswer:
     )
 
 
-@get("/v1/dashboard/keys", guards=[admin_only])
+@get("/v1/dashboard/keys", who=Who.OPERATOR)
 def list_keys(caller: Caller) -> list[DashboardKey]:
     """Lists the keys that are not revoked, oldest first."""
     return [_answer(key) for key in caller.vault.keys.list()]
 
 
-@post("/v1/dashboard/keys", guards=[admin_only], opt=SECRET)
+@post("/v1/dashboard/keys", who=Who.OPERATOR, is_secret=True)
 def create_key(caller: Caller, data: DashboardKeyRequest) -> DashboardKey:
     """Makes an agent's key; its secret is in this answer and nowhere else."""
     days = data.expires_days
@@ -68,7 +65,7 @@ def create_key(caller: Caller, data: DashboardKeyRequest) -> DashboardKey:
     return _answer(key, secret=secret)
 
 
-@delete("/v1/dashboard/keys/{key_id:str}", status=204, guards=[admin_only])
+@delete("/v1/dashboard/keys/{key_id}", status=204, who=Who.OPERATOR)
 def revoke_key(caller: Caller, key_id: str) -> None:
     """Revokes a key: the next request with it is refused."""
     caller.vault.keys.revoke(key_id)
@@ -90,4 +87,4 @@ def _answer(key: KeyInfo, *, secret: str | None = None) -> DashboardKey:
     )
 
 
-ROUTES: Final[list[HTTPRouteHandler]] = [stats, list_keys, create_key, revoke_key]
+ROUTES: Final[list[Route]] = [stats, list_keys, create_key, revoke_key]

@@ -2,22 +2,19 @@
 
 from typing import Final
 
-from litestar.handlers import HTTPRouteHandler
-
 from holdfast.engine.namespace import Namespace
 from holdfast.errors import EntityNotFound
 from holdfast.model_entities import Entity
-from holdfast.server.callers import runtime_only
 from holdfast.server.paging import page_size, paged
-from holdfast.server.routing import delete, get, post, put
+from holdfast.server.routing import Route, delete, get, post, put
 from holdfast.server.times import shown
 from holdfast.wire.entities import EntityAnswer, EntityList, EntityPatch, EntityRequest
 
 LISTED, MOST_LISTED = 20, 100
-_ONE: Final = "/v1/entities/{row_id:str}"
+_ONE: Final = "/v1/entities/{row_id}"
 
 
-@post("/v1/entities", status=201, guards=[runtime_only])
+@post("/v1/entities", status=201)
 def create(agent: Namespace, data: EntityRequest) -> EntityAnswer:
     """Notes a thing; one of its type and id in a session."""
     made = agent.entities.create(
@@ -29,7 +26,7 @@ def create(agent: Namespace, data: EntityRequest) -> EntityAnswer:
     return to_answer(made)
 
 
-@get("/v1/entities", guards=[runtime_only])
+@get("/v1/entities")
 def list_(
     agent: Namespace,
     session_id: str | None = None,
@@ -52,19 +49,19 @@ def list_(
     return EntityList(data=[to_answer(entity) for entity in found], has_more=has_more)
 
 
-@get(_ONE, guards=[runtime_only])
+@get(_ONE)
 def show(agent: Namespace, row_id: str) -> EntityAnswer:
     """Returns one entity."""
     return to_answer(agent.entities.get(row_id))
 
 
-@put(_ONE, guards=[runtime_only])
+@put(_ONE)
 def update(agent: Namespace, row_id: str, data: EntityPatch) -> EntityAnswer:
     """Replaces all that is known of a thing."""
     return to_answer(agent.entities.update(row_id, data.attributes))
 
 
-@delete(_ONE, status=204, guards=[runtime_only])
+@delete(_ONE, status=204)
 def forget(agent: Namespace, row_id: str) -> None:
     """Forgets a thing."""
     agent.entities.delete(row_id)
@@ -84,4 +81,4 @@ def to_answer(entity: Entity) -> EntityAnswer:
     )
 
 
-ROUTES: Final[list[HTTPRouteHandler]] = [create, list_, show, update, forget]
+ROUTES: Final[list[Route]] = [create, list_, show, update, forget]

@@ -3,21 +3,20 @@
 from typing import Final
 
 import msgspec
-from litestar.handlers import HTTPRouteHandler
 from msgspec import structs
 
 from holdfast.model_erasures import Certificate
-from holdfast.server.callers import Caller, admin_only
 from holdfast.server.problems import Unfit
-from holdfast.server.routing import get, post
+from holdfast.server.requests import Caller
+from holdfast.server.routing import Route, Who, get, post
 from holdfast.server.threads import Work
 from holdfast.server.times import shown, shown_or_none
 from holdfast.wire.erasures import CertificateAnswer, EraseRequest, ErasureList
 
-_ALL: Final = "/v1/workspaces/{workspace_id:str}/erasures"
+_ALL: Final = "/v1/workspaces/{workspace_id}/erasures"
 
 
-@post(_ALL, guards=[admin_only], work=Work.LONG)
+@post(_ALL, who=Who.OPERATOR, work=Work.LONG)
 def erase(caller: Caller, workspace_id: str, data: EraseRequest) -> CertificateAnswer:
     """Erases for good, with all bytes that nothing else needs; there is no way back.
 
@@ -30,7 +29,7 @@ def erase(caller: Caller, workspace_id: str, data: EraseRequest) -> CertificateA
     return _answer(_erase(caller, data))
 
 
-@get(_ALL, guards=[admin_only])
+@get(_ALL, who=Who.OPERATOR)
 def list_(caller: Caller, workspace_id: str) -> ErasureList:
     """Lists the certificates of what was erased, newest first."""
     return ErasureList(erasures=[_answer(each) for each in caller.vault.erasures.list()])
@@ -59,4 +58,4 @@ def _answer(done: Certificate) -> CertificateAnswer:
     return msgspec.convert(told, CertificateAnswer)
 
 
-ROUTES: Final[list[HTTPRouteHandler]] = [erase, list_]
+ROUTES: Final[list[Route]] = [erase, list_]

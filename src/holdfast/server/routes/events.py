@@ -3,27 +3,24 @@
 Admins see everything; an agent's key sees the namespace that it is for, or that it names.
 """
 
-from typing import Any, Final
+from typing import Final
 
 import msgspec
-from litestar import Request
-from litestar.handlers import HTTPRouteHandler
-from litestar.response import Stream
 
 from holdfast.engine.envelopes import envelope
 from holdfast.errors import InvalidValue
-from holdfast.server.callers import Caller, own_workspace
 from holdfast.server.paging import page_size
 from holdfast.server.problems import Refused
-from holdfast.server.room import taken_by
-from holdfast.server.routing import get
+from holdfast.server.requests import Caller, Request
+from holdfast.server.responses import Stream
+from holdfast.server.routing import Route, Who, get
 from holdfast.server.streams import Streams
 from holdfast.server.threads import in_thread
 from holdfast.server.times import parse_instant
 from holdfast.wire.events import EventAnswer, EventList
 
 LISTED, MOST_LISTED = 20, 200
-_EVENTS: Final = "/v1/workspaces/{workspace_id:str}/events"
+_EVENTS: Final = "/v1/workspaces/{workspace_id}/events"
 _STREAM: Final = "text/event-stream"
 
 
@@ -37,7 +34,7 @@ class UnnamedNamespace(Refused):
         super().__init__("say which namespace: this key sees the events of one at a time")
 
 
-@get(_EVENTS, guards=[own_workspace])
+@get(_EVENTS, who=Who.KEY)
 def list_(
     caller: Caller,
     workspace_id: str,
@@ -61,13 +58,12 @@ def list_(
 
 
 @get(
-    ["/v1/workspaces/{workspace_id:str}/webhooks/stream", f"{_EVENTS}/stream"],
-    guards=[own_workspace],
-    is_async=True,
+    ["/v1/workspaces/{workspace_id}/webhooks/stream", f"{_EVENTS}/stream"],
+    who=Who.KEY,
     media_type=_STREAM,
 )
 async def stream(
-    request: "Request[Any, Any, Any]",
+    request: Request,
     caller: Caller,
     workspace_id: str,
     namespace: str | None = None,
@@ -78,10 +74,10 @@ async def stream(
     `Last-Event-ID`, as a header or in the query, goes on after an event that was seen.
     """
     visible = _visible(caller, namespace)
-    streams: Streams = request.app.state.streams
-    seen = request.headers.get("last-event-id") or last_event_id
+    streams: Streams = request.services.streams
+    seen = request.header(b"last-event-id") or last_event_id
     after = await in_thread(_number_of, caller, visible, seen) if seen else None
-    taken_by(request.scope).until_answered(streams.seat(caller.vault.tenant_id, caller.key.id))
+    request.taken.until_answered(streams.seat(caller.vault.tenant_id, caller.key.id))
     lines = streams.listen(
         caller.vault,
         namespace=visible,
@@ -111,4 +107,4 @@ def _visible(caller: Caller, namespace: str | None) -> str | None:
     return wanted
 
 
-ROUTES: Final[list[HTTPRouteHandler]] = [list_, stream]
+ROUTES: Final[list[Route]] = [list_, stream]

@@ -5,10 +5,7 @@ namespace learns of no object of another, and reaches none.
 """
 
 from datetime import timedelta
-from typing import Any, Final
-
-from litestar import Response
-from litestar.handlers import HTTPRouteHandler
+from typing import Final
 
 from holdfast.engine.advance import Note
 from holdfast.engine.exchange.adopting import Commit
@@ -20,9 +17,10 @@ from holdfast.entries import Blob
 from holdfast.errors import InvalidValue
 from holdfast.ids import OBJECT_ID_BYTES, ObjectId
 from holdfast.model import Kind
-from holdfast.server.callers import Caller, runtime_only
+from holdfast.server.requests import Caller
+from holdfast.server.responses import Response
 from holdfast.server.routes.snapshots import to_answer
-from holdfast.server.routing import get, post
+from holdfast.server.routing import Options, Route, get, post
 from holdfast.server.threads import Work
 from holdfast.wire.exchange import (
     MEDIA_TYPE,
@@ -43,15 +41,14 @@ _KINDS: Final = {"snapshot": Kind.SNAPSHOT, "safety": Kind.SAFETY}
 """What a client may make of its directory."""
 
 _LONGEST_S: Final = 10**11
-_BYTES_FOR_BYTES: Final[dict[str, Any]] = {
-    "guards": [runtime_only],
+_BYTES_FOR_BYTES: Final[Options] = {
     "body": MEDIA_TYPE,
     "media_type": MEDIA_TYPE,
     "work": Work.HEAVY,
 }
 
 
-@get("/v1/exchange/head", guards=[runtime_only])
+@get("/v1/exchange/head")
 def show(caller: Caller, agent: Namespace) -> StandingAnswer:
     """Returns where the namespace stands: its snapshot, and the root of its files."""
     found = _exchange(caller, agent).standing()
@@ -64,19 +61,19 @@ def show(caller: Caller, agent: Namespace) -> StandingAnswer:
 
 
 @post("/v1/exchange/missing", **_BYTES_FOR_BYTES)
-def missing(caller: Caller, agent: Namespace, body: bytes) -> Response[bytes]:
+def missing(caller: Caller, agent: Namespace, body: bytes) -> Response:
     """Returns which objects would have to be sent."""
     asked = decode(body, MissingRequest)
     return _sent(encode(MissingAnswer(ids=_exchange(caller, agent).missing(asked.ids))))
 
 
-@post("/v1/exchange/objects", guards=[runtime_only], body=MEDIA_TYPE, work=Work.HEAVY)
+@post("/v1/exchange/objects", body=MEDIA_TYPE, work=Work.HEAVY)
 def receive(caller: Caller, agent: Namespace, body: bytes) -> ReceivedAnswer:
     """Stores the objects of a pack, ahead of the commit that needs them."""
     return ReceivedAnswer(objects=_exchange(caller, agent).receive(body))
 
 
-@post("/v1/exchange/commit", status=201, guards=[runtime_only], body=MEDIA_TYPE, work=Work.HEAVY)
+@post("/v1/exchange/commit", status=201, body=MEDIA_TYPE, work=Work.HEAVY)
 def commit(caller: Caller, agent: Namespace, body: bytes) -> CommitAnswer:
     """Makes a snapshot of a directory: its files are the namespace's from now on."""
     done = _exchange(caller, agent).commit(_commit_of(decode(body, CommitRequest)))
@@ -84,7 +81,7 @@ def commit(caller: Caller, agent: Namespace, body: bytes) -> CommitAnswer:
 
 
 @post("/v1/exchange/changes", **_BYTES_FOR_BYTES)
-def changes(caller: Caller, agent: Namespace, body: bytes) -> Response[bytes]:
+def changes(caller: Caller, agent: Namespace, body: bytes) -> Response:
     """Returns what leads from the files of one snapshot to those of another."""
     asked = decode(body, ChangesRequest)
     told = _exchange(caller, agent).changes(asked.old, asked.new, after=asked.after)
@@ -93,7 +90,7 @@ def changes(caller: Caller, agent: Namespace, body: bytes) -> Response[bytes]:
 
 
 @post("/v1/exchange/content", **_BYTES_FOR_BYTES)
-def content(caller: Caller, agent: Namespace, body: bytes) -> Response[bytes]:
+def content(caller: Caller, agent: Namespace, body: bytes) -> Response:
     """Returns a pack of objects that files of a snapshot need."""
     asked = decode(body, ContentRequest)
     wants = zip(asked.paths, map(split_ids, asked.ids), strict=False)
@@ -147,8 +144,8 @@ def _root(data: bytes) -> ObjectId:
     return ObjectId(data)
 
 
-def _sent(data: bytes) -> Response[bytes]:
+def _sent(data: bytes) -> Response:
     return Response(data, media_type=MEDIA_TYPE)
 
 
-ROUTES: Final[list[HTTPRouteHandler]] = [show, missing, receive, commit, changes, content]
+ROUTES: Final[list[Route]] = [show, missing, receive, commit, changes, content]

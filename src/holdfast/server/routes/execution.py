@@ -5,15 +5,12 @@ Clients take a 404 here for an older server and try another route: the answer sa
 
 from typing import Any, Final
 
-from litestar.handlers import HTTPRouteHandler
-
 from holdfast.engine.namespace import Namespace
-from holdfast.server.callers import runtime_only
 from holdfast.server.problems import NotBuilt
-from holdfast.server.routing import post
+from holdfast.server.routing import Route, post
 
 
-@post(["/v1/exec", "/exec"], guards=[runtime_only], in_thread=False)
+@post(["/v1/exec", "/exec"], work=None)
 def run(agent: Namespace, data: dict[str, Any] | None = None) -> None:
     """Would run a command; this server runs none."""
     del data
@@ -21,4 +18,4 @@ def run(agent: Namespace, data: dict[str, Any] | None = None) -> None:
     raise NotBuilt(message)
 
 
-ROUTES: Final[list[HTTPRouteHandler]] = [run]
+ROUTES: Final[list[Route]] = [run]

@@ -5,22 +5,16 @@ somebody typed them.
 """
 
 from functools import partial
-from typing import Any, BinaryIO, Final, cast
+from typing import BinaryIO, Final, cast
 
-from litestar import Request
-from litestar.datastructures import ResponseHeader
-from litestar.handlers import HTTPRouteHandler
-from litestar.response import Stream
-
-from holdfast.engine.browsing import browse
+from holdfast.engine.browsing import browse, read_short
 from holdfast.engine.files import EPOCH, FilesReader
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.paths import to_key
-from holdfast.errors import InvalidPath, NotAFile
+from holdfast.errors import InvalidPath
 from holdfast.model_files import FileInfo
 from holdfast.server import transfer
-from holdfast.server.callers import runtime_only
-from holdfast.server.idempotency import AT_ONCE
+from holdfast.server.calling import encoded
 from holdfast.server.places import (
     deleted_path,
     folder_path,
@@ -30,7 +24,9 @@ from holdfast.server.places import (
     url_path,
     written_path,
 )
-from holdfast.server.routing import encoded, get, post, put
+from holdfast.server.requests import Request
+from holdfast.server.responses import Stream
+from holdfast.server.routing import Route, get, post, put
 from holdfast.server.threads import Work, in_thread
 from holdfast.server.times import shown
 from holdfast.server.uploads import Upload
@@ -46,33 +42,34 @@ from holdfast.wire.files import (
 
 TEXT, BINARY = "utf-8", "binary"
 MAX_PREVIEW_BYTES: Final = 1 << 20
+AT_ONCE_BYTES: Final = 64 << 10
+"""Up to here a file is read while the loop waits: 0.1 ms."""
+
 MAX_ENTRIES: Final = 1000
 MAX_LEVELS: Final = 20
 SIZE_HEADER, TRUNCATED_HEADER = "X-Trove-Size", "X-Trove-Truncated"
 _BYTES: Final = "application/octet-stream"
 
 
-@post("/write", guards=[runtime_only])
-def write(request: "Request[Any, Any, Any]", agent: Namespace, data: WriteRequest) -> WrittenAnswer:
+@post("/write")
+def write(request: Request, agent: Namespace, data: WriteRequest) -> WrittenAnswer:
     """Writes a text file, byte for byte; the directories above it come about by themselves."""
-    most = request.app.state.config.max_upload_bytes
+    most = request.services.config.max_upload_bytes
     body = transfer.Unquoted(data.content, max_bytes=most)
     return _written(agent.files.write(written_path(data.path), cast("BinaryIO", body)))
 
 
 @put(
     "/files/{path:path}",
-    guards=[runtime_only],
-    is_async=True,
     body=_BYTES,
-    opt=AT_ONCE,
-    request_max_body_size=None,  # The limit of uploads counts instead, while they are read.
+    claims=False,
+    is_spooled=True,  # The limit of uploads counts instead, while they are read.
 )
-async def upload(request: "Request[Any, Any, Any]", agent: Namespace) -> WrittenAnswer:
+async def upload(request: Request, agent: Namespace) -> WrittenAnswer:
     """Writes a file from the bytes of the body, which are stored as they come."""
     path = _url_path(request)
     to_key(path)  # Before the body is read: a path that is none is refused at once.
-    most = request.app.state.config.max_upload_bytes
+    most = request.services.config.max_upload_bytes
     async with Upload(request, agent, max_bytes=most).opened() as body:
         write = partial(encoded, lambda: _written(agent.files.write(path, body)))
         return await in_thread(write, work=Work.SLOW)
@@ -80,21 +77,12 @@ async def upload(request: "Request[Any, Any, Any]", agent: Namespace) -> Written
 
 @get(
     "/files/{path:path}",
-    guards=[runtime_only],
-    is_async=True,
     media_type=_BYTES,
-    response_headers=[
-        ResponseHeader(
-            name=SIZE_HEADER, documentation_only=True, description="The file's whole size."
-        ),
-        ResponseHeader(
-            name=TRUNCATED_HEADER, documentation_only=True, description="1 if there is more."
-        ),
-    ],
+    headers={SIZE_HEADER: "The file's whole size.", TRUNCATED_HEADER: "1 if there is more."},
 )
-async def download(request: "Request[Any, Any, Any]", agent: Namespace) -> Stream:
+async def download(request: Request, agent: Namespace) -> Stream:
     """Returns a file's bytes; of a very large one the beginning, which a header says."""
-    path, most = _url_path(request), request.app.state.config.max_download_bytes
+    path, most = _url_path(request), request.services.config.max_download_bytes
     outgoing = await in_thread(transfer.open_file, agent.files, path)
     headers = {
         SIZE_HEADER: str(outgoing.size),
@@ -105,19 +93,19 @@ async def download(request: "Request[Any, Any, Any]", agent: Namespace) -> Strea
     return Stream(transfer.send(outgoing, max_bytes=most), media_type=_BYTES, headers=headers)
 
 
-@put("/files", guards=[runtime_only], in_thread=False, include_in_schema=False)
+@put("/files", work=None, is_shown=False)
 def upload_nothing() -> None:
     """Refuses an upload to the root, which a client sends for `workspace/`."""
     written_path("")
 
 
-@get("/files", guards=[runtime_only], in_thread=False, include_in_schema=False)
+@get("/files", work=None, is_shown=False)
 def download_nothing() -> None:
     """Refuses a download of the root."""
     written_path("")
 
 
-@post("/delete", guards=[runtime_only])
+@post("/delete")
 def delete(agent: Namespace, data: DeleteRequest) -> DeletedAnswer:
     """Deletes a file, a link, or a directory with all that lies in it."""
     path = deleted_path(data.path)
@@ -125,7 +113,7 @@ def delete(agent: Namespace, data: DeleteRequest) -> DeletedAnswer:
     return DeletedAnswer(deleted=shown_path(path), entries=count)
 
 
-@get("/v1/files", guards=[runtime_only])
+@get("/v1/files")
 def list_(agent: Namespace, path: str = "workspace/", recursive: bool = False) -> ListAnswer:
     """Lists a directory: directories first, then by name; at most 1000 entries.
 
@@ -134,7 +122,14 @@ def list_(agent: Namespace, path: str = "workspace/", recursive: bool = False) -
     return to_listing(agent.files, path, recursive=recursive)
 
 
-@get("/v1/files/content", guards=[runtime_only])
+def _read_short(agent: Namespace, path: str) -> ContentAnswer | None:
+    """Returns the content of a short file; None for a longer one."""
+    place = read_path(path)
+    info, body = read_short(agent.files, written_path(place), most=AT_ONCE_BYTES)
+    return None if body is None else _content(place, info, body)
+
+
+@get("/v1/files/content", at_once=_read_short)
 def read(agent: Namespace, path: str) -> ContentAnswer:
     """Returns a file's content as text; of a long one the beginning, and of bytes none."""
     return to_content(agent.files, read_path(path))
@@ -154,24 +149,25 @@ def to_listing(files: FilesReader, path: str, *, recursive: bool) -> ListAnswer:
 def to_content(files: FilesReader, path: str) -> ContentAnswer:
     """Returns a file's content as it stands on the wire."""
     with files.still() as now:
-        info = now.stat(written_path(path))
-        if info.kind != "file":
-            raise NotAFile(to_key(path), found=info.kind)
-        text = _preview(now, path, info)
+        info, body = read_short(now, written_path(path), most=MAX_PREVIEW_BYTES)
+        return _content(path, info, _beginning(now, path) if body is None else body)
+
+
+def _content(path: str, info: FileInfo, beginning: bytes) -> ContentAnswer:
+    is_cut = len(beginning) < info.size_bytes
+    text = _text(beginning, is_cut=is_cut)
     return ContentAnswer(
         path=shown_path(path),
         size_bytes=info.size_bytes,
         modified_at=_modified(info),
         encoding=BINARY if text is None else TEXT,
         content=text,
-        truncated=text is not None and info.size_bytes > MAX_PREVIEW_BYTES,
+        truncated=text is not None and is_cut,
     )
 
 
-def _preview(files: FilesReader, path: str, info: FileInfo) -> str | None:
+def _text(beginning: bytes, *, is_cut: bool) -> str | None:
     """Returns the beginning of a file as text; None if it is none."""
-    is_cut = info.size_bytes > MAX_PREVIEW_BYTES
-    beginning = _beginning(files, path) if is_cut else files.read(path)
     try:
         return beginning.decode()
     except UnicodeDecodeError as exc:
@@ -189,10 +185,10 @@ def _beginning(files: FilesReader, path: str) -> bytes:
     return bytes(held[:MAX_PREVIEW_BYTES])
 
 
-def _url_path(request: "Request[Any, Any, Any]") -> str:
+def _url_path(request: Request) -> str:
     if request.scope["query_string"]:
         # What a client meant as part of a name; to go on would be to use another file.
-        raise InvalidPath(request.scope["path"], reason="a '?' in a name has to be sent as %3F")
+        raise InvalidPath(request.path, reason="a '?' in a name has to be sent as %3F")
     return url_path(request.scope["raw_path"])
 
 
@@ -218,9 +214,9 @@ def _modified(info: FileInfo) -> str:
     return shown(info.modified_at or EPOCH)
 
 
-ROUTES_WITH_TEXTS: Final[list[HTTPRouteHandler]] = [write]
+ROUTES_WITH_TEXTS: Final[list[Route]] = [write]
 
-ROUTES: Final[list[HTTPRouteHandler]] = [
+ROUTES: Final[list[Route]] = [
     upload,
     upload_nothing,
     download,

@@ -3,10 +3,8 @@
 import time
 from datetime import UTC, datetime
 from importlib.metadata import version
-from typing import Any, Final
+from typing import Final
 
-from litestar import Request, Response
-from litestar.datastructures import State
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
     REGISTRY,
@@ -15,10 +13,10 @@ from prometheus_client import (
     multiprocess,
 )
 
-from holdfast.server.callers import PUBLIC, Caller
-from holdfast.server.openapi import describe
+from holdfast.server.requests import Caller, Services
+from holdfast.server.responses import Response
 from holdfast.server.routes.keys import SHOWN
-from holdfast.server.routing import get
+from holdfast.server.routing import Who, get
 from holdfast.server.threads import Work
 from holdfast.server.times import shown
 from holdfast.wire.info import Health, Me, ServiceHealth, Welcome
@@ -27,11 +25,11 @@ _STARTED: Final = time.monotonic()
 VERSION: Final = version("holdfast")
 
 
-@get(["/health", "/health/ready"], opt=PUBLIC, work=Work.SLOW)
-def health(state: State) -> Health:
+@get(["/health", "/health/ready"], who=Who.ANYBODY, work=Work.SLOW)
+def health(services: Services) -> Health:
     """Says whether the server and what it stands on are well."""
     begun = time.monotonic()
-    state.ping()
+    services.ping()
     taken_ms = (time.monotonic() - begun) * 1000
     return Health(
         status="healthy",
@@ -42,35 +40,37 @@ def health(state: State) -> Health:
     )
 
 
-@get("/health/live", opt=PUBLIC, in_thread=False)
+@get("/health/live", who=Who.ANYBODY, work=None)
 def live() -> dict[str, str]:
     """Says that the process answers."""
     return {"status": "alive"}
 
 
-@get("/", opt=PUBLIC, in_thread=False)
-def welcome(state: State) -> Welcome:
+@get("/", who=Who.ANYBODY, work=None)
+def welcome(services: Services) -> Welcome:
     """Says what this is, and where its description is."""
-    return Welcome(name="holdfast", version=VERSION, openapi=f"{state.config.prefix}/openapi.json")
+    return Welcome(
+        name="holdfast", version=VERSION, openapi=f"{services.config.prefix}/openapi.json"
+    )
 
 
-@get("/metrics", opt=PUBLIC, media_type=CONTENT_TYPE_LATEST)
-def metrics(state: State) -> Response[bytes]:
+@get("/metrics", who=Who.ANYBODY, media_type=CONTENT_TYPE_LATEST)
+def metrics(services: Services) -> Response:
     """Returns the counters, as Prometheus reads them."""
     registry = REGISTRY
-    if state.config.workers > 1:
+    if services.config.workers > 1:
         registry = CollectorRegistry()
         multiprocess.MultiProcessCollector(registry)
     return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
 
-@get("/openapi.json", opt=PUBLIC, include_in_schema=False)
-def openapi(request: "Request[Any, Any, Any]") -> Response[bytes]:
+@get("/openapi.json", who=Who.ANYBODY, is_shown=False)
+def openapi(services: Services) -> Response:
     """Returns the description of every route."""
-    return Response(describe(request.app), media_type="application/json")
+    return Response(services.document())
 
 
-@get("/v1/me", in_thread=False)
+@get("/v1/me", who=Who.KEY, work=None)
 def me(caller: Caller) -> Me:
     """Says whose key this is, and what it opens."""
     key = caller.key

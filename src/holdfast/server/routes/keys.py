@@ -3,23 +3,20 @@
 from datetime import timedelta
 from typing import Any, Final
 
-from litestar.handlers import HTTPRouteHandler
-
 from holdfast.model_keys import KeyInfo, Scope
-from holdfast.server.callers import Caller, admin_only
-from holdfast.server.idempotency import SECRET
 from holdfast.server.problems import Unfit
-from holdfast.server.routing import delete, get, post
+from holdfast.server.requests import Caller
+from holdfast.server.routing import Route, Who, delete, get, post
 from holdfast.server.times import shown, shown_or_none
 from holdfast.wire.keys import KeyAnswer, KeyList, KeyRequest, NewKeyAnswer, RevokedAnswer
 
-_KEYS: Final = "/v1/workspaces/{workspace_id:str}/keys"
+_KEYS: Final = "/v1/workspaces/{workspace_id}/keys"
 
 SHOWN: Final = {Scope.ADMIN: "admin", Scope.RUNTIME: "workspace", Scope.ADD_ONLY: "add-only"}
 """What a scope is called on the wire."""
 
 
-@post(_KEYS, status=201, guards=[admin_only], opt=SECRET)
+@post(_KEYS, status=201, who=Who.OPERATOR, is_secret=True)
 def create(caller: Caller, workspace_id: str, data: KeyRequest) -> NewKeyAnswer:
     """Makes a key; its secret is in this answer and nowhere else."""
     seconds = data.expires_in_seconds
@@ -33,13 +30,13 @@ def create(caller: Caller, workspace_id: str, data: KeyRequest) -> NewKeyAnswer:
     return NewKeyAnswer(**fields_of(key), api_key=secret)
 
 
-@get(_KEYS, guards=[admin_only])
+@get(_KEYS, who=Who.OPERATOR)
 def list_(caller: Caller, workspace_id: str) -> KeyList:
     """Lists the keys that are not revoked, oldest first."""
     return KeyList(keys=[KeyAnswer(**fields_of(key)) for key in caller.vault.keys.list()])
 
 
-@delete(f"{_KEYS}/{{key_id:str}}", guards=[admin_only])
+@delete(f"{_KEYS}/{{key_id}}", who=Who.OPERATOR)
 def revoke(caller: Caller, workspace_id: str, key_id: str) -> RevokedAnswer:
     """Revokes a key: the next request with it is refused, whoever answers it."""
     return RevokedAnswer(key_id=caller.vault.keys.revoke(key_id).id, revoked=True)
@@ -69,4 +66,4 @@ def fields_of(key: KeyInfo) -> dict[str, Any]:
     }
 
 
-ROUTES: Final[list[HTTPRouteHandler]] = [create, list_, revoke]
+ROUTES: Final[list[Route]] = [create, list_, revoke]

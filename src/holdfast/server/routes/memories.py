@@ -6,16 +6,14 @@ Clients in use know two names for most of these routes; both lead to the same fu
 from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
-from litestar.handlers import HTTPRouteHandler
-from litestar.params import Parameter, QueryParameter
+from msgspec import Meta
 
 from holdfast.engine.namespace import Namespace
 from holdfast.errors import MemoryNotFound
 from holdfast.model_memories import FoundMemory, Memory
-from holdfast.server.callers import runtime_only
 from holdfast.server.paging import page_size, paged
 from holdfast.server.problems import ContentTooLarge
-from holdfast.server.routing import delete, get, patch, post, put
+from holdfast.server.routing import Route, delete, get, patch, post, put
 from holdfast.server.times import shown
 from holdfast.wire.memories import (
     FoundAnswer,
@@ -31,30 +29,27 @@ LISTED, MOST_LISTED = 20, 100
 FOUND, MOST_FOUND = 10, 1000
 OBVIOUS: Final = 0.7
 MAX_CHARS: Final = 10_000
-_ONE: Final = ["/v1/memories/{memory_id:str}", "/v1/memory/{memory_id:str}"]
+_ONE: Final = ["/v1/memories/{memory_id}", "/v1/memory/{memory_id}"]
 
-# These two words are Litestar's own: there they have to be called otherwise.
-Question = Annotated[str | None, QueryParameter(name="query")]
-WantedScope = Annotated[str | None, QueryParameter(name="scope")]
-Words = Annotated[list[str] | None, Parameter(description="One, several, or joined by commas.")]
+Words = Annotated[list[str] | None, Meta(description="One, several, or joined by commas.")]
 
 
-@post(["/v1/memories", "/v1/memory"], status=201, guards=[runtime_only])
+@post(["/v1/memories", "/v1/memory"], status=201)
 def add(agent: Namespace, data: MemoryRequest) -> MemoryAnswer:
     """Remembers something; it is found from now on."""
     return _added(agent, data, data.session_id)
 
 
-@post("/v1/sessions/{session_id:str}/memories", status=201, guards=[runtime_only])
+@post("/v1/sessions/{session_id}/memories", status=201)
 def add_to_session(agent: Namespace, session_id: str, data: MemoryRequest) -> MemoryAnswer:
     """Remembers something that belongs to a session."""
     return _added(agent, data, session_id)
 
 
-@get(["/v1/memories", "/v1/memory"], guards=[runtime_only])
+@get(["/v1/memories", "/v1/memory"])
 def list_or_search(
     agent: Namespace,
-    question: Question = None,
+    query: str | None = None,
     session_id: str | None = None,
     types: Words = None,
     type: str | None = None,
@@ -64,12 +59,12 @@ def list_or_search(
     top_k: int | None = None,
     user_id: str | None = None,
     agent_id: str | None = None,
-    wanted_scope: WantedScope = None,
+    scope: str | None = None,
     starting_after: str | None = None,
 ) -> SearchAnswer | MemoryList:
     """Searches, where there is a question; else lists memories, newest first."""
     wanted = SearchRequest(
-        query=question or "",
+        query=query or "",
         session_id=session_id,
         types=_words(types, type),
         tags=_words(tags),
@@ -77,17 +72,17 @@ def list_or_search(
         limit=limit,
         top_k=top_k,
         user_id=user_id,
-        scope=wanted_scope,
+        scope=scope,
     )
-    if question is not None:
+    if query is not None:
         return _found(agent, wanted)
     return _newest(agent, wanted, agent_id=agent_id, starting_after=starting_after)
 
 
-@get(["/v1/memories/search", "/v1/memory/search"], guards=[runtime_only])
+@get(["/v1/memories/search", "/v1/memory/search"])
 def search_by_get(
     agent: Namespace,
-    question: Annotated[str, QueryParameter(name="query")],
+    query: str,
     session_id: str | None = None,
     types: Words = None,
     type: str | None = None,
@@ -96,11 +91,11 @@ def search_by_get(
     limit: int | None = None,
     top_k: int | None = None,
     user_id: str | None = None,
-    wanted_scope: WantedScope = None,
+    scope: str | None = None,
 ) -> SearchAnswer:
     """Searches, by the route that the first clients knew."""
     wanted = SearchRequest(
-        query=question,
+        query=query,
         session_id=session_id,
         types=_words(types, type),
         tags=_words(tags),
@@ -108,43 +103,43 @@ def search_by_get(
         limit=limit,
         top_k=top_k,
         user_id=user_id,
-        scope=wanted_scope,
+        scope=scope,
     )
     return _found(agent, wanted)
 
 
-@post(["/v1/memory/search", "/v1/memories/search"], guards=[runtime_only])
+@post(["/v1/memory/search", "/v1/memories/search"])
 def search(agent: Namespace, data: SearchRequest) -> SearchAnswer:
     """Returns what answers a question, best first."""
     return _found(agent, data)
 
 
-@post("/v1/sessions/{session_id:str}/memories/search", guards=[runtime_only])
+@post("/v1/sessions/{session_id}/memories/search")
 def search_in_session(agent: Namespace, session_id: str, data: SearchRequest) -> SearchAnswer:
     """Returns what answers a question, as a session sees it."""
     data.session_id = session_id
     return _found(agent, data)
 
 
-@get(_ONE, guards=[runtime_only])
+@get(_ONE)
 def show(agent: Namespace, memory_id: str) -> MemoryAnswer:
     """Returns one memory."""
     return to_answer(agent.memory.get(memory_id))
 
 
-@put(_ONE, guards=[runtime_only])
+@put(_ONE)
 def replace(agent: Namespace, memory_id: str, data: MemoryPatch) -> MemoryAnswer:
     """Changes what is given, as PATCH does."""
     return _changed(agent, memory_id, data)
 
 
-@patch(_ONE, guards=[runtime_only])
+@patch(_ONE)
 def update(agent: Namespace, memory_id: str, data: MemoryPatch) -> MemoryAnswer:
     """Changes what is given: tags replace the old ones, metadata is merged."""
     return _changed(agent, memory_id, data)
 
 
-@delete(_ONE, status=204, guards=[runtime_only])
+@delete(_ONE, status=204)
 def forget(agent: Namespace, memory_id: str) -> None:
     """Forgets a memory."""
     agent.memory.delete(memory_id)
@@ -264,7 +259,7 @@ def _check_length(content: str) -> None:
         raise ContentTooLarge(MAX_CHARS)
 
 
-ROUTES: Final[list[HTTPRouteHandler]] = [
+ROUTES: Final[list[Route]] = [
     add,
     add_to_session,
     list_or_search,

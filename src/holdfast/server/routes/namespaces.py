@@ -7,20 +7,19 @@ its place.
 
 from typing import Annotated, Final
 
-from litestar.di import Provide
-from litestar.handlers import HTTPRouteHandler
-from litestar.params import HeaderParameter
 from msgspec.structs import replace
 
 from holdfast.engine.namespace import Namespace
 from holdfast.errors import InvalidName, NamespaceNotFound
 from holdfast.model import SnapshotInfo
 from holdfast.model_upkeep import Policy
-from holdfast.server.callers import Caller, admin_only, name_in
+from holdfast.server.callers import name_in
 from holdfast.server.paging import page_size
+from holdfast.server.parameters import Header, Made
+from holdfast.server.requests import Caller
 from holdfast.server.routes import entities, memories
 from holdfast.server.routes.snapshots import to_answer
-from holdfast.server.routing import delete, get, post, put
+from holdfast.server.routing import Route, Who, delete, get, post, put
 from holdfast.server.times import shown
 from holdfast.wire.entities import EntityAnswer
 from holdfast.wire.memories import MemoryAnswer
@@ -40,16 +39,14 @@ from holdfast.wire.namespaces import (
 from holdfast.wire.snapshots import SnapshotAnswer
 
 LISTED, MOST_LISTED = 100, 1000
-_WORKSPACE: Final = "/v1/workspaces/{workspace_id:str}"
+_WORKSPACE: Final = "/v1/workspaces/{workspace_id}"
 _ALL: Final = f"{_WORKSPACE}/namespaces"
-_ONE: Final = f"{_ALL}/{{name:str}}"
+_ONE: Final = f"{_ALL}/{{name}}"
 _ELSEWHERE: Final = "-"
 """Stands for a name in a path that is in the header."""
 
 
-def provide_name(
-    name: str, named: Annotated[str | None, HeaderParameter(name="X-Namespace")] = None
-) -> str:
+def provide_name(name: str, named: Annotated[str | None, Header("X-Namespace")] = None) -> str:
     """Returns the namespace that a request is about."""
     if name != _ELSEWHERE or named is None:
         return name
@@ -59,10 +56,10 @@ def provide_name(
     return name_in(named)
 
 
-_NAMED: Final = {"place": Provide(provide_name, sync_to_thread=False)}
+Place = Annotated[str, Made(provide_name)]
 
 
-@get(_ALL, guards=[admin_only])
+@get(_ALL, who=Who.OPERATOR)
 def list_(
     caller: Caller, workspace_id: str, limit: int | None = None, starting_after: str = ""
 ) -> NamespaceList:
@@ -72,7 +69,7 @@ def list_(
     return NamespaceList(namespaces=names[:size], has_more=len(names) > size)
 
 
-@get(f"{_WORKSPACE}/deleted-namespaces", guards=[admin_only])
+@get(f"{_WORKSPACE}/deleted-namespaces", who=Who.OPERATOR)
 def list_deleted(caller: Caller, workspace_id: str) -> DeletedNamespaceList:
     """Lists the deleted namespaces that can be recovered, newest first."""
     found = caller.vault.deleted_namespaces()
@@ -86,21 +83,21 @@ def list_deleted(caller: Caller, workspace_id: str) -> DeletedNamespaceList:
     )
 
 
-@get(_ONE, guards=[admin_only], dependencies=_NAMED)
-def show(caller: Caller, workspace_id: str, place: str) -> NamespaceAnswer:
+@get(_ONE, who=Who.OPERATOR)
+def show(caller: Caller, workspace_id: str, place: Place) -> NamespaceAnswer:
     """Returns how much a namespace holds."""
     return _answer(caller, place)
 
 
-@delete(_ONE, status=204, guards=[admin_only], dependencies=_NAMED)
-def remove(caller: Caller, workspace_id: str, place: str) -> None:
+@delete(_ONE, status=204, who=Who.OPERATOR)
+def remove(caller: Caller, workspace_id: str, place: Place) -> None:
     """Deletes a namespace with its timeline; it can be recovered for a while."""
     caller.vault.delete_namespace(place)
 
 
-@post(f"{_ONE}/recover", guards=[admin_only], dependencies=_NAMED)
+@post(f"{_ONE}/recover", who=Who.OPERATOR)
 def recover(
-    caller: Caller, workspace_id: str, place: str, data: RecoverRequest | None = None
+    caller: Caller, workspace_id: str, place: Place, data: RecoverRequest | None = None
 ) -> NamespaceAnswer:
     """Brings a deleted namespace back, under its name or another."""
     wanted = data or RecoverRequest()
@@ -108,15 +105,15 @@ def recover(
     return _answer(caller, back.name)
 
 
-@get(f"{_ONE}/retention", guards=[admin_only], dependencies=_NAMED)
-def read_retention(caller: Caller, workspace_id: str, place: str) -> RetentionBody:
+@get(f"{_ONE}/retention", who=Who.OPERATOR)
+def read_retention(caller: Caller, workspace_id: str, place: Place) -> RetentionBody:
     """Returns which snapshots are kept."""
     return _retention(caller.vault.namespace(place).retention())
 
 
-@put(f"{_ONE}/retention", guards=[admin_only], dependencies=_NAMED)
+@put(f"{_ONE}/retention", who=Who.OPERATOR)
 def set_retention(
-    caller: Caller, workspace_id: str, place: str, data: RetentionBody
+    caller: Caller, workspace_id: str, place: Place, data: RetentionBody
 ) -> RetentionBody:
     """Says which snapshots are kept; all at 0 means that only age decides."""
     _check_there(caller, place)
@@ -126,9 +123,9 @@ def set_retention(
     return _retention(policy)
 
 
-@post(f"{_ONE}/forget", guards=[admin_only], dependencies=_NAMED)
+@post(f"{_ONE}/forget", who=Who.OPERATOR)
 def forget(
-    caller: Caller, workspace_id: str, place: str, data: ForgetRequest | None = None
+    caller: Caller, workspace_id: str, place: Place, data: ForgetRequest | None = None
 ) -> ForgottenAnswer:
     """Takes expired snapshots, and those that the policy does not keep, off the timeline."""
     wanted, agent = data or ForgetRequest(), caller.vault.namespace(place)
@@ -142,15 +139,15 @@ def forget(
     )
 
 
-@get(f"{_ONE}/quota", guards=[admin_only], dependencies=_NAMED)
-def read_quota(caller: Caller, workspace_id: str, place: str) -> QuotaAnswer:
+@get(f"{_ONE}/quota", who=Who.OPERATOR)
+def read_quota(caller: Caller, workspace_id: str, place: Place) -> QuotaAnswer:
     """Returns how many bytes a namespace may hold, and how many it does."""
     agent = caller.vault.namespace(place)
     return QuotaAnswer(quota_bytes=agent.quota(), used_bytes=agent.size().bytes)
 
 
-@put(f"{_ONE}/quota", guards=[admin_only], dependencies=_NAMED)
-def set_quota(caller: Caller, workspace_id: str, place: str, data: QuotaRequest) -> QuotaAnswer:
+@put(f"{_ONE}/quota", who=Who.OPERATOR)
+def set_quota(caller: Caller, workspace_id: str, place: Place, data: QuotaRequest) -> QuotaAnswer:
     """Limits how many bytes a namespace may hold."""
     _check_there(caller, place)
     agent = caller.vault.namespace(place)
@@ -158,44 +155,44 @@ def set_quota(caller: Caller, workspace_id: str, place: str, data: QuotaRequest)
     return QuotaAnswer(quota_bytes=agent.quota(), used_bytes=agent.size().bytes)
 
 
-@get(f"{_ONE}/deleted-snapshots", guards=[admin_only], dependencies=_NAMED)
-def list_deleted_snapshots(caller: Caller, workspace_id: str, place: str) -> DeletedSnapshotList:
+@get(f"{_ONE}/deleted-snapshots", who=Who.OPERATOR)
+def list_deleted_snapshots(caller: Caller, workspace_id: str, place: Place) -> DeletedSnapshotList:
     """Lists the snapshots that were taken off the timeline and can be recovered."""
     agent = caller.vault.namespace(place)
     found = agent.deleted_snapshots()
     return DeletedSnapshotList(snapshots=[_told(agent, snapshot) for snapshot in found])
 
 
-@post(f"{_ONE}/snapshots/{{snapshot_id:str}}/recover", guards=[admin_only], dependencies=_NAMED)
+@post(f"{_ONE}/snapshots/{{snapshot_id}}/recover", who=Who.OPERATOR)
 def recover_snapshot(
-    caller: Caller, workspace_id: str, place: str, snapshot_id: str
+    caller: Caller, workspace_id: str, place: Place, snapshot_id: str
 ) -> SnapshotAnswer:
     """Brings a snapshot back that was taken off the timeline."""
     agent = caller.vault.namespace(place)
     return _told(agent, agent.recover_snapshot(snapshot_id))
 
 
-@post(f"{_ONE}/memories/{{memory_id:str}}/recover", guards=[admin_only], dependencies=_NAMED)
-def recover_memory(caller: Caller, workspace_id: str, place: str, memory_id: str) -> MemoryAnswer:
+@post(f"{_ONE}/memories/{{memory_id}}/recover", who=Who.OPERATOR)
+def recover_memory(caller: Caller, workspace_id: str, place: Place, memory_id: str) -> MemoryAnswer:
     """Brings a memory back that was forgotten; what it says is for its agents alone."""
     found = caller.vault.namespace(place).memory.recover(memory_id)
     return memories.to_answer(replace(found, content="", tags=(), metadata={}))
 
 
-@post(f"{_ONE}/entities/{{row_id:str}}/recover", guards=[admin_only], dependencies=_NAMED)
-def recover_entity(caller: Caller, workspace_id: str, place: str, row_id: str) -> EntityAnswer:
+@post(f"{_ONE}/entities/{{row_id}}/recover", who=Who.OPERATOR)
+def recover_entity(caller: Caller, workspace_id: str, place: Place, row_id: str) -> EntityAnswer:
     """Brings an entity back that was deleted; what is known of it is for its agents alone."""
     found = caller.vault.namespace(place).entities.recover(row_id)
     return entities.to_answer(replace(found, attributes={}))
 
 
-@get(f"{_WORKSPACE}/quota", guards=[admin_only])
+@get(f"{_WORKSPACE}/quota", who=Who.OPERATOR)
 def read_workspace_quota(caller: Caller, workspace_id: str) -> QuotaAnswer:
     """Returns how many bytes a workspace may store, and how many it does."""
     return QuotaAnswer(quota_bytes=caller.vault.quota(), used_bytes=caller.vault.stored_bytes())
 
 
-@put(f"{_WORKSPACE}/quota", guards=[admin_only])
+@put(f"{_WORKSPACE}/quota", who=Who.OPERATOR)
 def set_workspace_quota(caller: Caller, workspace_id: str, data: QuotaRequest) -> QuotaAnswer:
     """Limits how many bytes a workspace may store."""
     caller.vault.set_quota(data.quota_bytes)
@@ -232,7 +229,7 @@ def _retention(policy: Policy) -> RetentionBody:
     )
 
 
-ROUTES: Final[list[HTTPRouteHandler]] = [
+ROUTES: Final[list[Route]] = [
     list_,
     list_deleted,
     show,

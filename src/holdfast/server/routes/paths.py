@@ -7,19 +7,16 @@ much. Paths are read with or without `workspace/`, and answered without.
 from base64 import b64decode
 from typing import Final
 
-from litestar.handlers import HTTPRouteHandler
-
 from holdfast.engine.editing import BATCH_BYTES, BATCH_FILES
 from holdfast.engine.files import USUAL_DIRECTORY_MODE
 from holdfast.engine.listing import Listed, list_page, look_at
 from holdfast.engine.namespace import Namespace
 from holdfast.errors import TooLarge
-from holdfast.server.callers import runtime_only
 from holdfast.server.moments import At, seen
 from holdfast.server.paging import page_size
 from holdfast.server.places import read_path, shown_name
 from holdfast.server.problems import Unfit
-from holdfast.server.routing import get, post
+from holdfast.server.routing import Route, get, post
 from holdfast.server.times import shown_or_none
 from holdfast.wire.files import (
     ChmodRequest,
@@ -38,13 +35,13 @@ from holdfast.wire.files import (
 LISTED, MOST_LISTED = 1000, 10_000
 
 
-@get("/v1/files/stat", guards=[runtime_only])
+@get("/v1/files/stat")
 def stat(agent: Namespace, path: str, at: At = None) -> FileAnswer:
     """Returns what is known about a path without reading what is there."""
     return to_file(look_at(seen(agent, at).files, read_path(path)))
 
 
-@get("/v1/files/list", guards=[runtime_only])
+@get("/v1/files/list")
 def list_(
     agent: Namespace,
     path: str = "",
@@ -69,21 +66,21 @@ def list_(
     return FilesAnswer(files=[to_file(each) for each in page.items], has_more=page.has_more)
 
 
-@post("/v1/files/mkdir", guards=[runtime_only])
+@post("/v1/files/mkdir")
 def mkdir(agent: Namespace, data: MkdirRequest) -> FileAnswer:
     """Makes a directory, with those above it; one that is there gets the mode."""
     mode = USUAL_DIRECTORY_MODE if data.mode is None else data.mode
     return to_file(Listed(agent.files.mkdir(read_path(data.path), mode=mode), None))
 
 
-@post("/v1/files/symlink", guards=[runtime_only])
+@post("/v1/files/symlink")
 def symlink(agent: Namespace, data: SymlinkRequest) -> FileAnswer:
     """Makes a link, or lets one that is there point elsewhere."""
     info = agent.files.symlink(read_path(data.path), data.target)
     return to_file(Listed(info, data.target))
 
 
-@post("/v1/files/chmod", guards=[runtime_only])
+@post("/v1/files/chmod")
 def chmod(agent: Namespace, data: ChmodRequest) -> FileAnswer:
     """Sets the permission bits of a file or directory."""
     path = read_path(data.path)
@@ -91,7 +88,7 @@ def chmod(agent: Namespace, data: ChmodRequest) -> FileAnswer:
     return to_file(look_at(agent.files, path))
 
 
-@post("/v1/files/move", guards=[runtime_only])
+@post("/v1/files/move")
 def move(agent: Namespace, data: MoveRequest) -> FileAnswer:
     """Moves a file, link or directory; with `overwrite`, a file or link may be in its way."""
     target = read_path(data.target)
@@ -99,14 +96,14 @@ def move(agent: Namespace, data: MoveRequest) -> FileAnswer:
     return to_file(look_at(agent.files, target))
 
 
-@post("/v1/files/delete", guards=[runtime_only])
+@post("/v1/files/delete")
 def delete(agent: Namespace, data: RemoveRequest) -> RemovedAnswer:
     """Deletes a file, link or empty directory; with `recursive`, all that is in it."""
     count = agent.files.delete(read_path(data.path), recursive=bool(data.recursive))
     return RemovedAnswer(entries=count)
 
 
-@post("/v1/files/write_many", guards=[runtime_only])
+@post("/v1/files/write_many")
 def write_many(agent: Namespace, data: WriteManyRequest) -> WroteManyAnswer:
     """Writes files, all or none of them: at most 4,096, and less than 32 MiB of content."""
     # What is within these bounds is one transaction.
@@ -139,6 +136,6 @@ def _content(item: WriteManyItem) -> bytes:
         raise Unfit("the content of a file is not base64", param="content") from exc
 
 
-ROUTES_WITH_BATCHES: Final[list[HTTPRouteHandler]] = [write_many]
+ROUTES_WITH_BATCHES: Final[list[Route]] = [write_many]
 
-ROUTES: Final[list[HTTPRouteHandler]] = [stat, list_, mkdir, symlink, chmod, move, delete]
+ROUTES: Final[list[Route]] = [stat, list_, mkdir, symlink, chmod, move, delete]

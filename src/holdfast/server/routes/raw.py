@@ -6,26 +6,24 @@ a file that has changed meanwhile, all of it.
 
 import re
 from functools import partial
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
-from litestar import Request
-from litestar.datastructures import ResponseHeader
-from litestar.handlers import HTTPRouteHandler
-from litestar.params import HeaderParameter
-from litestar.response import Stream
+from msgspec import Meta
 
 from holdfast.engine.listing import Listed
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.paths import to_key
 from holdfast.engine.sending import Sendable, find_sendable
 from holdfast.server import transfer
-from holdfast.server.callers import runtime_only
-from holdfast.server.idempotency import AT_ONCE
+from holdfast.server.calling import encoded
 from holdfast.server.moments import At, seen
+from holdfast.server.parameters import Header
 from holdfast.server.places import read_path
 from holdfast.server.problems import RangeUnfit
+from holdfast.server.requests import Request
+from holdfast.server.responses import Stream
 from holdfast.server.routes.paths import to_file
-from holdfast.server.routing import encoded, get, put
+from holdfast.server.routing import Route, get, put
 from holdfast.server.threads import Work, in_thread
 from holdfast.server.times import parse_instant
 from holdfast.server.uploads import Upload
@@ -36,24 +34,24 @@ _RANGE: Final = re.compile(r"bytes=(\d{1,18})-(\d{1,18})?", re.ASCII)
 
 RangeHeader = Annotated[
     str | None,
-    HeaderParameter(name="Range", description="`bytes=N-` for what follows the first N bytes."),
+    Header("Range"),
+    Meta(description="`bytes=N-` for what follows the first N bytes."),
 ]
 IfRangeHeader = Annotated[
     str | None,
-    HeaderParameter(name="If-Range", description="The ETag of what was received so far."),
+    Header("If-Range"),
+    Meta(description="The ETag of what was received so far."),
 ]
 
 
 @put(
     "/v1/files/raw",
-    guards=[runtime_only],
-    is_async=True,
     body=_BYTES,
-    opt=AT_ONCE,
-    request_max_body_size=None,  # The limit of uploads counts instead, while they are read.
+    claims=False,
+    is_spooled=True,  # The limit of uploads counts instead, while they are read.
 )
 async def upload(
-    request: "Request[Any, Any, Any]",
+    request: Request,
     agent: Namespace,
     path: str,
     mode: int | None = None,
@@ -66,7 +64,7 @@ async def upload(
     place = read_path(path)
     to_key(place)  # Before the body is read: a path that is none is refused at once.
     instant = None if modified_at is None else parse_instant("modified_at", modified_at)
-    most = request.app.state.config.max_upload_bytes
+    most = request.services.config.max_upload_bytes
     async with Upload(request, agent, max_bytes=most).opened() as body:
         write = partial(agent.files.write, place, body, mode=mode, modified_at=instant)
         answer = partial(encoded, lambda: to_file(Listed(write(), None)))
@@ -75,14 +73,8 @@ async def upload(
 
 @get(
     "/v1/files/raw",
-    guards=[runtime_only],
-    is_async=True,
     media_type=_BYTES,
-    response_headers=[
-        ResponseHeader(
-            name="ETag", documentation_only=True, description="Another one after a change."
-        )
-    ],
+    headers={"ETag": "Another one after a change."},
 )
 async def download(
     agent: Namespace,
@@ -105,7 +97,7 @@ async def download(
         transfer.send(outgoing, max_bytes=stop - start),
         media_type=_BYTES,
         headers=headers,
-        status_code=206 if is_part else 200,
+        status=206 if is_part else 200,
     )
 
 
@@ -124,4 +116,4 @@ def _wanted(header: str | None, size: int) -> tuple[int, int]:
     return start, min(last + 1, size)
 
 
-ROUTES: Final[list[HTTPRouteHandler]] = [upload, download]
+ROUTES: Final[list[Route]] = [upload, download]

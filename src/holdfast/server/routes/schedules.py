@@ -3,21 +3,18 @@
 from datetime import timedelta
 from typing import Final
 
-from litestar.handlers import HTTPRouteHandler
-
 from holdfast.engine.namespace import Namespace
 from holdfast.model_tasks import Schedule
-from holdfast.server.callers import runtime_only
 from holdfast.server.problems import Unfit
-from holdfast.server.routing import delete, get, patch, post
+from holdfast.server.routing import Route, delete, get, patch, post
 from holdfast.server.times import shown, shown_or_none
 from holdfast.wire.tasks import ScheduleAnswer, ScheduleList, SchedulePatch, ScheduleRequest
 
-_SCHEDULE: Final = "/v1/schedules/{schedule_id:str}"
+_SCHEDULE: Final = "/v1/schedules/{schedule_id}"
 _LONGEST_S: Final = 10**9
 
 
-@post("/v1/schedules", status=201, guards=[runtime_only])
+@post("/v1/schedules", status=201)
 def create(agent: Namespace, data: ScheduleRequest) -> ScheduleAnswer:
     """Makes a schedule: every so often, after so many writes, or when it is quiet."""
     made = agent.schedules.create(
@@ -30,26 +27,26 @@ def create(agent: Namespace, data: ScheduleRequest) -> ScheduleAnswer:
     return _answer(agent, made)
 
 
-@get("/v1/schedules", guards=[runtime_only])
+@get("/v1/schedules")
 def list_(agent: Namespace) -> ScheduleList:
     """Lists the schedules, oldest first."""
     return ScheduleList(schedules=[_answer(agent, each) for each in agent.schedules.list()])
 
 
-@get(_SCHEDULE, guards=[runtime_only])
+@get(_SCHEDULE)
 def show(agent: Namespace, schedule_id: str) -> ScheduleAnswer:
     """Returns a schedule."""
     return _answer(agent, agent.schedules.get(schedule_id))
 
 
-@patch(_SCHEDULE, guards=[runtime_only])
+@patch(_SCHEDULE)
 def update(agent: Namespace, schedule_id: str, data: SchedulePatch) -> ScheduleAnswer:
     """Stops a schedule, lets it go on, or gives its snapshots another label."""
     changed = agent.schedules.update(schedule_id, enabled=data.enabled, label=data.label)
     return _answer(agent, changed)
 
 
-@delete(_SCHEDULE, status=204, guards=[runtime_only])
+@delete(_SCHEDULE, status=204)
 def remove(agent: Namespace, schedule_id: str) -> None:
     """Takes a schedule away; the snapshots that it asked for stay."""
     agent.schedules.delete(schedule_id)
@@ -81,4 +78,4 @@ def _answer(agent: Namespace, schedule: Schedule) -> ScheduleAnswer:
     )
 
 
-ROUTES: Final[list[HTTPRouteHandler]] = [create, list_, show, update, remove]
+ROUTES: Final[list[Route]] = [create, list_, show, update, remove]

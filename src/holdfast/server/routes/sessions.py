@@ -4,20 +4,18 @@ from datetime import datetime
 from typing import Annotated, Any, Final
 
 import msgspec
-from litestar import Request
-from litestar.handlers import HTTPRouteHandler
-from litestar.params import QueryParameter
 
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.sessions.byturn import version_after
 from holdfast.errors import SessionNotFound
 from holdfast.model_sessions import Lineage, SessionInfo
-from holdfast.server.callers import runtime_only
 from holdfast.server.moments import At, seen
 from holdfast.server.paging import page_size, paged
+from holdfast.server.parameters import Query
 from holdfast.server.problems import Unfit
+from holdfast.server.requests import Request
 from holdfast.server.routes.state import REASON_HEADER
-from holdfast.server.routing import delete, get, patch, post
+from holdfast.server.routing import Route, delete, get, patch, post
 from holdfast.server.times import parse_instant, shown, shown_or_none
 from holdfast.wire.sessions import (
     DiffAnswer,
@@ -33,23 +31,21 @@ LISTED, MOST_LISTED = 20, 100
 MAX_TTL_S: Final = 2_592_000
 
 
-@post("/v1/sessions", status=201, guards=[runtime_only])
-def create(
-    request: "Request[Any, Any, Any]", agent: Namespace, data: SessionRequest
-) -> SessionAnswer:
+@post("/v1/sessions", status=201)
+def create(request: Request, agent: Namespace, data: SessionRequest) -> SessionAnswer:
     """Makes a session, with version 0 of its state."""
     made = agent.sessions.create(
         data.agent_id,
         user_id=data.user_id,
         metadata=data.metadata,
         initial_state=data.initial_state,
-        ttl_seconds=_term(data, request.app.state.config.session_ttl_seconds),
+        ttl_seconds=_term(data, request.services.config.session_ttl_seconds),
         session_id=data.session_id,
     )
     return to_answer(agent, made)
 
 
-@get("/v1/sessions", guards=[runtime_only])
+@get("/v1/sessions")
 def list_(
     agent: Namespace,
     agent_id: str | None = None,
@@ -92,13 +88,13 @@ def list_(
     )
 
 
-@get("/v1/sessions/{session_id:str}", guards=[runtime_only])
+@get("/v1/sessions/{session_id}")
 def show(agent: Namespace, session_id: str, at: At = None) -> SessionAnswer:
     """Returns a session with its state."""
     return to_answer(agent, seen(agent, at).sessions.get(session_id))
 
 
-@patch("/v1/sessions/{session_id:str}", guards=[runtime_only])
+@patch("/v1/sessions/{session_id}")
 def update(agent: Namespace, session_id: str, data: SessionPatch) -> SessionAnswer:
     """Merges metadata, or starts a new term; the state stays as it is."""
     ttl = None if data.ttl_seconds is None else checked_ttl(data.ttl_seconds)
@@ -106,15 +102,13 @@ def update(agent: Namespace, session_id: str, data: SessionPatch) -> SessionAnsw
     return to_answer(agent, changed)
 
 
-@delete("/v1/sessions/{session_id:str}", status=204, guards=[runtime_only])
-def remove(
-    request: "Request[Any, Any, Any]", agent: Namespace, session_id: str, reason: str | None = None
-) -> None:
+@delete("/v1/sessions/{session_id}", status=204)
+def remove(request: Request, agent: Namespace, session_id: str, reason: str | None = None) -> None:
     """Takes a session away; a restore of a snapshot that holds it brings it back."""
-    agent.sessions.delete(session_id, reason=reason or request.headers.get(REASON_HEADER))
+    agent.sessions.delete(session_id, reason=reason or request.header(REASON_HEADER))
 
 
-@post("/v1/sessions/{session_id:str}/fork", status=201, guards=[runtime_only])
+@post("/v1/sessions/{session_id}/fork", status=201)
 def fork(agent: Namespace, session_id: str, data: ForkRequest | None = None) -> SessionAnswer:
     """Makes a session that goes on from a version of this one."""
     wanted, version = data or ForkRequest(), None if data is None else data.version
@@ -133,18 +127,18 @@ def fork(agent: Namespace, session_id: str, data: ForkRequest | None = None) -> 
     return to_answer(agent, made)
 
 
-@get("/v1/sessions/{session_id:str}/lineage", guards=[runtime_only])
+@get("/v1/sessions/{session_id}/lineage")
 def lineage(agent: Namespace, session_id: str) -> LineageAnswer:
     """Returns where a session comes from, and what was forked from it."""
     return _lineage(agent.sessions.lineage(session_id))
 
 
-@get("/v1/sessions/{session_id:str}/diff", guards=[runtime_only])
+@get("/v1/sessions/{session_id}/diff")
 def diff(
     agent: Namespace,
     session_id: str,
-    old: Annotated[int, QueryParameter(name="from")],
-    new: Annotated[int | None, QueryParameter(name="to")] = None,
+    old: Annotated[int, Query("from")],
+    new: Annotated[int | None, Query("to")] = None,
 ) -> DiffAnswer:
     """Returns what leads from one version of the state to another; without `to`, the newest."""
     # Numbers that count back mean others as soon as somebody writes: what they mean now, counts.
@@ -222,7 +216,7 @@ def _object(name: str, text: str) -> dict[str, Any]:
         raise Unfit(message, param=name) from exc
 
 
-ROUTES: Final[list[HTTPRouteHandler]] = [
+ROUTES: Final[list[Route]] = [
     create,
     list_,
     show,

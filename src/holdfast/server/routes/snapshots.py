@@ -5,8 +5,7 @@ from datetime import timedelta
 from itertools import islice
 from typing import Annotated, Any, Final, cast
 
-from litestar.handlers import HTTPRouteHandler
-from litestar.params import Parameter
+from msgspec import Meta
 
 from holdfast.engine.browsing import count_files
 from holdfast.engine.namespace import Namespace
@@ -15,10 +14,9 @@ from holdfast.entries import Directory
 from holdfast.errors import Conflict, InvalidValue, SnapshotNotFound
 from holdfast.model import Kind, Plane, SnapshotInfo
 from holdfast.model_changes import WORDS, Change, Changes, Restored
-from holdfast.server.callers import runtime_only
 from holdfast.server.paging import LAST_NUMBER, page_size, paged
 from holdfast.server.places import read_path, shown_name
-from holdfast.server.routing import delete, get, patch, post
+from holdfast.server.routing import Route, delete, get, patch, post
 from holdfast.server.times import shown, shown_or_none
 from holdfast.wire.changes import ChangeAnswer, Counts
 from holdfast.wire.snapshots import (
@@ -40,7 +38,7 @@ _PAGE: Final = 1000
 """How much of a timeline is looked at together."""
 
 
-@post("/v1/snapshots", status=201, guards=[runtime_only])
+@post("/v1/snapshots", status=201)
 def take(agent: Namespace, data: SnapshotRequest | None = None) -> SnapshotAnswer:
     """Captures everything as it is now, in one atomic step."""
     wanted = data or SnapshotRequest()
@@ -56,11 +54,11 @@ def take(agent: Namespace, data: SnapshotRequest | None = None) -> SnapshotAnswe
     return to_answer(agent, snapshot)
 
 
-@get("/v1/snapshots", guards=[runtime_only])
+@get("/v1/snapshots")
 def list_(
     agent: Namespace,
     limit: int | None = None,
-    before: Annotated[int | None, Parameter(ge=0, le=LAST_NUMBER)] = None,
+    before: Annotated[int, Meta(ge=0, le=LAST_NUMBER)] | None = None,
     all: bool = False,
 ) -> SnapshotList:
     """Lists the snapshots that were taken on purpose, newest first.
@@ -78,13 +76,13 @@ def list_(
     return SnapshotList(snapshots=[to_answer(agent, each) for each in found], has_more=has_more)
 
 
-@get("/v1/snapshots/{snapshot_id:str}", guards=[runtime_only])
+@get("/v1/snapshots/{snapshot_id}")
 def show(agent: Namespace, snapshot_id: str) -> SnapshotAnswer:
     """Returns one snapshot."""
     return to_answer(agent, get_snapshot(agent, snapshot_id))
 
 
-@post("/v1/snapshots/{snapshot_id:str}/restore", guards=[runtime_only])
+@post("/v1/snapshots/{snapshot_id}/restore")
 def restore(
     agent: Namespace, snapshot_id: str, data: RestoreRequest | None = None
 ) -> RestoreAnswer:
@@ -104,26 +102,26 @@ def restore(
     return to_restored(agent, restored, is_part=restored.files is None)
 
 
-@patch("/v1/snapshots/{snapshot_id:str}", guards=[runtime_only])
+@patch("/v1/snapshots/{snapshot_id}")
 def relabel(agent: Namespace, snapshot_id: str, data: LabelRequest) -> SnapshotAnswer:
     """Gives a snapshot another label, or none."""
     snapshot = get_snapshot(agent, snapshot_id)
     return to_answer(agent, agent.set_label(snapshot, data.label))
 
 
-@post("/v1/snapshots/{snapshot_id:str}/pin", guards=[runtime_only])
+@post("/v1/snapshots/{snapshot_id}/pin")
 def pin(agent: Namespace, snapshot_id: str) -> SnapshotAnswer:
     """Keeps a snapshot out of retention's reach."""
     return to_answer(agent, agent.pin(get_snapshot(agent, snapshot_id)))
 
 
-@delete("/v1/snapshots/{snapshot_id:str}/pin", guards=[runtime_only])
+@delete("/v1/snapshots/{snapshot_id}/pin")
 def unpin(agent: Namespace, snapshot_id: str) -> SnapshotAnswer:
     """Lets a snapshot expire again, a full term from now."""
     return to_answer(agent, agent.unpin(get_snapshot(agent, snapshot_id)))
 
 
-@delete("/v1/snapshots/{snapshot_id:str}", guards=[runtime_only])
+@delete("/v1/snapshots/{snapshot_id}")
 def remove(agent: Namespace, snapshot_id: str) -> SnapshotDeletedAnswer:
     """Takes a snapshot off the timeline; an admin can bring it back for a while."""
     snapshot = get_snapshot(agent, snapshot_id)
@@ -263,7 +261,7 @@ def _legible(value: object) -> Any:  # noqa: ANN401 - any JSON
     return value
 
 
-ROUTES: Final[list[HTTPRouteHandler]] = [
+ROUTES: Final[list[Route]] = [
     take,
     list_,
     show,

@@ -2,24 +2,21 @@
 
 from typing import Any, Final, TypedDict
 
-from litestar import Request
-from litestar.handlers import HTTPRouteHandler
-
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.sessions.byturn import version_after, version_before
 from holdfast.model_sessions import State, Version
 from holdfast.model_traces import TraceInfo
-from holdfast.server.callers import runtime_only
 from holdfast.server.moments import At, seen
 from holdfast.server.paging import LAST_NUMBER, page_size, paged
 from holdfast.server.problems import Unfit
+from holdfast.server.requests import Request
 from holdfast.server.routes.traces import to_answer as to_trace
-from holdfast.server.routing import get, patch, post, put
+from holdfast.server.routing import Route, get, patch, post, put
 from holdfast.server.times import shown
 from holdfast.wire.sessions import (
-    HistoryAnswer,
     RollbackAnswer,
     RollbackRequest,
+    SessionHistoryAnswer,
     StateAnswer,
     StateRequest,
     VersionAnswer,
@@ -28,12 +25,12 @@ from holdfast.wire.sessions import (
 
 LISTED, MOST_LISTED = 50, 1000
 LONGEST_TAG: Final = 18
-REASON_HEADER: Final = "x-reason"
+REASON_HEADER: Final = b"x-reason"
 """Where clients that have no argument for it can say why."""
-_STATE: Final = "/v1/sessions/{session_id:str}/state"
+_STATE: Final = "/v1/sessions/{session_id}/state"
 
 
-@get(_STATE, guards=[runtime_only])
+@get(_STATE)
 def read(
     agent: Namespace, session_id: str, version: int | None = None, at: At = None
 ) -> StateAnswer:
@@ -45,32 +42,28 @@ def read(
     return to_answer(agent.sessions.get_state(session_id, version=version))
 
 
-@patch(_STATE, guards=[runtime_only])
-def update(
-    request: "Request[Any, Any, Any]", agent: Namespace, session_id: str, data: StateRequest
-) -> StateAnswer:
+@patch(_STATE)
+def update(request: Request, agent: Namespace, session_id: str, data: StateRequest) -> StateAnswer:
     """Makes a version in which these keys have these values; other keys stay."""
     made = agent.sessions.update_state(session_id, _given(data), **_why(request, data))
     return to_answer(made)
 
 
-@put(_STATE, guards=[runtime_only])
-def replace(
-    request: "Request[Any, Any, Any]", agent: Namespace, session_id: str, data: StateRequest
-) -> StateAnswer:
+@put(_STATE)
+def replace(request: Request, agent: Namespace, session_id: str, data: StateRequest) -> StateAnswer:
     """Makes a version with this state and nothing else."""
     return _replaced(request, agent, session_id, data)
 
 
-@post(_STATE, guards=[runtime_only])
+@post(_STATE)
 def replace_by_post(
-    request: "Request[Any, Any, Any]", agent: Namespace, session_id: str, data: StateRequest
+    request: Request, agent: Namespace, session_id: str, data: StateRequest
 ) -> StateAnswer:
     """Makes a version with this state and nothing else, as PUT does."""
     return _replaced(request, agent, session_id, data)
 
 
-@get(f"{_STATE}/history", guards=[runtime_only])
+@get(f"{_STATE}/history")
 def history(
     agent: Namespace,
     session_id: str,
@@ -83,7 +76,7 @@ def history(
     return VersionList(**_versions(agent, session_id, size, since_version, include_state))
 
 
-@get("/v1/sessions/{session_id:str}/history", guards=[runtime_only])
+@get("/v1/sessions/{session_id}/history")
 def whole_history(
     agent: Namespace,
     session_id: str,
@@ -91,14 +84,14 @@ def whole_history(
     since_version: int | None = None,
     include_state: bool = True,
     include_traces: bool = True,
-) -> HistoryAnswer:
+) -> SessionHistoryAnswer:
     """Returns the versions after one, oldest first, and the newest traces of the session."""
     size = page_size(limit, usual=LISTED, most=MOST_LISTED)
     versions = _versions(agent, session_id, size, since_version, include_state)
     found = list[TraceInfo]()
     if include_traces:
         found = agent.traces.list(session_id=session_id, limit=size, with_content=True)
-    return HistoryAnswer(
+    return SessionHistoryAnswer(
         **versions,
         session_id=session_id,
         versions=versions["data"],
@@ -107,18 +100,17 @@ def whole_history(
 
 
 @post(
-    [f"{_STATE}/rollback", "/v1/sessions/{session_id:str}/rollback"],
-    guards=[runtime_only],
+    [f"{_STATE}/rollback", "/v1/sessions/{session_id}/rollback"],
 )
 def rollback(
-    request: "Request[Any, Any, Any]", agent: Namespace, session_id: str, data: RollbackRequest
+    request: Request, agent: Namespace, session_id: str, data: RollbackRequest
 ) -> RollbackAnswer:
     """Makes a version with the state of an earlier one; those between stay in the history."""
     goal = _goal(agent, session_id, data)
     made = agent.sessions.rollback(
         session_id,
         goal,
-        reason=data.reason or data.reasoning or request.headers.get(REASON_HEADER),
+        reason=data.reason or data.reasoning or request.header(REASON_HEADER),
         conversation=bool(data.conversation),
         expected_version=_expected(request, data.expected_version),
     )
@@ -165,7 +157,7 @@ def to_version(version: Version) -> VersionAnswer:
 
 
 def _replaced(
-    request: "Request[Any, Any, Any]", agent: Namespace, session_id: str, data: StateRequest
+    request: Request, agent: Namespace, session_id: str, data: StateRequest
 ) -> StateAnswer:
     made = agent.sessions.replace_state(session_id, _given(data), **_why(request, data))
     return to_answer(made)
@@ -178,9 +170,9 @@ class _Why(TypedDict):
     expected_version: int | None
 
 
-def _why(request: "Request[Any, Any, Any]", data: StateRequest) -> _Why:
+def _why(request: Request, data: StateRequest) -> _Why:
     return {
-        "reasoning": data.reasoning or data.reason or request.headers.get(REASON_HEADER),
+        "reasoning": data.reasoning or data.reason or request.header(REASON_HEADER),
         "expected_version": _expected(request, data.expected_version),
     }
 
@@ -194,11 +186,11 @@ def _given(data: StateRequest) -> dict[str, Any]:
     return given
 
 
-def _expected(request: "Request[Any, Any, Any]", given: int | None) -> int | None:
+def _expected(request: Request, given: int | None) -> int | None:
     """Returns the version that has to be the newest still: of the body, or of If-Match."""
     if given is not None:
         return given
-    tag = request.headers.get("if-match", "").strip().removeprefix("W/").strip('"')
+    tag = (request.header(b"if-match") or "").strip().removeprefix("W/").strip('"')
     if not tag or tag == "*":
         return None
     # A digit in another script is one for Python, too; and it refuses to read very many of them.
@@ -248,7 +240,7 @@ def _counted(name: str, given: int) -> int:
     return given
 
 
-ROUTES: Final[list[HTTPRouteHandler]] = [
+ROUTES: Final[list[Route]] = [
     read,
     update,
     replace,

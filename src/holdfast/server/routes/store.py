@@ -8,18 +8,15 @@ they are stored as such.
 
 from typing import Any, Final
 
-from litestar.handlers import HTTPRouteHandler
-
 from holdfast.engine.archives.wellformed import walk
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.storereader import StoreReader, items_page, size_of
 from holdfast.errors import NotFound, UnsafeArchive
-from holdfast.server.callers import runtime_only
 from holdfast.server.counting import MOST_VALUES
 from holdfast.server.moments import At, seen
 from holdfast.server.paging import page_size, paged
 from holdfast.server.problems import Unfit
-from holdfast.server.routing import delete, get, post, put
+from holdfast.server.routing import Route, delete, get, post, put
 from holdfast.store.core import encode
 from holdfast.wire.store import (
     BatchAnswer,
@@ -49,14 +46,14 @@ class ValueNotFound(NotFound):
     hint = "List the keys of the store."
 
 
-@put(_VALUE, guards=[runtime_only])
+@put(_VALUE)
 def set_(agent: Namespace, data: ValueRequest) -> ValueAnswer:
     """Puts a value under a key."""
     agent.store.set(data.namespace, data.key, _read_value(data.value))
     return ValueAnswer(namespace=data.namespace, key=data.key, value=data.value)
 
 
-@get(_VALUE, guards=[runtime_only])
+@get(_VALUE)
 def read(agent: Namespace, namespace: str, key: str, at: At = None) -> ValueAnswer:
     """Returns the value for a key."""
     value = seen(agent, at).store.get(namespace, key, _MISSING)
@@ -65,13 +62,13 @@ def read(agent: Namespace, namespace: str, key: str, at: At = None) -> ValueAnsw
     return ValueAnswer(namespace=namespace, key=key, value=to_json(value))
 
 
-@delete(_VALUE, guards=[runtime_only])
+@delete(_VALUE)
 def remove(agent: Namespace, namespace: str, key: str) -> DeletedValueAnswer:
     """Deletes a key; says whether it was there."""
     return DeletedValueAnswer(deleted=agent.store.delete(namespace, key))
 
 
-@get("/v1/store/keys", guards=[runtime_only])
+@get("/v1/store/keys")
 def keys(
     agent: Namespace,
     namespace: str,
@@ -90,7 +87,7 @@ def keys(
     return KeysAnswer(namespace=namespace, keys=page, has_more=has_more)
 
 
-@get("/v1/store/items", guards=[runtime_only])
+@get("/v1/store/items")
 def items(
     agent: Namespace,
     namespace: str | None = None,
@@ -119,33 +116,33 @@ def items(
     return ItemsAnswer(items=answers, has_more=has_more)
 
 
-@get("/v1/store/namespaces", guards=[runtime_only])
+@get("/v1/store/namespaces")
 def namespaces(agent: Namespace, prefix: str | None = None, at: At = None) -> StoreNamespacesAnswer:
     """Lists the namespaces inside the store that hold something."""
     return StoreNamespacesAnswer(namespaces=seen(agent, at).store.namespaces(prefix))
 
 
-@get("/v1/store/count", guards=[runtime_only])
+@get("/v1/store/count")
 def count(agent: Namespace, sizes: bool = False, at: At = None) -> CountAnswer:
     """Returns how many values there are; with `sizes`, how many bytes they take."""
     store = seen(agent, at).store
     return CountAnswer(count=len(store), size_bytes=size_of(store) if sizes else None)
 
 
-@get("/v1/store/max_key", guards=[runtime_only])
+@get("/v1/store/max_key")
 def max_key(agent: Namespace, namespace: str, at: At = None) -> MaxKeyAnswer:
     """Returns the greatest key of a namespace."""
     return MaxKeyAnswer(namespace=namespace, key=seen(agent, at).store.max_key(namespace))
 
 
-@post("/v1/store/clear", guards=[runtime_only])
+@post("/v1/store/clear")
 def clear(agent: Namespace) -> ClearedAnswer:
     """Deletes every key of every namespace inside the store; snapshots stay."""
     agent.store.clear()
     return ClearedAnswer(cleared=True)
 
 
-@post("/v1/store/batch", guards=[runtime_only])
+@post("/v1/store/batch")
 def batch(agent: Namespace, data: BatchRequest, at: At = None) -> BatchAnswer:
     """Puts values, all or none of them; then deletes, all or none; then reads."""
     if sum(len(part or ()) for part in (data.set, data.get, data.delete)) > MOST_OF_BATCH:
@@ -199,7 +196,7 @@ class _Packed:
         self.values += walk(data, most=MOST_VALUES - self.values)
 
 
-ROUTES: Final[list[HTTPRouteHandler]] = [
+ROUTES: Final[list[Route]] = [
     set_,
     read,
     remove,

@@ -3,14 +3,12 @@
 from typing import Final
 
 import msgspec
-from litestar.handlers import HTTPRouteHandler
 
 from holdfast.engine.namespace import Namespace
 from holdfast.errors import TaskNotFound
 from holdfast.model_tasks import TaskRun
-from holdfast.server.callers import runtime_only
 from holdfast.server.paging import page_size, paged
-from holdfast.server.routing import get, post
+from holdfast.server.routing import Route, get, post
 from holdfast.server.times import shown, shown_or_none
 from holdfast.wire.tasks import (
     TaskAnswer,
@@ -21,10 +19,10 @@ from holdfast.wire.tasks import (
 )
 
 LISTED, MOST_LISTED = 20, 100
-_TASK: Final = "/v1/tasks/{task_id:str}"
+_TASK: Final = "/v1/tasks/{task_id}"
 
 
-@post("/v1/tasks", status=201, guards=[runtime_only])
+@post("/v1/tasks", status=201)
 def start(agent: Namespace, data: TaskRequest) -> TaskAnswer:
     """Starts a task; what is there now is kept."""
     task = agent.tasks.start(
@@ -33,7 +31,7 @@ def start(agent: Namespace, data: TaskRequest) -> TaskAnswer:
     return to_answer(agent, task)
 
 
-@get("/v1/tasks", guards=[runtime_only])
+@get("/v1/tasks")
 def list_(
     agent: Namespace,
     status: str | None = None,
@@ -50,20 +48,20 @@ def list_(
     return TaskList(tasks=[to_answer(agent, task) for task in found], has_more=has_more)
 
 
-@get(_TASK, guards=[runtime_only])
+@get(_TASK)
 def show(agent: Namespace, task_id: str) -> TaskAnswer:
     """Returns a task."""
     return to_answer(agent, agent.tasks.get(task_id))
 
 
-@post(f"{_TASK}/complete", guards=[runtime_only])
+@post(f"{_TASK}/complete")
 def complete(agent: Namespace, task_id: str, data: TaskEndRequest | None = None) -> TaskAnswer:
     """Ends a task well, and takes its snapshot; saying so twice changes nothing."""
     reason = None if data is None else data.reason
     return to_answer(agent, agent.tasks.complete(task_id, reason=reason))
 
 
-@post(f"{_TASK}/fail", guards=[runtime_only])
+@post(f"{_TASK}/fail")
 def fail(agent: Namespace, task_id: str, data: TaskFailureRequest | None = None) -> TaskAnswer:
     """Ends a task that went wrong: keeps the attempt, and goes back if that is wanted."""
     said = data or TaskFailureRequest()
@@ -89,4 +87,4 @@ def to_answer(agent: Namespace, task: TaskRun) -> TaskAnswer:
     )
 
 
-ROUTES: Final[list[HTTPRouteHandler]] = [start, list_, show, complete, fail]
+ROUTES: Final[list[Route]] = [start, list_, show, complete, fail]

@@ -3,8 +3,7 @@
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import Annotated, Final
 
-from litestar.handlers import HTTPRouteHandler
-from litestar.params import Parameter, QueryParameter
+from msgspec import Meta
 
 from holdfast.engine.namespace import Namespace
 from holdfast.errors import NamespaceNotFound, NotFound
@@ -12,11 +11,12 @@ from holdfast.model import Plane, SnapshotInfo
 from holdfast.model_changes import Change
 from holdfast.model_history import Step
 from holdfast.model_names import Name
-from holdfast.server.callers import Caller, runtime_only
-from holdfast.server.leaving import UNTIL_GONE, IsGone
+from holdfast.server.leaving import IsGone
 from holdfast.server.paging import LAST_NUMBER, page_size, paged
+from holdfast.server.parameters import Query
 from holdfast.server.places import read_path, shown_name, shown_path
 from holdfast.server.problems import Unfit
+from holdfast.server.requests import Caller
 from holdfast.server.routes.files import to_content, to_listing
 from holdfast.server.routes.snapshots import (
     MOST_CHANGES,
@@ -26,7 +26,7 @@ from holdfast.server.routes.snapshots import (
     to_counts,
     to_restored,
 )
-from holdfast.server.routing import get, post
+from holdfast.server.routing import Route, get, post
 from holdfast.server.threads import Work
 from holdfast.wire.files import ContentAnswer, ListAnswer
 from holdfast.wire.snapshots import RestoreAnswer, SnapshotAnswer
@@ -51,12 +51,12 @@ LISTED, MOST_LISTED = 50, 200
 CHANGES, MOST_LINES = 1000, 1_000_000
 TEXTS, MOST_TEXTS = 100, 1000
 
-Old = Annotated[str | None, QueryParameter(name="from", description="A snapshot, or the last.")]
-Lines = Annotated[int, Parameter(ge=0, le=MOST_LINES, description="How much is shown around it.")]
-New = Annotated[str | None, QueryParameter(name="to", description="A snapshot, or what is now.")]
+Old = Annotated[str | None, Query("from"), Meta(description="A snapshot, or the last.")]
+Lines = Annotated[int, Meta(ge=0, le=MOST_LINES, description="How much is shown around it.")]
+New = Annotated[str | None, Query("to"), Meta(description="A snapshot, or what is now.")]
 
 
-@get("/v1/timeline", guards=[runtime_only])
+@get("/v1/timeline")
 def show(agent: Namespace, limit: int | None = None, before: int | None = None) -> TimelineAnswer:
     """Returns the snapshots, newest first, and how much has changed since."""
     size = page_size(limit, usual=LISTED, most=MOST_LISTED)
@@ -73,7 +73,7 @@ def show(agent: Namespace, limit: int | None = None, before: int | None = None) 
     )
 
 
-@get("/v1/status", guards=[runtime_only])
+@get("/v1/status")
 def status(agent: Namespace) -> StatusAnswer:
     """Says where the namespace stands, without listing anything."""
     held = agent.size()
@@ -87,29 +87,27 @@ def status(agent: Namespace) -> StatusAnswer:
     )
 
 
-@get("/v1/timeline/{snapshot_id:str}", guards=[runtime_only])
+@get("/v1/timeline/{snapshot_id}")
 def find(agent: Namespace, snapshot_id: str) -> SnapshotAnswer:
     """Returns one snapshot, by whatever means it: its id, a unique beginning, `latest`, `@-2`."""
     return to_answer(agent, agent.get_snapshot(snapshot_id))
 
 
-@get("/v1/history", guards=[runtime_only], work=Work.COSTLY)
+@get("/v1/history", work=Work.COSTLY)
 def history(
     agent: Namespace,
-    plane: Annotated[
-        str, QueryParameter(description="files, store, sessions or memories.")
-    ] = "files",
+    plane: Annotated[str, Meta(description="files, store, sessions or memories.")] = "files",
     name: Annotated[
         str | None,
-        QueryParameter(description="A path, the id of a session or memory, or the store's ns/key."),
+        Meta(description="A path, the id of a session or memory, or the store's ns/key."),
     ] = None,
-    namespace: Annotated[str | None, QueryParameter(description="In the store.")] = None,
-    key: Annotated[str | None, QueryParameter(description="In the store.")] = None,
+    namespace: Annotated[str | None, Meta(description="In the store.")] = None,
+    key: Annotated[str | None, Meta(description="In the store.")] = None,
     name_b64: Annotated[
-        str | None, QueryParameter(description="The bytes of a path that is not UTF-8.")
+        str | None, Meta(description="The bytes of a path that is not UTF-8.")
     ] = None,
     limit: int | None = None,
-    before: Annotated[int | None, Parameter(ge=0, le=LAST_NUMBER)] = None,
+    before: Annotated[int, Meta(ge=0, le=LAST_NUMBER)] | None = None,
 ) -> HistoryAnswer:
     """Returns what happened to a file or directory, a value of the store, a session or memory.
 
@@ -130,7 +128,7 @@ def history(
     )
 
 
-@get("/v1/diff", guards=[runtime_only])
+@get("/v1/diff")
 def diff(
     agent: Namespace,
     old: Old = None,
@@ -163,7 +161,7 @@ def diff(
     )
 
 
-@get("/v1/diff/text", guards=[runtime_only], dependencies=UNTIL_GONE, work=Work.COSTLY)
+@get("/v1/diff/text", work=Work.COSTLY)
 def text_diff(
     agent: Namespace,
     is_gone: IsGone,
@@ -182,7 +180,7 @@ def text_diff(
     return TextDiffAnswer(path=shown_path(bare), diff=shown_name(text))
 
 
-@get("/v1/diff/texts", guards=[runtime_only], dependencies=UNTIL_GONE, work=Work.COSTLY)
+@get("/v1/diff/texts", work=Work.COSTLY)
 def text_diffs(
     agent: Namespace,
     is_gone: IsGone,
@@ -217,7 +215,7 @@ def text_diffs(
     )
 
 
-@post("/v1/undo", guards=[runtime_only])
+@post("/v1/undo")
 def undo(agent: Namespace, data: UndoRequest | None = None) -> RestoreAnswer:
     """Takes the last change back; with an operation or a task, what that one changed.
 
@@ -234,14 +232,14 @@ def undo(agent: Namespace, data: UndoRequest | None = None) -> RestoreAnswer:
     return to_restored(agent, done, is_part=wanted.task is not None)
 
 
-@post("/v1/redo", guards=[runtime_only])
+@post("/v1/redo")
 def redo(agent: Namespace, data: RedoRequest | None = None) -> RestoreAnswer:
     """Takes the last undo back."""
     wanted = data or RedoRequest()
     return to_restored(agent, agent.redo(limit=listed(wanted.limit)))
 
 
-@post("/v1/fork", status=201, guards=[runtime_only])
+@post("/v1/fork", status=201)
 def fork(caller: Caller, agent: Namespace, data: NamespaceForkRequest) -> NamespaceForkAnswer:
     """Makes a namespace with the same content, in constant time."""
     caller.check_namespace(data.name)
@@ -254,7 +252,7 @@ def fork(caller: Caller, agent: Namespace, data: NamespaceForkRequest) -> Namesp
     )
 
 
-@post("/v1/merge", guards=[runtime_only])
+@post("/v1/merge")
 def merge(caller: Caller, agent: Namespace, data: MergeRequest) -> MergeAnswer:
     """Brings in what a fork of this namespace, or its origin, has changed."""
     caller.check_namespace(data.source)
@@ -271,7 +269,7 @@ def merge(caller: Caller, agent: Namespace, data: MergeRequest) -> MergeAnswer:
     )
 
 
-@get("/v1/snapshots/{snapshot_id:str}/files", guards=[runtime_only])
+@get("/v1/snapshots/{snapshot_id}/files")
 def list_then(
     agent: Namespace, snapshot_id: str, path: str = "workspace/", recursive: bool = False
 ) -> ListAnswer:
@@ -280,7 +278,7 @@ def list_then(
     return to_listing(then.files, path, recursive=recursive)
 
 
-@get("/v1/snapshots/{snapshot_id:str}/files/content", guards=[runtime_only])
+@get("/v1/snapshots/{snapshot_id}/files/content")
 def read_then(agent: Namespace, snapshot_id: str, path: str) -> ContentAnswer:
     """Returns a file's content as it was at a snapshot."""
     then = agent.at(snapshot_id)
@@ -331,7 +329,7 @@ def _chosen(agent: Namespace, snapshot_id: str | None) -> SnapshotInfo | None:
     return None if snapshot_id is None else agent.get_snapshot(snapshot_id)
 
 
-ROUTES: Final[list[HTTPRouteHandler]] = [
+ROUTES: Final[list[Route]] = [
     show,
     status,
     find,

@@ -1,10 +1,7 @@
 """What happened: one trace for everything that was done, newest first."""
 
 from collections.abc import Callable
-from typing import Any, Final, cast
-
-from litestar.di import Provide
-from litestar.handlers import HTTPRouteHandler
+from typing import Annotated, Any, Final, cast
 
 from holdfast.engine.actions import ACTIONS, normalise
 from holdfast.engine.namespace import Namespace
@@ -12,16 +9,17 @@ from holdfast.engine.traces import Traces
 from holdfast.engine.withholding import for_operators
 from holdfast.errors import InvalidValue
 from holdfast.model_traces import TraceInfo
-from holdfast.server.callers import Caller, admin_only, runtime_only
 from holdfast.server.paging import page_size, paged
+from holdfast.server.parameters import Made
 from holdfast.server.problems import Unfit
-from holdfast.server.routing import get, post
+from holdfast.server.requests import Caller
+from holdfast.server.routing import Route, Who, get, post
 from holdfast.server.times import parse_instant, shown
 from holdfast.wire.traces import TraceAnswer, TraceContext, TraceList, TraceRequest
 
 LISTED, MOST_LISTED = 20, 1000
 LISTED_OF_SESSION: Final = 50
-_WORKSPACE: Final = "/v1/workspaces/{workspace_id:str}"
+_WORKSPACE: Final = "/v1/workspaces/{workspace_id}"
 
 
 def provide_filters(
@@ -54,32 +52,32 @@ def provide_filters(
     }
 
 
-_FILTERS: Final = {"filters": Provide(provide_filters, sync_to_thread=False)}
+Filters = Annotated[dict[str, Any], Made(provide_filters)]
 
 
-@get("/v1/traces", guards=[runtime_only], dependencies=_FILTERS)
-def list_(agent: Namespace, filters: dict[str, Any], limit: int | None = None) -> TraceList:
+@get("/v1/traces")
+def list_(agent: Namespace, filters: Filters, limit: int | None = None) -> TraceList:
     """Lists traces that match everything given, newest first."""
     size = page_size(limit, usual=LISTED, most=MOST_LISTED)
     return _listed(agent.traces, size, {**filters, "with_content": True})
 
 
-@get(f"{_WORKSPACE}/traces", guards=[admin_only], dependencies=_FILTERS)
+@get(f"{_WORKSPACE}/traces", who=Who.OPERATOR)
 def of_workspace(
-    caller: Caller, workspace_id: str, filters: dict[str, Any], limit: int | None = None
+    caller: Caller, workspace_id: str, filters: Filters, limit: int | None = None
 ) -> TraceList:
     """Lists traces of all namespaces, and of what happened to the workspace itself."""
     size = page_size(limit, usual=LISTED, most=MOST_LISTED)
     return _listed(caller.vault.traces, size, filters, for_operators)
 
 
-@get(f"{_WORKSPACE}/traces/{{trace_id:str}}", guards=[admin_only])
+@get(f"{_WORKSPACE}/traces/{{trace_id}}", who=Who.OPERATOR)
 def show_to_operator(caller: Caller, workspace_id: str, trace_id: str) -> TraceAnswer:
     """Returns one trace of the workspace."""
     return to_answer(for_operators(caller.vault.traces.get(trace_id)))
 
 
-@post("/v1/traces", status=201, guards=[runtime_only])
+@post("/v1/traces", status=201)
 def add(agent: Namespace, data: TraceRequest) -> TraceAnswer:
     """Adds a trace of your own to the chain, of something that this server did not do itself."""
     if normalise(data.action) in ACTIONS:
@@ -98,7 +96,7 @@ def add(agent: Namespace, data: TraceRequest) -> TraceAnswer:
     return to_answer(made)
 
 
-@get("/v1/traces/{trace_id:str}", guards=[runtime_only])
+@get("/v1/traces/{trace_id}")
 def show(agent: Namespace, trace_id: str) -> TraceAnswer:
     """Returns one trace."""
     return to_answer(agent.traces.get(trace_id, with_content=True))
@@ -106,10 +104,9 @@ def show(agent: Namespace, trace_id: str) -> TraceAnswer:
 
 @get(
     [
-        "/v1/traces/sessions/{session_id:str}/traces",
-        "/v1/sessions/{session_id:str}/traces",
+        "/v1/traces/sessions/{session_id}/traces",
+        "/v1/sessions/{session_id}/traces",
     ],
-    guards=[runtime_only],
 )
 def of_session(
     agent: Namespace,
@@ -170,7 +167,7 @@ def _listed(
     return TraceList(data=[to_answer(told(trace)) for trace in found], has_more=has_more)
 
 
-ROUTES: Final[list[HTTPRouteHandler]] = [
+ROUTES: Final[list[Route]] = [
     list_,
     add,
     show,

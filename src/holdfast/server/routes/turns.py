@@ -2,24 +2,21 @@
 
 from typing import Final
 
-from litestar.handlers import HTTPRouteHandler
-
 from holdfast.engine.namespace import Namespace
 from holdfast.errors import TurnNotFound
 from holdfast.model_sessions import Turn
-from holdfast.server.callers import runtime_only
 from holdfast.server.moments import At, seen
 from holdfast.server.paging import page_size, paged
-from holdfast.server.routing import get, post
+from holdfast.server.routing import Route, get, post
 from holdfast.server.times import shown
 from holdfast.wire.turns import Order, TurnAnswer, TurnList, TurnRequest
 
 LISTED, MOST_LISTED = 20, 100
 PREVIEW_CHARS: Final = 100
-_TURNS: Final = "/v1/sessions/{session_id:str}/turns"
+_TURNS: Final = "/v1/sessions/{session_id}/turns"
 
 
-@post(_TURNS, status=201, guards=[runtime_only])
+@post(_TURNS, status=201)
 def add(agent: Namespace, session_id: str, data: TurnRequest) -> TurnAnswer:
     """Adds an exchange; it makes a version only if `state_after` is given and differs."""
     made = agent.sessions.add_turn(
@@ -34,7 +31,7 @@ def add(agent: Namespace, session_id: str, data: TurnRequest) -> TurnAnswer:
     return to_answer(agent.sessions.get_turn(session_id, made.id, include_state=True))
 
 
-@get(_TURNS, guards=[runtime_only])
+@get(_TURNS)
 def list_(
     agent: Namespace,
     session_id: str,
@@ -62,7 +59,7 @@ def list_(
     return TurnList(data=[to_answer(turn) for turn in found], has_more=has_more)
 
 
-@get(f"{_TURNS}/{{turn_id:str}}", guards=[runtime_only])
+@get(f"{_TURNS}/{{turn_id}}")
 def show(agent: Namespace, session_id: str, turn_id: str, include_state: bool = True) -> TurnAnswer:
     """Returns one turn of the conversation as it stands."""
     return to_answer(agent.sessions.get_turn(session_id, turn_id, include_state=include_state))
@@ -88,4 +85,4 @@ def to_answer(turn: Turn) -> TurnAnswer:
     )
 
 
-ROUTES: Final[list[HTTPRouteHandler]] = [add, list_, show]
+ROUTES: Final[list[Route]] = [add, list_, show]

@@ -3,19 +3,16 @@
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
-
-from litestar import Request
-from litestar.datastructures import ResponseHeader
-from litestar.handlers import HTTPRouteHandler
-from litestar.response import Stream
+from typing import Final
 
 from holdfast.engine.archives.manifest import Manifest
 from holdfast.engine.namespace import Namespace
-from holdfast.server.callers import Caller, admin_only, runtime_only
+from holdfast.server.calling import encoded
 from holdfast.server.places import shown_name
+from holdfast.server.requests import Caller, Request
+from holdfast.server.responses import Stream
 from holdfast.server.routes.snapshots import to_answer
-from holdfast.server.routing import encoded, get, post
+from holdfast.server.routing import Route, Who, get, post
 from holdfast.server.threads import Work, in_thread
 from holdfast.server.times import shown_or_none
 from holdfast.server.transfer import exported
@@ -30,14 +27,14 @@ from holdfast.wire.upkeep import (
 
 MOST_FAULTS: Final = 1000
 ENTRIES_HEADER: Final = "X-Entries"
-_WORKSPACE: Final = "/v1/workspaces/{workspace_id:str}"
+_WORKSPACE: Final = "/v1/workspaces/{workspace_id}"
 _TAR: Final = "application/x-tar"
 
 MEMBER_BYTES: Final = 2048
 """What an entry of a tar file takes beside its content, at about."""
 
 
-@post(f"{_WORKSPACE}/collect", guards=[admin_only], work=Work.LONG)
+@post(f"{_WORKSPACE}/collect", who=Who.OPERATOR, work=Work.LONG)
 def collect(caller: Caller, workspace_id: str, now: bool = False) -> CollectedAnswer:
     """Applies retention, and gives back the bytes that nothing needs any more.
 
@@ -55,7 +52,7 @@ def collect(caller: Caller, workspace_id: str, now: bool = False) -> CollectedAn
     )
 
 
-@post(f"{_WORKSPACE}/verify", guards=[admin_only], work=Work.LONG)
+@post(f"{_WORKSPACE}/verify", who=Who.OPERATOR, work=Work.LONG)
 def verify(caller: Caller, workspace_id: str) -> VerifiedAnswer:
     """Hashes everything again, and names what is damaged."""
     found = caller.vault.verify()
@@ -79,18 +76,10 @@ def verify(caller: Caller, workspace_id: str) -> VerifiedAnswer:
 
 @get(
     "/v1/export",
-    guards=[runtime_only],
-    is_async=True,
     media_type=_TAR,
-    response_headers=[
-        ResponseHeader(
-            name=ENTRIES_HEADER, documentation_only=True, description="How much is in it."
-        )
-    ],
+    headers={ENTRIES_HEADER: "How much is in it."},
 )
-async def export(
-    request: "Request[Any, Any, Any]", agent: Namespace, snapshot: str | None = None
-) -> Stream:
+async def export(request: Request, agent: Namespace, snapshot: str | None = None) -> Stream:
     """Returns a snapshot, or what is there now, as a tar file."""
     chosen = None if snapshot is None else await in_thread(agent.get_snapshot, snapshot)
     size = await in_thread(agent.size) if chosen is None else chosen.size
@@ -101,14 +90,12 @@ async def export(
 
 @post(
     "/v1/import",
-    guards=[runtime_only],
-    is_async=True,
     body=_TAR,
-    request_max_body_size=None,  # The limit of imports counts instead, while they are read.
+    is_spooled=True,  # The limit of imports counts instead, while they are read.
 )
-async def import_(request: "Request[Any, Any, Any]", agent: Namespace) -> ImportedAnswer:
+async def import_(request: Request, agent: Namespace) -> ImportedAnswer:
     """Replaces the content by that of an exported tar file; what is there is kept first."""
-    most = request.app.state.config.max_import_bytes
+    most = request.services.config.max_import_bytes
     async with Upload(request, agent, max_bytes=most, is_file=False).written() as source:
         return await in_thread(partial(encoded, lambda: _imported(agent, source)), work=Work.LONG)
 
@@ -146,4 +133,4 @@ def _instant(told: datetime | None) -> str | None:
         return None
 
 
-ROUTES: Final[list[HTTPRouteHandler]] = [collect, verify, export, import_]
+ROUTES: Final[list[Route]] = [collect, verify, export, import_]

@@ -3,17 +3,13 @@
 import time
 from typing import Any, Final
 
-from litestar import Request
-from litestar.handlers import HTTPRouteHandler
-
 from holdfast.engine.webhooks import check_url
 from holdfast.errors import InvalidValue
 from holdfast.model_webhooks import Delivery, DeliveryState, Webhook
-from holdfast.server.callers import Caller, admin_only
-from holdfast.server.idempotency import SECRET
 from holdfast.server.outbound import NotPublic, Unreachable
 from holdfast.server.paging import page_size, paged
-from holdfast.server.routing import delete, get, patch, post
+from holdfast.server.requests import Caller, Request
+from holdfast.server.routing import Route, Who, delete, get, patch, post
 from holdfast.server.threads import Work
 from holdfast.server.times import shown, shown_or_none
 from holdfast.server.work.delivery import send
@@ -31,13 +27,13 @@ from holdfast.wire.webhooks import (
 )
 
 LISTED, MOST_LISTED = 50, 200
-_HOOKS: Final = "/v1/workspaces/{workspace_id:str}/webhooks"
-_HOOK: Final = f"{_HOOKS}/{{webhook_id:str}}"
+_HOOKS: Final = "/v1/workspaces/{workspace_id}/webhooks"
+_HOOK: Final = f"{_HOOKS}/{{webhook_id}}"
 
 
-@post(_HOOKS, status=201, guards=[admin_only], work=Work.SLOW, opt=SECRET)
+@post(_HOOKS, status=201, who=Who.OPERATOR, work=Work.SLOW, is_secret=True)
 def create(
-    request: "Request[Any, Any, Any]", caller: Caller, workspace_id: str, data: WebhookRequest
+    request: Request, caller: Caller, workspace_id: str, data: WebhookRequest
 ) -> NewWebhookAnswer:
     """Makes a webhook; its secret is in this answer and nowhere else."""
     _check_reachable(request, data.url)
@@ -50,22 +46,22 @@ def create(
     return _with_secret(made)
 
 
-@get(_HOOKS, guards=[admin_only])
+@get(_HOOKS, who=Who.OPERATOR)
 def list_(caller: Caller, workspace_id: str) -> WebhookList:
     """Lists the webhooks, oldest first."""
     found = caller.vault.webhooks.list()
     return WebhookList(webhooks=[WebhookAnswer(**_fields(webhook)) for webhook in found])
 
 
-@get(_HOOK, guards=[admin_only])
+@get(_HOOK, who=Who.OPERATOR)
 def show(caller: Caller, workspace_id: str, webhook_id: str) -> WebhookAnswer:
     """Returns a webhook."""
     return WebhookAnswer(**_fields(caller.vault.webhooks.get(webhook_id)))
 
 
-@patch(_HOOK, guards=[admin_only], work=Work.SLOW)
+@patch(_HOOK, who=Who.OPERATOR, work=Work.SLOW)
 def update(
-    request: "Request[Any, Any, Any]",
+    request: Request,
     caller: Caller,
     workspace_id: str,
     webhook_id: str,
@@ -84,26 +80,24 @@ def update(
     return WebhookAnswer(**_fields(changed))
 
 
-@post(f"{_HOOK}/rotate", guards=[admin_only], opt=SECRET)
+@post(f"{_HOOK}/rotate", who=Who.OPERATOR, is_secret=True)
 def rotate(caller: Caller, workspace_id: str, webhook_id: str) -> NewWebhookAnswer:
     """Gives a webhook another secret."""
     return _with_secret(caller.vault.webhooks.rotate(webhook_id))
 
 
-@delete(_HOOK, guards=[admin_only])
+@delete(_HOOK, who=Who.OPERATOR)
 def remove(caller: Caller, workspace_id: str, webhook_id: str) -> DeletedWebhookAnswer:
     """Removes a webhook, and what is still on its way to it."""
     caller.vault.webhooks.delete(webhook_id)
     return DeletedWebhookAnswer(webhook_id=webhook_id, deleted=True)
 
 
-@post(f"{_HOOK}/test", guards=[admin_only], work=Work.SLOW)
-def test(
-    request: "Request[Any, Any, Any]", caller: Caller, workspace_id: str, webhook_id: str
-) -> TestAnswer:
+@post(f"{_HOOK}/test", who=Who.OPERATOR, work=Work.SLOW)
+def test(request: Request, caller: Caller, workspace_id: str, webhook_id: str) -> TestAnswer:
     """Sends a signed `webhook.test` at once, and says what came of it."""
     parcel = caller.vault.webhooks.make_test(caller.vault.webhooks.get(webhook_id))
-    outcome = send(request.app.state.sender, parcel, now=int(time.time()))
+    outcome = send(request.services.sender, parcel, now=int(time.time()))
     caller.vault.webhooks.note(webhook_id, outcome)
     return TestAnswer(
         ok=outcome.ok,
@@ -113,7 +107,7 @@ def test(
     )
 
 
-@get(f"{_HOOK}/deliveries", guards=[admin_only])
+@get(f"{_HOOK}/deliveries", who=Who.OPERATOR)
 def deliveries(
     caller: Caller,
     workspace_id: str,
@@ -131,7 +125,7 @@ def deliveries(
     return DeliveryList(deliveries=[_delivery(each) for each in found], has_more=has_more)
 
 
-@post(f"{_HOOK}/deliveries/{{delivery_id:str}}/redeliver", guards=[admin_only])
+@post(f"{_HOOK}/deliveries/{{delivery_id}}/redeliver", who=Who.OPERATOR)
 def redeliver(
     caller: Caller, workspace_id: str, webhook_id: str, delivery_id: str
 ) -> DeliveryAnswer:
@@ -139,11 +133,11 @@ def redeliver(
     return _delivery(caller.vault.webhooks.redeliver(webhook_id, delivery_id))
 
 
-def _check_reachable(request: "Request[Any, Any, Any]", url: str) -> None:
+def _check_reachable(request: Request, url: str) -> None:
     """Refuses an address that nothing would ever be sent to; others may come to life later."""
     check_url(url)
     try:
-        request.app.state.sender.check(url)
+        request.services.sender.check(url)
     except NotPublic as exc:
         raise InvalidValue(f"{exc}: webhooks lead to the public internet") from exc
     except Unreachable:
@@ -192,7 +186,7 @@ def _delivery(delivery: Delivery) -> DeliveryAnswer:
     )
 
 
-ROUTES: Final[list[HTTPRouteHandler]] = [
+ROUTES: Final[list[Route]] = [
     create,
     list_,
     show,

@@ -12,8 +12,6 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Final
 
-from litestar import Litestar
-
 from holdfast.server.stopping import Stopping
 
 logger = logging.getLogger("holdfast.work")
@@ -34,7 +32,7 @@ class Loops:
         self._jobs, self._stopping = jobs, stopping
 
     @asynccontextmanager
-    async def running(self, _: Litestar) -> AsyncGenerator[None]:
+    async def running(self) -> AsyncGenerator[None]:
         """Runs the jobs for as long as the block lasts."""
         threads = [
             threading.Thread(target=self._repeat, args=(name, job), name=name, daemon=True)
