@@ -86,6 +86,8 @@ class BackedUp(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
     is_first: bool
     """Whether there was none before in the directory."""
+    damage: tuple[str, ...] = ()
+    """What is known to be lost, and is not in the backup either."""
 
 
 class Reinstated(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,6 +103,8 @@ class Reinstated(msgspec.Struct, frozen=True, kw_only=True):
     objects: int
     """Objects that were hashed again in the new place."""
     bytes: int
+    damage: tuple[str, ...] = ()
+    """What was known to be lost when the backup was made."""
 
 
 class Fault(msgspec.Struct, frozen=True):
@@ -112,6 +116,10 @@ class Fault(msgspec.Struct, frozen=True):
     object_id: ObjectId | None = None
     snapshots: tuple[str, ...] = ()
     """Where it was met first: snapshots, or `head of <namespace>`."""
+    is_known: bool = False
+    """Whether `repair` has named it, and noted that it stays."""
+    hint: str = ""
+    """What to do, where `repair` can do nothing."""
 
 
 class Verified(msgspec.Struct, frozen=True):
@@ -127,6 +135,11 @@ class Verified(msgspec.Struct, frozen=True):
     def ok(self) -> bool:
         """Says whether nothing is damaged."""
         return not self.faults
+
+    @property
+    def is_known(self) -> bool:
+        """Says whether something is damaged, and all of it was noted as lost by `repair`."""
+        return bool(self.faults) and all(fault.is_known for fault in self.faults)
 
 
 class Lost(msgspec.Struct, frozen=True):
@@ -196,6 +209,10 @@ class AuditProblem(msgspec.Struct, frozen=True):
     reason: str
     namespace: str | None = None
     """In whose chain: that of a namespace, or the tenant's own."""
+    found: str = ""
+    """What a row that was changed hashes to now, if it can be hashed."""
+    is_known: bool = False
+    """Whether `repair` has noted that it stays."""
 
 
 class AuditReport(msgspec.Struct, frozen=True):

@@ -158,13 +158,18 @@ def _begin_eras(vault: Holdfast) -> None:
 
 
 def _prove(vault: Holdfast, source: Backup, location: str, progress: Progress) -> Reinstated:
-    """Raises `BackupDamaged` unless every head and snapshot of every tenant is whole."""
+    """Raises `BackupDamaged` unless every head and snapshot of every tenant is whole.
+
+    What was known to be lost when the backup was made still is.
+    """
     tenants = vault.tenants()
     packs = objects = total = 0
+    lost = list[str]()
     for name in tenants:
         found = vault.tenant(name).verify(progress=progress)
-        if found.faults:
-            first = found.faults[0]
+        lost += [f"{each.what}: {each.reason}" for each in found.faults]
+        if found.faults and not found.is_known:
+            first = next(each for each in found.faults if not each.is_known)
             raise BackupDamaged(first.what, reason=first.reason)
         packs, objects, total = packs + found.packs, objects + found.objects, total + found.bytes
     return Reinstated(
@@ -176,6 +181,7 @@ def _prove(vault: Holdfast, source: Backup, location: str, progress: Progress) -
         packs=packs,
         objects=objects,
         bytes=total,
+        damage=tuple(lost),
     )
 
 

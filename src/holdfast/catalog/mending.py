@@ -62,7 +62,7 @@ class DamagedRow(msgspec.Struct, frozen=True):
     @property
     def name(self) -> str:
         """What people know it by."""
-        return self.record.name_of(self.row)
+        return self.record.name_of(self.row).encode("utf-8", "backslashreplace").decode()
 
     @property
     def place(self) -> dict[str, Any]:
@@ -103,7 +103,7 @@ class MendingQueries:
         self, record: Record[Any], tenant_id: TenantId, *, after: object
     ) -> tuple[list[DamagedRow], object]:
         """Returns what is damaged on one page of a record's rows, and where the next begins."""
-        page = self._db.all(
+        page = self._db.all_as_stored(
             f"page_{record.name}_rows", tenant_id=tenant_id, after=after, most=_PAGE
         )
         damaged = list[DamagedRow]()
@@ -111,10 +111,10 @@ class MendingQueries:
             try:
                 record.read(row)
             except Damaged as exc:
-                damaged.append(DamagedRow(record, key, tenant_id, row, exc))
+                damaged.append(DamagedRow(record, bound(key), tenant_id, row, exc))
         # In an index that is damaged, too, the last need not be the greatest.
-        is_more = len(page) == _PAGE and page[-1][0] != after
-        return damaged, page[-1][0] if is_more else None
+        is_more = len(page) == _PAGE and bound(page[-1][0]) != after
+        return damaged, bound(page[-1][0]) if is_more else None
 
     def mend_row(self, damaged: DamagedRow) -> bool:
         """Puts a flipped bit of a row back, if it is that; says whether."""
@@ -179,7 +179,7 @@ class MendingQueries:
         One that was found in the place of another goes to its own, unless there is one by now.
         """
         *values, seal = damaged.row
-        found = _unflipped(values, lambda tried: to_seal(SESSION.hash_row(tried)) == seal)
+        found = unflipped(values, lambda tried: to_seal(SESSION.hash_row(tried)) == seal)
         if found is None and _is_bit(to_seal(SESSION.hash_row(values)), seal):
             found = values
         if found is None:
@@ -275,6 +275,17 @@ def _sound_change(row: Sequence[Any]) -> dict[str, Any] | None:
     return dict(zip(names, values, strict=True))
 
 
+def bound(key: object) -> object:
+    """Returns a key as a query takes it: text that is none as its bytes."""
+    if not isinstance(key, str):
+        return key
+    try:
+        key.encode()
+    except UnicodeEncodeError:
+        return key.encode("utf-8", "surrogateescape")
+    return key
+
+
 def first_key(record: Record[Any]) -> int | str:
     """Returns what stands before every key of a record's rows."""
     return -1 if record.name in _BY_NUMBER else ""
@@ -291,10 +302,10 @@ def mended(values: Sequence[Any], checksum: int | None) -> list[Any] | None:
         return None
     if (sum_of(values) ^ checksum).bit_count() <= 1:
         return [*values]
-    return _unflipped(values, lambda tried: sum_of(tried) == checksum)
+    return unflipped(values, lambda tried: sum_of(tried) == checksum)
 
 
-def _unflipped(values: Sequence[Any], is_it: Callable[[list[Any]], bool]) -> list[Any] | None:
+def unflipped(values: Sequence[Any], is_it: Callable[[list[Any]], bool]) -> list[Any] | None:
     """Returns values that differ by one bit and are what is looked for."""
     if sum(len(v) for v in values if isinstance(v, str | bytes)) > MOST_BYTES:
         return None
@@ -321,7 +332,9 @@ def _flipped(value: object) -> Iterator[object]:
         yield from (value ^ 1 << bit for bit in range(_NUMBER_BITS))
         yield value ^ -1 << _NUMBER_BITS
     elif isinstance(value, str | bytes):
-        data = bytearray(value.encode() if isinstance(value, str) else value)
+        data = bytearray(
+            value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
+        )
         for bit in range(8 * len(data)):
             data[bit >> 3] ^= 1 << (bit & 7)
             if isinstance(value, bytes):

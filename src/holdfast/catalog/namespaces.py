@@ -145,6 +145,10 @@ class NamespaceQueries(CountQueries):
         compare()
         return heads
 
+    def sort_heads(self, tenant_id: TenantId) -> rows.Sorted[Head]:
+        """Returns the same, as far as their rows are what was written."""
+        return rows.HEAD.sort(self._db.all_as_stored("iter_heads", tenant_id=tenant_id))
+
     def add_namespace(self, head: Head) -> Head | None:
         """Adds a namespace; its id is assigned here. Returns None if the name is taken."""
         row = self._db.one("add_namespace", **rows.HEAD.write(head))

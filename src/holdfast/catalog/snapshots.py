@@ -66,6 +66,10 @@ class SnapshotQueries(CountQueries):
         found = self._db.all("iter_snapshots", tenant_id=tenant_id)
         return [rows.SNAPSHOT.read(row) for row in found]
 
+    def sort_snapshots(self, tenant_id: TenantId) -> rows.Sorted[SnapshotInfo]:
+        """Returns the same, as far as their rows are what was written."""
+        return rows.SNAPSHOT.sort(self._db.all_as_stored("iter_snapshots", tenant_id=tenant_id))
+
     def set_pinned(
         self,
         namespace_id: NamespaceId,

@@ -264,6 +264,13 @@ class SqliteDriver:
         with self._guard:
             return self._run(name, parameters).fetchall()
 
+    def all_as_stored(self, name: str, /, **parameters: object) -> Sequence[Row]:
+        self._connection.text_factory = _to_text
+        try:
+            return self.all(name, **parameters)
+        finally:
+            self._connection.text_factory = str
+
     def run(self, name: str, /, **parameters: object) -> int:
         with self._guard:
             return self._run(name, parameters).rowcount
@@ -368,6 +375,10 @@ class SqliteDriver:
     def _run(self, name: str, parameters: Mapping[str, object]) -> sqlite3.Cursor:
         self._check(parameters)
         return self._execute(self._queries[name], cast("dict[str, Any]", parameters))
+
+
+def _to_text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
 
 
 def to_error(exc: BaseException) -> HoldfastError | None:

@@ -116,6 +116,30 @@ class TraceQueries:
         )
         return [TRACE.read(row) for row in found]
 
+    def walk_traces(
+        self, tenant_id: TenantId, *, stream: int, after: int, most: int
+    ) -> list[TraceRow]:
+        """Returns the same for who looks for damage: also what says something that none does."""
+        found = self._db.all_as_stored(
+            "page_traces", tenant_id=tenant_id, stream=stream, after=after, most=most
+        )
+        return [TRACE.read(row) for row in found]
+
+    def stray_traces(self, *, most: int) -> list[TraceRow]:
+        """Returns rows that say to be of no tenant that there is."""
+        return [TRACE.read(row) for row in self._db.all_as_stored("stray_traces", most=most)]
+
+    def mend_trace(self, found: TraceRow, row: TraceRow) -> None:
+        """Writes in the place of a damaged row what it was."""
+        where = {"was_of": found.tenant_id, "was_in": found.stream, "was": found.number}
+        self._db.run("mend_trace", **TRACE.write(row), **where)
+
+    def set_end(self, tenant_id: TenantId, stream: int, end: TraceEnd) -> None:
+        """Writes anew where a chain ends, which has to be locked."""
+        where = {"tenant_id": tenant_id} if stream == OWN else {"stream": stream}
+        move = "move_tenant_end" if stream == OWN else "move_end"
+        self._db.run(move, number=end.number, hash=end.hash, **where)
+
     def find_listed(self, tenant_id: TenantId, stream: int, *, after: int, before: int) -> TraceGap:
         """Returns what of a chain stands between two numbers, and which of it a list shows."""
         where: dict[str, object] = {"tenant_id": tenant_id, "stream": stream}

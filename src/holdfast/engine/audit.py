@@ -16,11 +16,13 @@ from typing import Final
 
 import msgspec
 
+from holdfast.catalog.hashing import hash_of
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.anchors import anchor as set_anchor
 from holdfast.engine.anchors import ends_in
 from holdfast.engine.chain import REDACTED, is_whole
 from holdfast.engine.context import Context
+from holdfast.engine.damagenotes import fault_of, key_of, keys_in
 from holdfast.errors import (
     Busy,
     InvalidValue,
@@ -38,6 +40,9 @@ MAX_PROBLEMS: Final = 1000
 """Problems that an answer names: beyond that, nobody asks which."""
 
 _PAGE: Final = 1000
+_SHOWN: Final = 16
+"""Digits of a hash that a problem names."""
+
 _BEFORE_ALL: Final = -(2**63)
 
 
@@ -90,6 +95,8 @@ class Check:
         self._checked = 0
         self._problems: list[AuditProblem] = []
         self._seen = set[int]()
+        self._known = set[str]()
+        """What is noted to be damaged, and to stay so."""
         self._stream, self._last = OWN, TraceEnd()
         self._namespace: str | None = None
 
@@ -102,10 +109,10 @@ class Check:
         self._seen.add(stream)
         self._compare(self._last)
 
-    def complain(self, number: int, reason: str) -> None:
+    def complain(self, number: int, reason: str, *, found: str = "") -> None:
         """Notes what is wrong."""
         if len(self._problems) < MAX_PROBLEMS:
-            self._problems.append(AuditProblem(number, reason, self._namespace))
+            self._problems.append(AuditProblem(number, reason, self._namespace, found))
 
     @property
     def next_number(self) -> int:
@@ -123,7 +130,7 @@ class Check:
             self.complain(row.number, "it does not follow from the one before it")
         whose = (self._tenant_id, self._stream)
         if (row.tenant_id, row.stream) != whose or not is_whole(row):
-            self.complain(row.number, "it was changed")
+            self.complain(row.number, "it was changed", found=_found(row))
         elif row.stream == OWN:
             self._note(row)
         self._last = TraceEnd(row.number, row.hash)
@@ -156,9 +163,11 @@ class Check:
             self._namespace = self._purged.get(stream)
             known = max(self._anchors.get(stream, {1: NO_HASH}))
             self.complain(known, "the chain once went as far as this")
-        return AuditReport(
-            self._checked, f"{self._own.number}:{self._own.hash.hex()}", self._problems
-        )
+        problems = [
+            msgspec.structs.replace(each, is_known=key_of(fault_of(each)) in self._known)
+            for each in self._problems
+        ]
+        return AuditReport(self._checked, f"{self._own.number}:{self._own.hash.hex()}", problems)
 
     def _note(self, row: TraceRow) -> None:
         """Remembers what a row of the tenant's own chain says of others."""
@@ -166,6 +175,7 @@ class Check:
             self._purged[row.namespace_id or OWN] = row.resource_id
         if row.details.startswith(REDACTED):
             return
+        self._known.update(keys_in(row))
         try:
             for namespace_id, end in ends_in(row):
                 self._anchors.setdefault(namespace_id, {})[end.number] = end.hash
@@ -224,6 +234,13 @@ def iter_pages(context: Context, tenant_id: TenantId, stream: Stream) -> Iterato
             return
         yield page
         after = page[-1].number
+
+
+def _found(row: TraceRow) -> str:
+    try:
+        return hash_of(row).hex()[:_SHOWN]
+    except (ValueError, TypeError, OverflowError, msgspec.MsgspecError):
+        return ""
 
 
 def _missing(first: int, last: int) -> str:

@@ -162,7 +162,7 @@ def details_of(row: TraceRow) -> dict[str, Any]:
         return {}
     try:
         return msgspec.json.decode(row.details, type=dict[str, Any])
-    except msgspec.DecodeError as exc:
+    except (msgspec.DecodeError, UnicodeEncodeError) as exc:
         message = f"trace {row.number} cannot be read: {exc}"
         raise Damaged(message) from exc
 

@@ -102,7 +102,7 @@ class Inventory:
                 progress("roots", at, len(roots))
                 for lack in walk.root(root_id):
                     needed_by[lack][where] = None
-            for head in transaction.iter_heads(self._tenant_id):
+            for head in transaction.sort_heads(self._tenant_id).sound:
                 pending, _ = transaction.sort_pending(head.namespace_id)
                 for plane, key, entry in pending:
                     # What the row of a memory holds is nowhere else yet.
@@ -203,11 +203,11 @@ class _Walk:
 
 
 def _roots(transaction: Transaction, tenant_id: TenantId) -> Iterator[tuple[ObjectId, str]]:
-    for head in transaction.iter_heads(tenant_id):
+    for head in transaction.sort_heads(tenant_id).sound:
         for root in (head.root, head.fork_root):
             if root is not None and root not in UNSTORED_ROOTS:
                 yield root, f"head of {head.name}"
-    for snapshot in transaction.iter_snapshots(tenant_id):
+    for snapshot in transaction.sort_snapshots(tenant_id).sound:
         for root in (snapshot.root, merged_root(snapshot)):
             if root is not None and root not in UNSTORED_ROOTS:
                 yield root, snapshot.id

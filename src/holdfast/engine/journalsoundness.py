@@ -16,6 +16,7 @@ from holdfast.engine.actions import MARKED
 from holdfast.engine.audit import Check, Stream, streams_in
 from holdfast.engine.chain import details_of
 from holdfast.engine.context import Context
+from holdfast.engine.damagenotes import fault_of
 from holdfast.engine.lettinggo import count
 from holdfast.engine.objects import Objects
 from holdfast.errors import Damaged
@@ -42,7 +43,7 @@ class _Told(msgspec.Struct):
     snapshots: set[str] = msgspec.field(default_factory=set[str])
     tasks: dict[str, TaskStatus] = msgspec.field(default_factory=dict[str, TaskStatus])
     is_whole: bool = True
-    """Whether nothing of that was redacted."""
+    """Whether nothing of that was redacted, or cannot be read."""
 
 
 def find_journal_faults(
@@ -60,8 +61,8 @@ def find_journal_faults(
                 _note(told.setdefault(row.namespace_id, _Told()), row)
         check.finish(stream.end, newest=stream.newest)
     for problem in check.report().problems:
-        where = "the tenant" if problem.namespace is None else problem.namespace
-        yield f"journal of {where}", f"trace {problem.number}: {problem.reason}"
+        fault = fault_of(problem)
+        yield fault.what, fault.reason
     for head in transaction.iter_heads(tenant_id):
         yield from _find_in_head(context, transaction, head, told.get(head.namespace_id, _Told()))
 
@@ -109,7 +110,10 @@ def _note(told: _Told, row: TraceRow) -> None:
     if is_mark and row.details.startswith(REDACTED):
         told.is_whole = False
     elif is_mark and row.resource_id is not None:
-        told.snapshots |= {row.resource_id, str(details_of(row).get("safety"))}
+        try:
+            told.snapshots |= {row.resource_id, str(details_of(row).get("safety"))}
+        except Damaged:
+            told.is_whole = False  # Named already: it is not what was hashed.
     elif row.action == "task.started" and row.resource_id is not None:
         told.tasks.setdefault(row.resource_id, TaskStatus.RUNNING)
     elif row.action in _ENDS and row.resource_id is not None:
@@ -118,6 +122,6 @@ def _note(told: _Told, row: TraceRow) -> None:
 
 def _rows(transaction: Transaction, tenant_id: TenantId, stream: Stream) -> Iterator[TraceRow]:
     after = _BEFORE_ALL
-    while page := transaction.page_traces(tenant_id, stream=stream.id, after=after, most=_PAGE):
+    while page := transaction.walk_traces(tenant_id, stream=stream.id, after=after, most=_PAGE):
         yield from page
         after = page[-1].number

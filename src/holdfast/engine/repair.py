@@ -23,7 +23,7 @@ from pathlib import Path
 
 from holdfast.catalog.packs import PackRow
 from holdfast.catalog.transaction import Transaction
-from holdfast.engine import missing
+from holdfast.engine import damagenotes, missing
 from holdfast.engine.attachments import Attachments
 from holdfast.engine.capture import Captured
 from holdfast.engine.collect import lock_name
@@ -31,18 +31,19 @@ from holdfast.engine.context import Context
 from holdfast.engine.directory import Directory
 from holdfast.engine.handle import Handle
 from holdfast.engine.inventory import Inventory
+from holdfast.engine.journalrepair import mend_journal
 from holdfast.engine.lettinggo import let_go
 from holdfast.engine.objects import Objects
 from holdfast.engine.retiring import retired
 from holdfast.engine.rowrepair import mend_head, mend_rows
 from holdfast.engine.sessions.writing import entry_of
 from holdfast.engine.stage import Stage
-from holdfast.engine.verify import read_pack
+from holdfast.engine.verify import examine, find_index_faults, read_pack
 from holdfast.entries import encode_entry
 from holdfast.errors import Damaged, HoldfastError, PendingDamaged, VaultTooNew
 from holdfast.ids import ObjectId, PackId, TenantId, object_id_of
 from holdfast.model import EMPTY_MAP, Head, Plane, Root
-from holdfast.model_upkeep import Lost, Repaired
+from holdfast.model_upkeep import Fault, Lost, Repaired
 from holdfast.packs import BLOCK_TARGET_BYTES, ObjectKind, cut, parse_index, read_block
 from holdfast.progress import Progress, no_progress
 from holdfast.tree import build
@@ -99,6 +100,7 @@ class _Repair:
             if rows_lost:
                 what = f"rows that said to be others: {rows_lost}"
                 self._given_up.append(Lost(what, None, ("the catalog",)))
+        self._mended += mend_journal(self._context, self._tenant_id)
         mended, given_up = mend_rows(self._context, self._tenant_id)
         self._mended += mended
         self._given_up += given_up
@@ -120,6 +122,7 @@ class _Repair:
         lost += self._let_go()
         replaced = [pack_id for pack_id in sorted(inventory.faulty) if self._replace(pack_id, lost)]
         left = inventory.faulty - {*replaced}
+        lost += self._name_rest(lost, {inventory.packs[pack_id].name for pack_id in left})
         return Repaired(
             self._rebuilt,
             found,
@@ -130,11 +133,32 @@ class _Repair:
             self._reindexed,
         )
 
+    def _name_rest(self, lost: Sequence[Lost], packs: set[str]) -> list[Lost]:
+        """Looks at all of it as `verify` does; notes what stays damaged, and names what is new."""
+        context, tenant_id = self._context, self._tenant_id
+        try:
+            with context.catalog.read() as transaction:
+                faults = examine(context, transaction, tenant_id, progress=self._progress).faults
+        except Damaged as exc:
+            faults = [Fault("catalog", str(exc))]
+        if any(not each.is_known for each in faults):
+            with context.catalog.write() as transaction:
+                damagenotes.note(transaction, context, tenant_id, faults)
+        # Never known: no copy of a file that the database itself finds damaged is a good one.
+        faults += find_index_faults(context)
+        told = packs | {each.what for each in lost}
+        objects = {each.object_id for each in lost if each.object_id}
+        return [
+            Lost(f"{each.what}: {each.reason}", each.object_id, each.snapshots or ("the catalog",))
+            for each in faults
+            if each.what not in told and each.object_id not in objects
+        ]
+
     def _let_go(self) -> list[Lost]:
         """Puts right what is damaged of each namespace, or lets go of it; returns what is lost."""
         lost = list[Lost]()
         with self._context.catalog.read() as transaction:
-            heads = transaction.iter_heads(self._tenant_id)
+            heads = transaction.sort_heads(self._tenant_id).sound
         for each in heads:
             with self._context.catalog.write() as transaction:
                 for mend in (self._mend_pending, self._mend_rest):

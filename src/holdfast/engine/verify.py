@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 from holdfast.catalog.packs import PackRow
 from holdfast.catalog.transaction import Transaction
-from holdfast.engine import missing
+from holdfast.engine import damagenotes, missing
 from holdfast.engine.collect import lock_name
 from holdfast.engine.content import list_refs
 from holdfast.engine.context import Context
@@ -30,7 +30,7 @@ from holdfast.entries import (
     blobs_of,
     decode_entry,
 )
-from holdfast.errors import Damaged, PackDamaged, RowDamaged, VaultTooNew
+from holdfast.errors import Damaged, HoldfastError, PackDamaged, RowDamaged, VaultTooNew
 from holdfast.ids import ObjectId, PackId, TenantId
 from holdfast.model import EMPTY_MAP, UNSTORED_ROOTS, Placement, Plane
 from holdfast.model_upkeep import Fault, Verified
@@ -54,7 +54,7 @@ def verify(context: Context, tenant_id: TenantId, *, progress: Progress = no_pro
                 found = examine(context, transaction, tenant_id, progress=progress)
         except Damaged as exc:
             # A transaction in which something failed says so once more at its end.
-            found = found or Verified(0, 0, 0, 0, [Fault("catalog", str(exc))])
+            found = found or Verified(0, 0, 0, 0, [_unreadable("catalog", exc)])
     found.faults.extend(find_index_faults(context))
     if loss := context.catalog.find_loss():
         found.faults.append(Fault("catalog", str(loss)))
@@ -94,7 +94,8 @@ def examine(
         roots = _Walk(context, transaction, tenant_id, faults, proven).run(progress)
     except Damaged as exc:
         # The catalog's own bytes: what it can no longer tell cannot be checked either.
-        faults.append(Fault("catalog", str(exc)))
+        faults.append(_unreadable("catalog", exc))
+    faults = damagenotes.marked(transaction, tenant_id, faults)
     objects = sum(len(placements) for placements in proven.values())
     return Verified(len(packs), objects, total, roots, faults)
 
@@ -174,6 +175,11 @@ def check_bytes(pack: PackRow, data: bytes, faults: list[Fault]) -> set[Placemen
     return {placement for placement in held if placement.object_id not in lost}
 
 
+def _unreadable(what: str, error: HoldfastError, before: str = "") -> Fault:
+    """Returns the fault of what the catalog cannot tell, with what to do if it is the catalog."""
+    return Fault(what, f"{before}{error}", hint=vars(error).get("hint", ""))
+
+
 class _Walk:
     """Follows every root to its chunks; each node and list is looked at once."""
 
@@ -208,7 +214,7 @@ class _Walk:
                 continue
             for plane in Plane:
                 self._map(plane, root.plane(plane), where)
-        for head in self._transaction.iter_heads(self._tenant_id):
+        for head in self._transaction.sort_heads(self._tenant_id).sound:
             where = f"head of {head.name}"
             pending, damaged = self._transaction.sort_pending(head.namespace_id)
             for lost in damaged:
@@ -241,14 +247,14 @@ class _Walk:
                 self._faults.append(Fault(name, reason))
         except (Damaged, VaultTooNew) as exc:
             # Named above too, where it was met; but what it hides could not be checked.
-            self._faults.append(Fault(what, f"not all could be checked: {exc}"))
+            self._faults.append(_unreadable(what, exc, "not all could be checked: "))
 
     def _roots(self) -> Iterator[tuple[ObjectId, str]]:
-        for head in self._transaction.iter_heads(self._tenant_id):
+        for head in self._transaction.sort_heads(self._tenant_id).sound:
             for root in (head.root, head.fork_root):
                 if root is not None and root not in UNSTORED_ROOTS:
                     yield root, f"head of {head.name}"
-        for snapshot in self._transaction.iter_snapshots(self._tenant_id):
+        for snapshot in self._transaction.sort_snapshots(self._tenant_id).sound:
             if snapshot.root not in UNSTORED_ROOTS:
                 yield snapshot.root, snapshot.id
 

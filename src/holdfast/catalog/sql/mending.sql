@@ -27,70 +27,70 @@ WHERE id = :was
 
 -- name: page_key_rows
 SELECT id, {key} FROM keys
-WHERE tenant_id = :tenant_id AND id > :after ORDER BY id LIMIT :most
+WHERE tenant_id = :tenant_id AND id > CAST(:after AS TEXT) ORDER BY id LIMIT :most
 
 -- name: mend_key_row
-UPDATE keys SET ({key}) = ({:key}) WHERE id = :was
+UPDATE keys SET ({key}) = ({:key}) WHERE id = CAST(:was AS TEXT)
   AND COALESCE(checksum, -1) = :found
 
 -- name: page_webhook_rows
 SELECT id, {webhook} FROM webhooks
-WHERE tenant_id = :tenant_id AND id > :after ORDER BY id LIMIT :most
+WHERE tenant_id = :tenant_id AND id > CAST(:after AS TEXT) ORDER BY id LIMIT :most
 
 -- name: mend_webhook_row
-UPDATE webhooks SET ({webhook}) = ({:webhook}) WHERE id = :was
+UPDATE webhooks SET ({webhook}) = ({:webhook}) WHERE id = CAST(:was AS TEXT)
   AND COALESCE(checksum, -1) = :found
 
 -- name: page_delivery_rows
 SELECT id, {delivery} FROM deliveries
-WHERE tenant_id = :tenant_id AND id > :after ORDER BY id LIMIT :most
+WHERE tenant_id = :tenant_id AND id > CAST(:after AS TEXT) ORDER BY id LIMIT :most
 
 -- name: mend_delivery_row
-UPDATE deliveries SET ({delivery}) = ({:delivery}) WHERE id = :was
+UPDATE deliveries SET ({delivery}) = ({:delivery}) WHERE id = CAST(:was AS TEXT)
   AND COALESCE(checksum, -1) = :found
 
 -- name: page_snapshot_rows
 SELECT id, {snapshot} FROM snapshots
 WHERE namespace_id NOT IN (SELECT id FROM namespaces WHERE tenant_id < :tenant_id OR tenant_id > :tenant_id)
-  AND id > :after ORDER BY id LIMIT :most
+  AND id > CAST(:after AS TEXT) ORDER BY id LIMIT :most
 
 -- name: mend_snapshot_row
-UPDATE snapshots SET ({snapshot}) = ({:snapshot}) WHERE id = :was
+UPDATE snapshots SET ({snapshot}) = ({:snapshot}) WHERE id = CAST(:was AS TEXT)
   AND COALESCE(checksum, -1) = :found
 
 -- name: page_entity_rows
 SELECT id, {entity} FROM entities
 WHERE namespace_id NOT IN (SELECT id FROM namespaces WHERE tenant_id < :tenant_id OR tenant_id > :tenant_id)
-  AND id > :after ORDER BY id LIMIT :most
+  AND id > CAST(:after AS TEXT) ORDER BY id LIMIT :most
 
 -- name: mend_entity_row
-UPDATE entities SET ({entity}) = ({:entity}) WHERE id = :was
+UPDATE entities SET ({entity}) = ({:entity}) WHERE id = CAST(:was AS TEXT)
   AND COALESCE(checksum, -1) = :found
 
 -- name: page_task_rows
 SELECT id, {task} FROM tasks
 WHERE namespace_id NOT IN (SELECT id FROM namespaces WHERE tenant_id < :tenant_id OR tenant_id > :tenant_id)
-  AND id > :after ORDER BY id LIMIT :most
+  AND id > CAST(:after AS TEXT) ORDER BY id LIMIT :most
 
 -- name: mend_task_row
-UPDATE tasks SET ({task}) = ({:task}) WHERE id = :was
+UPDATE tasks SET ({task}) = ({:task}) WHERE id = CAST(:was AS TEXT)
   AND COALESCE(checksum, -1) = :found
 
 -- name: page_schedule_rows
 SELECT id, {schedule} FROM schedules
 WHERE namespace_id NOT IN (SELECT id FROM namespaces WHERE tenant_id < :tenant_id OR tenant_id > :tenant_id)
-  AND id > :after ORDER BY id LIMIT :most
+  AND id > CAST(:after AS TEXT) ORDER BY id LIMIT :most
 
 -- name: mend_schedule_row
-UPDATE schedules SET ({schedule}) = ({:schedule}) WHERE id = :was
+UPDATE schedules SET ({schedule}) = ({:schedule}) WHERE id = CAST(:was AS TEXT)
   AND COALESCE(checksum, -1) = :found
 
 -- name: page_erasure_rows
 SELECT id, {erasure} FROM erasures
-WHERE tenant_id = :tenant_id AND id > :after ORDER BY id LIMIT :most
+WHERE tenant_id = :tenant_id AND id > CAST(:after AS TEXT) ORDER BY id LIMIT :most
 
 -- name: mend_erasure_row
-UPDATE erasures SET ({erasure}) = ({:erasure}) WHERE id = :was
+UPDATE erasures SET ({erasure}) = ({:erasure}) WHERE id = CAST(:was AS TEXT)
   AND COALESCE(checksum, -1) = :found
 
 -- name: page_event_rows
@@ -127,11 +127,11 @@ WHERE number = :was
 -- What is damaged beyond one bit, and nothing else is made of.
 
 -- name: drop_key_row
-DELETE FROM keys WHERE id = :was
+DELETE FROM keys WHERE id = CAST(:was AS TEXT)
   AND COALESCE(checksum, -1) = :found
 
 -- name: drop_webhook_row
-DELETE FROM webhooks WHERE id = :was
+DELETE FROM webhooks WHERE id = CAST(:was AS TEXT)
   AND COALESCE(checksum, -1) = :found
 
 -- What was on its way to a webhook goes with it.
@@ -139,26 +139,26 @@ DELETE FROM webhooks WHERE id = :was
 DELETE FROM deliveries WHERE webhook_id = :was
 
 -- name: drop_delivery_row
-DELETE FROM deliveries WHERE id = :was
+DELETE FROM deliveries WHERE id = CAST(:was AS TEXT)
   AND COALESCE(checksum, -1) = :found
 
 -- name: drop_entity_row
-DELETE FROM entities WHERE id = :was
+DELETE FROM entities WHERE id = CAST(:was AS TEXT)
   AND COALESCE(checksum, -1) = :found
 
 -- name: drop_task_row
-DELETE FROM tasks WHERE id = :was
+DELETE FROM tasks WHERE id = CAST(:was AS TEXT)
   AND COALESCE(checksum, -1) = :found
 
 -- name: drop_changes_of_task
 DELETE FROM task_changes WHERE task_id = :was
 
 -- name: drop_schedule_row
-DELETE FROM schedules WHERE id = :was
+DELETE FROM schedules WHERE id = CAST(:was AS TEXT)
   AND COALESCE(checksum, -1) = :found
 
 -- name: drop_erasure_row
-DELETE FROM erasures WHERE id = :was
+DELETE FROM erasures WHERE id = CAST(:was AS TEXT)
   AND COALESCE(checksum, -1) = :found
 
 -- name: drop_telling_row

@@ -52,6 +52,13 @@ SELECT {trace}
 FROM journal WHERE tenant_id = :tenant_id AND stream = :stream AND number > :after
 ORDER BY number LIMIT :most
 
+-- name: stray_traces
+SELECT {trace} FROM journal WHERE tenant_id NOT IN (SELECT id FROM tenants) LIMIT :most
+
+-- name: mend_trace
+UPDATE journal SET ({trace}) = ({:trace})
+WHERE tenant_id = :was_of AND stream = :was_in AND number = :was
+
 -- name: count_between
 SELECT COUNT(*) FROM journal
 WHERE tenant_id = :tenant_id AND stream = :stream AND number > :after AND number < :before

@@ -44,6 +44,8 @@ def run(arguments: Namespace, console: Console) -> int:
         f"{words.number(done.packs, 'pack')}, {words.number(done.packs_copied, 'pack')} new, "
         f"{words.size(done.bytes)}."
     )
+    for line in done.damage:
+        console.say(f"  known to be lost, and not in it: {shown(line)}")
     return DONE
 
 
@@ -57,4 +59,5 @@ def _document(done: "holdfast.BackedUp") -> dict[str, object]:
         "packs_copied": done.packs_copied,
         "bytes": done.bytes,
         "is_first": done.is_first,
+        "damage": list(done.damage),
     }

@@ -59,6 +59,8 @@ def run(arguments: Namespace, console: Console) -> int:
         f"{words.number(done.namespaces, 'namespace')}, "
         f"{words.number(done.objects, 'object')} hashed, every head and snapshot read."
     )
+    for line in done.damage:
+        console.say(f"  known to be lost before: {shown(line)}")
     return DONE
 
 
@@ -72,4 +74,5 @@ def _document(done: "holdfast.Reinstated") -> dict[str, object]:
         "objects": done.objects,
         "bytes": done.bytes,
         "verified": True,
+        "damage": list(done.damage),
     }

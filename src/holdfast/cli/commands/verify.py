@@ -7,12 +7,13 @@ import holdfast
 from holdfast.cli import words
 from holdfast.cli.attached import get_vault
 from holdfast.cli.console import Console
-from holdfast.cli.exits import DAMAGED, DONE
+from holdfast.cli.exits import DAMAGED, DONE, PARTIAL
 from holdfast.cli.shown import shown
 
 EXAMPLES = """\
 examples:
-  holdfast verify                  exit code 0: everything is as it was stored; 5: it is not
+  holdfast verify                  exit code 0: everything is as it was stored; 5: it is not;
+                                   6: only what `holdfast repair` has named as lost is not
 """
 
 
@@ -37,7 +38,9 @@ def run(arguments: Namespace, console: Console) -> int:
     with console.progress() as progress:
         verified = vault.verify(progress=progress)
     console.answer(document=lambda: _document(verified), lines=lambda: _lines(console, verified))
-    return DONE if verified.ok else DAMAGED
+    if verified.ok:
+        return DONE
+    return PARTIAL if verified.is_known else DAMAGED
 
 
 def _lines(console: Console, verified: "holdfast.Verified") -> Iterator[str]:
@@ -50,11 +53,20 @@ def _lines(console: Console, verified: "holdfast.Verified") -> Iterator[str]:
                 f"their names, {words.number(verified.roots, 'root')} {are} whole."
             )
         return
-    yield console.paint(f"DAMAGED: {words.number(len(verified.faults), 'fault')}", "red")
+    said = "KNOWN TO BE LOST" if verified.is_known else "DAMAGED"
+    yield console.paint(f"{said}: {words.number(len(verified.faults), 'fault')}", "red")
     for fault in verified.faults:
         needed = f" (needed by {', '.join(fault.snapshots)})" if fault.snapshots else ""
-        yield f"  {shown(fault.what)}: {shown(fault.reason)}{shown(needed)}"
-    if not console.is_quiet:
+        known = ", known" if fault.is_known and not verified.is_known else ""
+        yield f"  {shown(fault.what)}: {shown(fault.reason)}{shown(needed)}{known}"
+    if console.is_quiet:
+        return
+    hints = dict.fromkeys(fault.hint for fault in verified.faults if fault.hint)
+    if hints:
+        yield from hints
+    elif verified.is_known:
+        yield "`holdfast repair` has named all of it; `--from` a copy may still bring it back."
+    else:
         yield "`holdfast repair` rebuilds what can be rebuilt."
 
 
@@ -71,6 +83,7 @@ def _document(verified: "holdfast.Verified") -> dict[str, object]:
                 "reason": fault.reason,
                 "object_id": None if fault.object_id is None else fault.object_id.hex(),
                 "snapshots": list(fault.snapshots),
+                "known": fault.is_known,
             }
             for fault in verified.faults
         ],

@@ -18,13 +18,17 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from holdfast.catalog.packs import PackRow
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine import retiring
 from holdfast.engine.backups import files
 from holdfast.engine.backups.manifest import (
+    BACKUP_FORMAT,
     MANIFEST_NAME,
     PACKS,
+    WHOLE_FORMAT,
     BesideFile,
     CatalogFile,
     Manifest,
@@ -33,6 +37,7 @@ from holdfast.engine.backups.manifest import (
     hash_of,
 )
 from holdfast.engine.context import Context
+from holdfast.engine.damagenotes import JOURNAL
 from holdfast.engine.verify import examine, find_index_faults
 from holdfast.errors import Busy, Damaged, PathExists
 from holdfast.ids import TenantId
@@ -66,6 +71,7 @@ def back_up(context: Context, target: Path, *, progress: Progress = no_progress)
             raise _damaged(faults)
         with retiring.keeping(context):
             made = _Making(context, target).run(progress)
+        _check_over(before, made.lost, target)
         files.put(target / MANIFEST_NAME, made.manifest.encode())
         for path in {*files.all_files(target)} - made.manifest.paths:
             files.remove(target / path)
@@ -79,6 +85,7 @@ def back_up(context: Context, target: Path, *, progress: Progress = no_progress)
         packs_copied=made.copied,
         bytes=manifest.size_bytes,
         is_first=before is None,
+        damage=manifest.lost,
     )
 
 
@@ -120,6 +127,8 @@ class _Making:
         self._target = target
         self._packs: list[PackFile] = []
         self.copied = 0
+        self.lost: list[Fault] = []
+        """What is known to be damaged, and to stay so."""
 
     def run(self, progress: Progress) -> "_Making":
         for _ in range(ROUNDS):
@@ -159,8 +168,9 @@ class _Making:
         found = examine(
             self._context, transaction, tenant_id, keep=self._copy_pack, progress=progress
         )
-        if found.faults:
-            raise _damaged(found.faults)
+        if not found.ok and not found.is_known:
+            raise _damaged([each for each in found.faults if not each.is_known])
+        self.lost += found.faults
 
     def _copy_pack(self, pack: PackRow, data: bytes) -> None:
         """Copies a pack that was found sound."""
@@ -205,11 +215,13 @@ class _Making:
         return Manifest(
             vault=self._context.vault,
             made_at=self._context.clock(),
-            namespaces=sum(len(transaction.iter_heads(each)) for each in tenants),
-            snapshots=sum(len(transaction.iter_snapshots(each)) for each in tenants),
+            namespaces=sum(len(transaction.sort_heads(each)) for each in tenants),
+            snapshots=sum(len(transaction.sort_snapshots(each)) for each in tenants),
             catalog=catalog,
             packs=sorted(self._packs, key=lambda file: file.name),
             beside=beside,
+            format=BACKUP_FORMAT if self.lost else WHOLE_FORMAT,
+            damage=[f"{each.what}: {each.reason}" for each in self.lost] or msgspec.UNSET,
         )
 
 
@@ -240,6 +252,20 @@ class _Logs:
         for file, path in zip(self._files, self._paths, strict=True):
             with files.translated(path):
                 yield path.name, file.read()
+
+
+def _check_over(before: Manifest | None, lost: list[Fault], target: Path) -> None:
+    """Raises `Damaged` if what is lost may be in the backup that this one takes the place of.
+
+    A row of the journal is not worth that: it can be read nowhere else, and hides nothing.
+    """
+    if before is None or before.lost or all(each.what.startswith(JOURNAL) for each in lost):
+        return
+    message = f"the backup in {target} may hold what this vault has lost: {lost[0].what}"
+    raise Damaged(message).with_hint(
+        f"`holdfast repair --from {target}` brings back what it holds; a backup of the vault as "
+        "it is goes to another directory."
+    )
 
 
 def _damaged(faults: list[Fault]) -> Damaged:

@@ -13,7 +13,10 @@ from blake3 import blake3
 
 from holdfast.errors import BackupDamaged, VaultTooNew
 
-BACKUP_FORMAT: Final = 1
+BACKUP_FORMAT: Final = 2
+WHOLE_FORMAT: Final = 1
+"""What a backup has that carries no damage: older versions read it, too."""
+
 MANIFEST_NAME: Final = "backup.json"
 PACKS: Final = "packs"
 
@@ -71,7 +74,7 @@ class BesideFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All that is in a backup."""
 
-    format: int = BACKUP_FORMAT
+    format: int = WHOLE_FORMAT
     vault: Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]{1,64}\Z")]
     made_at: datetime
     namespaces: _Count
@@ -79,7 +82,14 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     catalog: CatalogFile
     packs: list[PackFile]
     beside: list[BesideFile]
+    damage: list[str] | msgspec.UnsetType = msgspec.UNSET
+    """What was known to be lost when it was made; of format 2."""
     seal: str = ""
+
+    @property
+    def lost(self) -> tuple[str, ...]:
+        """What was known to be lost when it was made."""
+        return () if isinstance(self.damage, msgspec.UnsetType) else tuple(self.damage)
 
     @property
     def size_bytes(self) -> int:
@@ -113,7 +123,8 @@ def decode_manifest(data: bytes) -> Manifest:
         manifest = msgspec.json.decode(data, type=Manifest)
     except ValueError as exc:
         raise BackupDamaged(MANIFEST_NAME, reason=f"it cannot be read: {exc}") from exc
-    if not found or manifest.format != BACKUP_FORMAT or manifest.encode() != data:
+    wanted = BACKUP_FORMAT if manifest.lost else WHOLE_FORMAT
+    if not found or manifest.format != wanted or manifest.encode() != data:
         raise BackupDamaged(MANIFEST_NAME, reason="it is not as it was written")
     return manifest
 
