@@ -1,12 +1,17 @@
 """Flips single bits all over a catalog, and says what is read after each.
 
     python bench/soak_bit_flips.py [--flips 2000] [--seed 1] [--only sqlite|postgres] [--table T]
+        [--repair]
 
 A vault with a bit of everything is read as it is. Then one bit is flipped, in the used bytes of
 SQLite's file or by an UPDATE in a row of PostgreSQL's, everything is read through the public names,
 compared, and the bit is put back. A line for each table says how many were named (an error of
 ours), left nothing to be seen, made something seem not to be there, were returned as data, or came
 out as an error that is none of ours. It ends with 1 if one of the last three is not 0.
+
+With `--repair` the vault is repaired after each flip, and the law of that is looked at: `verify` is
+clean, or what it names was named by `repair`, a backup can be made, and nothing else is read than
+was written. It ends with 1 where that does not hold.
 """
 
 import argparse
@@ -33,6 +38,7 @@ from holdfast.testing.flips import (
     look,
     open_at,
 )
+from holdfast.testing.mending import BROKEN, repair_after
 from holdfast.testing.postgres import PostgresServer
 
 OUTCOMES = (NAMED, UNSEEN, MISSING, WRONG, RAW)
@@ -47,13 +53,15 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", choices=["sqlite", "postgres"])
     parser.add_argument("--table", help="flip bits of this one alone")
+    parser.add_argument("--repair", action="store_true", help="repair after each flip")
     given = parser.parse_args()
     logging.disable()
     bad = 0
     for name, prepared in (("sqlite", on_sqlite), ("postgres", on_postgres)):
         if given.only in (None, name):
             with prepared(Random(given.seed)) as flips:
-                bad += soak(name, flips, given.flips, given.table)
+                work = soak_repairs if given.repair else soak
+                bad += work(name, flips, given.flips, given.table)
     return 1 if bad else 0
 
 
@@ -107,6 +115,24 @@ def soak(name: str, flips: SqliteFlips | PostgresFlips, times: int, only: str | 
         flush=True,
     )
     return totals[MISSING] + totals[WRONG] + totals[RAW]
+
+
+def soak_repairs(
+    name: str, flips: SqliteFlips | PostgresFlips, times: int, only: str | None
+) -> int:
+    """Flips so many bits, with a repair after each; returns after how many the law was broken."""
+    flips.put_back()
+    with open_at(flips.location, flips.objects) as vault:
+        before = look(vault)
+    counts = Counter[str]()
+    for _ in range(times):
+        done = repair_after(before, flips.flip(only), flips.location, flips.objects)
+        counts[done.outcome] += 1
+        if done.outcome == BROKEN:
+            print(_line(done), flush=True)
+    flips.put_back()
+    print(f"{name}: {times} flips and repairs: {dict(counts)}", flush=True)
+    return counts[BROKEN]
 
 
 def _line(done: Flip) -> str:
