@@ -133,8 +133,7 @@ class Placement(msgspec.Struct, frozen=True):
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(msgspec.Struct, frozen=True):
     """Where a namespace stands: its base root, and what is needed to move it safely.
 
     `generation` counts the snapshots on the timeline and is what compare-and-set compares;

@@ -18,6 +18,9 @@ class Asked(Exception):
 class Driver(Protocol):
     """Runs named queries inside one transaction."""
 
+    is_unheard: bool
+    """Whether it is known, without a question, that nobody listens to events."""
+
     def asking(self) -> "Driver | None":
         """Returns what sends a question, and raises `Asked`; None where nobody waits for answers.
 

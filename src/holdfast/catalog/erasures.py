@@ -6,7 +6,6 @@ transaction that has the namespace's head locked.
 
 import json
 from collections.abc import Collection, Iterable
-from dataclasses import replace
 from typing import Final
 
 from msgspec import structs
@@ -80,7 +79,7 @@ class ErasureQueries(CountQueries):
 
     def rewrite_head(self, head: Head, *, root: ObjectId, more: Size) -> None:
         """Gives a head another root, and a generation: whoever has seen the old one begins anew."""
-        new = replace(head, root=root, generation=head.generation + 1)
+        new = structs.replace(head, root=root, generation=head.generation + 1)
         self._db.run(
             "rewrite_head",
             **HEAD.write(new),

@@ -36,10 +36,16 @@ class EventQueries:
     def listen(self, *, now: datetime) -> None:
         """Says that somebody listens: from now on what is done is told, whoever does it."""
         self._db.say("listen", since=to_us(now))
+        self._db.is_unheard = False
 
     def is_heard(self) -> bool:
         """Says whether somebody listens."""
-        return self._db.one("is_heard") is not None
+        return not self._db.is_unheard and self._db.one("is_heard") is not None
+
+    @property
+    def is_unheard(self) -> bool:
+        """Whether nobody listens, as far as that is known without a question."""
+        return self._db.is_unheard
 
     def add_told(self, rows: Sequence[ToldRow]) -> None:
         """Tells something, if somebody listens; it becomes an event when somebody numbers it."""

@@ -1,7 +1,6 @@
 """The part of a transaction that is about tenants and namespaces."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -154,7 +153,7 @@ class NamespaceQueries(CountQueries):
         row = self._db.one("add_namespace", **rows.HEAD.write(head))
         if row is None:
             return None
-        added = replace(head, namespace_id=NamespaceId(row[0]))
+        added = msgspec.structs.replace(head, namespace_id=NamespaceId(row[0]))
         self._db.say("seal_namespace", **rows.HEAD.write(added))
         self.count_in_tenant(head.tenant_id, namespaces=1)
         return self._note(added)
@@ -176,7 +175,9 @@ class NamespaceQueries(CountQueries):
         self._db.insist(
             "move_head",
             **rows.HEAD.write(
-                replace(head, root=root, generation=generation, position=position, redo=tuple(redo))
+                msgspec.structs.replace(
+                    head, root=root, generation=generation, position=position, redo=tuple(redo)
+                )
             ),
             expected=head.generation,
             more_entries=more.entries,
@@ -226,14 +227,14 @@ class NamespaceQueries(CountQueries):
         head = self.lock_head(namespace_id)
         if head is None:
             return False
-        found = rows.HEAD.write(replace(head, name=name, deleted_at=None))
+        found = rows.HEAD.write(msgspec.structs.replace(head, name=name, deleted_at=None))
         return self._db.run("recover_namespace", **found) == 1
 
     def _set_head(self, namespace_id: NamespaceId, **changes: Any) -> None:  # noqa: ANN401 - any field
         """Changes what is rarely changed in a namespace's row."""
         head = self.lock_head(namespace_id)
         if head is not None:
-            self._db.run("set_head", **rows.HEAD.write(replace(head, **changes)))
+            self._db.run("set_head", **rows.HEAD.write(msgspec.structs.replace(head, **changes)))
 
     def purge_namespace(self, namespace_id: NamespaceId) -> bool:
         """Removes a deleted namespace with all its rows; False if it is not deleted."""

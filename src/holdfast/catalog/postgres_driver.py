@@ -37,6 +37,8 @@ _FEW: Final = 16
 class PostgresDriver:
     """Runs named queries in one transaction."""
 
+    is_unheard = False
+
     def __init__(self, talk: Talk, queries: Mapping[str, str], guard: Guard) -> None:
         self._talk = talk
         self._queries = queries

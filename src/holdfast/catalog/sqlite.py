@@ -56,6 +56,11 @@ from holdfast.settings import has_packs
 
 _OPEN: Final = "open"
 _APPLIED: Final = "SELECT number, name FROM migrations"
+_BEGUN: Final = (
+    "SELECT MAX(number), EXISTS (SELECT 1 FROM listening WHERE what = 'events') FROM migrations"
+)
+"""What every writer asks first: of which format the tables are, and whether somebody listens."""
+
 _OLDEST: Final = (3, 37)
 """The first SQLite with STRICT tables."""
 
@@ -359,6 +364,7 @@ class _Transaction:
         self._connections = connections
         self._queries = queries
         self._guard = Guard(to_error)
+        self._is_unheard = False
 
     def __enter__(self) -> Transaction:
         connection = self._connection = self._connections.take(writing=self._writing)
@@ -371,7 +377,8 @@ class _Transaction:
         finally:
             if not is_begun:
                 self._connections.put_back(connection, writing=self._writing)
-        return Transaction(SqliteDriver(connection, self._queries, self._guard))
+        driver = SqliteDriver(connection, self._queries, self._guard, is_unheard=self._is_unheard)
+        return Transaction(driver)
 
     def _check(self, connection: sqlite3.Connection) -> None:
         """Raises if this transaction must not be, now that it sees what it will see."""
@@ -444,8 +451,9 @@ class _WriteTransaction(_Transaction):
         # A newer version may have changed the tables since we opened them: it would not know
         # what we write as we do. 2 µs, of the milliseconds that a commit takes.
         with self._guard:
-            (found,) = connection.execute("SELECT MAX(number) FROM migrations").fetchone()
+            found, is_heard = connection.execute(_BEGUN).fetchone()
         check_format("the catalog", found=found or 0)
+        self._is_unheard = not is_heard
 
     def __exit__(
         self,

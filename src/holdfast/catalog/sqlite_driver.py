@@ -22,6 +22,7 @@ from holdfast.catalog.sqlite_places import (
     reading_between,
     with_keys,
     with_rows,
+    with_values,
 )
 from holdfast.errors import (
     Busy,
@@ -242,11 +243,17 @@ _inherited: Final[dict[Path, list[Connection]]] = {}
 class SqliteDriver:
     """Runs named queries on one connection."""
 
-    __slots__ = ("_connection", "_execute", "_executemany", "_guard", "_queries")
+    __slots__ = ("_connection", "_execute", "_executemany", "_guard", "_queries", "is_unheard")
 
     def __init__(
-        self, connection: sqlite3.Connection, queries: Mapping[str, str], guard: Guard
+        self,
+        connection: sqlite3.Connection,
+        queries: Mapping[str, str],
+        guard: Guard,
+        *,
+        is_unheard: bool = False,
     ) -> None:
+        self.is_unheard = is_unheard
         self._connection = connection
         self._execute = connection.execute
         self._executemany = connection.executemany
@@ -281,9 +288,8 @@ class SqliteDriver:
 
     def say_all(self, names: tuple[str, ...], /, **parameters: object) -> None:
         with self._guard:
-            self._check(parameters)
             for name in names:
-                self._execute(self._queries[name], cast("dict[str, Any]", parameters))
+                self._run(name, parameters)
 
     def insist(
         self,
@@ -366,15 +372,14 @@ class SqliteDriver:
         wanted, rows = frozenset(keys), self._execute(reading, [ends[each] for each in names])
         return [row for row in rows if row[0] in wanted]
 
-    def _check(self, parameters: Mapping[str, object]) -> None:
-        for value in parameters.values():
-            # As strict as PostgreSQL, whose text ends there.
-            if value.__class__ is str and "\0" in cast("str", value):
-                raise ValueError("text cannot hold a NUL")
-
     def _run(self, name: str, parameters: Mapping[str, object]) -> sqlite3.Cursor:
-        self._check(parameters)
-        return self._execute(self._queries[name], cast("dict[str, Any]", parameters))
+        text, values_of = with_values(self._queries[name])
+        values = values_of(parameters)
+        for value in values:
+            # As strict as PostgreSQL, whose text ends there.
+            if value.__class__ is str and "\0" in value:  # type: ignore[operator] - it is text
+                raise ValueError("text cannot hold a NUL")
+        return self._execute(text, cast("Sequence[Any]", values))
 
 
 def _to_text(data: bytes) -> str:

@@ -5,9 +5,13 @@ a query for many is the same text with as many places as there are values. Each 
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from operator import itemgetter
 from typing import Final
+
+Values = Callable[[Mapping[str, object]], Sequence[object]]
+"""Takes the values of a query out of those that are given by name, in the order of places."""
 
 _PARAMETER: Final = re.compile(r":(\w+)")
 _VALUES: Final = re.compile(r"(?<=VALUES )(\(.*?\))")
@@ -44,6 +48,18 @@ def with_rows(query: str, count: int) -> tuple[str, Sequence[str], Sequence[str]
     text = head + ", ".join([_PARAMETER.sub("?", row)] * count) + tail
     at = names.index("key")
     return text, names[:at], names[at + 3 :]
+
+
+@cache
+def with_values(query: str) -> tuple[str, Values]:
+    """Returns a query with places, and what finds the values for them.
+
+    To look a name up takes SQLite's module three times as long as a place.
+    """
+    text, names = by_place(query)
+    if len(names) > 1:
+        return text, itemgetter(*names)
+    return text, lambda given: [given[name] for name in names]
 
 
 @cache

@@ -20,6 +20,8 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, Final, Generic, TypeVar
 
+import msgspec
+
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine import marking
 from holdfast.engine.actions import told_by
@@ -236,7 +238,7 @@ class _Moving(Generic[T]):
                     if move.exact:
                         raise Withdrawn(f"others keep changing {head.name!r}")
                     _hold_on(transaction, handle, folded)
-                folded = replace(folded, head=replace(now, sequence=head.sequence))
+                folded = replace(folded, head=msgspec.structs.replace(now, sequence=head.sequence))
                 done += self._commit(transaction, folded, move, look)
         except (ObjectMissing, PackMissing) as exc:
             # The collector was faster: what we saw a moment ago has moved, or is gone. Real

@@ -140,8 +140,12 @@ def announce(
 ) -> None:
     """Tells of a trace as an event, where somebody listens."""
     is_own = kind is TraceKind.ADDED
-    events = events_of(trace, trace_id=trace_id, is_own=is_own, more=told)
-    tell(transaction, context, of, events)
+    tell(
+        transaction,
+        context,
+        of,
+        lambda: events_of(trace, trace_id=trace_id, is_own=is_own, more=told),
+    )
 
 
 def is_whole(row: TraceRow) -> bool:

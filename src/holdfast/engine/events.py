@@ -13,7 +13,7 @@ that it had then.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -238,9 +238,18 @@ def _missing(number: int) -> Damaged:
 
 
 def tell(
-    transaction: Transaction, context: Context, of: Head | TenantId, events: Sequence[Event]
+    transaction: Transaction,
+    context: Context,
+    of: Head | TenantId,
+    made: Callable[[], Sequence[Event]],
 ) -> None:
-    """Tells what is being done, in the transaction that does it; waits for nobody."""
+    """Tells what is being done, in the transaction that does it; waits for nobody.
+
+    `made` returns the events, and is called if somebody may listen.
+    """
+    if transaction.is_unheard:
+        return
+    events = made()
     if not events or (len(events) > 1 and not transaction.is_heard()):
         return  # Of a single one it is found out where it is put down.
     head = of if isinstance(of, Head) else None

@@ -7,7 +7,8 @@ nobody can say what the damaged row had added to it.
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine import memoryplane

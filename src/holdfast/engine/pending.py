@@ -108,7 +108,7 @@ def _write(
         new = sum(mark_of(plane, key) for key in rows if key not in view.pending)
         put_rows(transaction, handle, head, plane, rows, stage=stage, more=more, unfolded=new)
         note_change(transaction, handle, head.namespace_id, plane, old=old, new=rows)
-        tell(transaction, context, head, told())
+        tell(transaction, context, head, told)
 
 
 def put_rows(

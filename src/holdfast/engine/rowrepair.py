@@ -10,6 +10,7 @@ which something is damaged.
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -28,6 +29,7 @@ from holdfast.engine.sessions.rebuilding import rebuild
 from holdfast.errors import Damaged, PendingDamaged, VaultTooNew
 from holdfast.ids import TenantId
 from holdfast.model import Head, Plane, Size
+from holdfast.model_events import Event
 from holdfast.model_traces import Trace, TraceFilter, TraceKind, TraceRow
 from holdfast.model_upkeep import Lost
 
@@ -124,7 +126,7 @@ def _tell_again(transaction: Transaction, context: Context, damaged: DamagedRow)
         known = _told_since(transaction, row)
         events = events_of(trace, trace_id=row.id, is_own=is_own)
         missing = [each for each in events if not any(is_told(each, data) for data in known)]
-        tell(transaction, context, head or row.tenant_id, missing)
+        tell(transaction, context, head or row.tenant_id, partial(list[Event], missing))
         is_found = is_found or bool(missing)
     return is_found
 

@@ -34,12 +34,16 @@ class Mark(msgspec.Struct, array_like=True):
     levels: list[tuple[str, int]] = []
 
 
+_decode: Final = msgspec.json.Decoder(Mark).decode
+_encode: Final = msgspec.json.Encoder().encode
+
+
 def mark_of(head: Head) -> Mark:
     """Returns the mark of a head; raises `Damaged` for what is none."""
     if not head.writer:
         return Mark()
     try:
-        return msgspec.json.decode(head.writer, type=Mark)
+        return _decode(head.writer)
     except ValueError as exc:
         message = f"the row of namespace {shorten(head.name)} names no writer: {exc}"
         raise Damaged(message) from exc
@@ -54,7 +58,7 @@ def written(handle: Handle, head: Head) -> str:
     for at, name in enumerate(path_of(handle)):
         is_same = is_same and at < len(old.levels) and old.levels[at][0] == name
         levels.append((name, old.levels[at][1] if is_same else number))
-    return msgspec.json.encode(Mark(number, levels)).decode()
+    return _encode(Mark(number, levels)).decode()
 
 
 def path_of(handle: Handle) -> Sequence[str]:

@@ -10,6 +10,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any, Final
 
+import msgspec
+
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.growth import size_of
 from holdfast.engine.marking import iter_entries
@@ -78,7 +80,7 @@ class Timeline:
         head, fork_root = self._head, self._head.fork_root
         root, _ = new.root(head.root)
         if fork_root is not None:
-            head = replace(head, fork_root=new.root(fork_root)[0])
+            head = msgspec.structs.replace(head, fork_root=new.root(fork_root)[0])
         stage.seal(self._transaction)
         stage.record(self._transaction)
         for other in changed:

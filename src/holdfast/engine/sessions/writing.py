@@ -5,9 +5,7 @@ next snapshot will fold in, belong together. Writers of one namespace take turns
 numbered without a gap and nobody overwrites a state that he has not seen.
 """
 
-import dataclasses
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeVar
@@ -71,7 +69,6 @@ class Draft:
     left: LeftHead | None
     """How the head was last left by this process."""
     stage: Stage
-    source: StagedObjects
     now: datetime
     actor: str | None
     traces: list[tuple[Trace, TraceId]] = field(default_factory=list[tuple[Trace, TraceId]])
@@ -92,6 +89,11 @@ class Draft:
     def __post_init__(self) -> None:
         self.sequence = self.head.sequence
         self.end = chain.end_of(self.head)
+
+    @property
+    def source(self) -> StagedObjects:
+        """The objects that there are, those that this write has staged among them."""
+        return self.stage.source(self.handle.objects_in(self.transaction))
 
     @property
     def is_believed(self) -> bool:
@@ -252,7 +254,7 @@ class Draft:
         )
         chain.announce(self.transaction, context, head, trace, trace_id=trace_id)
         if self.opened is not None and self.opened.found is not None:
-            moved = dataclasses.replace(
+            moved = replace(
                 head,
                 sequence=self.sequence,
                 size=Size(head.size.entries + more.entries, head.size.bytes + more.bytes),
@@ -397,40 +399,34 @@ def _try(
     about: About,
 ) -> T:
     left = handle.context.lately.take(handle.tenant_id, handle.name)
-    with _looking_if_mistaken(left), handle.context.work() as transaction:
-        head, opened = _open(transaction, handle, about, left)
-        draft = Draft(
-            handle=handle,
-            transaction=transaction,
-            head=head,
-            opened=opened,
-            left=left,
-            stage=stage,
-            source=stage.source(handle.objects_in(transaction)),
-            now=handle.context.clock(),
-            actor=actor or handle.context.actor,
-        )
-        try:
-            done = compute(draft)
-        except HoldfastError as exc:
-            if draft.is_believed:
-                raise Mistaken("what was believed has to be looked at first") from exc
-            raise
-        draft.finish()
-    if opened is not None and draft.leaves is not None:
-        handle.context.lately.leave(opened, *draft.leaves, before=left)
-    return done
-
-
-@contextmanager
-def _looking_if_mistaken(left: LeftHead | None) -> Generator[None]:
-    """Says of what fails because somebody else was faster that it may have been a mistake."""
     try:
-        yield
+        with handle.context.work() as transaction:
+            head, opened = _open(transaction, handle, about, left)
+            draft = Draft(
+                handle=handle,
+                transaction=transaction,
+                head=head,
+                opened=opened,
+                left=left,
+                stage=stage,
+                now=handle.context.clock(),
+                actor=actor or handle.context.actor,
+            )
+            try:
+                done = compute(draft)
+            except HoldfastError as exc:
+                if draft.is_believed:
+                    raise Mistaken("what was believed has to be looked at first") from exc
+                raise
+            draft.finish()
     except Busy as exc:
         if left is None or not left.is_alone:
             raise
+        # Somebody else was faster: what was believed may have been a mistake.
         raise Mistaken(str(exc)) from exc
+    if opened is not None and draft.leaves is not None:
+        handle.context.lately.leave(opened, *draft.leaves, before=left)
+    return done
 
 
 def _open(
