@@ -74,14 +74,17 @@ class VersionRow(msgspec.Struct, frozen=True):
     """Random bytes that are hashed with it."""
 
 
+Found = tuple[SessionRow, VersionRow]
+"""A session with its newest version."""
+
+
 class OpenedSession(msgspec.Struct, frozen=True):
     """A session as a writer of its namespace finds it: the head is locked."""
 
     head: Head
     quota_bytes: int | None
     """The tenant's."""
-    found: tuple[SessionRow, VersionRow] | None
-    """The session with its newest version."""
+    found: Found | None
     wanted: VersionRow | None
     """The version that was asked for."""
 

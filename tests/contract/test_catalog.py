@@ -15,6 +15,7 @@ from threading import Barrier
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from holdfast.catalog.namespaces import LogPosition
 from holdfast.catalog.packs import Located, ObjectRow, pages
@@ -510,7 +511,7 @@ def test_a_tenants_quota_is_set_and_lifted(catalog: Catalog, tenant: TenantId) -
 
 def test_a_namespace_keeps_every_field(catalog: Catalog, tenant: TenantId) -> None:
     origin = add_namespace(catalog, tenant, "origin").namespace_id
-    full = replace(
+    full = structs.replace(
         head_of(tenant, "voll 🗂 'quoted\" %_"),
         generation=3,
         sequence=2**40,
@@ -527,7 +528,7 @@ def test_a_namespace_keeps_every_field(catalog: Catalog, tenant: TenantId) -> No
     with catalog.write() as transaction:
         added = transaction.add_namespace(full)
         assert added is not None
-        assert added == replace(full, namespace_id=added.namespace_id)
+        assert added == structs.replace(full, namespace_id=added.namespace_id)
     with catalog.read() as transaction:
         assert transaction.find_head(tenant, full.name) == added
         assert added in transaction.iter_heads(tenant)
@@ -550,7 +551,7 @@ def test_a_live_name_is_unique_and_free_again_after_deletion(
         second = transaction.add_namespace(head_of(tenant, "alice"))
     assert second is not None
     with catalog.read() as transaction:
-        assert transaction.iter_heads(tenant) == [replace(first, deleted_at=later), second]
+        assert transaction.iter_heads(tenant) == [structs.replace(first, deleted_at=later), second]
 
 
 def test_two_first_writers_of_a_namespace_find_the_same(
@@ -634,7 +635,7 @@ def test_a_head_moves_only_from_where_the_caller_saw_it(
     with pytest.raises(Busy), catalog.write() as transaction:
         move(transaction, start, generation=2)
     assert get_head(catalog, namespace) == moved
-    assert moved == replace(
+    assert moved == structs.replace(
         start,
         generation=1,
         sequence=1,
@@ -670,11 +671,13 @@ def test_a_namespaces_settings_are_changed_one_by_one(
         transaction.set_namespace_quota(namespace, 1000)
         transaction.set_retention(namespace, "{}")
     changed = get_head(catalog, namespace)
-    assert changed == replace(start, quota_bytes=1000, retention="{}")
+    assert changed == structs.replace(start, quota_bytes=1000, retention="{}")
     with catalog.write() as transaction:
         transaction.set_namespace_quota(namespace, None)
         transaction.set_retention(namespace, None)
-    assert get_head(catalog, namespace) == replace(changed, quota_bytes=None, retention=None)
+    assert get_head(catalog, namespace) == structs.replace(
+        changed, quota_bytes=None, retention=None
+    )
 
 
 # Pending changes

@@ -115,6 +115,25 @@ def readings(agent: Namespace, turns: Sequence[str]) -> dict[str, Callable[[], o
     }
 
 
+@pytest.mark.parametrize(
+    ("table", "column", "new"),
+    [("sessions", "turns", 7), ("versions", "bytes", 7), ("versions", "state", b"?")],
+)
+def test_what_was_read_before_is_checked_if_it_is_another(
+    place: Place, table: str, column: str, new: object
+) -> None:
+    """With all caches: what a process remembers of a row is compared with the whole of it."""
+    context = Context.of(place.context.catalog, place.context.blobs)
+    sessions = Holdfast(context).namespace("alice").sessions
+    known = sessions.get_state("s")
+    ((namespace_id, version),) = place.run("SELECT namespace_id, version FROM sessions")
+    key = {"sessions": (namespace_id, "s"), "versions": (namespace_id, "s", version)}[table]
+    with place.changed(table, key, column, new) as is_taken, pytest.raises(Damaged):
+        assert is_taken
+        sessions.get_state("s")
+    assert sessions.get_state("s") == known
+
+
 def flipped(value: object, rng: random.Random) -> object:
     """Returns a value with one bit turned over; text stays text."""
     if value is None:

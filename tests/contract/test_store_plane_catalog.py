@@ -1,9 +1,9 @@
 """What the store plane asks of a catalog, kept by every adapter."""
 
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+from msgspec import structs
 
 from holdfast.catalog.port import Catalog
 from holdfast.ids import NamespaceId, TenantId
@@ -22,7 +22,7 @@ def tenant(catalog: Catalog) -> TenantId:
 def head(catalog: Catalog, tenant: TenantId) -> Head:
     new = Head(NamespaceId(0), tenant, "alice", 0, 0, EMPTY_ROOT, None, (), Size(), NOW)
     with catalog.write() as transaction:
-        transaction.add_namespace(replace(new, name="bob"))
+        transaction.add_namespace(structs.replace(new, name="bob"))
         added = transaction.add_namespace(new)
     assert added is not None
     return added

@@ -198,8 +198,12 @@ class SessionQueries:
         self, tenant_id: TenantId, name: str, session_id: str
     ) -> tuple[SessionRow, VersionRow] | None:
         """Returns a session of a live namespace with its newest version."""
-        row = self._db.one("find_session", tenant_id=tenant_id, name=name, id=session_id)
+        row = self.find_session_row(tenant_id, name, session_id)
         return None if row is None else to_both(row)
+
+    def find_session_row(self, tenant_id: TenantId, name: str, session_id: str) -> Row | None:
+        """Returns the row of a session and its newest version, for `to_both`."""
+        return self._db.one("find_session", tenant_id=tenant_id, name=name, id=session_id)
 
     def list_sessions(
         self,

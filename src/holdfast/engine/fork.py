@@ -4,8 +4,9 @@ Nothing is copied. The fork starts its own timeline with one snapshot, and remem
 came from so that it can be merged back.
 """
 
-from dataclasses import replace
 from functools import partial
+
+from msgspec.structs import replace
 
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.actions import told_by

@@ -6,21 +6,25 @@ session with what it believes (`Transaction.trust`), and goes on unanswered: wha
 end of the transaction are on their way already. If somebody else was there, none of it happens, and
 the writer looks. Nobody is refused anything for what was only believed.
 
+Whoever reads looks, and what it finds is often what it found before: then it need not be checked
+and decoded again (`Lately.read`).
+
 Whoever meets others looks first: until a look has found the head as it was left, nothing is
 believed. A head that a thread takes, others do not find; they look, too.
 """
 
 from typing import Final
 
-from holdfast.catalog.rows import HEAD
+from holdfast.catalog.rows import HEAD, Row
+from holdfast.catalog.sessions import to_both
 from holdfast.engine.caches import ByteCache
 from holdfast.errors import Busy
 from holdfast.ids import NamespaceId, TenantId
 from holdfast.model import Head
-from holdfast.model_sessions import LeftHead, LeftSession, OpenedSession
+from holdfast.model_sessions import Found, LeftHead, LeftSession, OpenedSession
 
 LATELY_BYTES: Final = 4 << 20
-"""For heads, and once more for sessions."""
+"""For heads, and once more for sessions, and for rows of sessions."""
 
 _ROW_BYTES: Final = 2000
 """What a head or a session takes in memory, beside its state and metadata."""
@@ -36,6 +40,7 @@ class Lately:
     def __init__(self, max_bytes: int = LATELY_BYTES) -> None:
         self._heads = ByteCache[tuple[TenantId, str], LeftHead](max_bytes)
         self._sessions = ByteCache[tuple[NamespaceId, str], LeftSession](max_bytes)
+        self._rows = ByteCache[tuple[NamespaceId, str], tuple[Row, Found]](max_bytes)
 
     def take(self, tenant_id: TenantId, name: str) -> LeftHead | None:
         """Returns how a head was left; until it is left again, nobody else finds it."""
@@ -64,7 +69,22 @@ class Lately:
         size = _ROW_BYTES + len(session.metadata) + len(found.version.state)
         self._sessions.put(key, found, size=size)
 
+    def read(self, row: Row) -> Found:
+        """Returns what a row of a session with its newest version says; raises `Damaged`.
+
+        If it is the very row that was read the last time, that was checked then.
+        """
+        key = (row[0], row[1])
+        known = self._rows.find(key)
+        if known is not None and known[0] == row:
+            return known[1]
+        found = to_both(row)
+        size = 2 * _ROW_BYTES + len(found[0].metadata) + len(found[1].state)
+        self._rows.put(key, (row, found), size=size)
+        return found
+
     def clear(self) -> None:
         """Forgets all of them."""
         self._heads.clear()
         self._sessions.clear()
+        self._rows.clear()

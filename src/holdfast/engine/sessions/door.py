@@ -21,13 +21,14 @@ from holdfast.engine.memoryplane import looking
 from holdfast.engine.recall import relevant, seen_by
 from holdfast.engine.sessions import lifecycle, versioning
 from holdfast.engine.sessions import state as states
-from holdfast.engine.sessions.finding import Found, check_gone, get_version
+from holdfast.engine.sessions.finding import check_gone, get_version
 from holdfast.engine.sessions.showing import to_info, to_state
 from holdfast.engine.sessions.turns import NOT_KEPT, TurnData, find_visible, page, to_turn
 from holdfast.errors import TurnNotFound, VersionNotFound
 from holdfast.ids import NamespaceId
 from holdfast.jsontext import to_text
 from holdfast.model_sessions import (
+    Found,
     Lineage,
     SessionContext,
     SessionInfo,

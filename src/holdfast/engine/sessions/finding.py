@@ -10,9 +10,7 @@ from holdfast.catalog.transaction import Transaction
 from holdfast.engine.handle import Handle
 from holdfast.errors import Damaged, InvalidValue, SessionNotFound, VersionNotFound
 from holdfast.ids import NamespaceId
-from holdfast.model_sessions import SessionRow, VersionRow
-
-Found = tuple[SessionRow, VersionRow]
+from holdfast.model_sessions import Found, SessionRow, VersionRow
 
 
 def find_row(

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.handle import Handle, check_text
 from holdfast.engine.memoryplane import delete_those_of
-from holdfast.engine.sessions.finding import Found, alive, check_number, find_row
+from holdfast.engine.sessions.finding import alive, check_number, find_row
 from holdfast.engine.sessions.following import catch_up
 from holdfast.engine.sessions.lapsing import notice_lapsed
 from holdfast.engine.sessions.presence import check_absent, check_list
@@ -21,7 +21,7 @@ from holdfast.engine.sessions.writing import Draft, change, get_locked, get_want
 from holdfast.errors import InvalidName, InvalidValue, SessionExists, SessionNotFound
 from holdfast.instants import to_us
 from holdfast.model import Head
-from holdfast.model_sessions import Lineage, SessionRow, VersionKind, VersionRow
+from holdfast.model_sessions import Found, Lineage, SessionRow, VersionKind, VersionRow
 
 MAX_TTL_SECONDS: Final = 30 * 24 * 3600
 MAX_TEXT_CHARS: Final = 4096
@@ -241,13 +241,14 @@ def read(handle: Handle, ask: Callable[[Transaction, Head], T | None]) -> T | No
 
 def get(handle: Handle, session_id: str) -> Found:
     """Returns a session with its newest version; raises `SessionNotFound`."""
-    now = handle.context.clock()
-    with handle.context.catalog.ask() as transaction:
-        found = find_row(transaction, handle, session_id, now=now)
+    context, now = handle.context, handle.context.clock()
+    with context.catalog.ask() as transaction:
+        row = transaction.find_session_row(handle.tenant_id, handle.name, session_id)
+    found = None if row is None else alive(context.lately.read(row), now=now)
     if found is None:
         found = read(handle, partial(_find_or_miss, handle, session_id, now))
     if found is None:
-        notice_lapsed(handle.context, handle.tenant_id)
+        notice_lapsed(context, handle.tenant_id)
         raise SessionNotFound(session_id)
     return found
 

@@ -16,7 +16,6 @@ from holdfast.catalog.transaction import Transaction
 from holdfast.display import Part
 from holdfast.engine.handle import Handle, looking_at
 from holdfast.engine.limits import check_limit
-from holdfast.engine.sessions.finding import Found
 from holdfast.engine.sessions.following import rows_of, session_of
 from holdfast.engine.sessions.lifecycle import matches
 from holdfast.engine.sessions.showing import to_info, to_state
@@ -26,7 +25,7 @@ from holdfast.entries import Session
 from holdfast.errors import SessionNotFound
 from holdfast.instants import from_us, to_us
 from holdfast.model import Plane, SnapshotInfo
-from holdfast.model_sessions import SessionInfo, SessionRow, State, Turn, VersionRow
+from holdfast.model_sessions import Found, SessionInfo, SessionRow, State, Turn, VersionRow
 
 T = TypeVar("T")
 

@@ -13,8 +13,7 @@ import msgspec
 
 from holdfast.engine.handle import Handle
 from holdfast.engine.sessions import state as states
-from holdfast.engine.sessions.finding import Found
-from holdfast.model_sessions import SessionInfo, SessionRow, State, VersionRow
+from holdfast.model_sessions import Found, SessionInfo, SessionRow, State, VersionRow
 
 Load = Callable[[], dict[str, Any]]
 

@@ -20,7 +20,7 @@ from holdfast.engine.lately import Mistaken
 from holdfast.engine.limits import check_free, check_quota, check_tenant
 from holdfast.engine.owning import note_change
 from holdfast.engine.sessions import state as states
-from holdfast.engine.sessions.finding import Found, alive, find_row, get_version
+from holdfast.engine.sessions.finding import alive, find_row, get_version
 from holdfast.engine.sessions.following import catch_up
 from holdfast.engine.sessions.packing import packed
 from holdfast.engine.sessions.presence import not_found
@@ -41,6 +41,7 @@ from holdfast.ids import TraceId
 from holdfast.instants import to_us
 from holdfast.model import Head, Plane, Size
 from holdfast.model_sessions import (
+    Found,
     LeftHead,
     LeftSession,
     OpenedSession,
