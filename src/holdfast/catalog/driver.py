@@ -39,7 +39,7 @@ class Driver(Protocol):
         """Runs a query whose outcome nobody waits for: should it fail, the next one says so."""
         ...
 
-    def say_all(self, names: tuple[str, ...], /, **parameters: object) -> None:
+    def say_all(self, names: tuple[str, ...], parameters: Mapping[str, object], /) -> None:
         """Runs queries that change a table each, as `say` does, and in any order."""
         ...
 

@@ -24,6 +24,9 @@ from holdfast.errors.system import from_system
 _SAFE: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 _FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 
+_NONE: Final = -1
+"""No descriptor."""
+
 
 class FileLocks:
     """Named locks in one directory, which is made durably if need be."""
@@ -41,9 +44,12 @@ class FileLocks:
         """Holds a lock, waiting until it is free."""
         return _Waiting(self, name)
 
-    def wait(self, name: str) -> int:
-        """Takes a lock when it is free; returns what `free` has to be given."""
-        fd, is_taken = self._open(name), False
+    def wait(self, name: str, *, kept: int = _NONE) -> int:
+        """Takes a lock when it is free; returns what `free` or `unlock` has to be given.
+
+        `kept` is what an earlier call has returned, and `unlock` was given.
+        """
+        fd, is_taken = kept if self._is_kept(kept) else self._open(name), False
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)
             is_taken = True
@@ -145,6 +151,22 @@ class FileLocks:
                 # another program.
                 fcntl.flock(fd, fcntl.LOCK_UN)
                 os.close(fd)
+
+    def unlock(self, fd: int) -> None:
+        """Frees a lock that the same descriptor will take again: half the time of `free`."""
+        with self._guard:
+            if fd in self._open_fds:
+                fcntl.flock(fd, fcntl.LOCK_UN)
+
+    def _is_kept(self, fd: int) -> bool:
+        """Says whether a descriptor is still open, and its file still has a name."""
+        with self._guard:
+            if fd not in self._open_fds:
+                return False
+            if os.fstat(fd).st_nlink:
+                return True
+            self.free(fd)
+            return False
 
     def _is_at(self, name: str, fd: int) -> bool:
         """Says whether a file is still the one of a name.

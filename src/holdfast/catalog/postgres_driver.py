@@ -67,7 +67,7 @@ class PostgresDriver:
         with self._guard:
             self._talk.say(self._query(name), parameters)
 
-    def say_all(self, names: tuple[str, ...], /, **parameters: object) -> None:
+    def say_all(self, names: tuple[str, ...], parameters: Mapping[str, object], /) -> None:
         with self._guard:
             self._talk.say(_together(names, *map(self._query, names)), parameters)
 

@@ -136,7 +136,7 @@ class SessionQueries:
             if is_new:
                 # Apart: two changes of one row in one statement are one too many.
                 self._db.say("count_new_session", namespace_id=session.namespace_id)
-        self._db.say_all(names, **known)
+        self._db.say_all(names, known)
         self._ends[session.namespace_id] = TraceEnd(trace.number, trace.hash)
         self._sequences[session.namespace_id] = sequence
         return cast("bytes", known["seal"])

@@ -208,6 +208,7 @@ class SqliteCatalog:
     def close(self) -> None:
         """Closes every connection and lets go of the writer's name."""
         self._connections.close()
+        self._turns.close()
         self._locks.release()
         self._watermark.close()
         self._cleanup.close()

@@ -171,7 +171,10 @@ class SqliteConnections:
         return self._held is not None and _count_names(self._held) > 0 and not self._path.exists()
 
     def _identify(self) -> Files:
-        return tuple(_identity(name) for name in self.names)
+        try:
+            return tuple([(found.st_dev, found.st_ino) for found in map(os.stat, self.names)])
+        except OSError:
+            return tuple(_identity(name) for name in self.names)
 
     def close(self) -> None:
         """Closes what is idle now, and what is in use as soon as it comes back."""
@@ -286,7 +289,7 @@ class SqliteDriver:
         with self._guard:
             self._run(name, parameters)
 
-    def say_all(self, names: tuple[str, ...], /, **parameters: object) -> None:
+    def say_all(self, names: tuple[str, ...], parameters: Mapping[str, object], /) -> None:
         with self._guard:
             for name in names:
                 self._run(name, parameters)

@@ -49,7 +49,7 @@ class TraceQueries:
     def add_trace(self, row: TraceRow) -> None:
         """Appends a trace, and moves the end there; the end has to be locked."""
         move = "move_tenant_end" if row.stream == OWN else "move_end"
-        self._db.say_all(("add_trace", move), **TRACE.write(row))
+        self._db.say_all(("add_trace", move), TRACE.write(row))
         self._remember_end(row)
 
     def add_traces(self, rows: Sequence[TraceRow]) -> None:

@@ -142,13 +142,13 @@ class Turns(Slots):
 
     def __init__(self, locks: FileLocks) -> None:
         super().__init__(1)
-        self._locks = locks
+        self._locks, self._kept = locks, -1
 
     def take(self) -> Turn:
         """Waits until it is our turn; returns what `leave` has to be given."""
         turn, is_taken = super().take(), False
         try:
-            turn.fd = self._locks.wait(WRITE)
+            turn.fd = self._kept = self._locks.wait(WRITE, kept=self._kept)
             is_taken = True
         finally:
             if not is_taken:
@@ -158,8 +158,23 @@ class Turns(Slots):
     def leave(self, turn: Turn) -> None:
         """Ends a turn, and begins the next."""
         try:
-            if turn.fd >= 0:
-                # First: another process waits for it, and this one's next thread for us.
+            # First: another process waits for it, and this one's next thread for us.
+            if turn.fd >= 0 and turn.fd == self._kept:
+                self._locks.unlock(turn.fd)
+            elif turn.fd >= 0:
                 self._locks.free(turn.fd)
         finally:
             super().leave(turn)
+
+    def close(self) -> None:
+        """Keeps the lock's file open no longer; a turn that is taken ends as it would."""
+        with self._guard:
+            kept, self._kept, is_over = self._kept, -1, not self._held
+        if is_over:
+            self._locks.free(kept)
+
+    def after_fork(self, *, in_child: bool) -> None:
+        """Begins anew in a child, where the lock's file is closed."""
+        if in_child:
+            self._kept = -1
+        super().after_fork(in_child=in_child)

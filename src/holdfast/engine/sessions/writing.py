@@ -6,10 +6,10 @@ numbered without a gap and nobody overwrites a state that he has not seen.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeVar
 
+import msgspec
 from msgspec.structs import replace
 
 from holdfast.catalog.rows import TURN, VERSION
@@ -58,8 +58,7 @@ About = tuple[str, int | None] | None
 """A session's id, and the number of a version that is asked for; None where a session is new."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Draft:
+class Draft(msgspec.Struct, kw_only=True):
     """One write: what there is, and where what is new goes."""
 
     handle: Handle
@@ -72,7 +71,7 @@ class Draft:
     stage: Stage
     now: datetime
     actor: str | None
-    traces: list[tuple[Trace, TraceId]] = field(default_factory=list[tuple[Trace, TraceId]])
+    traces: list[tuple[Trace, TraceId]] = []
     made: VersionRow | None = None
     said: TurnRow | None = None
     """A version and a turn that are written with the trace that tells of them."""
@@ -80,7 +79,7 @@ class Draft:
     """Whether the session's row is written already."""
     sequence: int = 0
     """Of the head, which nobody else moves on meanwhile."""
-    end: TraceEnd = field(default_factory=TraceEnd)
+    end: TraceEnd = TraceEnd()
     """Of the namespace's chain, likewise."""
     entry: tuple[SessionRow, bytes, Size] | None = None
     """What is written with them: a session, its entry, and how much the plane grows."""
