@@ -334,7 +334,7 @@ def test_a_catalog_that_was_set_back_under_a_process_is_noticed(tmp_path: Path) 
         alice.snapshot("before")
         # As a tool does that writes an older state through SQLite itself.
         with sqlite3.connect(tmp_path / "vault/catalog.sqlite") as tool:
-            tool.execute("PRAGMA user_version=1")
+            tool.execute("UPDATE namespaces SET commits = 1")
         tool.close()
         with pytest.raises(CatalogReplaced, match="set back"):
             alice.snapshot("after")

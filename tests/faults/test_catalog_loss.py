@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -18,8 +19,8 @@ from pathlib import Path
 import pytest
 
 import holdfast
-from holdfast.catalog import watermark
 from holdfast.catalog.sqlite import SqliteCatalog
+from holdfast.catalog.sqlite_count import count_of
 from holdfast.catalog.watermark import Acknowledged, Watermark
 from holdfast.errors import Damaged, Unavailable
 from holdfast.testing.flips import flip_in_file
@@ -338,20 +339,65 @@ def counted(vault: holdfast.Holdfast) -> Iterator[int]:
     catalog = vault._context.catalog
     assert isinstance(catalog, SqliteCatalog)
     with catalog._connections.use(writing=False) as connection:
-        yield connection.execute("PRAGMA user_version").fetchone()[0]
+        yield count_of(connection)
 
 
-@pytest.mark.parametrize("at", [(1 << 31) - 2, -2])
-def test_counts_go_around_the_corner(tmp_path: Path, at: int) -> None:
+@pytest.mark.parametrize("at", [(1 << 31) - 2, (1 << 32) - 2])
+def test_counts_go_on_beyond_what_the_header_holds(tmp_path: Path, at: int) -> None:
     vault = tmp_path / "vault"
     with holdfast.open(vault) as opened:
-        catalog = opened._context.catalog
-        assert isinstance(catalog, SqliteCatalog)
-        with catalog._connections.use(writing=True) as connection:
-            connection.execute(f"PRAGMA user_version={at}")
-        catalog._watermark._reached = None
-        for _ in range(4):
-            opened.namespace("alice").snapshot()
-    assert watermark._distance(1, (1 << 32) - 1) == 2
+        opened.namespace("alice").snapshot()
+    with sqlite3.connect(vault / "catalog.sqlite") as tool:
+        tool.execute("UPDATE namespaces SET commits = ?", (at,))
+        tool.execute(f"PRAGMA user_version={(at + (1 << 31)) % (1 << 32) - (1 << 31)}")
+    tool.close()
     with holdfast.open(vault) as opened:
+        for number in range(4):
+            opened.namespace("alice").snapshot()
+            opened.keys.create(f"of no namespace {number}")
+        with counted(opened) as count:
+            assert count == at + 8
+    with holdfast.open(vault) as opened, counted(opened) as count:
         assert opened.find_loss() is None
+        assert count == at + 8
+
+
+def test_a_count_that_a_dead_writer_has_used_is_not_used_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It died between its commit and its mark; the next one was open all the while."""
+    with holdfast.open(tmp_path / "vault") as dies, holdfast.open(tmp_path / "vault") as goes_on:
+        for name in ("alice", "bob"):
+            dies.namespace(name).files.write("a", "1")
+        goes_on.namespace("bob").files.write("a", "2")
+        dies.namespace("alice").files.write("a", "2")
+        with counted(goes_on) as before:
+            pass
+        with monkeypatch.context() as killed:
+
+            def die(*_: object) -> None:
+                raise KeyboardInterrupt
+
+            killed.setattr(Watermark, "write", die)
+            with pytest.raises(KeyboardInterrupt):
+                dies.namespace("alice").files.write("a", "3")
+        goes_on.namespace("bob").files.write("a", "3")
+        with counted(goes_on) as count:
+            assert count == before + 2
+
+
+def test_a_mark_that_a_power_cut_set_back_gives_out_no_count_again(tmp_path: Path) -> None:
+    vault = tmp_path / "vault"
+    with holdfast.open(vault) as opened:
+        for name in ("alice", "bob"):
+            opened.namespace(name).files.write("a", "1")
+        old = (vault / "catalog.mark").read_bytes()
+        for _ in range(3):
+            opened.namespace("alice").files.write("a", "2")
+        with counted(opened) as before:
+            pass
+    (vault / "catalog.mark").write_bytes(old)
+    with holdfast.open(vault) as opened:
+        opened.namespace("bob").files.write("a", "2")
+        with counted(opened) as count:
+            assert count == before + 1

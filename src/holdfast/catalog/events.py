@@ -42,9 +42,8 @@ class EventQueries:
         """Says whether somebody listens."""
         return not self._db.is_unheard and self._db.one("is_heard") is not None
 
-    @property
     def is_unheard(self) -> bool:
-        """Whether nobody listens, as far as that is known without a question."""
+        """Says whether nobody listens, as far as that is known without a question."""
         return self._db.is_unheard
 
     def add_told(self, rows: Sequence[ToldRow]) -> None:

@@ -23,6 +23,7 @@ from holdfast.catalog.driver import Guard
 from holdfast.catalog.filelocks import FileLocks
 from holdfast.catalog.queries import load_queries
 from holdfast.catalog.rows import Row
+from holdfast.catalog.sqlite_count import HEADER, count_of, count_up
 from holdfast.catalog.sqlite_driver import (
     BUSY_TIMEOUT_S,
     Connection,
@@ -40,7 +41,6 @@ from holdfast.catalog.watermark import Watermark
 from holdfast.errors import (
     Busy,
     CatalogLost,
-    CatalogReplaced,
     Damaged,
     HoldfastError,
     Incompatible,
@@ -277,7 +277,7 @@ class SqliteCatalog:
         looking = SqliteConnections(self._path, how="mode=ro") if has_log else self._connections
         try:
             with looking.use(writing=not has_log) as connection, translated():
-                count = connection.execute("PRAGMA user_version").fetchone()[0]
+                count = count_of(connection)
         except Damaged:
             with _naming(self._keep_log()):
                 raise
@@ -288,6 +288,7 @@ class SqliteCatalog:
                 looking.close()
         found = acknowledged.missing_from(count)
         if found is None:
+            self._watermark.note(count)
             return None
         found = msgspec.structs.replace(found, log=self._keep_log())
         try:
@@ -318,7 +319,7 @@ class SqliteCatalog:
         with self._connections.use(writing=False) as connection, translated():
             applied = connection.execute(_APPLIED).fetchall()
             if acknowledged is not None:
-                count = connection.execute("PRAGMA user_version").fetchone()[0]
+                count = count_of(connection)
                 self._loss = acknowledged.missing_from(count)
         if missing_migrations("sqlite", applied=applied):
             message = f"{why}: the catalog is of an older version, and has to be migrated first"
@@ -378,8 +379,10 @@ class _Transaction:
         finally:
             if not is_begun:
                 self._connections.put_back(connection, writing=self._writing)
-        driver = SqliteDriver(connection, self._queries, self._guard, is_unheard=self._is_unheard)
-        return Transaction(driver)
+        self._driver = SqliteDriver(
+            connection, self._queries, self._guard, is_unheard=self._is_unheard
+        )
+        return Transaction(self._driver)
 
     def _check(self, connection: sqlite3.Connection) -> None:
         """Raises if this transaction must not be, now that it sees what it will see."""
@@ -469,24 +472,16 @@ class _WriteTransaction(_Transaction):
 
     def _commit(self, connection: Connection) -> None:
         """Commits, counts it, and says so nowhere if the files are not the catalog's any more."""
-        is_changed, count = connection.total_changes != self._changes, 0
+        is_changed, place = connection.total_changes != self._changes, HEADER
         with self._guard:
             if is_changed:
-                count = connection.execute("PRAGMA user_version").fetchone()[0]
-                if self._watermark.is_behind(count):
-                    raise CatalogReplaced("the catalog", how="was set back")
-                count += 1
-                connection.execute(f"PRAGMA user_version={_signed(count)}")
+                place = count_up(connection, self._watermark, self._driver.head)
             connection.execute("COMMIT")
         # After it: what happens to the files later has happened to what was acknowledged.
         self._connections.check_files(connection)
         if is_changed:
-            self._watermark.write(count)
-
-
-def _signed(count: int) -> int:
-    """Returns a count as SQLite keeps it: in 32 bits, the first of them a sign."""
-    return (count + (1 << 31)) % (1 << 32) - (1 << 31)
+            connection.counted = connection.counting
+            self._watermark.write(connection.counted[1], place)
 
 
 @contextmanager

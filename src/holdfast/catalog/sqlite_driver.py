@@ -67,9 +67,13 @@ Files = tuple[tuple[int, int] | None, ...]
 
 
 class Connection(sqlite3.Connection):
-    """A connection that knows which files it has open."""
+    """A connection that knows which files it has open, and how far it has counted commits."""
 
     files: Files = ()
+    counting: tuple[int, int] = (-1, 0)
+    """What SQLite said of others' commits, and the count, of the commit that is under way."""
+    counted: tuple[int, int] = (-1, 0)
+    """The same, of this connection's last one."""
 
 
 class SqliteConnections:
@@ -246,7 +250,15 @@ _inherited: Final[dict[Path, list[Connection]]] = {}
 class SqliteDriver:
     """Runs named queries on one connection."""
 
-    __slots__ = ("_connection", "_execute", "_executemany", "_guard", "_queries", "is_unheard")
+    __slots__ = (
+        "_connection",
+        "_execute",
+        "_executemany",
+        "_guard",
+        "_queries",
+        "head",
+        "is_unheard",
+    )
 
     def __init__(
         self,
@@ -257,6 +269,8 @@ class SqliteDriver:
         is_unheard: bool = False,
     ) -> None:
         self.is_unheard = is_unheard
+        self.head: int | None = None
+        """The id of a namespace whose row was changed."""
         self._connection = connection
         self._execute = connection.execute
         self._executemany = connection.executemany
@@ -376,7 +390,9 @@ class SqliteDriver:
         return [row for row in rows if row[0] in wanted]
 
     def _run(self, name: str, parameters: Mapping[str, object]) -> sqlite3.Cursor:
-        text, values_of = with_values(self._queries[name])
+        text, values_of, head = with_values(self._queries[name])
+        if head is not None:
+            self.head = cast("int", parameters[head])
         values = values_of(parameters)
         for value in values:
             # As strict as PostgreSQL, whose text ends there.

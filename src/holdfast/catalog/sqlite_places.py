@@ -14,6 +14,7 @@ Values = Callable[[Mapping[str, object]], Sequence[object]]
 """Takes the values of a query out of those that are given by name, in the order of places."""
 
 _PARAMETER: Final = re.compile(r":(\w+)")
+_OF_HEAD: Final = re.compile(r"UPDATE namespaces\s.*?\bWHERE id = :(\w+)", re.DOTALL)
 _VALUES: Final = re.compile(r"(?<=VALUES )(\(.*?\))")
 
 
@@ -51,15 +52,19 @@ def with_rows(query: str, count: int) -> tuple[str, Sequence[str], Sequence[str]
 
 
 @cache
-def with_values(query: str) -> tuple[str, Values]:
+def with_values(query: str) -> tuple[str, Values, str | None]:
     """Returns a query with places, and what finds the values for them.
 
-    To look a name up takes SQLite's module three times as long as a place.
+    And what the id of a namespace is called whose row it changes, if it does. To look a name up
+    takes SQLite's module three times as long as a place.
     """
     text, names = by_place(query)
-    if len(names) > 1:
-        return text, itemgetter(*names)
-    return text, lambda given: [given[name] for name in names]
+    head = _OF_HEAD.match(query)
+    return text, _values_of(names), None if head is None else head[1]
+
+
+def _values_of(names: Sequence[str]) -> Values:
+    return itemgetter(*names) if len(names) > 1 else lambda given: [given[name] for name in names]
 
 
 @cache

@@ -2,7 +2,7 @@
 
 SQLite ends its log at the first frame that does not match its checksum: a flipped bit, or a cut,
 takes every later commit with it, and what is left looks like a sound, older catalog. So each
-commit counts one up inside (`user_version`), and after it the count is written here. At the
+commit counts one up inside (`sqlite_count.py`), and after it the count is written here. At the
 next opening the catalog has to have come as far as this says.
 
 1. Written after the commit, never synced. A kill -9 keeps it; a power cut may leave an older
@@ -10,6 +10,8 @@ next opening the catalog has to have come as far as this says.
 2. Written while the writers' lock is held: counts never go back.
 3. It names the file that it speaks of, by inode. In a copy of the vault, or beside a catalog
    that was brought back from one, it says nothing.
+4. It is written before the commit, too: which count is under way. Where that is not the one that
+   was acknowledged last, a writer was killed, and nobody can say by this how far the catalog came.
 
 A loss that was found is kept in a file beside, until somebody says that it is known, and so is
 the log as it was found: the next checkpoint drops what SQLite does not read of it. Why it is done
@@ -32,14 +34,16 @@ from holdfast.model_upkeep import Loss
 from holdfast.private import create
 from holdfast.syncing import sync_folder
 
-_RECORD: Final = struct.Struct("<8sQI")
+_RECORD: Final = struct.Struct("<8sQQQq")
+"""What it is, of which file; the counts that were acknowledged and begun, and where the first of
+them stands in the catalog."""
+_NOWHERE: Final = -1
 _MAGIC: Final = b"holdfast"
 _CHECKED: Final = struct.Struct("<I")
+_BYTES: Final = _RECORD.size + _CHECKED.size
 _FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 _KEPT_LOGS: Final = 4
 """How many damaged logs are kept, the newest: each is evidence, and takes a few megabytes."""
-_WRAP: Final = 1 << 32
-"""SQLite keeps 32 bits: counts are compared around the corner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,7 @@ class Acknowledged:
 
     def missing_from(self, count: int) -> Loss | None:
         """Returns what is missing from a catalog that has come so far; None if nothing is."""
-        missing = _distance(self.count, count)
+        missing = self.count - count
         return Loss(missing=missing, last_at=self.last_at) if missing > 0 else None
 
 
@@ -66,39 +70,78 @@ class Watermark:
         self._fd: int | None = None
         self._inode = 0
         self._reached: int | None = None
+        self._written = (0, _NOWHERE)
 
     def is_behind(self, count: int) -> bool:
-        """Says whether a catalog has come less far than when this process wrote to it last."""
-        return self._reached is not None and _distance(self._reached, count) > 0
+        """Says whether a catalog has come less far than this process has seen it come."""
+        return self._reached is not None and self._reached > count
 
-    def write(self, count: int) -> None:
-        """Says that so many changes are acknowledged; 2 µs."""
+    def note(self, count: int) -> None:
+        """Remembers how far the catalog had come when it was opened: the mark may be older."""
         self._reached = count
+
+    def begin(self, count: int) -> None:
+        """Says which change is about to be committed; 2 µs."""
+        self._put(count, *self._written)
+
+    def write(self, count: int, place: int = _NOWHERE) -> None:
+        """Says that so many changes are acknowledged, and where that stands; 2 µs."""
+        self._reached, self._written = count, (count, place)
+        self._put(count, count, place)
+
+    def find_last(self) -> tuple[int, int] | None:
+        """Returns the count of the last change, and where that stands; None if nobody can say.
+
+        To be called by who holds the writers' lock.
+        """
+        known = self._load()
+        if known is None:
+            return None
+        count, begun, place = known
+        # What stays while a change of ours is under way is what others have acknowledged.
+        self._written = (count, place)
+        return (count, place) if count == begun else None
+
+    def _put(self, begun: int, count: int, place: int) -> None:
         # The change itself is kept: at worst, a loss of it would not be noticed.
         with suppress(OSError):
             if self._fd is None:
                 self._fd = os.open(self._path, _FLAGS, 0o600)
                 self._inode = self._catalog.stat().st_ino
-            body = _RECORD.pack(_MAGIC, self._inode, count % _WRAP)
+            body = _RECORD.pack(_MAGIC, self._inode, count, begun, place)
             os.pwrite(self._fd, body + _CHECKED.pack(zlib.crc32(body)), 0)
+
+    def _load(self) -> tuple[int, int, int] | None:
+        """Returns the counts that were acknowledged and begun, and where the first of them stands.
+
+        None if nothing here speaks of this catalog.
+        """
+        try:
+            if self._fd is not None:
+                data, inode = os.pread(self._fd, _BYTES + 1, 0), self._inode
+            else:
+                data, inode = self._path.read_bytes(), self._catalog.stat().st_ino
+        except OSError:
+            return None
+        body = data[: _RECORD.size]
+        if data[_RECORD.size :] != _CHECKED.pack(zlib.crc32(body)) or len(body) != _RECORD.size:
+            return None  # Torn, or not ours: it is written anew with the next change.
+        magic, of, count, begun, place = _RECORD.unpack(body)
+        return (count, begun, place) if magic == _MAGIC and of == inode else None
 
     def read(self) -> "Acknowledged | None":
         """Returns how far the catalog had come; None if nothing here speaks of this one.
 
         To be called before the catalog is asked: another process may go on between the two.
         """
+        known = self._load()
+        if known is None:
+            return None
         try:
-            data, state = self._path.read_bytes(), self._path.stat()
-            inode = self._catalog.stat().st_ino
+            last_at = self._path.stat().st_mtime
         except OSError:
             return None
-        body = data[: _RECORD.size]
-        if data[_RECORD.size :] != _CHECKED.pack(zlib.crc32(body)) or len(body) != _RECORD.size:
-            return None  # Torn, or not ours: it is written anew with the next change.
-        magic, of, count = _RECORD.unpack(body)
-        if magic != _MAGIC or of != inode:
-            return None
-        return Acknowledged(count, datetime.fromtimestamp(state.st_mtime, UTC))
+        return Acknowledged(known[0], datetime.fromtimestamp(last_at, UTC))
 
     def find_loss(self) -> Loss | None:
         """Returns the loss that was found and not yet accepted."""
@@ -141,7 +184,7 @@ class Watermark:
 
     def keep_loss(self, loss: Loss, count: int) -> None:
         """Remembers a loss, durably, and goes on from what is there."""
-        before, reached = self._kept_loss(), (count + loss.missing) % _WRAP
+        before, reached = self._kept_loss(), count + loss.missing
         missing = loss.missing
         if before is not None:
             # Whoever was killed before the count was written here has kept this very loss.
@@ -180,7 +223,3 @@ class Watermark:
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
-
-
-def _distance(later: int, earlier: int) -> int:
-    return (later - earlier + _WRAP // 2) % _WRAP - _WRAP // 2

@@ -247,7 +247,7 @@ def tell(
 
     `made` returns the events, and is called if somebody may listen.
     """
-    if transaction.is_unheard:
+    if transaction.is_unheard():
         return
     events = made()
     if not events or (len(events) > 1 and not transaction.is_heard()):

@@ -10,7 +10,7 @@
 --
 -- `checksum` and `seal` are of the row that has them (`rows.py`, `hashing.py`).
 --
--- This is format 28. What later formats change is in migrations/, for vaults that are there and for
+-- This is format 29. What later formats change is in migrations/, for vaults that are there and for
 -- new ones alike.
 
 CREATE TABLE migrations (
@@ -57,6 +57,8 @@ CREATE TABLE namespaces (
     journal_hash BYTES,
     -- The sum of the marks of all files and keys of the store that are pending; NULL if not known.
     unfolded INTEGER DEFAULT 0,
+    -- On SQLite, the count of the last commit that has changed it.
+    commits INTEGER NOT NULL DEFAULT 0,
     -- How many rows there are of what is listed: a list that lacks one is noticed by it. Snapshots
     -- are numbered: of these, how many are no more. Memories and entities without deleted ones, and
     -- sessions that are present.

@@ -35,8 +35,8 @@ ALTER TABLE tenants
 
 ALTER TABLE namespaces
     DROP COLUMN journal_number, DROP COLUMN journal_hash, DROP COLUMN unfolded,
-    DROP COLUMN purged, DROP COLUMN tasks, DROP COLUMN schedules, DROP COLUMN memories,
-    DROP COLUMN entities, DROP COLUMN sessions,
+    DROP COLUMN commits, DROP COLUMN purged, DROP COLUMN tasks, DROP COLUMN schedules,
+    DROP COLUMN memories, DROP COLUMN entities, DROP COLUMN sessions,
     DROP COLUMN checksum;
 
 DROP INDEX sessions_present;

@@ -19,6 +19,8 @@ ALTER TABLE namespaces ADD COLUMN unfolded INTEGER DEFAULT 0;
 UPDATE namespaces SET unfolded = NULL
 WHERE EXISTS (SELECT 1 FROM pending p WHERE p.namespace_id = namespaces.id);
 
+ALTER TABLE namespaces ADD COLUMN commits INTEGER NOT NULL DEFAULT 0;
+
 ALTER TABLE namespaces ADD COLUMN purged INTEGER NOT NULL DEFAULT 0;
 
 ALTER TABLE namespaces ADD COLUMN tasks INTEGER NOT NULL DEFAULT 0;

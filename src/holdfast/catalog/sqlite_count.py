@@ -1,0 +1,83 @@
+"""How many commits a SQLite catalog has: what the mark outside of it is compared with.
+
+Each commit that changes something counts one up. A namespace's row that it changes anyway holds the
+count of its last change, so that no page is written for it; where there is none, the header of the
+file does (`user_version`). The highest of all is the count of the catalog.
+
+Who made the last commit knows it, and SQLite says whether somebody else has made one since. Who
+did not, finds it by the mark, which says where it stands; if that is not so, if the mark is older
+than what was found when the catalog was opened, or if a writer died with a commit under way, all
+rows are asked.
+"""
+
+from typing import Final
+
+from holdfast.catalog.sqlite_driver import Connection
+from holdfast.catalog.watermark import Watermark
+from holdfast.errors import CatalogReplaced
+
+HEADER: Final = 0
+"""Where a count stands that no namespace's row has: none has this id."""
+
+_HAS_COUNTS: Final = "SELECT 1 FROM pragma_table_info('namespaces') WHERE name = 'commits'"
+_WRAP: Final = 1 << 32
+"""The header has 32 bits, the first of them a sign."""
+
+
+def count_up(connection: Connection, watermark: Watermark, head: int | None) -> int:
+    """Counts one up, in a transaction that changes something; returns where that stands.
+
+    `head` is the id of a namespace whose row it has changed. Raises `CatalogReplaced` if the
+    catalog has come less far than this process knows.
+    """
+    (others,) = connection.execute("PRAGMA data_version").fetchone()
+    seen, known = connection.counted
+    if seen != others:
+        known = _find_last(connection, watermark)
+    if watermark.is_behind(known):
+        raise CatalogReplaced("the catalog", how="was set back")
+    count, place = known + 1, HEADER
+    if head is not None and _set_at(connection, head, count):
+        place = head
+    else:
+        connection.execute(f"PRAGMA user_version={_signed(count)}")
+    watermark.begin(count)
+    connection.counting = others, count
+    return place
+
+
+def count_of(connection: Connection) -> int:
+    """Returns the count of a catalog: the highest that stands anywhere in it."""
+    (header,) = connection.execute("PRAGMA user_version").fetchone()
+    highest = None
+    if connection.execute(_HAS_COUNTS).fetchone() is not None:
+        (highest,) = connection.execute("SELECT MAX(commits) FROM namespaces").fetchone()
+    # Its lowest bits: the highest count before it is at most so much away.
+    return (highest or 0) + max(_signed(header - (highest or 0)), 0)
+
+
+def _find_last(connection: Connection, watermark: Watermark) -> int:
+    """Returns the count of a catalog that somebody else has changed."""
+    last = watermark.find_last()
+    if last is None or watermark.is_behind(last[0]) or not _stands(connection, *last):
+        return count_of(connection)
+    return last[0]
+
+
+def _stands(connection: Connection, count: int, place: int) -> bool:
+    """Says whether a count stands where the mark says."""
+    if place == HEADER:
+        return connection.execute("PRAGMA user_version").fetchone()[0] == _signed(count)
+    query = "SELECT 1 FROM namespaces WHERE id = ? AND commits = ?"
+    return connection.execute(query, (place, count)).fetchone() is not None
+
+
+def _set_at(connection: Connection, head: int, count: int) -> bool:
+    """Writes a count into a namespace's row; says whether there is one."""
+    query = "UPDATE namespaces SET commits = ? WHERE id = ?"
+    return connection.execute(query, (count, head)).rowcount == 1
+
+
+def _signed(count: int) -> int:
+    """Returns a count as the header has it."""
+    return (count + _WRAP // 2) % _WRAP - _WRAP // 2
