@@ -184,11 +184,11 @@ class Full(FileLocks):
 
     is_full = True
 
-    def wait(self, name: str) -> int:
+    def wait(self, name: str, *, kept: int = -1) -> int:
         if self.is_full:
             self.is_full = False
             raise StorageFull("no room")
-        return super().wait(name)
+        return super().wait(name, kept=kept)
 
 
 def test_a_turn_that_could_not_be_used_is_passed_on(tmp_path: Path) -> None:

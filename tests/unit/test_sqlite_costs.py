@@ -1,0 +1,118 @@
+"""What a call costs on SQLite, in counts that no noise of the machine can move.
+
+Pages that it adds to the log, and statements: of a writer that has the namespace to itself. A page
+splits now and then: pages are means, and have half a page of room. Whoever makes a call cheaper
+lowers its bound here; nobody raises one unless it is known what for.
+"""
+
+import sqlite3
+from collections.abc import Callable, Generator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holdfast
+from holdfast.catalog.sqlite_driver import Connection, SqliteConnections
+
+TIMES = 12
+WARM_UP = 4
+FRAME_BYTES = 4096 + 24
+ROOM = 0.5
+
+Call = Callable[[holdfast.Namespace, int], object]
+
+
+def changed(number: int, *, keys: int, chars: int) -> dict[str, str]:
+    """Returns one key in a hundred of a state, at least one, with text that nobody has seen."""
+    text = "".join(f"{number * 7919 + place * 104729:07d} " for place in range(chars // 8))
+    return {f"key {(number * 31 + each) % keys}": text for each in range(max(keys // 100, 1))}
+
+
+def state_of(*, keys: int, chars: int) -> dict[str, str]:
+    return {
+        key: text
+        for number in range(keys)
+        for key, text in changed(number, keys=keys, chars=chars).items()
+    }
+
+
+SHORT: dict[str, Any] = {"keys": 10, "chars": 80}
+LONG: dict[str, Any] = {"keys": 200, "chars": 480}
+
+CALLS: dict[str, tuple[Call, float, float]] = {
+    "update_state, 1 KB": (
+        lambda agent, n: agent.sessions.update_state("short", changed(n, **SHORT)),
+        10.9,
+        11,
+    ),
+    "update_state, 100 KB": (
+        lambda agent, n: agent.sessions.update_state("long", changed(n, **LONG)),
+        19.4,
+        16.5,
+    ),
+    "add_turn": (lambda agent, n: agent.sessions.add_turn("short", f"{n}", "yes"), 13.3, 12),
+    "rollback": (lambda agent, n: agent.sessions.rollback("short", n % 20), 11.9, 12),
+    "get_state": (lambda agent, _: agent.sessions.get_state("short"), 0, 1),
+    "get_state of an old version": (
+        lambda agent, _: agent.sessions.get_state("short", version=9),
+        0,
+        5,
+    ),
+    "history": (lambda agent, _: agent.sessions.history("short", limit=20), 0, 5),
+    "store.set": (lambda agent, n: agent.store.set("topic", "key", n), 2, 9),
+    "store.get": (lambda agent, _: agent.store.get("topic", "key"), 0, 3),
+    "files.write, 200 B": (lambda agent, n: agent.files.write("a", f"{n:4}" * 50), 2, 10),
+    "files.write, 3 KB": (lambda agent, n: agent.files.write("b", f"{n:4}" * 750), 8.4, 15),
+    "files.read": (lambda agent, _: agent.files.read("a"), 0, 4),
+}
+"""What is called, and how many pages and statements it may take."""
+
+
+@pytest.fixture
+def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Collects what every connection is told."""
+    told, open_connection = list[str](), SqliteConnections._open
+
+    def opened(self: SqliteConnections, *, writing: bool) -> Connection:
+        connection = open_connection(self, writing=writing)
+        connection.set_trace_callback(told.append)
+        return connection
+
+    monkeypatch.setattr(SqliteConnections, "_open", opened)
+    return told
+
+
+@contextmanager
+def an_agent(folder: Path) -> Generator[holdfast.Namespace]:
+    with holdfast.open(folder) as vault:
+        agent = vault.namespace("agent")
+        for name, shape in (("short", SHORT), ("long", LONG)):
+            agent.sessions.create("bot", session_id=name, initial_state=state_of(**shape))
+            for number in range(1000, 1024):
+                agent.sessions.update_state(name, changed(number, **shape))
+        for path in ("a", "b"):
+            agent.files.write(path, path)
+        agent.store.set("topic", "key", "first")
+        agent.snapshot()
+        yield agent
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_call_costs_no_more(tmp_path: Path, statements: list[str], name: str) -> None:
+    call, most_pages, most_statements = CALLS[name]
+    log = tmp_path / "vault/catalog.sqlite-wal"
+    with an_agent(tmp_path / "vault") as agent:
+        for number in range(WARM_UP):
+            call(agent, number)
+        with closing(sqlite3.connect(log.with_name("catalog.sqlite"))) as beside:
+            beside.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        call(agent, WARM_UP)
+        statements.clear()
+        before = log.stat().st_size
+        for number in range(WARM_UP + 1, WARM_UP + 1 + TIMES):
+            call(agent, number)
+        pages = (log.stat().st_size - before) / FRAME_BYTES / TIMES
+    assert len(statements) / TIMES <= most_statements, statements[-20:]
+    assert pages <= most_pages + (ROOM if most_pages else 0)
