@@ -324,9 +324,9 @@ def test_a_child_waits_for_no_thread_of_its_parent(tmp_path: Path) -> None:
 from holdfast.catalog.filelocks import FileLocks
 others, waits = FileLocks(Path(where) / "locks"), threading.Event()
 class Told(FileLocks):
-    def wait(self, name):
+    def wait(self, name, **kept):
         waits.set()
-        return super().wait(name)
+        return super().wait(name, **kept)
 catalog._turns._locks.__class__ = Told
 def child():
     add(catalog, "child")
