@@ -29,6 +29,7 @@ from holdfast.catalog.sqlite_driver import (
     Connection,
     SqliteConnections,
     SqliteDriver,
+    check_modules,
     to_error,
     translated,
     unreadable,
@@ -71,8 +72,6 @@ _ROOM_FOR_LOG: Final = (
     "Make room for a copy of `catalog.sqlite-wal` beside it, then open the vault again: to go on "
     "without would be to lose what may still be read from it."
 )
-_MODULES: Final = ("fts5", "fts5vocab", "json_each")
-"""What a SQLite may have been built without, and memories are found with."""
 
 
 class SqliteCatalog:
@@ -243,7 +242,7 @@ class SqliteCatalog:
         ):
             applied = self._applied(connection)
             if missing := missing_migrations("sqlite", applied=applied):
-                _check_modules(connection)
+                check_modules(connection)
                 connection.execute("BEGIN IMMEDIATE")
                 try:
                     apply(missing, partial(_run, connection), step=step)
@@ -493,14 +492,6 @@ def _naming(log: str | None) -> Generator[None]:
         if log is not None:
             exc.args = (f"{exc}; its log, as it was found, is kept as {log}",)
         raise
-
-
-def _check_modules(connection: sqlite3.Connection) -> None:
-    """Raises `Incompatible` if this SQLite lacks a part that our tables need."""
-    known = {name for (name,) in connection.execute("SELECT name FROM pragma_module_list")}
-    if lacking := [name for name in _MODULES if name not in known]:
-        message = f"this SQLite was built without {', '.join(lacking)}"
-        raise Incompatible(message)
 
 
 def _run(connection: sqlite3.Connection, query: str, values: Sequence[Any]) -> Sequence[Row]:

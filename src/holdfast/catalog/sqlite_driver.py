@@ -31,6 +31,7 @@ from holdfast.errors import (
     Conflict,
     Damaged,
     HoldfastError,
+    Incompatible,
     InvalidValue,
     StorageFull,
     StorageReadOnly,
@@ -55,6 +56,9 @@ _NEAR: Final = 64
 _KEPT: Final = 8
 """Idle connections kept of each kind: bounds the memory of their caches."""
 
+
+_MODULES: Final = ("fts5", "fts5vocab", "json_each")
+"""What a SQLite may have been built without, and memories are found with."""
 
 _BESIDE: Final = ("", "-wal", "-shm")
 """The files of a catalog: with another one in the place of any, commits go astray."""
@@ -442,6 +446,14 @@ _ERRORS: Final[dict[int, type[HoldfastError]]] = {
     sqlite3.SQLITE_CONSTRAINT: Conflict,
     sqlite3.SQLITE_TOOBIG: InvalidValue,
 }
+
+
+def check_modules(connection: sqlite3.Connection) -> None:
+    """Raises `Incompatible` if this SQLite lacks a part that our tables need."""
+    known = {name for (name,) in connection.execute("SELECT name FROM pragma_module_list")}
+    if lacking := [name for name in _MODULES if name not in known]:
+        message = f"this SQLite was built without {', '.join(lacking)}"
+        raise Incompatible(message)
 
 
 @contextmanager
