@@ -199,6 +199,9 @@ class Restored:
     does not know what they held."""
     kept: Sequence[str] = ()
     """Directories that had to stay, as something lies in them that is not captured."""
+    uncovered: Sequence[str] = ()
+    """Files and directories that were left alone and are in no snapshot: the rules had excluded
+    them, and those that are back do not."""
     was_missing: bool = False
     """Whether the attached directory itself was gone, and made anew."""
     recovered: str | None = None

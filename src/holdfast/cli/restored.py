@@ -16,6 +16,10 @@ _MOST_LISTED: Final = 1000
 """Changes that an answer lists, all of which it counts."""
 
 
+_MOST_UNCOVERED: Final = 10
+"""Paths that were excluded until now, and are named one by one."""
+
+
 def most_listed(console: Console) -> int | None:
     """Returns how many changes are listed at the most; None for all, when asked for more."""
     return None if console.is_verbose else _MOST_LISTED
@@ -72,18 +76,21 @@ def _lines(
         yield from words.change_lines(console, restored.changes)
         yield from _left_alone(restored)
         yield from _lines_of_task(restored)
+        yield from _uncovered(restored)
         if lacking:
             yield console.paint(f"But {lacking}:", "red")
             yield from words.lacking_lines(console, restored)
         return
     proof = words.proof(console, is_verified=restored.verified, lacking=lacking)
-    yield f"{did}{where}: {counts}, {proof}"
+    beside = f", {len(restored.uncovered):,} left alone" if restored.uncovered else ""
+    yield f"{did}{where}: {counts}, {proof}{beside}"
     yield from words.lacking_lines(console, restored)
     if to is not None:
         return
     yield from words.change_lines(console, restored.changes)
     yield from _left_alone(restored)
     yield from _lines_of_task(restored)
+    yield from _uncovered(restored)
     for path in restored.kept:
         yield f"  {shown(path)} stays: something lies in it that is not captured"
     if restored.was_missing:
@@ -96,6 +103,13 @@ def _left_alone(restored: "holdfast.Restored") -> Iterator[str]:
     for plane in restored.left_alone:
         is_to_come = "stay" if restored.dry_run else "are"
         yield f"  {plane.value} {is_to_come} as they were: the snapshot is older than that plane"
+
+
+def _uncovered(restored: "holdfast.Restored") -> Iterator[str]:
+    for path in restored.uncovered[:_MOST_UNCOVERED]:
+        yield f"  left alone: {shown(path)}, which was excluded until now"
+    if more := len(restored.uncovered[_MOST_UNCOVERED:]):
+        yield f"  left alone: {more:,} more"
 
 
 def _lines_of_task(restored: "holdfast.Restored") -> Iterator[str]:

@@ -138,6 +138,14 @@ def coverage_line(coverage: "holdfast.Coverage") -> str:
     return ", ".join(parts)
 
 
+def excluded_lines(coverage: "holdfast.Coverage") -> Iterator[str]:
+    """Yields how many files are there and the rules have taken out, if there are any."""
+    if coverage.newly_excluded:
+        files = number(coverage.newly_excluded, "file")
+        are = "is" if coverage.newly_excluded == 1 else "are"
+        yield f"{files} of the snapshot before {are} there, and excluded by .holdfastignore now."
+
+
 def omission_lines(console: Console, coverage: "holdfast.Coverage") -> Iterator[str]:
     """Yields what was left out or in motion, and why; all of it when asked for more."""
     yield from _omitted(console, "failed", coverage.failed, len(coverage.failed))

@@ -108,6 +108,15 @@ class Captured(msgspec.Struct, frozen=True):
         """Says whether everything was read: the changes are all that the directory holds."""
         return len(self.known.index) == 0
 
+    def find_excluded(self) -> frozenset[bytes]:
+        """Returns what is in the directory and excluded: files, and folders as a whole."""
+        return frozenset(
+            folder + b"/" + each.name if folder else each.name
+            for folder, found in self.omitted.items()
+            for each in found
+            if each.kind == "excluded"
+        )
+
     def settle(self, root: ObjectId) -> Known:
         """Returns what is known once a map with that root holds these changes."""
         return self.known.replacing(

@@ -48,6 +48,8 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
     """Captured as they were while somebody could write to them: each may be a mixture."""
     skipped_count: int = 0
     excluded_count: int = 0
+    newly_excluded: int = 0
+    """Files and links that the snapshot before holds, and the rules exclude now."""
 
     @property
     def is_partial(self) -> bool:
@@ -68,6 +70,8 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
                 "in_motion": [_to_row(omission) for omission in self.in_motion],
             }
         }
+        if self.newly_excluded:
+            kept["coverage"]["newly_excluded"] = self.newly_excluded
         if self.is_partial:
             kept["partial"] = True
         return kept
@@ -109,6 +113,7 @@ def coverage_of(snapshot: SnapshotInfo) -> Coverage | None:
         excluded=[Omission(*_from_row(row)) for row in found["excluded"]],
         failed=[Omission(*_from_row(row)) for row in found["failed"]],
         in_motion=[Omission(*_from_row(row)) for row in found.get("in_motion", ())],
+        newly_excluded=found.get("newly_excluded", 0),
     )
 
 

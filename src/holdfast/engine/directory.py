@@ -11,6 +11,7 @@ import re
 import shlex
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -23,7 +24,7 @@ from holdfast.engine.context import Context
 from holdfast.engine.coverage import Coverage
 from holdfast.engine.known import Known
 from holdfast.engine.limits import check_free
-from holdfast.engine.paths import parent_of
+from holdfast.engine.paths import is_within, parent_of
 from holdfast.engine.stage import StagedObjects
 from holdfast.errors import Damaged, DirectoryMissing, InvalidValue, Unavailable
 from holdfast.errors.system import NO_ROOM
@@ -67,6 +68,8 @@ class Directory:
         self._doubtful: frozenset[bytes] = frozenset()
         self._heard = 0
         self._earlier_rules: Callable[[], bytes] | None = None
+        self._told_rules: bytes | None = None
+        self._excluded: Callable[[], frozenset[bytes]] = frozenset
         self.is_sound = False
         """Whether every byte was read, and kept, since somebody took hold of it."""
 
@@ -210,8 +213,12 @@ class Directory:
             openings=self._openings,
         )
         captured = capture.take(scan, rules=rules.digest)
-        self.coverage = captured.coverage
+        self.coverage, self._excluded = captured.coverage, cache(captured.find_excluded)
         return captured
+
+    def is_excluded(self, key: bytes) -> bool:
+        """Says whether something is in the directory, and left out of the last look at it."""
+        return is_within(key, self._excluded())
 
     def learn(self, captured: Captured, root: ObjectId) -> None:
         """Knows from now on what was captured: a map of that root holds it."""
@@ -227,13 +234,15 @@ class Directory:
             self.save()
 
     def rules(self, including: frozenset[bytes] = frozenset()) -> Rules:
-        """Returns what is left out, as the directory's own file says now.
+        """Returns what is left out, as the directory's own file says now, or as was told.
 
         One that cannot be read is an error, except on the way back: what is there is no reason
         to stay there, and what the earlier rules left out is left out.
         """
+        if self._told_rules is not None:
+            return Rules.readable(self._told_rules, apart=self._apart, including=including)
         try:
-            return Rules(self._rules_text(), apart=self._apart, including=including)
+            return Rules(self.rules_text(), apart=self._apart, including=including)
         except (InvalidValue, Unavailable):
             if self._earlier_rules is None:
                 raise
@@ -249,7 +258,17 @@ class Directory:
         finally:
             self._earlier_rules = None
 
-    def _rules_text(self) -> bytes:
+    @contextmanager
+    def judged_by(self, rules: bytes | None) -> Generator[None]:
+        """Leaves out what these rules do, whatever the directory's own file says; None for that."""
+        self._told_rules = rules
+        try:
+            yield
+        finally:
+            self._told_rules = None
+
+    def rules_text(self) -> bytes:
+        """Returns what the directory's own file says; raises if it cannot be read."""
         try:
             listening = Resting() if self._openings is None else Resting(self._openings.listen)
             reading = read_still(IGNORE_FILE, self.root_fd, _read_rules, resting=listening)

@@ -33,6 +33,7 @@ from holdfast.workspace.guard import Vaults, is_pack
 from holdfast.workspace.ignoring import IGNORE_FILE, Rules
 from holdfast.workspace.journal import litter_of
 from holdfast.workspace.placing import Expected
+from holdfast.workspace.scan import BY_RULES
 from holdfast.workspace.statindex import StatIndex
 from holdfast.workspace.steps import Drifted, State, Step, above
 from holdfast.workspace.writing import Writer
@@ -69,6 +70,7 @@ class Follower:
         self.progress = progress
         self._back, self._goal = back, goal
         self._vaults: Vaults | None = None
+        self._earlier: Rules | None = None
         self._start: ObjectId | None = None
         self._reached: ObjectId | None = None
         self._litter = ""
@@ -80,6 +82,8 @@ class Follower:
         self.spared: Mapping[bytes, str | None] = {}
         """What was left alone, as the goal knows nothing of it, and what would have happened to
         it; None if only its time of modification would have changed."""
+        self.uncovered: list[bytes] = []
+        """What is in no snapshot and was left alone: the rules had excluded it until now."""
         self.in_motion: frozenset[bytes] = frozenset()
         """What was written, and somebody had open for writing when it was read again."""
 
@@ -101,13 +105,16 @@ class Follower:
             verified=done.verified and self.is_verified,
             in_motion=sorted(in_motion),
             kept=[to_text(path) for path in self.kept],
+            uncovered=[to_text(path) for path in self.uncovered],
         )
 
-    def follow(self, stage: Stage, source: StagedObjects, move: Moving) -> Became | None:
+    def follow(self, _: Stage, source: StagedObjects, move: Moving) -> Became | None:
         """Makes the directory what the goal says; raises, with the directory as it was."""
         known, wanted = self._directory.known, move.goal.plane(Plane.FILES)
         self.is_verified, self.kept = True, []
-        self.spared, self.in_motion = {}, frozenset()
+        self.spared, self.uncovered, self.in_motion = {}, [], frozenset()
+        # Those by which it was looked at: what is written may be others.
+        self._earlier = self._earlier or self._directory.rules()
         if self._start is None and move.root.plane(Plane.FILES) != known.root:
             path = str(self._directory.path)
             raise DriftFound([path], reason="the directory's files changed meanwhile")
@@ -119,7 +126,7 @@ class Follower:
         self._begin(source, move, wanted)
         writer = self._write(source, steps, wanted)
         self._start, self._reached = self._start or known.root, wanted
-        return self._prove(stage, source, steps, writer, move.goal)
+        return self._prove(source, steps, writer, move.goal)
 
     def _check_way(self, steps: Sequence[Step]) -> None:
         """Raises `DriftFound` for what is in the way and in no snapshot, unless it is given up."""
@@ -161,7 +168,6 @@ class Follower:
 
     def _prove(
         self,
-        stage: Stage,
         source: StagedObjects,
         steps: Sequence[Step],
         writer: Writer,
@@ -171,9 +177,9 @@ class Follower:
         written = [step.key for step in steps if step.new is not None]
         proof = prove(
             self._directory,
-            stage,
             source,
             goal.plane(Plane.FILES),
+            earlier=self._earlier or Rules(),
             touched=writer.touched,
             written=written,
             progress=self.progress,
@@ -181,13 +187,14 @@ class Follower:
         self.in_motion = frozenset(written) & proof.known.moving.keys()
         # A folder in which all was spared is an empty one here, and was not in the goal.
         around = {folder for key in self.spared for folder in ancestors(key)}
-        excused = {*self.kept, *self.spared, *around, *proof.twins, *proof.uncovered}
+        excused = {*self.kept, *self.spared, *around, *proof.twins}
         if not proof.differing <= excused:
             self.is_verified = False
             # Somebody else was at it: the next look starts from nothing, and misses nothing.
             self._directory.forget_index()
             return None
         self._directory.known = proof.known
+        self.uncovered = self.find_uncovered(self._directory.rules())
         if proof.known.root == goal.plane(Plane.FILES):
             return None
         self._reached = proof.known.root
@@ -221,6 +228,20 @@ class Follower:
                     if obstacle is not None:
                         found[obstacle] = None
         return list(found)
+
+    def find_uncovered(self, rules: Rules) -> list[bytes]:
+        """Returns what was excluded when the directory was last looked at, and is not by these."""
+        found: list[bytes] = []
+        with Descent(self._directory.root_fd) as descent:
+            for omission in self._directory.coverage.excluded:
+                key = to_bytes(omission.path)
+                folder, _, name = key.rpartition(b"/")
+                with suppress(OSError):
+                    state = os.stat(name, dir_fd=descent.open(folder), follow_symlinks=False)
+                    tried = key + b"/" if stat.S_ISDIR(state.st_mode) else key
+                    if omission.reason == BY_RULES and not rules.excludes_within(tried):
+                        found.append(key)
+        return found
 
     def _can_read(self, key: bytes) -> bool:
         """Says whether a file or folder could be captured, as far as its permissions go."""
@@ -323,9 +344,9 @@ class Follower:
             undoing.carry_out(steps)
             proof = prove(
                 self._directory,
-                None,
                 source,
                 start,
+                earlier=self._earlier or Rules(),
                 touched=touched | undoing.touched,
                 written=[],
                 progress=self.progress,

@@ -13,17 +13,23 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+import msgspec
+
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.advance import Mark, Move, Note, advance, safety
 from holdfast.engine.capture import Captured, Rereading
+from holdfast.engine.coverage import Coverage
 from holdfast.engine.directory import Directory, Filled, fill
 from holdfast.engine.folding import Folded
 from holdfast.engine.growth import size_of
 from holdfast.engine.handle import Handle
 from holdfast.engine.limits import check_quota
+from holdfast.engine.paths import is_within
 from holdfast.engine.stage import Stage, StagedObjects, Withdrawn
 from holdfast.engine.trust import find_lost_packs
 from holdfast.engine.unit import carry_out
+from holdfast.entries import Directory as Folder
+from holdfast.entries import decode_entry
 from holdfast.errors import Damaged
 from holdfast.ids import ObjectId, SnapshotId, object_id_of
 from holdfast.model import EMPTY_MAP, Head, Kind, Plane, Root, Size, SnapshotInfo
@@ -132,7 +138,7 @@ class _Taking:
                 size=folded.size + more,
                 parent=marks[0].id if marks else head.position,
                 note=self.note,
-                detail=self.captured.coverage.to_detail() | lost,
+                detail=self._coverage(filled).to_detail() | lost,
             )
         )
         is_changed = is_edited or folded.is_dirty
@@ -167,6 +173,17 @@ class _Taking:
         # What is remembered is in rows, too.
         found = others[0].replacing(files=EMPTY_MAP, memories=None)
         return found, (Plane.STORE, Plane.SESSIONS)
+
+    def _coverage(self, filled: Filled) -> Coverage:
+        """Returns what it covers, and how much of what the head holds the rules have taken out."""
+        excluded = self.captured.find_excluded()
+        taken = [
+            decode_entry(edit.old)
+            for edit in filled.edits or ()
+            if edit.new is None and edit.old is not None and is_within(edit.key, excluded)
+        ]
+        count = sum(not isinstance(entry, Folder) for entry in taken)
+        return msgspec.structs.replace(self.captured.coverage, newly_excluded=count)
 
     def _growth(self, folded: Folded, filled: Filled) -> Size:
         """Returns by how much the namespace grows; what was there may no longer be readable."""

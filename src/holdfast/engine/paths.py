@@ -8,7 +8,7 @@ that Python decoded from a file system come back as they were.
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from holdfast.errors import Damaged, InvalidPath, shorten
@@ -80,6 +80,11 @@ def ancestors(key: bytes) -> Iterator[bytes]:
     while at != -1:
         yield key[:at]
         at = key.find(b"/", at + 1)
+
+
+def is_within(key: bytes, paths: Collection[bytes]) -> bool:
+    """Says whether a path is one of some paths, or lies in one of them."""
+    return bool(paths) and any(path in paths for path in (key, *ancestors(key)))
 
 
 def parent_of(key: bytes) -> bytes:

@@ -10,6 +10,7 @@ from holdfast.engine import restore as restoring
 from holdfast.engine.follower import Follower
 from holdfast.engine.glance import Glance
 from holdfast.engine.leading import Attached
+from holdfast.engine.paths import to_text
 from holdfast.engine.retrieval import MapGoal
 from holdfast.engine.selection import Selection
 from holdfast.model import Plane, SnapshotInfo
@@ -45,7 +46,8 @@ def _preview(
         rules = directory.rules()
     files = [change for change in seen.changes if change.plane is Plane.FILES]
     spared = {c.key: c.change for c in files if follower.is_spared(c.key, c.new, rules)}
-    return replace(seen, changes=seen.changes.without(spared).first(limit))
+    uncovered = [to_text(key) for key in follower.find_uncovered(rules)]
+    return replace(seen, changes=seen.changes.without(spared).first(limit), uncovered=uncovered)
 
 
 def _dry_run(

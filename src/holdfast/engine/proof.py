@@ -1,9 +1,10 @@
 """Reads again what was written into a directory, and compares it with what was asked for.
 
-Read are the folders that were touched; the rest was checked a moment before. Three differences
-are not faults, and the snapshot of a restore shows them as they are: names that are one file on
-one side only (a restore of some paths cuts or joins hard links), what the rules left out before
-and no longer do, and what they leave out now.
+Read are the folders that were touched; the rest was checked a moment before. Two differences are
+not faults, and the snapshot of a restore shows them as they are: names that are one file on one
+side only (a restore of some paths cuts or joins hard links), and what the rules leave out now.
+What they left out before stays out of this look: nothing was to become of it, and the next one
+finds it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,18 +12,17 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from holdfast.engine.capture import Capture, Captured
-from holdfast.engine.content import Sink
 from holdfast.engine.directory import Directory, combine
 from holdfast.engine.growth import size_of
 from holdfast.engine.known import Known
 from holdfast.engine.paths import parent_of
 from holdfast.engine.retrieval import Weighing
-from holdfast.engine.stage import Stage, StagedObjects
+from holdfast.engine.stage import StagedObjects
 from holdfast.entries import Blob, Entry, Inline, decode_entry, with_twin
 from holdfast.ids import ObjectId
 from holdfast.model import Size
 from holdfast.progress import Progress
-from holdfast.tree import Applied, apply, diff
+from holdfast.tree import Applied, apply, diff, iterate
 from holdfast.workspace.ignoring import Rules
 from holdfast.workspace.scan import Scanner
 
@@ -37,51 +37,46 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True):
     differing: set[bytes]
     twins: set[bytes]
     """Those that differ in which names are one file, and in nothing else."""
-    uncovered: set[bytes]
-    """Those that were there all the time, left out by rules that are no more."""
 
 
 def prove(
     directory: Directory,
-    stage: Stage | None,
     source: StagedObjects,
     goal: ObjectId,
     *,
+    earlier: Rules,
     touched: Iterable[bytes],
     written: Sequence[bytes],
     progress: Progress,
 ) -> Proof:
     """Reads what was written, also where the rules would leave it out now.
 
-    What other rules have left out before comes to light, and goes to the stage: no snapshot
-    holds it yet.
+    `earlier` are the rules by which the directory was looked at before.
     """
-    before, rules = directory.known, directory.rules()
-    sink = Weighing() if stage is None or rules.digest == before.rules else stage
+    before, now = directory.known, directory.rules()
+    rules = earlier.joined(now)
     only = {path for folder in touched for path in (folder, parent_of(folder))}
-    hidden = frozenset(key for key in written if rules.excludes_within(key))
-    seeing = directory.rules(hidden) if hidden else rules
-    captured = _read(directory, sink, seeing, only, progress)
+    # By other rules all is listed anew, also what nobody had to write.
+    wanted = written if rules.digest == before.rules else [key for key, _ in iterate(source, goal)]
+    left_out = frozenset(key for key in wanted if rules.excludes_within(key))
+    captured = _read(directory, rules.including(left_out), only, progress)
     applied = apply(source, before.root, combine(source, captured, before.root))
     edits = list(diff(source.with_nodes(applied.nodes), applied.root, goal))
+    hidden = {key for key in left_out if now.excludes_within(key)}
     if hidden:
         # What the next look will see, and what the head has to show.
-        captured = _read(directory, sink, rules, only, progress)
+        captured = _read(directory, rules.including(left_out - hidden), only, progress)
         applied = apply(source, before.root, combine(source, captured, before.root))
-    is_uncovered = captured.rules != before.rules
     return Proof(
         known=captured.settle(applied.root),
         nodes=applied.nodes,
         more=_growth(source, applied, goal),
         differing={edit.key for edit in edits},
         twins={edit.key for edit in edits if _plain(edit.old) == _plain(edit.new)},
-        uncovered={edit.key for edit in edits if is_uncovered and edit.new is None},
     )
 
 
-def _read(
-    directory: Directory, sink: Sink, rules: Rules, only: set[bytes], progress: Progress
-) -> Captured:
+def _read(directory: Directory, rules: Rules, only: set[bytes], progress: Progress) -> Captured:
     known = directory.known
     everything = rules.digest != known.rules
     scanner = Scanner(directory.root_fd, known.index, rules)
@@ -89,7 +84,7 @@ def _read(
     if not everything and scan.has_twins(known.index):
         scan = Scanner(directory.root_fd, known.index, rules).scan()
     limits = directory.context.limits
-    capture = Capture(directory.root_fd, known, sink, limits, progress, reads_twice=False)
+    capture = Capture(directory.root_fd, known, Weighing(), limits, progress, reads_twice=False)
     return capture.take(scan, rules=rules.digest)
 
 

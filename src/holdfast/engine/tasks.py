@@ -26,7 +26,7 @@ from holdfast.engine.advance import MAX_LABEL_CHARS, MAX_TEXT_CHARS
 from holdfast.engine.handle import Handle, check_text
 from holdfast.engine.snapshots import SnapshotLike, resolve
 from holdfast.engine.tasklife import TaskLife
-from holdfast.errors import DirectoryMissing, HoldfastError
+from holdfast.errors import DirectoryMissing, HoldfastError, InvalidValue
 from holdfast.ids import IdMaker
 from holdfast.model import SnapshotInfo
 from holdfast.model_changes import Restored
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 class Undoable(Protocol):
-    """What a task works on: a namespace or a directory."""
+    """A directory, as a task works on it."""
 
     def snapshot(
         self,
@@ -46,14 +46,24 @@ class Undoable(Protocol):
         reason: str | None = None,
         actor: str | None = None,
         task_id: str | None = None,
+        rules: bytes | None = None,
     ) -> SnapshotInfo:
         """Captures everything as it is now."""
         ...
 
     def restore(
-        self, snapshot: SnapshotLike, *, reason: str | None = None, actor: str | None = None
+        self,
+        snapshot: SnapshotLike,
+        *,
+        reason: str | None = None,
+        actor: str | None = None,
+        rules: bytes | None = None,
     ) -> Restored:
         """Brings a snapshot back."""
+        ...
+
+    def read_rules(self) -> bytes:
+        """Returns what says what is left out."""
         ...
 
     def find_held(self) -> SnapshotInfo | None:
@@ -72,6 +82,8 @@ class Task(msgspec.Struct, eq=False):
     """What was there when it ended, well or not."""
     rolled_back: Restored | None = None
     """How the way back went, if there was one."""
+    rules: bytes | None = None
+    """Of a directory: what `.holdfastignore` said when it began, by which it is judged."""
 
 
 class Tasks:
@@ -79,23 +91,26 @@ class Tasks:
 
     def __init__(
         self,
-        place: Undoable,
+        place: object,
         name: str,
         *,
         ids: IdMaker,
         rollback_on_failure: bool = False,
         actor: str | None = None,
         handle: Handle | None = None,
+        directory: Undoable | None = None,
         runs: TaskLife | None = None,
     ) -> None:
-        """Makes one; with the handle of a namespace, nothing that others did is taken back.
+        """Makes one of a namespace, by its handle, or of a directory.
+
+        With the handle of a namespace, nothing that others did is taken back.
 
         With `runs`, a task whose own is what lies between its snapshots is noted there.
         """
         check_text("label", name[:MAX_LABEL_CHARS], max_chars=MAX_LABEL_CHARS)
         self._place, self._name, self._ids = place, name[:MAX_LABEL_CHARS], ids
         self._rolls_back, self._actor, self._handle = rollback_on_failure, actor, handle
-        self._noted = runs
+        self._directory, self._noted = directory, runs
         self._runs = Runs[Task]()
 
     def __repr__(self) -> str:
@@ -154,13 +169,17 @@ class Tasks:
         return task
 
     def _begin(self) -> Task:
-        if self._handle is not None:
-            run = TaskLife(self._handle).begin(
-                self._name, rolls_back=self._rolls_back, is_named=True, actor=self._actor
-            )
-            return Task(self._name, run.id, resolve(self._handle, run.before))
+        if self._directory is not None:
+            return self._begin_in(self._directory)
+        handle = self._get_handle()
+        run = TaskLife(handle).begin(
+            self._name, rolls_back=self._rolls_back, is_named=True, actor=self._actor
+        )
+        return Task(self._name, run.id, resolve(handle, run.before))
+
+    def _begin_in(self, directory: Undoable) -> Task:
         task_id = self._ids.task()
-        before = self._place.find_held() or self._place.snapshot(
+        before = directory.find_held() or directory.snapshot(
             f"before {self._name}"[:MAX_LABEL_CHARS],
             reason="before a task",
             actor=self._actor,
@@ -168,14 +187,19 @@ class Tasks:
         )
         if self._noted is not None:
             self._noted.note_begun(self._name, id=task_id, before=before, actor=self._actor)
-        return Task(self._name, task_id, before)
+        return Task(self._name, task_id, before, rules=directory.read_rules())
 
     def _end(self, task: Task, error: BaseException | None) -> None:
         failure = None if error is None else told(error, max_chars=MAX_TEXT_CHARS)
-        if self._handle is not None:
-            self._end_run(self._handle, task, failure)
+        if self._directory is not None:
+            self._end_in(self._directory, task, failure)
         else:
-            self._end_in_directory(task, failure)
+            self._end_run(self._get_handle(), task, failure)
+
+    def _get_handle(self) -> Handle:
+        if self._handle is None:
+            raise InvalidValue("a task is one of a namespace or of a directory")
+        return self._handle
 
     def _end_run(self, handle: Handle, task: Task, failure: str | None) -> None:
         runs = TaskLife(handle)
@@ -187,11 +211,15 @@ class Tasks:
         if failure is not None and self._rolls_back:
             task.rolled_back = runs.go_back(run, actor=self._actor)
 
-    def _end_in_directory(self, task: Task, failure: str | None) -> None:
+    def _end_in(self, directory: Undoable, task: Task, failure: str | None) -> None:
         reason = "the task was completed" if failure is None else f"the task failed: {failure}"
         try:
-            task.after = self._place.snapshot(
-                task.name, reason=reason[:MAX_TEXT_CHARS], actor=self._actor, task_id=task.id
+            task.after = directory.snapshot(
+                task.name,
+                reason=reason[:MAX_TEXT_CHARS],
+                actor=self._actor,
+                task_id=task.id,
+                rules=task.rules,
             )
         except HoldfastError as exc:
             # Its own error is what a task that failed has to tell. The way back makes a directory
@@ -202,8 +230,11 @@ class Tasks:
         if self._noted is not None:
             self._noted.note_ended(task.id, after=task.after, failure=failure)
         if failure is not None and self._rolls_back:
-            task.rolled_back = self._place.restore(
-                task.before, reason=f"task {task.id} failed", actor=self._actor
+            task.rolled_back = directory.restore(
+                task.before,
+                reason=f"task {task.id} failed",
+                actor=self._actor,
+                rules=task.rules,
             )
             if self._noted is not None:
                 self._noted.note_ended(

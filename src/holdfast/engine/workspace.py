@@ -47,8 +47,9 @@ from holdfast.engine.snapshots import SnapshotLike
 from holdfast.engine.takeback import check_choice, take_back
 from holdfast.engine.tasklife import TaskLife
 from holdfast.engine.tasks import Tasks
+from holdfast.entries import Directory as Folder
 from holdfast.errors import Damaged, DriftFound, InvalidValue, Unavailable
-from holdfast.model import Head, SnapshotInfo
+from holdfast.model import Head, Plane, SnapshotInfo
 from holdfast.model_changes import Change, Changes, Restored
 from holdfast.model_history import History
 from holdfast.model_names import Name, PathOrName
@@ -121,9 +122,13 @@ class Workspace:
         trace_id: str | None = None,
         pin: bool = False,
         expires_in: timedelta | None = None,
+        rules: bytes | None = None,
         progress: Progress = no_progress,
     ) -> SnapshotInfo:
-        """Captures the directory as it is now, and the namespace's other planes with it."""
+        """Captures the directory as it is now, and the namespace's other planes with it.
+
+        With `rules`, by those instead of what `.holdfastignore` says now.
+        """
         note = Note(
             label=label,
             reason=reason,
@@ -133,7 +138,7 @@ class Workspace:
             pin=pin,
             expires_in=expires_in,
         )
-        with self._exclusive():
+        with self._exclusive(), self._directory.judged_by(rules):
             taken, _ = keep(self._plain, self._directory, note, progress=progress)
         if taken is None:
             raise InvalidValue("no snapshot was taken")
@@ -150,8 +155,14 @@ class Workspace:
             ids=ids,
             rollback_on_failure=rollback_on_failure,
             actor=actor,
+            directory=self,
             runs=self.runs,
         )
+
+    def read_rules(self) -> bytes:
+        """Returns what `.holdfastignore` says now; empty if there is none."""
+        with self._exclusive():
+            return self._directory.rules_text()
 
     def find_held(self) -> SnapshotInfo | None:
         """Returns the snapshot that holds the directory as it is now, or None if none does."""
@@ -176,14 +187,17 @@ class Workspace:
             keeps_unread=True,
             rereading=Rereading.NOT_IN_MOTION,
         )
+        excluded: list[Change] = []
         with self._exclusive(), self._drift(glance) as (head, found):
-            changes, position = collect_changes(found, limit=limit, counts=True), head.position
+            there = self._without_excluded(found, excluded)
+            changes, position = collect_changes(there, limit=limit, counts=True), head.position
+        count = sum(not isinstance(change.old, Folder) for change in excluded)
         return Status(
             path=self.path,
             namespace=self.namespace.name,
             head=None if position is None else self.namespace.get_snapshot(position),
             changes=changes,
-            coverage=self._directory.coverage,
+            coverage=msgspec.structs.replace(self._directory.coverage, newly_excluded=count),
             recovered=self._recovered,
         )
 
@@ -253,16 +267,17 @@ class Workspace:
         limit: int | None = SHOWN,
         reason: str | None = None,
         actor: str | None = None,
+        rules: bytes | None = None,
         progress: Progress = no_progress,
     ) -> Restored:
         """Brings a snapshot back into the directory: all, or what matches some paths or is named.
 
         Of all that, nothing that is in `except_`. What is there and in no snapshot becomes one
-        first; with `drift="refuse"` it is an error instead. What cannot be captured and would be
-        lost is an error unless `force`.
+        first, by `rules` if they are told; with `drift="refuse"` it is an error instead. What
+        cannot be captured and would be lost is an error unless `force`.
         """
         selection = select(paths=paths, names=names, except_=except_)
-        with self._exclusive(makes_anew=not dry_run):
+        with self._exclusive(makes_anew=not dry_run), self._directory.judged_by(rules):
             target = self.namespace.get_snapshot(snapshot)
             note = Note(reason=reason, actor=actor)
             if dry_run or selection.is_literal or selection.sought:
@@ -483,6 +498,17 @@ class Workspace:
         with folded_head(glance.at(self._plain)) as (_, folded):
             base = folded.source.get_root(folded.head.root)
             yield folded.head, iter_changes(folded.source, base, folded.root)
+
+    def _without_excluded(
+        self, found: Iterator[Change], excluded: list[Change]
+    ) -> Iterator[Change]:
+        """Yields changes; what is still there, and taken out by the rules alone, goes apart."""
+        for change in found:
+            is_removed = change.plane is Plane.FILES and change.change == "removed"
+            if is_removed and self._directory.is_excluded(change.key):
+                excluded.append(change)
+            else:
+                yield change
 
     def _shown(self, new: SnapshotLike | None, *, only_names: bool = False) -> Namespace:
         """Returns the namespace with the directory for its head, where the head is looked at."""

@@ -96,6 +96,7 @@ class AsyncRemoteWorkspace:
     text_diffs = awaited(RemoteWorkspace.text_diffs)
     history = awaited(RemoteWorkspace.history)
     restore = awaited(RemoteWorkspace.restore)
+    read_rules = awaited(RemoteWorkspace.read_rules)
     undo = awaited(RemoteWorkspace.undo)
     redo = awaited(RemoteWorkspace.redo)
     pull = awaited(RemoteWorkspace.pull)
@@ -110,9 +111,13 @@ class AsyncRemoteWorkspace:
         self, name: str, *, rollback_on_failure: bool = False, actor: str | None = None
     ) -> Tasks:
         """Returns a task on this directory: an asynchronous context, or a decorator."""
-        place = _Place(self.opened)
         return Tasks(
-            place, name, ids=IdMaker(), rollback_on_failure=rollback_on_failure, actor=actor
+            self,
+            name,
+            ids=IdMaker(),
+            rollback_on_failure=rollback_on_failure,
+            actor=actor,
+            directory=_Place(self.opened),
         )
 
     async def close(self) -> None:
@@ -143,15 +148,27 @@ class _Place:
         reason: str | None = None,
         actor: str | None = None,
         task_id: str | None = None,
+        rules: bytes | None = None,
     ) -> SnapshotInfo:
         """Captures everything as it is now."""
-        return self._opened().snapshot(label, reason=reason, actor=actor, task_id=task_id)
+        return self._opened().snapshot(
+            label, reason=reason, actor=actor, task_id=task_id, rules=rules
+        )
 
     def restore(
-        self, snapshot: SnapshotLike, *, reason: str | None = None, actor: str | None = None
+        self,
+        snapshot: SnapshotLike,
+        *,
+        reason: str | None = None,
+        actor: str | None = None,
+        rules: bytes | None = None,
     ) -> Restored:
         """Brings a snapshot back."""
-        return self._opened().restore(snapshot, reason=reason, actor=actor)
+        return self._opened().restore(snapshot, reason=reason, actor=actor, rules=rules)
+
+    def read_rules(self) -> bytes:
+        """Returns what says what is left out."""
+        return self._opened().read_rules()
 
     def find_held(self) -> SnapshotInfo | None:
         """Returns the snapshot that holds everything as it is, or None."""

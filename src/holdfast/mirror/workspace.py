@@ -65,13 +65,15 @@ class RemoteWorkspace(Comparing):
         trace_id: str | None = None,
         pin: bool = False,
         expires_in: timedelta | None = None,
+        rules: bytes | None = None,
         overwrite: bool = False,
         progress: Progress = no_progress,
     ) -> SnapshotInfo:
         """Captures the directory as it is now on the server, with the namespace's other planes.
 
-        Raises `HeadMoved` if the server's files are not those that were last pushed or pulled;
-        with `overwrite` the directory wins, and what the server had is a snapshot first.
+        With `rules`, by those instead of what `.holdfastignore` says now. Raises `HeadMoved` if
+        the server's files are not those that were last pushed or pulled; with `overwrite` the
+        directory wins, and what the server had is a snapshot first.
         """
         _check_actor(actor)
         told = CommitRequest(
@@ -85,7 +87,7 @@ class RemoteWorkspace(Comparing):
             pin=pin,
             expires_in_seconds=None if expires_in is None else _seconds(expires_in),
         )
-        with self._exclusive():
+        with self._exclusive(), self._local.directory.judged_by(rules):
             self._finish(progress)
             return self._capture(told, overwrite=overwrite, progress=progress)
 
@@ -108,7 +110,12 @@ class RemoteWorkspace(Comparing):
         """Returns a task on this directory: a context, plain or asynchronous, or a decorator."""
         _check_actor(actor)
         ids = self._local.handle.context.ids
-        return Tasks(self, name, ids=ids, rollback_on_failure=rollback_on_failure)
+        return Tasks(self, name, ids=ids, rollback_on_failure=rollback_on_failure, directory=self)
+
+    def read_rules(self) -> bytes:
+        """Returns what `.holdfastignore` says now; empty if there is none."""
+        with self._exclusive():
+            return self._local.directory.rules_text()
 
     # Going back, and forth
 
@@ -125,17 +132,19 @@ class RemoteWorkspace(Comparing):
         limit: int | None = SHOWN,
         reason: str | None = None,
         actor: str | None = None,
+        rules: bytes | None = None,
         progress: Progress = no_progress,
     ) -> Restored:
         """Brings a snapshot back, on the server and here: all, or some paths and names.
 
         Of all that, nothing that is in `except_`. What is there and in no snapshot becomes one
-        first; with `drift="refuse"` it is an error instead. What cannot be captured and would be
-        lost is an error unless `force`.
+        first, by `rules` if they are told; with `drift="refuse"` it is an error instead. What
+        cannot be captured and would be lost is an error unless `force`.
         """
         _check_actor(actor)
         selection = select(paths=paths, names=names, except_=except_)
-        with self._exclusive(makes_anew=not dry_run):
+        judged = self._local.directory.judged_by(rules)
+        with self._exclusive(makes_anew=not dry_run), judged:
             self._finish(progress)
             target = self.namespace.get_snapshot(snapshot)
             if dry_run:

@@ -196,6 +196,7 @@ def to_restored(answer: RestoreAnswer) -> Restored:
         verified=answer.verified,
         dry_run=answer.dry_run,
         kept=answer.kept,
+        uncovered=answer.uncovered,
         uncaptured=answer.uncaptured,
         is_partial=answer.partial or bool(answer.uncaptured),
         in_motion=answer.in_motion,

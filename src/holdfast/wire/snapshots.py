@@ -94,6 +94,8 @@ class RestoreAnswer(msgspec.Struct, kw_only=True):
     """How many files, links and empty directories were brought back; null if not all were."""
     kept: list[str]
     """Directories that had to stay, as something lies in them that is not captured."""
+    uncovered: list[str] = []
+    """What a directory's rules had excluded until now: it was left alone."""
     uncaptured: list[str] = []
     """Paths that the snapshot should hold and could not capture: it is partial."""
     partial: bool = False

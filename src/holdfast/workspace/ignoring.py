@@ -1,8 +1,9 @@
 """Which paths a directory's `.holdfastignore` leaves out.
 
 The file lies in the root of the directory and has the syntax of `.gitignore`. It is data like
-any other file: captured, restored, and read again whenever it changes. `digest` says whether
-the rules are the same as before. What is left out is named in the coverage of every snapshot.
+any other file: captured, restored, and read again whenever it changes; and captured whatever it
+says, so that every snapshot holds the rules that it was taken by. `digest` says whether the rules
+are the same as before. What is left out is named in the coverage of every snapshot.
 """
 
 import hashlib
@@ -24,26 +25,28 @@ MAX_PATTERNS: Final = 1000
 _TRAILING: Final = re.compile(r"(?<!\\)[ ]+\Z")
 """Blanks at the end of a line mean nothing, unless a backslash says that they do."""
 
-_KNOWN_APART: Final = b"vaults"
-"""What is left out without a rule. It counts as one: when this changes, all is listed anew."""
+_UNWRITTEN: Final = b"vaults, not the rules"
+"""What is left out without a rule, and what is in spite of one. It counts as one: when this
+changes, all is listed anew."""
 
 
 class Rules:
-    """What is left out of captures."""
+    """What is left out of captures: by several texts, what any of them leaves out."""
 
     def __init__(
         self,
-        text: bytes = b"",
-        *,
+        *texts: bytes,
         apart: frozenset[tuple[int, int]] = frozenset(),
         including: frozenset[bytes] = frozenset(),
     ) -> None:
-        parts = [_KNOWN_APART, *([text, *sorted(including)] if text else [])]
+        self.texts: Final = tuple(text for text in dict.fromkeys(texts) if text)
+        parts = [_UNWRITTEN, *([*self.texts, *sorted(including)] if self.texts else [])]
         self.digest: Final = hashlib.blake2b(b"\0".join(parts), digest_size=16).digest()
         self.apart: Final = apart
         """Folders by (device, inode) that are never captured: the vault's own."""
         self._including = including
-        self._matches: Callable[[str], bool] | None = _compile(text) if text.strip() else None
+        self._leading = frozenset(folder[:-1] for path in including for folder in _folders(path))
+        self._tests = [_compile(text) for text in self.texts if text.strip()]
 
     @classmethod
     def readable(
@@ -59,20 +62,27 @@ class Rules:
         except InvalidValue:
             return cls(apart=apart, including=including)
 
+    def joined(self, other: "Rules") -> "Rules":
+        """Returns rules that leave out what these do, and what the others do."""
+        return Rules(*self.texts, *other.texts, apart=self.apart | other.apart)
+
+    def including(self, paths: frozenset[bytes]) -> "Rules":
+        """Returns rules that leave out the same but for some paths, and what lies in them."""
+        return Rules(*self.texts, apart=self.apart, including=paths)
+
     def excludes(self, path: bytes, *, is_folder: bool) -> bool:
         """Says whether the rules leave a path out."""
-        if self._matches is None or self._is_included(path):
+        if not self._tests or path == IGNORE_FILE or self._is_included(path):
             return False
         # A folder that leads to what is included is looked into: all else in it stays left out.
         around = _folders(path) if self._including else ()
         name = path + b"/" if is_folder else path
-        return any(
-            self._matches(each.decode("utf-8", "surrogateescape")) for each in (*around, name)
-        )
+        tried = [each.decode("utf-8", "surrogateescape") for each in (*around, name)]
+        return any(excludes(each) for excludes in self._tests for each in tried)
 
     def excludes_within(self, path: bytes) -> bool:
         """Says whether the rules leave a path out, or a folder that it lies in."""
-        if self._matches is None:
+        if not self._tests:
             return False
         if any(self.excludes(folder[:-1], is_folder=True) for folder in _folders(path)):
             return True
@@ -80,10 +90,10 @@ class Rules:
 
     def _is_included(self, path: bytes) -> bool:
         """Says whether a path is, lies in, or leads to one that is captured all the same."""
-        return any(
-            path == wanted or path.startswith(wanted + b"/") or wanted.startswith(path + b"/")
-            for wanted in self._including
-        )
+        if not self._including:
+            return False
+        around = (folder[:-1] for folder in _folders(path))
+        return path in self._leading or any(each in self._including for each in (path, *around))
 
 
 def _folders(path: bytes) -> Iterator[bytes]:

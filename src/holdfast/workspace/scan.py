@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from holdfast.errors import Unavailable
 from holdfast.workspace.descent import Descent
 from holdfast.workspace.guard import A_PACK, A_VAULT, describe_mount, is_pack, is_vault
-from holdfast.workspace.ignoring import Rules
+from holdfast.workspace.ignoring import IGNORE_FILE, Rules
 from holdfast.workspace.statindex import UNSURE, Folder, Row, StatIndex, settled, unsure
 from holdfast.workspace.steps import above, split_key
 
@@ -27,6 +27,9 @@ LOOKS: Final = 5
 """Times that a folder is listed in which a name changes what it is."""
 
 MAX_PATH_BYTES: Final = 4095
+
+BY_RULES: Final = os.fsdecode(IGNORE_FILE)
+"""Why something is excluded that no other reason excludes."""
 
 _SPECIAL: Final = {
     stat.S_IFSOCK: "a socket",
@@ -271,7 +274,7 @@ class Scanner:
         elif is_pack(key):
             draft.omitted.append(Omitted(name, "excluded", A_PACK))
         elif self._rules.excludes(key, is_folder=is_folder):
-            draft.omitted.append(Omitted(name, "excluded", ".holdfastignore"))
+            draft.omitted.append(Omitted(name, "excluded", BY_RULES))
         elif len(key) > MAX_PATH_BYTES:
             draft.omitted.append(Omitted(name, "failed", "its path is too long"))
         elif is_folder:

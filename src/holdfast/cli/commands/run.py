@@ -12,9 +12,10 @@ import base64
 import os
 import shlex
 from argparse import REMAINDER, ArgumentParser, Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import holdfast
@@ -101,6 +102,8 @@ def _perform(
 ) -> _Outcome:
     task_id = f"task-{base64.b32encode(os.urandom(10)).decode('ascii').lower()}"
     before = _keep_before(workspace, console, label, task_id)
+    # What the command writes into it shall not decide what is kept of its own work.
+    rules = workspace.read_rules()
     workspace.runs.note_begun(label, id=task_id, before=before, actor=None)
     # What was written is flushed before the command writes to the same streams.
     console.out.flush()
@@ -114,7 +117,8 @@ def _perform(
             workspace.runs.note_ended(task_id, after=after, failure=failure, **more)
 
     try:
-        after = _keep_after(workspace, console, label=label, task_id=task_id, code=exit_code)
+        taking = partial(workspace.snapshot, label, task_id=task_id, rules=rules)
+        after = _keep_after(console, taking, code=exit_code)
     except HoldfastError as exc:
         if exit_code == 0:
             raise
@@ -130,7 +134,7 @@ def _perform(
     try:
         with console.progress() as progress:
             rolled_back = workspace.restore(
-                before, reason=f"{what} failed with {exit_code}", progress=progress
+                before, reason=f"{what} failed with {exit_code}", rules=rules, progress=progress
             )
     except HoldfastError as exc:
         return _Outcome(exit_code, before, after, None, exc)
@@ -139,13 +143,12 @@ def _perform(
 
 
 def _keep_after(
-    workspace: "holdfast.Workspace", console: Console, *, label: str, task_id: str, code: int
+    console: Console, snapshot: "Callable[..., holdfast.SnapshotInfo]", *, code: int
 ) -> "holdfast.SnapshotInfo | None":
     """Takes the snapshot of what the command has left; None if that is no directory any more."""
-    reason = f"after it ended with {code}"
     try:
         with console.progress() as progress:
-            return workspace.snapshot(label, reason=reason, task_id=task_id, progress=progress)
+            return snapshot(reason=f"after it ended with {code}", progress=progress)
     except DirectoryMissing:
         # It is in no snapshot, and need not be: it held nothing. Rolled back, it is made anew.
         return None
@@ -202,7 +205,8 @@ def _tell(console: Console, workspace: "holdfast.Workspace", outcome: _Outcome) 
         if outcome.rolled_back.was_missing:
             did = f", {workspace.path} was missing and was made anew"
         to = words.short(outcome.before.id)
-        console.note(f"failed with {outcome.exit_code}; rolled back to {to}{did}")
+        proof = "" if outcome.rolled_back.verified else ", NOT VERIFIED"
+        console.note(f"failed with {outcome.exit_code}; rolled back to {to}{proof}{did}")
         lacking = words.lacking(
             is_partial=outcome.rolled_back.is_partial,
             uncaptured=len(outcome.rolled_back.uncaptured),

@@ -48,5 +48,6 @@ def _lines(console: Console, snapshot: "holdfast.SnapshotInfo") -> Iterator[str]
     coverage = find_coverage(snapshot)
     if coverage is not None:
         yield words.coverage_line(coverage)
+        yield from words.excluded_lines(coverage)
         yield from words.omission_lines(console, coverage)
         yield from words.partial_lines(console, coverage)

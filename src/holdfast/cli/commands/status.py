@@ -34,7 +34,7 @@ def run(arguments: Namespace, console: Console) -> int:
             **path_view(str(status.path)),
             "namespace": status.namespace,
             "head": None if status.head is None else snapshot_view(status.head),
-            "is_dirty": len(status.changes) > 0,
+            "is_dirty": len(status.changes) + status.coverage.newly_excluded > 0,
             **changes_view(status.changes),
             "coverage": coverage_view(status.coverage),
             "recovered": status.recovered,
@@ -52,12 +52,13 @@ def _lines(console: Console, status: "holdfast.Status") -> Iterator[str]:
         when = words.ago(status.head.created_at, console.clock())
         partial = console.paint(" PARTIAL", "red") if status.head.is_partial else ""
         yield f"at {words.titled(status.head)}, {when}{partial}"
-    if len(status.changes) == 0:
+    if len(status.changes) == 0 and not status.coverage.newly_excluded:
         yield "Nothing has changed."
-    else:
+    elif len(status.changes):
         total = words.number(len(status.changes), "change")
         yield f"{total}: {words.change_counts(status.changes)}"
         yield from words.change_lines(console, status.changes)
+    yield from words.excluded_lines(status.coverage)
     yield words.coverage_line(status.coverage)
     yield from words.omission_lines(console, status.coverage)
     if status.coverage.is_partial:

@@ -195,6 +195,7 @@ def to_restored(agent: Namespace, restored: Restored, *, is_part: bool = False) 
         root=restored.root.hex(),
         files=restored.files,
         kept=[shown_name(path) for path in restored.kept],
+        uncovered=[shown_name(path) for path in restored.uncovered],
         uncaptured=[shown_name(path) for path in restored.uncaptured],
         partial=restored.is_partial,
         in_motion=[shown_name(path) for path in restored.in_motion],
