@@ -75,7 +75,7 @@ _HOMES = {
     "SnapshotInfo": "holdfast.model",
     "State": "holdfast.model_sessions",
     "StateDiff": "holdfast.model_sessions",
-    "Status": "holdfast.engine.workspace",
+    "Status": "holdfast.engine.glance",
     "Step": "holdfast.model_history",
     "Store": "holdfast.store",
     "Task": "holdfast.engine.tasks",

@@ -6,12 +6,13 @@ from holdfast.engine.attachments import Attachment
 from holdfast.engine.auditfile import verify_audit_file
 from holdfast.engine.coverage import Coverage, Omission
 from holdfast.engine.embedding import Embedder
+from holdfast.engine.glance import Status
 from holdfast.engine.limits import Limits
 from holdfast.engine.namespace import Moment, Namespace
 from holdfast.engine.sessions.door import Sessions
 from holdfast.engine.tasks import Task
 from holdfast.engine.vault import Holdfast, TenantVault
-from holdfast.engine.workspace import Status, Workspace
+from holdfast.engine.workspace import Workspace
 from holdfast.errors import HoldfastError
 from holdfast.mirror import AsyncRemoteWorkspace, RemoteWorkspace
 from holdfast.model import Kind, Plane, Size, SnapshotInfo, Timeline

@@ -624,7 +624,7 @@ def test_a_task_that_fails_is_rolled_back_whatever_rules_it_leaves(
     done = project("run", "--rollback-on-failure", "--json", "--", "sh", "-c", script)
     assert done.code == 7, done
     assert project.files() == before
-    kept = done.document["rolled_back"]["safety_id"]
+    kept = done.document["snapshot_id"]
     project.ok("restore", kept)
     assert sorted(project.files()) == [".holdfastignore", "readme.md"]
 
@@ -633,13 +633,15 @@ def test_a_task_that_fails_has_its_exit_code_whatever_cannot_be_kept_of_it(
     project: Session,
 ) -> None:
     # One that succeeds, and is not kept, is no success.
-    script = "printf '[a\\n' > .holdfastignore"
-    assert project("run", "--", "sh", "-c", script).code == 2
-    project.ok("undo")
-    done = project("run", "--", "sh", "-c", f"{script}; exit 7")
+    script, place = "rm -rf ../project; echo x > ../project", str(project.project)
+    run = ("-C", place, "run", "--", "sh", "-c")
+    assert project(*run, script, cwd=project.home).code == 4
+    project.project.unlink()
+    assert project("-C", place, "undo", cwd=project.home).code == 0
+    done = project(*run, f"{script}; exit 7", cwd=project.home)
     assert done.code == 7, done
     assert "failed with 7, and what it did is not kept" in done.err
-    assert ".holdfastignore, line 1" in done.err
+    assert "is a file, not the directory that is attached" in done.err
 
 
 def test_a_task_that_succeeds_is_not_rolled_back(project: Session) -> None:

@@ -175,7 +175,8 @@ def test_a_run_that_was_rolled_back_is_noted_as_one(shell: Shell, is_readable: b
     with holdfast.open(shell.home / ".local/share/holdfast") as vault:
         (task,) = vault.namespace("shop").tasks.list()
     assert (task.status, task.restored is not None) == ("failed", True)
-    assert (task.after is not None) == is_readable
+    # What it did is kept by the rules that it found, whatever it made of them.
+    assert task.after is not None
 
 
 @pytest.mark.parametrize("put", ["ln -s ~/elsewhere ~/work/shop", "echo x > ~/work/shop"])

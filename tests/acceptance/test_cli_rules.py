@@ -65,11 +65,25 @@ def test_a_way_there_and_back_is_exact(shell: Shell) -> None:
     assert (shell.home / "d/debug.log").read_text() == "trace\n"
 
 
-def test_what_is_uncovered_is_kept_before_a_restore_removes_it(shell: Shell) -> None:
+def test_what_is_uncovered_stays_until_somebody_takes_a_snapshot_of_it(shell: Shell) -> None:
+    first = json.loads(shell.ok("cd d && holdfast show @ --json").out)["snapshot_id"]
     shell.ok(f"{IGNORING}; holdfast undo -q")
     done = json.loads(shell.ok("cd d && holdfast restore @ --json").out)
+    assert done["uncovered"] == [{"path": "debug.log"}]
+    assert (shell.home / "d/debug.log").read_text() == "trace\n"
+    # From then on it is captured like everything else, and goes and comes with it.
+    shell.ok("cd d && holdfast snapshot -q")
+    assert "1 removed, verified\n" in shell.ok(f"cd d && holdfast restore {first}").out
     assert not (shell.home / "d/debug.log").exists()
-    shell.ok(f"cd d && holdfast restore {done['safety_id']} -q")
+    shell.ok("cd d && holdfast undo -q")
+    assert (shell.home / "d/debug.log").read_text() == "trace\n"
+
+
+def test_an_undo_takes_back_the_restore_and_not_what_it_left_alone(shell: Shell) -> None:
+    shell.ok(f"{IGNORING}; holdfast snapshot -q; holdfast restore @-1 -q")
+    done = json.loads(shell.ok("cd d && holdfast undo --json").out)
+    assert [change["path"] for change in done["changes"]] == [".holdfastignore", "app.py"]
+    assert (shell.home / "d/app.py").read_text() == "broken\n"
     assert (shell.home / "d/debug.log").read_text() == "trace\n"
 
 

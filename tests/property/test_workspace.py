@@ -220,8 +220,7 @@ class Directory(RuleBasedStateMachine):
     @rule(choice=st.integers(0, 99), chosen=st.lists(paths, min_size=1, max_size=2))
     def restore_some(self, choice: int, chosen: list[str]) -> None:
         snapshot, want = self.taken[choice % len(self.taken)]
-        self.note_changes()
-        before = self.back[-1]
+        before = look(self.tree)
 
         def is_chosen(path: str) -> bool:
             return any(path == one or path.startswith(f"{one}/") for one in chosen)
@@ -238,7 +237,8 @@ class Directory(RuleBasedStateMachine):
             with pytest.raises(NameNotFound):
                 self.workspace.restore(snapshot, paths=[*chosen])
             assert look(self.tree) == before
-            return
+            return  # Refused before anything was kept.
+        self.note_changes()
         done = self.workspace.restore(snapshot, paths=[*chosen])
         assert done.verified
         now = look(self.tree)

@@ -410,9 +410,8 @@ def test_a_task_on_a_directory_is_rolled_back_whatever_rules_it_leaves(
     assert [path.name for path in tree.iterdir()] == ["plan.md"]
     assert (tree / "plan.md").read_text() == "one"
     assert task.rolled_back is not None
-    kept = task.rolled_back.safety_id
-    assert kept is not None
-    assert work.namespace.at(kept).files.read(".holdfastignore") == b"[a\n"
+    assert task.after is not None
+    assert work.namespace.at(task.after).files.read(".holdfastignore") == b"[a\n"
 
 
 def test_a_change_of_sessions_alone_is_in_the_tasks_way_back(

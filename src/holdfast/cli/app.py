@@ -79,6 +79,7 @@ def configured(console: Console, arguments: Namespace) -> Console:
         # Vaults know directories by their real names: one directory, one name.
         cwd=os.path.realpath(directory or "/"),
         started_in=os.path.realpath(console.cwd or "/"),
+        called="" if arguments.directory is None else directory,
         data=arguments.data,
         objects=arguments.objects,
         is_json=arguments.json,

@@ -5,7 +5,7 @@ import shlex
 
 import holdfast
 from holdfast.cli.console import Console
-from holdfast.cli.exits import NOT_FOUND, Refused, how_to_bring_back
+from holdfast.cli.exits import NOT_FOUND, Refused, how_to_bring_back, operand_of
 from holdfast.cli.shown import shown
 from holdfast.settings import holds_vault, is_url
 
@@ -33,6 +33,8 @@ def get_workspace(console: Console, *, brings_back: bool = False) -> "holdfast.W
             "attached, missing, and meant"
         )
         found = console.vaults.find_workspace(location, meant)
+    if found is None and (linked := _find_linked(console, location)) is not None:
+        found = console.vaults.find_workspace(location, linked)
     if found is None and brings_back:
         missing = [path for path in _missing_in(console, location) if _is_in(path, console.cwd)]
         if len(missing) == 1:
@@ -65,11 +67,14 @@ def is_gone(path: "str | os.PathLike[str]") -> bool:
     return os.path.islink(path) or not os.path.isdir(path)
 
 
-def how_to_go_on(origins: "list[holdfast.Attachment]") -> str:
-    """Returns what to type to go on with the history of a directory that was moved."""
+def how_to_go_on(
+    console: Console, origins: "list[holdfast.Attachment]", directory: str | None = None
+) -> str:
+    """Returns what to type to go on, in a directory, with the history of one that was moved."""
+    where = operand_of(directory or console.cwd, console)
     return " ".join(
-        f"`holdfast init --namespace {shlex.quote(each.namespace)}` goes on with the history of "
-        f"{each.path}, which is missing."
+        f"`holdfast init --namespace {shlex.quote(each.namespace)}{where}` goes on with the "
+        f"history of {each.path}, which is missing."
         for each in origins[:NAMED]
     )
 
@@ -128,6 +133,21 @@ def _find_meant(console: Console, location: str, found: "holdfast.Workspace | No
     return max(meant, key=len, default=None)
 
 
+def _find_linked(console: Console, location: str) -> str | None:
+    """Returns the attached directory in whose place a link stands by which somebody came here."""
+    named = console.called or console.environ.get("PWD", "")
+    if not (os.path.isabs(named) and holds_vault(location)):
+        return None
+    attached = {str(each.path) for each in console.open_vault(location).workspaces()}
+    place = os.path.normpath(named)
+    while (above := os.path.dirname(place)) != place:
+        real = os.path.join(os.path.realpath(above), os.path.basename(place))
+        if os.path.islink(real) and real in attached:
+            return real
+        place = above
+    return None
+
+
 def _missing_in(console: Console, location: str) -> list[str]:
     """Returns the attached directories that were below the console's and are missing."""
     if not holds_vault(location):
@@ -148,7 +168,9 @@ def _is_at_or_below(path: str, folder: str) -> bool:
 
 def _way_out(console: Console, location: str) -> str:
     """Returns the hint for somebody who is in no attached directory."""
-    begin = "`holdfast init` attaches the directory that you are in."
+    this = operand_of(console.cwd, console)
+    which = console.cwd if this else "the directory that you are in"
+    begin = f"`holdfast init{this}` attaches {which}."
     if not holds_vault(location):
         return begin
     vault = console.open_vault(location)
@@ -156,11 +178,11 @@ def _way_out(console: Console, location: str) -> str:
     origins = vault.find_origins(console.cwd)
     if gone:
         back = _how_to_bring_back_one(gone, console)
-        return f"{back} Moved? {how_to_go_on(origins)}" if origins else back
+        return f"{back} Moved? {how_to_go_on(console, origins)}" if origins else back
     if origins:
-        return how_to_go_on(origins)
+        return how_to_go_on(console, origins)
     alike = vault.find_origins(console.cwd, is_sure=False)
-    return f"{begin} Moved? {how_to_go_on(alike)}" if alike else begin
+    return f"{begin} Moved? {how_to_go_on(console, alike)}" if alike else begin
 
 
 def _how_to_bring_back_one(gone: list[str], console: Console) -> str:

@@ -71,6 +71,8 @@ class Console:
     """The attached directories that the command has to do with."""
     started_in: str | None = None
     """Where the command was typed, if -C named another directory."""
+    called: str = ""
+    """What -C named, before links were followed."""
     command: str = ""
     """What was typed: the name of the command, if there is one."""
     data: str | None = None

@@ -165,7 +165,16 @@ def hint_of(error: HoldfastError, console: Console) -> str:
             return f"`holdfast {console.command} --help` shows what it takes."
         case _:
             # What is said of this very error is truer than what is said of all of its kind.
-            return vars(error).get("hint") or HINTS.get(error.code, error.hint)
+            usual = HINTS.get(error.code, error.hint)
+            return vars(error).get("hint") or f"{_how_to_get_the_rest(error)}{usual}"
+
+
+def _how_to_get_the_rest(error: HoldfastError) -> str:
+    """Returns how all is brought back but what is damaged; nothing where that is not known."""
+    if not isinstance(error, Damaged) or error.target is None or not error.paths:
+        return ""
+    but = " ".join(shlex.quote(path) for path in error.paths)
+    return f"`holdfast restore {error.target} --except {but}` brings back the rest. "
 
 
 def how_to_bring_back(path: str, console: Console) -> str:
@@ -174,6 +183,12 @@ def how_to_bring_back(path: str, console: Console) -> str:
     is_near = here == os.path.dirname(path) or f"{here}/".startswith(f"{path}/")
     command = "holdfast undo" if is_near else f"holdfast -C {shlex.quote(path)} undo"
     return f"`{command}` brings it back"
+
+
+def operand_of(directory: str, console: Console) -> str:
+    """Returns a directory as the last word of a command; nothing, if the command is typed in it."""
+    here = console.started_in or console.cwd
+    return "" if directory == here else f" {shlex.quote(directory)}"
 
 
 def _hint_of_absent(error: DirectoryMissing | DirectoryReplaced, console: Console) -> str:
@@ -189,7 +204,7 @@ def _hint_of_absent(error: DirectoryMissing | DirectoryReplaced, console: Consol
     back = f"Move it away, and {how if stands_in else how_to_bring_back(error.path, console)}"
     if not os.path.isdir(error.path) or os.path.islink(error.path):
         return f"{back}."
-    this = "" if console.cwd == error.path else f" {shlex.quote(error.path)}"
+    this = operand_of(error.path, console)
     take = f"`holdfast init --namespace {shlex.quote(error.namespace)}{this}`"
     return f"{back}; {take} takes this one for it, and nothing in it is lost."
 

@@ -101,7 +101,7 @@ class Attachments:
         for candidate in (path.absolute(), real, *real.parents):
             found = self._at(candidate)
             if found is not None and not found.is_detached:
-                return found
+                return self._find_swapped(found) or found
         return self._find_moved(real)
 
     def find_at(self, path: Path) -> Attachment | None:
@@ -213,6 +213,13 @@ class Attachments:
                 return self._move(moved, candidate)
         return None
 
+    def _find_swapped(self, found: Attachment) -> Attachment | None:
+        """Attaches what is at a path in its new place, if both it and what was there were moved."""
+        if _is_there(found) or _now_at(found) is None:
+            return None
+        moved = self._recognise(found.path, [each for each in self.list() if each.identity])
+        return None if moved is None else self._move(moved, found.path)
+
     def _recognise(self, real: Path, among: "list[Attachment]") -> Attachment | None:
         """Returns which of some directories was moved to this path, if that is certain."""
         here = find_identity(real)
@@ -240,11 +247,7 @@ class Attachments:
         state = self._state(real)
         with attachment.locked(), _translated(f"{real} cannot be attached"):
             if state != attachment.state:
-                with suppress(FileNotFoundError):
-                    # Of one that was here before; with it, whatever a crash has left.
-                    for left in state.iterdir():
-                        left.unlink()
-                    state.rmdir()
+                _make_way(state)
                 attachment.state.rename(state)
             moved = msgspec.structs.replace(
                 attachment,
@@ -320,6 +323,35 @@ def make_anew(attachment: Attachment) -> bool:
         message = f"the directory {attachment.path} cannot be made anew: {exc.strerror}"
         raise Unavailable(message) from exc
     return True
+
+
+def take_over(attachment: Attachment) -> None:
+    """Takes another directory in its place for it, unless it was only moved. Its lock is held."""
+    now, there = _read(attachment.state), find_identity(attachment.path)
+    if now is not None and there is not None and _now_at(now) is None:
+        _keeping(now, there)
+
+
+def unmake(attachment: Attachment) -> None:
+    """Removes a directory that was made anew, and that nothing was brought back into."""
+    with suppress(OSError):
+        attachment.path.rmdir()
+
+
+def _make_way(state: Path) -> None:
+    """Sets aside what is kept of a directory that was moved, where another's is to be.
+
+    Of one that is nowhere, or was let go of, nothing stays; with it goes what a crash has left.
+    """
+    there = _read(state)
+    if there is not None and not there.is_detached and _now_at(there) is not None:
+        # It is found by which directory it is: nobody asks for it by its path any more.
+        state.rename(state.with_name(f"{state.name}-{_digest(Path(there.namespace))[:12]}"))
+        return
+    with suppress(FileNotFoundError):
+        for left in state.iterdir():
+            left.unlink()
+        state.rmdir()
 
 
 def _keeping(attachment: Attachment, identity: Identity) -> Attachment:

@@ -117,10 +117,15 @@ class Captured(msgspec.Struct, frozen=True):
             if each.kind == "excluded"
         )
 
-    def settle(self, root: ObjectId) -> Known:
+    def settle(self, root: ObjectId, *, earlier: tuple[bytes, ...] = ()) -> Known:
         """Returns what is known once a map with that root holds these changes."""
         return self.known.replacing(
-            self.folders, root=root, rules=self.rules, omitted=self.omitted, moving=self.moving
+            self.folders,
+            root=root,
+            rules=self.rules,
+            omitted=self.omitted,
+            moving=self.moving,
+            earlier=earlier,
         )
 
 

@@ -56,6 +56,10 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
         """Whether something that should have been captured could not be."""
         return bool(self.failed)
 
+    def excluding(self, count: int) -> "Coverage":
+        """Returns the same where so many files are newly excluded."""
+        return msgspec.structs.replace(self, newly_excluded=count)
+
     def to_detail(self) -> dict[str, Any]:
         """Returns what is kept with the snapshot."""
         kept: dict[str, Any] = {

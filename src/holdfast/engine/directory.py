@@ -24,14 +24,14 @@ from holdfast.engine.context import Context
 from holdfast.engine.coverage import Coverage
 from holdfast.engine.known import Known
 from holdfast.engine.limits import check_free
-from holdfast.engine.paths import is_within, parent_of
+from holdfast.engine.paths import is_within, parent_of, to_bytes
 from holdfast.engine.stage import StagedObjects
 from holdfast.errors import Damaged, DirectoryMissing, InvalidValue, Unavailable
 from holdfast.errors.system import NO_ROOM
 from holdfast.ids import ObjectId
 from holdfast.progress import Progress, no_progress
 from holdfast.tree import Edit, NodeSource, apply, build, diff
-from holdfast.workspace.descent import open_root
+from holdfast.workspace.descent import open_root, open_up
 from holdfast.workspace.ignoring import IGNORE_FILE, MAX_RULES_BYTES, Rules
 from holdfast.workspace.journal import Journal
 from holdfast.workspace.openings import Openings, Watching
@@ -222,7 +222,7 @@ class Directory:
 
     def learn(self, captured: Captured, root: ObjectId) -> None:
         """Knows from now on what was captured: a map of that root holds it."""
-        self.known = captured.settle(root)
+        self.known = captured.settle(root, earlier=self._remembered())
         self.is_sound |= captured.is_whole
         self._hints = self._doubtful = frozenset()
         if self._openings is not None and captured.is_whole:
@@ -237,17 +237,31 @@ class Directory:
         """Returns what is left out, as the directory's own file says now, or as was told.
 
         One that cannot be read is an error, except on the way back: what is there is no reason
-        to stay there, and what the earlier rules left out is left out.
+        to stay there, and what the earlier rules left out is left out. So it is with what a
+        restore has taken away.
         """
+        earlier = Rules(*self._remembered(), apart=self._apart)
+        return earlier.joined(self.rules_there()).including(including)
+
+    def rules_there(self) -> Rules:
+        """Returns the same, without what a restore has taken away."""
         if self._told_rules is not None:
-            return Rules.readable(self._told_rules, apart=self._apart, including=including)
+            return Rules.readable(self._told_rules, apart=self._apart)
         try:
-            return Rules(self.rules_text(), apart=self._apart, including=including)
+            return Rules(self.rules_text(), apart=self._apart)
         except (InvalidValue, Unavailable):
             if self._earlier_rules is None:
                 raise
-            earlier = self._earlier_rules()
-            return Rules.readable(earlier, apart=self._apart, including=including)
+            return Rules.readable(self._earlier_rules(), apart=self._apart)
+
+    def forget_rules(self) -> None:
+        """Lets what a restore has left alone be captured like everything else."""
+        self.known = msgspec.structs.replace(self.known, earlier=())
+
+    def _remembered(self) -> tuple[bytes, ...]:
+        """Returns the rules that a restore has taken away, if they hold here."""
+        is_way_back = self._earlier_rules is not None and self._told_rules is None
+        return self.known.earlier if is_way_back else ()
 
     @contextmanager
     def going_back(self, earlier_rules: Callable[[], bytes]) -> Generator[None]:
@@ -257,6 +271,11 @@ class Directory:
             yield
         finally:
             self._earlier_rules = None
+
+    def open_up(self, paths: Sequence[str]) -> None:
+        """Lets these paths, and what is in them, be read and changed, as far as they are ours."""
+        for path in paths:
+            open_up(self.root_fd, to_bytes(path))
 
     @contextmanager
     def judged_by(self, rules: bytes | None) -> Generator[None]:

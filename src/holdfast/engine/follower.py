@@ -9,6 +9,7 @@ import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import Final
 
 from holdfast.engine.attached import Became, Moving
 from holdfast.engine.content import list_refs
@@ -21,7 +22,7 @@ from holdfast.engine.retrieval import MapGoal, Retrieval, check_entry
 from holdfast.engine.stage import Stage, StagedObjects
 from holdfast.entries import Blob, Entry, decode_entry
 from holdfast.entries import Directory as Folder
-from holdfast.errors import DriftFound, HoldfastError, Unavailable
+from holdfast.errors import Damaged, DriftFound, HoldfastError, Unavailable
 from holdfast.errors.system import from_system
 from holdfast.ids import ObjectId, SnapshotId
 from holdfast.model import Plane, Root, SnapshotInfo
@@ -37,6 +38,9 @@ from holdfast.workspace.scan import BY_RULES
 from holdfast.workspace.statindex import StatIndex
 from holdfast.workspace.steps import Drifted, State, Step, above
 from holdfast.workspace.writing import Writer
+
+MOST_DAMAGED: Final = 20
+"""Files that are named if they are damaged: `verify` names all."""
 
 
 class Follower:
@@ -119,6 +123,7 @@ class Follower:
             path = str(self._directory.path)
             raise DriftFound([path], reason="the directory's files changed meanwhile")
         if wanted == known.root:
+            self.uncovered = self.find_uncovered(self._directory.rules_there())
             return None
         steps = self._choose(source, _steps(source, known.root, wanted), wanted)
         self._check_way(steps)
@@ -162,6 +167,9 @@ class Follower:
             writer.carry_out(steps)
         except (Drifted, OSError, HoldfastError) as exc:
             self._take_back(source, writer)
+            if isinstance(exc, Damaged) and not exc.paths:
+                exc.paths = [to_text(key) for key in _find_damaged(source, steps)]
+                exc.target = None if self._target is None else self._target.id
             raise _told(exc, self._directory) from exc
         self.kept, self._written = writer.kept, writer.written
         return writer
@@ -194,7 +202,7 @@ class Follower:
             self._directory.forget_index()
             return None
         self._directory.known = proof.known
-        self.uncovered = self.find_uncovered(self._directory.rules())
+        self.uncovered = self.find_uncovered(self._directory.rules_there())
         if proof.known.root == goal.plane(Plane.FILES):
             return None
         self._reached = proof.known.root
@@ -221,9 +229,15 @@ class Follower:
         found: dict[bytes, None] = {}
         leaving = frozenset(step.key for step in steps if step.old is not None)
         index = self._directory.known.index
+        closed = {to_bytes(each.path) for each in self._directory.coverage.failed}
         with Descent(self._directory.root_fd) as descent:
             for step in steps:
-                if step.old is None and step.new is not None:
+                if step.new is None:
+                    continue
+                if step.key in closed and not isinstance(step.new, Folder):
+                    # Nobody knows what is in it, or it holds.
+                    found[step.key] = None
+                elif step.old is None:
                     obstacle = _obstacle(descent, index, step, leaving)
                     if obstacle is not None:
                         found[obstacle] = None
@@ -404,6 +418,18 @@ def _only_in_old(source: StagedObjects, steps: Sequence[Step]) -> list[ObjectId]
             stays = set(list_refs(source, step.new) if isinstance(step.new, Blob) else ())
             found.update((ref, None) for ref in list_refs(source, step.old) if ref not in stays)
     return list(found)
+
+
+def _find_damaged(source: StagedObjects, steps: Sequence[Step]) -> list[bytes]:
+    """Returns the first files whose content cannot be had; their bytes are read for that."""
+    found: list[bytes] = []
+    for step in steps:
+        if isinstance(step.new, Blob) and len(found) < MOST_DAMAGED:
+            try:
+                source.check_stored([*list_refs(source, step.new)])
+            except Damaged:
+                found.append(step.key)
+    return found
 
 
 def _told(exc: Drifted | OSError | HoldfastError, directory: Directory) -> HoldfastError:

@@ -1,20 +1,43 @@
 """Tells a head what is in the directory that is attached to it, as it is now; keeps nothing."""
 
 import re
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, replace
+from pathlib import Path
+
+import msgspec
 
 from holdfast.engine.capture import Captured, Rereading
+from holdfast.engine.coverage import Coverage
+from holdfast.engine.diff import iter_changes
 from holdfast.engine.directory import Directory, fill
 from holdfast.engine.growth import size_of
 from holdfast.engine.handle import Handle
 from holdfast.engine.paths import to_bytes
+from holdfast.engine.restore import folded_head
 from holdfast.engine.retrieval import Weighing
 from holdfast.engine.stage import Stage, StagedObjects
+from holdfast.entries import Directory as Folder
 from holdfast.errors import Damaged
 from holdfast.ids import ObjectId
-from holdfast.model import Plane, Root, Size
+from holdfast.model import Head, Plane, Root, Size, SnapshotInfo
+from holdfast.model_changes import Change, Changes
 from holdfast.progress import Progress, no_progress
 from holdfast.tree import NodeSource, apply, get_many, iterate, prefix_stop
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """How a directory stands against the newest state on its timeline."""
+
+    path: Path
+    namespace: str
+    head: SnapshotInfo | None
+    """The snapshot that the timeline stands on."""
+    changes: Changes
+    coverage: Coverage
+    recovered: str | None
+    """What was put right on opening, if a restore had been interrupted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +78,22 @@ class Glance:
             stage.add_nodes(applied.nodes)
             shown, more = applied.root, more + size_of(applied.edits)
         return root.replacing(files=shown), more
+
+    @contextmanager
+    def drift(self, handle: Handle) -> Generator[tuple[Head, Iterator[Change]]]:
+        """Opens what leads from what the timeline stands on to the directory as it is now."""
+        with folded_head(self.at(handle)) as (_, folded):
+            base = folded.source.get_root(folded.head.root)
+            yield folded.head, iter_changes(folded.source, base, folded.root)
+
+    def without_excluded(self, found: Iterator[Change], excluded: list[Change]) -> Iterator[Change]:
+        """Yields changes, but for what the rules alone take out: of that, files go apart."""
+        for change in found:
+            is_removed = change.plane is Plane.FILES and change.change == "removed"
+            if not is_removed or not self.directory.is_excluded(change.key):
+                yield change
+            elif not isinstance(change.old, Folder):
+                excluded.append(change)
 
     def _unread(self, source: NodeSource, files: ObjectId, shown: ObjectId) -> dict[bytes, bytes]:
         """Returns the entries of what is there and could not be read, as a map has them."""

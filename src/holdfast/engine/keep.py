@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-import msgspec
-
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.advance import Mark, Move, Note, advance, safety
 from holdfast.engine.capture import Captured, Rereading
@@ -183,7 +181,7 @@ class _Taking:
             if edit.new is None and edit.old is not None and is_within(edit.key, excluded)
         ]
         count = sum(not isinstance(entry, Folder) for entry in taken)
-        return msgspec.structs.replace(self.captured.coverage, newly_excluded=count)
+        return self.captured.coverage.excluding(count)
 
     def _growth(self, folded: Folded, filled: Filled) -> Size:
         """Returns by how much the namespace grows; what was there may no longer be readable."""

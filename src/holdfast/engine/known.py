@@ -25,6 +25,7 @@ class _Meta(msgspec.Struct, array_like=True, frozen=True):
     moving: dict[bytes, str] = {}
     lost: list[str] = []
     former: bytes = b""
+    earlier: list[bytes] = []
 
 
 class Known(msgspec.Struct, frozen=True):
@@ -42,6 +43,9 @@ class Known(msgspec.Struct, frozen=True):
     here."""
     former: bytes = b""
     """The map that the index stood for before it was forgotten."""
+    earlier: tuple[bytes, ...] = ()
+    """Rules that a restore has taken away, and that hold on the way back until a snapshot is taken:
+    what they exclude is nobody's change."""
 
     @classmethod
     def of(cls, index: StatIndex | None) -> "Known":
@@ -63,6 +67,7 @@ class Known(msgspec.Struct, frozen=True):
             meta.moving,
             tuple(meta.lost),
             meta.former,
+            tuple(meta.earlier),
         )
 
     def forgotten(self, lost: Sequence[str] | None = None) -> "Known":
@@ -72,9 +77,9 @@ class Known(msgspec.Struct, frozen=True):
         """
         kept = self.lost if lost is None else tuple(lost)
         former = self.former if self.root == EMPTY_MAP else self.root
-        meta = msgspec.msgpack.encode((EMPTY_MAP, b"", {}, {}, kept, former))
+        meta = msgspec.msgpack.encode((EMPTY_MAP, b"", {}, {}, kept, former, self.earlier))
         index = StatIndex.empty().replacing({}, meta=meta)
-        return Known(index, EMPTY_MAP, b"", {}, {}, kept, former)
+        return Known(index, EMPTY_MAP, b"", {}, {}, kept, former, self.earlier)
 
     def replacing(
         self,
@@ -84,12 +89,13 @@ class Known(msgspec.Struct, frozen=True):
         rules: bytes,
         omitted: Omissions,
         moving: Mapping[bytes, str],
+        earlier: tuple[bytes, ...],
     ) -> "Known":
         """Returns the same with some folders, and what they stand for, changed."""
-        same = (self.root, self.rules, self.omitted, self.moving)
-        if not folders and (root, rules, omitted, moving) == same:
+        same = (self.root, self.rules, self.omitted, self.moving, self.earlier)
+        if not folders and (root, rules, omitted, moving, earlier) == same:
             return self
         plain = {path: [tuple(o) for o in found] for path, found in omitted.items() if found}
-        meta = msgspec.msgpack.encode((root, rules, plain, moving, self.lost, b""))
+        meta = msgspec.msgpack.encode((root, rules, plain, moving, self.lost, b"", earlier))
         index = self.index.replacing(folders, meta=meta)
-        return Known(index, root, rules, omitted, moving, self.lost)
+        return Known(index, root, rules, omitted, moving, self.lost, earlier=earlier)

@@ -90,6 +90,8 @@ class Attached:
                 if origin is not None:
                     raise
                 # What the rules leave out is in no snapshot: it becomes one before it is replaced.
+                if follower.force and exc.cause == "unreadable":
+                    self.directory.open_up(exc.paths)
                 including = frozenset(to_bytes(path) for path in exc.paths)
                 origin = self.namespace.get_snapshot("@").id
                 follower.gives_up = follower.force

@@ -43,7 +43,7 @@ def _preview(
         goal = MapGoal(attached.source(), attached.files_of(target))
         rules = Rules.readable(goal.read(IGNORE_FILE))
     else:
-        rules = directory.rules()
+        rules = directory.rules_there()
     files = [change for change in seen.changes if change.plane is Plane.FILES]
     spared = {c.key: c.change for c in files if follower.is_spared(c.key, c.new, rules)}
     uncovered = [to_text(key) for key in follower.find_uncovered(rules)]

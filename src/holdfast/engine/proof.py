@@ -53,7 +53,7 @@ def prove(
 
     `earlier` are the rules by which the directory was looked at before.
     """
-    before, now = directory.known, directory.rules()
+    before, now = directory.known, directory.rules_there()
     rules = earlier.joined(now)
     only = {path for folder in touched for path in (folder, parent_of(folder))}
     # By other rules all is listed anew, also what nobody had to write.
@@ -68,7 +68,7 @@ def prove(
         captured = _read(directory, rules.including(left_out - hidden), only, progress)
         applied = apply(source, before.root, combine(source, captured, before.root))
     return Proof(
-        known=captured.settle(applied.root),
+        known=captured.settle(applied.root, earlier=_beyond(rules, now)),
         nodes=applied.nodes,
         more=_growth(source, applied, goal),
         differing={edit.key for edit in edits},
@@ -86,6 +86,11 @@ def _read(directory: Directory, rules: Rules, only: set[bytes], progress: Progre
     limits = directory.context.limits
     capture = Capture(directory.root_fd, known, Weighing(), limits, progress, reads_twice=False)
     return capture.take(scan, rules=rules.digest)
+
+
+def _beyond(rules: Rules, now: Rules) -> tuple[bytes, ...]:
+    """Returns those of some rules that are no more."""
+    return tuple(text for text in rules.texts if text not in now.texts)
 
 
 def _growth(source: StagedObjects, applied: Applied, goal: ObjectId) -> Size:

@@ -12,7 +12,7 @@ go. What is in the directory and in no snapshot becomes one before anything is r
 
 import os
 import threading
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -20,20 +20,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
-import msgspec
-
 from holdfast.engine import restore as restoring
 from holdfast.engine import undo
 from holdfast.engine.advance import Note
 from holdfast.engine.archives.imported import Imported
-from holdfast.engine.attachments import Attachment, check, make_anew
+from holdfast.engine.attachments import Attachment, check, make_anew, take_over, unmake
 from holdfast.engine.capture import Rereading
 from holdfast.engine.checkout import checkout
-from holdfast.engine.coverage import Coverage
-from holdfast.engine.diff import collect_changes, iter_changes
+from holdfast.engine.diff import collect_changes
 from holdfast.engine.directory import Directory
 from holdfast.engine.follower import Follower
-from holdfast.engine.glance import Glance
+from holdfast.engine.glance import Glance, Status
 from holdfast.engine.handle import Handle
 from holdfast.engine.keep import keep
 from holdfast.engine.leading import Act, Attached
@@ -41,15 +38,14 @@ from holdfast.engine.namespace import Namespace
 from holdfast.engine.paths import PathLike
 from holdfast.engine.preview import preview
 from holdfast.engine.recovery import recover
-from holdfast.engine.restore import SHOWN, folded_head
+from holdfast.engine.restore import SHOWN
 from holdfast.engine.selection import select
 from holdfast.engine.snapshots import SnapshotLike
 from holdfast.engine.takeback import check_choice, take_back
 from holdfast.engine.tasklife import TaskLife
 from holdfast.engine.tasks import Tasks
-from holdfast.entries import Directory as Folder
-from holdfast.errors import Damaged, DriftFound, InvalidValue, Unavailable
-from holdfast.model import Head, Plane, SnapshotInfo
+from holdfast.errors import Damaged, DriftFound, HoldfastError, InvalidValue, Unavailable
+from holdfast.model import SnapshotInfo
 from holdfast.model_changes import Change, Changes, Restored
 from holdfast.model_history import History
 from holdfast.model_names import Name, PathOrName
@@ -57,19 +53,6 @@ from holdfast.progress import Progress, no_progress
 
 Drift = Literal["capture", "refuse"]
 """What to do with what is in the directory and in no snapshot: take one first, or refuse."""
-
-
-class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """How a directory stands against the newest state on its timeline."""
-
-    path: Path
-    namespace: str
-    head: SnapshotInfo | None
-    """The snapshot that the timeline stands on."""
-    changes: Changes
-    coverage: Coverage
-    recovered: str | None
-    """What was put right on opening, if a restore had been interrupted."""
 
 
 class Workspace:
@@ -159,6 +142,14 @@ class Workspace:
             runs=self.runs,
         )
 
+    def take_over(self) -> None:
+        """Takes what stands in the directory's place for it, be it what it may.
+
+        For whoever knows who made it. One that was moved is not given up: then this does nothing.
+        """
+        with self._guard, self._attachment.locked():
+            take_over(self._attachment)
+
     def read_rules(self) -> bytes:
         """Returns what `.holdfastignore` says now; empty if there is none."""
         with self._exclusive():
@@ -188,16 +179,15 @@ class Workspace:
             rereading=Rereading.NOT_IN_MOTION,
         )
         excluded: list[Change] = []
-        with self._exclusive(), self._drift(glance) as (head, found):
-            there = self._without_excluded(found, excluded)
+        with self._exclusive(), glance.drift(self._plain) as (head, found):
+            there = glance.without_excluded(found, excluded)
             changes, position = collect_changes(there, limit=limit, counts=True), head.position
-        count = sum(not isinstance(change.old, Folder) for change in excluded)
         return Status(
             path=self.path,
             namespace=self.namespace.name,
             head=None if position is None else self.namespace.get_snapshot(position),
             changes=changes,
-            coverage=msgspec.structs.replace(self._directory.coverage, newly_excluded=count),
+            coverage=self._directory.coverage.excluding(len(excluded)),
             recovered=self._recovered,
         )
 
@@ -448,8 +438,7 @@ class Workspace:
     def _exclusive(self, *, makes_anew: bool = False) -> Generator[None]:
         """Holds the directory; with `makes_anew`, one that is missing is made, to be filled."""
         with self._guard, self._attachment.locked():
-            if makes_anew:
-                self._was_made = make_anew(self._attachment)
+            self._was_made = makes_anew and make_anew(self._attachment)
             check(self._attachment, self._plain)
             self._directory.refresh()
             self._just_recovered = recover(self._attached)
@@ -458,10 +447,12 @@ class Workspace:
                 self.on_recovery(self._just_recovered)
             try:
                 yield
-            except Damaged:
+            except HoldfastError as exc:
                 # Whatever it was, the next snapshot shall not rely on it.
-                if not self._directory.is_sound:
+                if isinstance(exc, Damaged) and not self._directory.is_sound:
                     self._directory.forget_index()
+                if self._was_made:
+                    unmake(self._attachment)
                 raise
             finally:
                 self._directory.settle()
@@ -489,26 +480,9 @@ class Workspace:
 
     def _unkept(self, *, limit: int) -> Changes:
         """Returns changes that a snapshot taken now would show: what cannot be read is missing."""
-        with self._drift(Glance(self._directory, only_names=True)) as (_, found):
+        glance = Glance(self._directory, only_names=True)
+        with glance.drift(self._plain) as (_, found):
             return collect_changes(found, limit=limit, counts=False)
-
-    @contextmanager
-    def _drift(self, glance: Glance) -> Generator[tuple[Head, Iterator[Change]]]:
-        """Opens what leads from what the timeline stands on to the directory as it is now."""
-        with folded_head(glance.at(self._plain)) as (_, folded):
-            base = folded.source.get_root(folded.head.root)
-            yield folded.head, iter_changes(folded.source, base, folded.root)
-
-    def _without_excluded(
-        self, found: Iterator[Change], excluded: list[Change]
-    ) -> Iterator[Change]:
-        """Yields changes; what is still there, and taken out by the rules alone, goes apart."""
-        for change in found:
-            is_removed = change.plane is Plane.FILES and change.change == "removed"
-            if is_removed and self._directory.is_excluded(change.key):
-                excluded.append(change)
-            else:
-                yield change
 
     def _shown(self, new: SnapshotLike | None, *, only_names: bool = False) -> Namespace:
         """Returns the namespace with the directory for its head, where the head is looked at."""

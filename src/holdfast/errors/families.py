@@ -1,5 +1,6 @@
 """The families of errors: what a caller can do next."""
 
+from collections.abc import Sequence
 from typing import ClassVar, Final, Self
 
 _LONGEST: Final = 80
@@ -67,6 +68,10 @@ class Damaged(HoldfastError):
 
     code = "damaged"
     hint = "Run `verify` to see all that is damaged, and `repair` to rebuild what can be rebuilt."
+    paths: Sequence[str] = ()
+    """Files that were to be brought back, and whose bytes are damaged, where that is known."""
+    target: str | None = None
+    """The snapshot that they are in."""
 
 
 class Unavailable(HoldfastError):

@@ -96,6 +96,7 @@ class AsyncRemoteWorkspace:
     text_diffs = awaited(RemoteWorkspace.text_diffs)
     history = awaited(RemoteWorkspace.history)
     restore = awaited(RemoteWorkspace.restore)
+    take_over = awaited(RemoteWorkspace.take_over)
     read_rules = awaited(RemoteWorkspace.read_rules)
     undo = awaited(RemoteWorkspace.undo)
     redo = awaited(RemoteWorkspace.redo)

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from holdfast.engine.capture import Rereading
 from holdfast.engine.diff import collect_changes, text_diff
+from holdfast.engine.glance import Status
 from holdfast.engine.paths import PathLike, to_folder, to_key, to_text
 from holdfast.engine.vault import Holdfast
-from holdfast.engine.workspace import Status
 from holdfast.errors import InvalidPath
 from holdfast.ids import ObjectId
 from holdfast.mirror.fetching import fetch

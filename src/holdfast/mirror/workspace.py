@@ -112,6 +112,10 @@ class RemoteWorkspace(Comparing):
         ids = self._local.handle.context.ids
         return Tasks(self, name, ids=ids, rollback_on_failure=rollback_on_failure, directory=self)
 
+    def take_over(self) -> None:
+        """Takes what stands in the directory's place for it, be it what it may."""
+        self._local.take_over()
+
     def read_rules(self) -> bytes:
         """Returns what `.holdfastignore` says now; empty if there is none."""
         with self._exclusive():
@@ -364,6 +368,7 @@ class RemoteWorkspace(Comparing):
 
     def _look(self, progress: Progress) -> None:
         """Reads what has changed in the directory, and keeps it here."""
+        self._local.directory.forget_rules()
         self._local.attached.keep_drift("captured", progress=progress, rereading=Rereading.SOME)
 
     def _capture(self, told: CommitRequest, *, overwrite: bool, progress: Progress) -> SnapshotInfo:

@@ -11,6 +11,7 @@ costs as many calls as it has parts that differ.
 
 import errno
 import os
+import stat
 from contextlib import suppress
 from types import TracebackType
 from typing import Final, Self
@@ -112,6 +113,28 @@ def set_mode_unopened(name: bytes, folder_fd: int, mode: int) -> None:
         os.chmod(f"/proc/self/fd/{fd}", mode)
     finally:
         os.close(fd)
+
+
+def open_up(root_fd: int, path: bytes) -> None:
+    """Gives the owner the right to read and change a file, or a folder with all that is in it.
+
+    What is not ours stays as it is; links are not followed.
+    """
+    todo = [path]
+    with Descent(root_fd) as descent:
+        while todo:
+            key = todo.pop()
+            folder, _, name = key.rpartition(b"/")
+            with suppress(OSError):
+                fd = descent.open(folder)
+                mode = os.lstat(name, dir_fd=fd).st_mode
+                if stat.S_ISDIR(mode):
+                    set_mode(name, fd, stat.S_IMODE(mode) | stat.S_IRWXU)
+                    todo += [
+                        key + b"/" + os.fsencode(each) for each in os.listdir(descent.open(key))
+                    ]
+                elif stat.S_ISREG(mode):
+                    set_mode_unopened(name, fd, stat.S_IMODE(mode) | stat.S_IRUSR | stat.S_IWUSR)
 
 
 def is_link_error(exc: OSError) -> bool:

@@ -11,7 +11,7 @@ import holdfast
 from holdfast.cli import words
 from holdfast.cli.attached import how_to_go_on
 from holdfast.cli.console import Console
-from holdfast.cli.exits import CONFLICT, DONE, PARTIAL, Refused, usage
+from holdfast.cli.exits import CONFLICT, DONE, PARTIAL, Refused, operand_of, usage
 from holdfast.cli.nesting import remarks
 from holdfast.cli.shown import shown
 from holdfast.cli.views import coverage_view, find_coverage, path_view, snapshot_view
@@ -81,10 +81,12 @@ def run(arguments: Namespace, console: Console) -> int:
     for remark in remarks(console, location, directory, coverage):
         console.note(remark)
     if alike and first is not None:
+        # Typed elsewhere, both might mean another vault, or another directory.
+        at = f" -C {shlex.quote(directory)}" if operand_of(directory, console) else ""
         console.note(
             f"it has some files like those of {alike[0].path}, which is missing. If that was moved "
-            f"here: `holdfast detach {shlex.quote(workspace.namespace.name)}`, then "
-            f"{how_to_go_on(alike[:1])}"
+            f"here: `holdfast{at} detach {shlex.quote(workspace.namespace.name)}`, then "
+            f"{how_to_go_on(console, alike[:1], directory)}"
         )
     console.answer(
         document=lambda: {
@@ -121,7 +123,8 @@ def _find_before(
             f"{directory} holds the files of {origins[0].path}, which is missing: was it moved?",
             code="directory_moved",
             exit_code=CONFLICT,
-            hint=f"{how_to_go_on(origins)} With any other name, a new one begins.",
+            hint=how_to_go_on(console, origins, directory)
+            + " With any other name, a new one begins.",
         )
     return False, None
 

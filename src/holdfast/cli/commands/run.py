@@ -110,6 +110,8 @@ def _perform(
     console.err.flush()
     exit_code = wait_for(command, cwd=console.cwd, environ=console.environ)
     failure = None if exit_code == 0 else f"it ended with {exit_code}"
+    # What stands at its path now, the command has made.
+    workspace.take_over()
 
     def note(after: "holdfast.SnapshotInfo | None", **more: "holdfast.Restored") -> None:
         # Where it cannot be written, what the command did and its exit code are told all the same.
