@@ -492,7 +492,7 @@ def test_rows_of_one_database_are_not_put_into_another(
         holdfast.reinstate(target, postgres_url, objects=tmp_path / "packs")
     with pytest.raises(InvalidValue):
         holdfast.reinstate(target, postgres_url)
-    text = (target / "backup.json").read_text().replace('"format": 1', '"format": 2')
+    text = (target / "backup.json").read_text().replace('"format": 1', '"format": 3')
     (target / "backup.json").write_text(text)
     with pytest.raises(VaultTooNew):
         holdfast.reinstate(target, tmp_path / "new")
