@@ -43,7 +43,7 @@ bench: $(VENV)/.ready-dev ## Run bench/bench_*.py one by one; ONLY=tree picks be
 	    found=1; echo "== $$script"; $(PY) "$$script" || exit 1; \
 	done; [ -n "$$found" ] || { echo "no bench/bench_$(or $(ONLY),*).py" >&2; exit 1; }
 
-mutants: $(VENV)/.ready-dev ## Make mistakes that a test should notice; ONLY=engine/undo.py, ARGS: see bench/mutants.py
+mutants: $(VENV)/.ready-dev ## Make mistakes that a test should notice; ONLY=engine/timeline/undo.py, ARGS: see bench/mutants.py
 	$(PY) bench/mutants.py $(addprefix --only ,$(ONLY)) $(ARGS)
 
 PEERS := restic borgbackup zstd git

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import holdfast
-from holdfast.model import SnapshotInfo
+from holdfast.model.basics import SnapshotInfo
 
 T = TypeVar("T")
 

@@ -1,6 +1,6 @@
 """Makes small mistakes in the engine, one at a time, and says which of them no test notices.
 
-    python bench/mutants.py [--only engine/restore.py]… [--tests tests/unit]… [--seconds 600]
+    python bench/mutants.py [--only engine/timeline/undo.py]… [--tests tests/unit]… [--seconds 600]
                             [--seed 1] [--on-postgres]
 
 A line for each module says how many mistakes were made, how many were noticed, and the score: the
@@ -160,7 +160,9 @@ def main() -> int:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--only", action="append", metavar="MODULE", help="such as engine/undo.py")
+    parser.add_argument(
+        "--only", action="append", metavar="MODULE", help="such as engine/timeline/undo.py"
+    )
     parser.add_argument("--tests", action="append", metavar="PATH", help=f"instead of {TESTS}")
     parser.add_argument("--seconds", type=float, default=600, help="when to stop, from the start")
     parser.add_argument("--seed", type=int, default=1)

@@ -37,7 +37,7 @@ from typing import Any
 import httpx
 
 import holdfast
-from holdfast.model_keys import Scope
+from holdfast.model.keys import Scope
 from holdfast.testing.servers import Server, running_server
 
 NORMAL = 10

@@ -31,7 +31,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 import holdfast
-from holdfast.engine.coverage import coverage_of
+from holdfast.engine.core.coverage import coverage_of
 
 SIZES = {4 << 10: 6, 64 << 10: 5, 1 << 20: 5, 8 << 20: 4, 48 << 20: 3, 256 << 20: 1}
 """Bytes of a file, and how often such a one is written."""

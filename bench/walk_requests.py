@@ -28,7 +28,7 @@ import httpx
 import holdfast
 from holdfast.catalog.postgres_lines import Line
 from holdfast.catalog.postgres_talk import Talk
-from holdfast.engine import trust
+from holdfast.engine.objects import trust
 from holdfast.server.app import create, open_vault
 from holdfast.server.config import configure
 from holdfast.server.credentials import make_credentials

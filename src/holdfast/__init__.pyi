@@ -2,29 +2,30 @@
 from holdfast import errors as errors
 from holdfast.durable import DurableStore
 from holdfast.engine.archives.imported import Imported
-from holdfast.engine.attachments import Attachment
-from holdfast.engine.auditfile import verify_audit_file
-from holdfast.engine.coverage import Coverage, Omission
-from holdfast.engine.embedding import Embedder
-from holdfast.engine.glance import Status
-from holdfast.engine.limits import Limits
+from holdfast.engine.audit.export import verify_audit_file
+from holdfast.engine.core.coverage import Coverage, Omission
+from holdfast.engine.core.embedding import Embedder
+from holdfast.engine.core.limits import Limits
+from holdfast.engine.directory.attachments import Attachment
+from holdfast.engine.directory.present import Status
 from holdfast.engine.namespace import Moment, Namespace
 from holdfast.engine.sessions.door import Sessions
-from holdfast.engine.tasks import Task
-from holdfast.engine.vault import Holdfast, TenantVault
+from holdfast.engine.tasks.contexts import Task
+from holdfast.engine.tenant import TenantVault
+from holdfast.engine.vault import Holdfast
 from holdfast.engine.workspace import Workspace
 from holdfast.errors import HoldfastError
 from holdfast.mirror import AsyncRemoteWorkspace, RemoteWorkspace
-from holdfast.model import Kind, Plane, Size, SnapshotInfo, Timeline
-from holdfast.model_changes import Change, Changes, MergeResult, Restored
-from holdfast.model_entities import Entity, Totals
-from holdfast.model_erasures import Certificate
-from holdfast.model_files import FileInfo
-from holdfast.model_health import Health, Level, Loop, Thresholds
-from holdfast.model_history import History, Step
-from holdfast.model_memories import FoundMemory, Memory
-from holdfast.model_names import Name
-from holdfast.model_sessions import (
+from holdfast.model.basics import Kind, Plane, Size, SnapshotInfo, Timeline
+from holdfast.model.changes import Change, Changes, MergeResult, Restored
+from holdfast.model.entities import Entity, Totals
+from holdfast.model.erasures import Certificate
+from holdfast.model.files import FileInfo
+from holdfast.model.health import Health, Level, Loop, Thresholds
+from holdfast.model.history import History, Step
+from holdfast.model.memories import FoundMemory, Memory
+from holdfast.model.names import Name
+from holdfast.model.sessions import (
     Lineage,
     SessionContext,
     SessionInfo,
@@ -34,9 +35,9 @@ from holdfast.model_sessions import (
     Version,
     VersionKind,
 )
-from holdfast.model_tasks import Schedule, TaskRun
-from holdfast.model_traces import TraceInfo
-from holdfast.model_upkeep import (
+from holdfast.model.tasks import Schedule, TaskRun
+from holdfast.model.traces import TraceInfo
+from holdfast.model.upkeep import (
     AuditProblem,
     AuditReport,
     BackedUp,

@@ -22,8 +22,8 @@ from holdfast.engine.backups import files
 from holdfast.engine.backups.reading import Backup
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import BackupDamaged, Damaged, Incompatible, InvalidValue, PathExists
-from holdfast.model_erasures import Certificate
-from holdfast.model_upkeep import Reinstated
+from holdfast.model.erasures import Certificate
+from holdfast.model.upkeep import Reinstated
 from holdfast.progress import Progress, no_progress
 from holdfast.settings import CATALOG_NAME
 from holdfast.wiring import POSTGRES_SCHEMES, load_postgres, open_vault

@@ -13,10 +13,10 @@ from holdfast.blobs.scattered import iter_scattered
 from holdfast.catalog.port import Catalog
 from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.catalog.sqlite_packs import iter_inline_packs
-from holdfast.engine.context import Clock, Context, system_clock
-from holdfast.engine.embedding import Embedder, EmbedFunction
-from holdfast.engine.limits import Limits
-from holdfast.engine.linediff import Unify, unify
+from holdfast.engine.core.context import Clock, Context, system_clock
+from holdfast.engine.core.embedding import Embedder, EmbedFunction
+from holdfast.engine.core.limits import Limits
+from holdfast.engine.core.linediff import Unify, unify
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import (
     CatalogLost,

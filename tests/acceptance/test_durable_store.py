@@ -29,7 +29,7 @@ from holdfast.errors import (
     Unavailable,
     Unencodable,
 )
-from holdfast.model import Kind
+from holdfast.model.basics import Kind
 from holdfast.store import Store
 from holdfast.testing.faults import (
     Trouble,

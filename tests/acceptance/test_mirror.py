@@ -20,12 +20,12 @@ import pytest
 
 import holdfast
 from holdfast import Name, errors
-from holdfast.engine import capture
-from holdfast.engine.coverage import lacking_in
+from holdfast.engine.core.coverage import lacking_in
+from holdfast.engine.directory import capture
 from holdfast.engine.namespace import Namespace
 from holdfast.mirror import AsyncRemoteWorkspace, RemoteWorkspace, pushing
 from holdfast.mirror.local import CROWDED, KEPT
-from holdfast.model import Kind, Plane
+from holdfast.model.basics import Kind, Plane
 from holdfast.testing.servers import Server
 from holdfast.workspace.reading import Unreadable
 

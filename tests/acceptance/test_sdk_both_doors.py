@@ -28,12 +28,12 @@ import pytest
 import holdfast
 from holdfast import errors
 from holdfast.engine.namespace import Namespace
-from holdfast.model import Kind, Plane, SnapshotInfo
-from holdfast.model_changes import Changes, Restored
-from holdfast.model_health import Level
-from holdfast.model_names import Name
-from holdfast.model_sessions import VersionKind
-from holdfast.model_tasks import Cadence, TaskStatus
+from holdfast.model.basics import Kind, Plane, SnapshotInfo
+from holdfast.model.changes import Changes, Restored
+from holdfast.model.health import Level
+from holdfast.model.names import Name
+from holdfast.model.sessions import VersionKind
+from holdfast.model.tasks import Cadence, TaskStatus
 from holdfast.sdk.agent import Moment
 from holdfast.sdk.calls import Group
 from holdfast.sdk.tasks import AsyncCheckpointed, AsyncTasks

@@ -14,7 +14,7 @@ import pytest
 import holdfast
 from holdfast.engine.namespace import Namespace
 from holdfast.errors import SessionNotFound
-from holdfast.model_sessions import SessionInfo
+from holdfast.model.sessions import SessionInfo
 
 CORRUPTED = """\
 # Turn 5: Agent is working perfectly

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 import holdfast
-from holdfast.model_keys import Scope
+from holdfast.model.keys import Scope
 from holdfast.server.streams import STREAMS_OF_KEY
 from holdfast.testing.servers import COMMAND, Server, running_server
 

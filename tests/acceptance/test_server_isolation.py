@@ -19,7 +19,7 @@ import httpx
 import pytest
 
 import holdfast
-from holdfast.model_keys import Scope
+from holdfast.model.keys import Scope
 from holdfast.server.verdicts import VERDICTS
 from holdfast.testing.servers import ADMIN_KEY, API_KEY, Server, running_server
 

@@ -19,7 +19,7 @@ from holdfast.engine.namespace import Namespace
 from holdfast.engine.sessions.writing import entry_of
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import NothingToUndo
-from holdfast.model import Plane, Size
+from holdfast.model.basics import Plane, Size
 from holdfast.testing.faults import contents
 
 SCRIPT = """

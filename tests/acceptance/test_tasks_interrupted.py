@@ -14,7 +14,7 @@ import pytest
 
 import holdfast
 from holdfast.engine.namespace import Namespace
-from holdfast.model import Kind
+from holdfast.model.basics import Kind
 from holdfast.testing.servers import Server
 
 PLAIN = """

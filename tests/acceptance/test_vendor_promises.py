@@ -350,7 +350,7 @@ def test_a_directory_is_as_new_as_the_newest_of_what_lies_in_it(agent: Namespace
 def test_how_old_a_large_directory_is_is_found_out_in_a_bounded_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.engine.files.MOST_LOOKED_AT", 10)
+    monkeypatch.setattr("holdfast.engine.files.reader.MOST_LOOKED_AT", 10)
     with holdfast.open(tmp_path) as vault:
         files = vault.namespace("agent").files
         for number in range(30):

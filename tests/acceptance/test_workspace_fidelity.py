@@ -19,10 +19,10 @@ import pytest
 
 import holdfast
 from holdfast import Name, errors
-from holdfast.engine.coverage import Coverage, coverage_of
+from holdfast.engine.core.coverage import Coverage, coverage_of
 from holdfast.engine.workspace import Workspace
-from holdfast.model import SnapshotInfo
-from holdfast.model_changes import Changes
+from holdfast.model.basics import SnapshotInfo
+from holdfast.model.changes import Changes
 from holdfast.workspace import writing
 
 IS_ROOT = os.geteuid() == 0

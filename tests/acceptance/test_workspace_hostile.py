@@ -27,13 +27,13 @@ import pytest
 
 import holdfast
 from holdfast import errors
-from holdfast.engine.advance import Mark, Move, advance
-from holdfast.engine.coverage import coverage_of
-from holdfast.engine.folding import Folded
-from holdfast.engine.stage import Stage
+from holdfast.engine.core.coverage import coverage_of
+from holdfast.engine.objects.stage import Stage
+from holdfast.engine.pending.fold import Folded
+from holdfast.engine.timeline.head import Mark, Move, advance
 from holdfast.engine.workspace import Workspace
 from holdfast.entries import Directory, Entry, Inline, InlineTwin, Link, encode_entry
-from holdfast.model import EMPTY_MAP, Kind, Size, SnapshotInfo
+from holdfast.model.basics import EMPTY_MAP, Kind, Size, SnapshotInfo
 from holdfast.packs import ObjectKind
 from holdfast.tree import apply
 from holdfast.workspace.statindex import Row, is_unsure
@@ -205,7 +205,7 @@ def interfering(
     proxy = Interfering(act, at=at, but=but)
     names = ("descent", "writing", "placing", "scan", "reading", "statcheck")
     modules = [sys.modules[f"holdfast.workspace.{name}"] for name in names]
-    modules.append(sys.modules["holdfast.engine.follower"])
+    modules.append(sys.modules["holdfast.engine.directory.writer"])
     try:
         for module in modules:
             vars(module)["os"] = proxy
@@ -720,7 +720,7 @@ UNPRIVILEGED = """
     from pathlib import Path
     import holdfast
     from holdfast import errors
-    from holdfast.engine.coverage import coverage_of
+    from holdfast.engine.core.coverage import coverage_of
 
     if os.geteuid() == 0:
         # Whoever runs the tests as root may read everything. Without capabilities, root is

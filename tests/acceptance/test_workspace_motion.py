@@ -26,10 +26,10 @@ from typing import ClassVar
 import pytest
 
 import holdfast
-from holdfast.engine.capture import AGAIN_BYTES
-from holdfast.engine.coverage import coverage_of
+from holdfast.engine.core.coverage import coverage_of
+from holdfast.engine.directory.capture import AGAIN_BYTES
 from holdfast.engine.workspace import Workspace
-from holdfast.model import SnapshotInfo
+from holdfast.model.basics import SnapshotInfo
 from holdfast.workspace import resting
 from holdfast.workspace.resting import Rest, Resting, about
 

@@ -11,11 +11,11 @@ import pytest
 
 import holdfast
 from holdfast.engine.archives.manifest import named
-from holdfast.engine.coverage import lacking_in
-from holdfast.engine.limits import Limits
+from holdfast.engine.core.coverage import lacking_in
+from holdfast.engine.core.limits import Limits
 from holdfast.engine.workspace import Workspace
 from holdfast.errors import UnsafeArchive
-from holdfast.model import SnapshotInfo
+from holdfast.model.basics import SnapshotInfo
 
 
 class Place:

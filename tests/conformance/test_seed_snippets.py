@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.model_sessions import SessionInfo
+from holdfast.model.sessions import SessionInfo
 from holdfast.testing.servers import Server
 
 PAGES = Path(__file__).parents[1] / "acceptance"

@@ -33,7 +33,16 @@ from holdfast.ids import (
     TenantId,
     object_id_of,
 )
-from holdfast.model import EMPTY_ROOT, Head, Kind, Placement, Plane, Size, SnapshotInfo, Tenant
+from holdfast.model.basics import (
+    EMPTY_ROOT,
+    Head,
+    Kind,
+    Placement,
+    Plane,
+    Size,
+    SnapshotInfo,
+    Tenant,
+)
 from holdfast.testing.faults import PowerCut
 
 NOW = datetime(2025, 3, 1, 12, 30, 15, 123457, tzinfo=UTC)
@@ -1310,7 +1319,7 @@ def test_a_killed_process_leaves_its_transaction_undone_and_nobody_waiting(
 ) -> None:
     process = place.start(
         f"""
-from holdfast.model import Size
+from holdfast.model.basics import Size
 with catalog.write() as transaction:
     transaction.lock_head({namespace})
     transaction.join_epoch({tenant})

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.engine import entities
 from holdfast.engine.namespace import Namespace
+from holdfast.engine.sessions import entities
 from holdfast.errors import (
     EntityExists,
     EntityNotFound,
@@ -20,7 +20,7 @@ from holdfast.errors import (
     TooLarge,
     Unencodable,
 )
-from holdfast.model_entities import Entity, Totals
+from holdfast.model.entities import Entity, Totals
 from holdfast.testing.clocks import Watch
 
 START = datetime(2025, 3, 1, 12, 30, tzinfo=UTC)

@@ -18,17 +18,17 @@ from holdfast.blobs.disk import DiskBlobStore
 from holdfast.catalog.port import Catalog
 from holdfast.catalog.postgres import PostgresCatalog
 from holdfast.catalog.sqlite import SqliteCatalog
-from holdfast.engine import events
-from holdfast.engine.context import Context
-from holdfast.engine.envelopes import envelope
-from holdfast.engine.events import KEPT, MAX_LISTED, Events, number_all, tell
-from holdfast.engine.limits import Limits
+from holdfast.engine.core.context import Context
+from holdfast.engine.core.limits import Limits
+from holdfast.engine.journal import events
+from holdfast.engine.journal.envelopes import envelope
+from holdfast.engine.journal.events import KEPT, MAX_LISTED, Events, number_all, tell
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import InvalidValue
 from holdfast.ids import TenantId
 from holdfast.instants import to_us
-from holdfast.model_events import Event, EventRow
+from holdfast.model.events import Event, EventRow
 from holdfast.testing.clocks import Watch
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

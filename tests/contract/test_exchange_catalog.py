@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from holdfast.catalog.port import Catalog
 from holdfast.catalog.transaction import Transaction
 from holdfast.ids import NamespaceId, PackName, TenantId, object_id_of
-from holdfast.model import EMPTY_ROOT, Head, Placement, Size
+from holdfast.model.basics import EMPTY_ROOT, Head, Placement, Size
 
 NOW = datetime(2025, 3, 1, tzinfo=UTC)
 A, B, C = (object_id_of(name) for name in (b"a", b"b", b"c"))

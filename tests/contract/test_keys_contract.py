@@ -10,7 +10,7 @@ import pytest
 from holdfast.catalog.port import Catalog
 from holdfast.errors import HoldfastError
 from holdfast.ids import TenantId
-from holdfast.model_keys import KeyInfo, KeyUse, Scope
+from holdfast.model.keys import KeyInfo, KeyUse, Scope
 
 NOW = datetime(2025, 3, 1, 12, 30, tzinfo=UTC)
 

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from holdfast.catalog.port import Catalog
 from holdfast.ids import NamespaceId, TenantId
-from holdfast.model import EMPTY_ROOT, Head, Size
-from holdfast.model_memories import MemoryFilter, MemoryRow
+from holdfast.model.basics import EMPTY_ROOT, Head, Size
+from holdfast.model.memories import MemoryFilter, MemoryRow
 
 NOW = datetime(2025, 3, 1, 12, 30, tzinfo=UTC)
 ALL = MemoryFilter()

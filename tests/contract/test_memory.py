@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.engine.memory import Memories
-from holdfast.engine.recall import relevant, seen_by
+from holdfast.engine.memories import Memories
+from holdfast.engine.memory.recall import relevant, seen_by
 from holdfast.errors import (
     InvalidValue,
     MemoryNotFound,
@@ -18,7 +18,7 @@ from holdfast.errors import (
     TooLarge,
     Unencodable,
 )
-from holdfast.model_memories import FoundMemory, MemoryFilter
+from holdfast.model.memories import FoundMemory, MemoryFilter
 from holdfast.testing.clocks import Watch
 
 START = datetime(2025, 3, 1, 12, 30, tzinfo=UTC)
@@ -459,7 +459,7 @@ def test_a_function_that_fails_writes_nothing(opener: Open) -> None:
 def test_many_vectors_are_looked_at_page_by_page(
     opener: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.engine.recall._PAGE", 2)
+    monkeypatch.setattr("holdfast.engine.memory.recall._PAGE", 2)
     memory = opener(embed=by_topic).namespace("alice").memory
     for number in range(5):
         memory.add(f"cat {number}")

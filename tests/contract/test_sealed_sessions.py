@@ -16,12 +16,12 @@ from holdfast.catalog.hashing import to_seal
 from holdfast.catalog.postgres import PostgresCatalog
 from holdfast.catalog.rows import TURN, VERSION
 from holdfast.catalog.sqlite import SqliteCatalog
-from holdfast.engine.context import Context
-from holdfast.engine.limits import Limits
+from holdfast.engine.core.context import Context
+from holdfast.engine.core.limits import Limits
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import Damaged, HoldfastError
-from holdfast.model_traces import TraceKind
+from holdfast.model.traces import TraceKind
 from holdfast.testing.statements import run_in
 
 TABLES = {

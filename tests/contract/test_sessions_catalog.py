@@ -9,13 +9,13 @@ from msgspec.structs import replace
 
 from holdfast.catalog.port import Catalog
 from holdfast.catalog.transaction import Transaction
-from holdfast.engine.chain import end_of
+from holdfast.engine.journal.chain import end_of
 from holdfast.errors import Conflict
 from holdfast.ids import NamespaceId, TenantId, TraceId
 from holdfast.instants import to_us
-from holdfast.model import EMPTY_ROOT, Head, Plane, Size
-from holdfast.model_sessions import BranchRow, SessionRow, TurnRow, VersionKind, VersionRow
-from holdfast.model_traces import TraceEnd, TraceRow
+from holdfast.model.basics import EMPTY_ROOT, Head, Plane, Size
+from holdfast.model.sessions import BranchRow, SessionRow, TurnRow, VersionKind, VersionRow
+from holdfast.model.traces import TraceEnd, TraceRow
 
 NOW = datetime(2025, 3, 1, 12, 30, 15, 123457, tzinfo=UTC)
 TEXT = 'Grüße, 你好 🙂 "quoted" \\ back\nline'

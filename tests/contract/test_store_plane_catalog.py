@@ -7,7 +7,7 @@ from msgspec import structs
 
 from holdfast.catalog.port import Catalog
 from holdfast.ids import NamespaceId, TenantId
-from holdfast.model import EMPTY_ROOT, Head, Plane, Size
+from holdfast.model.basics import EMPTY_ROOT, Head, Plane, Size
 
 NOW = datetime(2025, 3, 1, 12, 30, tzinfo=UTC)
 

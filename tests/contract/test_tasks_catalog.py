@@ -13,9 +13,9 @@ from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.catalog.transaction import Transaction
 from holdfast.errors import RowDamaged
 from holdfast.ids import NamespaceId, SnapshotId
-from holdfast.model import EMPTY_ROOT, Head, Plane, Size
-from holdfast.model_replies import Reply, ReplyPlace
-from holdfast.model_tasks import Cadence, Schedule, TaskRun, TaskStatus
+from holdfast.model.basics import EMPTY_ROOT, Head, Plane, Size
+from holdfast.model.replies import Reply, ReplyPlace
+from holdfast.model.tasks import Cadence, Schedule, TaskRun, TaskStatus
 
 NOW = datetime(2031, 5, 1, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.engine.tracecontent import MOST_BYTES
-from holdfast.engine.withholding import for_operators
+from holdfast.engine.audit.content import MOST_BYTES
+from holdfast.engine.journal.withheld import for_operators
 from holdfast.testing.clocks import Watch
 
 

@@ -16,13 +16,15 @@ from holdfast.blobs.disk import DiskBlobStore
 from holdfast.catalog.port import Catalog
 from holdfast.catalog.postgres import PostgresCatalog
 from holdfast.catalog.sqlite import SqliteCatalog
-from holdfast.engine import anchors, audit, auditfile
-from holdfast.engine.auditfile import verify_audit_file
-from holdfast.engine.chain import append, hash_of, new_id
-from holdfast.engine.context import Context
-from holdfast.engine.limits import Limits
+from holdfast.engine.audit import chains as audit
+from holdfast.engine.audit import export as auditfile
+from holdfast.engine.audit.export import verify_audit_file
+from holdfast.engine.audit.traces import Traces, redact
+from holdfast.engine.core.context import Context
+from holdfast.engine.core.limits import Limits
+from holdfast.engine.journal import anchors
+from holdfast.engine.journal.chain import append, hash_of, new_id
 from holdfast.engine.namespace import Namespace
-from holdfast.engine.traces import Traces, redact
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import (
     Damaged,
@@ -32,9 +34,9 @@ from holdfast.errors import (
     TraceNotFound,
     Unencodable,
 )
-from holdfast.model_health import Level, Thresholds
-from holdfast.model_traces import Trace, TraceInfo
-from holdfast.model_upkeep import AuditReport
+from holdfast.model.health import Level, Thresholds
+from holdfast.model.traces import Trace, TraceInfo
+from holdfast.model.upkeep import AuditReport
 from holdfast.testing.clocks import Watch
 from holdfast.testing.statements import run_in
 

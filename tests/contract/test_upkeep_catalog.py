@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 from holdfast.catalog.port import Catalog
 from holdfast.catalog.transaction import Transaction
 from holdfast.ids import NamespaceId, TenantId
-from holdfast.model import EMPTY_ROOT, Head, Size
-from holdfast.model_sessions import BranchRow, SessionRow, TurnRow, VersionKind, VersionRow
+from holdfast.model.basics import EMPTY_ROOT, Head, Size
+from holdfast.model.sessions import BranchRow, SessionRow, TurnRow, VersionKind, VersionRow
 
 NOW = datetime(2025, 3, 1, tzinfo=UTC)
 DAY = timedelta(days=1)

@@ -16,15 +16,15 @@ import pytest
 from holdfast.blobs.disk import DiskBlobStore
 from holdfast.catalog.postgres import PostgresCatalog
 from holdfast.catalog.sqlite import SqliteCatalog
-from holdfast.engine import outbox as outboxes
-from holdfast.engine.context import Context
-from holdfast.engine.limits import Limits
+from holdfast.engine.core.context import Context
+from holdfast.engine.core.limits import Limits
 from holdfast.engine.namespace import Namespace
-from holdfast.engine.outbox import LEASE, RETRIES_S, Outbox
+from holdfast.engine.tenancy import outbox as outboxes
+from holdfast.engine.tenancy.outbox import LEASE, RETRIES_S, Outbox
+from holdfast.engine.tenancy.webhooks import MAX_URL_CHARS, Outcome, Parcel, Webhooks
 from holdfast.engine.vault import Holdfast
-from holdfast.engine.webhooks import MAX_URL_CHARS, Outcome, Parcel, Webhooks
 from holdfast.errors import InvalidName, InvalidValue, WebhookNotFound
-from holdfast.model_webhooks import Delivery, DeliveryState, Webhook
+from holdfast.model.webhooks import Delivery, DeliveryState, Webhook
 from holdfast.testing.clocks import Watch
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -21,16 +21,16 @@ from holdfast import entries
 from holdfast.catalog.tables import load_tables, newest_format
 from holdfast.engine.archives import tarread
 from holdfast.engine.archives.transfer import Imported
-from holdfast.engine.editing import Files
-from holdfast.engine.memory import Memories
+from holdfast.engine.audit.traces import Traces
+from holdfast.engine.files.editing import Files
+from holdfast.engine.memories import Memories
 from holdfast.engine.sessions.reader import SessionsReader
-from holdfast.engine.storeplane import Store
-from holdfast.engine.traces import Traces
+from holdfast.engine.store.plane import Store
 from holdfast.errors import HoldfastError
-from holdfast.model import Size
-from holdfast.model_changes import Change, Changes, MergeResult, Restored
-from holdfast.model_files import FileInfo
-from holdfast.model_upkeep import Collected, Fault, Verified
+from holdfast.model.basics import Size
+from holdfast.model.changes import Change, Changes, MergeResult, Restored
+from holdfast.model.files import FileInfo
+from holdfast.model.upkeep import Collected, Fault, Verified
 from holdfast.sdk.groups.operators import Keys, Namespaces, Webhooks
 from holdfast.store import Reader, interpreted
 

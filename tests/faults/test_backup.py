@@ -28,12 +28,12 @@ from holdfast.blobs.disk import DiskBlobStore
 from holdfast.catalog.postgres import PostgresCatalog, drop_catalog
 from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.catalog.transaction import Transaction
-from holdfast.engine import retiring
 from holdfast.engine.backups import making
 from holdfast.engine.backups.manifest import decode_manifest, hash_of
 from holdfast.engine.backups.reading import Backup
-from holdfast.engine.context import Context
-from holdfast.engine.limits import Limits
+from holdfast.engine.core.context import Context
+from holdfast.engine.core.limits import Limits
+from holdfast.engine.objects import retired as retiring
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import (
     BackupDamaged,
@@ -47,7 +47,7 @@ from holdfast.errors import (
     VaultTooNew,
 )
 from holdfast.ids import TenantId
-from holdfast.model_upkeep import Verified
+from holdfast.model.upkeep import Verified
 from holdfast.testing.faults import (
     FusedCatalog,
     Trouble,

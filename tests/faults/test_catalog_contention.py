@@ -23,7 +23,7 @@ from holdfast.catalog.postgres import PostgresCatalog
 from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.errors import Conflict, Unavailable
 from holdfast.ids import NamespaceId, ObjectId, PackName, TenantId, object_id_of
-from holdfast.model import EMPTY_ROOT, Head, Placement, Plane, Size
+from holdfast.model.basics import EMPTY_ROOT, Head, Placement, Plane, Size
 from holdfast.testing.postgres import PostgresServer
 
 NOW = datetime(2025, 3, 1, tzinfo=UTC)
@@ -32,7 +32,7 @@ PROCESSES, THREADS, TURNS = 10, 5, 4
 SCRIPT = """
 import os, sys, threading
 from pathlib import Path
-from holdfast.model import Plane, Size
+from holdfast.model.basics import Plane, Size
 kind, where, number = sys.argv[1:]
 def open_catalog():
     if kind == "sqlite":

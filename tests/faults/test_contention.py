@@ -27,12 +27,12 @@ from holdfast.blobs.disk import DiskBlobStore
 from holdfast.catalog.port import Catalog
 from holdfast.catalog.postgres import PostgresCatalog
 from holdfast.catalog.sqlite import SqliteCatalog
-from holdfast.engine.context import Context
-from holdfast.engine.limits import Limits
+from holdfast.engine.core.context import Context
+from holdfast.engine.core.limits import Limits
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import HeadMoved, MergeConflict
-from holdfast.model import Kind, SnapshotInfo
+from holdfast.model.basics import Kind, SnapshotInfo
 from holdfast.testing.faults import find_litter
 
 LIMITS = Limits(inline_bytes=4096, free_floor_bytes=0)

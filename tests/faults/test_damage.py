@@ -21,8 +21,8 @@ import pytest
 
 import holdfast
 from holdfast import Holdfast, Limits
-from holdfast.engine import collect as collecting
-from holdfast.engine.restore import SHOWN
+from holdfast.engine.timeline.restore import SHOWN
+from holdfast.engine.upkeep import collect as collecting
 from holdfast.errors import (
     Damaged,
     HoldfastError,
@@ -31,7 +31,7 @@ from holdfast.errors import (
     PackMissing,
     VaultTooNew,
 )
-from holdfast.model_upkeep import Fault
+from holdfast.model.upkeep import Fault
 from holdfast.packs import parse_index
 from holdfast.testing.flips import flip_in_file
 from holdfast.testing.statements import run_in

@@ -12,7 +12,7 @@ from holdfast.catalog.pending import PendingQueries, seal
 from holdfast.catalog.rows import HEAD
 from holdfast.errors import Damaged, PendingDamaged, RowDamaged
 from holdfast.ids import NamespaceId, TenantId
-from holdfast.model import Plane
+from holdfast.model.basics import Plane
 from holdfast.testing.damaged import Kept
 
 

@@ -23,10 +23,10 @@ from holdfast.durable import keeping
 from holdfast.durable import log as log_module
 from holdfast.durable.keeping import Sync
 from holdfast.durable.store import DurableStore, open_store
-from holdfast.engine.context import Context
-from holdfast.engine.limits import Limits
+from holdfast.engine.core.context import Context
+from holdfast.engine.core.limits import Limits
 from holdfast.engine.vault import Holdfast
-from holdfast.model import Kind
+from holdfast.model.basics import Kind
 from holdfast.testing.faults import (
     Fuse,
     FusedCatalog,

@@ -25,13 +25,13 @@ from holdfast.catalog.postgres import PostgresCatalog
 from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.catalog.tables import no_step
 from holdfast.catalog.transaction import Transaction
-from holdfast.engine import collect as collecting
-from holdfast.engine import stage
-from holdfast.engine.context import Context
+from holdfast.engine.core.context import Context
+from holdfast.engine.objects import stage
+from holdfast.engine.upkeep import collect as collecting
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import Conflict, NotFound
-from holdfast.model import Size
-from holdfast.model_upkeep import Policy
+from holdfast.model.basics import Size
+from holdfast.model.upkeep import Policy
 from holdfast.testing.faults import (
     Counts,
     Fuse,

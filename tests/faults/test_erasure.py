@@ -19,7 +19,7 @@ import holdfast
 from holdfast.blobs.disk import DiskBlobStore
 from holdfast.catalog.postgres import PostgresCatalog
 from holdfast.catalog.sqlite import SqliteCatalog
-from holdfast.engine.context import Context
+from holdfast.engine.core.context import Context
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import Busy, InvalidValue, NamespaceNotFound
 from holdfast.testing.faults import Fuse, FusedBlobStore, FusedCatalog

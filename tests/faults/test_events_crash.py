@@ -14,13 +14,13 @@ import pytest
 
 from holdfast.blobs.disk import DiskBlobStore
 from holdfast.catalog.sqlite import SqliteCatalog
-from holdfast.engine.context import Context
-from holdfast.engine.limits import Limits
-from holdfast.engine.outbox import LEASE, Outbox
+from holdfast.engine.core.context import Context
+from holdfast.engine.core.limits import Limits
+from holdfast.engine.tenancy.outbox import LEASE, Outbox
+from holdfast.engine.tenancy.webhooks import Outcome
 from holdfast.engine.vault import Holdfast
-from holdfast.engine.webhooks import Outcome
-from holdfast.model import Kind
-from holdfast.model_webhooks import DeliveryState
+from holdfast.model.basics import Kind
+from holdfast.model.webhooks import DeliveryState
 from holdfast.testing.faults import Fuse, FusedBlobStore, FusedCatalog, fuses
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

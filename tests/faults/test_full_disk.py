@@ -21,10 +21,10 @@ from holdfast.blobs.disk import DiskBlobStore
 from holdfast.catalog import sqlite_driver
 from holdfast.catalog.postgres import PostgresCatalog
 from holdfast.catalog.sqlite import SqliteCatalog
-from holdfast.engine import stage
-from holdfast.engine.context import Context
-from holdfast.engine.limits import Limits
+from holdfast.engine.core.context import Context
+from holdfast.engine.core.limits import Limits
 from holdfast.engine.namespace import Namespace
+from holdfast.engine.objects import stage
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import LimitExceeded, PathNotFound, QuotaExceeded, StorageFull
 from holdfast.testing.faults import Observed, find_litter, observe

@@ -22,8 +22,8 @@ import msgspec
 
 from holdfast.blobs.disk import DiskBlobStore
 from holdfast.catalog.sqlite import SqliteCatalog
-from holdfast.engine.context import Context
-from holdfast.engine.limits import Limits
+from holdfast.engine.core.context import Context
+from holdfast.engine.core.limits import Limits
 from holdfast.engine.namespace import Moment, Namespace
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import NamespaceNotFound, NothingToUndo

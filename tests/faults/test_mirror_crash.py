@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import pytest
 
 from holdfast import errors
-from holdfast.engine.follower import Follower
+from holdfast.engine.directory.writer import Follower
 from holdfast.mirror import RemoteWorkspace, open_workspace
 from holdfast.sdk.agent import Agent
 from holdfast.sdk.calls import Call, Sync

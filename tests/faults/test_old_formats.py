@@ -36,11 +36,11 @@ from holdfast.catalog.tables import (
     split_statements,
 )
 from holdfast.engine.backups.manifest import decode_manifest
-from holdfast.engine.context import Context
+from holdfast.engine.core.context import Context
 from holdfast.engine.vault import Holdfast
 from holdfast.entries import IN_ROW
 from holdfast.errors import Incompatible, VaultTooOld
-from holdfast.model import Plane
+from holdfast.model.basics import Plane
 from holdfast.testing.faults import fuses
 from holdfast.testing.postgres import PostgresServer
 from holdfast.testing.statements import one_of_each

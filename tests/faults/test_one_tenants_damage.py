@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 import holdfast
-from holdfast.engine.upkeep import tell_damage
-from holdfast.engine.webhooks import Outcome, Parcel
+from holdfast.engine.core.rounds import tell_damage
+from holdfast.engine.tenancy.webhooks import Outcome, Parcel
 from holdfast.errors import Damaged, OthersChanged, RowDamaged
 from holdfast.testing.damaged import Kept
 

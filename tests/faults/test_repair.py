@@ -12,9 +12,9 @@ import holdfast
 from holdfast import Holdfast, Limits
 from holdfast.blobs.disk import DiskBlobStore
 from holdfast.catalog.sqlite import SqliteCatalog
-from holdfast.engine.context import Context
+from holdfast.engine.core.context import Context
 from holdfast.errors import Damaged, NotFound
-from holdfast.model import SnapshotInfo
+from holdfast.model.basics import SnapshotInfo
 from holdfast.testing.faults import FusedBlobStore, FusedCatalog, fuses, leaves_traces
 from holdfast.testing.postgres import PostgresServer
 from holdfast.wiring import find_packs

@@ -13,13 +13,13 @@ import pytest
 
 from holdfast.blobs.disk import DiskBlobStore
 from holdfast.catalog.port import Catalog
-from holdfast.engine.context import Context
-from holdfast.engine.limits import Limits
+from holdfast.engine.core.context import Context
+from holdfast.engine.core.limits import Limits
+from holdfast.engine.journal.replies import reply_of
 from holdfast.engine.namespace import Namespace
-from holdfast.engine.replies import reply_of
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import PathNotFound, RequestRunning
-from holdfast.model_replies import Asked, ReplyPlace
+from holdfast.model.replies import Asked, ReplyPlace
 from holdfast.testing.clocks import Watch
 from holdfast.testing.faults import (
     Fuse,

@@ -15,8 +15,8 @@ import pytest
 from holdfast import Holdfast, Limits, Namespace, errors
 from holdfast.blobs.disk import DiskBlobStore
 from holdfast.catalog.port import Catalog
-from holdfast.engine.context import Context
-from holdfast.model_changes import Restored
+from holdfast.engine.core.context import Context
+from holdfast.model.changes import Restored
 from holdfast.testing.clocks import Watch
 from holdfast.testing.faults import FusedCatalog
 from holdfast.testing.visitors import Interloper

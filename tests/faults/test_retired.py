@@ -25,10 +25,10 @@ from holdfast.blobs.disk import DiskBlobStore
 from holdfast.catalog.port import Catalog
 from holdfast.catalog.postgres import PostgresCatalog
 from holdfast.catalog.sqlite import SqliteCatalog
-from holdfast.engine import retiring
-from holdfast.engine.context import Context
-from holdfast.engine.limits import Limits
+from holdfast.engine.core.context import Context
+from holdfast.engine.core.limits import Limits
 from holdfast.engine.namespace import Namespace
+from holdfast.engine.objects import retired as retiring
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import Busy
 from holdfast.testing.clocks import Watch

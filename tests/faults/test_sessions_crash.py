@@ -18,8 +18,8 @@ from holdfast.engine.namespace import Namespace
 from holdfast.engine.vault import Holdfast
 from holdfast.engine.workspace import Workspace
 from holdfast.errors import SessionNotFound
-from holdfast.model import SnapshotInfo
-from holdfast.model_sessions import SessionInfo
+from holdfast.model.basics import SnapshotInfo
+from holdfast.model.sessions import SessionInfo
 from holdfast.testing.faults import (
     find_litter,
     fuses,

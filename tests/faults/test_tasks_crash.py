@@ -19,13 +19,13 @@ from holdfast.blobs.disk import DiskBlobStore
 from holdfast.catalog.port import Catalog
 from holdfast.catalog.postgres import PostgresCatalog
 from holdfast.catalog.sqlite import SqliteCatalog
-from holdfast.engine.context import Context
-from holdfast.engine.limits import Limits
+from holdfast.engine.core.context import Context
+from holdfast.engine.core.limits import Limits
 from holdfast.engine.namespace import Namespace
-from holdfast.engine.schedules import run_due
+from holdfast.engine.tasks.schedules import run_due
 from holdfast.engine.vault import Holdfast
-from holdfast.model import Kind
-from holdfast.model_tasks import TaskStatus
+from holdfast.model.basics import Kind
+from holdfast.model.tasks import TaskStatus
 from holdfast.testing.faults import (
     Counts,
     Fuse,
@@ -223,7 +223,7 @@ import sys
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from holdfast.engine.schedules import run_due
+from holdfast.engine.tasks.schedules import run_due
 from tests.faults.test_tasks_crash import MINUTE, NOW, open_parts
 
 where, folder = sys.argv[1:]

@@ -14,12 +14,12 @@ import pytest
 
 from holdfast.blobs.memory import MemoryBlobStore
 from holdfast.catalog.port import Catalog
-from holdfast.engine.context import Context
+from holdfast.engine.core.context import Context
 from holdfast.engine.namespace import Namespace
-from holdfast.engine.schedules import run_due
+from holdfast.engine.tasks.schedules import run_due
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import NotFound, TaskEnded
-from holdfast.model import Kind
+from holdfast.model.basics import Kind
 from holdfast.testing.clocks import Watch
 from holdfast.testing.faults import FusedCatalog
 from holdfast.testing.visitors import Interloper

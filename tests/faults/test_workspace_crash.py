@@ -24,12 +24,12 @@ from random import Random
 import pytest
 
 from holdfast.catalog.transaction import Transaction
-from holdfast.engine import stage
-from holdfast.engine.context import Context
+from holdfast.engine.core.context import Context
+from holdfast.engine.objects import stage
 from holdfast.engine.workspace import Workspace
 from holdfast.entries import Blob, Directory, Inline, Link, twin_of
 from holdfast.errors import Damaged, DriftFound, StorageFull, Unavailable
-from holdfast.model import Plane, SnapshotInfo
+from holdfast.model.basics import Plane, SnapshotInfo
 from holdfast.testing.faults import (
     Fuse,
     FusedCatalog,

@@ -29,8 +29,8 @@ import msgspec
 import pytest
 
 import holdfast
-from holdfast.engine import stage
-from holdfast.engine.limits import Limits
+from holdfast.engine.core.limits import Limits
+from holdfast.engine.objects import stage
 from holdfast.engine.vault import Holdfast
 from holdfast.engine.workspace import Workspace
 from holdfast.errors import DriftFound, NothingToUndo, PathNotFound

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import holdfast
-from holdfast.engine.limits import Limits
+from holdfast.engine.core.limits import Limits
 from holdfast.errors import AddOnly, Conflict, NotFound
 from holdfast.testing.clocks import Watch
 

@@ -15,8 +15,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import holdfast
-from holdfast.engine.archives.wellformed import check_msgpack, walk
-from holdfast.engine.paths import ancestors
+from holdfast.engine.core.paths import ancestors
+from holdfast.engine.core.wellformed import check_msgpack, walk
 from holdfast.errors import HoldfastError, UnsafeArchive
 
 Mutation = Callable[[bytes], bytes]

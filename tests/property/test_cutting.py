@@ -15,7 +15,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from holdfast.engine.content import FILES, VALUES, Cutting, store, store_stream
+from holdfast.engine.objects.content import FILES, VALUES, Cutting, store, store_stream
 from holdfast.entries import Blob, unpack_refs
 from holdfast.ids import ObjectId, object_id_of
 from holdfast.packs import ObjectKind

@@ -28,8 +28,8 @@ from hypothesis.stateful import (
 
 import holdfast
 from holdfast import Kind, Limits, Namespace, Plane, Policy, SnapshotInfo, TenantVault
-from holdfast.engine.files import FilesReader
-from holdfast.engine.storereader import StoreReader
+from holdfast.engine.files.reader import FilesReader
+from holdfast.engine.store.reader import StoreReader
 from holdfast.errors import (
     HoldfastError,
     InvalidPath,
@@ -44,9 +44,9 @@ from holdfast.errors import (
     SnapshotExpired,
     SnapshotNotFound,
 )
-from holdfast.model import EMPTY_ROOT, Size
-from holdfast.model_changes import Changes, Restored
-from holdfast.model_files import FileInfo
+from holdfast.model.basics import EMPTY_ROOT, Size
+from holdfast.model.changes import Changes, Restored
+from holdfast.model.files import FileInfo
 from holdfast.storekeys import to_store_key
 from holdfast.testing.memory import find_base
 

@@ -3,12 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.engine.core.limits import Limits
 from holdfast.engine.exchange.edits import check_tree, decode_edits, encode_edits
-from holdfast.engine.limits import Limits
 from holdfast.entries import Directory, Entry, Inline, Link, encode_entry
 from holdfast.errors import HoldfastError, NotADirectory
 from holdfast.ids import ObjectId
-from holdfast.model import EMPTY_MAP
+from holdfast.model.basics import EMPTY_MAP
 from holdfast.tree import Node, apply, build, decode_node, diff
 
 entries: st.SearchStrategy[Entry] = st.one_of(

@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import holdfast
-from holdfast.engine import history as histories
+from holdfast.engine.timeline import history as histories
 from holdfast.errors import HoldfastError
-from holdfast.model_names import Name
+from holdfast.model.names import Name
 from holdfast.testing.postgres import PostgresServer
 
 _NUMBERS = count(1)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.engine.linediff import STEPS, Budget, compare, unified
+from holdfast.engine.core.linediff import STEPS, Budget, compare, unified
 
 NAMES = ("a/text", "b/text")
 few_lines = st.lists(st.sampled_from([f"{n}\n" for n in range(6)]), max_size=30)

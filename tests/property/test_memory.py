@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import holdfast
-from holdfast.engine.memory import Memories
-from holdfast.engine.ranking import Question
-from holdfast.engine.words import words_asked, words_of
+from holdfast.engine.memories import Memories
+from holdfast.engine.memory.ranking import Question
+from holdfast.engine.memory.words import words_asked, words_of
 from holdfast.errors import MemoryNotFound
-from holdfast.model_memories import Memory
+from holdfast.model.memories import Memory
 
 NAMES = count()
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from holdfast.errors import ObjectDamaged, PackDamaged, VaultTooNew
 from holdfast.ids import ObjectId, object_id_of
-from holdfast.model import Placement
+from holdfast.model.basics import Placement
 from holdfast.packs import (
     ObjectKind,
     Pack,

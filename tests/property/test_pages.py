@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import holdfast
-from holdfast.engine.listing import list_page
-from holdfast.engine.sending import find_sendable
-from holdfast.engine.storereader import items_page
+from holdfast.engine.files.download import find_sendable
+from holdfast.engine.files.listing import list_page
+from holdfast.engine.store.reader import items_page
 from holdfast.errors import HoldfastError
-from holdfast.model import Plane
+from holdfast.model.basics import Plane
 from holdfast.wiring import open_vault
 
 _NUMBERS = count(1)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.engine.selection import path_filter
+from holdfast.engine.timeline.selection import path_filter
 from holdfast.errors import InvalidValue
 from holdfast.workspace.ignoring import Rules
 

@@ -25,18 +25,18 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from holdfast.blobs.disk import DiskBlobStore
 from holdfast.catalog.sqlite import SqliteCatalog
-from holdfast.engine.context import Context
-from holdfast.engine.limits import Limits
+from holdfast.engine.core.context import Context
+from holdfast.engine.core.limits import Limits
 from holdfast.engine.namespace import Namespace
-from holdfast.engine.objects import Objects
-from holdfast.engine.sessions.overlays import NamesOnly, settle
+from holdfast.engine.objects.reader import Objects
+from holdfast.engine.planes.overlays import NamesOnly, settle
 from holdfast.engine.sessions.patching import make_patch, to_text
 from holdfast.engine.sessions.state import SHORT_BYTES
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import NothingToUndo, SessionNotFound, VersionNotFound
-from holdfast.model import Kind, Plane, Size
-from holdfast.model_changes import Restored
-from holdfast.model_sessions import Version, VersionKind
+from holdfast.model.basics import Kind, Plane, Size
+from holdfast.model.changes import Restored
+from holdfast.model.sessions import Version, VersionKind
 from holdfast.testing.faults import contents
 
 START = datetime(2030, 1, 1, tzinfo=UTC)

@@ -12,7 +12,7 @@ from random import Random
 import pytest
 
 import holdfast
-from holdfast.engine.limits import Limits
+from holdfast.engine.core.limits import Limits
 
 TURNS = 1000
 PER_VERSION = 6 * 1024

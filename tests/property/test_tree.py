@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.ids import ObjectId, object_id_of
-from holdfast.model import EMPTY_MAP
+from holdfast.model.basics import EMPTY_MAP
 from holdfast.tree import (
     EMPTY,
     MAX_BYTES,

@@ -27,7 +27,7 @@ from hypothesis.stateful import (
 
 import holdfast
 from holdfast.errors import NameNotFound
-from holdfast.model import SnapshotInfo
+from holdfast.model.basics import SnapshotInfo
 
 NAMES = ["a", "b", "c", "é"]
 PATHS = [f"{x}{y}{z}" for x in NAMES for y in ("", "/a", "/b", "/c") for z in ("", "/a", "/b")]

@@ -19,7 +19,7 @@ from holdfast import (
     State,
     Timeline,
 )
-from holdfast.model_memories import FoundMemory
+from holdfast.model.memories import FoundMemory
 from holdfast.sdk.values import Event, NewKey, NewWebhook
 
 

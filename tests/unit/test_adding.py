@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.engine import adding
-from holdfast.engine.limits import Limits
-from holdfast.engine.vault import TenantVault
+from holdfast.engine.core.limits import Limits
+from holdfast.engine.tenant import TenantVault
+from holdfast.engine.timeline import additions as adding
 from holdfast.errors import AddOnly, Busy, InvalidValue, QuotaExceeded
-from holdfast.model import EMPTY_ROOT
-from holdfast.model_keys import Scope
-from holdfast.model_upkeep import Policy
+from holdfast.model.basics import EMPTY_ROOT
+from holdfast.model.keys import Scope
+from holdfast.model.upkeep import Policy
 from holdfast.server import routes
 from holdfast.server.routing import Route, Who
 from holdfast.server.verdicts import READS, VERDICTS

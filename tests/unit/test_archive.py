@@ -19,7 +19,7 @@ import holdfast
 from holdfast import Kind, Plane
 from holdfast.engine.archives.archivefile import writing_to
 from holdfast.engine.archives.tarwrite import TarWriter
-from holdfast.engine.pending import change_rows
+from holdfast.engine.pending.writing import change_rows
 from holdfast.entries import Inline, encode_entry
 from holdfast.errors import (
     Damaged,

@@ -21,7 +21,7 @@ import pytest
 
 import holdfast
 from holdfast import Holdfast, HoldfastError, Limits, Namespace, Policy, errors
-from holdfast.engine.paths import MAX_NAME_BYTES, MAX_PATH_BYTES
+from holdfast.engine.core.paths import MAX_NAME_BYTES, MAX_PATH_BYTES
 from holdfast.errors import (
     Conflict,
     InvalidName,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import holdfast
-from holdfast.engine.browsing import browse
+from holdfast.engine.files.browsing import browse
 from holdfast.engine.namespace import Namespace
 from holdfast.errors import NotADirectory, PathNotFound
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.engine.diff import collect_changes
-from holdfast.model import Plane
-from holdfast.model_changes import WORDS, Change, Changes
+from holdfast.engine.timeline.diff import collect_changes
+from holdfast.model.basics import Plane
+from holdfast.model.changes import WORDS, Change, Changes
 
 planes = st.sampled_from([Plane.FILES, Plane.STORE])
 these = st.lists(st.tuples(planes, st.sampled_from(WORDS)), max_size=12).map(

@@ -37,7 +37,7 @@ from holdfast.cli.progress import Bar
 from holdfast.entries import Inline
 from holdfast.errors import Damaged, DriftFound, SnapshotNotFound
 from holdfast.ids import NamespaceId, ObjectId, SnapshotId
-from holdfast.model import Kind, Size
+from holdfast.model.basics import Kind, Size
 from holdfast.settings import CATALOG_NAME
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import Unavailable
-from holdfast.model_webhooks import Delivery, DeliveryState, Webhook
+from holdfast.model.webhooks import Delivery, DeliveryState, Webhook
 from holdfast.server.outbound import Sender
 from holdfast.server.work.delivery import AT_ONCE, OF_ONE, Courier
 from holdfast.wiring import open_vault

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.engine.embedding import Embedder, compare
+from holdfast.engine.core.embedding import Embedder, compare
 from holdfast.errors import InvalidValue
 
 NUMBERS = st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=8).filter(

@@ -16,15 +16,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import holdfast
-from holdfast.engine import content
-from holdfast.engine.caches import ByteCache
-from holdfast.engine.limits import Limits
-from holdfast.engine.marking import mark
-from holdfast.engine.paths import ancestors, check_key, parent_of, to_folder, to_key, to_text
-from holdfast.engine.retention import choose, get_policy
-from holdfast.engine.selection import path_filter
-from holdfast.engine.settle import find_clashes, is_directory, keep_emptied, settle
-from holdfast.engine.storevalues import decode_value
+from holdfast.engine.core.caches import ByteCache
+from holdfast.engine.core.limits import Limits
+from holdfast.engine.core.paths import ancestors, check_key, parent_of, to_folder, to_key, to_text
+from holdfast.engine.files.fitting import find_clashes, is_directory, keep_emptied, settle
+from holdfast.engine.objects import content
+from holdfast.engine.objects.reachable import mark
+from holdfast.engine.planes.storevalues import decode_value
+from holdfast.engine.timeline.retention import choose, get_policy
+from holdfast.engine.timeline.selection import path_filter
 from holdfast.entries import (
     Blob,
     Directory,
@@ -45,8 +45,8 @@ from holdfast.ids import (
     TenantId,
     object_id_of,
 )
-from holdfast.model import Head, Kind, Plane, Size, SnapshotInfo
-from holdfast.model_upkeep import Policy
+from holdfast.model.basics import Head, Kind, Plane, Size, SnapshotInfo
+from holdfast.model.upkeep import Policy
 from holdfast.packs import ObjectKind
 from holdfast.store.codec import encode
 from holdfast.storekeys import from_store_key, to_store_key

@@ -13,12 +13,12 @@ import pytest
 import holdfast
 from holdfast.blobs.memory import MemoryBlobStore
 from holdfast.catalog.sqlite import SqliteCatalog
-from holdfast.engine.context import Context
+from holdfast.engine.core.context import Context
 from holdfast.engine.erasing import finishing
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import Busy, Damaged, InvalidValue, SessionNotFound
-from holdfast.model import Tenant
-from holdfast.model_erasures import Certificate
+from holdfast.model.basics import Tenant
+from holdfast.model.erasures import Certificate
 from holdfast.testing.clocks import Watch
 from holdfast.testing.remains import Place
 

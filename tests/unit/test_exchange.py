@@ -14,17 +14,17 @@ from blake3 import blake3
 
 import holdfast
 from holdfast import errors
-from holdfast.engine import content
-from holdfast.engine.advance import Note
-from holdfast.engine.collect import AWAITED
-from holdfast.engine.content import FILES
+from holdfast.engine.core.limits import Limits
 from holdfast.engine.exchange import reach, receiving, sending
 from holdfast.engine.exchange.adopting import Commit
 from holdfast.engine.exchange.coverage import checked_detail
 from holdfast.engine.exchange.door import Exchange
 from holdfast.engine.exchange.edits import MAX_EDITS, decode_edits, encode_edits
-from holdfast.engine.limits import Limits
-from holdfast.engine.stage import Stage
+from holdfast.engine.objects import content
+from holdfast.engine.objects.content import FILES
+from holdfast.engine.objects.stage import Stage
+from holdfast.engine.timeline.head import Note
+from holdfast.engine.upkeep.collect import AWAITED
 from holdfast.entries import (
     Blob,
     Directory,
@@ -38,7 +38,7 @@ from holdfast.entries import (
     pack_ref,
 )
 from holdfast.ids import ObjectId, object_id_of
-from holdfast.model import EMPTY_MAP, Kind, Plane
+from holdfast.model.basics import EMPTY_MAP, Kind, Plane
 from holdfast.packs import ObjectKind, PackBuilder
 from holdfast.packs.format import HEADER_BYTES, Footer, encode_footer, encode_header
 from holdfast.packs.frames import FrameWriter

@@ -7,14 +7,14 @@ import msgspec
 import pytest
 
 import holdfast
-from holdfast.engine.content import as_value
-from holdfast.engine.memoryplane import entry_of
-from holdfast.engine.sessions.overlays import NamesOnly
+from holdfast.engine.memory.plane import entry_of
+from holdfast.engine.objects.content import as_value
+from holdfast.engine.planes.overlays import NamesOnly
 from holdfast.entries import IN_ROW, Inline, Memory, decode_entry, encode_entry
 from holdfast.errors import Damaged, VaultTooNew
 from holdfast.ids import NamespaceId, ObjectId, object_id_of
-from holdfast.model import EMPTY_MAP, EMPTY_ROOT, Root
-from holdfast.model_memories import MemoryRow
+from holdfast.model.basics import EMPTY_MAP, EMPTY_ROOT, Root
+from holdfast.model.memories import MemoryRow
 
 INSTANT = datetime(2026, 1, 2, 3, 4, 5, 678900, tzinfo=UTC)
 

@@ -9,7 +9,7 @@ import pytest
 
 import holdfast
 from holdfast import Name
-from holdfast.engine import history as histories
+from holdfast.engine.timeline import history as histories
 from holdfast.errors import InvalidPath, InvalidValue
 from holdfast.wiring import open_vault
 

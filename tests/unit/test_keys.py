@@ -10,7 +10,7 @@ import pytest
 
 import holdfast
 from holdfast.errors import HoldfastError, InvalidName, InvalidValue, KeyNotFound, LastAdminKey
-from holdfast.model_keys import Scope
+from holdfast.model.keys import Scope
 
 SECRET = "a-secret-of-my-own-making"
 

@@ -11,21 +11,21 @@ import pytest
 
 import holdfast
 from holdfast import errors
-from holdfast.engine.advance import Note
-from holdfast.engine.coverage import Lacking
+from holdfast.engine.core.coverage import Lacking
+from holdfast.engine.core.limits import Limits
 from holdfast.engine.exchange.adopting import adopt
 from holdfast.engine.exchange.coverage import lacking_told
 from holdfast.engine.exchange.door import Exchange
-from holdfast.engine.handle import Handle
-from holdfast.engine.limits import Limits
-from holdfast.engine.stage import StagedObjects
+from holdfast.engine.objects.stage import StagedObjects
+from holdfast.engine.planes.handle import Handle
+from holdfast.engine.timeline.head import Note
 from holdfast.entries import REF_BYTES, Blob, Inline, Link, encode_entry, pack_ref
 from holdfast.ids import ObjectId, object_id_of
 from holdfast.mirror.memo import Memo, MemoFile
 from holdfast.mirror.pulling import Pull
 from holdfast.mirror.pushing import Push
 from holdfast.mirror.server import Server
-from holdfast.model import EMPTY_MAP, Plane
+from holdfast.model.basics import EMPTY_MAP, Plane
 from holdfast.packs import ObjectKind, PackBuilder
 from holdfast.progress import no_progress
 from holdfast.wire.exchange import ChangesTold, CommitRequest

@@ -12,7 +12,7 @@ from blake3 import blake3
 
 from holdfast.errors import ObjectDamaged, PackDamaged, TooLarge, VaultTooNew
 from holdfast.ids import ObjectId, object_id_of
-from holdfast.model import Placement
+from holdfast.model.basics import Placement
 from holdfast.packs import (
     BLOCK_TARGET_BYTES,
     MAX_PLAIN_BYTES,

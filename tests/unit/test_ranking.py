@@ -1,11 +1,11 @@
-"""What a score means: the table of examples behind the formula in `engine/ranking.py`."""
+"""What a score means: the table of examples behind the formula in `engine/memory/ranking.py`."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.engine.ranking import MOST_WORDS, Question, bent, best
-from holdfast.engine.words import words_asked, words_of
+from holdfast.engine.memory.ranking import MOST_WORDS, Question, bent, best
+from holdfast.engine.memory.words import words_asked, words_of
 
 REMEMBERED = [
     "The user's favourite colour is blue",

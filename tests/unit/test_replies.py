@@ -11,10 +11,10 @@ import pytest
 
 from holdfast.blobs.memory import MemoryBlobStore
 from holdfast.catalog.sqlite import SqliteCatalog
-from holdfast.engine.context import Context
-from holdfast.engine.replies import KEPT, LEASE, Replies, reply_of
+from holdfast.engine.core.context import Context
+from holdfast.engine.journal.replies import KEPT, LEASE, Replies, reply_of
 from holdfast.errors import RequestReused, RequestRunning
-from holdfast.model_replies import Asked, Reply, ReplyPlace
+from holdfast.model.replies import Asked, Reply, ReplyPlace
 from holdfast.testing.clocks import Watch
 
 SECOND = timedelta(seconds=1)

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.engine import retention
-from holdfast.engine.limits import Limits
+from holdfast.engine.core.limits import Limits
 from holdfast.engine.namespace import Namespace
+from holdfast.engine.timeline import retention
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import SnapshotExpired, SnapshotNotFound
-from holdfast.model import SnapshotInfo
+from holdfast.model.basics import SnapshotInfo
 from holdfast.testing.clocks import Watch
 
 DAY = timedelta(days=1)

@@ -19,10 +19,10 @@ from holdfast.catalog.rows import (
 )
 from holdfast.errors import Damaged, RowDamaged
 from holdfast.ids import NamespaceId, ObjectId, SnapshotId, TenantId
-from holdfast.model import Head, Kind, Size, SnapshotInfo
-from holdfast.model_keys import KeyInfo, Scope
-from holdfast.model_sessions import SessionRow
-from holdfast.model_webhooks import Webhook
+from holdfast.model.basics import Head, Kind, Size, SnapshotInfo
+from holdfast.model.keys import KeyInfo, Scope
+from holdfast.model.sessions import SessionRow
+from holdfast.model.webhooks import Webhook
 
 NOW = datetime(2025, 3, 1, 12, 30, 15, 123456, tzinfo=UTC)
 ROOT = ObjectId(b"r" * 32)

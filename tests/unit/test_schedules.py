@@ -12,10 +12,10 @@ from holdfast.blobs.memory import MemoryBlobStore
 from holdfast.catalog.port import Catalog
 from holdfast.catalog.postgres import PostgresCatalog
 from holdfast.catalog.sqlite import SqliteCatalog
-from holdfast.engine.context import Context
-from holdfast.engine.limits import Limits
+from holdfast.engine.core.context import Context
+from holdfast.engine.core.limits import Limits
 from holdfast.engine.namespace import Namespace
-from holdfast.engine.schedules import LOOKS, MOST_SCHEDULES, PAUSE, run_due
+from holdfast.engine.tasks.schedules import LOOKS, MOST_SCHEDULES, PAUSE, run_due
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import InvalidName, InvalidValue, ScheduleNotFound, Unavailable
 from holdfast.testing.clocks import Watch
@@ -232,7 +232,7 @@ def test_a_database_that_is_away_is_nobodys_fault(
         raise Unavailable("the database is away")
 
     with monkeypatch.context() as patch:
-        patch.setattr("holdfast.engine.snapshots.advance", fail)
+        patch.setattr("holdfast.engine.timeline.snapshots.advance", fail)
         with pytest.raises(Unavailable):
             run_due(context)
     assert agent.schedules.get(schedule.id) == schedule

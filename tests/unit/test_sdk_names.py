@@ -17,7 +17,7 @@ import pytest
 
 import holdfast
 from holdfast.errors import InvalidValue, Unauthorized
-from holdfast.model import SnapshotInfo
+from holdfast.model.basics import SnapshotInfo
 from holdfast.sdk import values
 from holdfast.sdk.calls import Group, _Described, _Iterating, asked
 from holdfast.sdk.groups.store import StoreSnapshot

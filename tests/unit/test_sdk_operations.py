@@ -24,10 +24,10 @@ import msgspec
 import pytest
 
 from holdfast.ids import NamespaceId, ObjectId, SnapshotId
-from holdfast.model import Kind, Size, SnapshotInfo
-from holdfast.model_health import Thresholds
-from holdfast.model_names import Name
-from holdfast.model_upkeep import Policy
+from holdfast.model.basics import Kind, Size, SnapshotInfo
+from holdfast.model.health import Thresholds
+from holdfast.model.names import Name
+from holdfast.model.upkeep import Policy
 from holdfast.sdk.admin import Operator
 from holdfast.sdk.agent import Agent, fork_call
 from holdfast.sdk.calls import Call, Download, Feed, Group, Pages, Steps, _Described

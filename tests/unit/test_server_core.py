@@ -16,7 +16,7 @@ import pytest
 
 import holdfast
 from holdfast.errors import InvalidName, InvalidValue
-from holdfast.model_keys import KeyInfo, Scope
+from holdfast.model.keys import KeyInfo, Scope
 from holdfast.server.app import Prefixed
 from holdfast.server.config import Config, configure, to_environ
 from holdfast.server.credentials import FILE_NAME, make_credentials

@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.errors import SnapshotNotFound, Unavailable
-from holdfast.model_replies import Asked, Reply, ReplyPlace
+from holdfast.model.replies import Asked, Reply, ReplyPlace
 from holdfast.server import idempotency
 from holdfast.server.application import Admit, Application
 from holdfast.server.observing import Observer

@@ -7,7 +7,7 @@ from typing import Any, cast
 import httpx
 import pytest
 
-from holdfast.model_keys import KeyInfo, Scope
+from holdfast.model.keys import KeyInfo, Scope
 from holdfast.server.application import Application
 from holdfast.server.callers import secret_of
 from holdfast.server.observing import Observer

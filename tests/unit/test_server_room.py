@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from holdfast.engine.limits import GIB, MIB, Limits
+from holdfast.engine.core.limits import GIB, MIB, Limits
 from holdfast.errors import StorageFull
 from holdfast.server import room as room_
 from holdfast.server.config import Config

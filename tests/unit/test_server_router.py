@@ -14,7 +14,7 @@ import pytest
 from msgspec import Meta
 
 import holdfast
-from holdfast.model_keys import KeyUse, Scope
+from holdfast.model.keys import KeyUse, Scope
 from holdfast.server.application import Application
 from holdfast.server.callers import check_may
 from holdfast.server.config import Config

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from holdfast.behalf import BEHALF, NOBODY
-from holdfast.model_keys import Scope
+from holdfast.model.keys import Scope
 from holdfast.server.callers import Admission
 from holdfast.server.problems import Unauthorized
 from holdfast.server.threads import MOST, SEAT, TOTALS, Seat, Threads, Work, in_thread

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 import holdfast
-from holdfast.engine.limits import Limits
+from holdfast.engine.core.limits import Limits
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import SessionExists, SessionNotFound
-from holdfast.model_sessions import VersionKind
+from holdfast.model.sessions import VersionKind
 from holdfast.testing.clocks import Watch
 
 HOUR = timedelta(hours=1)

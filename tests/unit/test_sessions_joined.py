@@ -12,7 +12,7 @@ import holdfast
 from holdfast import Limits, Plane
 from holdfast.blobs.memory import MemoryBlobStore
 from holdfast.catalog.sqlite import SqliteCatalog
-from holdfast.engine.context import Context
+from holdfast.engine.core.context import Context
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import (
     InvalidValue,
@@ -22,7 +22,7 @@ from holdfast.errors import (
     TooLarge,
     TurnNotFound,
 )
-from holdfast.model import Size
+from holdfast.model.basics import Size
 from holdfast.testing.clocks import Watch
 
 LONG = "long enough for a state that is a map " * 100

@@ -15,11 +15,11 @@ from uuid import UUID
 import pytest
 
 import holdfast
+from holdfast.engine.planes.overlays import NamesOnly, settle
 from holdfast.engine.sessions.door import Sessions
-from holdfast.engine.sessions.overlays import NamesOnly, settle
 from holdfast.engine.sessions.state import MAX_KEY_BYTES, SHORT_BYTES
 from holdfast.errors import InvalidValue, QuotaExceeded, TooLarge, Unencodable
-from holdfast.model_sessions import VersionKind
+from holdfast.model.sessions import VersionKind
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 import holdfast
-from holdfast.engine.caches import ByteCache
+from holdfast.engine.core.caches import ByteCache
 from holdfast.engine.sessions import state as states
 from holdfast.engine.sessions.state import KnownState
 

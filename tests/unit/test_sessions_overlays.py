@@ -13,11 +13,12 @@ from msgspec.structs import replace
 
 from holdfast.blobs.memory import MemoryBlobStore
 from holdfast.catalog.sqlite import SqliteCatalog
-from holdfast.engine.context import Context
-from holdfast.engine.limits import Limits
+from holdfast.engine.core.context import Context
+from holdfast.engine.core.limits import Limits
 from holdfast.engine.namespace import Namespace
-from holdfast.engine.objects import Objects
-from holdfast.engine.sessions.overlays import (
+from holdfast.engine.objects.packing import MOST_BYTES, decode_state, packed
+from holdfast.engine.objects.reader import Objects
+from holdfast.engine.planes.overlays import (
     LEAST_BYTES,
     SPLICED_BYTES,
     NamesOnly,
@@ -26,7 +27,6 @@ from holdfast.engine.sessions.overlays import (
     settle_session,
     texts,
 )
-from holdfast.engine.sessions.packing import MOST_BYTES, decode_state, packed
 from holdfast.engine.vault import Holdfast
 from holdfast.entries import (
     Inline,
@@ -39,8 +39,8 @@ from holdfast.entries import (
     encode_entry,
 )
 from holdfast.errors import Damaged
-from holdfast.model import Plane
-from holdfast.model_sessions import VersionRow
+from holdfast.model.basics import Plane
+from holdfast.model.sessions import VersionRow
 from holdfast.testing.faults import contents
 
 START = datetime(2030, 1, 1, tzinfo=UTC)

@@ -11,10 +11,10 @@ import pytest
 
 import holdfast
 from holdfast.engine.namespace import Namespace
-from holdfast.engine.tasks import Task, Tasks
+from holdfast.engine.tasks.contexts import Task, Tasks
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import InvalidName
-from holdfast.model import Kind
+from holdfast.model.basics import Kind
 from holdfast.testing.faults import PowerCut
 
 

@@ -19,7 +19,7 @@ from holdfast.errors import (
     TurnNotFound,
     VersionNotFound,
 )
-from holdfast.model_sessions import Lineage, VersionKind
+from holdfast.model.sessions import Lineage, VersionKind
 
 
 @pytest.fixture

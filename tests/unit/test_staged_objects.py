@@ -7,8 +7,8 @@ from random import Random
 import pytest
 
 import holdfast
-from holdfast.engine import stage as stages
-from holdfast.engine.stage import Stage
+from holdfast.engine.objects import stage as stages
+from holdfast.engine.objects.stage import Stage
 from holdfast.ids import ObjectId
 from holdfast.packs import ObjectKind
 

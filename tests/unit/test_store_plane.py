@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import holdfast
-from holdfast.engine.storesnapshot import StoreSnapshot
-from holdfast.engine.storevalues import decode_value
+from holdfast.engine.planes.storevalues import decode_value
+from holdfast.engine.store.snapshot import StoreSnapshot
 from holdfast.errors import (
     Damaged,
     HeadMoved,

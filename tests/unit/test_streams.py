@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import Unavailable
-from holdfast.model_events import EventRow
+from holdfast.model.events import EventRow
 from holdfast.server import streams
 from holdfast.server.problems import TooManyAtOnce
 from holdfast.server.stopping import Stopping

@@ -10,9 +10,9 @@ import pytest
 
 from holdfast.blobs.memory import MemoryBlobStore
 from holdfast.catalog.sqlite import SqliteCatalog
-from holdfast.engine.advance import MAX_TEXT_CHARS
-from holdfast.engine.context import Context
+from holdfast.engine.core.context import Context
 from holdfast.engine.namespace import Namespace
+from holdfast.engine.timeline.head import MAX_TEXT_CHARS
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import (
     InvalidName,
@@ -23,8 +23,8 @@ from holdfast.errors import (
     TaskNotFound,
     TooLarge,
 )
-from holdfast.model import Kind
-from holdfast.model_tasks import TaskRun, TaskStatus
+from holdfast.model.basics import Kind
+from holdfast.model.tasks import TaskRun, TaskStatus
 from holdfast.testing.clocks import Watch
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.engine.linediff import TEXT_S, Unified, unify
+from holdfast.engine.core.linediff import TEXT_S, Unified, unify
 from holdfast.server.textprocesses import PRIORITY, TextProcesses
 
 NAMES = "a/x", "b/x"

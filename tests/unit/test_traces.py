@@ -11,15 +11,16 @@ from blake3 import blake3
 
 import holdfast
 from holdfast.catalog.hashing import FORMAT, erased, hash_of, redacted
-from holdfast.engine import audit, auditfile
-from holdfast.engine.actions import ACTIONS, normalise
-from holdfast.engine.auditfile import verify_audit_file
-from holdfast.engine.chain import is_whole
+from holdfast.engine.audit import chains as audit
+from holdfast.engine.audit import export as auditfile
+from holdfast.engine.audit.export import verify_audit_file
+from holdfast.engine.journal.actions import ACTIONS, normalise
+from holdfast.engine.journal.chain import is_whole
 from holdfast.errors import HoldfastError, InvalidValue, NotFound, VaultTooNew
 from holdfast.ids import IdMaker, NamespaceId, TenantId, instant_of_trace
-from holdfast.model_health import Level, Thresholds
-from holdfast.model_traces import NO_HASH, TraceRow
-from holdfast.model_upkeep import AuditReport
+from holdfast.model.health import Level, Thresholds
+from holdfast.model.traces import NO_HASH, TraceRow
+from holdfast.model.upkeep import AuditReport
 
 # Names
 

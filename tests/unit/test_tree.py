@@ -10,7 +10,7 @@ import pytest
 from holdfast import tree
 from holdfast.errors import Damaged
 from holdfast.ids import ObjectId, object_id_of
-from holdfast.model import EMPTY_MAP
+from holdfast.model.basics import EMPTY_MAP
 from holdfast.tree import (
     EMPTY,
     MAX_BYTES,

@@ -9,13 +9,13 @@ import pytest
 
 from holdfast.blobs.memory import MemoryBlobStore
 from holdfast.catalog.sqlite import SqliteCatalog
-from holdfast.engine import unit
-from holdfast.engine.context import Context
-from holdfast.engine.handle import Handle
-from holdfast.engine.limits import Limits
-from holdfast.engine.stage import Stage, Withdrawn
-from holdfast.engine.tenants import get_or_add
-from holdfast.engine.unit import ATTEMPTS, carry_out
+from holdfast.engine.core.context import Context
+from holdfast.engine.core.limits import Limits
+from holdfast.engine.core.tenants import get_or_add
+from holdfast.engine.objects.stage import Stage, Withdrawn
+from holdfast.engine.planes import unit
+from holdfast.engine.planes.handle import Handle
+from holdfast.engine.planes.unit import ATTEMPTS, carry_out
 from holdfast.errors import Busy
 from holdfast.packs import ObjectKind
 

@@ -10,11 +10,11 @@ import pytest
 
 from holdfast.blobs.memory import MemoryBlobStore
 from holdfast.catalog.sqlite import SqliteCatalog
-from holdfast.engine.context import Context
-from holdfast.engine.upkeep import LOCK
+from holdfast.engine.core.context import Context
+from holdfast.engine.core.rounds import LOCK
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import Busy, Damaged, Unavailable
-from holdfast.model_replies import ReplyPlace
+from holdfast.model.replies import ReplyPlace
 from holdfast.server.work.upkeep import COLLECTS, EVERY, FIRST_S, Caretaker
 from holdfast.testing.clocks import Watch
 from holdfast.testing.faults import Fuse, FusedCatalog
@@ -106,7 +106,7 @@ def test_what_fails_for_one_tenant_is_raised_once_all_have_had_their_turn(
         if len(collected) == 1:
             raise Damaged("a pack is gone")
 
-    monkeypatch.setattr("holdfast.engine.vault.collect", collect)
+    monkeypatch.setattr("holdfast.engine.tenant.collect", collect)
     with pytest.raises(Damaged):
         vault.look_after(every=EVERY, collects=COLLECTS)
     assert len(collected) == len(vault.tenants()) == 3

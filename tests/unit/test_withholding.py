@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import holdfast
-from holdfast.engine.chain import append
-from holdfast.engine.events import events_of
-from holdfast.engine.withholding import for_operators
-from holdfast.model_traces import Trace
+from holdfast.engine.journal.chain import append
+from holdfast.engine.journal.events import events_of
+from holdfast.engine.journal.withheld import for_operators
+from holdfast.model.traces import Trace
 
 WORD = "zebrafish"
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.engine.stemming import stem
-from holdfast.engine.words import LONGEST, words_asked, words_of
+from holdfast.engine.memory.stemming import stem
+from holdfast.engine.memory.words import LONGEST, words_asked, words_of
 
 
 @pytest.mark.parametrize(

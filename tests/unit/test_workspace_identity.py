@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import holdfast
-from holdfast.engine.directory import Directory
+from holdfast.engine.directory.directory import Directory
 from holdfast.errors import DirectoryMissing, DirectoryReplaced, Unavailable
 
 

@@ -12,10 +12,10 @@ import pytest
 
 import holdfast
 from holdfast import errors
-from holdfast.engine.coverage import LISTED, Coverage, coverage_of, summarise
+from holdfast.engine.core.coverage import LISTED, Coverage, coverage_of, summarise
 from holdfast.entries import Directory, Entry, Inline, InlineTwin, Link
 from holdfast.ids import NamespaceId, ObjectId, SnapshotId
-from holdfast.model import Kind, Size, SnapshotInfo
+from holdfast.model.basics import Kind, Size, SnapshotInfo
 from holdfast.workspace import guard
 from holdfast.workspace.descent import Descent, open_folder, open_root
 from holdfast.workspace.ignoring import Rules

@@ -164,12 +164,12 @@ OTHERS: Final = (
             "WebhookTest",
         )
     ),
-    "holdfast.model:Size",
-    "holdfast.model_entities:Entity",
-    "holdfast.model_entities:Totals",
-    "holdfast.model_tasks:Schedule",
-    "holdfast.model_tasks:TaskRun",
-    "holdfast.model_upkeep:Fault",
+    "holdfast.model.basics:Size",
+    "holdfast.model.entities:Entity",
+    "holdfast.model.entities:Totals",
+    "holdfast.model.tasks:Schedule",
+    "holdfast.model.tasks:TaskRun",
+    "holdfast.model.upkeep:Fault",
     "holdfast.wire.info:Me",
 )
 """What calls return that is not among the names of `holdfast`."""

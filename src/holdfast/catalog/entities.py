@@ -14,7 +14,7 @@ from holdfast.catalog.rows import ENTITY, Row, get_row
 from holdfast.errors import Damaged
 from holdfast.ids import NamespaceId, TenantId
 from holdfast.instants import from_us, to_us
-from holdfast.model_entities import EntityRow
+from holdfast.model.entities import EntityRow
 
 _LATEST: Final = 2**62
 _LAST_ID: Final = "\U0010ffff"

@@ -15,11 +15,11 @@ from holdfast.catalog.driver import Driver
 from holdfast.catalog.rows import ERASURE, EVENT, HEAD, SNAPSHOT, TRACE, get_row
 from holdfast.catalog.tasks import to_change
 from holdfast.ids import NamespaceId, ObjectId, TenantId
-from holdfast.model import Head, Plane, Size, SnapshotInfo
-from holdfast.model_erasures import ErasureRow
-from holdfast.model_events import ERASED, EventRow
-from holdfast.model_tasks import TaskChange
-from holdfast.model_traces import TraceRow
+from holdfast.model.basics import Head, Plane, Size, SnapshotInfo
+from holdfast.model.erasures import ErasureRow
+from holdfast.model.events import ERASED, EventRow
+from holdfast.model.tasks import TaskChange
+from holdfast.model.traces import TraceRow
 
 _PAGE: Final = 1000
 

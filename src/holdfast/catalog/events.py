@@ -16,7 +16,7 @@ from holdfast.catalog.rows import EVENT, TELLING, Sorted, get_row
 from holdfast.errors import Damaged
 from holdfast.ids import TenantId, instant_of_event
 from holdfast.instants import to_us
-from holdfast.model_events import EventFilter, EventRow, ToldRow
+from holdfast.model.events import EventFilter, EventRow, ToldRow
 
 _OLDEST_FIRST: Final = {
     "list_events": "list_events_oldest_first",

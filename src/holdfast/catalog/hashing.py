@@ -19,7 +19,7 @@ from typing import Any, Final
 import msgspec
 from blake3 import blake3
 
-from holdfast.model_traces import TraceRow
+from holdfast.model.traces import TraceRow
 
 REDACTED: Final = "redacted:"
 """What stands before the hash of details that were taken out. No JSON object begins so."""

@@ -14,8 +14,8 @@ from holdfast.catalog import rows
 from holdfast.catalog.counting import CountQueries
 from holdfast.catalog.driver import Driver
 from holdfast.ids import TenantId
-from holdfast.model import Tenant
-from holdfast.model_keys import KeyInfo, KeyUse
+from holdfast.model.basics import Tenant
+from holdfast.model.keys import KeyInfo, KeyUse
 
 
 class KeyQueries(CountQueries):

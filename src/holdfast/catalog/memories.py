@@ -22,7 +22,7 @@ from holdfast.catalog.rows import MEMORY, Row, get_row
 from holdfast.errors import Damaged
 from holdfast.ids import NamespaceId, TenantId
 from holdfast.instants import to_us
-from holdfast.model_memories import MemoryFilter, MemoryRow
+from holdfast.model.memories import MemoryFilter, MemoryRow
 
 T = TypeVar("T")
 

@@ -26,10 +26,10 @@ from holdfast.catalog.rows import (
 )
 from holdfast.errors import Damaged
 from holdfast.ids import NamespaceId, TenantId
-from holdfast.model import Head
-from holdfast.model_events import LOST
-from holdfast.model_sessions import SessionRow, VersionRow
-from holdfast.model_traces import TraceRow
+from holdfast.model.basics import Head
+from holdfast.model.events import LOST
+from holdfast.model.sessions import SessionRow, VersionRow
+from holdfast.model.traces import TraceRow
 
 MOST_BYTES: Final = 4096
 """Rows above are left as they are: every bit is tried, each with a checksum of the whole row."""

@@ -12,8 +12,8 @@ from holdfast.catalog.driver import Driver
 from holdfast.catalog.mending import mended
 from holdfast.ids import NamespaceId, ObjectId, SnapshotId, TenantId
 from holdfast.instants import to_us
-from holdfast.model import Head, Size, Tenant
-from holdfast.model_traces import NO_HASH, TraceEnd
+from holdfast.model.basics import Head, Size, Tenant
+from holdfast.model.traces import NO_HASH, TraceEnd
 
 _PURGES: Final = (
     "purge_pending",

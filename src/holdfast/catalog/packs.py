@@ -10,7 +10,7 @@ from holdfast.catalog.driver import Driver
 from holdfast.errors import Damaged
 from holdfast.ids import ObjectId, PackId, PackName, TenantId
 from holdfast.instants import to_us
-from holdfast.model import Placement
+from holdfast.model.basics import Placement
 
 
 class Located(msgspec.Struct, frozen=True):

@@ -20,7 +20,7 @@ from holdfast.catalog.driver import Driver
 from holdfast.catalog.mending import mended
 from holdfast.errors import PendingDamaged
 from holdfast.ids import NamespaceId, ObjectId, TenantId
-from holdfast.model import Plane
+from holdfast.model.basics import Plane
 
 PendingRow = tuple[bytes, bytes | None]
 """A key and its encoded entry; None says that the key is gone."""

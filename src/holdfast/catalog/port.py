@@ -26,7 +26,7 @@ from datetime import timedelta
 from typing import Protocol
 
 from holdfast.catalog.transaction import Transaction
-from holdfast.model_upkeep import Loss
+from holdfast.model.upkeep import Loss
 
 
 class Catalog(Protocol):

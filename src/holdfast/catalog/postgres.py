@@ -46,7 +46,7 @@ from holdfast.catalog.transaction import Transaction
 from holdfast.catalog.turns import Slots
 from holdfast.errors import Busy, PathExists, Unavailable
 from holdfast.ids import IdMaker, object_id_of
-from holdfast.model_upkeep import Loss
+from holdfast.model.upkeep import Loss
 
 _OUR_TABLES: Final = (
     "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() ORDER BY tablename"

@@ -7,7 +7,7 @@ from msgspec.structs import asdict
 from holdfast.catalog.driver import Driver
 from holdfast.catalog.rows import REPLY
 from holdfast.instants import to_us
-from holdfast.model_replies import Reply, ReplyPlace
+from holdfast.model.replies import Reply, ReplyPlace
 
 
 class ReplyQueries:

@@ -26,17 +26,17 @@ import msgspec
 from holdfast.catalog.hashing import digest_of, to_seal
 from holdfast.errors import Damaged, RowDamaged, shorten
 from holdfast.instants import from_us, to_us
-from holdfast.model import Head, Size, SnapshotInfo, Tenant
-from holdfast.model_entities import EntityRow
-from holdfast.model_erasures import ErasureRow
-from holdfast.model_events import EventRow, ToldRow
-from holdfast.model_keys import KeyInfo
-from holdfast.model_memories import MemoryRow
-from holdfast.model_replies import Reply
-from holdfast.model_sessions import BranchRow, SessionRow, TurnRow, VersionRow
-from holdfast.model_tasks import Schedule, TaskRun
-from holdfast.model_traces import TraceRow
-from holdfast.model_webhooks import Delivery, Webhook
+from holdfast.model.basics import Head, Size, SnapshotInfo, Tenant
+from holdfast.model.entities import EntityRow
+from holdfast.model.erasures import ErasureRow
+from holdfast.model.events import EventRow, ToldRow
+from holdfast.model.keys import KeyInfo
+from holdfast.model.memories import MemoryRow
+from holdfast.model.replies import Reply
+from holdfast.model.sessions import BranchRow, SessionRow, TurnRow, VersionRow
+from holdfast.model.tasks import Schedule, TaskRun
+from holdfast.model.traces import TraceRow
+from holdfast.model.webhooks import Delivery, Webhook
 
 Row = Sequence[Any]
 """What a driver returns for one row."""

@@ -18,7 +18,7 @@ from holdfast.catalog.hashing import digest_of, hash_in_format_1, to_seal
 from holdfast.catalog.rows import Row
 from holdfast.ids import IdMaker
 from holdfast.instants import to_us
-from holdfast.model_traces import NO_HASH, OWN, TraceEnd
+from holdfast.model.traces import NO_HASH, OWN, TraceEnd
 
 Run = Callable[[str, Sequence[Any]], Sequence[Row]]
 """Runs a statement with `?` for each parameter; returns the rows of a question."""

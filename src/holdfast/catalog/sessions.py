@@ -27,8 +27,8 @@ from holdfast.catalog.rows import (
 from holdfast.errors import Damaged
 from holdfast.ids import NamespaceId, TenantId
 from holdfast.instants import to_us
-from holdfast.model import Plane, Size
-from holdfast.model_sessions import (
+from holdfast.model.basics import Plane, Size
+from holdfast.model.sessions import (
     BranchRow,
     LeftHead,
     LeftSession,
@@ -37,7 +37,7 @@ from holdfast.model_sessions import (
     TurnRow,
     VersionRow,
 )
-from holdfast.model_traces import TraceEnd, TraceRow
+from holdfast.model.traces import TraceEnd, TraceRow
 
 _LATEST = 2**62
 """Above any number of a version, turn or microsecond."""

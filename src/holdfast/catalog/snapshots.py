@@ -9,7 +9,7 @@ from holdfast.catalog.counting import CountQueries
 from holdfast.catalog.driver import Driver
 from holdfast.errors import Damaged
 from holdfast.ids import NamespaceId, SnapshotId, TenantId
-from holdfast.model import SnapshotInfo
+from holdfast.model.basics import SnapshotInfo
 
 
 class SnapshotQueries(CountQueries):

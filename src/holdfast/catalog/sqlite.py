@@ -51,7 +51,7 @@ from holdfast.errors import (
 )
 from holdfast.errors.system import from_system
 from holdfast.ids import IdMaker
-from holdfast.model_upkeep import Loss
+from holdfast.model.upkeep import Loss
 from holdfast.private import claim, close_to_others
 from holdfast.settings import has_packs
 

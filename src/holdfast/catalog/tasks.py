@@ -16,8 +16,8 @@ from holdfast.catalog.rows import SCHEDULE, TASK, Row, Sorted, sum_of
 from holdfast.errors import Damaged, RowDamaged
 from holdfast.ids import NamespaceId, TenantId
 from holdfast.instants import from_us, to_us
-from holdfast.model import Plane
-from holdfast.model_tasks import DueSchedule, Schedule, TaskChange, TaskRun, TaskStatus
+from holdfast.model.basics import Plane
+from holdfast.model.tasks import DueSchedule, Schedule, TaskChange, TaskRun, TaskStatus
 
 _LATEST: Final = 2**62
 _LAST_ID: Final = "\U0010ffff"

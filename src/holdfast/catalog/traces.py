@@ -13,7 +13,7 @@ from typing import Final
 from holdfast.catalog.driver import Driver
 from holdfast.catalog.rows import TRACE, Row, get_row
 from holdfast.ids import NamespaceId, TenantId, instant_of_trace
-from holdfast.model_traces import (
+from holdfast.model.traces import (
     NO_HASH,
     OWN,
     Rollback,

@@ -30,7 +30,7 @@ from holdfast.catalog.tasks import TaskQueries
 from holdfast.catalog.traces import TraceQueries
 from holdfast.catalog.upkeep import UpkeepQueries
 from holdfast.catalog.webhooks import WebhookQueries
-from holdfast.model_traces import TraceEnd
+from holdfast.model.traces import TraceEnd
 
 P = ParamSpec("P")
 

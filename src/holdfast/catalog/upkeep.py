@@ -13,7 +13,7 @@ from holdfast.catalog.rows import BRANCH, TURN, VERSION, get_row
 from holdfast.catalog.sessions import to_both
 from holdfast.ids import NamespaceId, TenantId
 from holdfast.instants import from_us, to_us
-from holdfast.model_sessions import BranchRow, SessionRow, TurnRow, VersionRow
+from holdfast.model.sessions import BranchRow, SessionRow, TurnRow, VersionRow
 
 _PAGE: Final = 1000
 

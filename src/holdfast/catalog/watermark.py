@@ -30,7 +30,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from holdfast.model_upkeep import Loss
+from holdfast.model.upkeep import Loss
 from holdfast.private import create
 from holdfast.syncing import sync_folder
 

@@ -16,7 +16,7 @@ from holdfast.catalog.driver import Driver
 from holdfast.catalog.rows import DELIVERY, WEBHOOK, Sorted
 from holdfast.ids import TenantId
 from holdfast.instants import to_us
-from holdfast.model_webhooks import Delivery, Webhook
+from holdfast.model.webhooks import Delivery, Webhook
 
 
 class WebhookQueries(CountQueries):

@@ -57,14 +57,14 @@ def change_view(change: "holdfast.Change") -> dict[str, object]:
 
 def find_coverage(snapshot: "holdfast.SnapshotInfo") -> "holdfast.Coverage | None":
     """Returns what a snapshot of a directory captured and left out; None for another kind."""
-    from holdfast.engine.coverage import coverage_of  # noqa: PLC0415 - a help text needs no engine
+    from holdfast.engine.core.coverage import coverage_of  # noqa: PLC0415 - a help text needs no engine
 
     return coverage_of(snapshot)
 
 
 def find_lacking(snapshot: "holdfast.SnapshotInfo") -> words.Lacks:
     """Returns what a snapshot does not vouch for, be it of a directory or derived from one."""
-    from holdfast.engine.coverage import lacking_in  # noqa: PLC0415 - a help text needs no engine
+    from holdfast.engine.core.coverage import lacking_in  # noqa: PLC0415 - a help text needs no engine
 
     found = lacking_in(snapshot)
     return words.Lacks(found.uncaptured, found.in_motion, found.is_unnamed)

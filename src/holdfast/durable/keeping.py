@@ -29,9 +29,9 @@ from holdfast.durable.logformat import LogName
 from holdfast.durable.plane import Shown
 from holdfast.durable.records import Change, Changes, Mark, encode_record, since_mark
 from holdfast.durable.snapshot import RememberedSnapshot
-from holdfast.engine.handle import Handle
 from holdfast.engine.namespace import Namespace
-from holdfast.engine.storesnapshot import StoreSnapshot
+from holdfast.engine.planes.handle import Handle
+from holdfast.engine.store.snapshot import StoreSnapshot
 from holdfast.errors import (
     Busy,
     Damaged,
@@ -40,7 +40,7 @@ from holdfast.errors import (
     TooLarge,
     Unavailable,
 )
-from holdfast.model_changes import Restored
+from holdfast.model.changes import Restored
 from holdfast.store import Store
 from holdfast.storekeys import LOG, log_stem, to_store_key
 

@@ -13,17 +13,17 @@ from typing import Final
 from holdfast.catalog.namespaces import LogPosition
 from holdfast.catalog.transaction import Transaction
 from holdfast.durable.records import Change, Mark
-from holdfast.engine import content
-from holdfast.engine.handle import Handle
-from holdfast.engine.missing import check_whole
-from holdfast.engine.objects import Objects
-from holdfast.engine.pending import put_rows
-from holdfast.engine.stage import Stage
-from holdfast.engine.unit import carry_out
+from holdfast.engine.objects import content
+from holdfast.engine.objects.reader import Objects
+from holdfast.engine.objects.stage import Stage
+from holdfast.engine.pending.writing import put_rows
+from holdfast.engine.planes.handle import Handle
+from holdfast.engine.planes.missing import check_whole
+from holdfast.engine.planes.unit import carry_out
 from holdfast.entries import REF_BYTES, Blob, Inline, decode_entry, encode_entry
 from holdfast.errors import Damaged, NamespaceNotFound, ObjectMissing, PackMissing
 from holdfast.ids import OBJECT_ID_BYTES, ObjectId
-from holdfast.model import EMPTY_MAP, Head, Plane, Size
+from holdfast.model.basics import EMPTY_MAP, Head, Plane, Size
 from holdfast.store import Snapshot, Store
 from holdfast.storekeys import from_store_key, to_store_key
 from holdfast.tree import diff

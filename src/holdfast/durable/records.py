@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from holdfast.errors import Damaged
-from holdfast.model import Head
+from holdfast.model.basics import Head
 
 Change = tuple[str, str, bytes | None]
 """A namespace, a key, and the encoded value; None says that the key is gone."""

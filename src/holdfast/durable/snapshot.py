@@ -3,10 +3,10 @@
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from holdfast.engine.handle import Handle
-from holdfast.engine.snapshots import SnapshotLike
-from holdfast.engine.storesnapshot import Pair, StoreSnapshot
-from holdfast.model import SnapshotInfo
+from holdfast.engine.planes.handle import Handle
+from holdfast.engine.store.snapshot import Pair, StoreSnapshot
+from holdfast.engine.timeline.snapshots import SnapshotLike
+from holdfast.model.basics import SnapshotInfo
 from holdfast.store import Snapshot
 
 

@@ -16,12 +16,12 @@ from weakref import WeakSet, finalize
 from holdfast.durable.keeping import KeptStore, Sync
 from holdfast.durable.records import Change
 from holdfast.engine.namespace import Namespace
-from holdfast.engine.snapshots import SnapshotLike
-from holdfast.engine.storereader import StoreReader
-from holdfast.engine.storesnapshot import StoreSnapshot
+from holdfast.engine.store.reader import StoreReader
+from holdfast.engine.store.snapshot import StoreSnapshot
+from holdfast.engine.timeline.snapshots import SnapshotLike
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import InvalidValue, Unavailable
-from holdfast.model_changes import Restored
+from holdfast.model.changes import Restored
 from holdfast.store import Reader, Snapshot, encode
 from holdfast.wiring import open_vault
 

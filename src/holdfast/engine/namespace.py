@@ -9,45 +9,46 @@ from functools import cached_property
 from os import PathLike as OsPathLike
 from typing import Any, TypeVar, overload
 
-from holdfast.engine import health, history, merge, restore, retention, snapshots, takeback, undo
-from holdfast.engine.actions import told_of_namespace
-from holdfast.engine.advance import Note
 from holdfast.engine.archives.imported import Imported
-from holdfast.engine.browsing import count_files
-from holdfast.engine.chain import append
-from holdfast.engine.comparing import Comparing
-from holdfast.engine.diff import collect_changes, text_diff
-from holdfast.engine.editing import Files
-from holdfast.engine.entities import Entities
-from holdfast.engine.files import FilesReader
-from holdfast.engine.fork import fork
-from holdfast.engine.handle import Handle, check_namespace
-from holdfast.engine.memory import Memories
-from holdfast.engine.memoryplane import looking
-from holdfast.engine.merge import Prefer
-from holdfast.engine.opening import opened_at, opened_head
-from holdfast.engine.paths import PathLike
-from holdfast.engine.restore import SHOWN
-from holdfast.engine.schedules import Schedules
-from holdfast.engine.selection import select
+from holdfast.engine.audit import health
+from holdfast.engine.audit.traces import Traces
+from holdfast.engine.core.paths import PathLike
+from holdfast.engine.files.browsing import count_files
+from holdfast.engine.files.editing import Files
+from holdfast.engine.files.opening import opened_at, opened_head
+from holdfast.engine.files.reader import FilesReader
+from holdfast.engine.journal.actions import told_of_namespace
+from holdfast.engine.journal.chain import append
+from holdfast.engine.memories import Memories
+from holdfast.engine.memory.plane import looking
+from holdfast.engine.planes.handle import Handle, check_namespace
 from holdfast.engine.sessions.door import Sessions
+from holdfast.engine.sessions.entities import Entities
 from holdfast.engine.sessions.reader import SessionsReader
-from holdfast.engine.snapshots import SnapshotLike
-from holdfast.engine.storeplane import Store
-from holdfast.engine.storereader import StoreReader
-from holdfast.engine.taskruns import TaskRuns
-from holdfast.engine.tasks import Tasks
-from holdfast.engine.totals import NOTHING, total_of
-from holdfast.engine.traces import Traces
+from holdfast.engine.store.plane import Store
+from holdfast.engine.store.reader import StoreReader
+from holdfast.engine.tasks.contexts import Tasks
+from holdfast.engine.tasks.runs import TaskRuns
+from holdfast.engine.tasks.schedules import Schedules
+from holdfast.engine.tenancy.totals import NOTHING, total_of
+from holdfast.engine.timeline import history, merge, restore, retention, snapshots, takeback, undo
+from holdfast.engine.timeline.comparison import Comparing
+from holdfast.engine.timeline.diff import collect_changes, text_diff
+from holdfast.engine.timeline.fork import fork
+from holdfast.engine.timeline.head import Note
+from holdfast.engine.timeline.merge import Prefer
+from holdfast.engine.timeline.restore import SHOWN
+from holdfast.engine.timeline.selection import select
+from holdfast.engine.timeline.snapshots import SnapshotLike
 from holdfast.errors import InvalidValue
 from holdfast.ids import SnapshotId
-from holdfast.model import Kind, Plane, Size, SnapshotInfo, Timeline
-from holdfast.model_changes import Change, Changes, MergeResult, Restored
-from holdfast.model_entities import Totals
-from holdfast.model_health import Health, Thresholds
-from holdfast.model_history import History
-from holdfast.model_names import Name, PathOrName, to_name
-from holdfast.model_upkeep import Policy
+from holdfast.model.basics import Kind, Plane, Size, SnapshotInfo, Timeline
+from holdfast.model.changes import Change, Changes, MergeResult, Restored
+from holdfast.model.entities import Totals
+from holdfast.model.health import Health, Thresholds
+from holdfast.model.history import History
+from holdfast.model.names import Name, PathOrName, to_name
+from holdfast.model.upkeep import Policy
 from holdfast.progress import Progress, no_progress
 from holdfast.running import checkpointed
 

@@ -20,35 +20,35 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
-from holdfast.engine import restore as restoring
-from holdfast.engine import undo
-from holdfast.engine.advance import Note
 from holdfast.engine.archives.imported import Imported
-from holdfast.engine.attachments import Attachment, check, make_anew, take_over, unmake
-from holdfast.engine.capture import Rereading
-from holdfast.engine.checkout import checkout
-from holdfast.engine.diff import collect_changes
-from holdfast.engine.directory import Directory
-from holdfast.engine.follower import Follower
-from holdfast.engine.glance import Glance, Status
-from holdfast.engine.handle import Handle
-from holdfast.engine.keep import keep
-from holdfast.engine.leading import Act, Attached
+from holdfast.engine.core.paths import PathLike
+from holdfast.engine.directory.attachments import Attachment, check, make_anew, take_over, unmake
+from holdfast.engine.directory.capture import Rereading
+from holdfast.engine.directory.checkout import checkout
+from holdfast.engine.directory.directory import Directory
+from holdfast.engine.directory.move import Act, Attached
+from holdfast.engine.directory.present import Glance, Status
+from holdfast.engine.directory.preview import preview
+from holdfast.engine.directory.recovery import recover
+from holdfast.engine.directory.snapshot import keep
+from holdfast.engine.directory.writer import Follower
 from holdfast.engine.namespace import Namespace
-from holdfast.engine.paths import PathLike
-from holdfast.engine.preview import preview
-from holdfast.engine.recovery import recover
-from holdfast.engine.restore import SHOWN
-from holdfast.engine.selection import select
-from holdfast.engine.snapshots import SnapshotLike
-from holdfast.engine.takeback import check_choice, take_back
-from holdfast.engine.tasklife import TaskLife
-from holdfast.engine.tasks import Tasks
+from holdfast.engine.planes.handle import Handle
+from holdfast.engine.tasks.contexts import Tasks
+from holdfast.engine.tasks.life import TaskLife
+from holdfast.engine.timeline import restore as restoring
+from holdfast.engine.timeline import undo
+from holdfast.engine.timeline.diff import collect_changes
+from holdfast.engine.timeline.head import Note
+from holdfast.engine.timeline.restore import SHOWN
+from holdfast.engine.timeline.selection import select
+from holdfast.engine.timeline.snapshots import SnapshotLike
+from holdfast.engine.timeline.takeback import check_choice, take_back
 from holdfast.errors import Damaged, DriftFound, HoldfastError, InvalidValue, Unavailable
-from holdfast.model import SnapshotInfo
-from holdfast.model_changes import Change, Changes, Restored
-from holdfast.model_history import History
-from holdfast.model_names import Name, PathOrName
+from holdfast.model.basics import SnapshotInfo
+from holdfast.model.changes import Change, Changes, Restored
+from holdfast.model.history import History
+from holdfast.model.names import Name, PathOrName
 from holdfast.progress import Progress, no_progress
 
 Drift = Literal["capture", "refuse"]

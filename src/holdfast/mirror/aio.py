@@ -13,12 +13,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
-from holdfast.engine.snapshots import SnapshotLike
-from holdfast.engine.tasks import Tasks
+from holdfast.engine.tasks.contexts import Tasks
+from holdfast.engine.timeline.snapshots import SnapshotLike
 from holdfast.ids import IdMaker
 from holdfast.mirror.workspace import RemoteWorkspace
-from holdfast.model import SnapshotInfo
-from holdfast.model_changes import Restored
+from holdfast.model.basics import SnapshotInfo
+from holdfast.model.changes import Restored
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from holdfast.engine.capture import Rereading
-from holdfast.engine.diff import collect_changes, text_diff
-from holdfast.engine.glance import Status
-from holdfast.engine.paths import PathLike, to_folder, to_key, to_text
+from holdfast.engine.core.paths import PathLike, to_folder, to_key, to_text
+from holdfast.engine.directory.capture import Rereading
+from holdfast.engine.directory.present import Status
+from holdfast.engine.timeline.diff import collect_changes, text_diff
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import InvalidPath
 from holdfast.ids import ObjectId
@@ -21,10 +21,10 @@ from holdfast.mirror.following import Pair
 from holdfast.mirror.local import Local
 from holdfast.mirror.memo import MemoFile
 from holdfast.mirror.server import Server
-from holdfast.model import Plane, SnapshotInfo
-from holdfast.model_changes import Change, Changes
-from holdfast.model_history import History
-from holdfast.model_names import PathOrName, to_name
+from holdfast.model.basics import Plane, SnapshotInfo
+from holdfast.model.changes import Change, Changes
+from holdfast.model.history import History
+from holdfast.model.names import PathOrName, to_name
 from holdfast.progress import no_progress
 from holdfast.sdk.agent import Agent
 from holdfast.sdk.calls import Sync

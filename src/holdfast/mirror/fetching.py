@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
-from holdfast.engine.advance import Note
 from holdfast.engine.exchange.adopting import adopt
 from holdfast.engine.exchange.coverage import lacking_told
 from holdfast.engine.namespace import Namespace
+from holdfast.engine.timeline.head import Note
 from holdfast.mirror.following import Pair
 from holdfast.mirror.pulling import Pull
-from holdfast.model import SnapshotInfo
+from holdfast.model.basics import SnapshotInfo
 from holdfast.progress import Progress
 
 

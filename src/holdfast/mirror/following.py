@@ -18,12 +18,12 @@ from typing import Final, Protocol, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.engine.advance import Note
+from holdfast.engine.core.paths import to_bytes
+from holdfast.engine.directory.writer import Follower
 from holdfast.engine.exchange.adopting import adopt
 from holdfast.engine.exchange.coverage import lacking_told
-from holdfast.engine.follower import Follower
-from holdfast.engine.handle import Handle
-from holdfast.engine.paths import to_bytes
+from holdfast.engine.planes.handle import Handle
+from holdfast.engine.timeline.head import Note
 from holdfast.errors import (
     DriftFound,
     HeadMoved,
@@ -39,7 +39,7 @@ from holdfast.mirror.memo import Memo, MemoFile
 from holdfast.mirror.pulling import Pull
 from holdfast.mirror.pushing import Push
 from holdfast.mirror.server import Server
-from holdfast.model import EMPTY_MAP, SnapshotInfo
+from holdfast.model.basics import EMPTY_MAP, SnapshotInfo
 from holdfast.progress import Progress
 from holdfast.wire.exchange import CommitRequest
 

@@ -15,28 +15,28 @@ from pathlib import Path
 from typing import Final
 
 from holdfast import settings
-from holdfast.engine import snapshots
-from holdfast.engine.attachments import Attachment
-from holdfast.engine.capture import Rereading
-from holdfast.engine.diff import iter_changes
-from holdfast.engine.directory import Directory
-from holdfast.engine.glance import Glance
-from holdfast.engine.handle import Handle
-from holdfast.engine.history import find_drift
-from holdfast.engine.leading import Attached
-from holdfast.engine.limits import Limits
-from holdfast.engine.paths import PathLike
-from holdfast.engine.restore import folded_head
-from holdfast.engine.selection import path_filter
-from holdfast.engine.stage import StagedObjects
+from holdfast.engine.core.limits import Limits
+from holdfast.engine.core.paths import PathLike
+from holdfast.engine.directory.attachments import Attachment
+from holdfast.engine.directory.capture import Rereading
+from holdfast.engine.directory.directory import Directory
+from holdfast.engine.directory.move import Attached
+from holdfast.engine.directory.present import Glance
+from holdfast.engine.objects.stage import StagedObjects
+from holdfast.engine.planes.handle import Handle
+from holdfast.engine.timeline import snapshots
+from holdfast.engine.timeline.diff import iter_changes
+from holdfast.engine.timeline.history import find_drift
+from holdfast.engine.timeline.restore import folded_head
+from holdfast.engine.timeline.selection import path_filter
 from holdfast.engine.vault import Holdfast
 from holdfast.engine.workspace import Workspace
 from holdfast.errors import Busy
 from holdfast.ids import ObjectId
-from holdfast.model import Plane, Root, SnapshotInfo
-from holdfast.model_changes import Change
-from holdfast.model_history import Step
-from holdfast.model_names import Name
+from holdfast.model.basics import Plane, Root, SnapshotInfo
+from holdfast.model.changes import Change
+from holdfast.model.history import Step
+from holdfast.model.names import Name
 from holdfast.wiring import open_vault
 
 KEPT: Final = 8

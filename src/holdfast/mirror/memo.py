@@ -14,7 +14,7 @@ import msgspec
 
 from holdfast.errors import Unavailable
 from holdfast.ids import ObjectId
-from holdfast.model import EMPTY_MAP, SnapshotInfo
+from holdfast.model.basics import EMPTY_MAP, SnapshotInfo
 from holdfast.private import create
 from holdfast.syncing import sync_folder
 

@@ -11,17 +11,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from holdfast.engine.content import content_refs
 from holdfast.engine.exchange.edits import MAX_DEPTH, check_edits
 from holdfast.engine.exchange.reach import longest_list
 from holdfast.engine.exchange.receiving import receive
-from holdfast.engine.handle import Handle
+from holdfast.engine.objects.content import content_refs
+from holdfast.engine.planes.handle import Handle
 from holdfast.entries import Blob, decode_entry, pack_ref, unpack_refs
 from holdfast.errors import NotFound, Unavailable
 from holdfast.ids import OBJECT_ID_BYTES, ObjectId
 from holdfast.mirror.memo import Memo
 from holdfast.mirror.server import Server
-from holdfast.model import EMPTY_MAP
+from holdfast.model.basics import EMPTY_MAP
 from holdfast.progress import Progress
 
 WANTED: Final = 5_000

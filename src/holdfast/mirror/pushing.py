@@ -14,10 +14,10 @@ from typing import Final
 
 import msgspec
 
-from holdfast.engine import content
-from holdfast.engine.content import FILES, list_refs
 from holdfast.engine.exchange.edits import encode_edits
-from holdfast.engine.stage import StagedObjects
+from holdfast.engine.objects import content
+from holdfast.engine.objects.content import FILES, list_refs
+from holdfast.engine.objects.stage import StagedObjects
 from holdfast.entries import Blob, decode_entry
 from holdfast.errors import ContentMissing, Unavailable
 from holdfast.ids import OBJECT_ID_BYTES, ObjectId, object_id_of

@@ -23,25 +23,25 @@ from typing import Self
 
 from msgspec.structs import replace as changed
 
-from holdfast.engine.capture import Rereading
-from holdfast.engine.checkout import checkout
-from holdfast.engine.diff import collect_changes
+from holdfast.engine.core.paths import PathLike
+from holdfast.engine.directory.capture import Rereading
+from holdfast.engine.directory.checkout import checkout
+from holdfast.engine.directory.preview import preview
+from holdfast.engine.directory.writer import Follower
 from holdfast.engine.exchange.coverage import lacking_told
-from holdfast.engine.follower import Follower
-from holdfast.engine.paths import PathLike
-from holdfast.engine.preview import preview
-from holdfast.engine.restore import SHOWN
-from holdfast.engine.selection import Selection, select
-from holdfast.engine.takeback import check_choice
-from holdfast.engine.tasks import Tasks
+from holdfast.engine.tasks.contexts import Tasks
+from holdfast.engine.timeline.diff import collect_changes
+from holdfast.engine.timeline.restore import SHOWN
+from holdfast.engine.timeline.selection import Selection, select
+from holdfast.engine.timeline.takeback import check_choice
 from holdfast.engine.workspace import Drift
 from holdfast.errors import Busy, DriftFound, InvalidValue, Unavailable
 from holdfast.mirror.comparing import Comparing, texts_of
 from holdfast.mirror.fetching import fetch
 from holdfast.mirror.following import Moved
-from holdfast.model import EMPTY_MAP, Plane, SnapshotInfo
-from holdfast.model_changes import Changes, Restored, counted
-from holdfast.model_names import Name
+from holdfast.model.basics import EMPTY_MAP, Plane, SnapshotInfo
+from holdfast.model.changes import Changes, Restored, counted
+from holdfast.model.names import Name
 from holdfast.progress import Progress, no_progress
 from holdfast.sdk.reading import SnapshotLike
 from holdfast.sdk.values import Imported

@@ -10,7 +10,7 @@ import msgspec
 
 from holdfast.errors import ObjectDamaged, PackDamaged
 from holdfast.ids import ObjectId
-from holdfast.model import Placement
+from holdfast.model.basics import Placement
 from holdfast.packs.index import BlockRow
 from holdfast.packs.reader import cut, load_index, ranges_of, read_block
 

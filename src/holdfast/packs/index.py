@@ -17,7 +17,7 @@ import msgspec
 
 from holdfast.errors import PackDamaged
 from holdfast.ids import OBJECT_ID_BYTES, ObjectId
-from holdfast.model import Placement
+from holdfast.model.basics import Placement
 from holdfast.packs.format import HEADER_BYTES, MAX_PLAIN_BYTES
 from holdfast.packs.frames import FrameWriter, decompress
 

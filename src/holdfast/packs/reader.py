@@ -14,7 +14,7 @@ from blake3 import blake3
 
 from holdfast.errors import ObjectDamaged, PackDamaged
 from holdfast.ids import object_id_of
-from holdfast.model import Placement
+from holdfast.model.basics import Placement
 from holdfast.packs.format import (
     FOOTER_BYTES,
     HEADER_BYTES,

@@ -17,7 +17,7 @@ from blake3 import blake3
 
 from holdfast.errors import PackDamaged, TooLarge
 from holdfast.ids import ObjectId
-from holdfast.model import Placement
+from holdfast.model.basics import Placement
 from holdfast.packs.format import (
     BLOCK_TARGET_BYTES,
     FOOTER_BYTES,

@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Final
 
-from holdfast.model_entities import Totals
-from holdfast.model_health import Health, Thresholds
-from holdfast.model_upkeep import AuditReport, Collected, Verified
+from holdfast.model.entities import Totals
+from holdfast.model.health import Health, Thresholds
+from holdfast.model.upkeep import AuditReport, Collected, Verified
 from holdfast.progress import Progress, no_progress
 from holdfast.sdk.agent import DAY, health_query
 from holdfast.sdk.calls import Async, Call, Download, F, Group, Sender, Sync, call, download

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final, Literal
 
-from holdfast.model import Plane, Size, SnapshotInfo, Timeline
-from holdfast.model_changes import Change, Changes, MergeResult, Restored
-from holdfast.model_entities import Totals
-from holdfast.model_health import Health, Thresholds
-from holdfast.model_history import History
-from holdfast.model_names import Name, PathOrName, to_name
+from holdfast.model.basics import Plane, Size, SnapshotInfo, Timeline
+from holdfast.model.changes import Change, Changes, MergeResult, Restored
+from holdfast.model.entities import Totals
+from holdfast.model.health import Health, Thresholds
+from holdfast.model.history import History
+from holdfast.model.names import Name, PathOrName, to_name
 from holdfast.progress import Progress, no_progress
 from holdfast.sdk.calls import (
     Call,

@@ -14,15 +14,15 @@ import msgspec
 
 from holdfast.errors import InvalidValue
 from holdfast.ids import NamespaceId, ObjectId, SnapshotId, TraceId
-from holdfast.model import Kind, Plane, Size, SnapshotInfo
-from holdfast.model_changes import Change, Changes, MergeResult, Restored, counted, tally
-from holdfast.model_entities import Entity
-from holdfast.model_files import FileInfo
-from holdfast.model_health import Health, Level, Loop
-from holdfast.model_history import Step
-from holdfast.model_memories import FoundMemory, Memory
-from holdfast.model_tasks import Cadence, Schedule, TaskRun, TaskStatus
-from holdfast.model_traces import TraceInfo
+from holdfast.model.basics import Kind, Plane, Size, SnapshotInfo
+from holdfast.model.changes import Change, Changes, MergeResult, Restored, counted, tally
+from holdfast.model.entities import Entity
+from holdfast.model.files import FileInfo
+from holdfast.model.health import Health, Level, Loop
+from holdfast.model.history import Step
+from holdfast.model.memories import FoundMemory, Memory
+from holdfast.model.tasks import Cadence, Schedule, TaskRun, TaskStatus
+from holdfast.model.traces import TraceInfo
 from holdfast.storekeys import to_store_key
 from holdfast.wire.audit import RollbackRateAnswer
 from holdfast.wire.changes import ChangeAnswer, Counts

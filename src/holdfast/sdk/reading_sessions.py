@@ -1,6 +1,6 @@
 """Answers about sessions, as the values that the embedded door returns."""
 
-from holdfast.model_sessions import (
+from holdfast.model.sessions import (
     Lineage,
     Message,
     SessionContext,

@@ -19,8 +19,8 @@ from typing import Any, Final, Generic, ParamSpec, TypeVar, overload
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.model import SnapshotInfo
-from holdfast.model_tasks import TaskRun
+from holdfast.model.basics import SnapshotInfo
+from holdfast.model.tasks import TaskRun
 from holdfast.running import Runs, check_function, checkpointed, ending, failure_in, sees, told
 from holdfast.sdk.agent import Agent
 from holdfast.sdk.calls import Async, F, Steps, Sync

@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 
 from holdfast.ids import NamespaceId, ObjectId, SnapshotId
-from holdfast.model import Size, SnapshotInfo
-from holdfast.model_entities import Totals
-from holdfast.model_upkeep import AuditProblem, AuditReport, Collected, Fault, Verified
+from holdfast.model.basics import Size, SnapshotInfo
+from holdfast.model.entities import Totals
+from holdfast.model.upkeep import AuditProblem, AuditReport, Collected, Fault, Verified
 from holdfast.sdk.reading import instant, instant_or_none, reads, to_snapshot
 from holdfast.wire.audit import AuditAnswer
 from holdfast.wire.dashboard import StatsAnswer

@@ -9,8 +9,8 @@ from functools import cache, partial
 from typing import Final
 
 from holdfast import wiring
-from holdfast.engine.limits import Limits
-from holdfast.engine.linediff import Unify, unify
+from holdfast.engine.core.limits import Limits
+from holdfast.engine.core.linediff import Unify, unify
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import HoldfastError
 from holdfast.server import routes

@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
 
-from holdfast.engine.keys import hash_of
 from holdfast.engine.namespace import Namespace
-from holdfast.engine.vault import Holdfast, TenantVault
-from holdfast.engine.writers import MOST_WITHIN
+from holdfast.engine.planes.writers import MOST_WITHIN
+from holdfast.engine.tenancy.keys import hash_of
+from holdfast.engine.tenant import TenantVault
+from holdfast.engine.vault import Holdfast
 from holdfast.errors import AddOnly, InvalidName
-from holdfast.model_keys import KeyInfo
-from holdfast.model_keys import Scope as KeyScope
+from holdfast.model.keys import KeyInfo
+from holdfast.model.keys import Scope as KeyScope
 from holdfast.running import Door
 from holdfast.server.asgi import Header
 from holdfast.server.problems import Forbidden, MissingNamespace, Unauthorized, UnknownWorkspace

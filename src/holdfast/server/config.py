@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from holdfast import settings
-from holdfast.engine.limits import GIB, MIB
-from holdfast.engine.outbox import RETRIES_S
+from holdfast.engine.core.limits import GIB, MIB
+from holdfast.engine.tenancy.outbox import RETRIES_S
 from holdfast.errors import InvalidValue
 from holdfast.wiring import POSTGRES_SCHEMES
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from holdfast.engine.vault import Holdfast
-from holdfast.model_keys import Scope
+from holdfast.model.keys import Scope
 from holdfast.server.config import Config
 
 FILE_NAME: Final = "credentials.json"

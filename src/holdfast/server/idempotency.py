@@ -18,8 +18,8 @@ from typing import Final, TypeVar
 
 from blake3 import blake3
 
-from holdfast.engine.replies import LEASE, Replies, reply_of
-from holdfast.engine.replying import Replying
+from holdfast.engine.core.replying import Replying
+from holdfast.engine.journal.replies import LEASE, Replies, reply_of
 from holdfast.errors import (
     HoldfastError,
     ReplyNotKept,
@@ -27,7 +27,7 @@ from holdfast.errors import (
     TooLarge,
     Unavailable,
 )
-from holdfast.model_replies import Asked, Reply, ReplyPlace
+from holdfast.model.replies import Asked, Reply, ReplyPlace
 from holdfast.server.asgi import Message, Receive
 from holdfast.server.problems import Unfit
 from holdfast.server.requests import Request

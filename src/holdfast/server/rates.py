@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from threading import Lock
 from typing import Final
 
-from holdfast.model_keys import KeyInfo, KeyUse
+from holdfast.model.keys import KeyInfo, KeyUse
 from holdfast.server.problems import RateLimited
 from holdfast.server.requests import Caller
 

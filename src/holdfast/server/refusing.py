@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, cast
 
-from holdfast.engine.keys import hash_of
+from holdfast.engine.tenancy.keys import hash_of
 from holdfast.server.callers import MOST_KNOWN, secret_of
 from holdfast.server.problems import RateLimited
 from holdfast.server.rates import Rates

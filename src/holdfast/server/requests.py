@@ -6,9 +6,9 @@ from typing import Final
 from urllib.parse import unquote_plus
 
 from holdfast.engine.namespace import Namespace
-from holdfast.engine.vault import TenantVault
-from holdfast.model_keys import KeyInfo
-from holdfast.model_keys import Scope as KeyScope
+from holdfast.engine.tenant import TenantVault
+from holdfast.model.keys import KeyInfo
+from holdfast.model.keys import Scope as KeyScope
 from holdfast.running import Door
 from holdfast.server.asgi import Receive, Scope
 from holdfast.server.config import Config

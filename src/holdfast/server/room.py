@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from holdfast.engine.limits import GIB, MIB, Limits
+from holdfast.engine.core.limits import GIB, MIB, Limits
 from holdfast.errors import StorageFull
 from holdfast.server.config import Config
 from holdfast.server.problems import TooManyAtOnce

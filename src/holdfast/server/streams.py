@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
-from holdfast.engine.envelopes import API_VERSION, envelope, shown
-from holdfast.engine.events import MAX_LISTED
-from holdfast.engine.vault import TenantVault
+from holdfast.engine.journal.envelopes import API_VERSION, envelope, shown
+from holdfast.engine.journal.events import MAX_LISTED
+from holdfast.engine.tenant import TenantVault
 from holdfast.errors import HoldfastError
-from holdfast.model_events import EventRow
+from holdfast.model.events import EventRow
 from holdfast.server.problems import TooManyAtOnce
 from holdfast.server.sharing import Shares
 from holdfast.server.stopping import Stopping

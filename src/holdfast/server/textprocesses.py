@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from typing import IO, Final, cast
 
-from holdfast.engine.linediff import TEXT_S, Unified, unify
+from holdfast.engine.core.linediff import TEXT_S, Unified, unify
 
 PRIORITY: Final = 10
 """How much nicer than the server: what answers goes first."""

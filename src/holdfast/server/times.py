@@ -6,7 +6,7 @@ send them back word for word.
 
 from datetime import UTC, datetime
 
-from holdfast.engine.envelopes import shown
+from holdfast.engine.journal.envelopes import shown
 from holdfast.errors import InvalidValue, shorten
 
 __all__ = ["parse_instant", "shown", "shown_or_none"]

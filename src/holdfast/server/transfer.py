@@ -17,8 +17,8 @@ from typing import Any, BinaryIO, Final, TypeVar
 
 import msgspec
 
-from holdfast.engine.files import FilesReader
-from holdfast.engine.sending import Sendable, find_sendable
+from holdfast.engine.files.download import Sendable, find_sendable
+from holdfast.engine.files.reader import FilesReader
 from holdfast.errors import TooLarge
 from holdfast.errors.system import from_system
 from holdfast.server.problems import Unfit

@@ -1,9 +1,9 @@
 """What an add-only key may ask for: a verdict for every route that changes something.
 
-The engine itself refuses such a key whatever takes away for good (`engine/adding.py`). Here the
-same is said once more of routes, so that one that nobody has thought about is refused: what is
-not in the table, no add-only key opens. Routes that read are open to it as to any agent's key,
-those of operators are for operators alone.
+The engine itself refuses such a key whatever takes away for good (`engine/timeline/additions.py`).
+Here the same is said once more of routes, so that one that nobody has thought about is refused:
+what is not in the table, no add-only key opens. Routes that read are open to it as to any agent's
+key, those of operators are for operators alone.
 """
 
 from typing import Final

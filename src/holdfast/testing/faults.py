@@ -30,17 +30,17 @@ from typing import Any, Self, cast
 from holdfast.blobs.port import BlobStore
 from holdfast.catalog.port import Catalog
 from holdfast.catalog.transaction import Transaction
-from holdfast.engine import content
-from holdfast.engine.context import Context
-from holdfast.engine.memoryplane import settled
-from holdfast.engine.objects import Objects
-from holdfast.engine.sessions.overlays import NamesOnly
+from holdfast.engine.core.context import Context
+from holdfast.engine.memory.plane import settled
+from holdfast.engine.objects import content
+from holdfast.engine.objects.reader import Objects
+from holdfast.engine.planes.overlays import NamesOnly
+from holdfast.engine.planes.view import View
 from holdfast.engine.vault import Holdfast
-from holdfast.engine.view import View
 from holdfast.entries import IN_ROW, Blob, Entry, Inline, decode_entry
 from holdfast.ids import ObjectId, SnapshotId
-from holdfast.model import Head, Plane, SnapshotInfo
-from holdfast.model_upkeep import Loss
+from holdfast.model.basics import Head, Plane, SnapshotInfo
+from holdfast.model.upkeep import Loss
 
 Counts = Callable[[str], bool]
 """Says of a step's name whether a power cut may come there."""

@@ -19,8 +19,8 @@ import psycopg
 import holdfast
 from holdfast import Holdfast
 from holdfast.errors import Conflict, HoldfastError, NotFound
-from holdfast.model import Size
-from holdfast.model_upkeep import Policy
+from holdfast.model.basics import Size
+from holdfast.model.upkeep import Policy
 from holdfast.testing.clocks import Watch
 
 NOW: Final = datetime(2031, 5, 6, 7, 8, 9, 123456, tzinfo=UTC)

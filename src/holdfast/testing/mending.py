@@ -8,9 +8,9 @@ import tempfile
 from pathlib import Path
 from typing import Any, Final, cast
 
-from holdfast.engine.damagenotes import NOTED
+from holdfast.engine.audit.notes import NOTED
 from holdfast.errors import Damaged, HoldfastError
-from holdfast.model_events import EventRow
+from holdfast.model.events import EventRow
 from holdfast.testing.flips import RAW, WRONG, Flip, judge, look, open_at
 
 CLEAN, KNOWN, UNREADABLE, BROKEN = "clean", "known", "unreadable", "BROKEN"

@@ -23,7 +23,7 @@ from collections.abc import Mapping
 import msgspec
 
 from holdfast.ids import ObjectId
-from holdfast.model import EMPTY_MAP
+from holdfast.model.basics import EMPTY_MAP
 from holdfast.tree.build import Rows, build, build_upwards, pack
 from holdfast.tree.diff import Edit
 from holdfast.tree.node import NodeSource, decode_node, get_children, get_root

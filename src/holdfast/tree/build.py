@@ -10,7 +10,7 @@ from operator import lt
 import msgspec
 
 from holdfast.ids import ObjectId, object_id_of
-from holdfast.model import EMPTY_MAP
+from holdfast.model.basics import EMPTY_MAP
 from holdfast.tree.node import Node, encode_node
 from holdfast.tree.split import natural_ends, node_spans
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from holdfast.ids import ObjectId
-from holdfast.model import EMPTY_MAP
+from holdfast.model.basics import EMPTY_MAP
 from holdfast.tree.node import Node, NodeSource, get_children
 
 Cover = tuple[int, tuple[tuple[bytes, bytes], ...]]

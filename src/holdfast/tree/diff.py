@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from holdfast.ids import ObjectId
-from holdfast.model import EMPTY_MAP
+from holdfast.model.basics import EMPTY_MAP
 from holdfast.tree.node import Node, NodeSource, get_children
 
 _AHEAD: Final = 16

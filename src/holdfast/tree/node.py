@@ -18,7 +18,7 @@ import msgspec
 
 from holdfast.errors import Damaged
 from holdfast.ids import OBJECT_ID_BYTES, ObjectId
-from holdfast.model import EMPTY_MAP
+from holdfast.model.basics import EMPTY_MAP
 
 
 class Node(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from holdfast.model_names import Name
+from holdfast.model.names import Name
 from holdfast.wire.basics import Instant
 from holdfast.wire.changes import ChangeAnswer, Counts
 

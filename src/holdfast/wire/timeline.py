@@ -2,7 +2,7 @@
 
 import msgspec
 
-from holdfast.model_names import Name
+from holdfast.model.names import Name
 from holdfast.wire.changes import ChangeAnswer, Counts
 from holdfast.wire.snapshots import SnapshotAnswer
 

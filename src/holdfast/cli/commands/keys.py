@@ -16,8 +16,8 @@ from holdfast.cli.attached import served_place
 from holdfast.cli.console import Console
 from holdfast.cli.exits import DONE, usage
 from holdfast.cli.shown import shown
-from holdfast.engine.tenants import DEFAULT_TENANT
-from holdfast.model_keys import KeyInfo, Scope
+from holdfast.engine.core.tenants import DEFAULT_TENANT
+from holdfast.model.keys import KeyInfo, Scope
 from holdfast.server.config import configure as set_up
 
 EXAMPLES = """\

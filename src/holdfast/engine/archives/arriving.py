@@ -20,17 +20,17 @@ from holdfast.engine.archives.sessionfile import (
 )
 from holdfast.engine.archives.survey import SurveyedSession
 from holdfast.engine.archives.tarread import Member
-from holdfast.engine.handle import Handle
-from holdfast.engine.limits import check_room
+from holdfast.engine.core.limits import check_room
+from holdfast.engine.objects.stage import Stage
+from holdfast.engine.planes.handle import Handle
 from holdfast.engine.sessions import state as states
 from holdfast.engine.sessions.following import Keeping
 from holdfast.engine.sessions.state import StoredState
-from holdfast.engine.stage import Stage
 from holdfast.entries import Session, encode_entry
 from holdfast.errors import UnsafeArchive
 from holdfast.instants import from_us
-from holdfast.model import Head
-from holdfast.model_sessions import BranchRow, TurnRow
+from holdfast.model.basics import Head
+from holdfast.model.sessions import BranchRow, TurnRow
 
 
 def named_by(entry: Session, branch: str) -> bytes:

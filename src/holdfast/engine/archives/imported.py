@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from holdfast.engine.archives.manifest import Manifest
 from holdfast.ids import SnapshotId
-from holdfast.model import SnapshotInfo
+from holdfast.model.basics import SnapshotInfo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

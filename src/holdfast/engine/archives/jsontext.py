@@ -2,7 +2,7 @@
 
 The parts of a session from an archive are kept as the text they are and decoded whenever they are
 read, so text that cannot be decoded would be a trap for later; and equal states have equal
-entries only if each value has one text. As with msgpack (`wellformed.py`), what is large is
+entries only if each value has one text. As with msgpack (`core/wellformed.py`), what is large is
 walked over with a stack of our own: a list of empty lists takes 20 times its text in memory.
 """
 
@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.engine.archives.wellformed import DECODED_BYTES, MAX_DEPTH
+from holdfast.engine.core.wellformed import DECODED_BYTES, MAX_DEPTH
 from holdfast.errors import TooLarge, UnsafeArchive
 from holdfast.jsontext import count_values
 

@@ -12,12 +12,12 @@ from typing import Annotated, Final
 
 import msgspec
 
-from holdfast.engine.advance import MAX_LABEL_CHARS
-from holdfast.engine.coverage import Lacking, from_names, to_names
-from holdfast.engine.handle import MAX_NAME_CHARS, check_text
-from holdfast.engine.paths import MAX_PATH_BYTES
+from holdfast.engine.core.coverage import Lacking, from_names, to_names
+from holdfast.engine.core.paths import MAX_PATH_BYTES
+from holdfast.engine.planes.handle import MAX_NAME_CHARS, check_text
+from holdfast.engine.timeline.head import MAX_LABEL_CHARS
 from holdfast.errors import InvalidName, UnsafeArchive, VaultTooNew
-from holdfast.model import Size
+from holdfast.model.basics import Size
 
 ARCHIVE_FORMAT: Final = 2
 WITHOUT_MEMORIES: Final = 1

@@ -11,24 +11,24 @@ import msgspec
 from holdfast.engine.archives.archivefile import Source
 from holdfast.engine.archives.jsontext import check_json
 from holdfast.engine.archives.tarread import Member
-from holdfast.engine.content import Source as PlaneSource
-from holdfast.engine.embedding import MAX_VECTOR_BYTES, check_vector
-from holdfast.engine.limits import Limits
-from holdfast.engine.memoryfields import (
+from holdfast.engine.core.embedding import MAX_VECTOR_BYTES, check_vector
+from holdfast.engine.core.limits import Limits
+from holdfast.engine.memory.fields import (
     check_content,
     check_metadata,
     check_name_of,
     check_tags,
     terms_of,
 )
-from holdfast.engine.memoryforms import memory_of
-from holdfast.engine.memoryplane import row_of
+from holdfast.engine.memory.plane import row_of
+from holdfast.engine.objects.content import Source as PlaneSource
+from holdfast.engine.planes.memoryforms import memory_of
 from holdfast.engine.sessions.lifecycle import check_session_id
 from holdfast.errors import Invalid, TooLarge, UnsafeArchive
 from holdfast.ids import NamespaceId, ObjectId
 from holdfast.instants import LAST_US, from_us, to_us
-from holdfast.model import Size
-from holdfast.model_memories import MemoryRow
+from holdfast.model.basics import Size
+from holdfast.model.memories import MemoryRow
 from holdfast.tree import iterate
 
 MEMORY_NAME: Final = b"memories/%d.json"

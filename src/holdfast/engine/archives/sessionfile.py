@@ -19,8 +19,8 @@ from holdfast.catalog.transaction import Transaction
 from holdfast.engine.archives.archivefile import Source
 from holdfast.engine.archives.jsontext import check_json
 from holdfast.engine.archives.tarread import Member
-from holdfast.engine.handle import check_text
-from holdfast.engine.limits import Limits
+from holdfast.engine.core.limits import Limits
+from holdfast.engine.planes.handle import check_text
 from holdfast.engine.sessions import state as states
 from holdfast.engine.sessions.lifecycle import check_session_id, check_texts
 from holdfast.engine.sessions.turns import TurnData, walk

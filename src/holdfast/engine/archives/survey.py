@@ -29,12 +29,12 @@ from holdfast.engine.archives.sessionfile import (
     read_turns,
 )
 from holdfast.engine.archives.tarread import Member, MemberKind, iter_members
-from holdfast.engine.archives.wellformed import check_msgpack
-from holdfast.engine.editing import MAX_MODE
-from holdfast.engine.limits import Limits
-from holdfast.engine.paths import MAX_PATH_BYTES, to_key
+from holdfast.engine.core.limits import Limits
+from holdfast.engine.core.paths import MAX_PATH_BYTES, to_key
+from holdfast.engine.core.wellformed import check_msgpack
+from holdfast.engine.files.editing import MAX_MODE
 from holdfast.errors import Invalid, TooLarge, UnsafeArchive
-from holdfast.model import Size
+from holdfast.model.basics import Size
 from holdfast.progress import Progress
 from holdfast.storekeys import MAX_KEY_BYTES, to_store_key
 

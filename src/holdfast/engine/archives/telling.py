@@ -9,7 +9,6 @@ from itertools import chain
 import msgspec
 
 from holdfast.catalog.transaction import Transaction
-from holdfast.engine import content
 from holdfast.engine.archives.arriving import named_by
 from holdfast.engine.archives.memoryfile import MEMORY_NAME, told_memories
 from holdfast.engine.archives.sessionfile import (
@@ -22,14 +21,15 @@ from holdfast.engine.archives.sessionfile import (
 )
 from holdfast.engine.archives.survey import FILES_PREFIX, VALUE_NAME
 from holdfast.engine.archives.tarwrite import TarWriter
-from holdfast.engine.editing import MAX_MODE, USUAL_FILE_MODE
-from holdfast.engine.objects import Objects
+from holdfast.engine.files.editing import MAX_MODE, USUAL_FILE_MODE
+from holdfast.engine.objects import content
+from holdfast.engine.objects.reader import Objects
+from holdfast.engine.objects.stage import StagedObjects
 from holdfast.engine.sessions.following import session_of
-from holdfast.engine.stage import StagedObjects
 from holdfast.entries import Blob, Directory, Entry, Inline, Link, Session, decode_entry, twin_of
 from holdfast.errors import Damaged
 from holdfast.ids import TenantId, object_id_of
-from holdfast.model import Plane, Root, Size
+from holdfast.model.basics import Plane, Root, Size
 from holdfast.storekeys import from_store_key
 from holdfast.tree import build, iterate
 

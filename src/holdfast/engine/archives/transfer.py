@@ -19,8 +19,6 @@ from contextlib import contextmanager
 import msgspec
 
 from holdfast.catalog.transaction import Transaction
-from holdfast.engine import content
-from holdfast.engine.advance import Move, Note, advance, replacing
 from holdfast.engine.archives.archivefile import FileName, Source, writing_to
 from holdfast.engine.archives.arriving import Arriving
 from holdfast.engine.archives.imported import Imported
@@ -36,16 +34,18 @@ from holdfast.engine.archives.survey import Surveyed, read_value, survey
 from holdfast.engine.archives.tarread import Member, MemberKind
 from holdfast.engine.archives.tarwrite import TarWriter
 from holdfast.engine.archives.telling import Told, write_entries
-from holdfast.engine.coverage import Lacking, lacking_in
-from holdfast.engine.editing import USUAL_FILE_MODE
-from holdfast.engine.folding import Folded, lacking_at
-from holdfast.engine.handle import Handle
-from holdfast.engine.limits import check_quota
-from holdfast.engine.memoryplane import entry_of
-from holdfast.engine.objects import Objects
-from holdfast.engine.restore import completed, folded_head, prove
-from holdfast.engine.stage import Stage, StagedObjects
-from holdfast.engine.unit import carry_out
+from holdfast.engine.core.coverage import Lacking, lacking_in
+from holdfast.engine.core.limits import check_quota
+from holdfast.engine.files.editing import USUAL_FILE_MODE
+from holdfast.engine.memory.plane import entry_of
+from holdfast.engine.objects import content
+from holdfast.engine.objects.reader import Objects
+from holdfast.engine.objects.stage import Stage, StagedObjects
+from holdfast.engine.pending.fold import Folded, lacking_at
+from holdfast.engine.planes.handle import Handle
+from holdfast.engine.planes.unit import carry_out
+from holdfast.engine.timeline.head import Move, Note, advance, replacing
+from holdfast.engine.timeline.restore import completed, folded_head, prove
 from holdfast.entries import (
     Directory,
     Entry,
@@ -55,7 +55,7 @@ from holdfast.entries import (
 )
 from holdfast.errors import UnsafeArchive
 from holdfast.ids import ObjectId, object_id_of
-from holdfast.model import Head, Kind, Plane, Root, Size, SnapshotInfo
+from holdfast.model.basics import Head, Kind, Plane, Root, Size, SnapshotInfo
 from holdfast.packs import ObjectKind
 from holdfast.progress import Progress, no_progress
 from holdfast.tree import build

@@ -22,7 +22,7 @@ import msgspec
 
 from holdfast.catalog.packs import PackRow
 from holdfast.catalog.transaction import Transaction
-from holdfast.engine import retiring
+from holdfast.engine.audit.notes import JOURNAL
 from holdfast.engine.backups import files
 from holdfast.engine.backups.manifest import (
     BACKUP_FORMAT,
@@ -36,12 +36,12 @@ from holdfast.engine.backups.manifest import (
     decode_manifest,
     hash_of,
 )
-from holdfast.engine.context import Context
-from holdfast.engine.damagenotes import JOURNAL
-from holdfast.engine.verify import examine, find_index_faults
+from holdfast.engine.core.context import Context
+from holdfast.engine.objects import retired as retiring
+from holdfast.engine.upkeep.verify import examine, find_index_faults
 from holdfast.errors import Busy, Damaged, PathExists
 from holdfast.ids import TenantId
-from holdfast.model_upkeep import BackedUp, Fault
+from holdfast.model.upkeep import BackedUp, Fault
 from holdfast.progress import Progress, no_progress
 
 ROUNDS: Final = 3

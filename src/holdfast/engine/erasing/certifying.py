@@ -6,14 +6,14 @@ from typing import Final, TypeVar
 import msgspec
 
 from holdfast.catalog.transaction import Transaction
-from holdfast.engine.actions import told_of_namespace
-from holdfast.engine.chain import append
-from holdfast.engine.context import Context
+from holdfast.engine.core.context import Context
 from holdfast.engine.erasing.parts import Counts
+from holdfast.engine.journal.actions import told_of_namespace
+from holdfast.engine.journal.chain import append
 from holdfast.errors import Damaged
-from holdfast.model import Tenant
-from holdfast.model_erasures import Certificate, Erased, ErasureRow
-from holdfast.model_traces import OWN, Trace
+from holdfast.model.basics import Tenant
+from holdfast.model.erasures import Certificate, Erased, ErasureRow
+from holdfast.model.traces import OWN, Trace
 
 T = TypeVar("T")
 

@@ -1,12 +1,12 @@
 """Says who else holds a session that is erased: forks of it, and forks of its namespace."""
 
 from holdfast.catalog.transaction import Transaction
-from holdfast.engine.context import Context
+from holdfast.engine.core.context import Context
 from holdfast.engine.erasing.rewriting import Timeline
-from holdfast.engine.objects import Objects
-from holdfast.engine.stage import StagedObjects
-from holdfast.engine.view import View
-from holdfast.model import Head, Plane
+from holdfast.engine.objects.reader import Objects
+from holdfast.engine.objects.stage import StagedObjects
+from holdfast.engine.planes.view import View
+from holdfast.model.basics import Head, Plane
 from holdfast.tree import get
 
 

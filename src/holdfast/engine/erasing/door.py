@@ -20,13 +20,13 @@ import msgspec
 
 from holdfast.catalog.transaction import Transaction
 from holdfast.display import Part
-from holdfast.engine.context import Context
+from holdfast.engine.core.context import Context
 from holdfast.engine.erasing import certifying, finishing, whole
 from holdfast.engine.erasing.certifying import Told
 from holdfast.engine.erasing.copies import copies_of
 from holdfast.engine.erasing.parts import Wanted, take_out
-from holdfast.engine.handle import check_text
-from holdfast.engine.stage import Stage
+from holdfast.engine.objects.stage import Stage
+from holdfast.engine.planes.handle import check_text
 from holdfast.errors import (
     HoldfastError,
     InvalidName,
@@ -35,8 +35,8 @@ from holdfast.errors import (
     SessionNotFound,
 )
 from holdfast.ids import NamespaceId
-from holdfast.model import Head, Tenant
-from holdfast.model_erasures import Certificate, Erased, ErasureRow
+from holdfast.model.basics import Head, Tenant
+from holdfast.model.erasures import Certificate, Erased, ErasureRow
 from holdfast.progress import Progress, no_progress
 
 _MAX_ID_CHARS: Final = 4096

@@ -6,20 +6,20 @@ from typing import Any
 import msgspec
 
 from holdfast.catalog.transaction import Transaction
-from holdfast.engine.collect import collect
-from holdfast.engine.context import Context
+from holdfast.engine.core.context import Context
 from holdfast.engine.erasing.certifying import certify, encode, read_told
 from holdfast.engine.erasing.parts import Counts, Wanted, take_out
 from holdfast.engine.erasing.telling import erase_events, redact_user
 from holdfast.engine.erasing.whole import let_go
-from holdfast.engine.events import shortened
+from holdfast.engine.journal.events import shortened
+from holdfast.engine.objects.stage import Stage
 from holdfast.engine.sessions.purging import trim
-from holdfast.engine.stage import Stage
+from holdfast.engine.upkeep.collect import collect
 from holdfast.errors import Damaged, Unavailable
 from holdfast.ids import NamespaceId
-from holdfast.model import Tenant
-from holdfast.model_erasures import Certificate, Erased, ErasureRow
-from holdfast.model_events import EventRow
+from holdfast.model.basics import Tenant
+from holdfast.model.erasures import Certificate, Erased, ErasureRow
+from holdfast.model.events import EventRow
 from holdfast.progress import Progress, no_progress
 
 

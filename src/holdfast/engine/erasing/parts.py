@@ -15,18 +15,18 @@ from typing import Any
 import msgspec
 
 from holdfast.catalog.transaction import Transaction
-from holdfast.engine.context import Context
+from holdfast.engine.core.context import Context
 from holdfast.engine.erasing.rewriting import Timeline
 from holdfast.engine.erasing.telling import erase_events, redact_session
-from holdfast.engine.events import shortened
-from holdfast.engine.memoryforms import memory_of
-from holdfast.engine.objects import Objects
+from holdfast.engine.journal.events import shortened
+from holdfast.engine.objects.reader import Objects
+from holdfast.engine.objects.stage import Stage, StagedObjects
+from holdfast.engine.planes.memoryforms import memory_of
+from holdfast.engine.planes.view import View
 from holdfast.engine.sessions.following import session_of
-from holdfast.engine.stage import Stage, StagedObjects
-from holdfast.engine.view import View
 from holdfast.entries import IN_ROW, decode_entry
-from holdfast.model import Head, Plane, Size
-from holdfast.model_events import EventRow
+from holdfast.model.basics import Head, Plane, Size
+from holdfast.model.events import EventRow
 
 
 class Wanted(msgspec.Struct, frozen=True):

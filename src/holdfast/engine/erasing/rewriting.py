@@ -13,12 +13,12 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.catalog.transaction import Transaction
-from holdfast.engine.growth import size_of
-from holdfast.engine.marking import iter_entries
-from holdfast.engine.mergebase import MERGED_ROOT, merged_root
-from holdfast.engine.stage import Stage, StagedObjects
+from holdfast.engine.core.growth import size_of
+from holdfast.engine.core.mergebase import MERGED_ROOT, merged_root
+from holdfast.engine.objects.reachable import iter_entries
+from holdfast.engine.objects.stage import Stage, StagedObjects
 from holdfast.ids import ObjectId
-from holdfast.model import EMPTY_MAP, UNSTORED_ROOTS, Head, Plane, Size, SnapshotInfo
+from holdfast.model.basics import EMPTY_MAP, UNSTORED_ROOTS, Head, Plane, Size, SnapshotInfo
 from holdfast.packs import ObjectKind
 from holdfast.tree import apply
 

@@ -12,13 +12,13 @@ import msgspec
 
 from holdfast.catalog.hashing import REDACTED, erased
 from holdfast.catalog.transaction import Transaction
-from holdfast.engine.context import Context
-from holdfast.engine.events import number_all
+from holdfast.engine.core.context import Context
+from holdfast.engine.journal.events import number_all
 from holdfast.errors import Damaged
 from holdfast.ids import NamespaceId, TenantId
-from holdfast.model import Head
-from holdfast.model_events import EventRow
-from holdfast.model_traces import TraceFilter, TraceRow
+from holdfast.model.basics import Head
+from holdfast.model.events import EventRow
+from holdfast.model.traces import TraceFilter, TraceRow
 
 PAGE: Final = 1000
 

@@ -3,19 +3,19 @@
 import os
 
 from holdfast.catalog.transaction import Transaction
-from holdfast.engine.actions import told_of_namespace
-from holdfast.engine.anchors import anchor_last
-from holdfast.engine.attachments import Attachments
-from holdfast.engine.chain import append
-from holdfast.engine.context import Context
+from holdfast.engine.core.context import Context
+from holdfast.engine.core.tenants import DEFAULT_TENANT
+from holdfast.engine.directory.attachments import Attachments
 from holdfast.engine.erasing.parts import Counts
 from holdfast.engine.erasing.rewriting import ALL
 from holdfast.engine.erasing.telling import erase_events, redact_namespace
-from holdfast.engine.tenants import DEFAULT_TENANT
+from holdfast.engine.journal.actions import told_of_namespace
+from holdfast.engine.journal.anchors import anchor_last
+from holdfast.engine.journal.chain import append
 from holdfast.errors.system import from_system
 from holdfast.ids import NamespaceId
-from holdfast.model import Head, Tenant
-from holdfast.model_traces import OWN
+from holdfast.model.basics import Head, Tenant
+from holdfast.model.traces import OWN
 from holdfast.storekeys import LOG, NEW_LOG, log_stem
 from holdfast.syncing import sync_folder
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from holdfast.catalog.transaction import Transaction
-from holdfast.engine import content
-from holdfast.engine.advance import Mark, Move, Note, advance, replacing, safety
-from holdfast.engine.coverage import Lacking
+from holdfast.engine.core.coverage import Lacking
+from holdfast.engine.core.growth import size_of
+from holdfast.engine.core.limits import check_quota
 from holdfast.engine.exchange.edits import (
     MAX_EDITS_BYTES,
     Edits,
@@ -28,15 +28,15 @@ from holdfast.engine.exchange.edits import (
 )
 from holdfast.engine.exchange.reach import Reach, Survey
 from holdfast.engine.exchange.receiving import unpack
-from holdfast.engine.folding import Folded, lacking_at
-from holdfast.engine.growth import size_of
-from holdfast.engine.handle import Handle, dated
-from holdfast.engine.limits import check_quota
-from holdfast.engine.weighing import check_size
+from holdfast.engine.objects import content
+from holdfast.engine.pending.fold import Folded, lacking_at
+from holdfast.engine.planes.handle import Handle, dated
+from holdfast.engine.timeline.head import Mark, Move, Note, advance, replacing, safety
+from holdfast.engine.timeline.weight import check_size
 from holdfast.entries import Blob, decode_entry
 from holdfast.errors import HeadMoved, InvalidValue, TooLarge
 from holdfast.ids import ObjectId, SnapshotId
-from holdfast.model import EMPTY_MAP, Head, Kind, Plane, Size, SnapshotInfo
+from holdfast.model.basics import EMPTY_MAP, Head, Kind, Plane, Size, SnapshotInfo
 from holdfast.packs import ObjectKind
 from holdfast.tree import Applied, Edit, apply, diff
 

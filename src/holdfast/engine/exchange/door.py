@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from holdfast.engine.exchange import adopting, receiving, sending
 from holdfast.engine.exchange.adopting import Commit, Committed
 from holdfast.engine.exchange.sending import Told, Want
-from holdfast.engine.handle import Handle
 from holdfast.engine.namespace import Namespace
-from holdfast.engine.restore import folded_head
-from holdfast.engine.snapshots import SnapshotLike, resolve
+from holdfast.engine.planes.handle import Handle
+from holdfast.engine.timeline.restore import folded_head
+from holdfast.engine.timeline.snapshots import SnapshotLike, resolve
 from holdfast.ids import ObjectId, SnapshotId
-from holdfast.model import Plane
+from holdfast.model.basics import Plane
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

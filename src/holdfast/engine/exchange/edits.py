@@ -12,12 +12,12 @@ from typing import Final
 
 import msgspec
 
-from holdfast.engine import content
-from holdfast.engine.content import INLINE_BYTES, MAX_REFS
-from holdfast.engine.editing import MAX_MODE
-from holdfast.engine.limits import Limits
-from holdfast.engine.paths import MAX_PATH_BYTES, to_key, to_text
-from holdfast.engine.settle import find_clashes
+from holdfast.engine.core.limits import Limits
+from holdfast.engine.core.paths import MAX_PATH_BYTES, to_key, to_text
+from holdfast.engine.files.editing import MAX_MODE
+from holdfast.engine.files.fitting import find_clashes
+from holdfast.engine.objects import content
+from holdfast.engine.objects.content import INLINE_BYTES, MAX_REFS
 from holdfast.entries import (
     REF_BYTES,
     Blob,
@@ -33,7 +33,7 @@ from holdfast.entries import (
 )
 from holdfast.errors import Damaged, InvalidValue, NotADirectory, TooLarge, shorten
 from holdfast.ids import ObjectId
-from holdfast.model import EMPTY_MAP
+from holdfast.model.basics import EMPTY_MAP
 from holdfast.tree import NodeSource
 
 Edits = Mapping[bytes, bytes | None]

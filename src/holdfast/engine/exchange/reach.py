@@ -10,10 +10,10 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from holdfast.catalog.transaction import Transaction
-from holdfast.engine.content import FILES
-from holdfast.engine.handle import Handle
-from holdfast.engine.marking import mark_entries, mark_maps
-from holdfast.engine.stage import StagedObjects
+from holdfast.engine.objects.content import FILES
+from holdfast.engine.objects.reachable import mark_entries, mark_maps
+from holdfast.engine.objects.stage import StagedObjects
+from holdfast.engine.planes.handle import Handle
 from holdfast.entries import REF_BYTES, Blob, unpack_refs
 from holdfast.errors import ContentMissing, InvalidValue, TooLarge
 from holdfast.ids import NamespaceId, ObjectId

@@ -9,15 +9,15 @@ a sender whose connection breaks asks what is missing, and goes on from there.
 from collections.abc import Sequence
 from typing import Final
 
-from holdfast.engine.content import FILES
 from holdfast.engine.exchange.reach import Reach
-from holdfast.engine.handle import Handle
-from holdfast.engine.stage import Stage, StagedObjects
-from holdfast.engine.trust import find_in_lost_packs
-from holdfast.engine.unit import carry_out
+from holdfast.engine.objects.content import FILES
+from holdfast.engine.objects.stage import Stage, StagedObjects
+from holdfast.engine.objects.trust import find_in_lost_packs
+from holdfast.engine.planes.handle import Handle
+from holdfast.engine.planes.unit import carry_out
 from holdfast.errors import Damaged, InvalidValue, TooLarge, VaultTooNew
 from holdfast.ids import OBJECT_ID_BYTES, ObjectId
-from holdfast.model import Plane
+from holdfast.model.basics import Plane
 from holdfast.packs import ObjectKind, cut, read_block
 from holdfast.packs.reader import load_index, ranges_of
 

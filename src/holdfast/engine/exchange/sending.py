@@ -8,14 +8,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from holdfast.engine.content import READ_AHEAD, list_refs
-from holdfast.engine.handle import Handle, looking_at
-from holdfast.engine.objects import Objects
-from holdfast.engine.paths import to_key
+from holdfast.engine.core.paths import to_key
+from holdfast.engine.objects.content import READ_AHEAD, list_refs
+from holdfast.engine.objects.reader import Objects
+from holdfast.engine.planes.handle import Handle, looking_at
 from holdfast.entries import Blob, decode_entry
 from holdfast.errors import InvalidValue, PathNotFound, TooLarge
 from holdfast.ids import ObjectId
-from holdfast.model import EMPTY_MAP, Plane, SnapshotInfo
+from holdfast.model.basics import EMPTY_MAP, Plane, SnapshotInfo
 from holdfast.packs import ObjectKind, PackBuilder
 from holdfast.tree import diff, get_many
 

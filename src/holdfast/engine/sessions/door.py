@@ -15,10 +15,10 @@ from typing import Any
 from msgspec import Raw
 
 from holdfast.display import Part
-from holdfast.engine.handle import Handle
-from holdfast.engine.limits import MOST, check_answer, check_limit
-from holdfast.engine.memoryplane import looking
-from holdfast.engine.recall import relevant, seen_by
+from holdfast.engine.core.limits import MOST, check_answer, check_limit
+from holdfast.engine.memory.plane import looking
+from holdfast.engine.memory.recall import relevant, seen_by
+from holdfast.engine.planes.handle import Handle
 from holdfast.engine.sessions import lifecycle, versioning
 from holdfast.engine.sessions import state as states
 from holdfast.engine.sessions.finding import check_gone, get_version
@@ -27,7 +27,7 @@ from holdfast.engine.sessions.turns import NOT_KEPT, TurnData, find_visible, pag
 from holdfast.errors import TurnNotFound, VersionNotFound
 from holdfast.ids import NamespaceId
 from holdfast.jsontext import to_text
-from holdfast.model_sessions import (
+from holdfast.model.sessions import (
     Found,
     Lineage,
     SessionContext,

@@ -7,10 +7,10 @@ somebody asks: a fork costs the same whatever it holds. `catch_up` writes them.
 from datetime import datetime
 
 from holdfast.catalog.transaction import Transaction
-from holdfast.engine.handle import Handle
+from holdfast.engine.planes.handle import Handle
 from holdfast.errors import Damaged, InvalidValue, SessionNotFound, VersionNotFound
 from holdfast.ids import NamespaceId
-from holdfast.model_sessions import Found, SessionRow, VersionRow
+from holdfast.model.sessions import Found, SessionRow, VersionRow
 
 
 def find_row(

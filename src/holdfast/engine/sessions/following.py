@@ -16,16 +16,16 @@ from msgspec.structs import replace
 
 from holdfast.catalog.rows import TURN, VERSION
 from holdfast.catalog.transaction import Transaction
-from holdfast.engine import chain
-from holdfast.engine.handle import Handle
-from holdfast.engine.view import View
+from holdfast.engine.journal import chain
+from holdfast.engine.planes.handle import Handle
+from holdfast.engine.planes.view import View
 from holdfast.entries import Session, decode_entry
 from holdfast.errors import Damaged
 from holdfast.ids import NamespaceId, ObjectId
 from holdfast.instants import from_us
-from holdfast.model import Head, Plane
-from holdfast.model_sessions import Found, SessionRow, TurnRow, VersionKind, VersionRow
-from holdfast.model_traces import Trace, TraceEnd, TraceKind, TraceRow
+from holdfast.model.basics import Head, Plane
+from holdfast.model.sessions import Found, SessionRow, TurnRow, VersionKind, VersionRow
+from holdfast.model.traces import Trace, TraceEnd, TraceKind, TraceRow
 from holdfast.tree import NodeSource, diff
 
 

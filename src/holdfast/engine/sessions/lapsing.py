@@ -14,11 +14,11 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from holdfast.engine.context import Context
-from holdfast.engine.handle import Handle
+from holdfast.engine.core.context import Context
+from holdfast.engine.core.rounds import do_all
+from holdfast.engine.planes.handle import Handle
+from holdfast.engine.planes.writers import UPKEEP
 from holdfast.engine.sessions.writing import Draft, write
-from holdfast.engine.upkeep import do_all
-from holdfast.engine.writers import UPKEEP
 from holdfast.errors import (
     Busy,
     Damaged,
@@ -29,7 +29,7 @@ from holdfast.errors import (
     Unavailable,
 )
 from holdfast.ids import TenantId
-from holdfast.model_sessions import SessionRow
+from holdfast.model.sessions import SessionRow
 
 MOST: Final = 100
 """Sessions that end in one go: a writer never waits long for its turn."""

@@ -9,8 +9,8 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.catalog.transaction import Transaction
-from holdfast.engine.handle import Handle, check_text
-from holdfast.engine.memoryplane import delete_those_of
+from holdfast.engine.memory.plane import delete_those_of
+from holdfast.engine.planes.handle import Handle, check_text
 from holdfast.engine.sessions.finding import alive, check_number, find_row
 from holdfast.engine.sessions.following import catch_up
 from holdfast.engine.sessions.lapsing import notice_lapsed
@@ -20,8 +20,8 @@ from holdfast.engine.sessions.turns import to_object
 from holdfast.engine.sessions.writing import Draft, change, get_locked, get_wanted, write
 from holdfast.errors import InvalidName, InvalidValue, SessionExists, SessionNotFound
 from holdfast.instants import to_us
-from holdfast.model import Head
-from holdfast.model_sessions import Found, Lineage, SessionRow, VersionKind, VersionRow
+from holdfast.model.basics import Head
+from holdfast.model.sessions import Found, Lineage, SessionRow, VersionKind, VersionRow
 
 MAX_TTL_SECONDS: Final = 30 * 24 * 3600
 MAX_TEXT_CHARS: Final = 4096

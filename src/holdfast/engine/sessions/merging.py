@@ -10,10 +10,10 @@ from typing import TypeVar
 
 import msgspec
 
+from holdfast.engine.objects.stage import Stage
 from holdfast.engine.sessions import state as states
 from holdfast.engine.sessions.following import session_of
 from holdfast.engine.sessions.state import StateSource
-from holdfast.engine.stage import Stage
 from holdfast.entries import encode_entry
 from holdfast.tree import Conflict
 

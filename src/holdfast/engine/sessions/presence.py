@@ -11,12 +11,12 @@ from datetime import datetime
 from typing import Final
 
 from holdfast.catalog.transaction import Transaction
-from holdfast.engine.handle import Handle
+from holdfast.engine.planes.handle import Handle
+from holdfast.engine.planes.view import View
 from holdfast.engine.sessions.following import session_of
-from holdfast.engine.view import View
 from holdfast.errors import Damaged, SessionNotFound
 from holdfast.instants import to_us
-from holdfast.model import Head, Plane
+from holdfast.model.basics import Head, Plane
 
 MOST_COUNTED: Final = 20_000
 """Sessions of a namespace that a list counts: of as many, it takes about a millisecond."""

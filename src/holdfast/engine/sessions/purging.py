@@ -21,16 +21,16 @@ from itertools import groupby
 from typing import Final
 
 from holdfast.catalog.transaction import Transaction
-from holdfast.engine.actions import told_of_namespace
-from holdfast.engine.chain import append
-from holdfast.engine.context import Context
-from holdfast.engine.marking import iter_entries, root_ids
-from holdfast.engine.objects import Objects
+from holdfast.engine.core.context import Context
+from holdfast.engine.journal.actions import told_of_namespace
+from holdfast.engine.journal.chain import append
+from holdfast.engine.objects.reachable import iter_entries, root_ids
+from holdfast.engine.objects.reader import Objects
 from holdfast.engine.sessions.following import session_of
 from holdfast.engine.sessions.lapsing import MOST, end_lapsed
 from holdfast.ids import NamespaceId, ObjectId, TenantId
-from holdfast.model import EMPTY_MAP, Plane
-from holdfast.model_sessions import BranchRow
+from holdfast.model.basics import EMPTY_MAP, Plane
+from holdfast.model.sessions import BranchRow
 
 BATCH: Final = 1000
 SESSIONS: Final = 100

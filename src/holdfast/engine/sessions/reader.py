@@ -14,18 +14,18 @@ from msgspec.structs import replace
 
 from holdfast.catalog.transaction import Transaction
 from holdfast.display import Part
-from holdfast.engine.handle import Handle, looking_at
-from holdfast.engine.limits import check_limit
+from holdfast.engine.core.limits import check_limit
+from holdfast.engine.planes.handle import Handle, looking_at
+from holdfast.engine.planes.view import View
 from holdfast.engine.sessions.following import rows_of, session_of
 from holdfast.engine.sessions.lifecycle import matches
 from holdfast.engine.sessions.showing import to_info, to_state
 from holdfast.engine.sessions.turns import page, to_turn
-from holdfast.engine.view import View
 from holdfast.entries import Session
 from holdfast.errors import SessionNotFound
 from holdfast.instants import from_us, to_us
-from holdfast.model import Plane, SnapshotInfo
-from holdfast.model_sessions import Found, SessionInfo, SessionRow, State, Turn, VersionRow
+from holdfast.model.basics import Plane, SnapshotInfo
+from holdfast.model.sessions import Found, SessionInfo, SessionRow, State, Turn, VersionRow
 
 T = TypeVar("T")
 

@@ -9,16 +9,16 @@ has ended, of which only the metadata is lost.
 from msgspec.structs import replace
 
 from holdfast.catalog.transaction import Transaction
-from holdfast.engine.chain import details_of, is_whole
-from holdfast.engine.handle import Handle
+from holdfast.engine.journal.chain import details_of, is_whole
+from holdfast.engine.planes.handle import Handle
+from holdfast.engine.planes.view import View
 from holdfast.engine.sessions.following import rows_of, session_of
-from holdfast.engine.view import View
 from holdfast.entries import Session
 from holdfast.errors import Damaged, VaultTooNew
 from holdfast.instants import from_us
-from holdfast.model import Head, Plane
-from holdfast.model_sessions import SessionRow, VersionRow
-from holdfast.model_traces import TraceRow
+from holdfast.model.basics import Head, Plane
+from holdfast.model.sessions import SessionRow, VersionRow
+from holdfast.model.traces import TraceRow
 
 
 def rebuild(transaction: Transaction, handle: Handle, head: Head) -> tuple[int, list[str]]:

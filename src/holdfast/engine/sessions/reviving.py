@@ -12,12 +12,12 @@ from typing import Final
 from msgspec.structs import replace
 
 from holdfast.catalog.transaction import Transaction
-from holdfast.engine.handle import Handle
+from holdfast.engine.objects.stage import Stage, StagedObjects
+from holdfast.engine.planes.handle import Handle
 from holdfast.engine.sessions.following import session_of
-from holdfast.engine.stage import Stage, StagedObjects
 from holdfast.entries import Session, encode_entry
 from holdfast.instants import from_us, to_us
-from holdfast.model import EMPTY_MAP, Head, Plane, Root
+from holdfast.model.basics import EMPTY_MAP, Head, Plane, Root
 from holdfast.tree import apply, diff, get_many, iterate
 
 LONGEST: Final = timedelta(days=30)

@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from holdfast.engine.handle import Handle
+from holdfast.engine.planes.handle import Handle
 from holdfast.engine.sessions import state as states
-from holdfast.model_sessions import Found, SessionInfo, SessionRow, State, VersionRow
+from holdfast.model.sessions import Found, SessionInfo, SessionRow, State, VersionRow
 
 Load = Callable[[], dict[str, Any]]
 

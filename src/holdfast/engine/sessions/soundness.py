@@ -10,18 +10,18 @@ from itertools import zip_longest
 from typing import Final
 
 from holdfast.catalog.transaction import Transaction
-from holdfast.engine.context import Context
-from holdfast.engine.objects import Objects
-from holdfast.engine.sessions.overlays import NamesOnly, settle_session
+from holdfast.engine.core.context import Context
+from holdfast.engine.objects.reader import Objects
+from holdfast.engine.planes.overlays import NamesOnly, settle_session
+from holdfast.engine.planes.view import View
 from holdfast.engine.sessions.purging import Held
 from holdfast.engine.sessions.turns import data_of
 from holdfast.engine.sessions.writing import entry_of
-from holdfast.engine.view import View
 from holdfast.entries import encode_entry
 from holdfast.errors import Damaged
 from holdfast.ids import TenantId
-from holdfast.model import Head, Plane
-from holdfast.model_sessions import BranchRow
+from holdfast.model.basics import Head, Plane
+from holdfast.model.sessions import BranchRow
 
 PAGE: Final = 100
 """Turns that are looked at together."""

@@ -4,7 +4,7 @@ While it is short, all of it is kept in one piece. A longer one is a map from it
 to their JSON text, and a change touches the keys that it names: two versions share the rest. Text
 above a few KB is cut where its content says, so that a list that grows is stored by its end.
 Small changes of a long state are laid over its map until there are enough of them: see
-`overlays.py`. In the plane, equal states have equal entries, whatever was done to get there.
+`planes/overlays.py`. In the plane, equal states have equal entries, whatever was done to get there.
 
 Values are JSON text, which comes back as it was given: see `jsontext.py`.
 """
@@ -16,14 +16,14 @@ from typing import Any, Final, Self, cast
 import msgspec
 from msgspec import Raw
 
-from holdfast.engine import content
-from holdfast.engine.content import ChunkSource
-from holdfast.engine.decoding import check_texts
-from holdfast.engine.handle import Handle
-from holdfast.engine.limits import Limits
-from holdfast.engine.sessions.overlays import StateSource, lay, needs_below, texts
-from holdfast.engine.sessions.packing import decode_state, packed
-from holdfast.engine.stage import Stage, StagedObjects
+from holdfast.engine.core.decoding import check_texts
+from holdfast.engine.core.limits import Limits
+from holdfast.engine.objects import content
+from holdfast.engine.objects.content import ChunkSource
+from holdfast.engine.objects.packing import decode_state, packed
+from holdfast.engine.objects.stage import Stage, StagedObjects
+from holdfast.engine.planes.handle import Handle
+from holdfast.engine.planes.overlays import StateSource, lay, needs_below, texts
 from holdfast.entries import (
     INLINE_TAG,
     PACKED_TAG,

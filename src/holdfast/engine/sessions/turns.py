@@ -12,13 +12,13 @@ from typing import Any, Final, cast
 import msgspec
 
 from holdfast.catalog.transaction import Transaction
-from holdfast.engine.handle import Handle
-from holdfast.engine.limits import check_limit
+from holdfast.engine.core.limits import check_limit
+from holdfast.engine.planes.handle import Handle
 from holdfast.engine.sessions.writing import Draft
 from holdfast.errors import Damaged, InvalidValue, TurnNotFound
 from holdfast.ids import TenantId
 from holdfast.jsontext import to_json
-from holdfast.model_sessions import BranchRow, Message, SessionRow, Turn, TurnRow
+from holdfast.model.sessions import BranchRow, Message, SessionRow, Turn, TurnRow
 
 PAGE: Final = 100
 

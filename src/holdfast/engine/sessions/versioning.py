@@ -6,9 +6,9 @@ from typing import Any
 from msgspec import Raw
 
 from holdfast.catalog.transaction import Transaction
-from holdfast.engine.chain import details_of, is_whole
-from holdfast.engine.handle import Handle, check_text
-from holdfast.engine.limits import check_answer
+from holdfast.engine.core.limits import check_answer
+from holdfast.engine.journal.chain import details_of, is_whole
+from holdfast.engine.planes.handle import Handle, check_text
 from holdfast.engine.sessions import state as states
 from holdfast.engine.sessions.finding import check_number, get_version
 from holdfast.engine.sessions.lifecycle import check_texts, get, read
@@ -17,8 +17,8 @@ from holdfast.engine.sessions.state import StoredState, is_same, to_parts
 from holdfast.engine.sessions.turns import NOT_KEPT, TurnData, append, to_message, to_object
 from holdfast.engine.sessions.writing import Draft, change, get_wanted
 from holdfast.errors import Damaged, InvalidValue, VersionNotFound
-from holdfast.model_sessions import Found, SessionRow, TurnRow, Version, VersionKind, VersionRow
-from holdfast.model_traces import TraceRow
+from holdfast.model.sessions import Found, SessionRow, TurnRow, Version, VersionKind, VersionRow
+from holdfast.model.traces import TraceRow
 
 
 def update(

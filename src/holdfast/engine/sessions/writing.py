@@ -14,20 +14,20 @@ from msgspec.structs import replace
 
 from holdfast.catalog.rows import TURN, VERSION
 from holdfast.catalog.transaction import Transaction
-from holdfast.engine import chain
-from holdfast.engine.handle import Handle
-from holdfast.engine.lately import Mistaken
-from holdfast.engine.limits import check_free, check_quota, check_tenant
-from holdfast.engine.owning import note_change
+from holdfast.engine.core.limits import check_free, check_quota, check_tenant
+from holdfast.engine.core.recent import Mistaken
+from holdfast.engine.journal import chain
+from holdfast.engine.objects.packing import packed
+from holdfast.engine.objects.stage import Stage, StagedObjects
+from holdfast.engine.planes.handle import Handle
+from holdfast.engine.planes.ownership import note_change
+from holdfast.engine.planes.unit import carry_out
+from holdfast.engine.planes.writers import written
 from holdfast.engine.sessions import state as states
 from holdfast.engine.sessions.finding import alive, find_row, get_version
 from holdfast.engine.sessions.following import catch_up
-from holdfast.engine.sessions.packing import packed
 from holdfast.engine.sessions.presence import not_found
 from holdfast.engine.sessions.state import StoredState
-from holdfast.engine.stage import Stage, StagedObjects
-from holdfast.engine.unit import carry_out
-from holdfast.engine.writers import written
 from holdfast.entries import Session, encode_entry
 from holdfast.errors import (
     Busy,
@@ -39,8 +39,8 @@ from holdfast.errors import (
 )
 from holdfast.ids import TraceId
 from holdfast.instants import to_us
-from holdfast.model import Head, Plane, Size
-from holdfast.model_sessions import (
+from holdfast.model.basics import Head, Plane, Size
+from holdfast.model.sessions import (
     Found,
     LeftHead,
     LeftSession,
@@ -50,7 +50,7 @@ from holdfast.model_sessions import (
     VersionKind,
     VersionRow,
 )
-from holdfast.model_traces import Trace, TraceEnd
+from holdfast.model.traces import Trace, TraceEnd
 
 T = TypeVar("T")
 

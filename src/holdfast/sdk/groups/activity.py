@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from holdfast.model_tasks import Schedule, TaskRun
-from holdfast.model_traces import TraceInfo
+from holdfast.model.tasks import Schedule, TaskRun
+from holdfast.model.traces import TraceInfo
 from holdfast.sdk.calls import (
     Call,
     F,

@@ -4,7 +4,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.model_erasures import Certificate
+from holdfast.model.erasures import Certificate
 from holdfast.sdk.calls import Call, F, call
 from holdfast.sdk.groups.operators import OperatorGroup
 from holdfast.sdk.reading import as_it_is, reads

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from holdfast.model import SnapshotInfo
+from holdfast.model.basics import SnapshotInfo
 from holdfast.progress import no_progress
 from holdfast.sdk.calls import Call, F, Group, call
 from holdfast.sdk.content import Content

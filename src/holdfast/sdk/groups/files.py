@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from holdfast.errors import NotAFile, PathNotFound
-from holdfast.model_files import FileInfo
+from holdfast.model.files import FileInfo
 from holdfast.progress import Progress, no_progress
 from holdfast.sdk.calls import (
     Call,

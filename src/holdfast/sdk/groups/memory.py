@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
-from holdfast.model_entities import Entity
-from holdfast.model_memories import FoundMemory, Memory
+from holdfast.model.entities import Entity
+from holdfast.model.memories import FoundMemory, Memory
 from holdfast.sdk.calls import Call, F, Group, Page, Pages, Steps, call, flow, page_of, pages
 from holdfast.sdk.reading import (
     nothing,

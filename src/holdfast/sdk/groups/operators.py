@@ -10,10 +10,10 @@ from typing import Final, TypeVar
 import msgspec
 
 from holdfast.errors import InvalidName
-from holdfast.model import SnapshotInfo
-from holdfast.model_entities import Entity
-from holdfast.model_memories import Memory
-from holdfast.model_upkeep import Policy
+from holdfast.model.basics import SnapshotInfo
+from holdfast.model.entities import Entity
+from holdfast.model.memories import Memory
+from holdfast.model.upkeep import Policy
 from holdfast.sdk.calls import (
     Call,
     F,

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, Final, TypeVar
 
 from holdfast.jsontext import to_json, to_text
-from holdfast.model_sessions import (
+from holdfast.model.sessions import (
     Lineage,
     SessionContext,
     SessionInfo,

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.model import Kind, Plane, SnapshotInfo
-from holdfast.model_changes import Restored
+from holdfast.model.basics import Kind, Plane, SnapshotInfo
+from holdfast.model.changes import Restored
 from holdfast.sdk.calls import (
     Call,
     F,

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 from msgspec import Meta
 
 from holdfast.engine.namespace import Namespace
-from holdfast.model_health import Health, Thresholds
+from holdfast.model.health import Health, Thresholds
 from holdfast.server.paging import LAST_NUMBER
 from holdfast.server.parameters import Made
 from holdfast.server.problems import Unfit

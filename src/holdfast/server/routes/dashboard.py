@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from holdfast.engine.namespace import Namespace
-from holdfast.model_keys import KeyInfo
+from holdfast.model.keys import KeyInfo
 from holdfast.server.problems import Unfit
 from holdfast.server.requests import Caller
 from holdfast.server.routing import Route, Who, delete, get, post

@@ -4,7 +4,7 @@ from typing import Final
 
 from holdfast.engine.namespace import Namespace
 from holdfast.errors import EntityNotFound
-from holdfast.model_entities import Entity
+from holdfast.model.entities import Entity
 from holdfast.server.paging import page_size, paged
 from holdfast.server.routing import Route, delete, get, post, put
 from holdfast.server.times import shown

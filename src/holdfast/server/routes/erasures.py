@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 from msgspec import structs
 
-from holdfast.model_erasures import Certificate
+from holdfast.model.erasures import Certificate
 from holdfast.server.problems import Unfit
 from holdfast.server.requests import Caller
 from holdfast.server.routing import Route, Who, get, post

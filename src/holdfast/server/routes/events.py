@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.engine.envelopes import envelope
+from holdfast.engine.journal.envelopes import envelope
 from holdfast.errors import InvalidValue
 from holdfast.server.paging import page_size
 from holdfast.server.problems import Refused

@@ -7,16 +7,16 @@ namespace learns of no object of another, and reaches none.
 from datetime import timedelta
 from typing import Final
 
-from holdfast.engine.advance import Note
 from holdfast.engine.exchange.adopting import Commit
 from holdfast.engine.exchange.coverage import checked_detail
 from holdfast.engine.exchange.door import Exchange
 from holdfast.engine.exchange.receiving import split_ids
 from holdfast.engine.namespace import Namespace
+from holdfast.engine.timeline.head import Note
 from holdfast.entries import Blob
 from holdfast.errors import InvalidValue
 from holdfast.ids import OBJECT_ID_BYTES, ObjectId
-from holdfast.model import Kind
+from holdfast.model.basics import Kind
 from holdfast.server.requests import Caller
 from holdfast.server.responses import Response
 from holdfast.server.routes.snapshots import to_answer

@@ -7,12 +7,12 @@ somebody typed them.
 from functools import partial
 from typing import BinaryIO, Final, cast
 
-from holdfast.engine.browsing import browse, read_short
-from holdfast.engine.files import EPOCH, FilesReader
+from holdfast.engine.core.paths import to_key
+from holdfast.engine.files.browsing import browse, read_short
+from holdfast.engine.files.reader import EPOCH, FilesReader
 from holdfast.engine.namespace import Namespace
-from holdfast.engine.paths import to_key
 from holdfast.errors import InvalidPath
-from holdfast.model_files import FileInfo
+from holdfast.model.files import FileInfo
 from holdfast.server import transfer
 from holdfast.server.calling import encoded
 from holdfast.server.places import (

@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import Any, Final
 
-from holdfast.model_keys import KeyInfo, Scope
+from holdfast.model.keys import KeyInfo, Scope
 from holdfast.server.problems import Unfit
 from holdfast.server.requests import Caller
 from holdfast.server.routing import Route, Who, delete, get, post

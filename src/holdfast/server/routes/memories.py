@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from holdfast.engine.namespace import Namespace
 from holdfast.errors import MemoryNotFound
-from holdfast.model_memories import FoundMemory, Memory
+from holdfast.model.memories import FoundMemory, Memory
 from holdfast.server.paging import page_size, paged
 from holdfast.server.problems import ContentTooLarge
 from holdfast.server.routing import Route, delete, get, patch, post, put

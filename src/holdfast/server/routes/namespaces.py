@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from holdfast.engine.namespace import Namespace
 from holdfast.errors import InvalidName, NamespaceNotFound
-from holdfast.model import SnapshotInfo
-from holdfast.model_upkeep import Policy
+from holdfast.model.basics import SnapshotInfo
+from holdfast.model.upkeep import Policy
 from holdfast.server.callers import name_in
 from holdfast.server.paging import page_size
 from holdfast.server.parameters import Header, Made

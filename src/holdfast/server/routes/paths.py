@@ -7,9 +7,9 @@ much. Paths are read with or without `workspace/`, and answered without.
 from base64 import b64decode
 from typing import Final
 
-from holdfast.engine.editing import BATCH_BYTES, BATCH_FILES
-from holdfast.engine.files import USUAL_DIRECTORY_MODE
-from holdfast.engine.listing import Listed, list_page, look_at
+from holdfast.engine.files.editing import BATCH_BYTES, BATCH_FILES
+from holdfast.engine.files.listing import Listed, list_page, look_at
+from holdfast.engine.files.reader import USUAL_DIRECTORY_MODE
 from holdfast.engine.namespace import Namespace
 from holdfast.errors import TooLarge
 from holdfast.server.moments import At, seen

@@ -10,10 +10,10 @@ from typing import Annotated, Final
 
 from msgspec import Meta
 
-from holdfast.engine.listing import Listed
+from holdfast.engine.core.paths import to_key
+from holdfast.engine.files.download import Sendable, find_sendable
+from holdfast.engine.files.listing import Listed
 from holdfast.engine.namespace import Namespace
-from holdfast.engine.paths import to_key
-from holdfast.engine.sending import Sendable, find_sendable
 from holdfast.server import transfer
 from holdfast.server.calling import encoded
 from holdfast.server.moments import At, seen

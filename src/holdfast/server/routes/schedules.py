@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Final
 
 from holdfast.engine.namespace import Namespace
-from holdfast.model_tasks import Schedule
+from holdfast.model.tasks import Schedule
 from holdfast.server.problems import Unfit
 from holdfast.server.routing import Route, delete, get, patch, post
 from holdfast.server.times import shown, shown_or_none

@@ -8,7 +8,7 @@ import msgspec
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.sessions.byturn import version_after
 from holdfast.errors import SessionNotFound
-from holdfast.model_sessions import Lineage, SessionInfo
+from holdfast.model.sessions import Lineage, SessionInfo
 from holdfast.server.moments import At, seen
 from holdfast.server.paging import page_size, paged
 from holdfast.server.parameters import Query

@@ -7,13 +7,13 @@ from typing import Annotated, Any, Final, cast
 
 from msgspec import Meta
 
-from holdfast.engine.browsing import count_files
+from holdfast.engine.files.browsing import count_files
 from holdfast.engine.namespace import Namespace
-from holdfast.engine.restore import SHOWN
+from holdfast.engine.timeline.restore import SHOWN
 from holdfast.entries import Directory
 from holdfast.errors import Conflict, InvalidValue, SnapshotNotFound
-from holdfast.model import Kind, Plane, SnapshotInfo
-from holdfast.model_changes import WORDS, Change, Changes, Restored
+from holdfast.model.basics import Kind, Plane, SnapshotInfo
+from holdfast.model.changes import WORDS, Change, Changes, Restored
 from holdfast.server.paging import LAST_NUMBER, page_size, paged
 from holdfast.server.places import read_path, shown_name
 from holdfast.server.routing import Route, delete, get, patch, post

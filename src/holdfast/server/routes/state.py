@@ -4,8 +4,8 @@ from typing import Any, Final, TypedDict
 
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.sessions.byturn import version_after, version_before
-from holdfast.model_sessions import State, Version
-from holdfast.model_traces import TraceInfo
+from holdfast.model.sessions import State, Version
+from holdfast.model.traces import TraceInfo
 from holdfast.server.moments import At, seen
 from holdfast.server.paging import LAST_NUMBER, page_size, paged
 from holdfast.server.problems import Unfit

@@ -8,9 +8,9 @@ they are stored as such.
 
 from typing import Any, Final
 
-from holdfast.engine.archives.wellformed import walk
+from holdfast.engine.core.wellformed import walk
 from holdfast.engine.namespace import Namespace
-from holdfast.engine.storereader import StoreReader, items_page, size_of
+from holdfast.engine.store.reader import StoreReader, items_page, size_of
 from holdfast.errors import NotFound, UnsafeArchive
 from holdfast.server.counting import MOST_VALUES
 from holdfast.server.moments import At, seen

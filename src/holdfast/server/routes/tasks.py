@@ -6,7 +6,7 @@ import msgspec
 
 from holdfast.engine.namespace import Namespace
 from holdfast.errors import TaskNotFound
-from holdfast.model_tasks import TaskRun
+from holdfast.model.tasks import TaskRun
 from holdfast.server.paging import page_size, paged
 from holdfast.server.routing import Route, get, post
 from holdfast.server.times import shown, shown_or_none

@@ -7,10 +7,10 @@ from msgspec import Meta
 
 from holdfast.engine.namespace import Namespace
 from holdfast.errors import NamespaceNotFound, NotFound
-from holdfast.model import Plane, SnapshotInfo
-from holdfast.model_changes import Change
-from holdfast.model_history import Step
-from holdfast.model_names import Name
+from holdfast.model.basics import Plane, SnapshotInfo
+from holdfast.model.changes import Change
+from holdfast.model.history import Step
+from holdfast.model.names import Name
 from holdfast.server.leaving import IsGone
 from holdfast.server.paging import LAST_NUMBER, page_size, paged
 from holdfast.server.parameters import Query

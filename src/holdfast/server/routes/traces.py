@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from typing import Annotated, Any, Final, cast
 
-from holdfast.engine.actions import ACTIONS, normalise
+from holdfast.engine.audit.traces import Traces
+from holdfast.engine.journal.actions import ACTIONS, normalise
+from holdfast.engine.journal.withheld import for_operators
 from holdfast.engine.namespace import Namespace
-from holdfast.engine.traces import Traces
-from holdfast.engine.withholding import for_operators
 from holdfast.errors import InvalidValue
-from holdfast.model_traces import TraceInfo
+from holdfast.model.traces import TraceInfo
 from holdfast.server.paging import page_size, paged
 from holdfast.server.parameters import Made
 from holdfast.server.problems import Unfit

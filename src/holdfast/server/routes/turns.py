@@ -4,7 +4,7 @@ from typing import Final
 
 from holdfast.engine.namespace import Namespace
 from holdfast.errors import TurnNotFound
-from holdfast.model_sessions import Turn
+from holdfast.model.sessions import Turn
 from holdfast.server.moments import At, seen
 from holdfast.server.paging import page_size, paged
 from holdfast.server.routing import Route, get, post

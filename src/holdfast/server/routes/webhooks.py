@@ -3,9 +3,9 @@
 import time
 from typing import Any, Final
 
-from holdfast.engine.webhooks import check_url
+from holdfast.engine.tenancy.webhooks import check_url
 from holdfast.errors import InvalidValue
-from holdfast.model_webhooks import Delivery, DeliveryState, Webhook
+from holdfast.model.webhooks import Delivery, DeliveryState, Webhook
 from holdfast.server.outbound import NotPublic, Unreachable
 from holdfast.server.paging import page_size, paged
 from holdfast.server.requests import Caller, Request

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Final
 
-from holdfast.engine.outbox import Outbox
-from holdfast.engine.webhooks import Outcome, Parcel
+from holdfast.engine.tenancy.outbox import Outbox
+from holdfast.engine.tenancy.webhooks import Outcome, Parcel
 from holdfast.server.outbound import Sender, Unreachable
 from holdfast.server.work.loops import Job
 from holdfast.signing import sign

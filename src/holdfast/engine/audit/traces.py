@@ -1,0 +1,301 @@
+"""Traces, as their user holds them: what happened, newest first, and a way to add to it.
+
+Whatever changes a timeline, a session or a memory leaves a trace in its own transaction
+(`journal/chain.py`); single writes of files and of keys of the store leave none, since the snapshot
+that follows says what they came to. Nothing here changes or removes a trace.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from itertools import pairwise
+from math import inf
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.catalog.hashing import REDACTED, redacted
+from holdfast.catalog.transaction import Transaction
+from holdfast.display import Part
+from holdfast.engine.audit.content import TraceContent
+from holdfast.engine.core.context import Context
+from holdfast.engine.core.limits import check_free, check_limit
+from holdfast.engine.journal.actions import normalise
+from holdfast.engine.journal.chain import REQUEST_ID, append, details_of, is_whole
+from holdfast.engine.planes.handle import Handle, check_text
+from holdfast.engine.sessions.lapsing import notice_lapsed
+from holdfast.errors import Damaged, InvalidValue, TooLarge, TraceNotFound
+from holdfast.ids import NamespaceId, TenantId
+from holdfast.instants import from_us, to_us
+from holdfast.jsontext import to_json
+from holdfast.model.basics import Head
+from holdfast.model.traces import Trace, TraceFilter, TraceInfo, TraceKind, TraceRow
+
+LISTED: Final = 20
+"""Traces that are listed unless more are asked for."""
+
+MAX_ACTION_CHARS: Final = 128
+MAX_TEXT_CHARS: Final = 4096
+MAX_DETAILS_BYTES: Final = 1 << 16
+"""A trace says what was done; what it was done to is kept elsewhere."""
+
+_PAGE: Final = 500
+
+TraceList = list[TraceInfo]
+"""`list` is the name of a method below."""
+
+
+class Traces(Part):
+    """What happened in one namespace, or to all that a tenant has."""
+
+    def __init__(self, context: Context, tenant_id: TenantId, handle: Handle | None = None) -> None:
+        self._context = context
+        self._tenant_id = tenant_id
+        self._handle = handle
+
+    def list(
+        self,
+        *,
+        session_id: str | None = None,
+        action: str | None = None,
+        actor: str | None = None,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        resource_type: str | None = None,
+        resource_id: str | None = None,
+        after: datetime | None = None,
+        before: datetime | None = None,
+        limit: int = LISTED,
+        starting_after: str | None = None,
+        with_content: bool = False,
+    ) -> list[TraceInfo]:
+        """Returns traces that match everything given, newest first.
+
+        From `after` on, and before `before`. `starting_after` is the id of the last one that
+        was seen: what comes after it in the list is older. `with_content`, those of a namespace
+        say what of states, turns and memories they are about, as far as it is still there.
+        """
+        check_limit(limit)
+        wanted = TraceFilter(
+            session_id=session_id,
+            action=None if action is None else normalise(action),
+            actor=actor,
+            user_id=user_id,
+            agent_id=agent_id,
+            resource_type=resource_type,
+            resource_id=resource_id,
+        )
+        is_all = wanted == TraceFilter()
+        notice_lapsed(self._context, self._tenant_id)
+        with self._context.catalog.read() as transaction:
+            head = None
+            if self._handle is not None:
+                head = self._handle.find_head(transaction)
+                if head is None:
+                    return []
+                wanted = msgspec.structs.replace(wanted, namespace_id=head.namespace_id)
+            wanted = self._between(transaction, wanted, after, before, starting_after)
+            found = transaction.list_traces(self._tenant_id, wanted, most=limit)
+            if head is not None and is_all:
+                ends = {head.journal_number} if wanted.until == TraceFilter().until else set[int]()
+                if after is None and len(found) < limit:
+                    ends.add(min(1, head.journal_number))
+                _check_gaps(transaction, head, [row for row, _ in found], ends=ends)
+            shown = [_to_info(row, name) for row, name in found]
+            return self._with_content(transaction, shown) if with_content else shown
+
+    def get(self, trace_id: str, *, with_content: bool = False) -> TraceInfo:
+        """Returns one trace; raises `TraceNotFound`."""
+        with self._context.catalog.read() as transaction:
+            row = self._find(transaction, trace_id)
+            if row is None:
+                raise TraceNotFound(trace_id)
+            of = row.namespace_id
+            head = None if of is None else transaction.find_head_by_id(of)
+            shown = _to_info(row, None if head is None else head.name)
+            return self._with_content(transaction, [shown])[0] if with_content else shown
+
+    def add(
+        self,
+        action: str,
+        *,
+        session_id: str | None = None,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        resource_type: str | None = None,
+        resource_id: str | None = None,
+        actor: str | None = None,
+        details: Mapping[str, Any] | None = None,
+    ) -> TraceInfo:
+        """Adds a trace of your own; makes the namespace if it is not there yet."""
+        if not action or len(action) > MAX_ACTION_CHARS:
+            message = f"an action is text of 1 to {MAX_ACTION_CHARS} characters"
+            raise InvalidValue(message)
+        texts = (action, session_id, user_id, agent_id, resource_type, resource_id, actor)
+        for text in texts:
+            check_text("text of a trace", text, max_chars=MAX_TEXT_CHARS)
+        trace = Trace(
+            action=normalise(action),
+            session_id=session_id,
+            user_id=user_id,
+            agent_id=agent_id,
+            resource_type=resource_type,
+            resource_id=resource_id,
+            actor=actor,
+            details=_checked(details),
+        )
+        return self._append(trace)
+
+    def _append(self, trace: Trace) -> TraceInfo:
+        context = self._context
+        with context.work() as transaction:
+            check_free(MAX_DETAILS_BYTES, limits=context.limits, places=(context.catalog,))
+            of: Head | TenantId = self._tenant_id
+            if self._handle is not None:
+                of = self._handle.lock_or_create(transaction)
+            trace_id = append(transaction, context, of, trace, kind=TraceKind.ADDED)
+            row = self._find(transaction, trace_id)
+        if row is None:
+            raise Damaged("a trace that was just written is not there")
+        return _to_info(row, self._handle.name if self._handle else None)
+
+    def _with_content(self, transaction: Transaction, traces: Sequence[TraceInfo]) -> TraceList:
+        if self._handle is None:
+            return [*traces]  # Of all namespaces: an operator asks.
+        more = TraceContent(self._handle, transaction)
+        return [more.add(trace) for trace in traces]
+
+    def _find(self, transaction: Transaction, trace_id: str) -> TraceRow | None:
+        """Returns the trace of this id, if it is one of ours."""
+        row = transaction.find_trace(self._tenant_id, trace_id)
+        if row is not None and self._handle is not None:
+            head = self._handle.find_head(transaction)
+            if head is None or head.namespace_id != row.namespace_id:
+                return None
+        return row
+
+    def _between(
+        self,
+        transaction: Transaction,
+        wanted: TraceFilter,
+        after: datetime | None,
+        before: datetime | None,
+        starting_after: str | None,
+    ) -> TraceFilter:
+        until = wanted.until
+        if before is not None:
+            until = min(until, (_us("before", before), 0, 0))
+        if starting_after is not None:
+            last = self._find(transaction, starting_after)
+            if last is None:
+                message = f"starting_after is the id of a trace, and {starting_after!r} is none"
+                raise InvalidValue(message)
+            until = min(until, _place_of(last))
+        since = wanted.since_us if after is None else _us("after", after)
+        return msgspec.structs.replace(wanted, since_us=since, until=until)
+
+
+def redact(
+    transaction: Transaction, tenant_id: TenantId, namespace_id: NamespaceId, session_id: str
+) -> int:
+    """Takes the details out of all traces of a session; returns of how many.
+
+    Who did what and when stays, and so does the chain.
+    """
+    wanted, count = TraceFilter(namespace_id=namespace_id, session_id=session_id), 0
+    for row in transaction.list_kept(tenant_id, namespace_id, session_id):
+        if not row.details.startswith(REDACTED):
+            transaction.redact_trace(redacted(row))
+    while page := transaction.list_traces(tenant_id, wanted, most=_PAGE):
+        for row, _ in page:
+            if not row.details.startswith(REDACTED):
+                transaction.redact_trace(redacted(row))
+                count += 1
+        wanted = msgspec.structs.replace(wanted, until=_place_of(page[-1][0]))
+    return count
+
+
+def _check_gaps(
+    transaction: Transaction, head: Head, rows: Sequence[TraceRow], *, ends: set[int]
+) -> None:
+    """Raises `Damaged` if a list of a namespace's traces leaves one out that has to be there.
+
+    `ends` are the numbers of the newest and of the oldest, where the list goes as far. One that
+    was dated by a clock that went back stands elsewhere in the list: it is there all the same.
+    """
+    stream = head.namespace_id
+    listed = dict.fromkeys(row.number for row in rows if row.stream == stream)
+    for number in ends.difference(listed, {0}):
+        found = transaction.page_traces(head.tenant_id, stream=stream, after=number - 1, most=1)
+        if not found or found[0].number != number or found[0].namespace_id != stream:
+            raise _missing(head, number)
+    if not rows:
+        return
+    newest = (inf,) if head.journal_number in ends else _place_of(rows[0])
+    oldest = (-inf,) if 1 in ends else _place_of(rows[-1])
+    for newer, older in pairwise(listed):
+        if newer == older + 1:
+            continue
+        low, high = min(newer, older), max(newer, older)
+        gap = transaction.find_listed(head.tenant_id, stream, after=low, before=high)
+        if gap.count != high - low - 1:
+            raise _missing(head, low + 1)
+        for number, created_us in gap.listed:
+            # One that was dated by a clock that went back stands elsewhere, or beyond the list.
+            if number not in listed and oldest < (created_us, stream, number) < newest:
+                raise _missing(head, number)
+
+
+def _missing(head: Head, number: int) -> Damaged:
+    return Damaged(f"trace {number} of {head.name} is missing")
+
+
+def _place_of(row: TraceRow) -> tuple[int, int, int]:
+    """Returns where a trace stands in a list."""
+    return row.created_us, row.stream, row.number
+
+
+def _us(name: str, instant: datetime) -> int:
+    if instant.tzinfo is None:
+        message = f"{name} is an instant with a time zone"
+        raise InvalidValue(message)
+    return to_us(instant)
+
+
+def _checked(details: Mapping[str, Any] | None) -> dict[str, Any]:
+    given = dict(details or {})
+    size = len(to_json(given))
+    if size > MAX_DETAILS_BYTES:
+        message = f"the details of a trace may have {MAX_DETAILS_BYTES} bytes; these have {size}"
+        raise TooLarge(message)
+    return given
+
+
+def _to_info(row: TraceRow, namespace: str | None) -> TraceInfo:
+    if not is_whole(row):
+        message = f"trace {row.number} is not what was written: its hash is another"
+        raise Damaged(message)
+    is_redacted = row.details.startswith(REDACTED)
+    try:
+        details, created_at = details_of(row), from_us(row.created_us)
+    except OverflowError as exc:
+        message = f"trace {row.number} cannot be read: {exc}"
+        raise Damaged(message) from exc
+    # What somebody adds says what he wants.
+    is_done = row.kind == TraceKind.DONE.value
+    return TraceInfo(
+        id=row.id,
+        number=row.number,
+        action=row.action,
+        created_at=created_at,
+        namespace=namespace,
+        session_id=row.session_id,
+        user_id=row.user_id,
+        agent_id=row.agent_id,
+        resource_type=row.resource_type,
+        resource_id=row.resource_id,
+        actor=row.actor,
+        request_id=details.pop(REQUEST_ID, None) if is_done else None,
+        details=details,
+        is_redacted=is_redacted,
+        hash=row.hash.hex(),
+    )

@@ -1,0 +1,200 @@
+"""What every use case needs: the ports, the clock, the id maker, the limits, the caches.
+
+Passed in, never looked up: the engine reads no environment, no home directory and no system
+clock of its own. It is synchronous and safe to use from many threads.
+"""
+
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from holdfast.blobs.port import BlobStore
+from holdfast.catalog.port import Catalog
+from holdfast.catalog.transaction import Transaction
+from holdfast.engine.core.caches import ByteCache
+from holdfast.engine.core.embedding import Embedder
+from holdfast.engine.core.limits import Limits
+from holdfast.engine.core.linediff import Unify, unify
+from holdfast.engine.core.recent import Lately
+from holdfast.engine.core.replying import Replying
+from holdfast.errors import AddOnly
+from holdfast.ids import IdMaker, NamespaceId, ObjectId, PackName, TenantId
+from holdfast.model.basics import Root
+from holdfast.tree import Node
+
+Clock = Callable[[], datetime]
+
+ROOT_CACHE_BYTES: Final = 1 << 18
+"""Some hundred roots: those of heads, which every read of theirs begins with."""
+
+COUNT_CACHE_BYTES: Final = 2 << 20
+"""Counts of some ten thousand nodes, which are about a million entries."""
+
+STATE_CACHE_BYTES: Final = 32 << 20
+"""The states of sessions that are being used: read from its map, one of 1 MB takes 5 ms."""
+
+
+Salvage = Callable[[Path], Iterable[tuple[str, bytes]]]
+"""Yields the packs that lie in a place, with what they are called there."""
+
+
+def no_packs(_place: Path, /) -> Iterable[tuple[str, bytes]]:
+    """Finds none."""
+    return ()
+
+
+def system_clock() -> datetime:
+    """Returns the current instant, in UTC."""
+    return datetime.now(tz=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """One engine's parts."""
+
+    catalog: Catalog
+    blobs: BlobStore
+    clock: Clock
+    ids: IdMaker
+    limits: Limits
+    nodes: ByteCache[tuple[TenantId, ObjectId], Node]
+    blocks: ByteCache[tuple[str, int], bytes]
+    roots: ByteCache[tuple[TenantId, ObjectId], Root]
+    directories: ByteCache[tuple[TenantId, ObjectId], int]
+    """How many of the entries below a node are directories."""
+    states: ByteCache[tuple[TenantId, bytes], Any]
+    """The states of sessions, by their entries: `KnownState`, whose module needs this one."""
+    lately: Lately
+    vault: str = ""
+    """Which vault this is: stands in the names of its packs."""
+    state: Path | None = None
+    """Where this machine keeps what it knows of attached directories."""
+    folders: tuple[Path, ...] = ()
+    """The vault's own directories: never captured, wherever they lie."""
+    embedder: Embedder | None = None
+    """What knows the meaning of texts; without it, memories are found by their words."""
+    actor: str | None = None
+    """Who acts, where a call does not say: behind a server, the key that the call came with."""
+    request_id: str | None = None
+    """By which request something is done, behind a server."""
+    adds_only: bool = False
+    """Whether who acts may add to the history alone: see `timeline/additions.py`."""
+    hands_texts: bool = False
+    """Whether states and turns are handed out with the JSON text of each key (`msgspec.Raw`) in
+    place of its value: who only sends them on need not make anything of them."""
+    salvage: Salvage = no_packs
+    """Finds packs in another place: a copy of a vault, or what is left of one."""
+    unify: Unify = unify
+    """Compares texts: here, or where nobody has to wait for it."""
+    looked: dict[TenantId, datetime] = field(default_factory=dict[TenantId, datetime])
+    """When all packs of a tenant were last seen to be there."""
+    added: dict[NamespaceId, int] = field(default_factory=dict[NamespaceId, int])
+    """The sum of marks for which all pending rows were seen to be there: `planes/missing.py`."""
+
+    @classmethod
+    def of(
+        cls,
+        catalog: Catalog,
+        blobs: BlobStore,
+        *,
+        clock: Clock = system_clock,
+        ids: IdMaker | None = None,
+        limits: Limits | None = None,
+        state: Path | None = None,
+        folders: tuple[Path, ...] = (),
+        embedder: Embedder | None = None,
+        hands_texts: bool = False,
+        salvage: Salvage = no_packs,
+        unify: Unify = unify,
+    ) -> "Context":
+        """Returns a context with empty caches of the size that the limits say."""
+        limits = limits or Limits()
+        return cls(
+            catalog=catalog,
+            blobs=blobs,
+            clock=clock,
+            ids=ids or IdMaker(),
+            limits=limits,
+            nodes=ByteCache(limits.node_cache_bytes),
+            blocks=ByteCache(limits.block_cache_bytes),
+            roots=ByteCache(ROOT_CACHE_BYTES),
+            directories=ByteCache(COUNT_CACHE_BYTES),
+            states=ByteCache(STATE_CACHE_BYTES),
+            lately=Lately(),
+            state=state,
+            folders=folders,
+            embedder=embedder,
+            hands_texts=hands_texts,
+            salvage=salvage,
+            unify=unify,
+        )
+
+    @property
+    def own_folders(self) -> tuple[Path, ...]:
+        """All directories in which the vault, or this machine for it, keeps something."""
+        return self.folders if self.state is None else (*self.folders, self.state.parent)
+
+    @property
+    def keep_deleted(self) -> timedelta:
+        """How long bytes outlive the rows that named them."""
+        said = self.limits.keep_deleted
+        return self.catalog.keep_deleted if said is None else said
+
+    def work(self) -> AbstractContextManager[Transaction]:
+        """Opens a write transaction that does what was asked for, after which little is left to do.
+
+        Of a request under a name, its reply is kept in it.
+        """
+        catalog = self.catalog
+        return catalog.work() if isinstance(catalog, Replying) else catalog.write()
+
+    def if_undone(self, act: Callable[[], None]) -> None:
+        """Does something should the last transaction of `work` be undone yet, with its reply."""
+        if isinstance(self.catalog, Replying):
+            self.catalog.if_undone(act)
+
+    @property
+    def is_committed_at_once(self) -> bool:
+        """Whether `work` is committed where it ends, and not when an answer has been made."""
+        return not isinstance(self.catalog, Replying)
+
+    def begin_anew(self) -> None:
+        """Commits what waits for its reply: something else is being prepared, which takes time."""
+        if isinstance(self.catalog, Replying):
+            self.catalog.commit()
+
+    def check_takes_away(self, what: str) -> None:
+        """Raises `AddOnly` where who acts may not do `what`: it takes away, or changes rules."""
+        if self.adds_only:
+            raise AddOnly(what)
+
+    def new_pack_name(self) -> PackName:
+        """Returns a name for a pack that says which vault it belongs to."""
+        return self.ids.pack(self.vault)
+
+    def owns_pack(self, name: str) -> bool:
+        """Says whether a pack of this name is one of this vault's."""
+        return name.startswith(f"pack-{self.vault}-")
+
+    def forget_caches(self) -> None:
+        """Empties the caches: something in them may be erased everywhere else."""
+        for cache in (self.nodes, self.blocks, self.roots, self.directories, self.states):
+            cache.clear()
+        self.lately.clear()
+
+    def without_caches(self) -> "Context":
+        """Returns the same parts with caches that keep nothing: every read goes to the disk."""
+        none = ByteCache[Any, Any](0)
+        return replace(
+            self,
+            nodes=none,
+            blocks=none,
+            roots=none,
+            directories=none,
+            states=none,
+            lately=Lately(0),
+            added={},
+        )

@@ -1,0 +1,133 @@
+"""Where a state came from: the snapshots before it, one step at a time.
+
+A snapshot names its parent, which retention may have taken; then the newest one before it on
+the timeline stands in, so that what is still there can still be reached.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final, Protocol
+
+from holdfast.catalog.transaction import Transaction
+from holdfast.ids import NamespaceId, ObjectId, SnapshotId
+from holdfast.model.basics import Head, Kind, SnapshotInfo
+
+FOUND: Final = "found after an interrupted restore"
+"""The reason of a snapshot that keeps what a recovery came upon."""
+
+FORKED_TO: Final = "forked_to"
+"""In the detail of a snapshot that was kept for a fork: nothing was to take its place."""
+
+_ABOVE_ALL: Final = 2**62
+"""A number that no snapshot has."""
+
+
+class Snapshots(Protocol):
+    """Snapshots of one namespace, to look up."""
+
+    def find(self, snapshot_id: SnapshotId) -> SnapshotInfo | None:
+        """Returns a snapshot, or None."""
+        ...
+
+    def find_below(self, number: int) -> SnapshotInfo | None:
+        """Returns the newest snapshot with a smaller number, or None."""
+        ...
+
+
+class Stored:
+    """Snapshots as a transaction sees them."""
+
+    def __init__(self, transaction: Transaction, namespace_id: NamespaceId) -> None:
+        self._transaction = transaction
+        self._namespace_id = namespace_id
+
+    def find(self, snapshot_id: SnapshotId) -> SnapshotInfo | None:
+        """Returns a snapshot, or None."""
+        return self._transaction.find_snapshot(self._namespace_id, snapshot_id)
+
+    def find_below(self, number: int) -> SnapshotInfo | None:
+        """Returns the newest snapshot with a smaller number, or None."""
+        rows = self._transaction.timeline(self._namespace_id, before=number, most=1)
+        return rows[0] if rows else None
+
+
+class Timeline:
+    """Snapshots of a whole timeline that was read already, newest first."""
+
+    def __init__(self, timeline: Sequence[SnapshotInfo]) -> None:
+        self._timeline = timeline
+        self._by_id = {snapshot.id: snapshot for snapshot in timeline}
+
+    def find(self, snapshot_id: SnapshotId) -> SnapshotInfo | None:
+        """Returns a snapshot, or None."""
+        return self._by_id.get(snapshot_id)
+
+    def find_below(self, number: int) -> SnapshotInfo | None:
+        """Returns the newest snapshot with a smaller number, or None."""
+        return next((s for s in self._timeline if s.number < number), None)
+
+
+def previous(snapshots: Snapshots, snapshot: SnapshotInfo) -> SnapshotInfo | None:
+    """Returns the snapshot before this one."""
+    if snapshot.parent is None:
+        return None
+    return snapshots.find(snapshot.parent) or snapshots.find_below(snapshot.number)
+
+
+def before(
+    head: Head, root: ObjectId, snapshots: Snapshots, *, origin: SnapshotId | None = None
+) -> Iterator[SnapshotInfo]:
+    """Yields the snapshots that an undo from this root may go to, nearest first.
+
+    With `origin`, as if the head stood on that one, with nothing pending.
+
+    Age does not matter here: what is still on the timeline can be gone back to. Snapshots that
+    were deleted are passed over, but for the one that the head stands on; and so is what an
+    interrupted restore had left, which nobody made on purpose, and what was kept before one that
+    did not get through: whoever asks again means what it was to take back, too.
+    """
+    start = origin or head.position
+    at = None if start is None else snapshots.find(start)
+    while at is not None:
+        is_usable = at.deleted_at is None or at.id == head.position
+        # What the head shows need not be quite what it stands on: a directory may have had to
+        # keep something.
+        is_shown = at.id == origin or (at.id == head.position and root == head.root)
+        if (
+            at.root != root
+            and is_usable
+            and not (is_shown or is_found(at) or _led_nowhere(snapshots, at))
+        ):
+            yield at
+        at = previous(snapshots, at)
+
+
+def needed(head: Head, snapshots: Snapshots, *, back: SnapshotInfo | None) -> set[SnapshotId]:
+    """Returns what a head needs: its newest snapshot, its position, every redo, and one step back.
+
+    That step is for the caller to find, with `one_back`: looking for it may lead far.
+    """
+    newest = snapshots.find_below(_ABOVE_ALL)
+    position = [head.position] if head.position else []
+    return {*position, *head.redo, *(each.id for each in (newest, back) if each)}
+
+
+def one_back(head: Head, snapshots: Snapshots) -> SnapshotInfo | None:
+    """Returns where one undo leads from what a head shows; None if nowhere."""
+    return next(before(head, head.root, snapshots), None)
+
+
+def is_found(snapshot: SnapshotInfo) -> bool:
+    """Says whether a snapshot is a mixture that an interrupted restore had left."""
+    return snapshot.kind is Kind.SAFETY and snapshot.reason == FOUND
+
+
+def _led_nowhere(snapshots: Snapshots, snapshot: SnapshotInfo) -> bool:
+    """Says whether something was kept before a move of the head that never came.
+
+    One that came is the next on the timeline. Here it is what was kept before the next attempt, or
+    what this one had left when it was interrupted.
+    """
+    if snapshot.kind is not Kind.SAFETY or FORKED_TO in snapshot.detail:
+        return False
+    after = snapshots.find_below(snapshot.number + 2)
+    return after is not None and after.kind is Kind.SAFETY and after.parent == snapshot.id

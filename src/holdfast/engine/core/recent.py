@@ -1,0 +1,90 @@
+"""What this process wrote to namespaces lately: the next write may begin there, without a look.
+
+A look is a wait for the database, and a writer that has the namespace to itself learns nothing by
+it: what it finds is what it left. So it locks the head, has the database compare the head and the
+session with what it believes (`Transaction.trust`), and goes on unanswered: what it writes and the
+end of the transaction are on their way already. If somebody else was there, none of it happens, and
+the writer looks. Nobody is refused anything for what was only believed.
+
+Whoever reads looks, and what it finds is often what it found before: then it need not be checked
+and decoded again (`Lately.read`).
+
+Whoever meets others looks first: until a look has found the head as it was left, nothing is
+believed. A head that a thread takes, others do not find; they look, too.
+"""
+
+from typing import Final
+
+from holdfast.catalog.rows import HEAD, Row
+from holdfast.catalog.sessions import to_both
+from holdfast.engine.core.caches import ByteCache
+from holdfast.errors import Busy
+from holdfast.ids import NamespaceId, TenantId
+from holdfast.model.basics import Head
+from holdfast.model.sessions import Found, LeftHead, LeftSession, OpenedSession
+
+LATELY_BYTES: Final = 4 << 20
+"""For heads, and once more for sessions, and for rows of sessions."""
+
+_ROW_BYTES: Final = 2000
+"""What a head or a session takes in memory, beside its state and metadata."""
+
+
+class Mistaken(Busy):
+    """What was believed is not so: the writer has to look."""
+
+
+class Lately:
+    """Heads and sessions as they were left; safe from many threads."""
+
+    def __init__(self, max_bytes: int = LATELY_BYTES) -> None:
+        self._heads = ByteCache[tuple[TenantId, str], LeftHead](max_bytes)
+        self._sessions = ByteCache[tuple[NamespaceId, str], LeftSession](max_bytes)
+        self._rows = ByteCache[tuple[NamespaceId, str], tuple[Row, Found]](max_bytes)
+
+    def take(self, tenant_id: TenantId, name: str) -> LeftHead | None:
+        """Returns how a head was left; until it is left again, nobody else finds it."""
+        return self._heads.take((tenant_id, name))
+
+    def find(self, left: LeftHead | None, session_id: str) -> LeftSession | None:
+        """Returns how a session was left, if it and its head can be believed."""
+        if left is None or not left.is_alone:
+            return None
+        return self._sessions.find((left.head.namespace_id, session_id))
+
+    def leave(
+        self, opened: OpenedSession, head: Head, found: LeftSession, *, before: LeftHead | None
+    ) -> None:
+        """Notes how a write leaves a head and a session.
+
+        `opened` is as it found them, `before` how the head was last left.
+        """
+        if before is not None and before.head is opened.head:
+            left = LeftHead(head, before.quota_bytes, before.checksum, is_alone=True)
+        else:
+            is_alone = before is not None and before.head == opened.head
+            left = LeftHead(head, opened.quota_bytes, HEAD.checksum_of(head), is_alone=is_alone)
+        self._heads.put((head.tenant_id, head.name), left, size=_ROW_BYTES)
+        key, session = (head.namespace_id, found.session.id), found.session
+        size = _ROW_BYTES + len(session.metadata) + len(found.version.state)
+        self._sessions.put(key, found, size=size)
+
+    def read(self, row: Row) -> Found:
+        """Returns what a row of a session with its newest version says; raises `Damaged`.
+
+        If it is the very row that was read the last time, that was checked then.
+        """
+        key = (row[0], row[1])
+        known = self._rows.find(key)
+        if known is not None and known[0] == row:
+            return known[1]
+        found = to_both(row)
+        size = 2 * _ROW_BYTES + len(found[0].metadata) + len(found[1].state)
+        self._rows.put(key, (row, found), size=size)
+        return found
+
+    def clear(self) -> None:
+        """Forgets all of them."""
+        self._heads.clear()
+        self._sessions.clear()
+        self._rows.clear()

@@ -1,0 +1,87 @@
+"""Rounds through a vault: what is done now and then, by one worker of all that there are.
+
+When it was last done is written down for everybody: more workers, or a server that is started
+again and again, do not make for more rounds. A round that a crash has cut short counts as none.
+What fails keeps nothing else from being done, and is raised in the end.
+"""
+
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import lru_cache
+from typing import Final, Protocol
+
+from holdfast.catalog.rows import Sorted
+from holdfast.engine.core.context import Context
+from holdfast.errors import Damaged, HoldfastError
+from holdfast.model.basics import Tenant
+
+LOCK: Final = "upkeep"
+RETENTION: Final = "retention"
+COLLECTION: Final = "collection"
+
+
+def is_due(context: Context, chore: str, *, every: timedelta) -> bool:
+    """Says whether something was last done longer ago than this, or never."""
+    with context.catalog.read() as transaction:
+        done_at = transaction.find_chore(chore)
+    # One that is still to come is another machine's clock: it is not waited for.
+    return done_at is None or not timedelta(0) <= context.clock() - done_at < every
+
+
+def set_done(context: Context, *chores: str) -> None:
+    """Writes down that these were done now."""
+    with context.catalog.write() as transaction:
+        for chore in chores:
+            transaction.set_chore(chore, done_at=context.clock())
+
+
+class Chores(Protocol):
+    """What is to be done for tenants in one round."""
+
+    def __call__(self, found: Sorted[Tenant], /, *, collects: bool) -> list[Callable[[], object]]:
+        """Returns it; with `collects`, bytes are given back, too."""
+        ...
+
+
+def look_after(context: Context, chores: Chores, *, every: timedelta, collects: timedelta) -> bool:
+    """Does one round, if none was done less than `every` ago; says whether."""
+    with context.catalog.lock(LOCK):
+        if not is_due(context, RETENTION, every=every):
+            return False
+        with context.catalog.read() as transaction:
+            found = transaction.sort_tenants()
+        is_collecting = is_due(context, COLLECTION, every=collects)
+        failed = do_all(chores(found, collects=is_collecting)) or next(iter(found.damaged), None)
+        set_done(context, RETENTION, *([COLLECTION] if is_collecting else []))
+    if failed is not None:
+        raise failed
+    return True
+
+
+@contextmanager
+def set_aside() -> Generator[None]:
+    """Goes on where something is damaged, for whoever works for many: it is told in the log."""
+    try:
+        yield
+    except Damaged as exc:
+        tell_damage(str(exc))
+
+
+@lru_cache(maxsize=1024)
+def tell_damage(what: str) -> None:
+    """Tells the log of something that is damaged: once, however often it is met."""
+    import logging  # noqa: PLC0415 - needed by few, and no small thing to load
+
+    logging.getLogger("holdfast.work").error("Damaged, and set aside until a repair: %s", what)
+
+
+def do_all(work: Iterable[Callable[[], object]]) -> HoldfastError | None:
+    """Does one thing after the other; returns what went wrong first."""
+    first: HoldfastError | None = None
+    for act in work:
+        try:
+            act()
+        except HoldfastError as exc:
+            first = first or exc
+    return first

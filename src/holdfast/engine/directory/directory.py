@@ -1,0 +1,413 @@
+"""A real directory that is attached to a namespace, and what is known of it.
+
+Known are the states of its files when they were last read, and the map that holds what was read
+(`Known`), so that a look costs what has changed since. Nothing here changes the directory: that
+is `writer.py`. All of it happens under the directory's lock (`attachments.py`).
+"""
+
+import errno
+import os
+import re
+import shlex
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from holdfast.engine.core.context import Context
+from holdfast.engine.core.coverage import Coverage
+from holdfast.engine.core.limits import check_free
+from holdfast.engine.core.paths import is_within, parent_of, to_bytes
+from holdfast.engine.directory.attachments import INDEX_NAME, JOURNAL_NAME
+from holdfast.engine.directory.capture import Capture, Captured, Rereading
+from holdfast.engine.directory.known import Known
+from holdfast.engine.objects.content import Sink
+from holdfast.engine.objects.stage import StagedObjects
+from holdfast.errors import Damaged, DirectoryMissing, InvalidValue, Unavailable
+from holdfast.errors.system import NO_ROOM
+from holdfast.ids import ObjectId
+from holdfast.progress import Progress, no_progress
+from holdfast.tree import Edit, NodeSource, apply, build, diff
+from holdfast.workspace.descent import open_root, open_up
+from holdfast.workspace.ignoring import IGNORE_FILE, MAX_RULES_BYTES, Rules
+from holdfast.workspace.journal import Journal
+from holdfast.workspace.openings import Openings, Watching
+from holdfast.workspace.reading import TORN, Unreadable, Vanished, read_all, read_still
+from holdfast.workspace.resting import Resting
+from holdfast.workspace.scan import Scan, Scanner
+from holdfast.workspace.statindex import StatIndex, remove_temporaries
+
+_LEAST_SHARE: Final = 4
+"""Content that will not fit even at a quarter of its size is refused before it is read."""
+
+
+_TAKES_NO_WRITES: Final = NO_ROOM | {errno.EROFS}
+"""Whoever writes is told of these, and whoever reads need not be."""
+
+
+class Directory:
+    """One attached directory, in the hands of whoever holds its lock."""
+
+    def __init__(self, context: Context, path: Path, state: Path) -> None:
+        self.context = context
+        self.path = path
+        self.journal = Journal(state / JOURNAL_NAME)
+        self.known = Known.of(None)
+        self.coverage = Coverage(captured=0, captured_bytes=0)
+        self._index_path = state / INDEX_NAME
+        self._root_fd: int | None = None
+        self._apart = _apart(context, state)
+        self._saved = self.known
+        self._stamp: tuple[int, int] | None = None
+        self._watcher: Watching | None = None
+        self._openings: Openings | None = None
+        self._hints: frozenset[bytes] | None = None
+        self._doubtful: frozenset[bytes] = frozenset()
+        self._heard = 0
+        self._earlier_rules: Callable[[], bytes] | None = None
+        self._told_rules: bytes | None = None
+        self._excluded: Callable[[], frozenset[bytes]] = frozenset
+        self.is_sound = False
+        """Whether every byte was read, and kept, since somebody took hold of it."""
+
+    @property
+    def root_fd(self) -> int:
+        """The directory itself, open; raises `Unavailable` if it is not there."""
+        if self._root_fd is None:
+            try:
+                self._root_fd = open_root(str(self.path))
+            except OSError as exc:
+                error = Unavailable(f"the directory {self.path} cannot be opened: {exc.strerror}")
+                if exc.errno == errno.EACCES:
+                    path = shlex.quote(str(self.path))
+                    error = error.with_hint(f"`chmod u+rwx {path}` lets it be.")
+                raise error from exc
+        return self._root_fd
+
+    def refresh(self) -> None:
+        """Takes over what another process has learned meanwhile, and a directory made anew."""
+        self.is_sound = False
+        stamp = _stamp(self._index_path)
+        if stamp != self._stamp or self._root_fd is None:
+            remove_temporaries(self._index_path)
+            self.known = self._saved = Known.of(StatIndex.load(self._index_path))
+            self._stamp, self._hints = stamp, None
+        here = os.fstat(self.root_fd)
+        try:
+            there = self.path.lstat()
+        except (FileNotFoundError, NotADirectoryError) as exc:
+            raise DirectoryMissing(str(self.path)) from exc
+        except OSError as exc:
+            message = f"the directory {self.path} cannot be looked at: {exc.strerror or exc}"
+            raise Unavailable(message) from exc
+        if (here.st_dev, here.st_ino) != (there.st_dev, there.st_ino):
+            self.let_go()
+            self._hints = None
+
+    def forget_index(self) -> None:
+        """Makes the next look read every byte again."""
+        self.known, self._hints = self.known.forgotten(), None
+
+    def distrust(self, lost: Sequence[str]) -> None:
+        """Makes the next look read every byte if packs are lost that were not when it last did."""
+        if not {*lost} <= {*self.known.lost}:
+            self.known, self._hints = self.known.forgotten(lost), None
+
+    def save(self) -> None:
+        """Keeps what is known for the next process, if that can be."""
+        if self.known is not self._saved:
+            try:
+                self.known.index.save(self._index_path)
+            except OSError as exc:
+                # The work itself is done; without the index the next look takes longer.
+                if exc.errno not in _TAKES_NO_WRITES:
+                    import logging  # noqa: PLC0415 - takes longer to load than a look at a directory
+
+                    logging.getLogger(__name__).warning(
+                        "%s was not written (%s): the next look takes longer.",
+                        self._index_path,
+                        exc.strerror or exc,
+                    )
+            self._saved, self._stamp = self.known, _stamp(self._index_path)
+
+    def watch(self) -> None:
+        """Looks, from now on, only where something has happened."""
+        if self._watcher is None:
+            from holdfast.workspace.watching import Watcher  # noqa: PLC0415 - needed by few
+
+            rules = self.rules()
+            self._watcher = Watcher(
+                str(self.path),
+                skips=lambda path: rules.excludes(path, is_folder=True),
+                hears_opening=True,
+            )
+            self._openings = Openings(self._watcher)
+            self._hints = None
+
+    def wait(self, timeout_s: float) -> bool:
+        """Waits until something happens in a directory that is watched; says whether it did."""
+        if self._watcher is None:
+            raise InvalidValue("the directory is not watched")
+        return self._watcher.wait(timeout_s)
+
+    def ask(self) -> bool:
+        """Asks who has files open, in a directory that is watched; says whether there are more.
+
+        For a moment of leisure: the next look has that much less to do.
+        """
+        if self._openings is None:
+            return False
+        asked = self._openings.ask(self.root_fd, self.known.index)
+        self._hints = None if self._hints is None else self._hints | asked.folders
+        self._doubtful |= asked.doubtful
+        return asked.is_worth_more
+
+    def close(self) -> None:
+        """Keeps what is known, and lets go of the directory."""
+        self.save()
+        self.forget()
+
+    def forget(self) -> None:
+        """Lets go of the directory, and keeps nothing."""
+        if self._watcher is not None:
+            self._watcher.close()
+            self._watcher = self._openings = None
+        self.let_go()
+
+    def look(
+        self,
+        sink: Sink,
+        *,
+        including: frozenset[bytes] = frozenset(),
+        litter: re.Pattern[bytes] | None = None,
+        stores: bool = False,
+        rereading: Rereading = Rereading.SOME,
+        progress: Progress = no_progress,
+    ) -> Captured:
+        """Returns the directory as it is now; its new content goes to the sink.
+
+        With `stores` that needs room, which is looked for before anything is read. `including`
+        names paths that are captured although the rules leave them out; names like
+        `litter` are what an interrupted restore has left, and are removed; `rereading` says what
+        is read of what is unsure.
+        """
+        if self._openings is not None:
+            self._heard = self._openings.listen()
+        rules = self.rules(including)
+        scan = self._scan(rules, litter)
+        context = self.context
+        if stores:
+            needed = sum(d.rows[n].size for d in scan.drafts.values() for n in d.wanted - d.unsure)
+            places = (context.catalog, context.blobs)
+            check_free(needed // _LEAST_SHARE, limits=context.limits, places=places)
+        capture = Capture(
+            self.root_fd,
+            self.known,
+            sink,
+            self.context.limits,
+            progress,
+            rereading=rereading,
+            openings=self._openings,
+        )
+        captured = capture.take(scan, rules=rules.digest)
+        self.coverage, self._excluded = captured.coverage, cache(captured.find_excluded)
+        return captured
+
+    def is_excluded(self, key: bytes) -> bool:
+        """Says whether something is in the directory, and left out of the last look at it."""
+        return is_within(key, self._excluded())
+
+    def learn(self, captured: Captured, root: ObjectId) -> None:
+        """Knows from now on what was captured: a map of that root holds it."""
+        self.known = captured.settle(root, earlier=self._remembered())
+        self.is_sound |= captured.is_whole
+        self._hints = self._doubtful = frozenset()
+        if self._openings is not None and captured.is_whole:
+            self._openings.settle_all(self._heard)
+
+    def settle(self) -> None:
+        """Ends an operation: what is known is kept for the next process, unless this one stays."""
+        if self._watcher is None:
+            self.save()
+
+    def rules(self, including: frozenset[bytes] = frozenset()) -> Rules:
+        """Returns what is left out, as the directory's own file says now, or as was told.
+
+        One that cannot be read is an error, except on the way back: what is there is no reason
+        to stay there, and what the earlier rules left out is left out. So it is with what a
+        restore has taken away.
+        """
+        earlier = Rules(*self._remembered(), apart=self._apart)
+        return earlier.joined(self.rules_there()).including(including)
+
+    def rules_there(self) -> Rules:
+        """Returns the same, without what a restore has taken away."""
+        if self._told_rules is not None:
+            return Rules.readable(self._told_rules, apart=self._apart)
+        try:
+            return Rules(self.rules_text(), apart=self._apart)
+        except (InvalidValue, Unavailable):
+            if self._earlier_rules is None:
+                raise
+            return Rules.readable(self._earlier_rules(), apart=self._apart)
+
+    def forget_rules(self) -> None:
+        """Lets what a restore has left alone be captured like everything else."""
+        self.known = msgspec.structs.replace(self.known, earlier=())
+
+    def _remembered(self) -> tuple[bytes, ...]:
+        """Returns the rules that a restore has taken away, if they hold here."""
+        is_way_back = self._earlier_rules is not None and self._told_rules is None
+        return self.known.earlier if is_way_back else ()
+
+    @contextmanager
+    def going_back(self, earlier_rules: Callable[[], bytes]) -> Generator[None]:
+        """Needs no rules of the directory's own, which may be what went wrong."""
+        self._earlier_rules = earlier_rules
+        try:
+            yield
+        finally:
+            self._earlier_rules = None
+
+    def open_up(self, paths: Sequence[str]) -> None:
+        """Lets these paths, and what is in them, be read and changed, as far as they are ours."""
+        for path in paths:
+            open_up(self.root_fd, to_bytes(path))
+
+    @contextmanager
+    def judged_by(self, rules: bytes | None) -> Generator[None]:
+        """Leaves out what these rules do, whatever the directory's own file says; None for that."""
+        self._told_rules = rules
+        try:
+            yield
+        finally:
+            self._told_rules = None
+
+    def rules_text(self) -> bytes:
+        """Returns what the directory's own file says; raises if it cannot be read."""
+        try:
+            listening = Resting() if self._openings is None else Resting(self._openings.listen)
+            reading = read_still(IGNORE_FILE, self.root_fd, _read_rules, resting=listening)
+        except Vanished:
+            return b""
+        except Unreadable as exc:
+            message = f".holdfastignore cannot be read: {exc}"
+            raise Unavailable(message) from exc
+        if reading.motion == TORN:
+            message = f".holdfastignore cannot be read: {TORN}"
+            raise Unavailable(message)
+        if self._openings is not None and reading.heard is not None:
+            self._openings.settle(IGNORE_FILE, reading.heard)
+        return reading.found
+
+    def _scan(self, rules: Rules, litter: re.Pattern[bytes] | None) -> Scan:
+        index = self.known.index
+        if self.known.rules != rules.digest or len(index) == 0:
+            return Scanner(self.root_fd, index, rules, litter=litter).scan(everything=True)
+        only = None if litter is not None else self._hinted()
+        scan = Scanner(self.root_fd, index, rules, litter=litter, doubtful=self._doubtful).scan(
+            only=only
+        )
+        if only is not None and scan.has_twins(index):
+            return Scanner(self.root_fd, index, rules, doubtful=self._doubtful).scan()
+        return scan
+
+    def _hinted(self) -> frozenset[bytes] | None:
+        """Returns where something has happened since the last `learn`; None for anywhere."""
+        if self._watcher is None or self._openings is None:
+            return None
+        fresh = self._watcher.take()
+        self._hints = None if fresh is None or self._hints is None else self._hints | fresh
+        self.ask()
+        # Nobody tells of what is written through a mapping, nor that a writer has left, nor what
+        # is written through a name that lies elsewhere.
+        opened = self._openings.find_folders()
+        self._hints = None if self._hints is None or opened is None else self._hints | opened
+        if self._hints is None:
+            return None
+        moving = {parent_of(key) for key in self.known.moving}
+        return self._hints | moving | self.known.index.find_linked()
+
+    def let_go(self) -> None:
+        """Closes the directory; what was learned of it since the last `save` is forgotten."""
+        if self._root_fd is not None:
+            os.close(self._root_fd)
+            self._root_fd = None
+
+
+class Filled(msgspec.Struct, frozen=True):
+    """A files map that holds a directory: its root, its new nodes, and what that changes."""
+
+    root: ObjectId
+    nodes: dict[ObjectId, bytes]
+    edits: Sequence[Edit] | None
+    """None if what was there before cannot be read."""
+
+
+def fill(source: StagedObjects, captured: Captured, current: ObjectId) -> Filled:
+    """Returns the map that holds a directory, given the one that is there.
+
+    Where everything was read it is made from nothing: then all of its nodes are in hand, whatever
+    became of those that are stored.
+    """
+    if not captured.is_whole:
+        applied = apply(source, current, combine(source, captured, current))
+        return Filled(applied.root, applied.nodes, applied.edits)
+    held = {key: entry for key, entry in captured.changes.items() if entry is not None}
+    built = build(sorted(held.items()))
+    try:
+        edits = [*diff(source.with_nodes(built.nodes), current, built.root)]
+    except Damaged:
+        edits = None
+    return Filled(built.root, built.nodes, edits)
+
+
+def combine(source: NodeSource, captured: Captured, current: ObjectId) -> dict[bytes, bytes | None]:
+    """Returns what makes a map hold the directory.
+
+    If the map is not the one that the capture is relative to, it first has to become that one:
+    the directory is the truth about its files.
+    """
+    if captured.known.root == current:
+        return dict(captured.changes)
+    back = {edit.key: edit.new for edit in diff(source, current, captured.known.root)}
+    return back | dict(captured.changes)
+
+
+def forget(state: Path) -> None:
+    """Makes the next look at a directory read every byte, given where what is known is kept."""
+    index = state / INDEX_NAME
+    try:
+        Known.of(StatIndex.load(index)).forgotten().index.save(index)
+    except OSError:
+        # On a disk that is full: without any, the same is read.
+        index.unlink(missing_ok=True)
+
+
+def _read_rules(fd: int, state: os.stat_result) -> bytes:
+    if state.st_size > MAX_RULES_BYTES:
+        message = f".holdfastignore has {state.st_size} bytes: too many for rules"
+        hint = "Make it shorter, or take it back: `holdfast undo` needs none of its rules."
+        raise InvalidValue(message).with_hint(hint)
+    return read_all(fd, state.st_size)
+
+
+def _apart(context: Context, state: Path) -> frozenset[tuple[int, int]]:
+    """Returns the vault's own folders, by device and inode."""
+    found: set[tuple[int, int]] = set()
+    for place in (state, *context.folders):
+        with suppress(OSError):
+            there = place.stat()
+            found.add((there.st_dev, there.st_ino))
+    return frozenset(found)
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    try:
+        state = path.stat()
+    except OSError:
+        return None
+    return state.st_ino, state.st_mtime_ns

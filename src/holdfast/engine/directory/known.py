@@ -1,0 +1,101 @@
+"""What is known of a directory since it was last looked at, and how it is kept.
+
+It stands with the stat index, in the bytes that the index keeps for its caller: the map that holds
+what was read, the rules by which it was scanned, and what a row cannot say: what is left out, and
+what was in motion.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from holdfast.engine.core.coverage import Omissions
+from holdfast.ids import ObjectId
+from holdfast.model.basics import EMPTY_MAP
+from holdfast.workspace.scan import Omitted
+from holdfast.workspace.statindex import Folder, StatIndex
+
+
+class _Meta(msgspec.Struct, array_like=True, frozen=True):
+    """What is kept with the index."""
+
+    root: bytes
+    rules: bytes
+    omitted: dict[bytes, list[tuple[bytes, str, str]]]
+    moving: dict[bytes, str] = {}
+    lost: list[str] = []
+    former: bytes = b""
+    earlier: list[bytes] = []
+
+
+class Known(msgspec.Struct, frozen=True):
+    """What is known of a directory: its files' states, and the map that holds them."""
+
+    index: StatIndex
+    root: ObjectId
+    rules: bytes
+    """Stands for the rules by which it was scanned."""
+    omitted: Omissions
+    moving: Mapping[bytes, str] = {}
+    """Files that were in motion when they were last read, with the reason."""
+    lost: tuple[str, ...] = ()
+    """Packs that were lost when all was read: what lay in them was stored anew, as far as it was
+    here."""
+    former: bytes = b""
+    """The map that the index stood for before it was forgotten."""
+    earlier: tuple[bytes, ...] = ()
+    """Rules that a restore has taken away, and that hold on the way back until a snapshot is taken:
+    what they exclude is nobody's change."""
+
+    @classmethod
+    def of(cls, index: StatIndex | None) -> "Known":
+        """Returns what an index stands for; nothing, if there is none that can be read."""
+        if index is None or not index.meta:
+            return cls(StatIndex.empty(), EMPTY_MAP, b"", {})
+        try:
+            meta = msgspec.msgpack.decode(index.meta, type=_Meta)
+        except msgspec.DecodeError:
+            return cls(StatIndex.empty(), EMPTY_MAP, b"", {})
+        omitted = {
+            path: [Omitted(*omission) for omission in found] for path, found in meta.omitted.items()
+        }
+        return cls(
+            index,
+            ObjectId(meta.root),
+            meta.rules,
+            omitted,
+            meta.moving,
+            tuple(meta.lost),
+            meta.former,
+            tuple(meta.earlier),
+        )
+
+    def forgotten(self, lost: Sequence[str] | None = None) -> "Known":
+        """Returns what makes the next look read every byte, as if nothing were known.
+
+        `lost` are packs that are lost, where somebody looked.
+        """
+        kept = self.lost if lost is None else tuple(lost)
+        former = self.former if self.root == EMPTY_MAP else self.root
+        meta = msgspec.msgpack.encode((EMPTY_MAP, b"", {}, {}, kept, former, self.earlier))
+        index = StatIndex.empty().replacing({}, meta=meta)
+        return Known(index, EMPTY_MAP, b"", {}, {}, kept, former, self.earlier)
+
+    def replacing(
+        self,
+        folders: Mapping[bytes, Folder | None],
+        *,
+        root: ObjectId,
+        rules: bytes,
+        omitted: Omissions,
+        moving: Mapping[bytes, str],
+        earlier: tuple[bytes, ...],
+    ) -> "Known":
+        """Returns the same with some folders, and what they stand for, changed."""
+        same = (self.root, self.rules, self.omitted, self.moving, self.earlier)
+        if not folders and (root, rules, omitted, moving, earlier) == same:
+            return self
+        plain = {path: [tuple(o) for o in found] for path, found in omitted.items() if found}
+        meta = msgspec.msgpack.encode((root, rules, plain, moving, self.lost, b"", earlier))
+        index = self.index.replacing(folders, meta=meta)
+        return Known(index, root, rules, omitted, moving, self.lost, earlier=earlier)

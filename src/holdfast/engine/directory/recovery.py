@@ -1,0 +1,196 @@
+"""Puts right what a crash in the middle of a restore has left in a directory.
+
+The journal says how far it came. A restore that is not on the timeline is taken back: the
+directory becomes what it was, and what was found is kept as a snapshot before; what it never
+touched is somebody's work, and stays (`later.py`). One that is on the timeline is whole, unless
+the machine was restarted since: then what the kernel had not yet written is lost, files that look
+as they should may hold other bytes, and the last steps may not have happened. Those are done
+again; all else that differs is somebody's work, and stays.
+
+It may die as well, and is then done again: the journal stays until all is right.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+
+from holdfast.engine.core.lineage import FOUND, is_found
+from holdfast.engine.core.paths import ancestors, to_text
+from holdfast.engine.directory.later import Since, find_since
+from holdfast.engine.directory.move import Attached
+from holdfast.engine.directory.present import Glance
+from holdfast.engine.directory.writer import Follower
+from holdfast.engine.namespace import Namespace
+from holdfast.engine.timeline import restore as restoring
+from holdfast.engine.timeline.head import Note
+from holdfast.engine.timeline.selection import only, only_files
+from holdfast.entries import Blob, Directory, Inline, Link
+from holdfast.errors import NotFound
+from holdfast.ids import SnapshotId
+from holdfast.model.basics import Plane, SnapshotInfo
+from holdfast.model.changes import Change
+from holdfast.workspace.journal import (
+    SETTLED_S,
+    Record,
+    is_settled,
+    litter_pattern,
+    was_restarted,
+)
+from holdfast.workspace.steps import has_same_content
+
+
+def recover(attached: Attached) -> str | None:
+    """Puts right what the journal tells of; returns a sentence about it, or None."""
+    record = attached.directory.journal.find()
+    if record is None:
+        return None
+    if record.state == "applied" or _is_on_timeline(attached, record.mark):
+        return _look_again(attached, record)
+    return _take_back(attached, record)
+
+
+def _take_back(attached: Attached, record: Record) -> str | None:
+    """Brings the directory back to what it was before a restore that did not get through."""
+    directory = attached.directory
+    before = _before(attached, record)
+    if before is None:
+        # The timeline has gone on since: what is in the directory is ordinary drift.
+        directory.journal.clear()
+        return None
+    if was_restarted(record):
+        directory.forget_index()
+    follower = Follower(directory, back=before.id, goal=record.goal)
+    # What was found is kept first; all else here is what the restore itself has left.
+    follower.gives_up = True
+    # What was undone before stays to be redone, and undo passes over what was found.
+    found = attached.keep_drift(FOUND, keeps_redo=True, litter=litter_pattern(record))
+    # One who was at it before may have kept it already, and come no further.
+    found = found or _found_at(attached)
+    since = Since()
+    if attached.files_of(before) == directory.known.root:
+        directory.journal.clear()
+    else:
+        since = find_since(
+            attached.source(),
+            before=attached.files_of(before),
+            goal=record.goal,
+            found=directory.known.root,
+        )
+        follower.leave([to_text(key) for key in since.apart])
+        note = Note(reason="took back an interrupted restore")
+        # The other planes are in the catalog, and never were half-way.
+        attached.move(
+            lambda handle, _: restoring.restore(
+                handle, before, selection=only(Plane.FILES), note=note, keeps_redo=True
+            ),
+            follower,
+        )
+    left = "" if found is None else f" What it had left is in {found.id}: undo passes over it."
+    return f"An interrupted restore was taken back.{left}{since.told()}"
+
+
+def _found_at(attached: Attached) -> SnapshotInfo | None:
+    """Returns the snapshot that the timeline stands on, if it is what a recovery came upon."""
+    at = attached.namespace.get_snapshot("@")
+    return at if is_found(at) else None
+
+
+def _before(attached: Attached, record: Record) -> SnapshotInfo | None:
+    """Returns what the directory was before the restore that the journal tells of.
+
+    None if the head no longer stands there, nor on what an earlier recovery has found.
+    """
+    at = attached.namespace.get_snapshot("@")
+    if not record.back:
+        return at
+    with suppress(NotFound):
+        # Recoveries may have been interrupted, too: each has kept what it found.
+        while at.id != record.back and is_found(at) and at.parent is not None:
+            at = attached.namespace.get_snapshot(at.parent)
+    return at if at.id == record.back else None
+
+
+def _look_again(attached: Attached, record: Record) -> str | None:
+    """Puts right what a power cut took of a restore that was complete."""
+    directory = attached.directory
+    if not was_restarted(record):
+        if record.state != "applied":
+            directory.journal.applied()
+        elif is_settled(record):
+            directory.journal.clear()
+        return None
+    directory.forget_index()
+    good, is_undone = _good(attached, record)
+    glance = Glance(directory, litter=litter_pattern(record), only_names=True)
+    seen = Namespace(glance.at(attached.handle))
+    changes = seen.diff(good, planes=[Plane.FILES])
+    lost = [
+        change.key
+        for change in changes
+        if (_is_torn(change) or is_undone(change)) and not _is_later(attached, change, record)
+    ]
+    if not lost:
+        directory.journal.clear()
+        return None
+    note = Note(reason="put right what a power cut took")
+    attached.lead(
+        lambda handle, _: restoring.restore(handle, good, selection=only_files(lost), note=note),
+        # What leads away from it is what the power cut did: no map says what that was.
+        Follower(directory, back=good.id, goal=""),
+        reason=FOUND,
+    )
+    return f"A power cut had damaged {len(lost)} files; they were put right."
+
+
+def _good(attached: Attached, record: Record) -> tuple[SnapshotInfo, Callable[[Change], bool]]:
+    """Returns what the directory was, and a test for steps that a power cut took back.
+
+    Those concern what the restore changed, and are no later than it: an old file or none, a
+    folder that is there still, a file that was patched and has no time yet.
+    """
+    head = attached.namespace.get_snapshot("@")
+    try:
+        good = attached.namespace.get_snapshot(record.mark)
+        back = attached.namespace.get_snapshot(record.back)
+    except NotFound:
+        return head, lambda _change: False
+    # An undo or redo stands on what it went to.
+    stands_there = head.id in (good.id, good.target)
+    if not stands_there and not (is_found(head) and head.parent in (good.id, good.target)):
+        return head, lambda _change: False
+    steps = [change.key for change in attached.namespace.diff(back, good, planes=[Plane.FILES])]
+    related = {*steps, *(folder for key in steps for folder in ancestors(key))}
+
+    def is_undone(change: Change) -> bool:
+        new = change.new
+        if change.key not in related:
+            return False
+        if isinstance(new, Inline | Blob | Link):
+            return new.mtime_ns <= record.at * 1e9
+        return new is None or isinstance(new, Directory)
+
+    return good, is_undone
+
+
+def _is_torn(change: Change) -> bool:
+    """Says whether a file has the time that the map says, and other bytes."""
+    old, new = change.old, change.new
+    if not isinstance(old, Inline | Blob) or not isinstance(new, Inline | Blob):
+        return False
+    return old.mtime_ns == new.mtime_ns and not has_same_content(old, new)
+
+
+def _is_later(attached: Attached, change: Change, record: Record) -> bool:
+    """Says whether something happened to a name when the restore was on the disk already."""
+    try:
+        state = (attached.directory.path / change.name).parent.lstat()
+    except OSError:
+        return False
+    return state.st_mtime > record.at + SETTLED_S
+
+
+def _is_on_timeline(attached: Attached, snapshot_id: str) -> bool:
+    with attached.handle.context.catalog.read() as transaction:
+        head = attached.handle.find_head(transaction)
+        return head is not None and (
+            transaction.find_snapshot(head.namespace_id, SnapshotId(snapshot_id)) is not None
+        )

@@ -1,0 +1,194 @@
+"""Keeps what is in an attached directory as a snapshot of its namespace.
+
+The directory is read first, outside of any transaction: that may take seconds. Then one plan folds
+what changed into the files map and appends the snapshot (`timeline/head.py`). What was written
+through the namespace's own files meanwhile is not the directory's: it becomes a snapshot of its own
+before the directory's state takes its place.
+"""
+
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from holdfast.catalog.transaction import Transaction
+from holdfast.engine.core.coverage import Coverage
+from holdfast.engine.core.growth import size_of
+from holdfast.engine.core.limits import check_quota
+from holdfast.engine.core.paths import is_within
+from holdfast.engine.directory.capture import Captured, Rereading
+from holdfast.engine.directory.directory import Directory, Filled, fill
+from holdfast.engine.objects.stage import Stage, StagedObjects, Withdrawn
+from holdfast.engine.objects.trust import find_lost_packs
+from holdfast.engine.pending.fold import Folded
+from holdfast.engine.planes.handle import Handle
+from holdfast.engine.planes.unit import carry_out
+from holdfast.engine.timeline.head import Mark, Move, Note, advance, safety
+from holdfast.entries import Directory as Folder
+from holdfast.entries import decode_entry
+from holdfast.errors import Damaged
+from holdfast.ids import ObjectId, SnapshotId, object_id_of
+from holdfast.model.basics import EMPTY_MAP, Head, Kind, Plane, Root, Size, SnapshotInfo
+from holdfast.packs import ObjectKind
+from holdfast.progress import Progress
+from holdfast.tree import Edit, build, iterate
+
+STANDING_IN: Final = 100
+"""Snapshots that are looked at to find out what a root that is lost has named."""
+
+
+def keep(
+    handle: Handle,
+    directory: Directory,
+    note: Note,
+    *,
+    kind: Kind = Kind.SNAPSHOT,
+    only_if_changed: bool = False,
+    keeps_redo: bool = False,
+    including: frozenset[bytes] = frozenset(),
+    litter: re.Pattern[bytes] | None = None,
+    rereading: Rereading = Rereading.SOME,
+    progress: Progress,
+) -> tuple[SnapshotInfo | None, Captured]:
+    """Takes a snapshot of the directory; with `only_if_changed`, None if nothing differs.
+
+    `keeps_redo` leaves the way forward open: the snapshot is taken on the way to a redo.
+    """
+    # Files that are believed unread lie in packs: those have to be there.
+    directory.distrust(find_lost_packs(handle.context, handle.tenant_id))
+
+    def attempt(stage: Stage) -> tuple[SnapshotInfo | None, Captured]:
+        captured = directory.look(
+            stage,
+            including=including,
+            litter=litter,
+            stores=True,
+            rereading=rereading,
+            progress=progress,
+        )
+        taking = _Taking(handle, captured, stage, note, kind, only_if_changed, keeps_redo)
+        try:
+            done, root = taking.advance()
+        except Damaged as exc:
+            if captured.is_whole:
+                raise
+            # What the index stands for was collected, or went bad: read all of it anew.
+            directory.forget_index()
+            raise Withdrawn(str(exc), batch=stage) from exc
+        directory.learn(captured, root)
+        return (done[-1] if done else None), captured
+
+    return carry_out(handle, attempt, is_around=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Taking:
+    """One snapshot of a directory that was read."""
+
+    handle: Handle
+    captured: Captured
+    stage: Stage
+    note: Note
+    kind: Kind
+    only_if_changed: bool
+    keeps_redo: bool
+
+    def advance(self) -> tuple[list[SnapshotInfo], ObjectId]:
+        """Appends it; returns also the files map that holds the directory."""
+        stand_in = self.stand_in if self.captured.is_whole else None
+        plan = partial(self.plan, self.handle.context.ids.snapshot())
+        if not self.stage.has_spilled:
+            return advance(self.handle, plan, creates=True, stand_in=stand_in)
+        self.stage.seal()
+        return advance(self.handle, plan, creates=True, stand_in=stand_in, ahead=self.stage)
+
+    def plan(
+        self, snapshot_id: SnapshotId, transaction: Transaction, folded: Folded
+    ) -> Move[ObjectId]:
+        """Returns the snapshots to append: the directory's, and before it what it replaces."""
+        head, before = folded.head, folded.root.plane(Plane.FILES)
+        self.stage.pour_into(folded.stage)
+        filled = fill(folded.source, self.captured, before)
+        folded.stage.add_nodes(filled.nodes)
+        is_edited = filled.root != before
+        if self.only_if_changed and not is_edited:
+            # Where all was read, what went bad of it is stored anew all the same.
+            stores = self.captured.is_whole
+            return Move(position=head.position, redo=head.redo, result=filled.root, stores=stores)
+        more = self._growth(folded, filled)
+        check_quota(head, Size(0, more.bytes))
+        marks: list[Mark] = []
+        if is_edited and folded.is_dirty and before != self.captured.known.root:
+            kept = safety(self.handle, transaction, folded, reason="before the directory's files")
+            marks += [kept] if kept is not None else []
+        root = folded.root.replacing(files=filled.root)
+        root_id = folded.root_id
+        if is_edited:
+            root_id = folded.stage.add(root.encode(), ObjectKind.NODE)
+        lost = {"lost": [plane.value for plane in folded.lost]} if folded.lost else {}
+        marks.append(
+            Mark(
+                id=snapshot_id,
+                kind=self.kind,
+                root=root_id,
+                size=folded.size + more,
+                parent=marks[0].id if marks else head.position,
+                note=self.note,
+                detail=self._coverage(filled).to_detail() | lost,
+            )
+        )
+        is_changed = is_edited or folded.is_dirty
+        return Move(
+            marks=marks,
+            position=snapshot_id,
+            redo=() if is_changed and not self.keeps_redo else head.redo,
+            result=filled.root,
+            # A file that is written meanwhile is kept first, and not left on top.
+            exact=is_edited,
+        )
+
+    def stand_in(
+        self, transaction: Transaction, source: StagedObjects, head: Head
+    ) -> tuple[Root, Sequence[Plane]]:
+        """Returns a root in place of the head's, which cannot be read.
+
+        Its name proves which planes it named: those of the directory, as it is or was when it was
+        last read, and those of another snapshot. If none does, the other planes are those of the
+        newest snapshot that can be read, and the new snapshot says so.
+        """
+        held = {key: entry for key, entry in self.captured.changes.items() if entry is not None}
+        files = {build(sorted(held.items())).root, self.captured.known.former or EMPTY_MAP}
+        others = [Root(), Root(memories=None)]
+        for snapshot in transaction.timeline(head.namespace_id, before=None, most=STANDING_IN):
+            with suppress(Damaged):
+                others.insert(-2, source.get_root(snapshot.root))
+        for other in others:
+            for candidate in (other.replacing(files=root) for root in files):
+                if object_id_of(candidate.encode()) == head.root:
+                    return candidate, ()
+        # What is remembered is in rows, too.
+        found = others[0].replacing(files=EMPTY_MAP, memories=None)
+        return found, (Plane.STORE, Plane.SESSIONS)
+
+    def _coverage(self, filled: Filled) -> Coverage:
+        """Returns what it covers, and how much of what the head holds the rules have taken out."""
+        excluded = self.captured.find_excluded()
+        taken = [
+            decode_entry(edit.old)
+            for edit in filled.edits or ()
+            if edit.new is None and edit.old is not None and is_within(edit.key, excluded)
+        ]
+        count = sum(not isinstance(entry, Folder) for entry in taken)
+        return self.captured.coverage.excluding(count)
+
+    def _growth(self, folded: Folded, filled: Filled) -> Size:
+        """Returns by how much the namespace grows; what was there may no longer be readable."""
+        if filled.edits is not None and not folded.lost:
+            return size_of(filled.edits)
+        entries = [entry for entry in self.captured.changes.values() if entry is not None]
+        for plane in (Plane.STORE, Plane.SESSIONS, Plane.MEMORIES):
+            entries += [entry for _, entry in iterate(folded.source, folded.root.plane(plane))]
+        total = size_of([Edit(b"", None, entry) for entry in entries])
+        return Size(total.entries - folded.size.entries, total.bytes - folded.size.bytes)

@@ -1,0 +1,324 @@
+"""The files plane, to change: write, link, make directories, move, delete.
+
+A change is one transaction (`pending/writing.py`) and keeps the tree whole (`draft.py`): it either
+happens as asked, or raises and leaves everything as it was.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import BinaryIO, Final
+
+import msgspec
+
+from holdfast.engine.core.paths import MAX_PATH_BYTES, PathLike, to_bytes, to_key
+from holdfast.engine.files.draft import Draft
+from holdfast.engine.files.reader import EPOCH, USUAL_DIRECTORY_MODE, FilesReader, Opened, info_of
+from holdfast.engine.journal.events import deleted, written
+from holdfast.engine.objects import content
+from holdfast.engine.objects.stage import Stage
+from holdfast.engine.pending.writing import Rows, change, change_rows, no_events
+from holdfast.engine.planes.handle import Handle
+from holdfast.engine.planes.view import View
+from holdfast.entries import Blob, Directory, Entry, Inline, Link
+from holdfast.errors import (
+    Busy,
+    InvalidPath,
+    InvalidValue,
+    NotAFile,
+    PathExists,
+    PathNotFound,
+    TooLarge,
+)
+from holdfast.model.basics import Plane
+from holdfast.model.events import Event
+from holdfast.model.files import FileInfo
+
+USUAL_FILE_MODE: Final = 0o644
+MAX_MODE: Final = 0o1777
+"""Permission bits and the sticky bit: set-user-id and set-group-id are never stored."""
+
+BATCH_FILES: Final = 4096
+BATCH_BYTES: Final = 32 << 20
+"""How many files, and how many bytes, of a `write_many` share a transaction."""
+
+Data = str | bytes | bytearray | memoryview | BinaryIO
+
+
+class Files(FilesReader):
+    """Files at the head of a namespace, to read and to change."""
+
+    def __init__(self, handle: Handle, opened: Opened) -> None:
+        super().__init__(opened)
+        self._handle = handle
+
+    def write(
+        self,
+        path: PathLike,
+        data: Data,
+        *,
+        mode: int | None = None,
+        modified_at: datetime | None = None,
+    ) -> FileInfo:
+        """Creates or replaces a file; the directories above it come about by themselves.
+
+        Without `mode`, a file that is there keeps its own. A stream is stored as it is read.
+        """
+        key, made = to_key(path), list[Entry]()
+        _check_mode(mode)
+        mtime_ns, again = self._mtime_ns(modified_at), _Rewind(data)
+
+        def prepare(stage: Stage) -> Callable[[View], Rows]:
+            again.rewind()
+            stored = self._store(stage, data)
+
+            def compute(view: View) -> Rows:
+                draft = Draft(view)
+                draft.prefetch([key])
+                made[:] = [_dressed(stored, draft.find(key), mode, mtime_ns)]
+                draft.put(key, made[0])
+                return draft.rows
+
+            return compute
+
+        change(
+            self._handle,
+            Plane.FILES,
+            prepare,
+            over=[key],
+            told=lambda: [_written(key, made[0].size)],
+        )
+        return info_of(key, made[0])
+
+    def write_many(self, items: Iterable[tuple[PathLike, str | bytes]]) -> int:
+        """Writes many files, some thousands to a transaction; returns how many."""
+        total, size, batch = 0, 0, dict[bytes, bytes]()
+        for path, data in items:
+            body = _to_bytes(data)
+            batch[to_key(path)] = body
+            total, size = total + 1, size + len(body)
+            if len(batch) >= BATCH_FILES or size >= BATCH_BYTES:
+                self._write_batch(batch)
+                size, batch = 0, {}
+        if batch:
+            self._write_batch(batch)
+        return total
+
+    def mkdir(self, path: PathLike, *, mode: int = USUAL_DIRECTORY_MODE) -> FileInfo:
+        """Makes a directory, with those above it; one that is there gets the mode."""
+        key = to_key(path)
+        _check_mode(mode)
+        entry = Directory(mode)
+        self._draft(lambda draft: draft.put(key, entry))
+        return self.stat(path)
+
+    def symlink(self, path: PathLike, target: PathLike) -> FileInfo:
+        """Makes a link. Its target is data: it may lead anywhere, and is never followed."""
+        key, goal = to_key(path), _to_target(target)
+        entry = Link(goal, self._mtime_ns(None))
+
+        def put(draft: Draft) -> None:
+            if isinstance(draft.find(key), Link):
+                draft.drop(key)
+            draft.put(key, entry)
+
+        self._draft(put, lambda: [_written(key, entry.size, source="link")])
+        return info_of(key, entry)
+
+    def chmod(self, path: PathLike, mode: int) -> None:
+        """Sets the permission bits of a file or directory."""
+        key = to_key(path)
+        _check_mode(mode)
+
+        def put(draft: Draft) -> None:
+            entry = draft.find(key)
+            match entry:
+                case Inline() | Blob():
+                    draft.put(key, msgspec.structs.replace(entry, mode=mode))
+                case _ if draft.is_directory(key):
+                    draft.put(key, Directory(mode))
+                case None:
+                    raise PathNotFound(key)
+                case _:
+                    raise NotAFile(key, found="link")
+
+        self._draft(put)
+
+    def move(self, source: PathLike, target: PathLike, *, overwrite: bool = False) -> None:
+        """Moves a file, link or directory; the target's directories come about by themselves.
+
+        With `overwrite`, a file or link at the target is replaced; a directory never is.
+        """
+        old, new = to_key(source), to_key(target)
+        if new == old or new.startswith(old + b"/"):
+            raise InvalidPath(new, reason="it lies inside what is to be moved")
+        moved = dict[bytes, Entry]()
+
+        def move(draft: Draft) -> None:
+            moved.clear()
+            moved.update(_move(draft, old, new, overwrite=overwrite))
+
+        self._draft(move, lambda: _told_of_move(old, moved))
+
+    def delete(self, path: PathLike, *, recursive: bool = False) -> int:
+        """Deletes a file, link or empty directory; with `recursive`, all that is in it.
+
+        Returns how many files, links and empty directories went.
+        """
+        key, gone = to_key(path), list[bytes]()
+
+        def drop(draft: Draft) -> None:
+            entry = draft.find(key)
+            if entry is not None and not isinstance(entry, Directory):
+                gone[:] = [key]
+                draft.drop(key)
+                return
+            if entry is None and not draft.has_children(key):
+                raise PathNotFound(key)
+            if not recursive and draft.has_children(key):
+                raise NotAFile(key, found="directory with files in it (pass recursive=True)")
+            gone[:] = draft.drop_tree(key) or [key]
+
+        self._draft(drop, lambda: [deleted(_told(key), entries=len(gone))])
+        return len(gone)
+
+    def _write_batch(self, batch: dict[bytes, bytes]) -> None:
+        mtime_ns = self._mtime_ns(None)
+
+        def prepare(stage: Stage) -> Callable[[View], Rows]:
+            stored = {key: self._store(stage, data) for key, data in batch.items()}
+
+            def compute(view: View) -> Rows:
+                draft = Draft(view)
+                draft.prefetch(stored)
+                for key, entry in stored.items():
+                    draft.put(key, _dressed(entry, draft.find(key), None, mtime_ns))
+                return draft.rows
+
+            return compute
+
+        def told() -> list[Event]:
+            return [_written(key, len(data)) for key, data in batch.items()]
+
+        change(self._handle, Plane.FILES, prepare, over=batch, told=told)
+
+    def _draft(
+        self, edit: Callable[[Draft], None], told: Callable[[], Sequence[Event]] = no_events
+    ) -> None:
+        def compute(view: View) -> Rows:
+            draft = Draft(view)
+            edit(draft)
+            return draft.rows
+
+        change_rows(self._handle, Plane.FILES, compute, told=told)
+
+    def _store(self, stage: Stage, data: Data) -> Inline | Blob:
+        most = self._handle.context.limits.file_bytes
+        if not isinstance(data, str | bytes | bytearray | memoryview):
+            return content.store_stream(stage, data, max_bytes=most)
+        body = _to_bytes(data)
+        if len(body) > most:
+            message = f"a file may have {most} bytes; this one has {len(body)}"
+            raise TooLarge(message)
+        return content.as_file(stage, body)
+
+    def _mtime_ns(self, instant: datetime | None) -> int:
+        instant = instant or self._handle.context.clock()
+        if instant.tzinfo is None:
+            raise InvalidValue("modified_at needs a time zone")
+        mtime_ns = (instant - EPOCH) // timedelta(microseconds=1) * 1000
+        if abs(mtime_ns) >= 1 << 63:
+            raise InvalidValue("modified_at is not between the years 1678 and 2261")
+        return mtime_ns
+
+
+def _written(key: bytes, size: int, *, source: str = "write") -> Event:
+    return written(_told(key), size_bytes=size, source=source)
+
+
+def _told_of_move(old: bytes, moved: Mapping[bytes, Entry]) -> list[Event]:
+    """Returns what is told of a move: what went, and every file and link where it is now."""
+    came = [
+        _written(key, entry.size, source="move")
+        for key, entry in sorted(moved.items())
+        if not isinstance(entry, Directory)
+    ]
+    return [deleted(_told(old), entries=len(moved)), *came]
+
+
+def _told(key: bytes) -> str:
+    """Returns a path as events name it: with the prefix that clients know it by."""
+    return f"workspace/{key.decode('utf-8', 'replace')}"
+
+
+def _move(draft: Draft, old: bytes, new: bytes, *, overwrite: bool) -> dict[bytes, Entry]:
+    """Moves what is there; returns what is where now."""
+    entry = draft.find(old)
+    names: Sequence[bytes] = []
+    if entry is None or isinstance(entry, Directory):
+        names = [*draft.below(old)]
+        if entry is None and not names:
+            raise PathNotFound(old)
+    if draft.is_directory(new) or (draft.find(new) is not None and not overwrite):
+        raise PathExists(new)
+    if draft.find(new) is not None:
+        draft.drop(new)
+    moved = {new + name[len(old) :]: found for name in names if (found := draft.find(name))}
+    if entry is not None:
+        moved[new] = entry
+    for name in moved:
+        if len(name) > MAX_PATH_BYTES:
+            raise InvalidPath(name, reason="it would become too long")
+    draft.drop_tree(old)
+    for name in sorted(moved):
+        draft.put(name, moved[name])
+    return moved
+
+
+def _dressed(
+    stored: Inline | Blob, found: Entry | None, mode: int | None, mtime_ns: int
+) -> Inline | Blob:
+    """Returns the stored content with the mode and time it shall have."""
+    if mode is None:
+        mode = found.mode if isinstance(found, Inline | Blob) else USUAL_FILE_MODE
+    return msgspec.structs.replace(stored, mode=mode, mtime_ns=mtime_ns)
+
+
+def _check_mode(mode: int | None) -> None:
+    if mode is not None and not 0 <= mode <= MAX_MODE:
+        message = f"mode {mode:#o} is not one of 0 to {MAX_MODE:#o}"
+        raise InvalidValue(message)
+
+
+class _Rewind:
+    """Takes a stream back to where it was, should the write have to be made again."""
+
+    def __init__(self, data: Data) -> None:
+        is_stream = not isinstance(data, str | bytes | bytearray | memoryview)
+        self._stream = data if is_stream else None
+        self._start = data.tell() if is_stream and data.seekable() else None
+        self._is_used = False
+
+    def rewind(self) -> None:
+        """Makes the stream readable from its start; raises `Busy` if it cannot."""
+        if self._stream is not None and self._is_used:
+            if self._start is None:
+                raise Busy("a collection interfered, and the stream cannot be read again")
+            self._stream.seek(self._start)
+        self._is_used = True
+
+
+def _to_bytes(data: str | bytes | bytearray | memoryview) -> bytes:
+    if not isinstance(data, str):
+        return bytes(data)
+    try:
+        return data.encode("utf-8")
+    except UnicodeEncodeError as exc:
+        message = f"the text cannot be encoded as UTF-8: {exc.reason}"
+        raise InvalidValue(message) from exc
+
+
+def _to_target(target: PathLike) -> bytes:
+    goal = to_bytes(target)
+    if not goal or b"\0" in goal or len(goal) > MAX_PATH_BYTES:
+        raise InvalidPath(goal, reason="it is empty, too long, or holds a NUL byte")
+    return goal

@@ -1,0 +1,1 @@
+"""The journal: what was done, hash-chained, and told to whoever listens."""

@@ -1,0 +1,210 @@
+"""What traces call the things that are done.
+
+An action is a thing and what became of it: `state.updated`. Any text will do for one of your own;
+ours have other spellings in use, and whoever asks by one of those finds the same traces.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from holdfast.model.basics import Kind, SnapshotInfo
+from holdfast.model.traces import Trace
+
+MARKED: Final = {
+    Kind.SNAPSHOT: "snapshot.taken",
+    Kind.SAFETY: "snapshot.taken",
+    Kind.RESTORE: "snapshot.restored",
+    Kind.UNDO: "snapshot.undone",
+    Kind.REDO: "snapshot.redone",
+    Kind.FORK: "namespace.forked",
+    Kind.MERGE: "namespace.merged",
+    Kind.IMPORT: "namespace.imported",
+}
+"""What it is called that a snapshot of some kind was appended."""
+
+ACTIONS: Final = (
+    "session.created",
+    "session.updated",
+    "session.deleted",
+    "session.forked",
+    "session.expired",
+    "session.purged",
+    "session.erased",
+    "user.erased",
+    "state.updated",
+    "state.rolled_back",
+    "turn.added",
+    "memory.created",
+    "memory.updated",
+    "memory.deleted",
+    "memory.recovered",
+    "memory.purged",
+    "entity.created",
+    "entity.updated",
+    "entity.deleted",
+    "entity.recovered",
+    "entity.purged",
+    *dict.fromkeys(MARKED.values()),
+    "snapshot.pinned",
+    "snapshot.unpinned",
+    "snapshot.extended",
+    "snapshot.labelled",
+    "snapshot.deleted",
+    "snapshot.recovered",
+    "snapshot.forgotten",
+    "namespace.deleted",
+    "namespace.recovered",
+    "namespace.purged",
+    "namespace.erased",
+    "namespace.retention_set",
+    "namespace.quota_set",
+    "tenant.quota_set",
+    "tenant.damage_noted",
+    "task.started",
+    "task.completed",
+    "task.failed",
+    "schedule.created",
+    "schedule.updated",
+    "schedule.deleted",
+    "key.created",
+    "key.revoked",
+    "webhook.created",
+    "webhook.updated",
+    "webhook.disabled",
+    "webhook.deleted",
+)
+"""What is done to sessions, memories, snapshots, namespaces and tenants."""
+
+_ORDERS: Final = {
+    "created": "create",
+    "updated": "update",
+    "deleted": "delete",
+    "forked": "fork",
+    "expired": "expire",
+    "rolled_back": "rollback",
+    "added": "add",
+    "taken": "take",
+    "restored": "restore",
+    "undone": "undo",
+    "redone": "redo",
+    "merged": "merge",
+    "imported": "import",
+    "pinned": "pin",
+    "unpinned": "unpin",
+    "extended": "extend",
+    "labelled": "label",
+    "recovered": "recover",
+    "forgotten": "forget",
+    "purged": "purge",
+    "erased": "erase",
+    "retention_set": "set_retention",
+    "damage_noted": "note_damage",
+    "quota_set": "set_quota",
+    "revoked": "revoke",
+    "started": "start",
+    "completed": "complete",
+    "failed": "fail",
+    "disabled": "disable",
+}
+
+
+def _spellings() -> dict[str, str]:
+    spellings = {"rollback": "state.rolled_back", "trace.rollback": "state.rolled_back"}
+    for action in ACTIONS:
+        thing, _, done = action.partition(".")
+        for other in (f"{thing}_{done}", *(f"{thing}{s}{_ORDERS[done]}" for s in "._")):
+            spellings[other] = action
+    return spellings
+
+
+_SPELLINGS: Final = _spellings()
+
+ROLLBACKS: Final = frozenset({Kind.RESTORE, Kind.UNDO, Kind.REDO})
+"""What brings an earlier state back."""
+
+_OPERATORS: Final = frozenset({"key", "webhook", "tenant"})
+"""What operators make themselves: all that a trace says of it is theirs."""
+
+_WITHOUT_CONTENT: Final = frozenset(
+    {
+        *("version", "from_version", "to_version", "turn_number", "turn_count", "memory_count"),
+        *("target", "safety", "planes", "forked_from", "merged", "snapshots", "sessions"),
+        *("label", "labels", "name", "before", "after", "cadence", "amount", "expires_at"),
+        *("source_session", "fork_version", "agent_id", "user_id", "entity_type", "entity_id"),
+        *("ttl_seconds", "expired_at", "last_activity", "type", "embedded", "content_changed"),
+        *("count", "recovered", "quota_bytes", "keep_last", "keep_daily", "keep_weekly"),
+        *("task_id", "trace_id", "imported_from", "erasure_id", "turn_id", "request_id"),
+    }
+)
+"""Details that are names, numbers and ids: what is new repeats content until somebody puts it
+here."""
+
+_TOLD: Final = ("label", "reason", "target", "task_id", "trace_id")
+_TOLD_OF_DETAIL: Final = ("planes", "forked_from", "merged", "imported_from")
+"""What a trace repeats of a snapshot, where there is something. Not its coverage: that is long."""
+
+
+def normalise(action: str) -> str:
+    """Returns our name for an action that is known under another; any other as it is."""
+    return _SPELLINGS.get(action, action)
+
+
+def without_content(
+    action: str, resource_type: str | None, details: dict[str, Any]
+) -> dict[str, Any]:
+    """Returns what a trace may say to those who may not see what agents write."""
+    if action not in ACTIONS:
+        return {}
+    if resource_type in _OPERATORS:
+        return details
+    return {name: value for name, value in details.items() if name in _WITHOUT_CONTENT}
+
+
+def told_by(done: Sequence[SnapshotInfo]) -> Trace:
+    """Returns the trace of an operation that appended these snapshots.
+
+    The last one shows what it led to; before it may stand the one that keeps what was there.
+    """
+    last = done[-1]
+    details: dict[str, Any] = {
+        name: value for name in _TOLD if (value := getattr(last, name)) is not None
+    }
+    details |= {name: last.detail[name] for name in _TOLD_OF_DETAIL if name in last.detail}
+    if last.kind in ROLLBACKS:
+        details.setdefault("reason", named(last))
+    if last.kind is Kind.SAFETY:
+        details["safety"] = last.id
+    elif len(done) > 1:
+        details["safety"] = done[0].id
+    return Trace(
+        action=MARKED[last.kind],
+        resource_type="snapshot",
+        resource_id=last.id,
+        task_id=last.task_id,
+        actor=last.actor,
+        details=details,
+    )
+
+
+def named(done: SnapshotInfo) -> str:
+    """Returns what was done, where nobody said why."""
+    return f"{done.kind} {done.target or done.id}"
+
+
+def told_of_snapshot(action: str, snapshot: SnapshotInfo, **more: object) -> Trace:
+    """Returns the trace of what was done to one snapshot."""
+    details = {"label": snapshot.label, **more}
+    return Trace(action=action, resource_type="snapshot", resource_id=snapshot.id, details=details)
+
+
+def told_of_snapshots(action: str, namespace: str, snapshots: Sequence[SnapshotInfo]) -> Trace:
+    """Returns the trace of what was done to some snapshots of a namespace at once."""
+    ids = [snapshot.id for snapshot in snapshots]
+    labels = {snapshot.id: snapshot.label for snapshot in snapshots if snapshot.label is not None}
+    more = {"labels": labels} if labels else {}
+    return told_of_namespace(action, namespace, snapshots=ids, **more)
+
+
+def told_of_namespace(action: str, name: str, **details: object) -> Trace:
+    """Returns the trace of what was done to a namespace."""
+    return Trace(action=action, resource_type="namespace", resource_id=name, details=details)

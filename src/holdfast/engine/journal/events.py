@@ -1,0 +1,469 @@
+"""Events: what happened, told in the transaction in which it happens.
+
+Whatever leaves a trace becomes an event, too, and so does every file that is written or deleted.
+An event is there if and only if what it tells of is. Whoever tells something waits for nobody;
+whoever asks for events numbers what was told since (`follow`). No two of a tenant have the same
+instant, and they are seen in the order of their numbers: whoever follows them by instant or by
+number misses none. Nothing is told where nobody has ever listened: that somebody does is written
+down by who does, in the catalog (`listen`), and counts for whoever writes to it from then on.
+
+An event says what was done to what, never what is in it: no content of a file, of a state, of a
+turn or of a memory. What a key that is for one namespace hears of is its namespace, by the name
+that it had then.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.catalog.transaction import Transaction
+from holdfast.display import Part
+from holdfast.engine.core.context import Context
+from holdfast.engine.core.rounds import set_aside
+from holdfast.engine.journal.actions import ACTIONS, normalise, without_content
+from holdfast.errors import Damaged, InvalidValue, StorageFull, StorageReadOnly, shorten
+from holdfast.ids import TenantId
+from holdfast.instants import to_us
+from holdfast.model.basics import Head
+from holdfast.model.events import (
+    ERA,
+    ERASED,
+    LOST,
+    REINSTATED,
+    Event,
+    EventFilter,
+    EventRow,
+    ToldRow,
+)
+from holdfast.model.traces import Trace
+
+EventList = list[EventRow]
+"""`list` is the name of a method below."""
+
+KEPT: Final = timedelta(days=30)
+"""How long events can be asked for; what has to stay is in the traces."""
+
+PURGED: Final = 1000
+"""Events that go in one transaction, for which writers wait."""
+
+LISTED: Final = 20
+MAX_LISTED: Final = 200
+
+_RENAMED: Final = {"snapshot.taken": "snapshot.created"}
+_OWN_TRACE: Final = "trace.created"
+"""What a trace that somebody adds is called as an event."""
+
+_MAX_CHARS: Final = 512
+"""Of a text that somebody chose: an event is a message, not a copy."""
+
+_KNOWN: Final = frozenset(ACTIONS)
+_MANY: Final = {"snapshots": "snapshot_id", "sessions": "session_id"}
+"""Details that list what one operation was done to: each is told by itself."""
+
+_WRITTEN, _DELETED = "file.written", "file.deleted"
+_IDS: Final = {
+    "snapshot": "snapshot_id",
+    "key": "key_id",
+    "memory": "memory_id",
+    "webhook": "webhook_id",
+    "task": "task_id",
+    "schedule": "schedule_id",
+}
+_TYPES: Final = (
+    _WRITTEN,
+    _DELETED,
+    _OWN_TRACE,
+    LOST,
+    ERASED,
+    REINSTATED,
+    *dict.fromkeys(_RENAMED.get(action, action) for action in ACTIONS),
+)
+"""What events are called."""
+
+_TOLD_ELSEWHERE: Final = ("exec.completed", "workspace.created", "webhook.test")
+"""What other servers of the same contract tell of: clients may ask for it, and hear nothing."""
+
+_BATCH: Final = 200
+"""Events that are numbered at once, while writers wait: 10 ms."""
+
+_FIRST: Final = -1
+"""Stands before all that was told."""
+
+_CURSOR: Final = re.compile("[0-9a-f]{1,15}")
+_to_json = msgspec.json.Encoder().encode
+
+
+class Events(Part):
+    """What happened to all that a tenant has."""
+
+    def __init__(self, context: Context, tenant_id: TenantId) -> None:
+        self._context, self._tenant_id = context, tenant_id
+
+    def listen(self) -> None:
+        """Has all that is done from now on told, in all of the vault and whoever does it.
+
+        Asking for events does so, too: what was done before nobody was told of.
+        """
+        with self._context.catalog.ask() as transaction:
+            is_heard = transaction.is_heard()
+        if not is_heard:
+            with suppress(StorageReadOnly, StorageFull), self._context.catalog.write() as writing:
+                writing.listen(now=self._context.clock())
+
+    def list(
+        self,
+        *,
+        namespace: str | None = None,
+        types: Iterable[str] = (),
+        since: datetime | None = None,
+        limit: int = LISTED,
+        cursor: str | None = None,
+    ) -> tuple[EventList, str | None]:
+        """Returns events, newest first, and where the list goes on; None if it does not.
+
+        With `since` later ones alone. A follower, who asks since what it saw last and for as many
+        as there can be, gets the oldest of them if there are more, so that it misses none.
+        """
+        most = max(1, min(limit, MAX_LISTED))
+        follows = since is not None and cursor is None and limit >= MAX_LISTED
+        kinds = tuple(kind for given in types for kind in _kinds(given))
+        wanted = EventFilter(namespace=namespace, types=kinds, oldest_first=follows)
+        if since is not None:
+            wanted = msgspec.structs.replace(wanted, since_us=to_us(since))
+        if cursor is not None:
+            wanted = msgspec.structs.replace(wanted, below_us=_instant_of(cursor))
+        self._follow()
+        with self._context.catalog.read() as transaction:
+            found = transaction.list_events(self._tenant_id, wanted, most=most + 1)
+            if not kinds and namespace is None:
+                is_to_end = cursor is None and not (follows and len(found) > most)
+                self._check_gaps(transaction, found, is_to_end=is_to_end)
+                if since is None and len(found) <= most:
+                    self._check_oldest(transaction, found[-1] if found else None)
+        has_more, found = len(found) > most, found[:most]
+        if follows:
+            return found[::-1], None
+        return found, f"c{found[-1].created_us:x}" if has_more else None
+
+    def page(self, *, after: int, limit: int = MAX_LISTED) -> EventList:
+        """Returns the events numbered above `after`, oldest first."""
+        self._follow()
+        with self._context.catalog.read() as transaction:
+            found = transaction.page_events(self._tenant_id, after=after, most=limit)
+            self._check_gaps(transaction, found, is_to_end=len(found) < limit)
+            # What is no longer kept goes from the oldest on.
+            if not found:
+                if transaction.last_event(self._tenant_id) > max(after, 0):
+                    self._check_oldest(transaction, None)
+            elif not _follows(max(after, 0), found[0]):
+                self._check_oldest(transaction, found[0])
+            return found
+
+    def last(self) -> int:
+        """Returns the number of the newest event; 0 if there was none yet."""
+        self._follow()
+        with self._context.catalog.read() as transaction:
+            return transaction.last_event(self._tenant_id)
+
+    def find(self, event_id: str) -> EventRow | None:
+        """Returns an event by its id."""
+        with self._context.catalog.read() as transaction:
+            return transaction.find_event(self._tenant_id, event_id)
+
+    def begin_era(self) -> None:
+        """Goes on with numbers that nobody has seen: the catalog was set back.
+
+        Whoever saw events that are gone with what came after the backup goes on behind them.
+        """
+        with self._context.catalog.write() as transaction:
+            number_all(transaction, self._context, self._tenant_id)
+            last, last_us = transaction.lock_event_end(self._tenant_id)
+            created_us = max(to_us(self._context.clock()), last_us + 1)
+            first = EventRow(
+                tenant_id=self._tenant_id,
+                number=(last // ERA + 1) * ERA,
+                id=self._context.ids.event(created_us),
+                created_us=created_us,
+                type=REINSTATED,
+                namespace_id=None,
+                namespace=None,
+                data=_to_json({"after": last}).decode(),
+            )
+            transaction.add_events([first])
+            transaction.move_event_end(first)
+
+    def _check_gaps(
+        self, transaction: Transaction, found: Sequence[EventRow], *, is_to_end: bool
+    ) -> None:
+        """Raises `Damaged` if a list of all events leaves one out that has to be there."""
+        rows = sorted(found, key=lambda row: row.number)
+        for older, newer in pairwise(rows):
+            if not _follows(older.number, newer):
+                raise _missing(older.number + 1)
+        if is_to_end and rows:
+            last = transaction.last_event(self._tenant_id)
+            if rows[-1].number != last:
+                raise _missing(last)
+
+    def _check_oldest(self, transaction: Transaction, first: EventRow | None) -> None:
+        """Raises `Damaged` unless this is the oldest event that is kept; None for none."""
+        purged = transaction.last_purged_event(self._tenant_id)
+        if first is None:
+            is_oldest = transaction.last_event(self._tenant_id) == purged
+        else:
+            is_oldest = _follows(purged, first)
+        if not is_oldest:
+            raise _missing(purged + 1)
+
+    def _follow(self) -> None:
+        self.listen()
+        follow(self._context, self._tenant_id)
+
+
+def _follows(older: int, newer: EventRow) -> bool:
+    """Says whether nothing is missing between a number and an event."""
+    if newer.number % ERA:
+        return newer.number == older + 1
+    # The first of an era says what was before it; where it is lost, nobody knows.
+    return newer.type != REINSTATED or msgspec.json.decode(newer.data)["after"] <= older
+
+
+def _missing(number: int) -> Damaged:
+    return Damaged(f"events are missing at number {number}")
+
+
+def tell(
+    transaction: Transaction,
+    context: Context,
+    of: Head | TenantId,
+    made: Callable[[], Sequence[Event]],
+) -> None:
+    """Tells what is being done, in the transaction that does it; waits for nobody.
+
+    `made` returns the events, and is called if somebody may listen.
+    """
+    if transaction.is_unheard():
+        return
+    events = made()
+    if not events or (len(events) > 1 and not transaction.is_heard()):
+        return  # Of a single one it is found out where it is put down.
+    head = of if isinstance(of, Head) else None
+    rows = [
+        ToldRow(
+            tenant_id=of.tenant_id if isinstance(of, Head) else of,
+            created_us=to_us(context.clock()),
+            type=event.type,
+            namespace_id=None if head is None else head.namespace_id,
+            namespace=None if head is None else head.name,
+            data=_to_json(event.data).decode(),
+        )
+        for event in events
+    ]
+    transaction.add_told(rows)
+
+
+def follow(context: Context, tenant_id: TenantId) -> None:
+    """Numbers what was told; where nothing can be written, it waits.
+
+    Raises `Damaged` for what is not what was told, once all the rest has its number.
+    """
+    with context.catalog.read() as transaction:
+        has_told = transaction.has_told(tenant_id)
+    damaged, after = list[Damaged](), _FIRST if has_told else None
+    with suppress(StorageReadOnly, StorageFull):
+        while after is not None:
+            with context.catalog.write() as transaction:
+                after = number_told(transaction, context, tenant_id, after=after, aside=damaged)
+    if damaged:
+        raise damaged[0]
+
+
+def number_all(transaction: Transaction, context: Context, tenant_id: TenantId) -> None:
+    """Numbers all that was told so far, in a transaction that asks which event is the last."""
+    after: int | None = _FIRST
+    while after is not None:
+        after = number_told(transaction, context, tenant_id, after=after, aside=[])
+
+
+def number_told(
+    transaction: Transaction,
+    context: Context,
+    tenant_id: TenantId,
+    *,
+    after: int,
+    aside: list[Damaged],
+) -> int | None:
+    """Gives what was told behind a place its numbers, in the order of telling.
+
+    Returns the place where it goes on; None if that was all. What others tell and have not
+    committed yet comes later, and gets higher numbers and instants. What is damaged is put
+    `aside`, and stays where it is until somebody repairs it.
+    """
+    last, last_us = transaction.lock_event_end(tenant_id)
+    found = transaction.list_told(tenant_id, after=after, most=_BATCH)
+    aside += [error for _, row in found for error in row.damaged]
+    sound = [(position, told) for position, row in found for told in row.sound]
+    rows = list[EventRow]()
+    for number, (_, told) in enumerate(sound, last + 1):
+        last_us = max(told.created_us, last_us + 1)
+        rows.append(
+            EventRow(
+                tenant_id=tenant_id,
+                number=number,
+                id=context.ids.event(last_us),
+                created_us=last_us,
+                type=told.type,
+                namespace_id=told.namespace_id,
+                namespace=told.namespace,
+                data=told.data,
+            )
+        )
+    if rows:
+        transaction.add_events(rows)
+        transaction.move_event_end(rows[-1])
+        transaction.drop_told(position for position, _ in sound)
+    return found[-1][0] if len(found) == _BATCH else None
+
+
+def purge_events(context: Context, tenant_id: TenantId) -> int:
+    """Removes the events that are older than they are kept; returns how many."""
+    with set_aside():
+        follow(context, tenant_id)
+    before_us, count = to_us(context.clock() - KEPT), 0
+    while True:
+        with context.catalog.write() as transaction:
+            gone = transaction.purge_events(tenant_id, before_us=before_us, most=PURGED)
+        count += gone
+        if not gone:
+            return count
+
+
+def type_of(name: str) -> str:
+    """Returns the type of event that somebody means who knows it under another name."""
+    action = normalise(name)
+    return _RENAMED.get(action, action)
+
+
+def check_types(names: Iterable[str]) -> None:
+    """Raises `InvalidValue` for a type, or a `group.*`, that no event is ever of."""
+    kinds = (*_TYPES, *_TOLD_ELSEWHERE)
+    known = {"*", *kinds, *(f"{kind.partition('.')[0]}.*" for kind in kinds)}
+    for name in names:
+        if type_of(name) not in known:
+            message = (
+                f"no event is called {shorten(name)}: ask for *, for all of a group as in file.*, "
+                f"or for {', '.join(sorted(kinds))}"
+            )
+            raise InvalidValue(message)
+
+
+def written(path: str, *, size_bytes: int, source: str = "write") -> Event:
+    """Returns the event of a file that has come about, or changed."""
+    return Event(_WRITTEN, {"path": path, "size_bytes": size_bytes, "source": source})
+
+
+def deleted(path: str, *, entries: int) -> Event:
+    """Returns the event of a file that has gone, or of a directory with all that was in it."""
+    return Event(_DELETED, {"path": path, "entries": entries})
+
+
+def events_of(
+    trace: Trace,
+    *,
+    trace_id: str,
+    is_own: bool = False,
+    more: Mapping[str, Any] | None = None,
+) -> Sequence[Event]:
+    """Returns the events that tell what a trace does; none for what is nobody's business.
+
+    A trace that somebody adds (`is_own`) is told as just that, whatever it calls itself. The
+    snapshot that a restore takes for safety is part of the restore, which is told.
+    """
+    if is_own or trace.action not in _KNOWN:
+        return [Event(_OWN_TRACE, _of_own(trace, trace_id))]
+    if trace.resource_type == "snapshot" and trace.details.get("safety") == trace.resource_id:
+        return []
+    told = without_content(trace.action, trace.resource_type, trace.details)
+    data = {key: _short(value) for key, value in told.items() if _is_plain(value)}
+    data |= _of_resource(trace)
+    if trace.session_id is not None:
+        data["session_id"] = trace.session_id
+        data |= {"agent_id": _short(trace.agent_id), "user_id": _short(trace.user_id)}
+    data |= {"trace_id": trace_id, **(more or {})}
+    kind = _RENAMED.get(trace.action, trace.action)
+    for name, key in _MANY.items():
+        if name in trace.details:
+            return [Event(kind, {**data, **_one(trace, key, each)}) for each in trace.details[name]]
+    return [Event(kind, data)]
+
+
+def is_told(event: Event, data: Mapping[str, Any]) -> bool:
+    """Says whether what was told of a trace, and may say more, is this."""
+    return event.data.items() <= data.items()
+
+
+def _one(trace: Trace, key: str, each: str) -> dict[str, Any]:
+    """Returns what an event says of one of the things that something was done to."""
+    if key != _IDS["snapshot"]:
+        return {key: each}
+    return {key: each, "label": _short(trace.details.get("labels", {}).get(each))}
+
+
+def _of_own(trace: Trace, trace_id: str) -> dict[str, Any]:
+    told = {
+        "action": trace.action,
+        "session_id": trace.session_id,
+        "agent_id": trace.agent_id,
+        "resource_type": trace.resource_type,
+        "resource_id": trace.resource_id,
+    }
+    return {name: _short(value) for name, value in told.items()} | {"trace_id": trace_id}
+
+
+def _of_resource(trace: Trace) -> dict[str, Any]:
+    """Returns what it was done to; of a restore, the snapshot that was brought back."""
+    kind = trace.resource_type
+    if kind == "snapshot":
+        target = trace.details.get("target")
+        if target is not None:
+            return {"snapshot_id": target, "new_snapshot_id": trace.resource_id}
+        label = _short(trace.details.get("label"))
+        return {"snapshot_id": trace.resource_id, "label": label}
+    if kind == "namespace":
+        return {"namespace": trace.resource_id}
+    return {_IDS[kind]: trace.resource_id} if kind in _IDS and trace.resource_id else {}
+
+
+def _kinds(given: str) -> Sequence[str]:
+    """Returns the types that are meant: `group.*` is all of a group."""
+    group, _, rest = given.partition(".")
+    if rest != "*":
+        return [type_of(given)]
+    return [kind for kind in _TYPES if kind.startswith(f"{group}.")] or [given]
+
+
+def _is_plain(value: object) -> bool:
+    """Says whether a detail goes into an event: plain values do, states and lists do not."""
+    return isinstance(value, str | int | float | None)
+
+
+def _short(value: object) -> object:
+    return shortened(value) if isinstance(value, str) else value
+
+
+def shortened(text: str) -> str:
+    """Returns as much of a text that somebody chose as an event says."""
+    return text[:_MAX_CHARS]
+
+
+def _instant_of(cursor: str) -> int:
+    digits = cursor.removeprefix("c")
+    if _CURSOR.fullmatch(digits) is None:
+        message = f"{shorten(cursor)} is not a cursor: pass next_cursor of the page before"
+        raise InvalidValue(message)
+    return int(digits, 16)

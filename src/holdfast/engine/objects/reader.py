@@ -1,0 +1,198 @@
+"""Reads objects by their name, and proves each one on the way.
+
+An object is found through the index, read with its block from a pack, cut out and re-hashed:
+bytes that do not hash to their name are an error, never an answer. Nodes are cached decoded,
+because a snapshot or a diff looks at the upper ones again and again.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import Final
+
+from holdfast.catalog.packs import Located
+from holdfast.catalog.transaction import Transaction
+from holdfast.engine.core.context import Context
+from holdfast.engine.core.limits import Limits
+from holdfast.entries import DIRECTORY_TAG, tag_of
+from holdfast.errors import Damaged, ObjectMissing, PackDamaged, PackMissing
+from holdfast.ids import ObjectId, TenantId
+from holdfast.model.basics import EMPTY_MAP, UNSTORED_ROOTS, Root
+from holdfast.packs import cut, read_block
+from holdfast.tree import Node, count, decode_node
+
+_NODES: Final = 256
+"""Nodes that are looked at together."""
+
+_COUNT_BYTES: Final = 200
+"""What a count takes in memory, with its key."""
+
+
+class Objects:
+    """One tenant's objects, to read.
+
+    Bound to a transaction, it looks things up there and needs no second connection; unbound,
+    it opens a short transaction for each batch, so that a slow reader holds none open.
+    """
+
+    def __init__(
+        self, context: Context, tenant_id: TenantId, transaction: Transaction | None = None
+    ) -> None:
+        self._context = context
+        self._tenant_id = tenant_id
+        self._transaction = transaction
+
+    @property
+    def limits(self) -> Limits:
+        """What the engine that they belong to accepts."""
+        return self._context.limits
+
+    def bound(self, transaction: Transaction) -> "Objects":
+        """Returns the same objects, looked up in this transaction."""
+        return Objects(self._context, self._tenant_id, transaction)
+
+    @property
+    def is_bound(self) -> bool:
+        """Says whether they belong to a transaction, and so to its thread."""
+        return self._transaction is not None
+
+    def unbound(self) -> "Objects":
+        """Returns the same objects, looked up as they are when they are asked for."""
+        return Objects(self._context, self._tenant_id)
+
+    def get_root(self, root_id: ObjectId) -> Root:
+        """Returns the roots of all planes that one root names."""
+        if (known := UNSTORED_ROOTS.get(root_id)) is not None:
+            return known
+        cache, key = self._context.roots, (self._tenant_id, root_id)
+        root = cache.find(key)
+        if root is None:
+            data = self.get(root_id)
+            root = Root.decode(data)
+            # Decoded, it is an object with four ids.
+            cache.put(key, root, size=3 * len(data))
+        return root
+
+    def get(self, object_id: ObjectId) -> bytes:
+        """Returns one object's bytes."""
+        return self.get_many([object_id])[object_id]
+
+    def get_many(self, object_ids: Sequence[ObjectId]) -> dict[ObjectId, bytes]:
+        """Returns the bytes of each object; raises for one that is missing or damaged."""
+        found = {
+            located.placement.object_id: self.read(located) for located in self._locate(object_ids)
+        }
+        for object_id in object_ids:
+            if object_id not in found:
+                raise ObjectMissing(object_id)
+        return found
+
+    def check_stored(self, object_ids: Sequence[ObjectId]) -> None:
+        """Raises for an object that is missing or damaged where it is stored; no cache is asked."""
+        blocks = defaultdict[tuple[str, int], list[Located]](list)
+        for at in range(0, len(object_ids), _NODES):
+            batch = object_ids[at : at + _NODES]
+            located = {found.placement.object_id: found for found in self._locate(batch)}
+            for object_id in batch:
+                if object_id not in located:
+                    raise ObjectMissing(object_id)
+                found = located[object_id]
+                blocks[found.pack, found.placement.block_offset].append(found)
+        for same in blocks.values():
+            try:
+                block = fetch_block(self._context, same[0])
+            except PackMissing:
+                for found in same:
+                    self.read(found)  # Which the collector may have moved since we looked.
+                continue
+            for found in same:
+                cut(block, found.placement, pack=found.pack)
+
+    def get_nodes(self, ids: Sequence[ObjectId], /) -> list[Node]:
+        """Returns map nodes in the order asked for."""
+        cache, tenant_id = self._context.nodes, self._tenant_id
+        if len(ids) == 1 and (cached := cache.find((tenant_id, ids[0]))) is not None:
+            return [cached]  # Most reads are: on the way to one key it saves 0.5 µs a level.
+        nodes = {i: cache.find((tenant_id, i)) for i in ids}
+        missing = [i for i, node in nodes.items() if node is None]
+        if missing:
+            for object_id, data in self.get_many(missing).items():
+                node = nodes[object_id] = decode_node(data)
+                # Decoded, a node takes about three times its encoded bytes.
+                cache.put((tenant_id, object_id), node, size=3 * len(data))
+        return [node for i in ids if (node := nodes[i]) is not None]
+
+    def count_files(self, root: ObjectId) -> int:
+        """Returns how many files and links a files map holds, which is what listings show of it.
+
+        How many entries there are the tree knows; which of them are directories is looked at
+        once for each node, since none ever changes. Where one cannot be read directories count,
+        too: a number keeps nobody from going back, and whoever reads the node is told.
+        """
+        if root == EMPTY_MAP:
+            return 0
+        total = count(self, root)
+        with suppress(Damaged):
+            total -= self._count_directories([root])
+        return total
+
+    def _count_directories(self, ids: Sequence[ObjectId]) -> int:
+        cache, tenant_id = self._context.directories, self._tenant_id
+        known = {i: cache.find((tenant_id, i)) for i in ids}
+        missing = [i for i, found in known.items() if found is None]
+        for at in range(0, len(missing), _NODES):
+            batch = missing[at : at + _NODES]
+            for node_id, node in zip(batch, self.get_nodes(batch), strict=True):
+                if node.level:
+                    found = self._count_directories([ObjectId(value) for value in node.values])
+                else:
+                    found = sum(tag_of(value) == DIRECTORY_TAG for value in node.values)
+                cache.put((tenant_id, node_id), found, size=_COUNT_BYTES)
+                known[node_id] = found
+        return sum(known[i] or 0 for i in ids)
+
+    def _locate(self, object_ids: Sequence[ObjectId]) -> Iterable[Located]:
+        if self._transaction is not None:
+            return self._transaction.locate(self._tenant_id, object_ids).values()
+        with self._context.catalog.read() as transaction:
+            return transaction.locate(self._tenant_id, object_ids).values()
+
+    def read(self, located: Located) -> bytes:
+        """Returns the bytes of an object whose place is known."""
+        try:
+            return self._cut(located)
+        except PackMissing:
+            # The collector may have moved the object to another pack since we looked.
+            return self._cut(self._relocated(located))
+
+    def _cut(self, located: Located) -> bytes:
+        key = (located.pack, located.placement.block_offset)
+        cached = self._context.blocks.find(key)
+        if cached is not None:
+            # One that is damaged in the cache may since have been repaired on the disk.
+            with suppress(Damaged):
+                return cut(cached, located.placement, pack=located.pack)
+        block = fetch_block(self._context, located)
+        data = cut(block, located.placement, pack=located.pack)
+        self._context.blocks.put(key, block, size=len(block))
+        return data
+
+    def _relocated(self, located: Located) -> Located:
+        object_id = located.placement.object_id
+        with self._context.catalog.read() as transaction:
+            again = transaction.locate(self._tenant_id, [object_id]).get(object_id)
+        if again is None or again.pack == located.pack:
+            raise PackMissing(located.pack)
+        return again
+
+
+def fetch_block(context: Context, located: Located) -> bytes:
+    """Returns the plain block that an object lies in, from where it is stored."""
+    placement, stored = located.placement, located.block
+    if stored is None:
+        if placement.block_offset < 0 or placement.block_size < 0:
+            raise PackDamaged(located.pack, reason="the index points outside of it")
+        stored = context.blobs.get(
+            located.pack, start=placement.block_offset, length=placement.block_size
+        )
+    return read_block(stored, pack=located.pack)

@@ -1,0 +1,156 @@
+"""Bytes outlive the rows that named them, for a while.
+
+A catalog may be set back: by a backup, a recovery to a point in time, a failover to a replica
+that lagged. It then names packs that the newer one had already let go of. So a pack whose row
+goes is *retired*: a row says since when, and only after the period (`Limits.keep_deleted`) do
+its bytes go. Blobs that no row names, such as those that a newer catalog had named, are retired
+by the collection that finds them.
+
+Bytes go here and nowhere else, never those that a row of a pack names, and never while a
+backup is being made.
+"""
+
+import time
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager, suppress
+from datetime import datetime
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from holdfast.catalog.packs import PackRow
+from holdfast.catalog.retired import RetiredPack
+from holdfast.catalog.transaction import Transaction
+from holdfast.engine.core.context import Context
+from holdfast.errors import Busy
+from holdfast.ids import PackName, TenantId
+
+LOCK: Final = "retired"
+"""Held by whoever deletes the bytes of retired packs, and by whoever needs them to stay."""
+
+PATIENCE_S: Final = 30.0
+PAUSE_S: Final = 0.05
+"""How long, and in which steps, a backup waits for bytes that are being given back."""
+
+BATCH: Final = 100
+"""Packs whose bytes go before their rows do: so much is done again after a crash."""
+
+
+def retired(pack: PackRow, tenant_id: TenantId, *, now: datetime) -> RetiredPack:
+    """Returns the row that takes the place of a pack's."""
+    return RetiredPack(pack.name, tenant_id, pack.size_bytes, now)
+
+
+def retired_bytes(transaction: Transaction, tenant_id: TenantId) -> int:
+    """Returns how many bytes of a tenant wait for the end of their period."""
+    return sum(pack.size_bytes for pack in _own(transaction, tenant_id))
+
+
+def retire_unnamed(context: Context) -> None:
+    """Retires blobs that no row names: a kill has left them, or a catalog that was set back."""
+    found = dict(context.blobs.iter_names())
+    # Looked up after the listing: a pack is announced before its bytes are put.
+    with context.catalog.read() as transaction:
+        known = transaction.pack_names() | {pack.name for pack in transaction.iter_retired()}
+    now = context.clock()
+    unnamed = [
+        RetiredPack(PackName(name), None, size, now)
+        for name, size in found.items()
+        # A directory may hold the packs of other vaults too: theirs are not ours to judge.
+        if name not in known and context.owns_pack(name)
+    ]
+    if unnamed:
+        with context.catalog.write() as transaction:
+            transaction.retire(unnamed)
+
+
+@contextmanager
+def keeping(context: Context) -> Generator[None]:
+    """Keeps the bytes of retired packs where they are.
+
+    Waits while somebody gives some back, which takes a second for ten thousand packs; raises
+    `Busy` if that does not end, as it does not while a backup is made elsewhere.
+    """
+    tries_left = int(PATIENCE_S / PAUSE_S)
+    with ExitStack() as held:
+        while True:
+            try:
+                held.enter_context(context.catalog.lock(LOCK))
+                break
+            except Busy as exc:
+                if not tries_left:
+                    message = "another backup is being made, or bytes are being given back"
+                    raise Busy(message) from exc
+            tries_left -= 1
+            time.sleep(PAUSE_S)
+        yield
+
+
+def clear(context: Context, tenant_id: TenantId, *, now: bool = False) -> int:
+    """Deletes the bytes of packs that have been retired for long enough.
+
+    Returns how many of them were the tenant's.
+
+    With `now` those of all that a tenant has retired, too. Left for another time while somebody
+    else does so, or a backup is being made; with `now` that is `Busy`. None go while acknowledged
+    changes are missing: somebody may bring back a catalog that has them.
+    """
+    if context.catalog.find_loss() is not None:
+        return 0
+    find_due = partial(_find_due, context, tenant_id if now else None)
+    # Most of the time there is nothing to do, and a lock is a connection to the database.
+    if not find_due():
+        return 0
+    freed = 0
+    with suppress(*() if now else (Busy,)), context.catalog.lock(LOCK):
+        due = find_due()
+        with context.catalog.read() as transaction:
+            own = {pack.name for pack in _own(transaction, tenant_id)}
+        for at in range(0, len(due), BATCH):
+            gone = _delete(context, due[at : at + BATCH])
+            freed += sum(pack.size_bytes for pack in gone if pack.name in own)
+    return freed
+
+
+def _find_due(context: Context, hurried: TenantId | None) -> list[RetiredPack]:
+    """Returns the retired packs whose time is over, and all of a tenant that cannot wait."""
+    instant = context.clock()
+    with context.catalog.read() as transaction:
+        packs = transaction.iter_retired()
+        own = set[RetiredPack]() if hurried is None else {*_own(transaction, hurried)}
+    # Retired by a clock that was ahead: their time begins now, or it might never end.
+    ahead = [
+        msgspec.structs.replace(p, retired_at=instant) for p in packs if p.retired_at > instant
+    ]
+    if ahead:
+        with context.catalog.write() as transaction:
+            transaction.retire(ahead)
+    keep = context.keep_deleted
+    return [pack for pack in packs if instant - pack.retired_at >= keep or pack in own]
+
+
+def _own(transaction: Transaction, tenant_id: TenantId) -> list[RetiredPack]:
+    """Returns a tenant's retired packs, and nobody's where there is no other tenant."""
+    packs = transaction.iter_retired()
+    own = [pack for pack in packs if pack.tenant_id == tenant_id]
+    nobodys = [pack for pack in packs if pack.tenant_id is None]
+    if nobodys and len(transaction.sort_tenants()) == 1:
+        return own + nobodys
+    return own
+
+
+def _delete(context: Context, due: list[RetiredPack]) -> list[RetiredPack]:
+    """Deletes bytes, then rows: on a full disk, the first makes room for the second.
+
+    Returns those whose bytes went.
+    """
+    with context.catalog.read() as transaction:
+        named = transaction.pack_names()
+    # A row that names it again comes first: then it was brought back, and is not retired.
+    gone = [pack for pack in due if pack.name not in named]
+    for pack in gone:
+        context.blobs.delete(pack.name)
+    with context.catalog.write() as transaction:
+        transaction.forget_retired(pack.name for pack in due)
+    return gone

@@ -1,0 +1,498 @@
+"""New objects on their way into the vault: bytes first, name last.
+
+Objects are collected, those that the tenant already has are left out, and the rest becomes
+packs. A small batch is one pack inside the catalog, written in the very transaction that
+names it. A larger one goes to the blob store before: announced in the catalog (so that the
+collector knows what an interrupted writer leaves behind), put, and only then named.
+
+    with Stage(context, tenant_id) as stage:
+        ...                                 # add objects
+        stage.seal()                        # all bytes are on disk, none is named
+        with context.work() as transaction:
+            stage.record(transaction)       # named, if the transaction commits
+
+A batch is used once. Where it ends with an error, or was never recorded, the packs that it
+announced are withdrawn again, also if that is only found out when a request has its answer.
+`planes/unit.py` begins anew if `record` finds that this has to be.
+
+A batch that outgrows memory spills: full packs are compressed and written by threads of their
+own while the caller reads on. What they did is known when `seal` returns, or raises. A batch
+that is `only_shown`, and never stored, spills what the vault lacks to a file without a name.
+Wherever its objects went, `source` reads them.
+"""
+
+import os
+import threading
+from collections import ChainMap, deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType, TracebackType
+from typing import IO, Final, Self, cast
+
+import msgspec
+
+from holdfast.blobs.port import BlobStore
+from holdfast.catalog.packs import Located
+from holdfast.catalog.port import Catalog
+from holdfast.catalog.transaction import Transaction
+from holdfast.engine.core.context import Context
+from holdfast.engine.core.limits import check_free, check_room, check_tenant
+from holdfast.engine.objects.reader import Objects
+from holdfast.engine.objects.trust import find_unsound
+from holdfast.errors import StorageFull
+from holdfast.ids import ObjectId, PackId, PackName, TenantId, object_id_of
+from holdfast.model.basics import Placement, Root
+from holdfast.packs import PACK_TARGET_BYTES, ObjectKind, Pack, PackBuilder
+from holdfast.tree import Node, decode_node
+
+SPILLERS: Final = 2
+"""Threads that compress and write packs, and packs in their hands: 64 MB of plain bytes more."""
+
+
+Fresh = dict[ObjectId, tuple[bytes, ObjectKind]]
+"""Objects that are in memory, by their names."""
+
+
+class Withdrawn(Exception):
+    """Something that was relied on is not as it was: start again, from an empty batch on.
+
+    Never leaves the engine: after a few attempts the caller is told `Busy`.
+    """
+
+    def __init__(self, message: str, *, batch: "Stage | None" = None) -> None:
+        super().__init__(message)
+        self.batch = batch
+        """The one that has to be made again, if it is one in particular."""
+
+
+class _Announced(msgspec.Struct, frozen=True):
+    """A pack whose bytes are in the blob store and whose objects are not yet named."""
+
+    pack_id: PackId
+    name: PackName
+    placements: Sequence[Placement]
+
+
+class Stage:
+    """One batch of new objects of one tenant."""
+
+    def __init__(
+        self,
+        context: Context,
+        tenant_id: TenantId,
+        *,
+        only_shown: bool = False,
+        counts: bool = True,
+    ) -> None:
+        self._context = context
+        self._tenant_id = tenant_id
+        self._counts = counts
+        """Whether it counts against the tenant's quota: not, where it takes the place of more."""
+        if not only_shown:
+            context.begin_anew()  # Other threads may have to announce packs.
+        self._scratch = Scratch() if only_shown else None
+        self._held: Fresh = {}
+        """What is in memory, to be read."""
+        self._fresh: Fresh = {}
+        """What of that is neither in a pack nor known to be in the vault yet."""
+        self._fresh_bytes = 0
+        self._settled: set[ObjectId] = set()
+        self._reused: list[ObjectId] = []
+        self._renewed: set[ObjectId] = set()
+        self._joined: tuple[int, int | None] | None = None
+        self._announced: list[_Announced] = []
+        self._placed: dict[ObjectId, Located] = {}
+        self._inline: list[Pack] = []
+        self._is_recorded = False
+        self._spilling: deque[Spill] = deque()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None
+    ) -> None:
+        while self._spilling:
+            self._spilling.popleft().end()
+        if self._scratch is not None:
+            self._scratch.close()
+        if kind is None and self._is_recorded:
+            if self._announced:
+                self._context.if_undone(self._withdraw)
+        # A process that dies cannot tidy up, and a test that plays dead must not either.
+        elif kind is None or issubclass(kind, Exception):
+            self._withdraw()
+
+    def add(self, data: bytes, kind: ObjectKind) -> ObjectId:
+        """Takes an object in, and returns its name."""
+        object_id = object_id_of(data)
+        self._add(object_id, data, kind)
+        return object_id
+
+    def renew(self, object_id: ObjectId, data: bytes, kind: ObjectKind) -> None:
+        """Takes an object in that is to be stored anew, whatever is there of it."""
+        self._renewed.add(object_id)
+        self._add(object_id, data, kind)
+
+    def add_nodes(self, nodes: dict[ObjectId, bytes]) -> None:
+        """Takes new map nodes in."""
+        for object_id, data in nodes.items():
+            self._add(object_id, data, ObjectKind.NODE)
+
+    def reuse(self, object_ids: Iterable[ObjectId]) -> None:
+        """Refers to objects that are there already: `record` sees to it that they stay."""
+        self._reused += object_ids
+
+    def holds(self, object_id: ObjectId) -> bool:
+        """Says whether an object was taken in: it is there once what is staged is."""
+        return object_id in self._held or object_id in self._settled
+
+    def spill(self) -> None:
+        """Moves what is held in memory elsewhere once that would fill a pack."""
+        if self._fresh_bytes < PACK_TARGET_BYTES:
+            return
+        if len(self._spilling) == SPILLERS:
+            self._join()
+        taken = self._fresh
+        missing = self._take_missing()
+        self._let_go(taken.keys() - missing.keys())
+        if self._scratch is not None:
+            self._scratch.put(missing)
+            self._let_go(missing)
+        else:
+            self._spilling.append(Spill(missing, self._announce))
+
+    @property
+    def is_empty(self) -> bool:
+        """Says whether there is nothing to be stored or named."""
+        return not (self._fresh or self._reused or self.has_spilled or self._inline)
+
+    @property
+    def has_spilled(self) -> bool:
+        """Says whether part of the batch is no longer in memory."""
+        return bool(self._spilling or self._announced)
+
+    def pour_into(self, other: "Stage") -> None:
+        """Hands what is held in memory to another batch as well."""
+        for object_id, (data, kind) in self._fresh.items():
+            other._add(object_id, data, kind)  # noqa: SLF001 - of the same class
+
+    def source(self, objects: Objects) -> "StagedObjects":
+        """Returns objects to read that include this batch before it is stored."""
+        return StagedObjects(objects, held=self._held, stage=self)
+
+    def read(self, object_ids: Iterable[ObjectId]) -> dict[ObjectId, bytes]:
+        """Returns those objects of the batch that are no longer in memory."""
+        gone = [i for i in object_ids if i in self._settled]
+        if not gone:
+            return {}
+        found = {} if self._scratch is None else self._scratch.read(gone)
+        objects = Objects(self._context, self._tenant_id)
+        found |= {i: objects.read(self._placed[i]) for i in gone if i in self._placed}
+        # Asked anew: they may have come into the vault after a caller's transaction began.
+        return found | objects.get_many([i for i in gone if i not in found])
+
+    def seal(self, transaction: Transaction | None = None) -> None:
+        """Puts on disk all that must be there before `record`.
+
+        Inside a write transaction everything goes into the catalog: no second transaction
+        could announce a pack meanwhile.
+        """
+        while self._spilling:
+            self._join()
+        missing = self._take_missing(transaction)
+        for pack in _packs(missing):
+            if transaction is not None or len(pack.data) <= self._context.limits.inline_bytes:
+                self._inline.append(pack)
+            else:
+                self._announce(pack)
+
+    def join_ahead(self, transaction: Transaction) -> None:
+        """Asks what `record` will ask, if it will name something."""
+        if self._inline or self._announced or self._reused:
+            transaction.ahead(Transaction.join_tenant, self._tenant_id)
+
+    def record(self, transaction: Transaction) -> None:
+        """Names the batch; raises `Withdrawn` if the collector got in between."""
+        tenant_id, self._is_recorded = self._tenant_id, True
+        if not (self._inline or self._announced or self._reused):
+            return
+        epoch, quota = self._joined or transaction.join_tenant(tenant_id)
+        if self._reused:
+            touched = transaction.touch_objects(tenant_id, self._reused, epoch=epoch)
+            if touched != len(self._reused):
+                message = "an object was collected while it was to be used again"
+                raise Withdrawn(message, batch=self)
+        for inline in self._inline:
+            size = len(inline.data)
+            check_free(size, limits=self._context.limits, places=self._places)
+            if self._counts:
+                check_tenant(transaction, tenant_id, needed_bytes=size, quota=quota)
+            name, now = self._context.new_pack_name(), self._context.clock()
+            transaction.add_inline_pack(tenant_id, name, inline.data, now=now)
+            self._name(transaction, name, inline.placements, epoch)
+        for pack in self._announced:
+            if not transaction.finish_pack(pack.pack_id):
+                raise Withdrawn("a pack was collected before it was named", batch=self)
+            self._name(transaction, pack.pack_id, pack.placements, epoch)
+
+    def _add(self, object_id: ObjectId, data: bytes, kind: ObjectKind) -> None:
+        if object_id not in self._fresh and object_id not in self._settled:
+            self._held[object_id] = self._fresh[object_id] = (data, kind)
+            self._fresh_bytes += len(data)
+
+    def _join(self) -> None:
+        """Waits for the oldest packs under way; what is in them leaves the memory."""
+        spill = self._spilling.popleft()
+        spill.join()
+        self._let_go(spill.objects)
+
+    def _let_go(self, object_ids: Iterable[ObjectId]) -> None:
+        for object_id in object_ids:
+            self._held.pop(object_id, None)
+
+    def _take_missing(self, transaction: Transaction | None = None) -> Fresh:
+        fresh, self._fresh, self._fresh_bytes = self._fresh, {}, 0
+        if not fresh:
+            return fresh
+        if transaction is not None:
+            known = self._join_tenant(transaction, fresh)
+        else:
+            with self._context.catalog.ask() as reading:
+                known = reading.existing(self._tenant_id, list(fresh))
+                known -= self._find_unsound(reading, fresh, known)
+            self._reused += known
+        self._settled |= fresh.keys()
+        return {key: value for key, value in fresh.items() if key not in known}
+
+    def _join_tenant(self, transaction: Transaction, fresh: Fresh) -> set[ObjectId]:
+        """Returns which objects are there; those that need it are left to be touched.
+
+        In the transaction that will name them, one that has the epoch's stamp is safe.
+        """
+        transaction.ahead(Transaction.join_tenant, self._tenant_id)
+        stamps = transaction.stamps_of(self._tenant_id, list(fresh))
+        self._joined = transaction.join_tenant(self._tenant_id)
+        known = stamps.keys() - self._find_unsound(transaction, fresh, stamps.keys())
+        self._reused += [name for name in known if stamps[name] < self._joined[0]]
+        return known
+
+    def _find_unsound(
+        self, transaction: Transaction, fresh: Fresh, known: Collection[ObjectId]
+    ) -> set[ObjectId]:
+        """Returns which objects have to be stored anew although they have a name."""
+        renewed = self._renewed.intersection(known)
+        held = {object_id: fresh[object_id][0] for object_id in known if object_id not in renewed}
+        if not held:
+            return renewed
+        unsound = find_unsound(self._context, transaction, self._tenant_id, held)
+        if unsound:
+            import logging  # noqa: PLC0415 - needed by few, and no small thing to load
+
+            # A sentence: where nobody reads a log, it stands on a terminal as it is.
+            logging.getLogger(__name__).warning(
+                "%d %s stored anew; `holdfast verify` says what else is damaged.",
+                len(unsound),
+                "object whose stored copy was damaged was"
+                if len(unsound) == 1
+                else "objects whose stored copies were damaged were",
+            )
+        self._renewed |= unsound
+        return renewed | unsound
+
+    def _name(
+        self,
+        transaction: Transaction,
+        pack: PackId | PackName,
+        placements: Sequence[Placement],
+        epoch: int,
+    ) -> None:
+        """Says where objects are; a copy that went bad is no longer looked for where it was."""
+        renewed = [place for place in placements if place.object_id in self._renewed]
+        others = placements
+        if renewed:
+            pack = pack if isinstance(pack, int) else transaction.get_pack_id(pack)
+            transaction.relocate_objects(self._tenant_id, pack, renewed, epoch=epoch)
+            others = [place for place in placements if place.object_id not in self._renewed]
+        transaction.add_objects(self._tenant_id, pack, others, epoch=epoch)
+
+    def _announce(self, pack: Pack) -> None:
+        context = self._context
+        name, writer = context.new_pack_name(), context.catalog.writer
+        with context.catalog.write() as transaction:
+            self._check_room(transaction, len(pack.data))
+            pack_id = transaction.begin_pack(
+                self._tenant_id,
+                name,
+                writer=writer,
+                size_bytes=len(pack.data),
+                now=context.clock(),
+            )
+        self._announced.append(_Announced(pack_id, name, pack.placements))
+        context.blobs.put(name, pack.data)
+        for place in pack.placements:
+            self._placed[place.object_id] = Located(place, pack_id, name, None)
+
+    def _withdraw(self) -> None:
+        for pack in self._announced:
+            with self._context.catalog.write() as transaction:
+                is_ours = transaction.withdraw_pack(pack.pack_id)
+            if is_ours:
+                self._context.blobs.delete(pack.name)
+
+    def _check_room(self, transaction: Transaction, needed_bytes: int) -> None:
+        check_room(
+            transaction,
+            self._tenant_id,
+            needed_bytes=needed_bytes,
+            limits=self._context.limits,
+            places=self._places,
+            counts=self._counts,
+        )
+
+    @property
+    def _places(self) -> tuple[Catalog | BlobStore, ...]:
+        return self._context.catalog, self._context.blobs
+
+
+class Spill:
+    """Objects on their way into packs, in a thread of their own."""
+
+    def __init__(
+        self,
+        objects: Fresh,
+        announce: Callable[[Pack], None],
+    ) -> None:
+        self.objects, self._announce = objects, announce
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="holdfast-spill")
+        self._thread.start()
+
+    def join(self) -> None:
+        """Waits until the packs are on disk; raises what went wrong."""
+        self._thread.join()
+        if self._failure is not None:
+            raise self._failure
+
+    def end(self) -> None:
+        """Waits until nothing is written any more."""
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            for pack in _packs(self.objects):
+                self._announce(pack)
+        except BaseException as exc:  # noqa: BLE001 - a test's power cut too: the caller raises it
+            self._failure = exc
+
+
+class Scratch:
+    """A file without a name, for objects that are only looked at and are too many for memory."""
+
+    def __init__(self) -> None:
+        self._file: IO[bytes] | None = None
+        self._places: dict[ObjectId, tuple[int, int]] = {}
+
+    def put(self, objects: Mapping[ObjectId, tuple[bytes, ObjectKind]]) -> None:
+        """Takes objects in; raises `StorageFull` if they do not fit."""
+        import tempfile  # noqa: PLC0415 - takes long to load, and is needed by few
+
+        try:
+            if self._file is None:
+                self._file = tempfile.TemporaryFile(prefix="holdfast-")  # noqa: SIM115 - `close` does
+            at = self._file.seek(0, os.SEEK_END)
+            for object_id, (data, _) in objects.items():
+                self._file.write(data)
+                self._places[object_id] = (at, len(data))
+                at += len(data)
+            self._file.flush()
+        except OSError as exc:
+            message = f"no room for what is compared in {tempfile.gettempdir()}: {exc.strerror}"
+            raise StorageFull(message) from exc
+
+    def read(self, object_ids: Iterable[ObjectId]) -> dict[ObjectId, bytes]:
+        """Returns those of these objects that are in it."""
+        if self._file is None:
+            return {}
+        fd, places = self._file.fileno(), self._places
+        return {i: os.pread(fd, places[i][1], places[i][0]) for i in object_ids if i in places}
+
+    def close(self) -> None:
+        """Lets the file go."""
+        if self._file is not None:
+            self._file.close()
+
+
+class StagedObjects:
+    """Objects to read: those of a batch that is not stored yet, then those of the vault."""
+
+    def __init__(
+        self,
+        objects: Objects,
+        *,
+        held: Mapping[ObjectId, tuple[bytes, ObjectKind]] = MappingProxyType({}),
+        stage: Stage | None = None,
+    ) -> None:
+        self._objects = objects
+        self._held = held
+        self._stage = stage
+
+    @property
+    def is_bound(self) -> bool:
+        """Says whether they belong to a transaction, and so to its thread."""
+        return self._objects.is_bound
+
+    def unbound(self) -> "StagedObjects":
+        """Returns the same objects, without the transaction that they were looked up in."""
+        return StagedObjects(self._objects.unbound(), held=self._held, stage=self._stage)
+
+    def with_nodes(self, nodes: dict[ObjectId, bytes]) -> "StagedObjects":
+        """Returns the same objects, and these nodes."""
+        more = {object_id: (data, ObjectKind.NODE) for object_id, data in nodes.items()}
+        # Looked up in both, not copied: the batch goes on.
+        both = ChainMap(more, cast("dict[ObjectId, tuple[bytes, ObjectKind]]", self._held))
+        return StagedObjects(self._objects, held=both, stage=self._stage)
+
+    def get_nodes(self, ids: Sequence[ObjectId], /) -> list[Node]:
+        """Returns map nodes in the order asked for."""
+        mine = self._mine(ids)
+        if not mine:
+            return self._objects.get_nodes(ids)
+        stored = [i for i in ids if i not in mine]
+        nodes = dict(zip(stored, self._objects.get_nodes(stored), strict=True)) if stored else {}
+        return [nodes[i] if i in nodes else decode_node(mine[i]) for i in ids]
+
+    def get_root(self, root_id: ObjectId) -> Root:
+        """Returns the roots of all planes that one root names."""
+        mine = self._mine([root_id])
+        return Root.decode(mine[root_id]) if mine else self._objects.get_root(root_id)
+
+    def get_many(self, object_ids: Sequence[ObjectId]) -> dict[ObjectId, bytes]:
+        """Returns the bytes of each object."""
+        mine = self._mine(object_ids)
+        return mine | self._objects.get_many([i for i in object_ids if i not in mine])
+
+    def check_stored(self, object_ids: Sequence[ObjectId]) -> None:
+        """Raises for an object that nobody could read from where it is stored."""
+        mine = self._mine(object_ids)
+        self._objects.check_stored([i for i in object_ids if i not in mine])
+
+    def _mine(self, object_ids: Sequence[ObjectId]) -> dict[ObjectId, bytes]:
+        """Returns those that are of the batch, wherever they went."""
+        held = self._held
+        found = {i: held[i][0] for i in object_ids if i in held}
+        if self._stage is None or len(found) == len(object_ids):
+            return found
+        return found | self._stage.read(i for i in object_ids if i not in found)
+
+
+def _packs(objects: Fresh) -> Iterator[Pack]:
+    if not objects:
+        return  # a builder takes 13 µs to make
+    builder = PackBuilder()
+    for object_id, (data, kind) in objects.items():
+        builder.add(object_id, data, kind=kind)
+        if builder.stored_bytes >= PACK_TARGET_BYTES:
+            yield builder.finish()
+            builder = PackBuilder()
+    if len(builder):
+        yield builder.finish()

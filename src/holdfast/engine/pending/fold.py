@@ -1,0 +1,111 @@
+"""Folds what is pending into the maps of a head, in memory: what the head shows, as a root."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import msgspec
+
+from holdfast.catalog.transaction import Transaction
+from holdfast.engine.core.coverage import LACKS_NOTHING, Lacking, lacking_in
+from holdfast.engine.memory import plane as memoryplane
+from holdfast.engine.objects.stage import Stage, StagedObjects
+from holdfast.engine.planes import missing
+from holdfast.engine.planes.handle import Handle
+from holdfast.engine.planes.overlays import settle_session
+from holdfast.errors import Damaged
+from holdfast.ids import ObjectId
+from holdfast.model.basics import EMPTY_MAP, Head, Plane, Root, Size, SnapshotInfo
+from holdfast.packs import ObjectKind
+from holdfast.tree import apply
+
+StandIn = Callable[[Transaction, StagedObjects, Head], tuple[Root, Sequence[Plane]]]
+"""Returns a root in place of the head's, where that cannot be read, and what it lacks of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """A head with its pending rows folded into the maps, not yet stored."""
+
+    head: Head
+    root_id: ObjectId
+    root: Root
+    size: Size
+    is_dirty: bool
+    source: StagedObjects
+    stage: Stage
+    at: Callable[[], SnapshotInfo | None]
+    """Returns the snapshot that the head stands on."""
+    pending: Sequence[bytes] = ()
+    """The entries of the rows that were folded in."""
+    lost: Sequence[Plane] = ()
+    """Planes of which the root could not be read, and another had to stand in."""
+
+
+def fold(
+    transaction: Transaction,
+    handle: Handle,
+    head: Head,
+    stage: Stage,
+    *,
+    stand_in: StandIn | None = None,
+) -> Folded:
+    """Folds what is pending into the maps; new nodes go to the stage."""
+    source = stage.source(handle.objects.bound(transaction))
+    at = _stands_on(transaction, head)
+    pending = transaction.all_pending(head.namespace_id)
+    if missing.find_all(head, pending):
+        raise missing.lost()
+    lost: Sequence[Plane] = ()
+    try:
+        root, base = source.get_root(head.root), head.root
+    except Damaged:
+        if stand_in is None:
+            raise
+        root, lost = stand_in(transaction, source, head)
+        base = stage.add(root.encode(), ObjectKind.NODE)
+        if not root.holds(Plane.MEMORIES):
+            pending = [row for row in pending if row[0] is not Plane.MEMORIES]
+            pending += memoryplane.all_pending(transaction, head.namespace_id)
+    changed: dict[str, bytes] = {}
+    for plane in Plane:
+        changes = {key: entry for of, key, entry in pending if of is plane}
+        if not changes:
+            continue
+        if plane is Plane.MEMORIES:
+            changes = memoryplane.settled(transaction, stage, head.namespace_id, changes)
+        if plane is Plane.SESSIONS:
+            changes = {
+                key: entry if entry is None else settle_session(stage, source, entry)
+                for key, entry in changes.items()
+            }
+        applied = apply(source, root.plane(plane), changes)
+        stage.add_nodes(applied.nodes)
+        changed[plane.value] = applied.root
+    if not root.holds(Plane.MEMORIES) and not changed.get(Plane.MEMORIES.value):
+        # Of a namespace from before they were a plane all that there are were pending.
+        changed[Plane.MEMORIES.value] = EMPTY_MAP
+    root = root.replacing(**changed)
+    root_id = stage.add(root.encode(), ObjectKind.NODE) if changed else base
+    # The head's size counts what is pending, so it is the size of what was just folded.
+    entries = [entry for _, _, entry in pending if entry is not None]
+    return Folded(head, root_id, root, head.size, bool(pending), source, stage, at, entries, lost)
+
+
+def _stands_on(transaction: Transaction, head: Head) -> Callable[[], SnapshotInfo | None]:
+    """Asks for the snapshot that a head stands on; returns what has it, once it is needed."""
+    where, position = head.namespace_id, head.position
+    if position is None:
+        return lambda: None
+    transaction.ahead(Transaction.find_snapshot, where, position)
+    return cache(lambda: transaction.find_snapshot(where, position))
+
+
+def lacking_at(folded: Folded) -> Lacking:
+    """Returns what the head does not vouch for, as the snapshot that it stands on does not."""
+    at = folded.at()
+    if at is None:
+        return LACKS_NOTHING
+    lacking = lacking_in(at).beyond(folded.source, folded.root.plane(Plane.FILES))
+    # What is pending may have taken the place of what was in motion.
+    return msgspec.structs.replace(lacking, in_motion=()) if folded.is_dirty else lacking

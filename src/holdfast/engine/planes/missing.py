@@ -1,0 +1,113 @@
+"""Says what is missing of what is pending: of files and of the store.
+
+A head has the sum of the marks of all keys that are pending (`catalog/pending.py`). Rows that are
+what was written and do not add up to it lack one. Who asks for a key that has no row, for all of
+them, or folds them, is told so, and never what the last snapshot has in its place.
+
+To add them up takes all rows. So a process remembers for which sum it has done so, and whoever
+writes here moves that on: rows are added up again where others have written.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from holdfast.catalog.pending import ONE_MARK, PendingRow, mark_of, marks_of
+from holdfast.catalog.transaction import Transaction
+from holdfast.engine.core.context import Context
+from holdfast.errors import Damaged, PendingDamaged
+from holdfast.ids import NamespaceId
+from holdfast.model.basics import Head, Plane
+
+MOST_ADDED: Final = 1024
+"""Rows of a namespace that are added up for one reader: of as many, it takes some 3 ms. Where
+there are more, what is missing is found by snapshots and by `verify`."""
+
+MOST_REMEMBERED: Final = 10_000
+
+
+Sum = tuple[NamespaceId, int | None]
+"""A namespace, and the sum of the marks of what is pending there, as its head says it."""
+
+
+def check_absent(
+    context: Context, transaction: Transaction, of: Sum, *, plane: Plane, key: bytes
+) -> None:
+    """Raises `PendingDamaged` if a key without a pending row may be one that has to have one."""
+    if _is_whole(context, of):
+        return
+    sound = _add_up(context, transaction, of)
+    missing = (of[1] or 0) - marks_of(sound)
+    is_other = ONE_MARK <= missing < 2 * ONE_MARK and missing != mark_of(plane, key)
+    is_hidden = any(each[:2] == (plane, key) for each in sound)
+    if is_hidden or (missing and not is_other):
+        raise PendingDamaged(plane, key=key)
+
+
+def check_whole(
+    context: Context, transaction: Transaction, of: Sum, *, plane: Plane
+) -> list[PendingRow] | None:
+    """Raises `Damaged` unless all rows are there that have to be.
+
+    Where one is damaged, which need not be of this plane, the others may be found by nobody who
+    looks for them: then it returns those of a plane, in order.
+    """
+    if _is_whole(context, of):
+        return None
+    sound = _add_up(context, transaction, of)
+    if _is_whole(context, of):
+        return None
+    if marks_of(sound) != of[1]:
+        _, damaged = transaction.sort_pending(of[0])
+        raise damaged[0] if damaged else lost()
+    return sorted((key, entry) for each, key, entry in sound if each is plane)
+
+
+def find_all(head: Head, pending: Iterable[tuple[Plane, bytes, bytes | None]]) -> int:
+    """Returns by how much the marks of all rows of a head fall short of their sum."""
+    return 0 if head.unfolded is None else head.unfolded - marks_of(pending)
+
+
+def mend(transaction: Transaction, head: Head) -> tuple[int, list[str]]:
+    """Has a head that is locked do without what is missing.
+
+    Returns 1 if it was the sum itself in which a bit was flipped, and what is lost.
+    """
+    missing = find_all(head, transaction.sort_pending(head.namespace_id)[0])
+    if not missing:
+        return 0, []
+    transaction.mark_anew(head.namespace_id)
+    is_bit = abs(missing).bit_count() == 1
+    return (1, []) if is_bit else (0, ["something that was pending"])
+
+
+def lost() -> Damaged:
+    """Returns the error of rows that are not there."""
+    return Damaged("something that was written since the last snapshot is missing")
+
+
+def note_added(context: Context, namespace_id: NamespaceId, was: int | None, more: int) -> None:
+    """Remembers that rows were all there before some were added, and are so still."""
+    if was is not None and context.added.get(namespace_id) == was:
+        context.added[namespace_id] = was + more
+
+
+def _is_whole(context: Context, of: Sum) -> bool:
+    """Says whether nothing has to be pending, nobody knows what has to be, or it was all there."""
+    namespace_id, unfolded = of
+    if not unfolded or unfolded // ONE_MARK > MOST_ADDED:
+        return True
+    return context.added.get(namespace_id) == unfolded
+
+
+def _add_up(
+    context: Context, transaction: Transaction, of: Sum
+) -> list[tuple[Plane, bytes, bytes | None]]:
+    """Returns the rows that are what was written; remembers if these are all."""
+    namespace_id, unfolded = of
+    sound, damaged = transaction.sort_pending(namespace_id)
+    # One that is out of its place may hide others that are in theirs.
+    if unfolded is not None and marks_of(sound) == unfolded and not damaged:
+        if len(context.added) >= MOST_REMEMBERED:
+            context.added.clear()
+        context.added[namespace_id] = unfolded
+    return sound

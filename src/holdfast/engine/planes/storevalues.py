@@ -1,0 +1,35 @@
+"""Values of the store, of the bytes that a map holds for them."""
+
+from typing import Any
+
+from holdfast.engine.core.decoding import check_bytes, check_packed
+from holdfast.engine.objects import content
+from holdfast.engine.objects.reader import Objects
+from holdfast.entries import Blob, Inline, decode_entry
+from holdfast.errors import Damaged, shorten
+from holdfast.store.codec import decode
+from holdfast.storekeys import from_store_key
+
+
+def decode_value(data: bytes) -> Any:
+    """Returns the value of msgpack bytes: plain data, never an object of a named class."""
+    try:
+        return decode(data)
+    except ValueError as exc:
+        message = f"a value of {len(data)} bytes cannot be read: {exc}"
+        raise Damaged(message) from exc
+
+
+def value_of(objects: Objects, key: bytes, data: bytes) -> Any:
+    """Returns the value that an entry under a key stands for; raises `TooLarge`."""
+    entry = decode_entry(data)
+    if isinstance(entry, Inline):
+        return decode_value(entry.data)
+    if not isinstance(entry, Blob):
+        message = "an entry of the store is not a value"
+        raise Damaged(message)
+    what = "the value of {1} in {0}".format(*map(shorten, from_store_key(key)))
+    check_bytes(objects.limits, entry.size, what=what)
+    packed = content.read(objects, entry)
+    check_packed(objects.limits, packed, what=what)
+    return decode_value(packed)

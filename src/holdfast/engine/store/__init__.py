@@ -1,0 +1,1 @@
+"""The store plane: values by namespace and key, and the snapshots that a store sees."""

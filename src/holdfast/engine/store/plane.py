@@ -1,0 +1,170 @@
+"""The store plane, to change: values by namespace and key.
+
+Method names and answers are those of the in-process store. Every `set` is durable when it
+returns; `set_many` is one transaction. Its snapshots are those of the whole namespace; a restore
+here brings back the store alone.
+"""
+
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+from typing import Any
+
+from holdfast.engine.files.opening import opened_at, opened_head
+from holdfast.engine.objects import content
+from holdfast.engine.objects.stage import Stage
+from holdfast.engine.pending.writing import Rows, change, change_rows
+from holdfast.engine.planes.handle import Handle
+from holdfast.engine.planes.view import View
+from holdfast.engine.store.reader import StoreReader
+from holdfast.engine.store.snapshot import StoreSnapshot
+from holdfast.engine.timeline import restore, snapshots
+from holdfast.engine.timeline.head import Note
+from holdfast.engine.timeline.selection import only
+from holdfast.engine.timeline.snapshots import SnapshotLike
+from holdfast.entries import Inline, encode_entry
+from holdfast.errors import TooLarge
+from holdfast.model.basics import Plane, Size
+from holdfast.model.changes import Restored
+from holdfast.store.core import encode
+from holdfast.storekeys import to_store_key
+
+
+class Store(StoreReader):
+    """The store at the head of a namespace, to read and to change."""
+
+    def __init__(self, handle: Handle) -> None:
+        super().__init__(opened_head(handle, Plane.STORE))
+        self._handle = handle
+
+    @property
+    def codec(self) -> str:
+        """What values are inside."""
+        return "msgpack"
+
+    @property
+    def max_history(self) -> None:
+        """How many snapshots are kept: None, as retention decides that and not a number."""
+        return
+
+    # Values
+
+    def set(self, namespace: str, key: str, value: Any) -> None:
+        """Puts a value under a key."""
+        self._put({to_store_key(namespace, key): encode(value)})
+
+    def set_many(self, items: Iterable[tuple[str, str, Any]]) -> None:
+        """Puts many values, all or none of them."""
+        self._put({to_store_key(n, k): encode(value) for n, k, value in items})
+
+    def delete(self, namespace: str, key: str) -> bool:
+        """Deletes a key; says whether it was there."""
+        wanted, was_there = to_store_key(namespace, key), [False]
+        # Looked at first: where there is nothing to delete, nobody has to wait for a turn.
+        if not self.contains(namespace, key):
+            return False
+
+        def compute(view: View) -> Rows:
+            was_there[:] = [view.get(wanted) is not None]
+            return {wanted: None} if was_there[0] else {}
+
+        change_rows(self._handle, Plane.STORE, compute, creates=False)
+        return was_there[0]
+
+    def delete_many(self, pairs: Iterable[tuple[str, str]]) -> int:
+        """Deletes many keys, all or none of them; returns how many were there."""
+        wanted, gone = {to_store_key(namespace, key) for namespace, key in pairs}, [0]
+
+        def compute(view: View) -> Rows:
+            found = view.get_many(list(wanted))
+            gone[:] = [len(found)]
+            return dict.fromkeys(found)
+
+        if wanted:
+            change_rows(self._handle, Plane.STORE, compute, creates=False)
+        return gone[0]
+
+    def clear(self) -> None:
+        """Deletes every key of every namespace; snapshots stay."""
+
+        def compute(view: View) -> Rows:
+            return dict.fromkeys(key for key, _ in view.iterate())
+
+        change_rows(self._handle, Plane.STORE, compute, creates=False)
+
+    # Snapshots
+
+    def snapshot(
+        self,
+        label: str | None = None,
+        *,
+        reason: str | None = None,
+        actor: str | None = None,
+        task_id: str | None = None,
+        trace_id: str | None = None,
+        pin: bool = False,
+        expires_in: timedelta | None = None,
+        expected: SnapshotLike | None = None,
+    ) -> StoreSnapshot:
+        """Captures the whole namespace as it is now, in one atomic step.
+
+        With `expected`, only if the head still shows that snapshot; else raises `HeadMoved`.
+        """
+        note = Note(
+            label=label,
+            reason=reason,
+            actor=actor,
+            task_id=task_id,
+            trace_id=trace_id,
+            pin=pin,
+            expires_in=expires_in,
+        )
+        known = snapshots.id_of(self._handle, expected)
+        return StoreSnapshot.of(self._handle, snapshots.take(self._handle, note, expected=known))
+
+    def restore(self, snapshot: SnapshotLike) -> Restored:
+        """Brings the store of a snapshot back, and leaves the other planes as they are.
+
+        What is there now is kept as a snapshot first.
+        """
+        target = snapshots.resolve(self._handle, snapshot)
+        return restore.restore(self._handle, target, selection=only(Plane.STORE))
+
+    def at(self, snapshot: SnapshotLike) -> StoreReader:
+        """Returns the store as a snapshot shows it, to read."""
+        target = snapshots.resolve(self._handle, snapshot)
+        return StoreReader(opened_at(self._handle, target, Plane.STORE))
+
+    def history(self) -> list[StoreSnapshot]:
+        """Returns the snapshots of the namespace, oldest first."""
+        found = reversed(snapshots.timeline(self._handle))
+        return [StoreSnapshot.of(self._handle, snapshot) for snapshot in found]
+
+    def clear_history(self) -> None:
+        """Takes off the timeline what is not pinned and not what the head stands on.
+
+        Each of them can be recovered until the grace period ends.
+        """
+        snapshots.delete_all(self._handle)
+
+    def _put(self, encoded: dict[bytes, bytes]) -> None:
+        if not encoded:
+            return
+        sizes = [len(data) for data in encoded.values()]
+        held, largest = Size(len(sizes), sum(sizes)), max(sizes)
+        most = self._handle.context.limits.value_bytes
+        if largest > most:
+            message = f"a value may have {most} bytes; this one has {largest}"
+            raise TooLarge(message)
+        if largest <= content.INLINE_BYTES:
+            # No objects, so nothing to stage: 5 µs of 85, but for the disk.
+            rows = {key: encode_entry(Inline(data)) for key, data in encoded.items()}
+            change_rows(self._handle, Plane.STORE, lambda _view: rows, held=held, over=encoded)
+            return
+
+        def prepare(stage: Stage) -> Callable[[View], Rows]:
+            rows = {
+                key: encode_entry(content.as_value(stage, data)) for key, data in encoded.items()
+            }
+            return lambda _view: rows
+
+        change(self._handle, Plane.STORE, prepare, held=held, over=encoded)

@@ -1,0 +1,1 @@
+"""Pieces of an agent's work: what asks for snapshots by itself."""

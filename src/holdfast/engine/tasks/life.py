@@ -1,0 +1,217 @@
+"""How a task begins and ends: its row, its snapshots, and the way back.
+
+What was there before is kept if no snapshot holds it yet. Ending a task takes the snapshot and
+marks the task in one transaction: a crash leaves it running, or ended with its snapshot, and never
+between. Of a task in a directory, whoever captures that takes the snapshots, and notes them here.
+"""
+
+from contextlib import suppress
+
+from msgspec.structs import replace
+
+from holdfast.catalog.transaction import Transaction
+from holdfast.engine.journal.chain import append
+from holdfast.engine.planes.handle import Handle, check_text
+from holdfast.engine.planes.writers import is_own, mark_of
+from holdfast.engine.timeline import snapshots
+from holdfast.engine.timeline.head import MAX_LABEL_CHARS, MAX_TEXT_CHARS, Note
+from holdfast.engine.timeline.takeback import take_back
+from holdfast.errors import TaskEnded, TaskNotFound
+from holdfast.ids import SnapshotId
+from holdfast.model.basics import Head, SnapshotInfo
+from holdfast.model.changes import Restored
+from holdfast.model.tasks import TaskRun, TaskStatus
+from holdfast.model.traces import Trace
+
+
+class TaskLife:
+    """The beginnings and ends of the tasks of a namespace."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+
+    def begin(
+        self,
+        name: str,
+        *,
+        rolls_back: bool,
+        is_named: bool,
+        about: str = "{}",
+        actor: str | None = None,
+    ) -> TaskRun:
+        """Begins a task; if it `is_named`, whoever works on it says so with every change."""
+        check_text("name", name, max_chars=MAX_LABEL_CHARS)
+        context, task_id = self._handle.context, self._handle.context.ids.task()
+
+        def add(before: SnapshotId, transaction: Transaction, head: Head) -> None:
+            task = TaskRun(
+                began=mark_of(head).changes,
+                is_named=is_named,
+                within=self._handle.door.within(),
+                id=task_id,
+                namespace_id=head.namespace_id,
+                name=name,
+                rolls_back=rolls_back,
+                metadata=about,
+                actor=actor or context.actor,
+                before=before,
+                started_at=context.clock(),
+            )
+            transaction.add_task(task)
+            append(transaction, context, head, _told("task.started", task))
+
+        label = f"before {name}"[:MAX_LABEL_CHARS]
+        note = Note(label=label, reason="before a task", actor=actor, task_id=task_id)
+        with context.work() as transaction:
+            # Under the lock: what is written from here on comes after the task's beginning.
+            head = self._handle.find_and_lock(transaction)
+            held = None if head is None else snapshots.held_by(transaction, self._handle, head)
+            if head is not None and held is not None:
+                add(held.id, transaction, head)
+        if held is None:
+            snapshots.take(self._handle, note, also=add)
+        return self.get(task_id)
+
+    def end_well(
+        self, task_id: str, *, reason: str | None = None, actor: str | None = None
+    ) -> TaskRun:
+        """Ends a task well, as somebody."""
+        task = self.get(task_id)
+        if task.status is TaskStatus.RUNNING:
+            ended = replace(task, status=TaskStatus.COMPLETED, reason=reason)
+            self._end(ended, "task.completed", reason or "the task was completed", actor)
+            task = self.get(task_id)
+        if task.status is not TaskStatus.COMPLETED:
+            raise TaskEnded(task_id, status=task.status.value)
+        return task
+
+    def end_badly(
+        self,
+        task_id: str,
+        *,
+        error: str | None = None,
+        rollback: bool | None = None,
+        actor: str | None = None,
+    ) -> TaskRun:
+        """Ends a task that went wrong, as somebody: keeps the attempt."""
+        task = self.get(task_id)
+        if task.status is TaskStatus.RUNNING:
+            # Kept with the failure: whoever goes on after a crash goes on with what was wanted.
+            rolls_back = task.rolls_back if rollback is None else rollback
+            told = None if error is None else _storable(error)
+            ended = replace(task, status=TaskStatus.FAILED, reason=told, rolls_back=rolls_back)
+            self._end(ended, "task.failed", f"the task failed: {told or 'nobody said why'}", actor)
+            task = self.get(task_id)
+        if task.status is not TaskStatus.FAILED:
+            raise TaskEnded(task_id, status=task.status.value)
+        return task
+
+    def go_back(self, task: TaskRun, *, actor: str | None = None) -> Restored | None:
+        """Takes back what a failed task changed; None if another did so meanwhile."""
+
+        def mark(shows: SnapshotId, transaction: Transaction, _head: Head) -> None:
+            # Under the head's lock: of two that go back, the second sees that the first has.
+            now = transaction.find_task(task.namespace_id, task.id)
+            if now is None or now.restored is not None:
+                raise TaskEnded(task.id, status="gone back")
+            transaction.end_task(replace(now, restored=shows), seen=TaskStatus.FAILED)
+
+        note = Note(reason=f"task {task.id} failed", actor=actor, task_id=task.id)
+        try:
+            return take_back(self._handle, task.id, note=note, at_end=True, also=mark)
+        except TaskEnded:
+            return None
+
+    def note_begun(self, name: str, *, id: str, before: SnapshotInfo, actor: str | None) -> None:  # noqa: A002 - what it is called everywhere
+        """Notes a task whose snapshots somebody else takes: what lies between them is its own."""
+        context = self._handle.context
+        with context.work() as transaction:
+            head = self._handle.lock(transaction)
+            task = TaskRun(
+                id=id,
+                namespace_id=head.namespace_id,
+                name=name,
+                actor=actor or context.actor,
+                before=before.id,
+                started_at=context.clock(),
+            )
+            transaction.add_task(task)
+            append(transaction, context, head, _told("task.started", task))
+
+    def note_ended(
+        self,
+        task_id: str,
+        *,
+        after: SnapshotInfo | None,
+        failure: str | None = None,
+        restored: Restored | None = None,
+    ) -> None:
+        """Notes how such a task has ended; once more, to say that it was taken back."""
+        context = self._handle.context
+        status = TaskStatus.COMPLETED if failure is None else TaskStatus.FAILED
+        reason = None if failure is None else _storable(failure)
+        with context.work() as transaction:
+            head = self._handle.lock(transaction)
+            task = transaction.find_task(head.namespace_id, task_id)
+            if task is None:
+                return
+            shown = None if restored is None or restored.snapshot is None else restored.snapshot.id
+            done = replace(
+                task,
+                status=status,
+                reason=reason,
+                after=None if after is None else after.id,
+                restored=shown,
+                ended_at=context.clock(),
+            )
+            transaction.end_task(done, seen=task.status)
+            if task.status is TaskStatus.RUNNING:
+                append(transaction, context, head, _told(f"task.{status}", done))
+
+    def get(self, task_id: str) -> TaskRun:
+        """Returns a task; raises `TaskNotFound`."""
+        with self._handle.context.catalog.read() as transaction:
+            head = self._handle.find_head(transaction)
+            found = None if head is None else transaction.find_task(head.namespace_id, task_id)
+        if found is None:
+            raise TaskNotFound(task_id)
+        return found
+
+    def _end(self, ended: TaskRun, action: str, reason: str, actor: str | None) -> None:
+        """Takes the snapshot of a task's end, unless somebody else has ended it by then."""
+        context, note = self._handle.context, reason[:MAX_TEXT_CHARS]
+        check_text("reason", ended.reason, max_chars=MAX_TEXT_CHARS)
+
+        def mark(snapshot_id: SnapshotId, transaction: Transaction, head: Head) -> None:
+            beside_others = not ended.is_named and not is_own(head, ended)
+            done = replace(
+                ended, after=snapshot_id, ended_at=context.clock(), beside_others=beside_others
+            )
+            if head.namespace_id != ended.namespace_id:
+                # Deleted since, and another is called so now: that one's snapshot it is not.
+                raise TaskNotFound(ended.id)
+            if not transaction.end_task(done, seen=TaskStatus.RUNNING):
+                raise _AlreadyEnded(ended.id, status="ended")
+            append(transaction, context, head, _told(action, done))
+
+        told = Note(label=ended.name, reason=note, actor=actor, task_id=ended.id)
+        with suppress(_AlreadyEnded):
+            snapshots.take(self._handle, told, creates=False, also=mark)
+
+
+class _AlreadyEnded(TaskEnded):
+    """Somebody else was faster: what was about to be done is undone, and was done before."""
+
+
+def _storable(error: str) -> str:
+    """Returns what somebody says of a failure as a row can hold it: no failure is refused."""
+    text = "".join(
+        c if c.isprintable() or c in "\n\t" else "\ufffd" for c in error[:MAX_TEXT_CHARS]
+    )
+    return text.encode("utf-8", "replace").decode()
+
+
+def _told(action: str, task: TaskRun) -> Trace:
+    details = {"name": task.name, "before": task.before, "after": task.after}
+    details = {name: value for name, value in details.items() if value is not None}
+    return Trace(action=action, resource_type="task", resource_id=task.id, details=details)

@@ -1,0 +1,189 @@
+"""API keys: made, listed, revoked, and recognised again.
+
+A secret has 256 random bits and is shown once; what is kept is its SHA-256, which is also what it
+is found by. A revoked or expired key is refused from the next request on, by every process.
+"""
+
+import hashlib
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Final
+
+from msgspec.structs import replace
+
+from holdfast.catalog.transaction import Transaction
+from holdfast.display import Part
+from holdfast.engine.core.context import Context
+from holdfast.engine.journal.chain import append
+from holdfast.engine.planes.handle import check_namespace, check_title
+from holdfast.errors import InvalidValue, KeyNotFound, LastAdminKey
+from holdfast.ids import TenantId
+from holdfast.model.basics import Tenant
+from holdfast.model.keys import KeyInfo, KeyUse, Scope
+from holdfast.model.traces import OWN, Trace
+
+KeyList = list[KeyInfo]
+"""`list` is the name of a method below."""
+
+PREFIX_CHARS: Final = 22
+"""What of a secret is shown again later: `holdfast-admin-` and a little."""
+
+MIN_SECRET_CHARS: Final = 16
+MAX_SECRET_CHARS: Final = 512
+MAX_NAME_CHARS: Final = 128
+LONGEST: Final = timedelta(days=36_500)
+MOST_REQUESTS: Final = 1_000_000_000
+
+
+class Keys(Part):
+    """The API keys of a tenant."""
+
+    def __init__(self, context: Context, tenant_id: TenantId) -> None:
+        self._context = context
+        self._tenant_id = tenant_id
+
+    def create(
+        self,
+        name: str,
+        *,
+        scope: Scope = Scope.RUNTIME,
+        namespace: str | None = None,
+        expires_in: timedelta | None = None,
+        rate_limit: int | None = None,
+        secret: str | None = None,
+    ) -> tuple[KeyInfo, str]:
+        """Makes a key and returns it with its secret, which nobody can ask for again.
+
+        With a `namespace` it reaches that one alone. A `secret` of your own is taken as it is.
+        """
+        self._context.check_takes_away("make a key")
+        if namespace is not None:
+            check_namespace(self._context, self._tenant_id, namespace)
+            if scope is Scope.ADMIN:
+                raise InvalidValue("an admin key is not for one namespace")
+        if expires_in is not None and not timedelta(0) < expires_in <= LONGEST:
+            raise InvalidValue("a key expires after more than no time, and at most 100 years")
+        if rate_limit is not None and not 1 <= rate_limit <= MOST_REQUESTS:
+            message = f"a rate limit is 1 to {MOST_REQUESTS} requests a minute"
+            raise InvalidValue(message)
+        secret = self.new_secret(scope) if secret is None else secret
+        key = self._new(name, scope, secret)
+        key = replace(
+            key,
+            namespace=namespace,
+            rate_limit=rate_limit,
+            expires_at=None if expires_in is None else key.created_at + expires_in,
+        )
+        with self._context.work() as transaction:
+            self._add(transaction, key, secret)
+        return key, secret
+
+    def create_first(self, *, admin: str, runtime: str) -> bool:
+        """Makes the first two keys, with these secrets; False, and none, if there are some."""
+        first = [
+            (self._new("admin", Scope.ADMIN, admin), admin),
+            (self._new("first", Scope.RUNTIME, runtime), runtime),
+        ]
+        with self._context.catalog.write() as transaction:
+            # Whoever else does this at the same moment waits here, and finds ours.
+            transaction.lock_end(self._tenant_id, OWN)
+            if transaction.list_keys(self._tenant_id):
+                return False
+            for key, secret in first:
+                self._add(transaction, key, secret)
+        return True
+
+    def new_secret(self, scope: Scope) -> str:
+        """Returns a secret that nobody has yet."""
+        return self._context.ids.secret("admin" if scope is Scope.ADMIN else "sk")
+
+    def list(self) -> KeyList:
+        """Returns the keys that are not revoked, oldest first."""
+        with self._context.catalog.read() as transaction:
+            return transaction.list_keys(self._tenant_id)
+
+    def is_valid(self, key_id: str) -> bool:
+        """Says whether a key would be let in now."""
+        with self._context.catalog.ask() as transaction:
+            key = transaction.find_key_by_id(self._tenant_id, key_id)
+        return key is not None and key.is_valid(self._context.clock())
+
+    def revoke(self, key_id: str) -> KeyInfo:
+        """Ends a key: from now on nobody is let in with it.
+
+        Raises `KeyNotFound`, and `LastAdminKey` for one without which nobody could make another.
+        """
+        self._context.check_takes_away("revoke a key")
+        now = self._context.clock()
+        with self._context.work() as transaction:
+            # Of two who revoke each other, the second waits here, and finds itself the last.
+            transaction.lock_end(self._tenant_id, OWN)
+            admins = [
+                each.id
+                for each in transaction.list_keys(self._tenant_id)
+                if each.scope is Scope.ADMIN and each.is_valid(now)
+            ]
+            if admins == [key_id]:
+                raise LastAdminKey(key_id)
+            key = transaction.revoke_key(self._tenant_id, key_id, now=now)
+            if key is None:
+                raise KeyNotFound(key_id)
+            append(transaction, self._context, self._tenant_id, _told("key.revoked", key))
+        return key
+
+    def _new(self, name: str, scope: Scope, secret: str) -> KeyInfo:
+        check_title("name", name, max_chars=MAX_NAME_CHARS)
+        return KeyInfo(
+            id=self._context.ids.key(),
+            tenant_id=self._tenant_id,
+            name=name,
+            prefix=_prefix_of(_checked(secret)),
+            scope=scope,
+            created_at=self._context.clock(),
+        )
+
+    def _add(self, transaction: Transaction, key: KeyInfo, secret: str) -> None:
+        transaction.add_key(key, secret_hash=hash_of(secret))
+        append(transaction, self._context, self._tenant_id, _told("key.created", key))
+
+
+def find_bearer(context: Context, secret: str) -> tuple[KeyInfo, Tenant] | None:
+    """Returns the key of a secret with its tenant; None for one that opens nothing.
+
+    Whoever guesses learns nothing from how long it takes: what is compared is a hash.
+    """
+    if len(secret) > MAX_SECRET_CHARS:
+        return None
+    with context.catalog.ask() as transaction:
+        found = transaction.find_key(hash_of(secret))
+    return found if found is not None and found[0].is_valid(context.clock()) else None
+
+
+def record_uses(context: Context, uses: Iterable[KeyUse]) -> None:
+    """Remembers when keys were last used, and how often."""
+    with context.catalog.write() as transaction:
+        transaction.touch_keys(uses)
+
+
+def hash_of(secret: str) -> bytes:
+    """Returns what is kept of a secret."""
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
+
+
+def _prefix_of(secret: str) -> str:
+    """Returns how a secret begins; of a short one of somebody's own, little."""
+    return secret[: min(PREFIX_CHARS, len(secret) // 3)]
+
+
+def _checked(secret: str) -> str:
+    if not (MIN_SECRET_CHARS <= len(secret) <= MAX_SECRET_CHARS and secret.isascii()):
+        message = f"a key has {MIN_SECRET_CHARS} to {MAX_SECRET_CHARS} ASCII characters"
+        raise InvalidValue(message)
+    if not secret.isprintable() or " " in secret:
+        raise InvalidValue("a key has neither spaces nor control characters: it is a header")
+    return secret
+
+
+def _told(action: str, key: KeyInfo) -> Trace:
+    details = {"name": key.name, "scope": key.scope.value, "namespace": key.namespace}
+    return Trace(action=action, resource_type="key", resource_id=key.id, details=details)

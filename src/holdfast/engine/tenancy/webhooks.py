@@ -1,0 +1,300 @@
+"""Webhooks: who is told of events, of which, and with what they are signed.
+
+A webhook is told of what happens after it was made, and never of more than it asked for: one of
+a namespace hears of that namespace alone. Its secret is in the answer that makes it and in no
+other; it is kept as it is, since deliveries are signed with it. How events get there is the
+outbox's business (`outbox.py`).
+"""
+
+from collections.abc import Sequence
+from typing import Final
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec.structs import replace
+
+from holdfast.catalog.transaction import Transaction
+from holdfast.display import Part
+from holdfast.engine.core.context import Context
+from holdfast.engine.journal.actions import MARKED, ROLLBACKS
+from holdfast.engine.journal.chain import append
+from holdfast.engine.journal.envelopes import envelope
+from holdfast.engine.journal.events import check_types, number_all, type_of
+from holdfast.engine.planes.handle import check_namespace, check_text
+from holdfast.errors import InvalidValue, WebhookNotFound
+from holdfast.instants import to_us
+from holdfast.model.basics import Kind, Tenant
+from holdfast.model.events import EventRow
+from holdfast.model.traces import Trace
+from holdfast.model.webhooks import Delivery, DeliveryState, Webhook
+
+WebhookList = list[Webhook]
+"""`list` is the name of a method below."""
+
+ALL: Final = "*"
+MAX_URL_CHARS: Final = 2048
+MAX_EVENTS: Final = 100
+MAX_DESCRIPTION_CHARS: Final = 512
+
+_RESTORED: Final = MARKED[Kind.RESTORE]
+_ROLLBACKS: Final = frozenset(MARKED[kind] for kind in ROLLBACKS)
+_TEST: Final = '{"message":"This is a test: whoever reads it can be told of events."}'
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of one attempt."""
+
+    ok: bool
+    status: int | None = None
+    error: str | None = None
+
+
+class Parcel(msgspec.Struct, frozen=True, kw_only=True):
+    """What one attempt needs: where to, what, and what it is signed with."""
+
+    delivery: Delivery
+    webhook: Webhook
+    body: bytes
+
+
+class Webhooks(Part):
+    """The webhooks of a tenant."""
+
+    def __init__(self, context: Context, tenant: Tenant) -> None:
+        self._context, self._tenant = context, tenant
+
+    def create(
+        self,
+        url: str,
+        *,
+        events: Sequence[str] | None = None,
+        namespace: str | None = None,
+        description: str | None = None,
+    ) -> Webhook:
+        """Makes a webhook that is told of what happens from now on; it knows its secret.
+
+        Without `events`, it is told of all.
+        """
+        context = self._context
+        context.check_takes_away("make a webhook")
+        if namespace is not None:
+            check_namespace(context, self._tenant.id, namespace)
+        with context.work() as transaction:
+            transaction.listen(now=context.clock())
+            number_all(transaction, context, self._tenant.id)
+            webhook = Webhook(
+                id=context.ids.webhook(),
+                tenant_id=self._tenant.id,
+                url=check_url(url),
+                events=(ALL,) if events is None else _checked(events),
+                namespace=namespace,
+                description=check_text("description", description, max_chars=MAX_DESCRIPTION_CHARS),
+                secret=context.ids.secret("whsec"),
+                created_at=context.clock(),
+                cursor=transaction.last_event(self._tenant.id),
+            )
+            transaction.add_webhook(webhook)
+            self._tell(transaction, "webhook.created", webhook)
+            # Its own making is not news to it.
+            number_all(transaction, context, self._tenant.id)
+            end = transaction.last_event(self._tenant.id)
+            transaction.move_webhook(webhook.id, old=webhook.cursor, new=end)
+        return replace(webhook, cursor=end)
+
+    def list(self) -> WebhookList:
+        """Returns the webhooks, oldest first."""
+        with self._context.catalog.read() as transaction:
+            return transaction.list_webhooks(self._tenant.id)
+
+    def get(self, webhook_id: str) -> Webhook:
+        """Returns a webhook; raises `WebhookNotFound`."""
+        with self._context.catalog.read() as transaction:
+            return self._get(transaction, webhook_id)
+
+    def update(
+        self,
+        webhook_id: str,
+        *,
+        url: str | None = None,
+        events: Sequence[str] | None = None,
+        description: str | None = None,
+        enabled: bool | None = None,
+    ) -> Webhook:
+        """Changes what is given; one that is enabled again is told what it missed."""
+        self._context.check_takes_away("change a webhook")
+        with self._context.work() as transaction:
+            old = self._lock(transaction, webhook_id)
+            new = replace(
+                old,
+                url=old.url if url is None else check_url(url),
+                events=old.events if events is None else _checked(events),
+                description=old.description
+                if description is None
+                else check_text("description", description, max_chars=MAX_DESCRIPTION_CHARS),
+                enabled=old.enabled if enabled is None else enabled,
+                disabled_reason=None if enabled else old.disabled_reason,
+            )
+            if enabled is False and old.enabled:
+                new = replace(new, disabled_reason="it was disabled")
+            transaction.set_webhook(new)
+            self._tell(transaction, "webhook.updated", new)
+        return new
+
+    def rotate(self, webhook_id: str) -> Webhook:
+        """Gives a webhook another secret; what is sent from now on is signed with it."""
+        self._context.check_takes_away("change a webhook")
+        with self._context.work() as transaction:
+            secret = self._context.ids.secret("whsec")
+            webhook = replace(self._lock(transaction, webhook_id), secret=secret)
+            transaction.set_webhook(webhook)
+            self._tell(transaction, "webhook.updated", webhook)
+        return webhook
+
+    def delete(self, webhook_id: str) -> None:
+        """Removes a webhook, and what is still on its way to it."""
+        self._context.check_takes_away("delete a webhook")
+        with self._context.work() as transaction:
+            webhook = self._lock(transaction, webhook_id)
+            transaction.delete_webhook(self._tenant.id, webhook_id)
+            self._tell(transaction, "webhook.deleted", webhook)
+
+    def deliveries(self, webhook_id: str, *, limit: int, below: int = 2**62) -> Sequence[Delivery]:
+        """Returns how deliveries went, those of the newest events first."""
+        with self._context.catalog.read() as transaction:
+            self._get(transaction, webhook_id)
+            return transaction.list_deliveries(webhook_id, below=below, most=limit)
+
+    def redeliver(self, webhook_id: str, delivery_id: str) -> Delivery:
+        """Sends an event once more, however its delivery went.
+
+        What is on its way already is not sent twice at once; that of a webhook that is disabled
+        waits until it is enabled.
+        """
+        now = self._context.clock()
+        with self._context.work() as transaction:
+            self._lock(transaction, webhook_id)
+            found = transaction.find_delivery(self._tenant.id, delivery_id)
+            if found is None or found.webhook_id != webhook_id:
+                raise WebhookNotFound(delivery_id)
+            again = replace(
+                found,
+                state=DeliveryState.PENDING,
+                attempts=0,
+                next_at=now,
+                claimed_until=now if found.finished_at else found.claimed_until,
+                finished_at=None,
+            )
+            transaction.set_delivery(again)
+        return again
+
+    def make_test(self, webhook: Webhook) -> Parcel:
+        """Returns a parcel with an event that is told to this webhook alone, and kept nowhere."""
+        now = self._context.clock()
+        created_us = to_us(now)
+        event = EventRow(
+            tenant_id=self._tenant.id,
+            number=0,
+            id=self._context.ids.event(created_us),
+            created_us=created_us,
+            type="webhook.test",
+            namespace_id=None,
+            namespace=webhook.namespace,
+            data=_TEST,
+        )
+        delivery = Delivery(
+            id=self._context.ids.delivery(),
+            webhook_id=webhook.id,
+            tenant_id=self._tenant.id,
+            event_number=0,
+            event_id=event.id,
+            event_type=event.type,
+            created_at=now,
+            next_at=now,
+            claimed_until=now,
+        )
+        body = body_of(event, workspace_id=self._tenant.public_id)
+        return Parcel(delivery=delivery, webhook=webhook, body=body)
+
+    def note(self, webhook_id: str, outcome: Outcome) -> None:
+        """Remembers how an attempt went that was no delivery: a test."""
+        with self._context.catalog.write() as transaction:
+            now = self._context.clock()
+            transaction.note_delivery(webhook_id, now=now, status=outcome.status, ok=outcome.ok)
+
+    def _get(self, transaction: Transaction, webhook_id: str) -> Webhook:
+        found = transaction.find_webhook(self._tenant.id, webhook_id)
+        if found is None:
+            raise WebhookNotFound(webhook_id)
+        return found
+
+    def _lock(self, transaction: Transaction, webhook_id: str) -> Webhook:
+        """Returns a webhook that nobody else changes meanwhile: two changes are both kept."""
+        found = transaction.lock_webhook(self._tenant.id, webhook_id)
+        if found is None:
+            raise WebhookNotFound(webhook_id)
+        return found
+
+    def _tell(self, transaction: Transaction, action: str, webhook: Webhook) -> None:
+        append(transaction, self._context, self._tenant.id, told_of(action, webhook))
+
+
+def told_as(webhook: Webhook, event: EventRow) -> str | None:
+    """Returns the type under which a webhook is told of an event; None if it is not.
+
+    An undo and a redo are restores for who asks for those alone: whatever brings an earlier state
+    back is heard under that one name.
+    """
+    if webhook.namespace is not None and event.namespace != webhook.namespace:
+        return None
+    wanted = {ALL, f"{event.type.partition('.')[0]}.*", event.type}
+    kinds = {type_of(kind) for kind in webhook.events}
+    if not wanted.isdisjoint(kinds):
+        return event.type
+    return _RESTORED if event.type in _ROLLBACKS and _RESTORED in kinds else None
+
+
+def body_of(event: EventRow, *, workspace_id: str) -> bytes:
+    """Returns the bytes that are sent and signed."""
+    return msgspec.json.encode(envelope(event, workspace_id=workspace_id))
+
+
+def check_url(url: str) -> str:
+    """Returns an address that can be told things; raises `InvalidValue` for any other."""
+    if len(url) > MAX_URL_CHARS or not url.isascii() or not url.isprintable() or " " in url:
+        message = (
+            f"an address is ASCII without spaces, {MAX_URL_CHARS} characters at the most; "
+            "a name in another script is written xn--…"
+        )
+        raise InvalidValue(message)
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as exc:
+        message = f"this is not an address: {exc}"
+        raise InvalidValue(message) from exc
+    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
+        raise InvalidValue("an address begins with http:// or https:// and names a host")
+    if parts.username is not None or parts.password is not None:
+        raise InvalidValue("an address holds no user and no password: deliveries are signed")
+    return url
+
+
+def told_of(action: str, webhook: Webhook) -> Trace:
+    """Returns the trace of what became of a webhook; of its address the host alone."""
+    details = {
+        "host": urlsplit(webhook.url).hostname,
+        "events": list(webhook.events),
+        "namespace": webhook.namespace,
+        "reason": webhook.disabled_reason,
+    }
+    return Trace(action=action, resource_type="webhook", resource_id=webhook.id, details=details)
+
+
+def _checked(events: Sequence[str]) -> tuple[str, ...]:
+    if not events:
+        raise InvalidValue("a webhook that is told of nothing is none: leave events out for all")
+    if len(events) > MAX_EVENTS:
+        message = f"a webhook names {MAX_EVENTS} types of events at the most"
+        raise InvalidValue(message)
+    check_types(events)
+    return tuple(dict.fromkeys(events))

@@ -1,0 +1,1 @@
+"""Snapshots, and everything that moves a head from one to another."""

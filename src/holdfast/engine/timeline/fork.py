@@ -1,0 +1,89 @@
+"""A new namespace with the same roots: constant time, whatever it holds.
+
+Nothing is copied. The fork starts its own timeline with one snapshot, and remembers where it
+came from so that it can be merged back.
+"""
+
+from functools import partial
+
+from msgspec.structs import replace
+
+from holdfast.catalog.transaction import Transaction
+from holdfast.engine.core.coverage import lacking_in
+from holdfast.engine.core.lineage import FORKED_TO
+from holdfast.engine.journal.actions import told_by
+from holdfast.engine.journal.chain import append
+from holdfast.engine.pending.fold import Folded, lacking_at
+from holdfast.engine.planes.handle import Handle, as_it_is
+from holdfast.engine.timeline.head import Mark, Move, Note, advance, safety, to_snapshot
+from holdfast.errors import NamespaceExists
+from holdfast.model.basics import EMPTY_MAP, Head, Kind, Plane, SnapshotInfo
+
+
+def fork(handle: Handle, new: Handle, *, at: SnapshotInfo | None = None) -> None:
+    """Forks a namespace at a snapshot, or as it stands."""
+
+    def plan(transaction: Transaction, folded: Folded) -> Move[None]:
+        head = folded.head
+        if new.find_head(transaction) is not None:
+            raise NamespaceExists(new.name)
+        origin = at and as_it_is(transaction, at)
+        kept = None if origin else _kept(handle, transaction, folded, new)
+        mark = Mark(
+            id=handle.context.ids.snapshot(),
+            kind=Kind.FORK,
+            root=origin.root if origin else folded.root_id,
+            size=origin.size if origin else folded.size,
+            parent=None,
+            target=at.id if at else (kept.id if kept else head.position),
+            note=Note(reason=f"forked from {handle.name}"),
+            detail={"forked_from": handle.name},
+            lacking=lacking_in(at) if at else lacking_at(folded),
+        )
+        return Move(
+            marks=[kept] if kept else [],
+            position=kept.id if kept else head.position,
+            redo=() if kept else head.redo,
+            result=None,
+            needs=[at.id] if at else [],
+            also=partial(_create, new, mark),
+        )
+
+    advance(handle, plan)
+
+
+def _kept(handle: Handle, transaction: Transaction, folded: Folded, new: Handle) -> Mark | None:
+    """Returns the snapshot that a fork goes on from, if what is there is in none yet."""
+    return safety(
+        handle,
+        transaction,
+        folded,
+        reason=f"before forking {new.name}",
+        detail={FORKED_TO: new.name},
+    )
+
+
+def _create(new: Handle, mark: Mark, transaction: Transaction, origin: Head) -> None:
+    """Adds the fork's namespace, with its first snapshot."""
+    row = replace(
+        new.empty_head(),
+        generation=1,
+        root=mark.root,
+        position=mark.id,
+        size=mark.size,
+        quota_bytes=origin.quota_bytes,
+        retention=origin.retention,
+        fork_of=origin.namespace_id,
+        fork_root=mark.root,
+    )
+    added = transaction.add_namespace(row)
+    if added is None:
+        raise NamespaceExists(new.name)
+    snapshot = to_snapshot(new, added.namespace_id, mark, number=1)
+    transaction.add_snapshot(snapshot)
+    append(transaction, new.context, added, told_by([snapshot]))
+    root = new.objects_in(transaction).get_root(mark.root)
+    if root.plane(Plane.SESSIONS) != EMPTY_MAP:
+        transaction.add_lagging(added.namespace_id)
+    if root.plane(Plane.MEMORIES) != EMPTY_MAP:
+        transaction.add_lagging_memories(added.namespace_id)

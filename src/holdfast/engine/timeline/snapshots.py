@@ -1,0 +1,277 @@
+"""Takes snapshots, and answers questions about a timeline.
+
+A snapshot folds what is pending into the maps and writes one row: its cost follows what
+changed since the last one, never what is there.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import islice
+
+from holdfast.catalog.transaction import Transaction
+from holdfast.engine.core.limits import check_limit
+from holdfast.engine.core.lineage import Stored, previous
+from holdfast.engine.journal.actions import told_of_snapshot, told_of_snapshots
+from holdfast.engine.journal.chain import append
+from holdfast.engine.objects.trust import check_packs
+from holdfast.engine.pending.fold import Folded, lacking_at
+from holdfast.engine.planes.handle import Handle, check_text, dated, is_expired, is_over
+from holdfast.engine.timeline.head import MAX_LABEL_CHARS, Mark, Move, Note, advance
+from holdfast.engine.timeline.weight import check_size
+from holdfast.errors import Conflict, SnapshotNotFound, shorten
+from holdfast.ids import SnapshotId, is_snapshot_id
+from holdfast.model.basics import Head, Kind, SnapshotInfo, Timeline
+
+SnapshotLike = SnapshotInfo | str
+"""A snapshot, its id, a unique beginning of the id, `latest`, `@` or `@-n`."""
+
+
+def take(
+    handle: Handle,
+    note: Note,
+    *,
+    expected: SnapshotId | None = None,
+    creates: bool = True,
+    also: Callable[[SnapshotId, Transaction, Head], None] | None = None,
+) -> SnapshotInfo:
+    """Takes a snapshot of all planes; makes the namespace if it is not there yet.
+
+    Unless it `creates`: then raises `NamespaceNotFound`. `also` is done in the same transaction:
+    where it raises, there is no snapshot.
+    """
+    snapshot_id = handle.context.ids.snapshot()
+
+    def plan(transaction: Transaction, folded: Folded) -> Move[None]:
+        head, context = folded.head, handle.context
+        check_size(handle, transaction, folded.source, folded.root_id, size=folded.size)
+        check_packs(context, transaction, handle.tenant_id, folded.source, folded.root_id)
+        mark = Mark(
+            id=snapshot_id,
+            kind=Kind.SNAPSHOT,
+            root=folded.root_id,
+            size=folded.size,
+            parent=head.position,
+            note=note,
+            lacking=lacking_at(folded),
+        )
+        # A snapshot of what an undo has just shown does not take the way forward.
+        redo = () if folded.is_dirty else head.redo
+        return Move(
+            marks=[mark],
+            position=mark.id,
+            redo=redo,
+            result=None,
+            also=None if also is None else partial(also, snapshot_id),
+        )
+
+    done, _ = advance(handle, plan, expected=expected, creates=creates)
+    return done[0]
+
+
+def resolve(handle: Handle, snapshot: SnapshotLike) -> SnapshotInfo:
+    """Returns a snapshot as it is on the timeline now."""
+    name = snapshot.id if isinstance(snapshot, SnapshotInfo) else snapshot
+    if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance] - no promise
+        message = f"a snapshot, or the text of an id, is asked for, not {type(name).__name__}"
+        raise TypeError(message)
+    return find(handle, name)
+
+
+def id_of(handle: Handle, snapshot: SnapshotLike | None) -> SnapshotId | None:
+    """Returns the id of a snapshot that somebody expects the head to show."""
+    # One at hand is compared by its id: it may be past its time and still the head's.
+    if snapshot is None or isinstance(snapshot, SnapshotInfo):
+        return None if snapshot is None else snapshot.id
+    return resolve(handle, snapshot).id
+
+
+def find(handle: Handle, name: str) -> SnapshotInfo:
+    """Returns a snapshot by its id, a unique beginning of it, `latest`, `@` or `@-n`.
+
+    `latest` is the newest on the timeline; `@` is the one whose state the head shows, `@-n`
+    the n-th before it.
+    """
+    with handle.context.catalog.read() as transaction:
+        head = handle.find_head(transaction)
+        if head is None:
+            raise SnapshotNotFound(name)
+        if name == "latest":
+            return _newest(handle, transaction, head, name)
+        if name == "@" or (name.startswith("@-") and name[2:].isdecimal()):
+            # No timeline is that long; and Python refuses to read thousands of digits.
+            return _nth_before(handle, transaction, name, int(name[2:20] or 0))
+        found = _find_named(transaction, head, name)
+        if found is None:
+            raise SnapshotNotFound(name)
+        return handle.usable(head, found)
+
+
+def _find_named(transaction: Transaction, head: Head, name: str) -> SnapshotInfo | None:
+    """Returns a snapshot by its id or a unique beginning of it; by its id also a deleted one."""
+    matches = list[SnapshotInfo]()
+    if name:
+        matches = transaction.find_snapshots_by_prefix(head.namespace_id, name)
+        matches = matches or transaction.find_snapshots_by_prefix(head.namespace_id, f"snap-{name}")
+    if matches and (len(matches) == 1 or matches[0].id == name):
+        return matches[0]
+    if matches:
+        some = " and ".join(each.id for each in matches)
+        message = f"more than one snapshot begins with {shorten(name)}, such as {some}"
+        raise Conflict(message).with_hint("Give more of the id.")
+    # Only now, and only for what can be an id: that nothing has it takes the whole timeline.
+    if not is_snapshot_id(name):
+        return None
+    return transaction.find_snapshot(head.namespace_id, SnapshotId(name))
+
+
+def find_held(handle: Handle) -> SnapshotInfo | None:
+    """Returns the snapshot that holds everything as it is, and goes on to; None if none does."""
+    with handle.context.catalog.read() as transaction:
+        head = handle.find_head(transaction)
+        return None if head is None else held_by(transaction, handle, head)
+
+
+def held_by(transaction: Transaction, handle: Handle, head: Head) -> SnapshotInfo | None:
+    """Returns the snapshot that holds all that a head shows, and is kept for its own sake."""
+    if head.position is None or transaction.count_pending(head.namespace_id) > 0:
+        return None
+    found = transaction.find_snapshot(head.namespace_id, head.position)
+    if found is None or found.deleted_at is not None or is_over(handle.context, head, found):
+        return None
+    return dated(handle.context, head, found)
+
+
+def timeline(handle: Handle, *, limit: int | None = None, before: int | None = None) -> Timeline:
+    """Returns the usable snapshots, newest first; `before` continues below a number."""
+    check_limit(limit)
+    with handle.context.catalog.read() as transaction:
+        head = handle.find_head(transaction)
+        if head is None:
+            return Timeline()
+        compare = transaction.comparing(head.namespace_id, "snapshots")
+        found = Timeline(islice(iter_usable(handle, transaction, head, before), limit))
+        compare()
+        return found
+
+
+def pin(handle: Handle, snapshot_id: SnapshotId, *, pinned: bool) -> SnapshotInfo:
+    """Keeps a snapshot out of retention's reach, or lets it in again with a full term."""
+    context = handle.context
+    if not pinned:
+        context.check_takes_away("unpin a snapshot")
+    with context.work() as transaction:
+        # Locked, as `forget` does: a snapshot is pinned, or it is gone, and never both.
+        head = handle.lock(transaction)
+        snapshot = handle.get_snapshot(transaction, head, snapshot_id)
+        is_open = pinned or head.retention is not None
+        expires_at = None if is_open else context.clock() + context.limits.retention
+        transaction.set_pinned(head.namespace_id, snapshot_id, pinned=pinned, expires_at=expires_at)
+        action = "snapshot.pinned" if pinned else "snapshot.unpinned"
+        append(transaction, context, head, told_of_snapshot(action, snapshot))
+        return handle.get_snapshot(transaction, head, snapshot_id)
+
+
+def set_label(handle: Handle, snapshot_id: SnapshotId, label: str | None) -> SnapshotInfo:
+    """Gives a snapshot another label, or none."""
+    check_text("label", label, max_chars=MAX_LABEL_CHARS)
+    handle.context.check_takes_away("change the label of a snapshot")
+    with handle.context.work() as transaction:
+        head = handle.lock(transaction)
+        handle.get_snapshot(transaction, head, snapshot_id)
+        transaction.set_label(head.namespace_id, snapshot_id, label)
+        changed = handle.get_snapshot(transaction, head, snapshot_id)
+        told = told_of_snapshot("snapshot.labelled", changed)
+        append(transaction, handle.context, head, told)
+        return changed
+
+
+def delete(handle: Handle, snapshot_id: SnapshotId) -> None:
+    """Takes a snapshot off the timeline; it can be recovered until the grace period ends."""
+    handle.context.check_takes_away("delete a snapshot")
+    handle.context.catalog.make_room()
+    with handle.context.work() as transaction:
+        head = handle.lock(transaction)
+        snapshot = handle.get_snapshot(transaction, head, snapshot_id)
+        transaction.delete_snapshot(head.namespace_id, snapshot_id, now=handle.context.clock())
+        told = told_of_snapshot("snapshot.deleted", snapshot)
+        append(transaction, handle.context, head, told)
+
+
+def delete_all(handle: Handle) -> None:
+    """Takes every snapshot off the timeline, as `delete` does.
+
+    But for those that are pinned, and the one that the head stands on.
+    """
+    handle.context.check_takes_away("delete snapshots")
+    handle.context.catalog.make_room()
+    with handle.context.catalog.write() as transaction:
+        # Locked, as `pin` does: a snapshot is pinned, or it is gone, and never both.
+        head = handle.find_and_lock(transaction)
+        if head is None:
+            return
+        now, gone = handle.context.clock(), list[SnapshotInfo]()
+        for snapshot in transaction.timeline(head.namespace_id, before=None, most=2**31):
+            if snapshot.deleted_at or snapshot.pinned or snapshot.id == head.position:
+                continue
+            transaction.delete_snapshot(head.namespace_id, snapshot.id, now=now)
+            gone.append(snapshot)
+        if gone:
+            told = told_of_snapshots("snapshot.deleted", head.name, gone)
+            append(transaction, handle.context, head, told)
+
+
+def deleted(handle: Handle) -> list[SnapshotInfo]:
+    """Returns the deleted snapshots that `recover` brings back, newest first."""
+    context = handle.context
+    with context.catalog.read() as transaction:
+        head = handle.get_head(transaction)
+        timeline = transaction.timeline(head.namespace_id, before=None, most=2**31)
+    earliest = context.clock() - context.limits.grace
+    return [
+        dated(context, head, snapshot)
+        for snapshot in timeline
+        if snapshot.deleted_at is not None and snapshot.deleted_at > earliest
+    ]
+
+
+def recover(handle: Handle, snapshot_id: SnapshotId) -> SnapshotInfo:
+    """Brings a deleted snapshot back, if the grace period has not ended."""
+    with handle.context.work() as transaction:
+        head = handle.lock(transaction)
+        if not transaction.recover_snapshot(head.namespace_id, snapshot_id):
+            raise SnapshotNotFound(snapshot_id)
+        found = handle.get_snapshot(transaction, head, snapshot_id)
+        told = told_of_snapshot("snapshot.recovered", found)
+        append(transaction, handle.context, head, told)
+        return found
+
+
+def _newest(handle: Handle, transaction: Transaction, head: Head, name: str) -> SnapshotInfo:
+    for snapshot in iter_usable(handle, transaction, head):
+        return snapshot
+    raise SnapshotNotFound(name)
+
+
+def iter_usable(
+    handle: Handle, transaction: Transaction, head: Head, before: int | None = None
+) -> Iterator[SnapshotInfo]:
+    """Yields the usable snapshots, newest first; pages grow as more are asked for."""
+    most = 16
+    while page := transaction.timeline(head.namespace_id, before=before, most=most):
+        for snapshot in page:
+            if snapshot.deleted_at is None and not is_expired(handle.context, head, snapshot):
+                yield dated(handle.context, head, snapshot)
+        before, most = page[-1].number, min(most * 4, 1024)
+
+
+def _nth_before(handle: Handle, transaction: Transaction, name: str, steps: int) -> SnapshotInfo:
+    head = handle.get_head(transaction)
+    stored = Stored(transaction, head.namespace_id)
+    at = None if head.position is None else stored.find(head.position)
+    for _ in range(steps):
+        at = None if at is None else previous(stored, at)
+        if at is None:
+            break
+    if at is None:
+        raise SnapshotNotFound(name)
+    return handle.get_snapshot(transaction, head, at.id)

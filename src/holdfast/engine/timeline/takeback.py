@@ -1,0 +1,387 @@
+"""Takes back what one task changed, at its failing end or at any later time, and nothing else.
+
+Of each entry that the task changed it is known what was there before and what the task has left
+(`planes/ownership.py`). One that is still as the task left it goes back; one that is again as it
+was before is back already; on any other somebody worked since. Then nothing at all is taken back,
+unless what others changed is to stay: it does, and the rest goes back. All of it is one move of the
+head, like every restore: nothing is lost by it, and it can be undone.
+
+Of a task in a directory, and of one whose changes do not name it, the two snapshots at its ends
+are what is known: what lies between them counts as its own, and the answer says so.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby, takewhile
+from operator import attrgetter
+from typing import Final
+
+import msgspec
+
+from holdfast.catalog.transaction import Transaction
+from holdfast.engine.core.coverage import LACKS_NOTHING, Lacking, lacking_in
+from holdfast.engine.core.growth import size_of
+from holdfast.engine.core.paths import legible
+from holdfast.engine.files.fitting import find_clashes, is_directory, keep_emptied, settle
+from holdfast.engine.files.reader import USUAL_DIRECTORY_MODE
+from holdfast.engine.pending.fold import Folded, lacking_at
+from holdfast.engine.planes.handle import Handle
+from holdfast.engine.planes.ownership import settle_entry, settled
+from holdfast.engine.planes.writers import others_of
+from holdfast.engine.sessions.reviving import revive
+from holdfast.engine.timeline.diff import collect_changes, entry_name, iter_changes, timeless
+from holdfast.engine.timeline.head import Mark, Move, Note, advance, replacing
+from holdfast.engine.timeline.merge import merge_roots, without_clashes
+from holdfast.engine.timeline.restore import SHOWN, folded_head, present, prove
+from holdfast.entries import Directory, Entry, Memory, decode_entry, encode_entry
+from holdfast.errors import (
+    InvalidValue,
+    MergeConflict,
+    NothingToUndo,
+    OthersChanged,
+    SnapshotNotFound,
+    TaskEnded,
+    TaskNotFound,
+    TaskRunning,
+)
+from holdfast.ids import ObjectId, SnapshotId
+from holdfast.model.basics import EMPTY_MAP, Head, Kind, Plane, Root, Size, SnapshotInfo
+from holdfast.model.changes import Changes, Restored
+from holdfast.model.tasks import TaskChange, TaskRun, TaskStatus
+from holdfast.packs import ObjectKind
+from holdfast.tree import apply, get_many
+
+Left = tuple[str, bytes]
+"""The plane and the key of what stays as others made it."""
+
+_NOTHING: Final = (None, encode_entry(Directory(USUAL_DIRECTORY_MODE)))
+"""Entries that say no more of a path than that there may be an empty directory."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Aim:
+    """Where taking a task back leads."""
+
+    root: Root
+    size: Size
+    left: Sequence[Left] = ()
+    by_snapshots: bool = False
+    needs: Sequence[SnapshotId] = ()
+    earlier: SnapshotInfo | None = None
+    """The snapshot that is gone back to, where that is how its own is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """What an answer says beside the snapshot."""
+
+    task: TaskRun
+    aim: _Aim
+    root: ObjectId
+    changes: Changes
+    lacking: Lacking
+
+
+def check_choice(operation: object, task: str | None, *, keep_mine: bool, dry_run: bool) -> None:
+    """Raises `InvalidValue` for a choice of what to undo that cannot be."""
+    if operation is not None and task is not None:
+        raise InvalidValue("an operation or a task is undone, not both")
+    if task is None and (keep_mine or dry_run):
+        raise InvalidValue("keep_mine and dry_run are for undoing a task: name it")
+
+
+def take_back(
+    handle: Handle,
+    task_id: str,
+    *,
+    keep_mine: bool = False,
+    dry_run: bool = False,
+    limit: int | None = SHOWN,
+    note: Note | None = None,
+    at_end: bool = False,
+    also: Callable[[SnapshotId, Transaction, Head], None] | None = None,
+) -> Restored:
+    """Takes back what a task changed; raises `OthersChanged` where others changed the same since.
+
+    With `keep_mine`, what others changed stays and the rest goes back. `at_end`, a task that
+    changed nothing is no error, and the way back is told as a restore of what was before it.
+    Where another was faster, raises `TaskEnded`. `also` is done in the same transaction, with the
+    id of the snapshot that shows the result.
+    """
+
+    def plan(transaction: Transaction, folded: Folded) -> Move[_Shown]:
+        task = transaction.find_task(folded.head.namespace_id, task_id)
+        if task is None:
+            raise TaskNotFound(task_id)
+        if at_end and task.restored is not None:
+            raise TaskEnded(task_id, status="gone back")
+        aim = _aim(handle, transaction, folded, task, keep_mine=keep_mine)
+        seen = _seen(handle, transaction, folded, task, aim, limit=limit)
+        if seen.root == folded.root_id and not at_end:
+            raise NothingToUndo(f"nothing that task {task.id} changed is there any more")
+        marks = _marks(handle, transaction, folded, seen, note=note, at_end=at_end)
+        last = marks[-1].id
+
+        def check(writing: Transaction, head: Head) -> None:
+            # Under the lock: what was there before is kept from the collector for as long as it
+            # is known that the task changed it.
+            if not aim.by_snapshots and not writing.has_task_changes(head.namespace_id, task.id):
+                _check_known(handle, writing, task)
+            if also is not None:
+                also(last, writing, head)
+
+        return Move(
+            marks=marks,
+            position=last,
+            result=seen,
+            needs=aim.needs,
+            exact=True,
+            also=check,
+            # What is done in the task itself, it does to itself.
+            within=[*takewhile(lambda each: each != task.id, handle.door.within())],
+        )
+
+    if dry_run:
+        with folded_head(handle) as (transaction, folded):
+            return _answer(plan(transaction, folded).result, None, None)
+    done, seen = advance(handle, plan)
+    safety_id = done[0].id if len(done) > 1 else None
+    return _answer(seen, done[-1], safety_id, verified=prove(handle, done[-1]))
+
+
+def _marks(
+    handle: Handle,
+    transaction: Transaction,
+    folded: Folded,
+    seen: _Shown,
+    *,
+    note: Note | None,
+    at_end: bool,
+) -> list[Mark]:
+    task = seen.task
+    return replacing(
+        handle,
+        transaction,
+        folded,
+        kind=Kind.RESTORE if at_end else Kind.UNDO,
+        root=seen.root,
+        size=seen.aim.size,
+        reason=f"before taking {task.id} back",
+        target=task.before,
+        note=note or Note(reason=f"took {task.id} back", task_id=task.id),
+        detail={"task": task.id},
+        lacking=seen.lacking,
+    )
+
+
+def _aim(
+    handle: Handle, transaction: Transaction, folded: Folded, task: TaskRun, *, keep_mine: bool
+) -> _Aim:
+    changes = transaction.list_task_changes(task.namespace_id, task.id)
+    if task.is_named or (task.beside_others and changes):
+        if not changes:
+            _check_known(handle, transaction, task)
+        aim = _without_changes(transaction, folded, task, changes)
+    elif task.beside_others:
+        by = others_of(folded.head, task)
+        raise OthersChanged(task.id, before=task.before, by=by)
+    else:
+        aim = _between(handle, transaction, folded, task)
+    if aim.left and not keep_mine:
+        names = [f"{plane}:{legible(entry_name(Plane(plane), key))}" for plane, key in aim.left]
+        raise OthersChanged(task.id, before=task.before, names=names)
+    return aim
+
+
+def _check_known(handle: Handle, transaction: Transaction, task: TaskRun) -> None:
+    """Raises `SnapshotNotFound` if retention has taken what was known of a task's changes."""
+    context = handle.context
+    is_old = task.started_at <= context.clock() - context.limits.retention
+    may_be_gone = task.status is not TaskStatus.RUNNING or is_old
+    if may_be_gone and transaction.find_snapshot(task.namespace_id, task.before) is None:
+        raise SnapshotNotFound(task.before)
+
+
+def _seen(
+    handle: Handle,
+    transaction: Transaction,
+    folded: Folded,
+    task: TaskRun,
+    aim: _Aim,
+    *,
+    limit: int | None,
+) -> _Shown:
+    """Returns what going there changes; raises if what it needs for that is not there."""
+    source, stage = folded.source, folded.stage
+    goal = revive(
+        transaction,
+        handle,
+        stage,
+        source,
+        head=folded.head,
+        shown=folded.root,
+        goal=aim.root,
+        then=task.started_at,
+    )
+    found = present(handle, transaction, folded, iter_changes(source, folded.root, goal))
+    changes = collect_changes(found, limit=None, counts=True)
+    back = {change.key for change in changes if change.plane is Plane.FILES}
+    lacking = LACKS_NOTHING
+    if aim.earlier is not None:
+        lacking = lacking_in(aim.earlier, back.__contains__)
+    kept = lacking_at(folded).only(lambda key: key not in back)
+    root = folded.root_id
+    if goal != folded.root:
+        root = stage.add(goal.encode(), ObjectKind.NODE)
+    return _Shown(task, aim, root, changes.first(limit), lacking.joined(kept))
+
+
+# What the task noted
+
+
+def _without_changes(
+    transaction: Transaction, folded: Folded, task: TaskRun, changes: Sequence[TaskChange]
+) -> _Aim:
+    """Returns where it leads to take back what a task noted."""
+    source, root, size, left = folded.source, folded.root, folded.size, list[Left]()
+    nested = _found_by_nested(transaction, folded, task)
+    for plane, noted in groupby(changes, attrgetter("plane")):
+        at = root.plane(plane)
+        wanted = dict[bytes, bytes | None]()
+        for change, is_free in _sorted_out(folded, at, [*noted], nested):
+            if is_free:
+                wanted[change.key] = _then(folded, change)
+            else:
+                left.append((plane.value, change.key))
+        if plane is Plane.FILES:
+            clashes = find_clashes(source, at, wanted)
+            left += [(plane.value, key) for key in clashes]
+            wanted = _fitting(transaction, folded, task, without_clashes(wanted, clashes))
+        applied = apply(source, at, wanted)
+        folded.stage.add_nodes(applied.nodes)
+        root, size = root.replacing(**{plane.value: applied.root}), size + size_of(applied.edits)
+    return _Aim(root, size, left)
+
+
+def _found_by_nested(
+    transaction: Transaction, folded: Folded, task: TaskRun
+) -> Mapping[tuple[Plane, bytes], Sequence[bytes | None]]:
+    """Returns what tasks within this one found there: it is so again once they are taken back."""
+    found = defaultdict[tuple[Plane, bytes], list[bytes | None]](list)
+    for change in transaction.list_nested_changes(task.namespace_id, task.id):
+        if not change.is_shared:
+            old = settled(folded.source, change.plane, change.old_entry)
+            found[change.plane, change.key].append(old)
+    return found
+
+
+def _sorted_out(
+    folded: Folded,
+    at: ObjectId,
+    changes: Sequence[TaskChange],
+    nested: Mapping[tuple[Plane, bytes], Sequence[bytes | None]],
+) -> Iterator[tuple[TaskChange, bool]]:
+    """Yields what a task changed and has to say something of; whether it can be taken back."""
+    found = get_many(folded.source, at, [change.key for change in changes])
+    for change in changes:
+        noted, now = (change.old_entry, change.new_entry), found.get(change.key)
+        old, new = (settled(folded.source, change.plane, entry) for entry in noted)
+        new = next((e for e in nested.get((change.plane, change.key), ()) if e == now), new)
+        is_unmoved, is_as_left = _is_alike(old, new), _is_alike(now, new)
+        if change.plane is Plane.FILES and {old, new, now} <= {*_NOTHING}:
+            # A directory that somebody fills or empties: nobody's work is in that.
+            if is_as_left and not is_unmoved:
+                yield change, True
+        elif is_as_left and (change.is_shared or not is_unmoved):
+            yield change, not change.is_shared
+        elif not (is_as_left or _is_alike(now, old) or (is_unmoved and not change.is_shared)):
+            yield change, False
+
+
+def _is_alike(one: bytes | None, other: bytes | None) -> bool:
+    """Says whether two entries differ in no more than when, or how often, they were written."""
+    if one is None or other is None or one == other:
+        return one == other
+    return _content(one) == _content(other)
+
+
+def _content(data: bytes) -> Entry:
+    entry = decode_entry(data)
+    if isinstance(entry, Memory):
+        return msgspec.structs.replace(entry, version=0, updated_us=0)
+    return timeless(entry)
+
+
+def _then(folded: Folded, change: TaskChange) -> bytes | None:
+    """Returns the entry from before the task, as maps have it."""
+    if change.old_entry is None:
+        return None
+    return settle_entry(folded.stage, folded.source, change.plane, change.old_entry)
+
+
+def _fitting(
+    transaction: Transaction, folded: Folded, task: TaskRun, wanted: Mapping[bytes, bytes | None]
+) -> dict[bytes, bytes | None]:
+    """Returns changes of files as they fit with those that stay.
+
+    A directory that was there before the task stays, also if nothing is left in it.
+    """
+    source, at = folded.source, folded.root.plane(Plane.FILES)
+    before = transaction.find_snapshot(task.namespace_id, task.before)
+    then = EMPTY_MAP if before is None else source.get_root(before.root).plane(Plane.FILES)
+    kept = keep_emptied(source, at, wanted, stays=lambda path: is_directory(source, then, path))
+    return settle(source, at, kept)
+
+
+# What lies between its two snapshots
+
+
+def _between(handle: Handle, transaction: Transaction, folded: Folded, task: TaskRun) -> _Aim:
+    """Returns where it leads to take back all that lies between a task's two snapshots."""
+    if task.after is None:
+        raise TaskRunning(task.id, before=task.before)
+    before, after = (_on_timeline(transaction, task, each) for each in (task.before, task.after))
+    left, limits = list[Left](), handle.context.limits
+    try:
+        merged = merge_roots(
+            folded, base=after.root, theirs=before.root, prefer=None, limits=limits
+        )
+    except MergeConflict as exc:
+        left = exc.conflicts
+        merged = merge_roots(
+            folded, base=after.root, theirs=before.root, prefer="ours", limits=limits
+        )
+    root, needs = folded.source.get_root(merged.root), [before.id, after.id]
+    return _Aim(root, merged.size, left, by_snapshots=True, needs=needs, earlier=before)
+
+
+def _on_timeline(transaction: Transaction, task: TaskRun, snapshot_id: SnapshotId) -> SnapshotInfo:
+    found = transaction.find_snapshot(task.namespace_id, snapshot_id)
+    if found is None or found.deleted_at is not None:
+        raise SnapshotNotFound(snapshot_id)
+    return found
+
+
+def _answer(
+    shown: _Shown,
+    snapshot: SnapshotInfo | None,
+    safety_id: SnapshotId | None,
+    *,
+    verified: bool = False,
+) -> Restored:
+    left = [f"{plane}:{legible(entry_name(Plane(plane), key))}" for plane, key in shown.aim.left]
+    return Restored(
+        target=shown.task.before,
+        snapshot=snapshot,
+        safety_id=safety_id,
+        root=shown.root if snapshot is None else snapshot.root,
+        changes=shown.changes,
+        verified=verified,
+        uncaptured=shown.lacking.uncaptured,
+        is_partial=shown.lacking.is_partial,
+        in_motion=shown.lacking.in_motion,
+        dry_run=snapshot is None,
+        left=left[:SHOWN],
+        by_snapshots=shown.aim.by_snapshots,
+    )

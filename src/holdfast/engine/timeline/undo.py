@@ -1,0 +1,204 @@
+"""Undo and redo: of the last change, step by step, or of any operation on the timeline.
+
+The timeline only grows: going back appends. `position` is the snapshot whose state the head
+shows; undo moves it to what came before, redo back again. Undoing an operation further back
+takes out what that operation changed and keeps what came after, as a three-way merge; where
+the two touch the same thing it says so and changes nothing.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from holdfast.catalog.transaction import Transaction
+from holdfast.engine.core.coverage import Lacking, lacking_in
+from holdfast.engine.core.lineage import Stored, before
+from holdfast.engine.pending.fold import Folded, lacking_at
+from holdfast.engine.planes.handle import Handle
+from holdfast.engine.timeline.diff import collect_changes, iter_changes
+from holdfast.engine.timeline.head import Mark, Move, Note, advance, replacing
+from holdfast.engine.timeline.merge import merge_roots
+from holdfast.engine.timeline.restore import SHOWN, goal_of, left_alone, present, prove
+from holdfast.errors import NothingToUndo, SnapshotNotFound
+from holdfast.ids import ObjectId, SnapshotId
+from holdfast.model.basics import Kind, Plane, SnapshotInfo
+from holdfast.model.changes import Changes, Restored
+
+Towards = Callable[[SnapshotInfo], None]
+"""Is told which snapshot the head is about to show."""
+
+
+def nowhere(_target: SnapshotInfo, /) -> None:
+    """Has no need to know."""
+
+
+def undo(
+    handle: Handle,
+    *,
+    note: Note | None = None,
+    origin: SnapshotId | None = None,
+    limit: int | None = SHOWN,
+    towards: Towards = nowhere,
+) -> Restored:
+    """Goes back to the state before the last change; what was pending is kept first.
+
+    With `origin`, to the state before that snapshot: what came after it was no change of the
+    user's.
+    """
+
+    def plan(transaction: Transaction, folded: Folded) -> Move[_Shown]:
+        head = folded.head
+        stored = Stored(transaction, head.namespace_id)
+        # Where nothing is pending, that it is written in a newer format is no change.
+        shows = folded.root_id if folded.is_dirty else head.root
+        target = next(before(head, shows, stored, origin=origin), None)
+        if target is None:
+            raise NothingToUndo("no earlier state is on the timeline")
+        goal = goal_of(handle, transaction, folded, target)
+        changes = _changes(handle, transaction, folded, goal.root, most=limit)
+        towards(target)
+        marks = _marks(handle, transaction, folded, kind=Kind.UNDO, target=goal, note=note)
+        # After an undo of what was pending, the way forward leads to its safety snapshot.
+        forward = (marks[0].id,) if folded.is_dirty else (*head.redo, head.position)
+        return Move(
+            marks=marks,
+            position=target.id,
+            redo=[snapshot_id for snapshot_id in forward if snapshot_id],
+            result=_Shown(changes, lacking_in(target), left_alone(folded, target)),
+            needs=[target.id],
+            exact=True,
+        )
+
+    return _done(handle, *advance(handle, plan))
+
+
+def redo(
+    handle: Handle,
+    *,
+    note: Note | None = None,
+    limit: int | None = SHOWN,
+    towards: Towards = nowhere,
+) -> Restored:
+    """Takes the last undo back; what was pending is kept first."""
+
+    def plan(transaction: Transaction, folded: Folded) -> Move[_Shown]:
+        head = folded.head
+        if not head.redo:
+            raise NothingToUndo("nothing has been undone since the last change")
+        target = transaction.find_snapshot(head.namespace_id, head.redo[-1])
+        if target is None:
+            raise NothingToUndo("what was undone is no longer on the timeline")
+        goal = goal_of(handle, transaction, folded, target)
+        changes = _changes(handle, transaction, folded, goal.root, most=limit)
+        towards(target)
+        marks = _marks(handle, transaction, folded, kind=Kind.REDO, target=goal, note=note)
+        return Move(
+            marks=marks,
+            position=target.id,
+            redo=head.redo[:-1],
+            result=_Shown(changes, lacking_in(target), left_alone(folded, target)),
+            needs=[target.id],
+            exact=True,
+        )
+
+    return _done(handle, *advance(handle, plan))
+
+
+def revert(
+    handle: Handle,
+    operation: SnapshotInfo,
+    *,
+    note: Note | None = None,
+    limit: int | None = SHOWN,
+) -> Restored:
+    """Takes out what one operation changed, and keeps what came after it."""
+
+    def plan(transaction: Transaction, folded: Folded) -> Move[_Shown]:
+        if operation.parent is None:
+            raise NothingToUndo(f"nothing came before {operation.id}")
+        # Whatever its age: what is still on the timeline can be gone back to.
+        earlier = transaction.find_snapshot(folded.head.namespace_id, operation.parent)
+        if earlier is None or earlier.deleted_at is not None:
+            raise SnapshotNotFound(operation.parent)
+        merged = merge_roots(
+            folded,
+            base=operation.root,
+            theirs=earlier.root,
+            prefer=None,
+            limits=handle.context.limits,
+        )
+        changes = _changes(handle, transaction, folded, merged.root, most=None)
+        back = {change.key for change in changes if change.plane is Plane.FILES}
+        lacking = lacking_in(earlier, back.__contains__)
+        shown = _Shown(changes.first(limit), lacking, left_alone(folded, earlier))
+        marks = replacing(
+            handle,
+            transaction,
+            folded,
+            kind=Kind.UNDO,
+            root=merged.root,
+            size=merged.size,
+            reason=f"before undoing {operation.id}",
+            target=operation.id,
+            note=note,
+            lacking=lacking.joined(lacking_at(folded).only(lambda key: key not in back)),
+        )
+        needs = [operation.id, earlier.id]
+        return Move(marks=marks, position=marks[-1].id, result=shown, needs=needs, exact=True)
+
+    return _done(handle, *advance(handle, plan))
+
+
+class _Shown(NamedTuple):
+    """What an undo or redo does."""
+
+    changes: Changes
+    lacking: Lacking
+    left_alone: Sequence[Plane]
+
+
+def _changes(
+    handle: Handle, transaction: Transaction, folded: Folded, root: ObjectId, *, most: int | None
+) -> Changes:
+    """Returns what going to a root changes; raises if what it needs for that is not there."""
+    found = iter_changes(folded.source, folded.root, folded.source.get_root(root))
+    brought = present(handle, transaction, folded, found)
+    return collect_changes(brought, limit=most, counts=True)
+
+
+def _marks(
+    handle: Handle,
+    transaction: Transaction,
+    folded: Folded,
+    *,
+    kind: Kind,
+    target: SnapshotInfo,
+    note: Note | None,
+) -> list[Mark]:
+    return replacing(
+        handle,
+        transaction,
+        folded,
+        kind=kind,
+        root=target.root,
+        size=target.size,
+        reason=f"before {kind}",
+        target=target.id,
+        note=note,
+        lacking=lacking_in(target),
+    )
+
+
+def _done(handle: Handle, done: list[SnapshotInfo], shown: _Shown) -> Restored:
+    last = done[-1]
+    return Restored(
+        target=last.target or last.id,
+        snapshot=last,
+        safety_id=done[0].id if len(done) > 1 else None,
+        root=last.root,
+        changes=shown.changes,
+        verified=prove(handle, last),
+        uncaptured=shown.lacking.uncaptured,
+        is_partial=shown.lacking.is_partial,
+        in_motion=shown.lacking.in_motion,
+        left_alone=shown.left_alone,
+    )

@@ -1,0 +1,1 @@
+"""Values that the layers hand each other, by topic. Nothing here does anything."""

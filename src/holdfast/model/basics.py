@@ -1,0 +1,263 @@
+"""Values that the layers hand each other: planes, snapshots, heads, changes.
+
+Frozen, without behaviour beyond what follows from their fields, importing only ids and
+entries. The words are those of `docs/glossary.md`.
+"""
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final, Literal
+
+import msgspec
+
+from holdfast.display import MOST_ROWS, brief, counted, minute, quoted, table
+from holdfast.errors import Damaged, VaultTooNew
+from holdfast.ids import NamespaceId, ObjectId, SnapshotId, TenantId, object_id_of
+
+
+class Plane(enum.StrEnum):
+    """One of the four maps of a namespace."""
+
+    FILES = "files"
+    STORE = "store"
+    SESSIONS = "sessions"
+    MEMORIES = "memories"
+
+
+class Kind(enum.StrEnum):
+    """Why a snapshot stands on the timeline."""
+
+    SNAPSHOT = "snapshot"
+    SAFETY = "safety"
+    RESTORE = "restore"
+    UNDO = "undo"
+    REDO = "redo"
+    FORK = "fork"
+    MERGE = "merge"
+    IMPORT = "import"
+
+
+EMPTY_MAP: Final = object_id_of(msgspec.msgpack.encode((0, (), (), ())))
+"""The root of the map without entries: the id of the leaf node that holds none."""
+
+
+ROOT_FORMAT: Final = 2
+_FIRST_FORMAT: Final = 1
+"""Of roots from before memories were a plane: they say nothing of them."""
+
+_MAX_FIXINT: Final = 0x7F
+"""The largest number that msgpack writes as one byte."""
+
+
+class Root(msgspec.Struct, frozen=True):
+    """The one object that names everything a namespace holds at one moment."""
+
+    files: bytes = EMPTY_MAP
+    store: bytes = EMPTY_MAP
+    sessions: bytes = EMPTY_MAP
+    memories: bytes | None = EMPTY_MAP
+    """None for a root that was made before memories were a plane."""
+
+    def plane(self, plane: Plane) -> ObjectId:
+        """Returns the root of one plane's map; the empty one for a plane that it does not hold."""
+        return ObjectId(getattr(self, plane.value) or EMPTY_MAP)
+
+    def holds(self, plane: Plane) -> bool:
+        """Says whether it knows what a plane was: not, if the plane is younger than the root."""
+        return getattr(self, plane.value) is not None
+
+    def replacing(self, **planes: bytes | None) -> "Root":
+        """Returns the same root with some planes changed."""
+        return msgspec.structs.replace(self, **planes)
+
+    def encode(self) -> bytes:
+        """Returns the canonical bytes, whose hash is the root's id."""
+        maps = (self.files, self.store, self.sessions)
+        if self.memories is None:
+            return msgspec.msgpack.encode((_FIRST_FORMAT, *maps))
+        return msgspec.msgpack.encode((ROOT_FORMAT, *maps, self.memories))
+
+    @classmethod
+    def decode(cls, data: bytes) -> "Root":
+        """Returns the root that these bytes stand for; raises `Damaged` if they are none."""
+        # The format is the first item: a newer one may have any fields after it.
+        if len(data) > 1 and ROOT_FORMAT < data[1] <= _MAX_FIXINT:
+            raise VaultTooNew("a snapshot's root", found=data[1], known=ROOT_FORMAT)
+        try:
+            if len(data) > 1 and data[1] == _FIRST_FORMAT:
+                return cls(*_first_decoder.decode(data)[1:], memories=None)
+            return cls(*_decoder.decode(data)[1:])
+        except (msgspec.DecodeError, msgspec.ValidationError) as exc:
+            message = f"a root of {len(data)} bytes cannot be decoded: {exc}"
+            raise Damaged(message) from exc
+
+
+_decoder: Final = msgspec.msgpack.Decoder(
+    tuple[Literal[2], bytes, bytes, bytes, bytes]  # The number is `ROOT_FORMAT`.
+)
+_first_decoder: Final = msgspec.msgpack.Decoder(tuple[Literal[1], bytes, bytes, bytes])
+
+EMPTY_ROOT: Final = object_id_of(Root().encode())
+"""The root of a namespace that holds nothing."""
+
+UNSTORED_ROOTS: Final = {
+    object_id_of(root.encode()): root for root in (Root(), Root(memories=None))
+}
+"""Roots that are known without being stored: of a namespace that holds nothing, now and before
+memories were a plane."""
+
+
+class Size(msgspec.Struct, frozen=True):
+    """How much a namespace holds: entries over all planes, and their content bytes."""
+
+    entries: int = 0
+    bytes: int = 0
+
+    def __add__(self, other: "Size") -> "Size":
+        return Size(self.entries + other.entries, self.bytes + other.bytes)
+
+
+class Placement(msgspec.Struct, frozen=True):
+    """Where one object is: all that it takes to read it with one ranged read.
+
+    `block_offset` and `block_size` are the stored block's place in the file; `offset` and
+    `size` are the object's place in that block's plain bytes.
+    """
+
+    object_id: ObjectId
+    block_offset: int
+    block_size: int
+    offset: int
+    size: int
+
+
+class Head(msgspec.Struct, frozen=True):
+    """Where a namespace stands: its base root, and what is needed to move it safely.
+
+    `generation` counts the snapshots on the timeline and is what compare-and-set compares;
+    `sequence` counts writes of pending rows. `position` is the snapshot whose state the base
+    root shows, `redo` the snapshots that `redo()` would go to, nearest last. `fork_of` and
+    `fork_root` are the namespace this one was forked from and the root it started with.
+    """
+
+    namespace_id: NamespaceId
+    tenant_id: TenantId
+    name: str
+    generation: int
+    sequence: int
+    root: ObjectId
+    position: SnapshotId | None
+    redo: tuple[SnapshotId, ...]
+    size: Size
+    created_at: datetime
+    deleted_at: datetime | None = None
+    quota_bytes: int | None = None
+    retention: str | None = None
+    fork_of: NamespaceId | None = None
+    fork_root: ObjectId | None = None
+    writer: str = ""
+    """Who has changed it last, and since when nobody else has: see `engine/planes/writers.py`."""
+    journal_number: int = 0
+    """How many traces its chain has."""
+    journal_hash: bytes | None = None
+    """The hash of the newest of them."""
+    unfolded: int | None = 0
+    """The sum of the marks of all files and keys of the store that are pending: what is missing of
+    them is noticed by it (`catalog/pending.py`). None if nobody has kept it since the last fold."""
+
+
+class Tenant(msgspec.Struct, frozen=True):
+    """An account: what keys, quotas and objects belong to."""
+
+    id: TenantId
+    name: str
+    public_id: str
+    quota_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotInfo:
+    """A point on a timeline."""
+
+    id: SnapshotId
+    namespace_id: NamespaceId
+    number: int
+    kind: Kind
+    root: ObjectId
+    parent: SnapshotId | None
+    created_at: datetime
+    size: Size
+    target: SnapshotId | None = None
+    label: str | None = None
+    reason: str | None = None
+    actor: str | None = None
+    task_id: str | None = None
+    trace_id: str | None = None
+    pinned: bool = False
+    expires_at: datetime | None = None
+    deleted_at: datetime | None = None
+    detail: dict[str, Any] = field(default_factory=dict[str, Any])
+    namespace: str | None = field(default=None, compare=False)
+    """The name of its namespace, where somebody has asked for it by that."""
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    def __repr__(self) -> str:
+        return brief(
+            type(self).__name__,
+            self.id,
+            quoted(self.label),
+            f"#{self.number}",
+            self.kind.value,
+            minute(self.created_at),
+            f"({counted(self.size.entries, 'entry')}, {counted(self.size.bytes, 'byte')})",
+            "pinned" if self.pinned else None,
+            "PARTIAL" if self.is_partial else None,
+        )
+
+    def _repr_html_(self) -> str:
+        return _as_table([self])
+
+    @property
+    def snapshot_id(self) -> SnapshotId:
+        """Its id once more, by the name that it has on the wire."""
+        return self.id
+
+    @property
+    def size_bytes(self) -> int:
+        """How many bytes of content it holds."""
+        return self.size.bytes
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether something that should have been captured could not be; stays so for ever."""
+        return bool(self.detail.get("partial"))
+
+
+class Timeline(list[SnapshotInfo]):
+    """Snapshots, newest first: a list, which a notebook shows as a table."""
+
+    def _repr_html_(self) -> str:
+        return _as_table(self)
+
+
+def _as_table(snapshots: Sequence[SnapshotInfo]) -> str:
+    rows = (
+        (
+            each.number,
+            each.id,
+            each.kind.value,
+            each.label or each.reason,
+            minute(each.created_at),
+            f"{each.size.entries:,}",
+            f"{each.size.bytes:,}",
+            " ".join(("pinned",) * each.pinned + ("partial",) * each.is_partial),
+        )
+        for each in snapshots[:MOST_ROWS]
+    )
+    titles = ("#", "snapshot", "kind", "label", "taken", "entries", "bytes", "")
+    left = len(snapshots) - MOST_ROWS
+    return table(titles, rows, more=f"and {left:,} more" if left > 0 else "")

@@ -1,0 +1,233 @@
+"""Values of comparing and of going back: what differs, and what a restore or a merge did.
+
+As in `model`: frozen, without behaviour beyond what follows from their fields. Who looks into a
+vault finds the entries themselves in a change; over HTTP there are their sizes alone.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from holdfast.display import MOST_ROWS, brief, table
+from holdfast.entries import Entry
+from holdfast.execonfig import is_executable_config
+from holdfast.ids import ObjectId, SnapshotId
+from holdfast.model.basics import Plane, SnapshotInfo
+from holdfast.model.names import Name
+from holdfast.storekeys import from_store_key
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One entry that differs.
+
+    `name`: the path, `namespace/key` in the store, the id of a session or memory.
+    """
+
+    plane: Plane
+    key: bytes
+    name: str
+    change: str
+    """`added`, `removed` or `changed`."""
+    old: Entry | None = field(default=None, repr=False)
+    new: Entry | None = field(default=None, repr=False)
+    """What was there, and is: known to whoever looks into the vault itself."""
+    old_bytes: int | None = None
+    """The size before, None if it was not there."""
+    new_bytes: int | None = None
+    """The size after, None if it is not there."""
+
+    def __repr__(self) -> str:
+        return brief(type(self).__name__, _SIGNS.get(self.change, "?"), self.plane.value, self.name)
+
+    @property
+    def named(self) -> Name:
+        """What it is called, to the letter: for `names` and `except_` of a restore."""
+        if self.plane is Plane.STORE:
+            return Name.value(*from_store_key(self.key))
+        return (
+            Name.file(self.key) if self.plane is Plane.FILES else Name(self.plane.value, self.name)
+        )
+
+    @property
+    def is_executable_config(self) -> bool:
+        """Whether programs run what this file says, without being asked to."""
+        return self.plane is Plane.FILES and is_executable_config(self.key)
+
+
+WORDS: Final = ("added", "removed", "changed")
+"""What can have happened to an entry."""
+
+_SIGNS: Final = {"added": "+", "removed": "-", "changed": "~"}
+_NAMED: Final = 3
+"""Names that are shown of changes at a prompt."""
+
+Tally = Mapping[tuple[Plane, str], int]
+"""How many there are of each plane and word."""
+
+
+class Changes(msgspec.Struct, frozen=True):
+    """Differences in the order of planes and keys; `truncated` if there are more."""
+
+    items: Sequence[Change]
+    truncated: bool = False
+    unlisted: Tally | None = None
+    """How many more there are, if `truncated`; None where that was not counted."""
+
+    def __iter__(self) -> Iterator[Change]:
+        return iter(self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __repr__(self) -> str:
+        named = [f"{_SIGNS.get(each.change, '?')} {each.name}" for each in self.items[:_NAMED]]
+        if len(self.items) > _NAMED or self.truncated:
+            named.append("…")
+        return brief(type(self).__name__, self.summary(), f"({', '.join(named)})" if named else "")
+
+    def _repr_html_(self) -> str:
+        return _as_table(self)
+
+    def summary(self) -> str:
+        """Returns how many there are in words: `1 added, 2 changed`, or `nothing`."""
+        if self.truncated and self.unlisted is None:
+            return f"{len(self.items):,} or more"
+        numbers = ((self.count(word), word) for word in WORDS)
+        return ", ".join(f"{number:,} {word}" for number, word in numbers if number) or "nothing"
+
+    def first(self, limit: int | None) -> "Changes":
+        """Returns the first so many of them; all, without a limit."""
+        if limit is None or len(self.items) <= limit:
+            return self
+        if self.truncated and self.unlisted is None:
+            return Changes(self.items[:limit], truncated=True)
+        return counted(self.items[:limit], tally(self.items[limit:]) + self._more())
+
+    def without(self, files: Mapping[bytes, str | None]) -> "Changes":
+        """Returns them without those of some files: by key, `added`, `removed` or `changed`.
+
+        None stands for a file that is not among them.
+        """
+        if not files:
+            return self
+        kept = [c for c in self.items if c.plane is not Plane.FILES or c.key not in files]
+        if self.unlisted is None:
+            return Changes(kept, self.truncated)
+        listed = {change.key for change in self.items if change.plane is Plane.FILES}
+        left_out = Counter(
+            (Plane.FILES, word) for key, word in files.items() if word and key not in listed
+        )
+        return counted(kept, self._more() - left_out)
+
+    def count(self, change: str | None = None, *, plane: Plane | None = None) -> int | None:
+        """Returns how many there are, listed or not; None if there are more, and none counted.
+
+        Of one word (`added`, `removed`, `changed`), of one plane, or of all.
+        """
+        if self.truncated and self.unlisted is None:
+            return None
+        every = tally(self.items) + self._more()
+        return sum(
+            number
+            for (on, word), number in every.items()
+            if change in (None, word) and plane in (None, on)
+        )
+
+    def _more(self) -> Counter[tuple[Plane, str]]:
+        return Counter(self.unlisted or {})
+
+    def of(self, change: str, plane: Plane | None = None) -> list[str]:
+        """Returns the names of what was `added`, `removed` or `changed`."""
+        return [
+            item.name
+            for item in self.items
+            if item.change == change and (plane is None or item.plane is plane)
+        ]
+
+
+def _as_table(changes: Changes) -> str:
+    rows = (
+        (_SIGNS.get(each.change, "?"), each.plane.value, each.name, each.old_bytes, each.new_bytes)
+        for each in changes.items[:MOST_ROWS]
+    )
+    titles = ("", "plane", "name", "bytes before", "bytes now")
+    return table(titles, rows, more=changes.summary())
+
+
+def tally(changes: Iterable[Change]) -> Counter[tuple[Plane, str]]:
+    """Returns how many changes there are of each plane and word."""
+    return Counter((change.plane, change.change) for change in changes)
+
+
+def counted(items: Sequence[Change], more: Tally) -> Changes:
+    """Returns changes of which some are listed, and the rest is counted."""
+    return Changes(items, truncated=bool(more), unlisted=more or None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restored:
+    """What a restore did, or with `dry_run` would do."""
+
+    target: SnapshotId
+    """The snapshot that was brought back."""
+    snapshot: SnapshotInfo | None
+    """The new snapshot on the timeline; None after a dry run."""
+    safety_id: SnapshotId | None
+    """The snapshot that keeps what was pending; None if nothing was."""
+    root: ObjectId
+    changes: Changes
+    files: int | None = None
+    """How many files, links and empty directories were brought back; None if not all were."""
+    verified: bool
+    """Whether the result was read back, from the vault and from an attached directory, and is
+    what was asked for. What that was worth when it was captured, the next two say."""
+    uncaptured: Sequence[str] = ()
+    """Paths that the snapshot should hold and could not capture: it is partial. They are left as
+    they are."""
+    is_partial: bool = False
+    """Whether there are such paths; what was imported may be without having their names."""
+    in_motion: Sequence[str] = ()
+    """Files that somebody could write to when they were captured, or when they were read back:
+    each may be a mixture of two versions."""
+    dry_run: bool = False
+    left_alone: Sequence[Plane] = ()
+    """Planes that were asked for and are as they were: the snapshot is older than they are, and
+    does not know what they held."""
+    kept: Sequence[str] = ()
+    """Directories that had to stay, as something lies in them that is not captured."""
+    uncovered: Sequence[str] = ()
+    """Files and directories that were left alone and are in no snapshot: the rules had excluded
+    them, and those that are back do not."""
+    was_missing: bool = False
+    """Whether the attached directory itself was gone, and made anew."""
+    recovered: str | None = None
+    """What was put right before, if an earlier restore of the directory had been interrupted."""
+    left: Sequence[str] = ()
+    """What stays as others made it after the task that was taken back, each with its plane."""
+    by_snapshots: bool = False
+    """Whether all that lies between a task's two snapshots counted as the task's own."""
+
+    def __repr__(self) -> str:
+        said = [self.changes.summary(), "verified" if self.verified else "NOT VERIFIED"]
+        if self.dry_run:
+            said = [f"would be {said[0]}"]
+        if self.is_partial:
+            said.append("PARTIAL")
+        if self.in_motion:
+            said.append(f"{len(self.in_motion):,} in motion")
+        kept = None if self.safety_id is None else f"kept as {self.safety_id}"
+        return brief(type(self).__name__, f"{self.target}:", ", ".join(said), kept)
+
+    def _repr_html_(self) -> str:
+        return _as_table(self.changes)
+
+
+class MergeResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What a merge did: its snapshot on our timeline, and what changed for us."""
+
+    snapshot: SnapshotInfo
+    changes: Changes

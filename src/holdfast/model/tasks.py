@@ -1,0 +1,105 @@
+"""Values of tasks and schedules: what asks for snapshots by itself.
+
+As in `model`: frozen, without behaviour beyond what follows from their fields.
+"""
+
+import enum
+from datetime import datetime
+
+import msgspec
+
+from holdfast.ids import NamespaceId, SnapshotId, TenantId
+from holdfast.model.basics import Plane
+
+
+class TaskStatus(enum.StrEnum):
+    """How far a task is."""
+
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+
+
+class TaskRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A piece of an agent's work that lasts longer than a call."""
+
+    id: str
+    namespace_id: NamespaceId
+    name: str
+    status: TaskStatus = TaskStatus.RUNNING
+    rolls_back: bool = False
+    """Whether a failure brings back what was there before: once it failed, whether it shall."""
+    metadata: str = "{}"
+    """A JSON object."""
+    actor: str | None = None
+    reason: str | None = None
+    """What was said of its end."""
+    before: SnapshotId
+    after: SnapshotId | None = None
+    restored: SnapshotId | None = None
+    """The snapshot that the way back appended, if there was one."""
+    started_at: datetime
+    ended_at: datetime | None = None
+    began: int = 0
+    """How many changes of the namespace there had been when it began."""
+    is_named: bool = False
+    """Whether whoever works on it says so with every change."""
+    within: tuple[str, ...] = ()
+    """The tasks that it was begun in, outermost first."""
+    beside_others: bool = False
+    """Whether others changed the namespace while it ran, where its changes do not name it."""
+
+
+class TaskChange(msgspec.Struct, frozen=True, kw_only=True):
+    """One entry that a task changed."""
+
+    plane: Plane
+    key: bytes
+    old_entry: bytes | None
+    """As it was before the task's first change of it; None if it was not there."""
+    new_entry: bytes | None
+    """As the task's last change has left it; None if it is gone."""
+    is_shared: bool = False
+    """Whether somebody else changed it between two changes of the task's own."""
+
+
+class Cadence(enum.StrEnum):
+    """When a schedule takes a snapshot."""
+
+    EVERY = "every"
+    """So many seconds after the last time."""
+    CHANGES = "changes"
+    """After so many writes."""
+    QUIET = "quiet"
+    """When nothing was written for so many seconds."""
+
+
+class Schedule(msgspec.Struct, frozen=True, kw_only=True):
+    """Snapshots that nobody has to ask for."""
+
+    id: str
+    namespace_id: NamespaceId
+    cadence: Cadence
+    amount: int
+    """Seconds or writes, as the cadence says."""
+    label: str | None = None
+    enabled: bool = True
+    only_if_changed: bool = True
+    created_at: datetime
+    next_at: datetime
+    """When it is looked at next."""
+    seen_sequence: int = 0
+    seen_at: datetime
+    """How many writes there had been when it was looked at, and since when."""
+    last_run_at: datetime | None = None
+    last_snapshot_id: SnapshotId | None = None
+    last_error: str | None = None
+    """Why the last attempt came to nothing; None once one went well."""
+
+
+class DueSchedule(msgspec.Struct, frozen=True):
+    """A schedule with where it belongs."""
+
+    schedule: Schedule
+    tenant_id: TenantId
+    namespace: str
