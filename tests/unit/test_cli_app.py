@@ -489,7 +489,7 @@ def test_ctrl_c_ends_it_with_130(shell: Shell) -> None:
 
     shell.workspace.status = interrupt  # type: ignore[method-assign]  # a fake of a fake
     done = shell("status")
-    assert (done.code, done.out, done.err) == (130, "", "")
+    assert (done.code, done.out, done.err) == (130, "", "holdfast: interrupted\n")
     assert shell.vaults.releases == 1
     shell.workspace.is_half_way = True
     done = shell("status")

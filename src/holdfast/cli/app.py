@@ -48,12 +48,14 @@ def run(argv: Sequence[str], console: Console) -> int:
     except BrokenPipeError:
         return CLOSED_PIPE
     except KeyboardInterrupt:
-        for workspace in told.workspaces:
-            if workspace.is_half_way:
-                told.complain(
-                    f"holdfast: interrupted: {shown(str(workspace.path))} is half-way; "
-                    "the next holdfast command puts it right"
-                )
+        half_way = [each.path for each in told.workspaces if each.is_half_way]
+        for path in half_way:
+            told.complain(
+                f"holdfast: interrupted: {shown(str(path))} is half-way; "
+                "the next holdfast command puts it right"
+            )
+        if not half_way:
+            told.complain("holdfast: interrupted")
         return INTERRUPTED
 
 

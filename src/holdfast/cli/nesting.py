@@ -21,7 +21,13 @@ def remarks(
     """Yields what is to be said of a directory that was just attached."""
     from holdfast.workspace.guard import A_VAULT  # noqa: PLC0415 - a help text needs no engine
 
-    others = {path for path in _attached(console, location, directory) if path != directory}
+    attached = [*_attached(console, location, directory)]
+    for place in {place for place, path in attached if path == directory and place != location}:
+        yield (
+            f"{shown(directory)} is attached in {shown(console.shown_location(place))} as well: "
+            f"from here commands use {shown(console.shown_location(location))}"
+        )
+    others = {path for _, path in attached if path != directory}
     above = [path for path in others if _is_in(directory, path)]
     if above:
         yield (
@@ -35,8 +41,8 @@ def remarks(
             yield f"{shown(omission.path)} is left out: {shown(omission.reason)}"
 
 
-def _attached(console: Console, location: str, directory: str) -> Iterator[str]:
-    """Yields what is attached in this vault, the user's own, and those above."""
+def _attached(console: Console, location: str, directory: str) -> Iterator[tuple[str, str]]:
+    """Yields what is attached in this vault, the user's own, and those above, with the vault."""
     places = {location, user_vault(console.environ)}
     folder = os.path.dirname(directory)
     while folder != os.path.dirname(folder):
@@ -49,7 +55,7 @@ def _attached(console: Console, location: str, directory: str) -> Iterator[str]:
             attached = console.open_vault(place).workspaces()
         except HoldfastError:
             continue  # What is wrong with it is no matter of this directory.
-        yield from (str(each.path) for each in attached)
+        yield from ((place, str(each.path)) for each in attached)
 
 
 def _is_in(path: str, folder: str) -> bool:

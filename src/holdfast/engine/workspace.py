@@ -28,7 +28,7 @@ from holdfast.engine.directory.checkout import checkout
 from holdfast.engine.directory.directory import Directory
 from holdfast.engine.directory.move import Act, Attached
 from holdfast.engine.directory.present import Glance, Status
-from holdfast.engine.directory.preview import preview
+from holdfast.engine.directory.preview import preview, preview_undo
 from holdfast.engine.directory.recovery import recover
 from holdfast.engine.directory.snapshot import keep
 from holdfast.engine.directory.writer import Follower
@@ -300,7 +300,11 @@ class Workspace:
         Of a task, see `Namespace.undo`. At most `limit` changes are listed, None lists all; they
         are counted either way.
         """
-        check_choice(operation, task, keep_mine=keep_mine, dry_run=dry_run)
+        is_last = operation is None and task is None
+        check_choice(operation, task, keep_mine=keep_mine, dry_run=dry_run and not is_last)
+        if is_last and dry_run:
+            with self._exclusive():
+                return preview_undo(self._attached, limit=limit)
         if task is not None:
             return self._undo_task(
                 task,

@@ -4,12 +4,14 @@ from argparse import ArgumentParser, Namespace
 
 from holdfast.cli.attached import get_workspace
 from holdfast.cli.console import Console
+from holdfast.cli.exits import usage
 from holdfast.cli.restored import most_listed, tell
 from holdfast.cli.shown import shown
 
 EXAMPLES = """\
 examples:
   holdfast undo                    back to the state before the last change
+  holdfast undo --dry-run          only show what that would change
   holdfast undo snap-k3v7          take out what that one changed, keep what came after
   holdfast undo --task task-5xq…   take back what that task changed, and nothing else
   holdfast undo --task task-5xq… --dry-run
@@ -31,9 +33,7 @@ def configure(parser: ArgumentParser) -> None:
         action="store_true",
         help="of a task: leave alone what was changed since, and take the rest back",
     )
-    parser.add_argument(
-        "--dry-run", action="store_true", help="of a task: only show what would change"
-    )
+    parser.add_argument("--dry-run", action="store_true", help="say what would change, do nothing")
     parser.add_argument(
         "--force", action="store_true", help="give up what cannot be captured and is in the way"
     )
@@ -41,6 +41,11 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace, console: Console) -> int:
     """Does it; returns the exit code."""
+    if arguments.task is None and arguments.keep_mine:
+        raise usage("--keep-mine is for undoing a task", hint="Name the task with --task.")
+    if arguments.operation is not None and arguments.dry_run:
+        hint = "`holdfast show` shows what an operation changed."
+        raise usage("--dry-run shows an undo of the last change, or of a task", hint=hint)
     workspace = get_workspace(console, brings_back=True)
     with console.progress() as progress:
         restored = workspace.undo(
@@ -65,5 +70,10 @@ def run(arguments: Namespace, console: Console) -> int:
     is_last = arguments.operation is None
     verb, way_back = ("Back at", "redo") if is_last else ("Took out", "undo")
     return tell(
-        console, restored, verb=verb, directory=workspace.path, way_back=f"holdfast {way_back}"
+        console,
+        restored,
+        verb=verb,
+        dry_verb="Going back to",
+        directory=workspace.path,
+        way_back=f"holdfast {way_back}",
     )

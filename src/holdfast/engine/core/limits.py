@@ -101,9 +101,9 @@ def check_free(
     for place in places:
         free = place.free_bytes()
         if free is not None and free - needed_bytes - LOG_BYTES < limits.free_floor_bytes:
+            wanted = f"{needed_bytes} bytes are to be written and " if needed_bytes else ""
             message = (
-                f"{needed_bytes} bytes are to be written and {free} are free; "
-                f"{limits.free_floor_bytes} are always kept free"
+                f"{wanted}{free} bytes are free; {limits.free_floor_bytes} are always kept free"
             )
             raise StorageFull(message)
 

@@ -13,7 +13,7 @@ from holdfast.engine.planes.handle import Handle, looking_at
 from holdfast.engine.timeline.diff import collect_changes, iter_changes
 from holdfast.engine.timeline.restore import SHOWN
 from holdfast.entries import decode_entry
-from holdfast.errors import Damaged, PathExists, Unavailable
+from holdfast.errors import Damaged, DirectoryRefused, PathExists, Unavailable
 from holdfast.model.basics import Plane, Root, SnapshotInfo
 from holdfast.model.changes import Restored
 from holdfast.progress import Progress
@@ -35,6 +35,7 @@ def checkout(
 
     Raises `PathExists` if something is there. A failure leaves what was written so far.
     """
+    _check_apart(handle, target)
     fd = _open_empty(target)
     try:
         with looking_at(handle, snapshot):
@@ -81,6 +82,13 @@ def checkout(
         raise Unavailable(message).with_hint(_ELSEWHERE) from exc
     finally:
         os.close(fd)
+
+
+def _check_apart(handle: Handle, target: Path) -> None:
+    """Raises `DirectoryRefused` for a place in the vault's own folders."""
+    real = Path(os.path.realpath(target))
+    if any(real.is_relative_to(os.path.realpath(own)) for own in handle.context.own_folders):
+        raise DirectoryRefused(str(target), reason="it lies in the vault").with_hint(_ELSEWHERE)
 
 
 def _open_empty(target: Path) -> int:

@@ -12,7 +12,8 @@ from holdfast.engine.directory.present import Glance
 from holdfast.engine.directory.retrieval import MapGoal
 from holdfast.engine.directory.writer import Follower
 from holdfast.engine.timeline import restore as restoring
-from holdfast.engine.timeline.selection import Selection
+from holdfast.engine.timeline import undo
+from holdfast.engine.timeline.selection import EVERYTHING, Selection
 from holdfast.model.basics import Plane, SnapshotInfo
 from holdfast.model.changes import Restored
 from holdfast.workspace.ignoring import IGNORE_FILE, Rules
@@ -25,6 +26,13 @@ def preview(
     """Returns what a restore would answer."""
     with attached.directory.going_back(attached.earlier_rules):
         return _preview(attached, target, selection, limit)
+
+
+def preview_undo(attached: Attached, *, limit: int | None) -> Restored:
+    """Returns what an undo of the last change would answer."""
+    with attached.directory.going_back(attached.earlier_rules):
+        seen = Glance(attached.directory, only_names=True).at(attached.handle)
+        return _preview(attached, undo.find_target(seen), EVERYTHING, limit)
 
 
 def _preview(

@@ -17,7 +17,7 @@ from holdfast.engine.planes.handle import Handle
 from holdfast.engine.timeline.diff import collect_changes, iter_changes
 from holdfast.engine.timeline.head import Mark, Move, Note, advance, replacing
 from holdfast.engine.timeline.merge import merge_roots
-from holdfast.engine.timeline.restore import SHOWN, goal_of, left_alone, present, prove
+from holdfast.engine.timeline.restore import SHOWN, folded_head, goal_of, left_alone, present, prove
 from holdfast.errors import NothingToUndo, SnapshotNotFound
 from holdfast.ids import ObjectId, SnapshotId
 from holdfast.model.basics import Kind, Plane, SnapshotInfo
@@ -69,6 +69,17 @@ def undo(
         )
 
     return _done(handle, *advance(handle, plan))
+
+
+def find_target(handle: Handle) -> SnapshotInfo:
+    """Returns where an undo would go now."""
+    with folded_head(handle) as (transaction, folded):
+        head = folded.head
+        shows = folded.root_id if folded.is_dirty else head.root
+        target = next(before(head, shows, Stored(transaction, head.namespace_id)), None)
+    if target is None:
+        raise NothingToUndo("no earlier state is on the timeline")
+    return target
 
 
 def redo(
