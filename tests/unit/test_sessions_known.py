@@ -125,7 +125,7 @@ def test_what_a_change_returns_can_be_copied_compared_and_shown(agent: holdfast.
     assert isinstance(session, holdfast.SessionInfo)
     for each in (session, made):
         assert copy.deepcopy(each) == each
-        assert repr(each.state) in repr(each)
+        assert repr(each.state)[:40] in repr(each)
     assert made != agent.sessions.update_state(session.id, {"more": [1]})
 
 

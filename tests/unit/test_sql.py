@@ -35,7 +35,7 @@ READS_A_WHOLE_TABLE = {
     "told_tenants",  # Of webhooks, of which there are few.
     "count_lags",  # What waits, for who asks a doctor.
     # For who repairs one row that is damaged beyond repair.
-    *("drop_changes_of_task", "drop_stray_session"),
+    *("drop_changes_of_task", "drop_stray_session", "stray_traces"),
 }
 """Queries that are meant to."""
 
@@ -223,7 +223,7 @@ def test_every_query_is_used_and_every_name_has_a_query() -> None:
     texts = {node.value for node in walk_catalog() if isinstance(node, ast.Constant)}
     made = [
         made_of(name)
-        for name in asked_for("one", "soon", "all", "run")
+        for name in asked_for("one", "soon", "all", "all_as_stored", "run")
         if isinstance(name, ast.JoinedStr)
     ]
     queries = load_queries("sqlite").keys()

@@ -52,7 +52,7 @@ TOPICS: Final = (
         "Vaults and clients",
         (
             Thing("Holdfast", f"{_ENGINE}.vault:Holdfast"),
-            Thing("TenantVault", f"{_ENGINE}.vault:TenantVault"),
+            Thing("TenantVault", f"{_ENGINE}.tenant:TenantVault"),
             Thing(
                 "AdminClient",
                 remote=f"{_SDK}.admin:AdminClient",
@@ -77,17 +77,19 @@ TOPICS: Final = (
         "files",
         "Files",
         (
-            Thing("Files", f"{_ENGINE}.editing:Files", f"{_GROUPS}.files:Files"),
-            Thing("FilesReader", f"{_ENGINE}.files:FilesReader", f"{_GROUPS}.files:FilesReader"),
+            Thing("Files", f"{_ENGINE}.files.editing:Files", f"{_GROUPS}.files:Files"),
+            Thing(
+                "FilesReader", f"{_ENGINE}.files.reader:FilesReader", f"{_GROUPS}.files:FilesReader"
+            ),
         ),
     ),
     Topic(
         "store",
         "The store",
         (
-            Thing("Store", f"{_ENGINE}.storeplane:Store", f"{_GROUPS}.store:Store"),
+            Thing("Store", f"{_ENGINE}.store.plane:Store", f"{_GROUPS}.store:Store"),
             Thing(
-                "StoreReader", f"{_ENGINE}.storereader:StoreReader", f"{_GROUPS}.store:StoreReader"
+                "StoreReader", f"{_ENGINE}.store.reader:StoreReader", f"{_GROUPS}.store:StoreReader"
             ),
             Thing("holdfast.Store", "holdfast.store:Store"),
             Thing("Snapshot", "holdfast.store:Snapshot"),
@@ -110,17 +112,21 @@ TOPICS: Final = (
         "memory",
         "Memories, entities, traces",
         (
-            Thing("Memories", f"{_ENGINE}.memory:Memories", f"{_GROUPS}.memory:Memories"),
-            Thing("Entities", f"{_ENGINE}.entities:Entities", f"{_GROUPS}.memory:Entities"),
-            Thing("Traces", f"{_ENGINE}.traces:Traces", f"{_GROUPS}.activity:Traces"),
+            Thing("Memories", f"{_ENGINE}.memories:Memories", f"{_GROUPS}.memory:Memories"),
+            Thing(
+                "Entities", f"{_ENGINE}.sessions.entities:Entities", f"{_GROUPS}.memory:Entities"
+            ),
+            Thing("Traces", f"{_ENGINE}.audit.traces:Traces", f"{_GROUPS}.activity:Traces"),
         ),
     ),
     Topic(
         "tasks",
         "Tasks and schedules",
         (
-            Thing("Tasks", f"{_ENGINE}.taskruns:TaskRuns", f"{_GROUPS}.activity:TaskRuns"),
-            Thing("Schedules", f"{_ENGINE}.schedules:Schedules", f"{_GROUPS}.activity:Schedules"),
+            Thing("Tasks", f"{_ENGINE}.tasks.runs:TaskRuns", f"{_GROUPS}.activity:TaskRuns"),
+            Thing(
+                "Schedules", f"{_ENGINE}.tasks.schedules:Schedules", f"{_GROUPS}.activity:Schedules"
+            ),
         ),
     ),
     Topic(
@@ -139,10 +145,12 @@ TOPICS: Final = (
         "operators",
         "For operators",
         (
-            Thing("Keys", f"{_ENGINE}.keys:Keys", f"{_GROUPS}.operators:Keys"),
-            Thing("Webhooks", f"{_ENGINE}.webhooks:Webhooks", f"{_GROUPS}.operators:Webhooks"),
+            Thing("Keys", f"{_ENGINE}.tenancy.keys:Keys", f"{_GROUPS}.operators:Keys"),
+            Thing(
+                "Webhooks", f"{_ENGINE}.tenancy.webhooks:Webhooks", f"{_GROUPS}.operators:Webhooks"
+            ),
             Thing("Namespaces", remote=f"{_GROUPS}.operators:Namespaces"),
-            Thing("Events", f"{_ENGINE}.events:Events", f"{_GROUPS}.events:Events"),
+            Thing("Events", f"{_ENGINE}.journal.events:Events", f"{_GROUPS}.events:Events"),
         ),
     ),
 )

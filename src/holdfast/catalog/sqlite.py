@@ -23,7 +23,7 @@ from holdfast.catalog.driver import Guard
 from holdfast.catalog.filelocks import FileLocks
 from holdfast.catalog.queries import load_queries
 from holdfast.catalog.rows import Row
-from holdfast.catalog.sqlite_count import HEADER, count_of, count_up
+from holdfast.catalog.sqlite_count import HEADER, count_of, count_up, look
 from holdfast.catalog.sqlite_driver import (
     BUSY_TIMEOUT_S,
     Connection,
@@ -383,7 +383,7 @@ class _Transaction:
         )
         return Transaction(self._driver)
 
-    def _check(self, connection: sqlite3.Connection) -> None:
+    def _check(self, connection: Connection) -> None:
         """Raises if this transaction must not be, now that it sees what it will see."""
 
     def __exit__(
@@ -450,11 +450,12 @@ class _WriteTransaction(_Transaction):
                 self._turns.leave(self._turn)
         return transaction
 
-    def _check(self, connection: sqlite3.Connection) -> None:
+    def _check(self, connection: Connection) -> None:
         # A newer version may have changed the tables since we opened them: it would not know
         # what we write as we do. 2 µs, of the milliseconds that a commit takes.
         with self._guard:
             found, is_heard = connection.execute(_BEGUN).fetchone()
+            look(connection, self._watermark)
         check_format("the catalog", found=found or 0)
         self._is_unheard = not is_heard
 

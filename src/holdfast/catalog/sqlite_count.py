@@ -24,16 +24,23 @@ _WRAP: Final = 1 << 32
 """The header has 32 bits, the first of them a sign."""
 
 
-def count_up(connection: Connection, watermark: Watermark, head: int | None) -> int:
-    """Counts one up, in a transaction that changes something; returns where that stands.
+def look(connection: Connection, watermark: Watermark) -> None:
+    """Finds out how far the catalog has come, in a transaction that has changed nothing yet.
 
-    `head` is the id of a namespace whose row it has changed. Raises `CatalogReplaced` if the
-    catalog has come less far than this process knows.
+    Later may be too late: the row that has the count may be one that is deleted.
     """
     (others,) = connection.execute("PRAGMA data_version").fetchone()
-    seen, known = connection.counted
-    if seen != others:
-        known = _find_last(connection, watermark)
+    if connection.counted[0] != others:
+        connection.counted = others, _find_last(connection, watermark)
+
+
+def count_up(connection: Connection, watermark: Watermark, head: int | None) -> int:
+    """Counts one up, in a transaction that has looked and changes something.
+
+    `head` is the id of a namespace whose row it has changed; returns where the count stands. Raises
+    `CatalogReplaced` if the catalog has come less far than this process knows.
+    """
+    others, known = connection.counted
     if watermark.is_behind(known):
         raise CatalogReplaced("the catalog", how="was set back")
     count, place = known + 1, HEADER

@@ -87,7 +87,7 @@ def lost() -> Damaged:
 
 def note_added(context: Context, namespace_id: NamespaceId, was: int | None, more: int) -> None:
     """Remembers that rows were all there before some were added, and are so still."""
-    if was is not None and context.added.get(namespace_id) == was:
+    if was == 0 or (was is not None and context.added.get(namespace_id) == was):
         context.added[namespace_id] = was + more
 
 
