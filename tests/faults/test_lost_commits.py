@@ -155,3 +155,15 @@ def test_a_snapshot_of_a_new_namespace_is_there_if_it_is_said_to_be(
     with pytest.raises(Unavailable, match="nothing was changed"):
         vault.namespace("another").snapshot()
     assert vault.namespaces() == ["new"]
+
+
+def test_a_fork_that_may_have_happened_is_not_said_not_to_have(
+    vault: holdfast.Holdfast, at_commit: list[Harm]
+) -> None:
+    agent = vault.namespace("agent")
+    agent.files.write("a.txt", b"1")
+    agent.snapshot()
+    at_commit.append(lose_the_answer)
+    with pytest.raises(OutcomeUnknown):
+        agent.fork("copy")
+    assert vault.namespaces() == ["agent", "copy"]

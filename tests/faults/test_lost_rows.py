@@ -4,6 +4,8 @@ A row whose namespace was damaged is in no list; how many there have to be is co
 """
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import timedelta
 
 import pytest
@@ -123,3 +125,32 @@ def test_numbers_follow_what_is_added_and_removed(kept: Kept) -> None:
     assert kept.vault.verify().ok
     for read in ALL.values():
         read(kept.vault)
+
+
+def test_verify_names_a_count_of_the_tenant_that_is_wrong_and_repair_says_that_it_was(
+    kept: Kept,
+) -> None:
+    kept.sql("UPDATE counted SET namespaces = namespaces + 1")
+    with pytest.raises(Damaged):
+        kept.vault.namespaces()
+    assert not kept.vault.verify().ok
+    assert kept.vault.repair().mended
+    assert kept.vault.namespaces() == ["alice"]
+    assert kept.vault.verify().ok
+
+
+def test_who_counts_anew_counts_what_somebody_is_just_adding(kept: Kept) -> None:
+    context, tenant = kept.vault._context, kept.vault._tenant
+
+    def mend() -> None:
+        with context.catalog.write() as transaction:
+            transaction.mend_tenant_counts(tenant.id)
+
+    with ThreadPoolExecutor(1) as pool:
+        with context.catalog.write() as transaction:
+            kept.vault.namespace("bob")._handle.lock_or_create(transaction)
+            mending = pool.submit(mend)
+            with suppress(TimeoutError):
+                mending.result(0.5)
+        mending.result()
+    assert kept.vault.namespaces() == ["alice", "bob"]

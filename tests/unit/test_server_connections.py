@@ -254,3 +254,25 @@ def test_a_body_that_nobody_needs_any_more_is_not_taken_for_ever(
         connection.sendall(head)
         with pytest.raises((BrokenPipeError, ConnectionResetError)):
             connection.sendall((b"10000\r\n" + b"x" * (1 << 16) + b"\r\n") * 1000)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"Content-Length: 5\r\n\r\nhello",
+        b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+    ],
+)
+def test_a_body_is_never_lost_to_another_protocol(address: tuple[str, int], body: bytes) -> None:
+    head = b"PUT /x HTTP/1.1\r\nHost: here\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n"
+    answer = talk(address, head + body)
+    assert answer.startswith(b"HTTP/1.1 400")
+    assert b"Upgrade" in answer
+    assert b"nosniff" in answer
+
+
+def test_who_asks_for_another_protocol_and_sends_nothing_is_answered(
+    address: tuple[str, int],
+) -> None:
+    answer = talk(address, b"GET /x HTTP/1.0\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 200")

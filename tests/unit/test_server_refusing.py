@@ -186,3 +186,19 @@ def test_who_asks_again_and_again_is_refused_one_at_a_time(
         assert all(reached.startswith("free") for reached in door.reached)
 
     asyncio.run(run())
+
+
+def test_however_many_ask_none_waits_for_long(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits = list[float]()
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    async def run() -> None:
+        await door.spend("slow")
+        monkeypatch.setattr(asyncio, "sleep", sleep)
+        for _ in range(500):
+            assert (await door.ask("slow")).status_code == 429
+
+    asyncio.run(run())
+    assert 0.9 * KNOWN_S < max(waits) <= KNOWN_S

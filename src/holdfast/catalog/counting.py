@@ -73,9 +73,16 @@ class CountQueries:
 
     def find_miscounted(self, namespace_id: NamespaceId) -> list[str]:
         """Returns what is wrong with the numbers of a namespace's rows, however many there are."""
+        return self._find_miscounted(OF_NAMESPACE, namespace_id=namespace_id)
+
+    def find_miscounted_of(self, tenant_id: TenantId) -> list[str]:
+        """Returns what is wrong with the numbers of a tenant's rows."""
+        return self._find_miscounted(OF_TENANT, tenant_id=tenant_id)
+
+    def _find_miscounted(self, kinds: Iterable[str], **of: object) -> list[str]:
         found = list[str]()
-        for what in OF_NAMESPACE:
-            row = self._db.one(f"compare_{what}", namespace_id=namespace_id, most=NO_LIMIT)
+        for what in kinds:
+            row = self._db.one(f"compare_{what}", **of, most=NO_LIMIT)
             try:
                 _compare(row, what)
             except Damaged as exc:
@@ -86,9 +93,13 @@ class CountQueries:
         """Counts the rows of a namespace anew."""
         self._db.say("mend_counts", namespace_id=namespace_id)
 
-    def mend_tenant_counts(self, tenant_id: TenantId) -> None:
-        """Counts the rows of a tenant anew."""
+    def mend_tenant_counts(self, tenant_id: TenantId) -> int:
+        """Counts the rows of a tenant anew; returns 1 if they were counted wrongly."""
+        # Before it: who waits for it sees then what others have added.
+        self._db.one("lock_counted", tenant_id=tenant_id)
+        is_wrong = bool(self.find_miscounted_of(tenant_id))
         self._db.say("mend_tenant_counts", tenant_id=tenant_id)
+        return int(is_wrong)
 
 
 def all_of(namespace_id: NamespaceId, found: Iterable[L]) -> list[L]:

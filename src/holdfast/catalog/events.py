@@ -156,6 +156,8 @@ class EventQueries:
 
     def purge_events(self, tenant_id: TenantId, *, before_us: int, most: int) -> int:
         """Removes the oldest of what is older for good; returns how many events that were."""
+        # Before anything is looked at: who waits for it sees then what others have added.
+        self._db.one("lock_event_end", tenant_id=tenant_id)
         gone = self._db.run("purge_events", tenant_id=tenant_id, before_us=before_us, most=most)
         if gone:
             self._db.say("note_purged_events", tenant_id=tenant_id)

@@ -163,8 +163,10 @@ class PendingQueries:
 
     def mark_anew(self, namespace_id: NamespaceId) -> None:
         """Has the head, which is locked, say that what is pending and sound is all there is."""
-        sound, _ = self.sort_pending(namespace_id)
-        self._db.say("set_unfolded", namespace_id=namespace_id, unfolded=marks_of(sound))
+        sound, damaged = self.sort_pending(namespace_id)
+        # Of what is damaged nobody knows the key: it may be put right, and counts then.
+        unfolded = None if damaged else marks_of(sound)
+        self._db.say("set_unfolded", namespace_id=namespace_id, unfolded=unfolded)
 
     def mend_pending(self, namespace_id: NamespaceId, damaged: PendingDamaged) -> bool:
         """Puts a flipped bit of a damaged row back, if it is that; says whether."""

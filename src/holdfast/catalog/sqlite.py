@@ -23,7 +23,7 @@ from holdfast.catalog.driver import Guard
 from holdfast.catalog.filelocks import FileLocks
 from holdfast.catalog.queries import load_queries
 from holdfast.catalog.rows import Row
-from holdfast.catalog.sqlite_count import HEADER, count_of, count_up, look
+from holdfast.catalog.sqlite_count import HEADER, count_at_once, count_up, look
 from holdfast.catalog.sqlite_driver import (
     BUSY_TIMEOUT_S,
     Connection,
@@ -276,7 +276,7 @@ class SqliteCatalog:
         looking = SqliteConnections(self._path, how="mode=ro") if has_log else self._connections
         try:
             with looking.use(writing=not has_log) as connection, translated():
-                count = count_of(connection)
+                count = count_at_once(connection)
         except Damaged:
             with _naming(self._keep_log()):
                 raise
@@ -318,7 +318,7 @@ class SqliteCatalog:
         with self._connections.use(writing=False) as connection, translated():
             applied = connection.execute(_APPLIED).fetchall()
             if acknowledged is not None:
-                count = count_of(connection)
+                count = count_at_once(connection)
                 self._loss = acknowledged.missing_from(count)
         if missing_migrations("sqlite", applied=applied):
             message = f"{why}: the catalog is of an older version, and has to be migrated first"
@@ -455,8 +455,9 @@ class _WriteTransaction(_Transaction):
         # what we write as we do. 2 µs, of the milliseconds that a commit takes.
         with self._guard:
             found, is_heard = connection.execute(_BEGUN).fetchone()
-            look(connection, self._watermark)
         check_format("the catalog", found=found or 0)
+        with self._guard:
+            look(connection, self._watermark)
         self._is_unheard = not is_heard
 
     def __exit__(
@@ -477,10 +478,11 @@ class _WriteTransaction(_Transaction):
             if is_changed:
                 place = count_up(connection, self._watermark, self._driver.head)
             connection.execute("COMMIT")
+            if is_changed:
+                connection.counted = connection.counting
         # After it: what happens to the files later has happened to what was acknowledged.
         self._connections.check_files(connection)
         if is_changed:
-            connection.counted = connection.counting
             self._watermark.write(connection.counted[1], place)
 
 

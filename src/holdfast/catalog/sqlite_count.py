@@ -10,6 +10,7 @@ than what was found when the catalog was opened, or if a writer died with a comm
 rows are asked.
 """
 
+import sqlite3
 from typing import Final
 
 from holdfast.catalog.sqlite_driver import Connection
@@ -53,7 +54,16 @@ def count_up(connection: Connection, watermark: Watermark, head: int | None) -> 
     return place
 
 
-def count_of(connection: Connection) -> int:
+def count_at_once(connection: sqlite3.Connection) -> int:
+    """Returns the count of a catalog outside of a transaction: of one moment all the same."""
+    connection.execute("BEGIN")
+    try:
+        return count_of(connection)
+    finally:
+        connection.rollback()
+
+
+def count_of(connection: sqlite3.Connection) -> int:
     """Returns the count of a catalog: the highest that stands anywhere in it."""
     (header,) = connection.execute("PRAGMA user_version").fetchone()
     highest = None

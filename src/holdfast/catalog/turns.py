@@ -148,7 +148,9 @@ class Turns(Slots):
         """Waits until it is our turn; returns what `leave` has to be given."""
         turn, is_taken = super().take(), False
         try:
-            turn.fd = self._kept = self._locks.wait(WRITE, kept=self._kept)
+            # One whose wait is interrupted is closed, and its number is the next file's.
+            kept, self._kept = self._kept, -1
+            turn.fd = self._kept = self._locks.wait(WRITE, kept=kept)
             is_taken = True
         finally:
             if not is_taken:

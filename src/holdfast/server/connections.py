@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Final, cast
 import msgspec
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from holdfast.server.observing import request_id_of
+from holdfast.server.observing import GUARD, request_id_of
 from holdfast.server.problems import is_for_sessions, type_of
 from holdfast.wire.basics import Problem, ProblemAnswer
 
@@ -56,6 +56,8 @@ RESERVED_FILES: Final = 256
 
 MOST_FILES: Final = 1 << 16
 
+_GUARD: Final = "".join(f"{name.decode()}: {value.decode()}\r\n" for name, value in GUARD)
+
 _CODES: Final = {
     http.HTTPStatus.BAD_REQUEST: "bad_request",
     http.HTTPStatus.REQUEST_TIMEOUT: "request_timeout",
@@ -92,6 +94,7 @@ class Connection(HttpToolsProtocol):
         self._ended = self._wasted_bytes = 0
         self._answered_at = 0.0
         self._refused: http.HTTPStatus | None = None
+        self._why = "the request is refused"
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] - as uvicorn has it
         """Takes a connection, and gives another one up where there are too many."""
@@ -140,6 +143,10 @@ class Connection(HttpToolsProtocol):
             self._refused = http.HTTPStatus.REQUEST_URI_TOO_LONG
         elif size > MAX_HEAD_BYTES or len(self.headers) > MAX_HEADERS:
             self._refused = http.HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
+        elif self._has_body() and cast("Any", self.parser).should_upgrade():
+            # The parser takes its body for the other protocol's: an upload would be empty.
+            self._refused = http.HTTPStatus.BAD_REQUEST
+            self._why = "a request with a body does not upgrade its connection: leave `Upgrade` out"
         if self._refused is not None:
             raise _Refused
         Connection._idle.pop(self, None)
@@ -176,7 +183,7 @@ class Connection(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         """Answers a request that cannot be read, and says why."""
         status = self._refused or http.HTTPStatus.BAD_REQUEST
-        text = msg if self._refused is None else f"{status.phrase}: the request is refused."
+        text = msg if self._refused is None else f"{status.phrase}: {self._why}."
         request_id = request_id_of(self.headers)
         problem = Problem(
             code=_CODES[status], message=text, type=type_of(status), request_id=request_id
@@ -185,7 +192,7 @@ class Connection(HttpToolsProtocol):
         body = msgspec.json.encode(ProblemAnswer(detail=detail, error=problem))
         head = (
             f"HTTP/1.1 {status.value} {status.phrase}\r\ncontent-type: application/json\r\n"
-            f"content-length: {len(body)}\r\nx-request-id: {request_id}\r\n"
+            f"content-length: {len(body)}\r\nx-request-id: {request_id}\r\n{_GUARD}"
             "connection: close\r\n\r\n"
         )
         self._refused = status
@@ -199,7 +206,11 @@ class Connection(HttpToolsProtocol):
     def _waste(self, size: int) -> None:
         """Reads on when so many bytes that nobody needs have had their time, behind all others."""
         now = self.loop.time()
-        Connection._wasting_until = max(now, Connection._wasting_until) + size / WASTE_BYTES
+        until = max(now, Connection._wasting_until) + size / WASTE_BYTES
+        if until > now + WASTE_S:
+            self.transport.abort()  # It would be given up before its turn came.
+            return
+        Connection._wasting_until = until
         self.flow.pause_reading()
         self.loop.call_later(Connection._wasting_until - now, self.flow.resume_reading)
 
@@ -218,6 +229,13 @@ class Connection(HttpToolsProtocol):
             return
         self._body_bytes = 0
         self._set_timer(BODY_S)
+
+    def _has_body(self) -> bool:
+        """Says whether the head says that a body follows."""
+        return any(
+            name == b"transfer-encoding" or (name == b"content-length" and value.strip(b"0 "))
+            for name, value in self.headers
+        )
 
     def _is_idle(self) -> bool:
         """Says whether no request is under way whose answer is not complete."""

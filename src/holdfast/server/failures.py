@@ -59,7 +59,7 @@ def _known(request: Request, error: HoldfastError) -> Response:
     status = status_of(error)
     # The server's own fault, which its operator has to know; what it does not do is none.
     if status >= FAULT and not isinstance(error, NotBuilt):
-        logger.error("%s: %s", error.code, error, exc_info=error)
+        logger.error("%s: %s (request %s)", error.code, error, request.id, exc_info=error)
     problem = _problem_of(error)
     if is_for_sessions(request.path):
         if not isinstance(error, Refused) and status in _CODES_OF_SESSIONS:
@@ -72,7 +72,7 @@ def _known(request: Request, error: HoldfastError) -> Response:
 
 def _fault(request: Request, error: Exception) -> Response:
     """Answers a fault of ours: the log has it whole, the client an id to ask about."""
-    logger.error("a request failed", exc_info=error)
+    logger.error("a request failed (request %s)", request.id, exc_info=error)
     problem = Problem(
         code=INTERNAL,
         message="the server failed; its log says why",

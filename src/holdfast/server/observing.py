@@ -44,11 +44,11 @@ SECONDS: Final = Histogram(
 )
 
 
-_GUARD: Final[tuple[Header, ...]] = (
+GUARD: Final[tuple[Header, ...]] = (
     (b"x-content-type-options", b"nosniff"),
     (b"content-security-policy", b"default-src 'none'; sandbox"),
 )
-_GUARD_OF_STORED: Final = (*_GUARD, (b"content-disposition", b"attachment"))
+_GUARD_OF_STORED: Final = (*GUARD, (b"content-disposition", b"attachment"))
 _OUR_OWN: Final = ("application/json", "text/")
 """Types of what we say ourselves; of any other type are bytes that somebody stored."""
 
@@ -67,7 +67,7 @@ class Observer:
     def headers(self, request: Request, media_type: str, begun: int) -> list[Header]:
         """Returns what every answer says, beside what the answer itself does."""
         return [
-            *(_GUARD if media_type.startswith(_OUR_OWN) else _GUARD_OF_STORED),
+            *(GUARD if media_type.startswith(_OUR_OWN) else _GUARD_OF_STORED),
             (b"x-request-id", request.id.encode()),
             (b"x-statebase-latency", b"%.3f" % ((time.monotonic_ns() - begun) / 1e6)),
             *self._rates.headers(request.caller),

@@ -87,7 +87,8 @@ class Refusing:
     async def _wait(self, known: _Known) -> None:
         """Waits for the turn of a refusal."""
         now = self._clock()
-        at = max(now, known.next_at)
+        # Not for longer: whoever waits takes room, and may be gone by then.
+        at = min(max(now, known.next_at), now + KNOWN_S)
         known.next_at = at + APART_S
         if at > now:
             await asyncio.sleep(at - now)

@@ -50,6 +50,8 @@ def find_journal_faults(
     context: Context, transaction: Transaction, tenant_id: TenantId
 ) -> Iterator[Found]:
     """Yields what is wrong; raises `Damaged` where rows cannot be read at all."""
+    for reason in transaction.find_miscounted_of(tenant_id):
+        yield "rows of the tenant", reason
     told = dict[int, _Told]()
     check = Check(tenant_id, None)
     own, others = streams_in(transaction, tenant_id)

@@ -3,10 +3,9 @@
 Whatever is done (restore, undo, import), the steps are these:
 
 1. Keep: what is in the directory and in no snapshot becomes one (`snapshot.py`).
-2. Choose: the timeline says where it goes, and stores what it needs for that (`timeline/head.py`).
-What
-   leads the directory there are the steps; what would be in their way and is in no snapshot is
-   named, before anything is touched.
+2. Choose: the timeline says where it goes, and stores what it needs for that
+   (`timeline/head.py`). What leads the directory there are the steps; what would be in their way
+   and is in no snapshot is named, before anything is touched.
 3. Journal: it says that the directory is about to change, and under which snapshot's name.
 4. Write: the steps are carried out (`holdfast.workspace.writing`). If that fails half-way, what was
    done is taken back.

@@ -15,12 +15,13 @@ from holdfast.engine.files.reader import (
     by_path,
     check_folder,
     children_of,
+    find_entry,
     get_file,
     info_of,
 )
 from holdfast.engine.objects import content
 from holdfast.engine.planes.view import View
-from holdfast.entries import Directory, Entry
+from holdfast.entries import Blob, Directory, Entry, Inline
 from holdfast.model.files import FileInfo
 
 Child = tuple[bytes, Entry]
@@ -98,6 +99,19 @@ class _Browsing:
                     others.append((path, entry))
 
         return list(islice(by_path(folders()), most)), others
+
+
+def find_short(files: FilesReader, path: str, *, most: int) -> tuple[FileInfo, bytes] | None:
+    """Returns a file of so many bytes at the most; None for anything else, or for nothing.
+
+    In little time, for who has none: to say what else is there may take a walk.
+    """
+    key = to_key(path)
+    with files.opened() as view:
+        entry = find_entry(view, key)
+        if not isinstance(entry, Inline | Blob) or entry.size > most:
+            return None
+        return info_of(key, entry), content.read(view.objects, entry)
 
 
 def read_short(files: FilesReader, path: str, *, most: int) -> tuple[FileInfo, bytes | None]:

@@ -54,8 +54,7 @@ def fold(
     source = stage.source(handle.objects.bound(transaction))
     at = _stands_on(transaction, head)
     pending = transaction.all_pending(head.namespace_id)
-    if missing.find_all(head, pending):
-        raise missing.lost()
+    missing.check_all(transaction, head, pending)
     lost: Sequence[Plane] = ()
     try:
         root, base = source.get_root(head.root), head.root

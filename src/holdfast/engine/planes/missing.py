@@ -14,6 +14,7 @@ from typing import Final
 from holdfast.catalog.pending import ONE_MARK, PendingRow, mark_of, marks_of
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.core.context import Context
+from holdfast.engine.objects.stage import Withdrawn
 from holdfast.errors import Damaged, PendingDamaged
 from holdfast.ids import NamespaceId
 from holdfast.model.basics import Head, Plane
@@ -65,6 +66,21 @@ def check_whole(
 def find_all(head: Head, pending: Iterable[tuple[Plane, bytes, bytes | None]]) -> int:
     """Returns by how much the marks of all rows of a head fall short of their sum."""
     return 0 if head.unfolded is None else head.unfolded - marks_of(pending)
+
+
+def check_all(
+    transaction: Transaction, head: Head, pending: Iterable[tuple[Plane, bytes, bytes | None]]
+) -> None:
+    """Raises `Damaged` unless all rows of a head are there.
+
+    Of one that is not locked, a database may show each statement what is newest: `Withdrawn`.
+    """
+    if not find_all(head, pending):
+        return
+    now = transaction.find_head_by_id(head.namespace_id)
+    if now is None or (now.generation, now.sequence) != (head.generation, head.sequence):
+        raise Withdrawn(f"others keep changing {head.name!r}")
+    raise lost()
 
 
 def mend(transaction: Transaction, head: Head) -> tuple[int, list[str]]:

@@ -6,6 +6,7 @@ made of a row is kept for as long as the row stays as it is.
 
 from collections.abc import Callable
 from dataclasses import replace
+from threading import Lock
 from typing import Final, Generic, TypeVar
 
 from holdfast.engine.core.context import Context
@@ -24,6 +25,7 @@ class Bearers(Generic[V]):
     def __init__(self, context: Context, make: Callable[[Context, Tenant], V]) -> None:
         self._context, self._make = context, make
         self._kept = dict[str, tuple[tuple[KeyInfo, Tenant], V]]()
+        self._guard = Lock()
 
     def admit(self, secret: str) -> tuple[V, KeyInfo] | None:
         """Returns what a key opens, with whoever holds it as the actor; None for none."""
@@ -35,7 +37,9 @@ class Bearers(Generic[V]):
         if kept is None or kept[0] != found:
             adds_only = key.scope is Scope.ADD_ONLY
             context = replace(self._context, actor=key.id, adds_only=adds_only)
-            kept = self._kept[key.id] = found, self._make(context, tenant)
-            if len(self._kept) > MOST_KEPT:
-                self._kept.pop(next(iter(self._kept)), None)
+            kept = found, self._make(context, tenant)
+            with self._guard:
+                self._kept[key.id] = kept
+                if len(self._kept) > MOST_KEPT:
+                    del self._kept[next(iter(self._kept))]
         return kept[1], key

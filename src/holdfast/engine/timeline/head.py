@@ -269,13 +269,13 @@ class _Moving(Generic[T]):
         try:
             yield
         except OutcomeUnknown as unknown:
+            if not done:
+                raise  # It appends no snapshot by which it could be known.
             is_there: bool | None = None
             with suppress(HoldfastError), self.handle.context.catalog.write() as transaction:
                 head = self._lock(transaction)
-                is_there = (
-                    bool(done)
-                    and transaction.find_snapshot(head.namespace_id, done[-1].id) is not None
-                )
+                found = transaction.find_snapshot(head.namespace_id, done[-1].id)
+                is_there = found is not None
                 if not is_there:
                     raise  # So that what had to be made for the lock is not there, either.
             if is_there is None:

@@ -57,7 +57,7 @@ def mend_rows(context: Context, tenant_id: TenantId) -> tuple[int, list[Lost]]:
                         lost += _give_up(transaction, context, each)
     with context.catalog.write() as transaction:
         count += transaction.mend_event_end(tenant_id)
-        transaction.mend_tenant_counts(tenant_id)
+        count += transaction.mend_tenant_counts(tenant_id)
     return count, lost
 
 

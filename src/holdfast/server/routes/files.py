@@ -8,7 +8,7 @@ from functools import partial
 from typing import BinaryIO, Final, cast
 
 from holdfast.engine.core.paths import to_key
-from holdfast.engine.files.browsing import browse, read_short
+from holdfast.engine.files.browsing import browse, find_short, read_short
 from holdfast.engine.files.reader import EPOCH, FilesReader
 from holdfast.engine.namespace import Namespace
 from holdfast.errors import InvalidPath
@@ -123,10 +123,10 @@ def list_(agent: Namespace, path: str = "workspace/", recursive: bool = False) -
 
 
 def _read_short(agent: Namespace, path: str) -> ContentAnswer | None:
-    """Returns the content of a short file; None for a longer one."""
+    """Returns the content of a short file; None for anything else."""
     place = read_path(path)
-    info, body = read_short(agent.files, written_path(place), most=AT_ONCE_BYTES)
-    return None if body is None else _content(place, info, body)
+    found = find_short(agent.files, written_path(place), most=AT_ONCE_BYTES)
+    return None if found is None else _content(place, *found)
 
 
 @get("/v1/files/content", at_once=_read_short)

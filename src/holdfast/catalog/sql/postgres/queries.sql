@@ -16,3 +16,6 @@ SELECT pg_advisory_xact_lock_shared(7433, CAST(:tenant_id AS INTEGER))
 
 -- name: lock_epoch
 SELECT pg_advisory_xact_lock(7433, CAST(:tenant_id AS INTEGER))
+
+-- name: lock_counted
+SELECT namespaces, keys, webhooks FROM counted WHERE tenant_id = :tenant_id FOR UPDATE

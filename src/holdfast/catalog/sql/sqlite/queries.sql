@@ -13,3 +13,6 @@ SELECT :tenant_id
 
 -- name: lock_epoch
 SELECT :tenant_id
+
+-- name: lock_counted
+SELECT namespaces, keys, webhooks FROM counted WHERE tenant_id = :tenant_id
