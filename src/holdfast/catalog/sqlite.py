@@ -451,8 +451,7 @@ class _WriteTransaction(_Transaction):
         return transaction
 
     def _check(self, connection: Connection) -> None:
-        # A newer version may have changed the tables since we opened them: it would not know
-        # what we write as we do. 2 µs, of the milliseconds that a commit takes.
+        # A newer version may have changed the tables: it would not know what we write. 2 µs.
         with self._guard:
             found, is_heard = connection.execute(_BEGUN).fetchone()
         check_format("the catalog", found=found or 0)
