@@ -64,7 +64,7 @@ def _lines(
     to: str | None,
     directory: "str | os.PathLike[str]",
 ) -> Iterator[str]:
-    counts = words.change_counts(restored.changes)
+    counts = restored.changes.summary()
     where = "" if to is None else f" into {shown(to)}"
     lacking = words.lacking(
         is_partial=restored.is_partial,

@@ -118,12 +118,6 @@ def is_folder(change: "holdfast.Change") -> bool:
     return hasattr(entry, "mode") and not hasattr(entry, "mtime_ns")
 
 
-def change_counts(changes: "holdfast.Changes") -> str:
-    """Returns `2 added, 1 changed`: how many there are, listed or not."""
-    counts = {word: changes.count(word) for word in MARKS}
-    return ", ".join(f"{n:,} {word}" for word, n in counts.items() if n) or "nothing"
-
-
 def coverage_line(coverage: "holdfast.Coverage") -> str:
     """Returns what was captured and what was not, in one line."""
     parts = [f"captured {coverage.captured:,} ({size(coverage.captured_bytes)})"]

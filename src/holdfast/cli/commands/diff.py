@@ -69,7 +69,7 @@ def run(arguments: Namespace, console: Console) -> int:
             yield from (words.plane_name(change) for change in changes)
         else:
             yield from words.change_lines(console, changes, most=None)
-            yield words.change_counts(changes)
+            yield changes.summary()
 
     console.answer(document=lambda: changes_view(changes), lines=lines)
     return DONE

@@ -91,7 +91,7 @@ def _lines(
             yield console.paint(f"  not captured: {words.UNNAMED}", "red")
     if changes is None:
         return
-    yield f"Changed since {words.short(snapshot.parent or '')}: {words.change_counts(changes)}"
+    yield f"Changed since {words.short(snapshot.parent or '')}: {changes.summary()}"
     yield from words.change_lines(console, changes)
 
 

@@ -56,7 +56,7 @@ def _lines(console: Console, status: "holdfast.Status") -> Iterator[str]:
         yield "Nothing has changed."
     elif len(status.changes):
         total = words.number(len(status.changes), "change")
-        yield f"{total}: {words.change_counts(status.changes)}"
+        yield f"{total}: {status.changes.summary()}"
         yield from words.change_lines(console, status.changes)
     yield from words.excluded_lines(status.coverage)
     yield words.coverage_line(status.coverage)
