@@ -1,9 +1,13 @@
-"""Instants as whole microseconds since 1970 in UTC: how they are stored, hashed and compared."""
+"""Instants: stored, hashed and compared as whole microseconds since 1970 in UTC, and told as text.
+
+The text has one width everywhere, six digits after the second and a `Z`: clients sort it, and send
+it back word for word.
+"""
 
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from holdfast.errors import Damaged
+from holdfast.errors import Damaged, InvalidValue, shorten
 
 _START: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -26,3 +30,33 @@ def from_us(microseconds: int) -> datetime:
     except OverflowError as exc:
         message = f"an instant lies outside of the calendar: {microseconds}"
         raise Damaged(message) from exc
+
+
+def to_text(instant: datetime) -> str:
+    """Returns an instant as text; raises `InvalidValue` for one that may be anywhere."""
+    if instant.tzinfo is None:
+        raise InvalidValue("an instant says in which time zone it is: datetime.now(UTC)")
+    return f"{instant.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%f}Z"
+
+
+def from_text(text: str, name: str = "an instant") -> datetime:
+    """Returns the instant of ISO-8601 text, or of seconds since 1970; without a zone it is UTC."""
+    try:
+        # A `+` that nobody escaped in a query has become a space.
+        return _in_utc(datetime.fromisoformat(text.strip().replace(" 00:00", "+00:00")))
+    except ValueError:
+        pass
+    except OverflowError as exc:
+        raise _refusal(name, text) from exc
+    try:
+        return datetime.fromtimestamp(float(text), tz=UTC)
+    except (ValueError, OverflowError, OSError) as exc:
+        raise _refusal(name, text) from exc
+
+
+def _in_utc(instant: datetime) -> datetime:
+    return (instant if instant.tzinfo else instant.replace(tzinfo=UTC)).astimezone(UTC)
+
+
+def _refusal(name: str, text: str) -> InvalidValue:
+    return InvalidValue(f"{name} is an instant such as 2026-01-31T09:05:00Z, not {shorten(text)}")

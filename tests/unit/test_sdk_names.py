@@ -47,7 +47,7 @@ def agent(tmp_path: Path) -> Iterator[holdfast.Namespace]:
 
 def names_of(subject: object) -> set[str]:
     """Returns what users see of an object: methods, attributes, groups."""
-    return {name for name in dir(subject) if not name.startswith("_")} - {"sender"}
+    return {name for name in dir(subject) if not name.startswith("_")} - {"sender", "above"}
 
 
 def member_of(subject: object, name: str) -> Any:
@@ -170,7 +170,10 @@ INSIDE = "how the plane is opened, inside a vault"
 IN_PROCESS = "what the in-process store is asked; a server's is never otherwise"
 
 MISSING: dict[str, dict[str, str]] = {
-    "namespace": {"comparing": "what the embedded door and the server compare with"}
+    "namespace": {
+        "comparing": "what the embedded door and the server compare with",
+        "acting_as": "a server writes down the key that asked",
+    }
     | dict.fromkeys(
         [
             "deleted_snapshots",

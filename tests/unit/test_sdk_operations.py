@@ -187,6 +187,8 @@ class Examples:
                 self.told ^= {title}
                 return "1" if title in self.told else None
             return self.of(schema["anyOf"][0], name=name, title=title)
+        if "enum" in schema:
+            return schema["enum"][0]
         if schema.get("type") == "object":
             fields = schema.get("properties", {})
             return {each: self.of(fields[each], name=each, title=title) for each in fields}

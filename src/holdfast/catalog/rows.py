@@ -358,7 +358,7 @@ TASK: Final = Record(
     renamed={"before": "before_id", "after": "after_id", "restored": "restored_id"},
     sealed=True,
 )
-SCHEDULE: Final = Record("schedule", Schedule, sealed=True)
+SCHEDULE: Final = Record("schedule", Schedule, without=["namespace"], sealed=True)
 REPLY: Final = Record("reply", Reply)
 ERASURE: Final = Record("erasure", ErasureRow, sealed=True)
 

@@ -5,8 +5,7 @@ from typing import Any
 
 from holdfast.engine.planes.handle import Handle
 from holdfast.engine.store.snapshot import Pair, StoreSnapshot
-from holdfast.engine.timeline.snapshots import SnapshotLike
-from holdfast.model.basics import SnapshotInfo
+from holdfast.model.basics import SnapshotInfo, SnapshotLike
 from holdfast.store import Snapshot
 
 

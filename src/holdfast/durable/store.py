@@ -18,9 +18,9 @@ from holdfast.durable.records import Change
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.store.reader import StoreReader
 from holdfast.engine.store.snapshot import StoreSnapshot
-from holdfast.engine.timeline.snapshots import SnapshotLike
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import InvalidValue, Unavailable
+from holdfast.model.basics import SnapshotLike
 from holdfast.model.changes import Restored
 from holdfast.store import Reader, Snapshot, encode
 from holdfast.wiring import open_vault

@@ -4,6 +4,7 @@ A thin face: each method is one use case, in the module of its name.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from functools import cached_property
 from os import PathLike as OsPathLike
@@ -21,7 +22,7 @@ from holdfast.engine.journal.actions import told_of_namespace
 from holdfast.engine.journal.chain import append
 from holdfast.engine.memories import Memories
 from holdfast.engine.memory.plane import looking
-from holdfast.engine.planes.handle import Handle, check_namespace
+from holdfast.engine.planes.handle import MAX_NAME_CHARS, Handle, check_namespace, check_text
 from holdfast.engine.sessions.door import Sessions
 from holdfast.engine.sessions.entities import Entities
 from holdfast.engine.sessions.reader import SessionsReader
@@ -39,10 +40,9 @@ from holdfast.engine.timeline.head import Note
 from holdfast.engine.timeline.merge import Prefer
 from holdfast.engine.timeline.restore import SHOWN
 from holdfast.engine.timeline.selection import select
-from holdfast.engine.timeline.snapshots import SnapshotLike
 from holdfast.errors import InvalidValue
 from holdfast.ids import SnapshotId
-from holdfast.model.basics import Kind, Plane, Size, SnapshotInfo, Timeline
+from holdfast.model.basics import Kind, Plane, Size, SnapshotInfo, SnapshotLike, Timeline
 from holdfast.model.changes import Change, Changes, MergeResult, Restored
 from holdfast.model.entities import Totals
 from holdfast.model.health import Health, Thresholds
@@ -97,6 +97,12 @@ class Namespace:
 
     def __repr__(self) -> str:
         return f"Namespace({self.name!r})"
+
+    def acting_as(self, actor: str) -> "Namespace":
+        """Returns the same namespace, whose changes are told as made by somebody else."""
+        check_text("actor", actor, max_chars=MAX_NAME_CHARS)
+        handle = self._handle
+        return Namespace(replace(handle, context=replace(handle.context, actor=actor)))
 
     # Snapshots
 

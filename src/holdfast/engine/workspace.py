@@ -42,10 +42,9 @@ from holdfast.engine.timeline.diff import collect_changes
 from holdfast.engine.timeline.head import Note
 from holdfast.engine.timeline.restore import SHOWN
 from holdfast.engine.timeline.selection import select
-from holdfast.engine.timeline.snapshots import SnapshotLike
 from holdfast.engine.timeline.takeback import check_choice, take_back
 from holdfast.errors import Damaged, DriftFound, HoldfastError, InvalidValue, Unavailable
-from holdfast.model.basics import SnapshotInfo
+from holdfast.model.basics import SnapshotInfo, SnapshotLike
 from holdfast.model.changes import Change, Changes, Restored
 from holdfast.model.history import History
 from holdfast.model.names import Name, PathOrName

@@ -14,10 +14,9 @@ from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from holdfast.engine.tasks.contexts import Tasks
-from holdfast.engine.timeline.snapshots import SnapshotLike
 from holdfast.ids import IdMaker
 from holdfast.mirror.workspace import RemoteWorkspace
-from holdfast.model.basics import SnapshotInfo
+from holdfast.model.basics import SnapshotInfo, SnapshotLike
 from holdfast.model.changes import Restored
 
 P = ParamSpec("P")

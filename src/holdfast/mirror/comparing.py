@@ -21,14 +21,13 @@ from holdfast.mirror.following import Pair
 from holdfast.mirror.local import Local
 from holdfast.mirror.memo import MemoFile
 from holdfast.mirror.server import Server
-from holdfast.model.basics import Plane, SnapshotInfo
+from holdfast.model.basics import Plane, SnapshotInfo, SnapshotLike
 from holdfast.model.changes import Change, Changes
 from holdfast.model.history import History
 from holdfast.model.names import PathOrName, to_name
 from holdfast.progress import no_progress
 from holdfast.sdk.agent import Agent
 from holdfast.sdk.calls import Sync
-from holdfast.sdk.reading import SnapshotLike
 
 
 class Comparing:

@@ -39,11 +39,10 @@ from holdfast.errors import Busy, DriftFound, InvalidValue, Unavailable
 from holdfast.mirror.comparing import Comparing, texts_of
 from holdfast.mirror.fetching import fetch
 from holdfast.mirror.following import Moved
-from holdfast.model.basics import EMPTY_MAP, Plane, SnapshotInfo
+from holdfast.model.basics import EMPTY_MAP, Plane, SnapshotInfo, SnapshotLike
 from holdfast.model.changes import Changes, Restored, counted
 from holdfast.model.names import Name
 from holdfast.progress import Progress, no_progress
-from holdfast.sdk.reading import SnapshotLike
 from holdfast.sdk.values import Imported
 from holdfast.wire.exchange import CommitRequest
 

@@ -237,6 +237,15 @@ class SnapshotInfo:
         return bool(self.detail.get("partial"))
 
 
+SnapshotLike = SnapshotInfo | str
+"""A snapshot, or what means one: its id or a unique beginning, `latest`, `@`, `@-2`."""
+
+
+def id_of(snapshot: SnapshotLike) -> str:
+    """Returns what a snapshot is called on the wire."""
+    return snapshot if isinstance(snapshot, str) else snapshot.id
+
+
 class Timeline(list[SnapshotInfo]):
     """Snapshots, newest first: a list, which a notebook shows as a table."""
 

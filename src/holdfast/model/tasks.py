@@ -4,12 +4,16 @@ As in `model`: frozen, without behaviour beyond what follows from their fields.
 """
 
 import enum
-from datetime import datetime
+from datetime import UTC, datetime
+from typing import Annotated, Final
 
 import msgspec
 
 from holdfast.ids import NamespaceId, SnapshotId, TenantId
 from holdfast.model.basics import Plane
+from holdfast.model.marks import HERE, Inside, Named, While
+
+_LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class TaskStatus(enum.StrEnum):
@@ -77,8 +81,9 @@ class Cadence(enum.StrEnum):
 class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     """Snapshots that nobody has to ask for."""
 
-    id: str
-    namespace_id: NamespaceId
+    id: Annotated[str, Named("schedule_id")]
+    namespace_id: Annotated[NamespaceId, Inside(0)]
+    namespace: Annotated[str | None, HERE] = None
     cadence: Cadence
     amount: int
     """Seconds or writes, as the cadence says."""
@@ -86,10 +91,10 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     enabled: bool = True
     only_if_changed: bool = True
     created_at: datetime
-    next_at: datetime
-    """When it is looked at next."""
-    seen_sequence: int = 0
-    seen_at: datetime
+    next_at: Annotated[datetime, While("enabled", _LONG_AGO)]
+    """When it is looked at next; nothing looks at one that is stopped."""
+    seen_sequence: Annotated[int, Inside(0)] = 0
+    seen_at: Annotated[datetime, Inside(_LONG_AGO)]
     """How many writes there had been when it was looked at, and since when."""
     last_run_at: datetime | None = None
     last_snapshot_id: SnapshotId | None = None

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final, Literal
 
-from holdfast.model.basics import Plane, Size, SnapshotInfo, Timeline
+from holdfast.model.basics import Plane, Size, SnapshotInfo, SnapshotLike, Timeline
 from holdfast.model.changes import Change, Changes, MergeResult, Restored
 from holdfast.model.entities import Totals
 from holdfast.model.health import Health, Thresholds
@@ -55,7 +55,6 @@ from holdfast.sdk.groups.timeline import (
 )
 from holdfast.sdk.paths import PathLike, sent_path
 from holdfast.sdk.reading import (
-    SnapshotLike,
     as_it_is,
     id_or_none,
     nothing,

@@ -198,6 +198,8 @@ def _encoded(body: object) -> bytes:
     parts: list[bytes] = []
     for name, shown in zip(body.__struct_fields__, body.__struct_encode_fields__, strict=True):
         value: Any = getattr(body, name)
+        if value is msgspec.UNSET:
+            continue
         is_anybodys = type(value) is dict or (name in ANYBODYS and value is not None)
         try:
             text = to_json(cast("object", value)) if is_anybodys else msgspec.json.encode(value)

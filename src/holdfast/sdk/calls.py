@@ -22,12 +22,26 @@ from collections.abc import (
     Iterator,
     Mapping,
 )
-from types import MethodType
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, get_args, overload
+from dataclasses import replace
+from types import MappingProxyType, MethodType
+from typing import (
+    Any,
+    Concatenate,
+    Generic,
+    ParamSpec,
+    Protocol,
+    Self,
+    TypeVar,
+    cast,
+    get_args,
+    overload,
+)
 
 import msgspec
 
 from holdfast.errors import Incompatible, InvalidValue
+from holdfast.operations.forms import form_of
+from holdfast.operations.operation import Operation, signature_of
 from holdfast.progress import Progress, no_progress
 from holdfast.sdk.content import Content, Target
 from holdfast.sdk.lines import Line
@@ -83,10 +97,10 @@ class Page(msgspec.Struct, Generic[T], frozen=True):
     """Part of a list, and where it goes on; None if nowhere."""
 
     items: list[T]
-    cursor: str | None
+    cursor: Any
 
 
-def page_of(items: list[T], *, has_more: bool, cursor: Callable[[T], str]) -> Page[T]:
+def page_of(items: list[T], *, has_more: bool, cursor: Callable[[T], Any]) -> Page[T]:
     """Returns part of a list; the last item says where it goes on, if it does."""
     return Page(items, cursor(items[-1]) if has_more and items else None)
 
@@ -192,6 +206,9 @@ class Sender(Protocol):
 class Group(Generic[F]):
     """Methods that belong together, of one client."""
 
+    above: Mapping[str, str] = MappingProxyType({})
+    """What stands in the paths of all its operations: the workspace, where it is for one."""
+
     def __init__(self, sender: Sender) -> None:
         self.sender = sender
 
@@ -275,6 +292,75 @@ class _Iterating(_Described[P, T]):
     def __get__(self, group: Group[Async], _: object) -> Callable[P, AsyncIterator[T]]: ...
     def __get__(self, group: object, _: object) -> Any:
         return self._bind(group)
+
+
+class method(_Answering[P, T]):  # noqa: N801 - as a decorator is
+    """A method of a client that asks a server for an operation."""
+
+    def __init__(self, operation: Callable[P, Operation[T]]) -> None:
+        is_paged = cast("type[Operation[T]]", operation).http.paged is not None
+        self.verb = "run" if is_paged else "send"
+
+        def describe(group: Group[Any], *args: P.args, **kwargs: P.kwargs) -> Any:  # noqa: ANN401 - as the verb wants it
+            asked, place = operation(*args, **kwargs), group.above
+            return collecting(asked, place) if is_paged else asking(asked, place)
+
+        described: Any = describe
+        described.__doc__, described.__signature__ = operation.__doc__, signature_of(operation)
+        super().__init__(described)
+        self._method.__signature__ = described.__signature__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._method.__name__, self._method.__qualname__ = name, f"{owner.__qualname__}.{name}"
+        self._method.__module__ = owner.__module__
+
+
+def asking(asked: Operation[T], place: Mapping[str, str] | None = None) -> Call[T]:
+    """Returns the call that asks for an operation; `place` is what its path names beside it."""
+    return _call(asked, place, form_of(type(asked)).read_answer)
+
+
+def paging(asked: Operation[Any], place: Mapping[str, str] | None = None) -> Pages[Any]:
+    """Returns the calls that ask for a list, part by part."""
+    form, paged, limit = form_of(type(asked)), asked.http.paged, cast("Any", asked).limit
+    if paged is None:
+        raise TypeError(type(asked).__name__)
+
+    def read(body: bytes) -> Page[Any]:
+        items, has_more = form.read_page(body)
+        return page_of(items, has_more=has_more, cursor=lambda last: getattr(last, paged.last))
+
+    def ask(cursor: Any, most: int) -> Call[Page[Any]]:  # noqa: ANN401 - as the last one has it
+        more = {} if cursor is None else {paged.cursor: cursor}
+        return _call(replace(cast("Any", asked), limit=most, **more), place, read)
+
+    return Pages(paged.most, ask, limit)
+
+
+def collecting(asked: Operation[Any], place: Mapping[str, str] | None = None) -> Steps[Any]:
+    """Asks for a list, part by part; returns all that is wanted of it."""
+    found = yield from paging(asked, place).collect()
+    kind = asked.returns
+    return kind(found) if isinstance(kind, type) else found
+
+
+def _call(
+    asked: Operation[Any], place: Mapping[str, str] | None, read: Callable[[bytes], T]
+) -> Call[T]:
+    form = form_of(type(asked))
+    sent, http = form.send(asked), form.http
+    return Call(
+        method=http.method,
+        path=http.path,
+        place={**(place or {}), **sent.place},
+        query=sent.query,
+        body=sent.body,
+        headers=sent.headers,
+        read=read,
+        is_slow=http.is_slow,
+        is_reading=http.is_reading,
+        is_harmless=http.is_harmless,
+    )
 
 
 # Decorators; each says in its type what it makes a method of.

@@ -12,11 +12,11 @@ asynchronous one: tasks of one event loop) may share it.
 import os
 from typing import TYPE_CHECKING
 
+from holdfast.model.basics import SnapshotLike
 from holdfast.sdk.agent import Agent, fork_call
 from holdfast.sdk.calls import Async, Sender, Sync
 from holdfast.sdk.forms import Awaiting, Waiting
 from holdfast.sdk.lines import TIMEOUT_S, line_for, naming
-from holdfast.sdk.reading import SnapshotLike
 from holdfast.sdk.tasks import AsyncCheckpointed, AsyncTasks, Checkpointed, SyncTasks
 
 if TYPE_CHECKING:

@@ -14,14 +14,14 @@ import msgspec
 
 from holdfast.errors import InvalidValue
 from holdfast.ids import NamespaceId, ObjectId, SnapshotId, TraceId
-from holdfast.model.basics import Kind, Plane, Size, SnapshotInfo
+from holdfast.model.basics import Kind, Plane, Size, SnapshotInfo, SnapshotLike, id_of
 from holdfast.model.changes import Change, Changes, MergeResult, Restored, counted, tally
 from holdfast.model.entities import Entity
 from holdfast.model.files import FileInfo
 from holdfast.model.health import Health, Level, Loop
 from holdfast.model.history import Step
 from holdfast.model.memories import FoundMemory, Memory
-from holdfast.model.tasks import Cadence, Schedule, TaskRun, TaskStatus
+from holdfast.model.tasks import TaskRun, TaskStatus
 from holdfast.model.traces import TraceInfo
 from holdfast.storekeys import to_store_key
 from holdfast.wire.audit import RollbackRateAnswer
@@ -30,15 +30,12 @@ from holdfast.wire.entities import EntityAnswer
 from holdfast.wire.files import FileAnswer
 from holdfast.wire.memories import FoundAnswer, MemoryAnswer
 from holdfast.wire.snapshots import RestoreAnswer, SnapshotAnswer
-from holdfast.wire.tasks import ScheduleAnswer, TaskAnswer
+from holdfast.wire.tasks import TaskAnswer
 from holdfast.wire.timeline import MergeAnswer, StepAnswer
 from holdfast.wire.traces import TraceAnswer
 
 A = TypeVar("A")
 T = TypeVar("T")
-
-SnapshotLike = SnapshotInfo | str
-"""A snapshot, or its id; `latest` and `@` name the newest, `@-2` the one two before."""
 
 ELSEWHERE = NamespaceId(0)
 
@@ -63,11 +60,6 @@ def nothing(_body: bytes) -> None:
 def whole(body: bytes) -> bytes:
     """Reads an answer that is bytes."""
     return body
-
-
-def id_of(snapshot: SnapshotLike) -> str:
-    """Returns what a snapshot is called on the wire."""
-    return snapshot if isinstance(snapshot, str) else snapshot.id
 
 
 def id_or_none(snapshot: SnapshotLike | None) -> str | None:
@@ -300,25 +292,6 @@ def to_task(answer: TaskAnswer) -> TaskRun:
         restored=_snapshot_id(answer.restored_snapshot_id),
         started_at=instant(answer.started_at),
         ended_at=instant_or_none(answer.ended_at),
-    )
-
-
-def to_schedule(answer: ScheduleAnswer) -> Schedule:
-    """Returns a schedule; of one that is stopped, `next_at` is when it was made."""
-    return Schedule(
-        id=answer.schedule_id,
-        namespace_id=ELSEWHERE,
-        cadence=Cadence(answer.cadence),
-        amount=answer.amount,
-        label=answer.label,
-        enabled=answer.enabled,
-        only_if_changed=answer.only_if_changed,
-        created_at=instant(answer.created_at),
-        next_at=instant(answer.next_at or answer.created_at),
-        seen_at=instant(answer.created_at),
-        last_run_at=instant_or_none(answer.last_run_at),
-        last_snapshot_id=_snapshot_id(answer.last_snapshot_id),
-        last_error=answer.last_error,
     )
 
 

@@ -7,31 +7,16 @@ that is: `body="application/octet-stream"`.
 """
 
 import inspect
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import Any, Final, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
+from holdfast.operations.forms import NAMES
+from holdfast.operations.operation import Who, Work
 from holdfast.server.parameters import Parameters
 from holdfast.server.responses import JSON, NO_CONTENT, Response
-from holdfast.server.threads import Work
 
 Paths = str | list[str]
-
-NAMES: Final = re.compile(r"{(\w+)(?::path)?}")
-"""What stands for a part of a path; as `{name:path}`, for all that is left of it."""
-
-
-class Who(StrEnum):
-    """Whose keys a route is for; into a workspace that its path names, those of that one alone."""
-
-    ANYBODY = "anybody"
-    """Without a key, too."""
-    KEY = "key"
-    AGENT = "agent"
-    """An operator's key opens no agent's data. What an add-only key may do, `verdicts` says."""
-    OPERATOR = "operator"
 
 
 class Options(TypedDict, total=False):

@@ -17,10 +17,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
-from holdfast.engine.journal.envelopes import API_VERSION, envelope, shown
+from holdfast.engine.journal.envelopes import API_VERSION, envelope
 from holdfast.engine.journal.events import MAX_LISTED
 from holdfast.engine.tenant import TenantVault
 from holdfast.errors import HoldfastError
+from holdfast.instants import to_text
 from holdfast.model.events import EventRow
 from holdfast.server.problems import TooManyAtOnce
 from holdfast.server.sharing import Shares
@@ -260,6 +261,6 @@ def _connected(vault: TenantVault) -> dict[str, Any]:
         "api_version": API_VERSION,
         "workspace_id": vault.tenant_id,
         "namespace": None,
-        "created_at": shown(vault.now()),
+        "created_at": to_text(vault.now()),
         "data": {},
     }

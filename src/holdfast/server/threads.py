@@ -11,32 +11,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import partial
 from typing import Final, TypeVar
 
 from holdfast.behalf import BEHALF
+from holdfast.operations.operation import Work
 from holdfast.server.sharing import STRANGERS, Shares
 
 T = TypeVar("T")
-
-
-class Work(StrEnum):
-    """What a thread is for."""
-
-    ADMISSION = "admission"
-    """Who it is that asks, where a database has to be asked for that."""
-    QUICK = "quick"
-    SLOW = "slow"
-    """What may take seconds, most of them waiting."""
-    LONG = "long"
-    """What may go through all that a tenant has, and computes for as long as that takes."""
-    HEAVY = "heavy"
-    """What may take hundreds of megabytes."""
-    COSTLY = "costly"
-    """What computes for up to two seconds, and takes the interpreter from everybody else."""
-    PIECES = "pieces"
-    """What comes or goes piece by piece: a short turn for each of them."""
 
 
 TOTALS: Final = {

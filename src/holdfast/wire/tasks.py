@@ -1,4 +1,4 @@
-"""Requests and answers about tasks and schedules."""
+"""Requests and answers about tasks."""
 
 from typing import Any
 
@@ -53,45 +53,3 @@ class TaskList(msgspec.Struct, kw_only=True):
 
     tasks: list[TaskAnswer]
     has_more: bool
-
-
-class ScheduleRequest(msgspec.Struct, kw_only=True):
-    """A schedule: one of the first three says when."""
-
-    every_seconds: int | None = None
-    after_changes: int | None = None
-    when_quiet_seconds: int | None = None
-    label: str | None = None
-    only_if_changed: bool | None = None
-
-
-class SchedulePatch(msgspec.Struct, kw_only=True):
-    """What is to change in a schedule."""
-
-    enabled: bool | None = None
-    label: str | None = None
-
-
-class ScheduleAnswer(msgspec.Struct, kw_only=True):
-    """A schedule."""
-
-    schedule_id: str
-    namespace: str
-    cadence: str
-    """`every`, `changes` or `quiet`."""
-    amount: int
-    label: str | None
-    enabled: bool
-    only_if_changed: bool
-    created_at: Instant
-    next_at: Instant | None
-    last_run_at: Instant | None
-    last_snapshot_id: str | None
-    last_error: str | None
-    """Why the last attempt came to nothing; null once one went well."""
-
-
-class ScheduleList(msgspec.Struct, kw_only=True):
-    """The schedules of a namespace."""
-
-    schedules: list[ScheduleAnswer]

@@ -1,11 +1,10 @@
 """Events as they leave: in feeds, in live streams and in webhooks, always the same object."""
 
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
 
-from holdfast.instants import from_us
+from holdfast.instants import from_us, to_text
 from holdfast.model.events import EventRow
 
 API_VERSION: Final = "2026-04-30"
@@ -21,11 +20,6 @@ def envelope(event: EventRow, *, workspace_id: str) -> dict[str, Any]:
         "api_version": API_VERSION,
         "workspace_id": workspace_id,
         "namespace": event.namespace,
-        "created_at": shown(from_us(event.created_us)),
+        "created_at": to_text(from_us(event.created_us)),
         "data": msgspec.json.decode(event.data),
     }
-
-
-def shown(instant: datetime) -> str:
-    """Returns an instant as it stands in an envelope: one width, and back without a loss."""
-    return f"{instant.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%f}Z"

@@ -20,10 +20,9 @@ from holdfast.engine.store.snapshot import StoreSnapshot
 from holdfast.engine.timeline import restore, snapshots
 from holdfast.engine.timeline.head import Note
 from holdfast.engine.timeline.selection import only
-from holdfast.engine.timeline.snapshots import SnapshotLike
 from holdfast.entries import Inline, encode_entry
 from holdfast.errors import TooLarge
-from holdfast.model.basics import Plane, Size
+from holdfast.model.basics import Plane, Size, SnapshotLike
 from holdfast.model.changes import Restored
 from holdfast.store.core import encode
 from holdfast.storekeys import to_store_key

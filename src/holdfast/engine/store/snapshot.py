@@ -13,9 +13,8 @@ from holdfast.engine.files.opening import opened_at
 from holdfast.engine.planes.handle import Handle, looking_at
 from holdfast.engine.store.reader import StoreReader
 from holdfast.engine.timeline import snapshots
-from holdfast.engine.timeline.snapshots import SnapshotLike
 from holdfast.entries import decode_entry
-from holdfast.model.basics import Plane, SnapshotInfo
+from holdfast.model.basics import Plane, SnapshotInfo, SnapshotLike
 from holdfast.storekeys import from_store_key
 from holdfast.tree import Edit, diff
 

@@ -33,6 +33,14 @@ from holdfast.ids import SnapshotId
 from holdfast.model.basics import Head, SnapshotInfo
 from holdfast.model.tasks import Cadence, DueSchedule, Schedule
 from holdfast.model.traces import Trace
+from holdfast.operations.operation import does
+from holdfast.operations.schedules import (
+    CreateSchedule,
+    DeleteSchedule,
+    GetSchedule,
+    ListSchedules,
+    UpdateSchedule,
+)
 
 ScheduleList = list[Schedule]
 """`list` is the name of a method below."""
@@ -63,18 +71,10 @@ class Schedules(Part):
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
 
-    def create(
-        self,
-        *,
-        every: timedelta | None = None,
-        after_changes: int | None = None,
-        when_quiet: timedelta | None = None,
-        label: str | None = None,
-        only_if_changed: bool = True,
-    ) -> Schedule:
-        """Makes a schedule of one of three kinds; the first snapshot comes in its time."""
-        cadence, amount = _cadence(every, after_changes, when_quiet)
-        check_text("label", label, max_chars=MAX_LABEL_CHARS)
+    @does(CreateSchedule)
+    def create(self, wanted: CreateSchedule) -> Schedule:
+        cadence, amount = _cadence(wanted)
+        check_text("label", wanted.label, max_chars=MAX_LABEL_CHARS)
         context, now = self._handle.context, self._handle.context.clock()
         context.check_takes_away("make a schedule")
         with context.work() as transaction:
@@ -87,8 +87,8 @@ class Schedules(Part):
                 namespace_id=head.namespace_id,
                 cadence=cadence,
                 amount=amount,
-                label=label,
-                only_if_changed=only_if_changed,
+                label=wanted.label,
+                only_if_changed=wanted.only_if_changed,
                 created_at=now,
                 next_at=_next_look(cadence, amount, now),
                 seen_sequence=head.sequence,
@@ -98,34 +98,32 @@ class Schedules(Part):
             append(transaction, context, head, _told("schedule.created", schedule))
         return schedule
 
-    def list(self) -> ScheduleList:
-        """Returns the schedules, oldest first."""
+    @does(ListSchedules)
+    def list(self, _: ListSchedules) -> ScheduleList:
         with self._handle.context.catalog.read() as transaction:
             head = self._handle.find_head(transaction)
             return [] if head is None else transaction.list_schedules(head.namespace_id)
 
-    def get(self, schedule_id: str) -> Schedule:
-        """Returns a schedule; raises `ScheduleNotFound`."""
+    @does(GetSchedule)
+    def get(self, wanted: GetSchedule) -> Schedule:
         with self._handle.context.catalog.read() as transaction:
-            return _get(transaction, self._handle.find_head(transaction), schedule_id)
+            return _get(transaction, self._handle.find_head(transaction), wanted.schedule_id)
 
-    def update(
-        self, schedule_id: str, *, enabled: bool | None = None, label: str | None = None
-    ) -> Schedule:
-        """Stops a schedule, lets it go on, or gives its snapshots another label."""
-        check_text("label", label, max_chars=MAX_LABEL_CHARS)
+    @does(UpdateSchedule)
+    def update(self, wanted: UpdateSchedule) -> Schedule:
+        check_text("label", wanted.label, max_chars=MAX_LABEL_CHARS)
         context, now = self._handle.context, self._handle.context.clock()
         context.check_takes_away("change a schedule")
         with context.work() as transaction:
-            head = self._locked(transaction, schedule_id)
+            head = self._locked(transaction, wanted.schedule_id)
             # Locked, since a worker may be at it: what either of us writes is not lost.
-            old = transaction.lock_schedule(head.namespace_id, schedule_id)
+            old = transaction.lock_schedule(head.namespace_id, wanted.schedule_id)
             if old is None:
-                raise ScheduleNotFound(schedule_id)
+                raise ScheduleNotFound(wanted.schedule_id)
             new = replace(
                 old,
-                enabled=old.enabled if enabled is None else enabled,
-                label=old.label if label is None else label,
+                enabled=old.enabled if wanted.enabled is None else wanted.enabled,
+                label=old.label if wanted.label is None else wanted.label,
             )
             if new.enabled and not old.enabled:
                 look = _next_look(old.cadence, old.amount, now)
@@ -135,14 +133,14 @@ class Schedules(Part):
                 append(transaction, context, head, _told("schedule.updated", new))
         return new
 
-    def delete(self, schedule_id: str) -> None:
-        """Takes a schedule away; the snapshots that it asked for stay."""
+    @does(DeleteSchedule)
+    def delete(self, wanted: DeleteSchedule) -> None:
         context = self._handle.context
         context.check_takes_away("delete a schedule")
         with context.work() as transaction:
-            head = self._locked(transaction, schedule_id)
-            schedule = _get(transaction, head, schedule_id)
-            transaction.delete_schedule(schedule.namespace_id, schedule_id)
+            head = self._locked(transaction, wanted.schedule_id)
+            schedule = _get(transaction, head, wanted.schedule_id)
+            transaction.delete_schedule(schedule.namespace_id, schedule.id)
             append(transaction, context, head, _told("schedule.deleted", schedule))
 
     def _locked(self, transaction: Transaction, schedule_id: str) -> Head:
@@ -322,9 +320,8 @@ def _next_look(cadence: Cadence, amount: int, now: datetime) -> datetime:
             return now + min(LOOKS, timedelta(seconds=max(1, amount // 4)))
 
 
-def _cadence(
-    every: timedelta | None, after_changes: int | None, when_quiet: timedelta | None
-) -> tuple[Cadence, int]:
+def _cadence(wanted: CreateSchedule) -> tuple[Cadence, int]:
+    every, after_changes, when_quiet = wanted.every, wanted.after_changes, wanted.when_quiet
     if sum(each is not None for each in (every, after_changes, when_quiet)) != 1:
         raise InvalidValue("a schedule says one of: every, after_changes, when_quiet")
     if after_changes is not None:

@@ -17,8 +17,7 @@ from holdfast.engine.planes.handle import Handle
 from holdfast.engine.timeline import history, restore, snapshots
 from holdfast.engine.timeline.diff import collect_changes, iter_changes, text_diff, to_changes
 from holdfast.engine.timeline.selection import select
-from holdfast.engine.timeline.snapshots import SnapshotLike
-from holdfast.model.basics import Plane, Root
+from holdfast.model.basics import Plane, Root, SnapshotLike
 from holdfast.model.changes import Change, Changes
 from holdfast.model.history import History
 from holdfast.model.names import Name

@@ -20,10 +20,7 @@ from holdfast.engine.timeline.head import MAX_LABEL_CHARS, Mark, Move, Note, adv
 from holdfast.engine.timeline.weight import check_size
 from holdfast.errors import Conflict, SnapshotNotFound, shorten
 from holdfast.ids import SnapshotId, is_snapshot_id
-from holdfast.model.basics import Head, Kind, SnapshotInfo, Timeline
-
-SnapshotLike = SnapshotInfo | str
-"""A snapshot, its id, a unique beginning of the id, `latest`, `@` or `@-n`."""
+from holdfast.model.basics import Head, Kind, SnapshotInfo, SnapshotLike, Timeline
 
 
 def take(

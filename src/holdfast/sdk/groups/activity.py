@@ -1,11 +1,18 @@
 """`client.traces`, `client.tasks`, `client.schedules`: what happened, what asks for snapshots."""
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 
-from holdfast.model.tasks import Schedule, TaskRun
+from holdfast.model.tasks import TaskRun
 from holdfast.model.traces import TraceInfo
+from holdfast.operations.schedules import (
+    CreateSchedule,
+    DeleteSchedule,
+    GetSchedule,
+    ListSchedules,
+    UpdateSchedule,
+)
 from holdfast.sdk.calls import (
     Call,
     F,
@@ -17,15 +24,12 @@ from holdfast.sdk.calls import (
     Steps,
     call,
     flow,
+    method,
     page_of,
     pages,
 )
-from holdfast.sdk.reading import nothing, reads, sent, to_schedule, to_task, to_trace
+from holdfast.sdk.reading import reads, sent, to_task, to_trace
 from holdfast.wire.tasks import (
-    ScheduleAnswer,
-    ScheduleList,
-    SchedulePatch,
-    ScheduleRequest,
     TaskAnswer,
     TaskEndRequest,
     TaskFailureRequest,
@@ -36,11 +40,9 @@ from holdfast.wire.traces import TraceAnswer, TraceList, TraceRequest
 
 PAGE: Final = 100
 _TASK: Final = "/v1/tasks/{task_id}"
-_SCHEDULE: Final = "/v1/schedules/{schedule_id}"
 
 _trace = reads(TraceAnswer, to_trace)
 _task = reads(TaskAnswer, to_task)
-_schedule = reads(ScheduleAnswer, to_schedule)
 
 
 class TracesReader(Group[F]):
@@ -207,51 +209,11 @@ class TaskRuns(Group[F]):
 class Schedules(Group[F]):
     """Snapshots that nobody has to ask for."""
 
-    @call
-    def create(
-        self,
-        *,
-        every: timedelta | None = None,
-        after_changes: int | None = None,
-        when_quiet: timedelta | None = None,
-        label: str | None = None,
-        only_if_changed: bool = True,
-    ) -> Call[Schedule]:
-        """Makes a schedule of one of three kinds; the first snapshot comes in its time."""
-        body = ScheduleRequest(
-            every_seconds=_seconds(every),
-            after_changes=after_changes,
-            when_quiet_seconds=_seconds(when_quiet),
-            label=label,
-            only_if_changed=only_if_changed,
-        )
-        return Call(method="POST", path="/v1/schedules", body=body, read=_schedule)
-
-    @call
-    def list(self) -> Call[list[Schedule]]:
-        """Returns the schedules, oldest first."""
-        read = reads(ScheduleList, lambda answer: [to_schedule(x) for x in answer.schedules])
-        return Call(method="GET", path="/v1/schedules", read=read)
-
-    @call
-    def get(self, schedule_id: str) -> Call[Schedule]:
-        """Returns a schedule; raises `ScheduleNotFound`."""
-        place = {"schedule_id": schedule_id}
-        return Call(method="GET", path=_SCHEDULE, place=place, read=_schedule)
-
-    @call
-    def update(
-        self, schedule_id: str, *, enabled: bool | None = None, label: str | None = None
-    ) -> Call[Schedule]:
-        """Stops a schedule, lets it go on, or gives its snapshots another label."""
-        place, body = {"schedule_id": schedule_id}, SchedulePatch(enabled=enabled, label=label)
-        return Call(method="PATCH", path=_SCHEDULE, place=place, body=body, read=_schedule)
-
-    @call
-    def delete(self, schedule_id: str) -> Call[None]:
-        """Takes a schedule away; the snapshots that it asked for stay."""
-        place = {"schedule_id": schedule_id}
-        return Call(method="DELETE", path=_SCHEDULE, place=place, read=nothing)
+    create = method(CreateSchedule)
+    list = method(ListSchedules)
+    get = method(GetSchedule)
+    update = method(UpdateSchedule)
+    delete = method(DeleteSchedule)
 
 
 def _end(how: str, task_id: str, body: object) -> Call[TaskRun]:
@@ -273,7 +235,3 @@ def _tasks(status: str | None, limit: int | None, after: str | None) -> Pages[Ta
         return Call(method="GET", path="/v1/tasks", query=query, read=reads(TaskList, read))
 
     return Pages(PAGE, ask, limit)
-
-
-def _seconds(span: timedelta | None) -> int | None:
-    return None if span is None else int(span.total_seconds())

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.model.basics import Kind, Plane, SnapshotInfo
+from holdfast.model.basics import Kind, Plane, SnapshotInfo, SnapshotLike, id_of
 from holdfast.model.changes import Restored
 from holdfast.sdk.calls import (
     Call,
@@ -27,7 +27,7 @@ from holdfast.sdk.calls import (
     pages,
 )
 from holdfast.sdk.groups import timeline
-from holdfast.sdk.reading import SnapshotLike, id_of, nothing, reads
+from holdfast.sdk.reading import nothing, reads
 from holdfast.store.core import encode
 from holdfast.wire.store import (
     BatchAnswer,

@@ -9,16 +9,14 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.errors import Incompatible, InvalidName, InvalidValue
-from holdfast.model.basics import Plane, SnapshotInfo, Timeline
+from holdfast.model.basics import Plane, SnapshotInfo, SnapshotLike, Timeline, id_of
 from holdfast.model.changes import Restored
 from holdfast.model.history import History, Step
 from holdfast.model.names import Name, check_names
 from holdfast.sdk.calls import Call, F, Group, Page, Pages, Steps, call, flow, page_of, pages
 from holdfast.sdk.paths import PathLike, sent_path
 from holdfast.sdk.reading import (
-    SnapshotLike,
     as_it_is,
-    id_of,
     id_or_none,
     nothing,
     reads,

@@ -1,5 +1,7 @@
 """The routes, a module for each topic. Each names what it has in `ROUTES`."""
 
+from holdfast.engine.tasks.schedules import Schedules
+from holdfast.server import doors
 from holdfast.server.routes import (
     audit,
     context,
@@ -16,7 +18,6 @@ from holdfast.server.routes import (
     namespaces,
     paths,
     raw,
-    schedules,
     sessions,
     snapshots,
     state,
@@ -42,7 +43,7 @@ NAMED: list[Route] = [
     *namespaces.ROUTES,
     *erasures.ROUTES,
     *tasks.ROUTES,
-    *schedules.ROUTES,
+    *doors.routes_of(Schedules, lambda agent: agent.schedules),
     *events.ROUTES,
     *exchange.ROUTES,
     *webhooks.ROUTES,

@@ -1,0 +1,62 @@
+"""How a field of a value or an operation stands on the wire, where not under its own name.
+
+Said in its annotation: `id: Annotated[str, Named("schedule_id")]`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """Under another name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """As a header of a request."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Inside:
+    """Not at all: it is a vault's own. Outside of that, it is this."""
+
+    outside: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class While:
+    """Only while another field is true, and else as null; who reads null has this."""
+
+    field: str
+    otherwise: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Flat:
+    """Its fields stand beside the others, as if they were fields of the whole."""
+
+
+FLAT: Final = Flat()
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """If it is not known, it is the namespace that was asked."""
+
+
+HERE: Final = Here()
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """As another type, which JSON has; None for what is written as it is."""
+
+    wire: Any
+    send: Callable[[Any], Any] | None = None
+    read: Callable[[Any], Any] | None = None

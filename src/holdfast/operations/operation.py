@@ -1,0 +1,168 @@
+"""What an operation is: fields that are asked for, and how it travels.
+
+Fields that the path names are there; the others are in the query of what reads, and in the body of
+what does something. Their types decide how they are written: see `shapes`.
+"""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import MISSING, Field, dataclass, fields
+from enum import StrEnum
+from functools import wraps
+from types import NoneType
+from typing import (
+    Any,
+    ClassVar,
+    Concatenate,
+    Generic,
+    ParamSpec,
+    TypeVar,
+    cast,
+    dataclass_transform,
+    get_args,
+    get_type_hints,
+)
+
+from holdfast.operations.checks import Check, check_of
+
+D = TypeVar("D")
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Who(StrEnum):
+    """Whose keys an operation is for; in a workspace that its path names, those of that alone."""
+
+    ANYBODY = "anybody"
+    """Without a key, too."""
+    KEY = "key"
+    AGENT = "agent"
+    """An operator's key opens no agent's data. What an add-only key may do, `verdicts` says."""
+    OPERATOR = "operator"
+
+
+class Work(StrEnum):
+    """What kind of work an operation is: which threads of a server it is done in."""
+
+    ADMISSION = "admission"
+    """Who it is that asks, where a database has to be asked for that."""
+    QUICK = "quick"
+    SLOW = "slow"
+    """What may take seconds, most of them waiting."""
+    LONG = "long"
+    """What may go through all that a tenant has, and computes for as long as that takes."""
+    HEAVY = "heavy"
+    """What may take hundreds of megabytes."""
+    COSTLY = "costly"
+    """What computes for up to two seconds, and takes the interpreter from everybody else."""
+    PIECES = "pieces"
+    """What comes or goes piece by piece: a short turn for each of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Paged:
+    """How a list comes in parts: each goes on behind the last one of the part before."""
+
+    cursor: str
+    """The field of the operation that says where it goes on: `before`, `starting_after`."""
+    last: str
+    """The field of the last one that says it: its `number`, its `id`."""
+    usual: int
+    """How many there are in a part if a request does not say."""
+    most: int
+    """How many there are at the most, whatever it says."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Http:
+    """How an operation travels."""
+
+    method: str
+    path: str
+    status: int = 200
+    under: str | None = None
+    """The name that an answer has in the object that is sent; None if it is that object."""
+    paged: Paged | None = None
+    """Of a list that may be long: `limit` is one of the fields, and an answer says `has_more`."""
+    who: Who = Who.AGENT
+    work: Work = Work.QUICK
+    is_slow: bool = False
+    """Whether an answer may take longer than people wait: no timeout cuts it off."""
+    is_reading: bool = False
+    """Whether it changes nothing, though it is a POST: what is asked for fits into no query."""
+    is_harmless: bool = False
+    """Whether doing it twice is as doing it once, though it changes something."""
+
+
+@dataclass_transform(frozen_default=True)
+class Operation(Generic[T]):
+    """What somebody asks for, and gets a `T` for. A subclass is a frozen dataclass."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+    http: ClassVar[Http]
+    returns: ClassVar[Any]
+    """The type of what comes back."""
+    _checks: ClassVar[list[tuple[str, Check]]]
+
+    def __init_subclass__(
+        cls,
+        *,
+        get: str | None = None,
+        post: str | None = None,
+        put: str | None = None,
+        patch: str | None = None,
+        delete: str | None = None,
+        **travel: Any,  # noqa: ANN401 - the other fields of `Http`
+    ) -> None:
+        super().__init_subclass__()
+        dataclass(frozen=True)(cls)
+        verbs = {"GET": get, "POST": post, "PUT": put, "PATCH": patch, "DELETE": delete}
+        ((method, path),) = [(verb, path) for verb, path in verbs.items() if path is not None]
+        cls.http = Http(method=method, path=path, **travel)
+        (returned,) = get_args(cast("Any", cls).__orig_bases__[0])
+        cls.returns = None if returned is NoneType else returned
+        hints = get_type_hints(cls)
+        cls._checks = [(each.name, check_of(hints[each.name])) for each in fields(cls)]
+
+    def __post_init__(self) -> None:
+        """Raises `InvalidValue` for what is of another type than a field says."""
+        given = self.__dict__
+        for name, check in self._checks:
+            check(name, given[name])
+
+
+def does(
+    operation: Callable[P, Operation[T]],
+) -> Callable[[Callable[[D, Any], T]], Callable[Concatenate[D, P], T]]:
+    """Makes the method of a door of what does an operation: it takes the operation's fields."""
+
+    def decorate(run: Callable[[D, Any], T]) -> Callable[Concatenate[D, P], T]:
+        @wraps(run)
+        def method(self: D, /, *args: P.args, **kwargs: P.kwargs) -> T:
+            return run(self, operation(*args, **kwargs))
+
+        described: Any = method
+        described.__doc__ = operation.__doc__
+        described.__signature__ = signature_of(operation)
+        described.operation, described.run = operation, run
+        return method
+
+    return decorate
+
+
+def signature_of(operation: Any) -> inspect.Signature:  # noqa: ANN401 - a class of operations
+    """Returns the signature of a method that does an operation."""
+    hints = get_type_hints(operation)
+    own = inspect.signature(operation)
+    first = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+    asked = [each.replace(annotation=hints[name]) for name, each in own.parameters.items()]
+    return own.replace(parameters=[first, *asked], return_annotation=operation.returns)
+
+
+def operations_of(door: type) -> dict[str, Any]:
+    """Returns the methods of a door that do operations, by name."""
+    return {name: found for name, found in inspect.getmembers(door) if hasattr(found, "operation")}
+
+
+REQUIRED = MISSING
+"""What stands for the default of a field that has none."""

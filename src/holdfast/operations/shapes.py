@@ -1,0 +1,249 @@
+"""How values are written: a rule for each type, from which the structs on the wire are made.
+
+Instants are text of one width, spans of time are seconds, names of objects are hexadecimal digits;
+a value is an object with its fields. What a value has beyond its fields and shall be told, it lists
+in `ON_WIRE`, by the name it has there: it is sent, and not read.
+"""
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
+from datetime import datetime, timedelta
+from functools import cache
+from operator import attrgetter
+from types import NoneType, UnionType
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    NamedTuple,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+import msgspec
+
+from holdfast.errors import InvalidValue
+from holdfast.ids import ObjectId
+from holdfast.instants import from_text, to_text
+from holdfast.model.basics import SnapshotLike, id_of
+from holdfast.model.marks import Flat, Here, Inside, Named, Shape, While
+
+Kind = Any
+"""A type, with what stands beside it."""
+
+ASKED: ContextVar[str | None] = ContextVar("asked", default=None)
+"""The namespace that was asked: whoever writes an answer says it."""
+
+_INSTANT: Final = Annotated[str, msgspec.Meta(extra_json_schema={"format": "date-time"})]
+
+
+@cache
+def shape_of(kind: Kind) -> Shape:
+    """Returns how values of a type are written."""
+    if (marked := mark(kind, Shape)) is not None:
+        return marked
+    if get_origin(kind) is Annotated:
+        shape = shape_of(kind.__origin__)
+        bounds = [each for each in kind.__metadata__ if isinstance(each, msgspec.Meta)]
+        wire: Any = Annotated[shape.wire, *bounds] if bounds else shape.wire
+        if (told := mark(kind, While)) is not None:
+            otherwise, read = told.otherwise, shape.read or _as_it_is
+            return Shape(wire | None, shape.send, lambda x: otherwise if x is None else read(x))
+        return Shape(wire, _or_asked if mark(kind, Here) else shape.send, shape.read)
+    if kind in _RULES:
+        return _RULES[kind]
+    if hasattr(kind, "__supertype__"):
+        return shape_of(kind.__supertype__)
+    make = _GENERIC.get(get_origin(kind), _class)
+    return make(kind)
+
+
+def _class(kind: Any) -> Shape:  # noqa: ANN401 - a class, or what only a type checker knows
+    if hasattr(kind, "wire_shape"):
+        return kind.wire_shape()
+    if not inspect.isclass(kind):
+        return Shape(kind)
+    if issubclass(kind, msgspec.Struct) or dataclasses.is_dataclass(kind):
+        return _value(cast("type", kind))
+    if issubclass(kind, list) and kind is not list:
+        plain = shape_of(cast("Any", kind).__orig_bases__[0])
+        read = plain.read or _as_it_is
+        return Shape(plain.wire, plain.send, lambda items: cast("Any", kind)(read(items)))
+    return Shape(kind)
+
+
+def mark(kind: Kind, wanted: type[Any]) -> Any:  # noqa: ANN401 - of the type that is wanted
+    """Returns what an annotation says of such a kind; None if it says nothing."""
+    said = getattr(kind, "__metadata__", ())
+    return next((each for each in said if isinstance(each, wanted)), None)
+
+
+def wire_name(name: str, kind: Kind) -> str:
+    """Returns what a field is called on the wire."""
+    if (named := mark(kind, Named)) is not None:
+        return cast("Named", named).name
+    return f"{name}_seconds" if _is_span(kind) else name
+
+
+def _is_span(kind: Kind) -> bool:
+    if get_origin(kind) in (Annotated, Union, UnionType):
+        return any(map(_is_span, get_args(kind)))
+    return kind is timedelta
+
+
+def _union(kind: Kind) -> Shape:
+    parts = [each for each in get_args(kind) if each is not NoneType]
+    if len(parts) == len(get_args(kind)):
+        return Shape(kind)
+    shape = shape_of(cast("Any", parts[0] if len(parts) == 1 else Union[*parts]))
+    return Shape(shape.wire | None, _if_any(shape.send), _if_any(shape.read))
+
+
+def _if_any(convert: Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:
+    return convert and (lambda value: None if value is None else convert(value))
+
+
+def _sequence(kind: Kind) -> Shape:
+    shape = shape_of(get_args(kind)[0])
+    make = cast("Any", tuple if get_origin(kind) is tuple else list)
+    send, read = shape.send or _as_it_is, shape.read or _as_it_is
+    return Shape(
+        list[shape.wire],
+        lambda items: [send(each) for each in items],
+        lambda items: make(map(read, items)),
+    )
+
+
+def _mapping(kind: Kind) -> Shape:
+    name, value = map(shape_of, get_args(kind))
+    send, read = value.send, value.read
+    return Shape(
+        dict[name.wire, value.wire],
+        send and (lambda items: {key: send(each) for key, each in items.items()}),
+        read and (lambda items: {key: read(each) for key, each in items.items()}),
+    )
+
+
+class _Field(NamedTuple):
+    """A field of a value, or of one that lies flat in it, or what it tells beyond its fields."""
+
+    wire: str
+    path: str
+    """Where it is, from the value on: `size.bytes`."""
+    shape: Shape
+    told_while: str | None = None
+    """The field without which it is not told."""
+
+
+def _value(kind: type) -> Shape:
+    told = [*_fields(kind)]
+    wire = msgspec.defstruct(
+        kind.__name__,
+        [(each.wire, each.shape.wire) for each in told],
+        namespace={"__doc__": kind.__doc__},
+        kw_only=True,
+    )
+    get = attrgetter(*(each.path for each in told))
+    names = [each.wire for each in told]
+    converts = [(each.wire, each.shape.send) for each in told if each.shape.send is not None]
+    withheld = [(each.wire, each.told_while) for each in told if each.told_while is not None]
+
+    def send(value: object) -> msgspec.Struct:
+        parts: dict[str, Any] = dict(
+            zip(names, get(value) if len(names) > 1 else (get(value),), strict=True)
+        )
+        for name, convert in converts:
+            parts[name] = convert(parts[name])
+        for name, field in withheld:
+            if not getattr(value, field):
+                parts[name] = None
+        return wire(**parts)
+
+    return Shape(wire, send, _reader(kind))
+
+
+def _fields(kind: type, prefix: str = "") -> list[_Field]:
+    hints, found = get_type_hints(kind, include_extras=True), list[_Field]()
+    for name, encoded in _names(kind):
+        hint = hints[name]
+        if mark(hint, Flat):
+            found += _fields(hint.__origin__, f"{name}.")
+        elif not mark(hint, Inside):
+            wire = encoded if encoded != name else wire_name(name, hint)
+            told: While | None = mark(hint, While)
+            field = None if told is None else told.field
+            found.append(_Field(wire, prefix + name, shape_of(hint), field))
+    for wire, path in getattr(kind, "ON_WIRE", {}).items():
+        returned = get_type_hints(getattr(kind, path).fget, include_extras=True)["return"]
+        found.append(_Field(wire, prefix + path, shape_of(returned)))
+    return found
+
+
+def _names(kind: type) -> list[tuple[str, str]]:
+    """Returns the names of a value's fields, and what they are called when it is encoded."""
+    if issubclass(kind, msgspec.Struct):
+        return list(zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True))
+    return [(each.name, each.name) for each in dataclasses.fields(cast("Any", kind))]
+
+
+def _reader(kind: type) -> Callable[[Any], Any]:
+    """Returns what makes a value of the struct that stands for it on the wire."""
+    hints, reads = get_type_hints(kind, include_extras=True), list[tuple[str, Any, Any]]()
+    outside = dict[str, Any]()
+    for name, encoded in _names(kind):
+        hint = hints[name]
+        if (inside := mark(hint, Inside)) is not None:
+            outside[name] = cast("Inside", inside).outside
+        elif mark(hint, Flat):
+            reads.append((name, None, _reader(hint.__origin__)))
+        else:
+            wire = encoded if encoded != name else wire_name(name, hint)
+            reads.append((name, wire, shape_of(hint).read))
+
+    def read(sent: object) -> Any:  # noqa: ANN401 - a value of the kind
+        parts = {**outside}
+        for name, wire, convert in reads:
+            part = sent if wire is None else getattr(sent, wire)
+            parts[name] = part if convert is None else convert(part)
+        return kind(**parts)
+
+    return read
+
+
+def _as_it_is(value: Any) -> Any:  # noqa: ANN401 - any value
+    return value
+
+
+def _or_asked(name: str | None) -> str | None:
+    return ASKED.get() if name is None else name
+
+
+def _span(seconds: int) -> timedelta:
+    try:
+        return timedelta(seconds=seconds)
+    except OverflowError as exc:
+        message = f"{seconds} seconds are longer than anything lasts"
+        raise InvalidValue(message) from exc
+
+
+_RULES: Final[dict[Any, Shape]] = {
+    datetime: Shape(_INSTANT, to_text, from_text),
+    timedelta: Shape(int, lambda span: int(span.total_seconds()), _span),
+    ObjectId: Shape(str, bytes.hex, lambda digits: ObjectId(bytes.fromhex(digits))),
+    SnapshotLike: Shape(str, id_of),
+}
+
+_GENERIC: Final = {
+    Union: _union,
+    UnionType: _union,
+    list: _sequence,
+    tuple: _sequence,
+    Sequence: _sequence,
+    dict: _mapping,
+    Mapping: _mapping,
+}

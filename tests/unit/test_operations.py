@@ -1,0 +1,171 @@
+"""Operations: one description is the signature of three doors, and what stands on the wire."""
+
+import inspect
+import json
+from dataclasses import KW_ONLY
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
+
+import msgspec
+import pytest
+
+from holdfast.engine.tasks.schedules import Schedules
+from holdfast.errors import InvalidValue
+from holdfast.ids import NamespaceId, ObjectId, object_id_of
+from holdfast.model.basics import Plane, Size, SnapshotLike
+from holdfast.model.marks import FLAT, HERE, Header, Inside, Named
+from holdfast.model.tasks import Cadence, Schedule
+from holdfast.operations.forms import form_of
+from holdfast.operations.operation import Operation, operations_of
+from holdfast.operations.schedules import CreateSchedule, GetSchedule
+from holdfast.operations.shapes import ASKED, shape_of
+from holdfast.sdk.groups.activity import Schedules as SdkSchedules
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+class Thing(msgspec.Struct, frozen=True, kw_only=True):
+    """Has a field of every kind."""
+
+    id: Annotated[str, Named("thing_id")]
+    secret: Annotated[int, Inside(0)]
+    where: Annotated[str | None, HERE] = None
+    root: ObjectId
+    made_at: datetime
+    lasts: timedelta | None
+    size: Annotated[Size, FLAT]
+    planes: tuple[Plane, ...] = ()
+    parts: dict[str, datetime] = {}
+    ON_WIRE = {"large": "is_large"}
+
+    @property
+    def is_large(self) -> bool:
+        return self.size.bytes > 1
+
+
+class AskThing(Operation[Thing], post="/v1/things/{thing_id}", status=201):
+    """Asks for everything."""
+
+    thing_id: str
+    _: KW_ONLY
+    after: SnapshotLike | None = None
+    lasts: timedelta | None = None
+    planes: list[Plane] | None = None
+    limit: int | None = 10
+    deep: bool = True
+    place: Annotated[str, Header("X-Place")] = "here"
+
+
+def thing(**more: Any) -> Thing:
+    known: dict[str, Any] = {
+        "id": "t1",
+        "secret": 7,
+        "root": object_id_of(b"x"),
+        "made_at": NOW,
+        "lasts": timedelta(minutes=1),
+        "size": Size(2, 3),
+        "planes": (Plane.FILES,),
+        "parts": {"a": NOW},
+    }
+    return Thing(**known | more)
+
+
+def test_a_value_is_written_by_the_rules_of_its_types() -> None:
+    shape = shape_of(Thing)
+    ASKED.set("agent")
+    assert shape.send is not None
+    assert shape.read is not None
+    sent = json.loads(msgspec.json.encode(shape.send(thing())))
+    assert sent == {
+        "thing_id": "t1",
+        "where": "agent",
+        "root": object_id_of(b"x").hex(),
+        "made_at": "2026-01-02T03:04:05.000000Z",
+        "lasts_seconds": 60,
+        "entries": 2,
+        "bytes": 3,
+        "planes": ["files"],
+        "parts": {"a": "2026-01-02T03:04:05.000000Z"},
+        "large": True,
+    }
+    read = shape.read(msgspec.convert(sent, shape.wire))
+    assert read == thing(secret=0, where="agent")
+
+
+def test_an_operation_is_sent_and_read_as_it_was_asked() -> None:
+    asked = AskThing("t/1", after="@-2", lasts=timedelta(hours=1), limit=None, deep=False)
+    form = form_of(AskThing)
+    sent = form.send(asked)
+    assert sent.place == {"thing_id": "t/1"}
+    assert sent.headers == {"X-Place": "here"}
+    assert msgspec.to_builtins(sent.body) == {
+        "after": "@-2",
+        "lasts_seconds": 3600,
+        "limit": None,
+        "deep": False,
+    }
+    body = msgspec.json.decode(msgspec.json.encode(sent.body), type=form.body)
+    said = {name: getattr(body, name) for name in body.__struct_fields__}
+    assert form.read({**sent.place, **sent.headers, **said}) == asked
+
+
+def test_null_says_nothing_where_none_is_no_value() -> None:
+    read = form_of(AskThing).read({"thing_id": "t", "deep": None, "limit": None})
+    assert read == AskThing("t", deep=True, limit=None)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"thing_id": 3},
+        {"thing_id": b"t"},
+        {"thing_id": "t", "lasts": 3},
+        {"thing_id": "t", "planes": "files"},
+        {"thing_id": "t", "limit": "10"},
+        {"thing_id": "t", "limit": True},
+        {"thing_id": "t", "deep": 1},
+        {"thing_id": "t", "after": 1.5},
+    ],
+)
+def test_what_is_of_another_type_is_refused_by_name(given: dict[str, Any]) -> None:
+    name = [*given][-1]
+    with pytest.raises(InvalidValue, match=f"^{name} is "):
+        AskThing(**given)
+
+
+def test_a_span_that_no_calendar_has_is_refused() -> None:
+    with pytest.raises(InvalidValue, match="longer than anything lasts"):
+        form_of(CreateSchedule).read({"every_seconds": 10**18})
+
+
+def test_both_doors_have_the_signature_of_the_operation() -> None:
+    for name, found in operations_of(Schedules).items():
+        mine, theirs = (
+            inspect.signature(getattr(door, name)) for door in (Schedules, SdkSchedules)
+        )
+        assert mine == theirs
+        assert [*mine.parameters][1:] == [*inspect.signature(found.operation).parameters]
+        assert getattr(SdkSchedules, name).__doc__ == getattr(Schedules, name).__doc__
+        assert found.operation.__doc__
+
+
+def test_what_a_door_is_given_wrongly_is_refused_before_anything_is_done() -> None:
+    nowhere: Any = None
+    with pytest.raises(InvalidValue, match="schedule_id is text"):
+        Schedules.get(nowhere, 3)  # pyright: ignore[reportArgumentType]
+
+
+def test_a_stopped_schedule_is_told_without_a_next_time() -> None:
+    schedule = Schedule(
+        id="sched-1",
+        namespace_id=NamespaceId(5),
+        cadence=Cadence.EVERY,
+        amount=60,
+        enabled=False,
+        created_at=NOW,
+        next_at=NOW,
+        seen_at=NOW,
+    )
+    shape = form_of(GetSchedule).answer
+    assert shape.send is not None
+    assert shape.send(schedule).next_at is None
