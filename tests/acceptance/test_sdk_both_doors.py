@@ -1714,6 +1714,7 @@ def test_health_and_totals_count_the_same(agent: Namespace) -> None:
 
 
 EMBEDDED_ONLY = {
+    "acting_as": "a server writes down the key that asked",
     "deleted_snapshots": "operators': admin.namespaces",
     "forget": "operators': admin.namespaces",
     "quota": "operators': admin.namespaces",
