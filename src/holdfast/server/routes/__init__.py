@@ -2,6 +2,7 @@
 
 from holdfast.engine.tasks.schedules import Schedules
 from holdfast.server import doors
+from holdfast.server.compat import statebase
 from holdfast.server.routes import (
     audit,
     context,
@@ -71,5 +72,6 @@ DEFAULTED: list[Route] = [
     *entities.ROUTES,
     *dashboard.ROUTES,
     *audit.ROUTES_OF_AGENTS,
+    *statebase.ROUTES,
 ]
 """Routes that work without naming a namespace, too: their clients know none."""
