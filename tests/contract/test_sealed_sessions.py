@@ -96,7 +96,8 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
         sessions.create("bot", session_id="s", user_id="u", initial_state={"step": 0})
         sessions.add_turn("s", "one", "1", reasoning="asked", state_after={"step": 0.5})
         sessions.add_turn("s", "two", "2", state_after={"step": 1, "text": "x" * 600})
-        sessions.update_state("s", {"step": 2}, reasoning="because", actor="me")
+        mine = made.agent.acting_as("me").sessions
+        mine.update_state("s", {"step": 2}, reasoning="because")
         sessions.rollback("s", 1, conversation=True)
         sessions.add_turn("s", "instead", "3")
         yield made

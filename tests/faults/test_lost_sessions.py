@@ -32,7 +32,7 @@ def sessions(kept: Kept) -> holdfast.Sessions:
         agent.sessions.add_turn(name, "a question", "an answer")
         agent.entities.create(name, entity_type="order", entity_id="o", attributes={"of": name})
     agent.snapshot()
-    agent.sessions.update_state("two", {"step": 1}, actor="me")
+    agent.acting_as("me").sessions.update_state("two", {"step": 1})
     agent.sessions.add_turn("two", "another", "one")
     agent.sessions.create("planner", session_id="three", user_id="u")
     agent.sessions.create("planner", session_id="gone", user_id="u")

@@ -23,11 +23,15 @@ from holdfast.model.sessions import VersionKind
 
 
 @pytest.fixture
-def sessions(tmp_path: Path) -> Iterator[Sessions]:
+def agent(tmp_path: Path) -> Iterator[holdfast.Namespace]:
     with holdfast.open(tmp_path) as vault:
-        found = vault.namespace("agent").sessions
-        found.create("agent", session_id="s", initial_state={"known": 1})
-        yield found
+        yield vault.namespace("agent")
+
+
+@pytest.fixture
+def sessions(agent: holdfast.Namespace) -> Sessions:
+    agent.sessions.create("agent", session_id="s", initial_state={"known": 1})
+    return agent.sessions
 
 
 def exact(value: Any) -> str:
@@ -325,8 +329,11 @@ def test_a_call_of_a_tool_is_a_turn(sessions: Sessions) -> None:
     assert sessions.get_turn("s", turn.id) == turn
 
 
-def test_of_a_turn_with_a_state_the_state_is_all_there_is(sessions: Sessions) -> None:
-    turn = sessions.add_turn("s", "i", "o", state_after={"new": 1}, reasoning="why", actor="ada")
+def test_of_a_turn_with_a_state_the_state_is_all_there_is(
+    agent: holdfast.Namespace, sessions: Sessions
+) -> None:
+    theirs = agent.acting_as("ada").sessions
+    turn = theirs.add_turn("s", "i", "o", state_after={"new": 1}, reasoning="why")
     newest = sessions.history("s")[-1]
     assert (newest.kind, newest.state) == (VersionKind.TURN, {"new": 1}), "not merged"
     assert (newest.reasoning, newest.actor, newest.turn_count) == ("why", "ada", 1)

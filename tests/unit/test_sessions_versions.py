@@ -42,11 +42,11 @@ def said(sessions: Sessions, session_id: str = "s") -> list[str]:
 # History
 
 
-def test_the_history_says_what_made_each_version(sessions: Sessions) -> None:
-    sessions.update_state("s", {"v": 1}, reasoning="why", actor="ada")
+def test_the_history_says_what_made_each_version(agent: Namespace, sessions: Sessions) -> None:
+    agent.acting_as("ada").sessions.update_state("s", {"v": 1}, reasoning="why")
     sessions.replace_state("s", {"v": 2})
     sessions.add_turn("s", "i", "o", state_after={"v": 3})
-    sessions.rollback("s", 1, reason="wrong", actor="bob")
+    agent.acting_as("bob").sessions.rollback("s", 1, reason="wrong")
     found = sessions.history("s")
     assert [version.kind for version in found] == [
         VersionKind.CREATED,
@@ -483,12 +483,13 @@ def test_a_namespace_that_is_not_there_has_no_sessions(agent: Namespace) -> None
 
 
 @pytest.mark.parametrize("bad", ["\ud800", "a\0b", "x" * 5000])
-def test_a_text_that_no_catalog_can_hold_is_refused(sessions: Sessions, bad: str) -> None:
+def test_a_text_that_no_catalog_can_hold_is_refused(
+    agent: Namespace, sessions: Sessions, bad: str
+) -> None:
     acts = [
         lambda: sessions.create(bad),
         lambda: sessions.create("agent", user_id=bad),
-        lambda: sessions.create("agent", actor=bad),
-        lambda: sessions.update_state("s", {}, actor=bad),
+        lambda: agent.acting_as(bad),
         lambda: sessions.fork("s", agent_id=bad),
         lambda: sessions.delete("s", reason=bad),
     ]
@@ -502,11 +503,10 @@ def test_a_text_that_no_catalog_can_hold_is_refused(sessions: Sessions, bad: str
 def test_who_did_it_is_text(agent: Namespace, sessions: Sessions) -> None:
     wrong: Any = 5
     for use in (
-        lambda: sessions.update("s", metadata={"m": 1}, actor=wrong),
-        lambda: sessions.update_state("s", {"v": 1}, actor=wrong),
+        lambda: agent.acting_as(wrong),
         lambda: sessions.update_state("s", {"v": 1}, reasoning=wrong),
-        lambda: sessions.rollback("s", 0, actor=wrong),
-        lambda: sessions.add_turn("s", "i", "o", actor=wrong),
+        lambda: sessions.rollback("s", 0, reason=wrong),
+        lambda: sessions.add_turn("s", "i", "o", reasoning=wrong),
     ):
         with pytest.raises(InvalidValue):
             use()

@@ -49,10 +49,13 @@ from holdfast.model.health import Health, Thresholds
 from holdfast.model.history import History
 from holdfast.model.names import Name, PathOrName, to_name
 from holdfast.model.upkeep import Policy
+from holdfast.operations.checks import check_of
 from holdfast.progress import Progress, no_progress
 from holdfast.running import checkpointed
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+_is_text = check_of(str)
 
 
 class Moment:
@@ -100,6 +103,7 @@ class Namespace:
 
     def acting_as(self, actor: str) -> "Namespace":
         """Returns the same namespace, whose changes are told as made by somebody else."""
+        _is_text("actor", actor)
         check_text("actor", actor, max_chars=MAX_NAME_CHARS)
         handle = self._handle
         return Namespace(replace(handle, context=replace(handle.context, actor=actor)))

@@ -58,7 +58,6 @@ class Sessions(Part):
         metadata: dict[str, Any] | None = None,
         ttl_seconds: int | None = None,
         session_id: str | None = None,
-        actor: str | None = None,
     ) -> SessionInfo:
         """Makes a session, with version 0 of its state; the namespace too, if need be.
 
@@ -73,7 +72,6 @@ class Sessions(Part):
             initial_state=initial_state,
             metadata=metadata,
             ttl_seconds=ttl_seconds,
-            actor=actor,
         )
         return to_info(self._handle, found, later=True)
 
@@ -111,21 +109,18 @@ class Sessions(Part):
         *,
         metadata: dict[str, Any] | None = None,
         ttl_seconds: int | None = None,
-        actor: str | None = None,
     ) -> SessionInfo:
         """Merges metadata at the top level, or starts a new term; the state stays as it is."""
         found = lifecycle.set_metadata(
-            self._handle, session_id, metadata=metadata, ttl_seconds=ttl_seconds, actor=actor
+            self._handle, session_id, metadata=metadata, ttl_seconds=ttl_seconds
         )
         return self._info(found)
 
-    def delete(
-        self, session_id: str, *, reason: str | None = None, actor: str | None = None
-    ) -> None:
+    def delete(self, session_id: str, *, reason: str | None = None) -> None:
         """Takes a session away; a restore of a snapshot that holds it brings it back."""
         # Its entities go with it, and they are in no snapshot.
         self._handle.context.check_takes_away("delete a session")
-        lifecycle.delete(self._handle, session_id, reason=reason, actor=actor)
+        lifecycle.delete(self._handle, session_id, reason=reason)
 
     def fork(
         self,
@@ -136,7 +131,6 @@ class Sessions(Part):
         include_turns: bool = False,
         metadata: dict[str, Any] | None = None,
         ttl_seconds: int | None = None,
-        actor: str | None = None,
     ) -> SessionInfo:
         """Makes a session that goes on from a version of this one, which stays as it is."""
         found = lifecycle.fork(
@@ -147,7 +141,6 @@ class Sessions(Part):
             include_turns=include_turns,
             metadata=metadata,
             ttl_seconds=ttl_seconds,
-            actor=actor,
         )
         return to_info(self._handle, found, later=True)
 
@@ -177,7 +170,6 @@ class Sessions(Part):
         *,
         reasoning: str | None = None,
         expected_version: int | None = None,
-        actor: str | None = None,
     ) -> State:
         """Makes a version in which these keys have these values; other keys stay.
 
@@ -189,7 +181,6 @@ class Sessions(Part):
             VersionKind.UPDATED,
             reasoning=reasoning,
             expected=expected_version,
-            actor=actor,
         )
 
     def replace_state(
@@ -199,7 +190,6 @@ class Sessions(Part):
         *,
         reasoning: str | None = None,
         expected_version: int | None = None,
-        actor: str | None = None,
     ) -> State:
         """Makes a version with this state and nothing else; `expected_version` as above."""
         return self._update(
@@ -208,7 +198,6 @@ class Sessions(Part):
             VersionKind.REPLACED,
             reasoning=reasoning,
             expected=expected_version,
-            actor=actor,
         )
 
     def history(
@@ -242,7 +231,6 @@ class Sessions(Part):
         reason: str | None = None,
         conversation: bool = False,
         expected_version: int | None = None,
-        actor: str | None = None,
     ) -> State:
         """Makes a version with the state of an earlier one; those between stay in the history.
 
@@ -255,7 +243,6 @@ class Sessions(Part):
             version,
             reason=reason,
             conversation=conversation,
-            actor=actor,
             expected=expected_version,
         )
         return to_state(self._handle, session, made, later=True)
@@ -272,7 +259,6 @@ class Sessions(Part):
         reasoning: str | None = None,
         state_before: dict[str, Any] | None = None,
         state_after: dict[str, Any] | None = None,
-        actor: str | None = None,
     ) -> Turn:
         """Adds an exchange to the conversation.
 
@@ -288,7 +274,6 @@ class Sessions(Part):
             reasoning=reasoning,
             state_before=state_before,
             state_after=state_after,
-            actor=actor,
         )
         # Whoever says what the states were wants to see that they are kept.
         is_told = state_before is not None or state_after is not None
@@ -303,7 +288,6 @@ class Sessions(Part):
         output: Any = None,
         call_id: str | None = None,
         reasoning: str | None = None,
-        actor: str | None = None,
     ) -> Turn:
         """Adds a call of a tool, with what it returned, as a turn."""
         about = {"name": name, "arguments": arguments or {}, "id": call_id}
@@ -312,7 +296,6 @@ class Sessions(Part):
             {"type": "tool_call", "content": name, "tool_metadata": about},
             {"type": "tool_response", "content": to_text(output), "output": output},
             reasoning=reasoning,
-            actor=actor,
         )
 
     def get_turn(self, session_id: str, turn_id: str, *, include_state: bool = False) -> Turn:
@@ -402,7 +385,6 @@ class Sessions(Part):
         *,
         reasoning: str | None,
         expected: int | None,
-        actor: str | None,
     ) -> State:
         session, made = versioning.update(
             self._handle,
@@ -410,7 +392,6 @@ class Sessions(Part):
             state,
             kind=kind,
             reasoning=reasoning,
-            actor=actor,
             expected=expected,
         )
         return to_state(self._handle, session, made, later=True)

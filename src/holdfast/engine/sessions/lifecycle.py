@@ -43,7 +43,6 @@ def create(
     initial_state: object,
     metadata: object,
     ttl_seconds: int | None,
-    actor: str | None,
 ) -> Found:
     """Makes a session, with version 0 of its state."""
     parts = to_parts({} if initial_state is None else initial_state)
@@ -51,7 +50,7 @@ def create(
     chosen = handle.context.ids.session() if session_id is None else check_session_id(session_id)
     if not agent_id:
         raise InvalidName("agent", agent_id, reason="it is empty")
-    check_texts(agent=agent_id, user=user_id, actor=actor)
+    check_texts(agent=agent_id, user=user_id)
 
     def compute(draft: Draft) -> Found:
         if session_id is not None and draft.transaction.is_lagging(draft.head.namespace_id):
@@ -81,7 +80,7 @@ def create(
             is_chosen=session_id is not None,
         )
 
-    return write(handle, compute, actor=actor, ahead=parts)
+    return write(handle, compute, ahead=parts)
 
 
 def add(
@@ -137,11 +136,10 @@ def fork(
     include_turns: bool,
     metadata: object,
     ttl_seconds: int | None,
-    actor: str | None,
 ) -> Found:
     """Makes a session that goes on from a version of another: nothing is copied."""
     more = msgspec.json.decode(to_object("metadata", metadata))
-    check_texts(agent=agent_id, actor=actor)
+    check_texts(agent=agent_id)
     check_number(version)
 
     def compute(draft: Draft) -> Found:
@@ -171,7 +169,7 @@ def fork(
         stored = StoredState(at.state, at.bytes)
         return add(draft, session, stored, kind=VersionKind.FORK, trace_id=trace_id)
 
-    return write(handle, compute, actor=actor, about=(session_id, version))
+    return write(handle, compute, about=(session_id, version))
 
 
 def set_metadata(
@@ -180,10 +178,8 @@ def set_metadata(
     *,
     metadata: object,
     ttl_seconds: int | None,
-    actor: str | None,
 ) -> Found:
     """Merges metadata at the top level, and starts a new term; makes no version."""
-    check_texts(actor=actor)
     more = msgspec.json.decode(to_object("metadata", metadata))
 
     def compute(draft: Draft, session: SessionRow, version: VersionRow) -> Found:
@@ -202,12 +198,12 @@ def set_metadata(
         draft.note(changed, "session.updated", details)
         return changed, version
 
-    return change(handle, session_id, compute, actor=actor)
+    return change(handle, session_id, compute)
 
 
-def delete(handle: Handle, session_id: str, *, reason: str | None, actor: str | None) -> None:
+def delete(handle: Handle, session_id: str, *, reason: str | None) -> None:
     """Takes a session away; a restore of a snapshot that holds it brings it back."""
-    check_texts(reason=reason, actor=actor)
+    check_texts(reason=reason)
 
     def compute(draft: Draft) -> None:
         session, version = get_locked(draft, session_id)
@@ -221,7 +217,7 @@ def delete(handle: Handle, session_id: str, *, reason: str | None, actor: str | 
         details = {"reason": reason, "turn_count": session.turns, "memory_count": gone_with}
         draft.note(gone, "session.deleted", details)
 
-    write(handle, compute, actor=actor, about=(session_id, None))
+    write(handle, compute, about=(session_id, None))
 
 
 def read(handle: Handle, ask: Callable[[Transaction, Head], T | None]) -> T | None:

@@ -11,7 +11,7 @@ from holdfast.engine.journal.chain import details_of, is_whole
 from holdfast.engine.planes.handle import Handle, check_text
 from holdfast.engine.sessions import state as states
 from holdfast.engine.sessions.finding import check_number, get_version
-from holdfast.engine.sessions.lifecycle import check_texts, get, read
+from holdfast.engine.sessions.lifecycle import get, read
 from holdfast.engine.sessions.patching import Patch, make_patch, to_text
 from holdfast.engine.sessions.state import StoredState, is_same, to_parts
 from holdfast.engine.sessions.turns import NOT_KEPT, TurnData, append, to_message, to_object
@@ -28,12 +28,11 @@ def update(
     *,
     kind: VersionKind,
     reasoning: str | None,
-    actor: str | None,
     expected: int | None,
 ) -> Found:
     """Makes a version with some keys changed, or (`REPLACED`) with another state altogether."""
     parts = to_parts(state)
-    _check_texts(reasoning, actor)
+    _check_reasoning(reasoning)
 
     def compute(draft: Draft, session: SessionRow, version: VersionRow) -> Found:
         is_whole = kind is VersionKind.REPLACED
@@ -46,7 +45,7 @@ def update(
             trace_id=draft.note(session, "state.updated", details),
         )
 
-    return change(handle, session_id, compute, actor=actor, expected=expected, ahead=parts)
+    return change(handle, session_id, compute, expected=expected, ahead=parts)
 
 
 def rollback(
@@ -56,11 +55,10 @@ def rollback(
     *,
     reason: str | None,
     conversation: bool,
-    actor: str | None,
     expected: int | None,
 ) -> Found:
     """Makes a version with the state of an earlier one; constant time, whatever it holds."""
-    _check_texts(reason, actor)
+    _check_reasoning(reason)
     check_number(version)
 
     def compute(draft: Draft, session: SessionRow, _: VersionRow) -> Found:
@@ -77,7 +75,7 @@ def rollback(
             trace_id=draft.note(session, "state.rolled_back", details),
         )
 
-    return change(handle, session_id, compute, actor=actor, expected=expected, wanted=version)
+    return change(handle, session_id, compute, expected=expected, wanted=version)
 
 
 def add_turn(
@@ -90,10 +88,9 @@ def add_turn(
     reasoning: str | None,
     state_before: object,
     state_after: object,
-    actor: str | None,
 ) -> tuple[TurnRow, Found]:
     """Adds a turn; a state after it that differs becomes a version, and nothing else does."""
-    _check_texts(reasoning, actor)
+    _check_reasoning(reasoning)
     sides = to_message("input", given_input), to_message("output", given_output)
     about = to_object("metadata", metadata)
     before = None if state_before is None else to_parts(state_before)
@@ -138,7 +135,7 @@ def add_turn(
             )
         return draft.extend(session, turn), version
 
-    found = change(handle, session_id, compute, actor=actor, ahead=after)
+    found = change(handle, session_id, compute, ahead=after)
     return added[0], found
 
 
@@ -231,8 +228,7 @@ def _why_begun(session: SessionRow, first: VersionRow) -> str:
     return f"forked from {session.forked_from} at version {session.forked_version}"
 
 
-def _check_texts(reasoning: str | None, actor: str | None) -> None:
-    check_texts(actor=actor)
+def _check_reasoning(reasoning: str | None) -> None:
     if reasoning is not None and not isinstance(reasoning, str):  # pyright: ignore[reportUnnecessaryIsInstance] - of untyped callers
         message = f"reasoning is text, not {type(reasoning).__name__!r}"
         raise InvalidValue(message)

@@ -70,7 +70,6 @@ class Draft(msgspec.Struct, kw_only=True):
     """How the head was last left by this process."""
     stage: Stage
     now: datetime
-    actor: str | None
     traces: list[tuple[Trace, TraceId]] = []
     made: VersionRow | None = None
     said: TurnRow | None = None
@@ -109,7 +108,7 @@ class Draft(msgspec.Struct, kw_only=True):
             agent_id=session.agent_id,
             resource_type="session",
             resource_id=session.id,
-            actor=self.actor,
+            actor=self.handle.context.actor,
             details=details,
         )
         trace_id = chain.new_id(self.handle.context, self.now)
@@ -307,7 +306,6 @@ def write(
     handle: Handle,
     compute: Callable[[Draft], T],
     *,
-    actor: str | None = None,
     about: About = None,
     ahead: states.Parts | None = None,
 ) -> T:
@@ -320,7 +318,7 @@ def write(
     def attempt(stage: Stage) -> T:
         if ahead is not None:
             states.stage_ahead(stage, ahead, limits=handle.context.limits)
-        return _try(handle, compute, stage, actor, about)
+        return _try(handle, compute, stage, about)
 
     return carry_out(handle, attempt)
 
@@ -330,7 +328,6 @@ def change(
     session_id: str,
     compute: Callable[[Draft, SessionRow, VersionRow], tuple[SessionRow, VersionRow]],
     *,
-    actor: str | None = None,
     expected: int | None = None,
     wanted: int | None = None,
     ahead: states.Parts | None = None,
@@ -349,7 +346,7 @@ def change(
         return done
 
     try:
-        return write(handle, run, actor=actor, about=(session_id, wanted), ahead=ahead)
+        return write(handle, run, about=(session_id, wanted), ahead=ahead)
     except NamespaceNotFound as exc:
         raise SessionNotFound(session_id) from exc
 
@@ -395,7 +392,6 @@ def _try(
     handle: Handle,
     compute: Callable[[Draft], T],
     stage: Stage,
-    actor: str | None,
     about: About,
 ) -> T:
     left = handle.context.lately.take(handle.tenant_id, handle.name)
@@ -410,7 +406,6 @@ def _try(
                 left=left,
                 stage=stage,
                 now=handle.context.clock(),
-                actor=actor or handle.context.actor,
             )
             try:
                 done = compute(draft)
