@@ -17,6 +17,7 @@ from holdfast.server import routes
 from holdfast.server.application import Application
 from holdfast.server.asgi import App, Receive, Scope, Send
 from holdfast.server.callers import Admission
+from holdfast.server.compat import statebase, trove
 from holdfast.server.config import Config, configure
 from holdfast.server.counting import MOST_VALUES
 from holdfast.server.logs import log_to
@@ -117,9 +118,11 @@ def _groups(config: Config) -> list[Group]:
     return [
         Group(routes.NAMED, config.max_body_bytes),
         Group(routes.WITH_VALUES, config.max_state_bytes),
-        Group(routes.WITH_TEXTS, config.max_text_bytes),
         Group(routes.WITH_BATCHES, config.max_batch_bytes),
         Group(routes.DEFAULTED, config.max_state_bytes, config.default_namespace),
+        Group(statebase.ROUTES, config.max_state_bytes, config.default_namespace),
+        Group(trove.ROUTES, config.max_body_bytes),
+        Group(trove.WITH_TEXTS, config.max_text_bytes),
     ]
 
 

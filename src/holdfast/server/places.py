@@ -1,65 +1,24 @@
-"""Paths as clients send them, and as they are answered.
+"""Paths as they stand in requests, and as they are answered.
 
-Two families of routes get differently shaped paths. Those that write (and the raw download) get
-them relative to the namespace's root, with `workspace/` taken off already. Those that read get
-what the user typed: there, slashes at the beginning and one `workspace/` come off here. What is
-answered always carries the prefix.
-
-Whether a path is a sound one is the engine's to say. Here it is only found.
+The root of a namespace is called `workspace`: a path may be said with that before it or without.
+Whether it is a sound one is the engine's to say. Here it is only found.
 """
 
 from typing import Final
-from urllib.parse import unquote_to_bytes
-
-from holdfast.errors import InvalidPath
 
 PREFIX: Final = "workspace"
-_FILES: Final = b"/files/"
-
-
-def written_path(path: str) -> str:
-    """Returns the path of a request that writes; raises `InvalidPath` for the root."""
-    if not path:
-        raise InvalidPath(path, reason="it is empty")
-    return path
-
-
-def deleted_path(path: str) -> str:
-    """Returns the path of a request that deletes: a directory may be named with its slash."""
-    return written_path(path.removesuffix("/"))
 
 
 def read_path(path: str) -> str:
-    """Returns the path of a request that reads: empty for the root."""
+    """Returns the path that a request means: empty for the root."""
     bare = path.lstrip("/")
     if bare == PREFIX:
         return ""
     return bare.removeprefix(f"{PREFIX}/")
 
 
-def folder_path(path: str) -> str:
-    """Returns the path of a directory to read: empty for the root."""
-    bare = read_path(path).rstrip("/")
-    return "" if bare == "." else bare
-
-
-def url_path(raw_path: bytes) -> str:
-    """Returns the path that follows `/files/` in a URL, with its escapes decoded once.
-
-    A `%` that begins no escape stands for itself.
-    """
-    if not raw_path.startswith(_FILES):
-        # Somebody escaped letters of the route itself: where the path begins is not certain.
-        raise InvalidPath(raw_path, reason="the route's own name has to stand there unescaped")
-    escaped = raw_path.removeprefix(_FILES)
-    try:
-        return written_path(unquote_to_bytes(escaped).decode("utf-8"))
-    except UnicodeDecodeError as exc:
-        raise InvalidPath(escaped, reason="its escapes are not UTF-8") from exc
-
-
 def shown_path(path: str) -> str:
-    """Returns a path as it is answered."""
+    """Returns a path as it is answered where it has the prefix."""
     return f"{PREFIX}/{shown_name(path)}"
 
 

@@ -2,7 +2,6 @@
 
 from holdfast.engine.tasks.schedules import Schedules
 from holdfast.server import doors
-from holdfast.server.compat import statebase
 from holdfast.server.routes import (
     audit,
     context,
@@ -11,8 +10,6 @@ from holdfast.server.routes import (
     erasures,
     events,
     exchange,
-    execution,
-    files,
     info,
     keys,
     memories,
@@ -35,10 +32,8 @@ from holdfast.server.routing import Route
 NAMED: list[Route] = [
     *info.ROUTES,
     *keys.ROUTES,
-    *files.ROUTES,
     *paths.ROUTES,
     *raw.ROUTES,
-    *execution.ROUTES,
     *snapshots.ROUTES,
     *timeline.ROUTES,
     *namespaces.ROUTES,
@@ -56,11 +51,8 @@ NAMED: list[Route] = [
 WITH_VALUES: list[Route] = store.ROUTES
 """The same, with bodies that hold values."""
 
-WITH_TEXTS: list[Route] = files.ROUTES_WITH_TEXTS
-"""The same, with bodies that hold a whole file."""
-
 WITH_BATCHES: list[Route] = paths.ROUTES_WITH_BATCHES
-"""The same, with bodies that hold several."""
+"""The same, with bodies that hold several files."""
 
 DEFAULTED: list[Route] = [
     *sessions.ROUTES,
@@ -72,6 +64,5 @@ DEFAULTED: list[Route] = [
     *entities.ROUTES,
     *dashboard.ROUTES,
     *audit.ROUTES_OF_AGENTS,
-    *statebase.ROUTES,
 ]
 """Routes that work without naming a namespace, too: their clients know none."""

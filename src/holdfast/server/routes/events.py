@@ -57,11 +57,7 @@ def list_(
     return EventList(events=shown, next_cursor=next_cursor)
 
 
-@get(
-    ["/v1/workspaces/{workspace_id}/webhooks/stream", f"{_EVENTS}/stream"],
-    who=Who.KEY,
-    media_type=_STREAM,
-)
+@get(f"{_EVENTS}/stream", who=Who.KEY, media_type=_STREAM)
 async def stream(
     request: Request,
     caller: Caller,

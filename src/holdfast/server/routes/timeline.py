@@ -17,7 +17,6 @@ from holdfast.server.parameters import Query
 from holdfast.server.places import read_path, shown_name, shown_path
 from holdfast.server.problems import Unfit
 from holdfast.server.requests import Caller
-from holdfast.server.routes.files import to_content, to_listing
 from holdfast.server.routes.snapshots import (
     MOST_CHANGES,
     listed,
@@ -28,7 +27,6 @@ from holdfast.server.routes.snapshots import (
 )
 from holdfast.server.routing import Route, get, post
 from holdfast.server.threads import Work
-from holdfast.wire.files import ContentAnswer, ListAnswer
 from holdfast.wire.snapshots import RestoreAnswer, SnapshotAnswer
 from holdfast.wire.timeline import (
     ChangesAnswer,
@@ -269,22 +267,6 @@ def merge(caller: Caller, agent: Namespace, data: MergeRequest) -> MergeAnswer:
     )
 
 
-@get("/v1/snapshots/{snapshot_id}/files")
-def list_then(
-    agent: Namespace, snapshot_id: str, path: str = "workspace/", recursive: bool = False
-) -> ListAnswer:
-    """Lists a directory as it was at a snapshot."""
-    then = agent.at(snapshot_id)
-    return to_listing(then.files, path, recursive=recursive)
-
-
-@get("/v1/snapshots/{snapshot_id}/files/content")
-def read_then(agent: Namespace, snapshot_id: str, path: str) -> ContentAnswer:
-    """Returns a file's content as it was at a snapshot."""
-    then = agent.at(snapshot_id)
-    return to_content(then.files, read_path(path))
-
-
 def _exists(agent: Namespace) -> bool:
     try:
         agent.quota()
@@ -341,6 +323,4 @@ ROUTES: Final[list[Route]] = [
     redo,
     fork,
     merge,
-    list_then,
-    read_then,
 ]

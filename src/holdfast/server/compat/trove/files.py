@@ -1,7 +1,6 @@
 """Files of a namespace: write, upload, download, delete, list, read.
 
-Paths are those of `places`. What writes gets them relative to the root; what reads takes them as
-somebody typed them.
+Which path is meant is in `paths`, what is sent and answered in `shapes`.
 """
 
 from functools import partial
@@ -15,22 +14,8 @@ from holdfast.errors import InvalidPath
 from holdfast.model.files import FileInfo
 from holdfast.server import transfer
 from holdfast.server.calling import encoded
-from holdfast.server.places import (
-    deleted_path,
-    folder_path,
-    read_path,
-    shown_name,
-    shown_path,
-    url_path,
-    written_path,
-)
-from holdfast.server.requests import Request
-from holdfast.server.responses import Stream
-from holdfast.server.routing import Route, get, post, put
-from holdfast.server.threads import Work, in_thread
-from holdfast.server.times import shown
-from holdfast.server.uploads import Upload
-from holdfast.wire.files import (
+from holdfast.server.compat.trove.paths import deleted_path, folder_path, url_path, written_path
+from holdfast.server.compat.trove.shapes import (
     ContentAnswer,
     DeletedAnswer,
     DeleteRequest,
@@ -39,6 +24,13 @@ from holdfast.wire.files import (
     WriteRequest,
     WrittenAnswer,
 )
+from holdfast.server.places import read_path, shown_name, shown_path
+from holdfast.server.requests import Request
+from holdfast.server.responses import Stream
+from holdfast.server.routing import Route, get, post, put
+from holdfast.server.threads import Work, in_thread
+from holdfast.server.times import shown
+from holdfast.server.uploads import Upload
 
 TEXT, BINARY = "utf-8", "binary"
 MAX_PREVIEW_BYTES: Final = 1 << 20
@@ -119,7 +111,7 @@ def list_(agent: Namespace, path: str = "workspace/", recursive: bool = False) -
 
     With `recursive`, what lies in a directory follows it, 20 levels deep at the most.
     """
-    return to_listing(agent.files, path, recursive=recursive)
+    return _listing(agent.files, path, recursive=recursive)
 
 
 def _read_short(agent: Namespace, path: str) -> ContentAnswer | None:
@@ -132,11 +124,24 @@ def _read_short(agent: Namespace, path: str) -> ContentAnswer | None:
 @get("/v1/files/content", at_once=_read_short)
 def read(agent: Namespace, path: str) -> ContentAnswer:
     """Returns a file's content as text; of a long one the beginning, and of bytes none."""
-    return to_content(agent.files, read_path(path))
+    return _whole(agent.files, read_path(path))
 
 
-def to_listing(files: FilesReader, path: str, *, recursive: bool) -> ListAnswer:
-    """Returns what lies in a directory as it stands on the wire."""
+@get("/v1/snapshots/{snapshot_id}/files")
+def list_then(
+    agent: Namespace, snapshot_id: str, path: str = "workspace/", recursive: bool = False
+) -> ListAnswer:
+    """Lists a directory as it was at a snapshot."""
+    return _listing(agent.at(snapshot_id).files, path, recursive=recursive)
+
+
+@get("/v1/snapshots/{snapshot_id}/files/content")
+def read_then(agent: Namespace, snapshot_id: str, path: str) -> ContentAnswer:
+    """Returns a file's content as it was at a snapshot."""
+    return _whole(agent.at(snapshot_id).files, read_path(path))
+
+
+def _listing(files: FilesReader, path: str, *, recursive: bool) -> ListAnswer:
     folder = folder_path(path)
     found = browse(files, folder, most=MAX_ENTRIES, levels=MAX_LEVELS if recursive else 1)
     return ListAnswer(
@@ -146,8 +151,7 @@ def to_listing(files: FilesReader, path: str, *, recursive: bool) -> ListAnswer:
     )
 
 
-def to_content(files: FilesReader, path: str) -> ContentAnswer:
-    """Returns a file's content as it stands on the wire."""
+def _whole(files: FilesReader, path: str) -> ContentAnswer:
     with files.still() as now:
         info, body = read_short(now, written_path(path), most=MAX_PREVIEW_BYTES)
         return _content(path, info, _beginning(now, path) if body is None else body)
@@ -224,4 +228,6 @@ ROUTES: Final[list[Route]] = [
     delete,
     list_,
     read,
+    list_then,
+    read_then,
 ]

@@ -1,6 +1,6 @@
 """Running commands, which this server does not do.
 
-Clients take a 404 here for an older server and try another route: the answer says what it is.
+The client takes a 404 here for an older server and try another route: the answer says what it is.
 """
 
 from typing import Any, Final

@@ -1,0 +1,21 @@
+"""What the client of TroveFiles (`trove-sdk`) asks for where our own routes are others.
+
+Snapshots, keys, webhooks and events it asks for where everybody does.
+"""
+
+from dataclasses import replace
+
+from holdfast.server.compat.trove import commands, files
+from holdfast.server.routes import events
+from holdfast.server.routing import Route
+
+_STREAM = "/v1/workspaces/{workspace_id}/webhooks/stream"
+
+ROUTES: list[Route] = [
+    *files.ROUTES,
+    *commands.ROUTES,
+    replace(events.stream, paths=[_STREAM]),
+]
+
+WITH_TEXTS: list[Route] = files.ROUTES_WITH_TEXTS
+"""Those with bodies that hold a whole file."""
