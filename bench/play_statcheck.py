@@ -32,7 +32,7 @@ from holdfast.workspace.statformat import (
     ROW,
     TABLE_ROW,
     Folder,
-    Known,
+    IndexBytes,
     Row,
     encode_folder,
     order_of,
@@ -140,7 +140,7 @@ def check(
 def check_in_python(index: Index, fd: int, only: list[int] | None) -> bytes:
     counts = COUNTS.pack(0, index.folders, index.rows, 0, bytes(16))
     data = bytes(HEAD_BYTES) + counts + index.table + index.records
-    return bytes(statcheck.flag_differences(Known.of(data), fd, only=only, use_c=False))
+    return bytes(statcheck.flag_differences(IndexBytes.of(data), fd, only=only, use_c=False))
 
 
 def mutate(rng: random.Random, index: Index) -> Index:

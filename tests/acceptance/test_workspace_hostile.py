@@ -95,7 +95,7 @@ class Place:
     def known_rows(self) -> tuple[Row, ...]:
         """Returns what is known of the files in the directory's top."""
         directory = self.workspace._directory  # pyright: ignore[reportPrivateUsage] - not to be seen otherwise
-        folder = directory.known.index.find(b"")
+        folder = directory.last.index.find(b"")
         return () if folder is None else folder.rows
 
     def assert_untouched(self) -> None:

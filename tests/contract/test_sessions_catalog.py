@@ -184,17 +184,17 @@ def test_a_session_is_found_by_its_tenant_its_namespace_and_its_whole_id(
     with catalog.write() as transaction:
         other = transaction.add_tenant("other", public_id="ws-2", now=NOW).id
 
-        def is_found(tenant_id: TenantId, name: str, session_id: str) -> bool:
+        def is_leftover(tenant_id: TenantId, name: str, session_id: str) -> bool:
             return transaction.find_session(tenant_id, name, session_id) is not None
 
-        assert is_found(tenant, "alice", "sess_1")
-        assert not is_found(other, "alice", "sess_1")
-        assert not is_found(tenant, "bob", "sess_1")
-        assert not is_found(tenant, "carol", "sess_1")
+        assert is_leftover(tenant, "alice", "sess_1")
+        assert not is_leftover(other, "alice", "sess_1")
+        assert not is_leftover(tenant, "bob", "sess_1")
+        assert not is_leftover(tenant, "carol", "sess_1")
         for session_id in ("", "sess_", "sess_11", "SESS_1", "sess%", "sess_1 "):
-            assert not is_found(tenant, "alice", session_id)
+            assert not is_leftover(tenant, "alice", session_id)
         transaction.delete_namespace(alice, now=NOW)
-        assert not is_found(tenant, "alice", "sess_1")
+        assert not is_leftover(tenant, "alice", "sess_1")
 
 
 # Lists

@@ -638,7 +638,7 @@ def test_a_writer_whose_file_is_cleared_away_before_it_is_locked_takes_another_n
 ) -> None:
     locks, names = Raced(tmp_path), iter(["writer-a", "writer-b"])
     assert locks.hold(lambda: next(names)) == "writer-b"
-    assert FileLocks(tmp_path).is_held("writer-b")
+    assert FileLocks(tmp_path).is_taken("writer-b")
     assert os.listdir(tmp_path) == ["writer-b"]
     locks.release()
     assert os.listdir(tmp_path) == []

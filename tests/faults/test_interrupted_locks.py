@@ -48,7 +48,7 @@ def test_a_wait_that_is_interrupted_leaves_all_locks_as_they_are(tmp_path: Path)
             write(catalog, "two")
         flock(other, LOCK_UN)
         write(catalog, "two")
-        assert FileLocks(tmp_path / "locks").is_held(writer)
+        assert FileLocks(tmp_path / "locks").is_taken(writer)
         with catalog.lock("collect-1"):
             write(catalog, "three")
             with FileLocks(tmp_path / "locks").trying("collect-1") as is_free:

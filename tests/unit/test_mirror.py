@@ -14,7 +14,7 @@ from holdfast import errors
 from holdfast.engine.core.coverage import Lacking
 from holdfast.engine.core.limits import Limits
 from holdfast.engine.exchange.adopting import adopt
-from holdfast.engine.exchange.coverage import lacking_told
+from holdfast.engine.exchange.coverage import lacking_of
 from holdfast.engine.exchange.door import Exchange
 from holdfast.engine.objects.stage import StagedObjects
 from holdfast.engine.planes.handle import Handle
@@ -212,7 +212,7 @@ def test_what_a_server_says_of_what_a_snapshot_lacks_is_checked(
 ) -> None:
     taken = far.namespace("agent").snapshot()
     with pytest.raises(errors.Unavailable):
-        lacking_told(replace(taken, detail=detail))
+        lacking_of(replace(taken, detail=detail))
 
 
 def test_changes_without_an_end_are_not_waited_for(here: holdfast.Holdfast) -> None:

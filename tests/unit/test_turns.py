@@ -102,13 +102,13 @@ class Stopped(Exception):
 
 def test_who_stops_waiting_for_its_turn_leaves_the_queue(tmp_path: Path) -> None:
     turns, main = Watched(FileLocks(tmp_path)), threading.main_thread().ident
-    is_held, may_end = threading.Event(), threading.Event()
+    is_taken, may_end = threading.Event(), threading.Event()
     assert main is not None
 
     def hold() -> None:
         with turns.taken():
             turns.queued.acquire()
-            is_held.set()
+            is_taken.set()
             assert turns.queued.acquire(timeout=PATIENCE_S)
             signal.pthread_kill(main, signal.SIGUSR1)
             assert may_end.wait(PATIENCE_S)
@@ -119,7 +119,7 @@ def test_who_stops_waiting_for_its_turn_leaves_the_queue(tmp_path: Path) -> None
     before = signal.signal(signal.SIGUSR1, stop)
     holder = started("a", hold)
     try:
-        assert is_held.wait(PATIENCE_S)
+        assert is_taken.wait(PATIENCE_S)
         with pytest.raises(Stopped):
             turns.take()
     finally:

@@ -97,7 +97,7 @@ class FileLocks:
             self._remove(held[0])
             self.free(held[1])
 
-    def is_held(self, name: str) -> bool:
+    def is_taken(self, name: str) -> bool:
         """Says whether anybody holds the lock; removes the file of a holder that died."""
         if not self.was_ever_taken(name):
             return False
@@ -112,7 +112,7 @@ class FileLocks:
             names = [found.name for found in Path(self._folder).iterdir()]
         for name in names:
             if name.startswith(prefix) and _SAFE.fullmatch(name):
-                self.is_held(name)
+                self.is_taken(name)
 
     def was_ever_taken(self, name: str) -> bool:
         """Says whether anybody has held this lock since the folder was made."""

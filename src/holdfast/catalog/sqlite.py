@@ -128,7 +128,7 @@ class SqliteCatalog:
     def is_alive(self, writer: str) -> bool:
         """Says whether the process behind a writer's name still runs."""
         self._connections.check_usable()
-        return self._locks.is_held(writer)
+        return self._locks.is_taken(writer)
 
     @contextmanager
     def lock(self, name: str) -> Generator[None]:

@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import Final
 
 from holdfast.cli.console import Console
+from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import DONE, USAGE, Refused, report, usage
-from holdfast.cli.parsing import HelpShown, find_command, load, overview, parse
-from holdfast.cli.shown import shown
+from holdfast.cli.parsing import HelpWritten, find_command, load, overview, parse
 from holdfast.errors import HoldfastError
 from holdfast.settings import holds_vault
 
@@ -35,7 +35,7 @@ def run(argv: Sequence[str], console: Console) -> int:
     try:
         try:
             return _run(argv, told)
-        except HelpShown:
+        except HelpWritten:
             return DONE
         except (HoldfastError, Refused, OSError) as error:
             if isinstance(error, BrokenPipeError):
@@ -51,7 +51,7 @@ def run(argv: Sequence[str], console: Console) -> int:
         half_way = [each.path for each in told.workspaces if each.is_half_way]
         for path in half_way:
             told.complain(
-                f"holdfast: interrupted: {shown(str(path))} is half-way; "
+                f"holdfast: interrupted: {escaped(str(path))} is half-way; "
                 "the next holdfast command puts it right"
             )
         if not half_way:

@@ -5,8 +5,8 @@ import shlex
 
 import holdfast
 from holdfast.cli.console import Console
+from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import NOT_FOUND, Refused, how_to_bring_back, operand_of
-from holdfast.cli.shown import shown
 from holdfast.settings import holds_vault, is_url
 
 NAMED = 3
@@ -42,7 +42,7 @@ def get_workspace(console: Console, *, brings_back: bool = False) -> "holdfast.W
     if found is None:
         raise Refused(
             f"{console.cwd} is not in an attached directory "
-            f"(looked in the vault {console.shown_location(location)})",
+            f"(looked in the vault {console.location_text(location)})",
             code="not_attached",
             exit_code=NOT_FOUND,
             hint=_way_out(console, location),
@@ -108,7 +108,7 @@ def _tell_of_loss(console: Console, location: str) -> None:
     """Says that something is missing, with every command until somebody has accepted it."""
     loss = console.open_vault(location).find_loss()
     if loss is not None:
-        console.note(f"the catalog is damaged: {shown(str(loss))}\n  {LOSS_HINT}")
+        console.note(f"the catalog is damaged: {escaped(str(loss))}\n  {LOSS_HINT}")
 
 
 def _find_meant(console: Console, location: str, found: "holdfast.Workspace | None") -> str | None:

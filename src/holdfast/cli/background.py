@@ -12,8 +12,8 @@ from typing import Final
 
 from holdfast.cli import thin
 from holdfast.cli.console import Console
+from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import DONE, NOT_FOUND, Refused
-from holdfast.cli.shown import shown
 
 STOP_TIMEOUT_S: Final = 60.0
 """What it is in the middle of is finished first."""
@@ -54,7 +54,7 @@ def start(
     console.answer(
         document=lambda: {"process": child.pid, "log": str(log)},
         lines=lambda: [
-            f"Watching {shown(directory)} in process {child.pid}.",
+            f"Watching {escaped(directory)} in process {child.pid}.",
             "`holdfast watch --stop` ends it.",
         ],
     )
@@ -82,7 +82,7 @@ def stop(folder: str, here: str, console: Console) -> int:
             connection.close()
     console.answer(
         document=lambda: {"process": process},
-        lines=lambda: [f"Process {process} no longer watches {shown(directory)}."],
+        lines=lambda: [f"Process {process} no longer watches {escaped(directory)}."],
     )
     return DONE
 

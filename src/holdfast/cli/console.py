@@ -17,8 +17,8 @@ from datetime import UTC, datetime
 from typing import Final, TextIO
 
 import holdfast
+from holdfast.cli.escaping import escaped
 from holdfast.cli.progress import Bar
-from holdfast.cli.shown import shown
 from holdfast.cli.vaults import OwnVaults, Vaults
 from holdfast.progress import Progress, no_progress
 from holdfast.settings import (
@@ -89,7 +89,7 @@ class Console:
         """Returns where the vault is that a command in this directory means."""
         return find_location(self.environ, directory or self.cwd, named=self.data)
 
-    def shown_location(self, location: str | None = None) -> str:
+    def location_text(self, location: str | None = None) -> str:
         """Returns where the vault is, as it may be shown."""
         return without_password(location or self.location())
 
@@ -134,7 +134,7 @@ class Console:
         if self.is_json:
             self._write_json(self.err, {"recovered": sentence})
         else:
-            self.complain(f"holdfast: {shown(sentence)}")
+            self.complain(f"holdfast: {escaped(sentence)}")
 
     def fail(self, document: Mapping[str, object]) -> None:
         """Writes what went wrong, for programs."""

@@ -10,7 +10,7 @@ import shlex
 from typing import Final
 
 from holdfast.cli.console import Console
-from holdfast.cli.shown import shown
+from holdfast.cli.escaping import escaped
 from holdfast.errors import (
     AlreadyAttached,
     Conflict,
@@ -136,11 +136,11 @@ def report(error: Exception, console: Console) -> int:
             told["paths"] = paths
         console.fail({"error": told})
     else:
-        lines = [f"holdfast: {shown(message)}"]
-        lines += [f"    {shown(path)}" for path in paths[:LISTED]]
+        lines = [f"holdfast: {escaped(message)}"]
+        lines += [f"    {escaped(path)}" for path in paths[:LISTED]]
         if len(paths) > LISTED:
             lines.append(f"    and {len(paths) - LISTED:,} more")
-        lines += [f"  {shown(hint)}"] if hint else []
+        lines += [f"  {escaped(hint)}"] if hint else []
         console.complain("\n".join(lines))
     if console.is_verbose:
         import traceback  # noqa: PLC0415 - for whoever asks

@@ -7,7 +7,7 @@ import msgspec
 import holdfast
 from holdfast.cli import words
 from holdfast.cli.console import Console
-from holdfast.cli.shown import shown
+from holdfast.cli.escaping import escaped
 from holdfast.cli.views import snapshot_view
 
 MANY = 1000
@@ -46,7 +46,7 @@ def _line(console: Console, step: "holdfast.Step") -> str:
     name = console.paint(words.short(step.snapshot.id), "cyan")
     about = step.snapshot.label or step.snapshot.reason or step.snapshot.kind.value
     when = words.local(step.snapshot.created_at)
-    return f"{mark} {name}  {when}  {what:<18}  {shown(about)}".rstrip()
+    return f"{mark} {name}  {when}  {what:<18}  {escaped(about)}".rstrip()
 
 
 def _step_view(step: "holdfast.Step") -> dict[str, object]:

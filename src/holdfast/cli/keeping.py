@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from holdfast.cli.shown import shown
+from holdfast.cli.escaping import escaped
 
 FIRST_DELAY_S: Final = 1.0
 LONGEST_DELAY_S: Final = 300.0
@@ -64,7 +64,7 @@ class Keeper:
     def _back_off(self, exc: Exception) -> None:
         if not self._delay_s:
             self._complain(
-                f"no snapshot could be taken: {shown(str(exc))}\n"
+                f"no snapshot could be taken: {escaped(str(exc))}\n"
                 "  It is tried again, less and less often, until it works."
             )
         self._delay_s = min(LONGEST_DELAY_S, self._delay_s * 2 or FIRST_DELAY_S)

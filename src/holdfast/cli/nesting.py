@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import holdfast
 from holdfast.cli.console import Console
-from holdfast.cli.shown import shown
+from holdfast.cli.escaping import escaped
 from holdfast.cli.thin import is_ours
 from holdfast.errors import HoldfastError
 from holdfast.settings import LOCAL_NAME, holds_vault, user_vault
@@ -24,21 +24,21 @@ def remarks(
     attached = [*_attached(console, location, directory)]
     for place in {place for place, path in attached if path == directory and place != location}:
         yield (
-            f"{shown(directory)} is attached in {shown(console.shown_location(place))} as well: "
-            f"from here commands use {shown(console.shown_location(location))}"
+            f"{escaped(directory)} is attached in {escaped(console.location_text(place))} as well: "
+            f"from here commands use {escaped(console.location_text(location))}"
         )
     others = {path for _, path in attached if path != directory}
     above = [path for path in others if _is_in(directory, path)]
     if above:
         yield (
-            f"{shown(directory)} lies in {shown(max(above, key=len))}, which is attached, too: "
+            f"{escaped(directory)} lies in {escaped(max(above, key=len))}, which is attached, too: "
             "a restore there brings back these files as well"
         )
     for path in sorted(path for path in others if _is_in(path, directory)):
-        yield f"{shown(path)} is attached, too: a restore here brings back its files as well"
+        yield f"{escaped(path)} is attached, too: a restore here brings back its files as well"
     for omission in () if coverage is None else coverage.excluded:
         if omission.reason == A_VAULT:
-            yield f"{shown(omission.path)} is left out: {shown(omission.reason)}"
+            yield f"{escaped(omission.path)} is left out: {escaped(omission.reason)}"
 
 
 def _attached(console: Console, location: str, directory: str) -> Iterator[tuple[str, str]]:

@@ -44,7 +44,7 @@ class Command(Protocol):
         ...
 
 
-class HelpShown(Exception):
+class HelpWritten(Exception):
     """The help was asked for and has been written: the way out of argparse."""
 
 
@@ -72,7 +72,7 @@ class Parser(argparse.ArgumentParser):
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
         """Leaves the parser; status and message are those of an exit that does not happen."""
         del status, message
-        raise HelpShown
+        raise HelpWritten
 
     def print_help(self, file: object = None) -> None:
         """Writes the help to the console."""

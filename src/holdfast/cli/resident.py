@@ -232,7 +232,7 @@ class _Err(io.StringIO):
             self.truncate()
 
 
-class HeldVaults:
+class OneVault:
     """Hands out the vault and the directory that are kept open, and no other vault.
 
     Whatever else a command means may be slow to look at, or never answer; snapshots would wait.
@@ -304,7 +304,7 @@ class HeldVaults:
         self._others.release()
 
 
-def answer_with(vaults: HeldVaults) -> Answer:
+def answer_with(vaults: OneVault) -> Answer:
     """Returns what answers requests from vaults that are open."""
 
     def answer(request: Request) -> int | None:

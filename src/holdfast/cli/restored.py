@@ -8,8 +8,8 @@ from typing import Final
 import holdfast
 from holdfast.cli import words
 from holdfast.cli.console import Console
+from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import CONFLICT, DONE
-from holdfast.cli.shown import shown
 from holdfast.cli.views import path_view, restored_view
 
 _MOST_LISTED: Final = 1000
@@ -65,7 +65,7 @@ def _lines(
     directory: "str | os.PathLike[str]",
 ) -> Iterator[str]:
     counts = restored.changes.summary()
-    where = "" if to is None else f" into {shown(to)}"
+    where = "" if to is None else f" into {escaped(to)}"
     lacking = words.lacking(
         is_partial=restored.is_partial,
         uncaptured=len(restored.uncaptured),
@@ -92,7 +92,7 @@ def _lines(
     yield from _lines_of_task(restored)
     yield from _uncovered(restored)
     for path in restored.kept:
-        yield f"  {shown(path)} stays: something lies in it that is not captured"
+        yield f"  {escaped(path)} stays: something lies in it that is not captured"
     if restored.was_missing:
         yield _made_anew(console, str(directory))
     if restored.safety_id is not None:
@@ -107,7 +107,7 @@ def _left_alone(restored: "holdfast.Restored") -> Iterator[str]:
 
 def _uncovered(restored: "holdfast.Restored") -> Iterator[str]:
     for path in restored.uncovered[:_MOST_UNCOVERED]:
-        yield f"  left alone: {shown(path)}, which was excluded until now"
+        yield f"  left alone: {escaped(path)}, which was excluded until now"
     if more := len(restored.uncovered[_MOST_UNCOVERED:]):
         yield f"  left alone: {more:,} more"
 
@@ -117,13 +117,15 @@ def _lines_of_task(restored: "holdfast.Restored") -> Iterator[str]:
     if restored.by_snapshots:
         yield "All that lies between its two snapshots counts as the task's own, whoever did it."
     for name in restored.left:
-        yield f"  {shown(name)} stays: it was changed since"
+        yield f"  {escaped(name)} stays: it was changed since"
 
 
 def _made_anew(console: Console, directory: str) -> str:
     """Says that the directory is there again, and how to get into it for whoever is not."""
-    said = f"The directory {shown(directory)} was missing, and was made anew."
+    said = f"The directory {escaped(directory)} was missing, and was made anew."
     was_in = os.path.realpath(console.environ.get("PWD") or "/")
     if not f"{was_in}/".startswith(f"{directory}/"):
         return said
-    return f"{said} `cd {shown(shlex.quote(directory))}` again: this shell is still in the old one."
+    return (
+        f"{said} `cd {escaped(shlex.quote(directory))}` again: this shell is still in the old one."
+    )

@@ -24,10 +24,10 @@ from holdfast.cli import thin, words
 from holdfast.cli.attached import get_workspace, is_gone
 from holdfast.cli.background import start, stop
 from holdfast.cli.console import Console
+from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import CONFLICT, DONE, NOT_FOUND, Refused
 from holdfast.cli.keeping import Keeper
-from holdfast.cli.resident import Door, HeldVaults, answer_with
-from holdfast.cli.shown import shown
+from holdfast.cli.resident import Door, OneVault, answer_with
 from holdfast.cli.views import snapshot_view
 from holdfast.errors import (
     Busy,
@@ -114,7 +114,7 @@ def run(arguments: Namespace, console: Console) -> int:
     try:
         # What was opened to find the directory is let go: the loop opens it as it needs it.
         console.vaults.release()
-        vaults = HeldVaults(location, directory, console.open_vault(location))
+        vaults = OneVault(location, directory, console.open_vault(location))
         _Watch(vaults, directory, door, arguments, console).run()
     finally:
         door.close()
@@ -126,7 +126,7 @@ class _Watch:
 
     def __init__(
         self,
-        vaults: HeldVaults,
+        vaults: OneVault,
         directory: str,
         door: Door,
         arguments: Namespace,
@@ -192,7 +192,7 @@ class _Watch:
         except CatalogReplaced as exc:
             if exc.may_return:
                 return True
-            self._console.complain(f"holdfast: {shown(str(exc))}: nobody watches any more")
+            self._console.complain(f"holdfast: {escaped(str(exc))}: nobody watches any more")
             return False
         except HoldfastError:
             return True  # If it matters, `_keep` meets it again.
@@ -267,7 +267,7 @@ class _Watch:
             held.close()
 
     def _say_ready(self) -> None:
-        self._console.say(f"Watching {shown(self._directory)}")
+        self._console.say(f"Watching {escaped(self._directory)}")
         self._console.out.flush()
         if self._ready_fd is not None:
             os.write(self._ready_fd, b"1")

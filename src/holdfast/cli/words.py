@@ -1,6 +1,6 @@
 """How things look to people: sizes, times, snapshots, changes and coverage, in a few words.
 
-Every string that somebody else chose goes through `shown` here, so that a command only puts
+Every string that somebody else chose goes through `escaped` here, so that a command only puts
 lines together.
 """
 
@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import holdfast
 from holdfast.cli.console import Console
-from holdfast.cli.shown import shown
+from holdfast.cli.escaping import escaped
 
 SHORT_ID: Final = 13
 """Characters of an id that people see: `snap-` and 40 of its 80 random bits."""
@@ -74,12 +74,12 @@ def local(when: datetime) -> str:
 
 def short(snapshot_id: str) -> str:
     """Returns enough of an id to name it."""
-    return shown(snapshot_id[:SHORT_ID])
+    return escaped(snapshot_id[:SHORT_ID])
 
 
 def titled(snapshot: "holdfast.SnapshotInfo") -> str:
     """Returns a snapshot by its id and label."""
-    label = f' "{shown(snapshot.label)}"' if snapshot.label else ""
+    label = f' "{escaped(snapshot.label)}"' if snapshot.label else ""
     return short(snapshot.id) + label
 
 
@@ -107,7 +107,7 @@ def executable_note(console: Console, changes: Iterable["holdfast.Change"]) -> I
 
 def plane_name(change: "holdfast.Change") -> str:
     """Returns what a change is about; what is no file says so."""
-    name = shown(change.name)
+    name = escaped(change.name)
     return name if change.plane.value == "files" else f"{change.plane.value}: {name}"
 
 
@@ -196,7 +196,7 @@ def lacking_lines(
     missing = "not captured" if is_kept else "not captured, left as it is"
     for word, paths in ((missing, found.uncaptured), ("in motion", found.in_motion)):
         listed = paths if console.is_verbose else paths[:OMITTED_LISTED]
-        yield from (console.paint(f"  {word}: {shown(path)}", "red") for path in listed)
+        yield from (console.paint(f"  {word}: {escaped(path)}", "red") for path in listed)
         if len(paths) > len(listed):
             yield f"  … and {len(paths) - len(listed):,} more {word}"
 
@@ -207,7 +207,7 @@ def _omitted(
     listed = omitted if console.is_verbose else omitted[:OMITTED_LISTED]
     style = "red" if word == "failed" else "dim"
     for each in listed:
-        yield console.paint(f"  {word}: {shown(each.path)} ({shown(each.reason)})", style)
+        yield console.paint(f"  {word}: {escaped(each.path)} ({escaped(each.reason)})", style)
     if count > len(listed):
         yield f"  … and {count - len(listed):,} more {word}"
 
@@ -215,7 +215,7 @@ def _omitted(
 def _change_line(console: Console, change: "holdfast.Change", width: int) -> str:
     mark = MARKS[change.change] + ("!" if change.is_executable_config else " ")
     if is_folder(change):
-        return "  " + console.paint(f"{mark}{shown(change.name)}/", COLOURS[change.change])
+        return "  " + console.paint(f"{mark}{escaped(change.name)}/", COLOURS[change.change])
     name = plane_name(change)
     line = f"{mark}{name:<{width}}  {sizes(change.old_bytes, change.new_bytes)}".rstrip()
     return "  " + console.paint(line, COLOURS[change.change])

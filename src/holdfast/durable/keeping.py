@@ -26,7 +26,7 @@ from holdfast.catalog.namespaces import LogPosition
 from holdfast.durable import plane
 from holdfast.durable.log import STEP, Log
 from holdfast.durable.logformat import LogName
-from holdfast.durable.plane import Shown
+from holdfast.durable.plane import Picture
 from holdfast.durable.records import Change, Changes, Mark, encode_record, since_mark
 from holdfast.durable.snapshot import RememberedSnapshot
 from holdfast.engine.namespace import Namespace
@@ -70,7 +70,7 @@ class _Write:
         self.removed = 0
 
 
-class Held:
+class Resources:
     """What an open store holds on to besides its content: let go of also if nobody closes it."""
 
     def __init__(self) -> None:
@@ -101,7 +101,7 @@ class KeptStore(Store):
         self._remembered: WeakValueDictionary[str, RememberedSnapshot] = WeakValueDictionary()
         self._longest, self._clean_at = LONG_LOG, 0
         self._shown = plane.nothing()
-        self._held = Held()
+        self._held = Resources()
         with ExitStack() as on_failure:
             on_failure.callback(self._held.let_go)
             self._exclude_others(stem)
@@ -215,7 +215,7 @@ class KeptStore(Store):
             shown = plane.look(transaction, self._handle, self._shown)
         self._adopt(shown)
 
-    def _adopt(self, shown: Shown) -> None:
+    def _adopt(self, shown: Picture) -> None:
         before = self._shown.content
         own = {(n, k) for n, k, _, _ in super().snapshot().differences(before)}
         if own:

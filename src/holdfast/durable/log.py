@@ -19,8 +19,8 @@ from typing import Final
 
 from holdfast.durable.logformat import (
     LONGEST,
-    Found,
     LogName,
+    LogRecord,
     decode_header,
     encode_header,
     encode_record,
@@ -100,7 +100,7 @@ class Log:
             raise
         return cls(fd, named, start=start, reserves=reserves)
 
-    def read(self, start: int) -> list[Found]:
+    def read(self, start: int) -> list[LogRecord]:
         """Returns the records from a place on, and gets ready to append after the last.
 
         What an interrupted write has left is cut off. Raises `Damaged` if a record that had

@@ -43,7 +43,7 @@ class LogName(msgspec.Struct, frozen=True):
         return crc32(self.name.encode())
 
 
-class Found(NamedTuple):
+class LogRecord(NamedTuple):
     """A record that was read: its content, and where it ends."""
 
     payload: bytes
@@ -79,7 +79,7 @@ def encode_record(payload: bytes, *, at: int, synced: int, salt: int) -> bytes:
     return _WORD.pack(crc) + body + _PADS[(_BEFORE + len(payload)) % _ALIGNED]
 
 
-def read_records(data: bytes, start: int, *, salt: int) -> list[Found]:
+def read_records(data: bytes, start: int, *, salt: int) -> list[LogRecord]:
     """Returns the records from a place on.
 
     What an interrupted write has left ends them. Raises `Damaged` if a record that had been
@@ -90,10 +90,10 @@ def read_records(data: bytes, start: int, *, salt: int) -> list[Found]:
     return found
 
 
-def _iter_records(data: bytes, at: int, salt: int) -> Iterator[Found]:
+def _iter_records(data: bytes, at: int, salt: int) -> Iterator[LogRecord]:
     while (payload := _find_record(data, at, salt)) is not None:
         at = _aligned(at + _BEFORE + len(payload))
-        yield Found(payload, at)
+        yield LogRecord(payload, at)
 
 
 def _find_record(data: bytes, at: int, salt: int) -> bytes | None:

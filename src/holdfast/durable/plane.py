@@ -35,7 +35,7 @@ _Row = tuple[bytes, bytes | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class Picture:
     """The store plane as it was when somebody looked."""
 
     mark: Mark
@@ -47,13 +47,13 @@ class Shown:
     """The same with what was pending: what the head showed."""
 
 
-def nothing() -> Shown:
+def nothing() -> Picture:
     """Returns the picture of a plane that nobody has looked at."""
     empty = Store().snapshot()
-    return Shown(Mark(0, 0, 0), EMPTY_MAP, empty, empty)
+    return Picture(Mark(0, 0, 0), EMPTY_MAP, empty, empty)
 
 
-def look(transaction: Transaction, handle: Handle, before: Shown) -> Shown:
+def look(transaction: Transaction, handle: Handle, before: Picture) -> Picture:
     """Returns the plane as the head shows it now, at the cost of what has changed."""
     head = handle.get_head(transaction)
     try:
@@ -64,7 +64,7 @@ def look(transaction: Transaction, handle: Handle, before: Shown) -> Shown:
         return _look(transaction, handle, head, nothing())
 
 
-def after_snapshot(transaction: Transaction, handle: Handle, before: Shown) -> Shown | None:
+def after_snapshot(transaction: Transaction, handle: Handle, before: Picture) -> Picture | None:
     """Returns the plane after a snapshot of what was seen; None if that is not all there was."""
     head = handle.get_head(transaction)
     seen = before.mark
@@ -73,12 +73,12 @@ def after_snapshot(transaction: Transaction, handle: Handle, before: Shown) -> S
     return standing_on(transaction, handle, head, before.content)
 
 
-def standing_on(transaction: Transaction, handle: Handle, head: Head, content: Snapshot) -> Shown:
+def standing_on(transaction: Transaction, handle: Handle, head: Head, content: Snapshot) -> Picture:
     """Returns the plane of a head with nothing pending, whose content is known."""
-    return Shown(Mark.of(head), _root_of(transaction, handle, head), content, content)
+    return Picture(Mark.of(head), _root_of(transaction, handle, head), content, content)
 
 
-def flush(handle: Handle, before: Shown, now: Snapshot, log: LogPosition) -> Shown | None:
+def flush(handle: Handle, before: Picture, now: Snapshot, log: LogPosition) -> Picture | None:
     """Writes what leads from the content seen before to another one, in one transaction.
 
     The same transaction says up to where the log is in the catalog. Returns None, with nothing
@@ -86,7 +86,7 @@ def flush(handle: Handle, before: Shown, now: Snapshot, log: LogPosition) -> Sho
     """
     changes = now.differences(before.content)
 
-    def write(stage: Stage) -> Shown | None:
+    def write(stage: Stage) -> Picture | None:
         rows = {
             to_store_key(namespace, key): _entry(stage, new) for namespace, key, _, new in changes
         }
@@ -105,12 +105,12 @@ def flush(handle: Handle, before: Shown, now: Snapshot, log: LogPosition) -> Sho
                 )
             transaction.set_log(head.namespace_id, log)
         mark = Mark(head.namespace_id, head.generation, sequence)
-        return Shown(mark, before.root, before.base, now)
+        return Picture(mark, before.root, before.base, now)
 
     return carry_out(handle, write)
 
 
-def _look(transaction: Transaction, handle: Handle, head: Head, before: Shown) -> Shown:
+def _look(transaction: Transaction, handle: Handle, head: Head, before: Picture) -> Picture:
     objects = handle.objects.bound(transaction)
     root = _root_of(transaction, handle, head)
     picture = Store()
@@ -123,7 +123,7 @@ def _look(transaction: Transaction, handle: Handle, head: Head, before: Shown) -
     if pending is None:
         pending = transaction.range_pending(of[0], Plane.STORE, start=b"", stop=None)
     _put(picture, objects, pending)
-    return Shown(Mark.of(head), root, base, picture.snapshot())
+    return Picture(Mark.of(head), root, base, picture.snapshot())
 
 
 def _root_of(transaction: Transaction, handle: Handle, head: Head) -> ObjectId:

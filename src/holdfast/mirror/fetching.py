@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from holdfast.engine.exchange.adopting import adopt
-from holdfast.engine.exchange.coverage import lacking_told
+from holdfast.engine.exchange.coverage import lacking_of
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.timeline.head import Note
 from holdfast.mirror.following import Pair
@@ -19,6 +19,6 @@ def fetch(pair: Pair, snapshot: SnapshotInfo, progress: Progress) -> SnapshotInf
     """
     aside = pair.local.aside
     pulled = Pull(pair.server, aside, progress).pull(pair.memo.now, snapshot.id)
-    note, lacking = Note(reason=f"fetched {snapshot.id}"), lacking_told(snapshot)
+    note, lacking = Note(reason=f"fetched {snapshot.id}"), lacking_of(snapshot)
     adopt(aside, pulled.edits, base=pulled.base, root=pulled.root, note=note, lacking=lacking)
     return replace(Namespace(aside).snapshot(reason=note.reason), detail=snapshot.detail)

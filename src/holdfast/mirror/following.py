@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from holdfast.engine.core.paths import to_bytes
 from holdfast.engine.directory.writer import Follower
 from holdfast.engine.exchange.adopting import adopt
-from holdfast.engine.exchange.coverage import lacking_told
+from holdfast.engine.exchange.coverage import lacking_of
 from holdfast.engine.planes.handle import Handle
 from holdfast.engine.timeline.head import Note
 from holdfast.errors import (
@@ -94,7 +94,7 @@ class Pair:
     @property
     def here(self) -> ObjectId:
         """The files map of the directory, as it was last looked at."""
-        return self.local.directory.known.root
+        return self.local.directory.last.root
 
     def send(self, told: CommitRequest, *, overwrite: bool, progress: Progress) -> SnapshotInfo:
         """Lets the server make a snapshot of the directory as it was last looked at."""
@@ -183,7 +183,7 @@ class Pair:
         attached = self.local.attached
         pull = Pull(self.server, self.local.handle, follower.progress)
         pulled = pull.pull(self.memo.now, goal.id)
-        note, lacking = Note(reason=f"followed {goal.id}"), lacking_told(goal)
+        note, lacking = Note(reason=f"followed {goal.id}"), lacking_of(goal)
 
         def become(handle: Handle, _: SnapshotId | None) -> None:
             adopt(

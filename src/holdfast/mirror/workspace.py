@@ -28,7 +28,7 @@ from holdfast.engine.directory.capture import Rereading
 from holdfast.engine.directory.checkout import checkout
 from holdfast.engine.directory.preview import preview
 from holdfast.engine.directory.writer import Follower
-from holdfast.engine.exchange.coverage import lacking_told
+from holdfast.engine.exchange.coverage import lacking_of
 from holdfast.engine.tasks.contexts import Tasks
 from holdfast.engine.timeline.diff import collect_changes
 from holdfast.engine.timeline.restore import SHOWN
@@ -380,7 +380,7 @@ class RemoteWorkspace(Comparing):
         follower = Follower(self._local.directory, force=force, progress=progress)
         if target is not None:
             # Not as its target: the snapshot is the server's, and its root need not be here.
-            follower.leave(lacking_told(target).uncaptured)
+            follower.leave(lacking_of(target).uncaptured)
         return follower
 
     def _told(

@@ -42,8 +42,8 @@ class Content:
         self._progress, self._stage = progress, stage
         self._source = encoded(source) if isinstance(source, str) else source
         self._size: int | None = None
-        is_held = isinstance(self._source, bytes | bytearray | memoryview | Path)
-        self._start = 0 if is_held else _position(cast("BinaryIO", self._source))
+        is_taken = isinstance(self._source, bytes | bytearray | memoryview | Path)
+        self._start = 0 if is_taken else _position(cast("BinaryIO", self._source))
         self._is_used = False
 
     @property

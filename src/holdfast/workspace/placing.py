@@ -47,14 +47,14 @@ class Expected:
             return None
         if not self._checks:
             return None
-        if known is None or not is_known(known, state):
+        if known is None or not is_as_indexed(known, state):
             raise Drifted(key)
         return known
 
     def check_open(self, key: bytes, file: int, row: Row) -> None:
         """Raises `Drifted` if an open file is not the one that a row knows."""
         state = os.fstat(file)
-        if not stat.S_ISREG(state.st_mode) or not is_known(row, state):
+        if not stat.S_ISREG(state.st_mode) or not is_as_indexed(row, state):
             raise Drifted(key)
 
     def has_writer(self, name: bytes, fd: int) -> bool:
@@ -95,7 +95,7 @@ def removing(temporary: bytes, fd: int) -> Generator[None]:
         raise
 
 
-def is_known(row: Row, state: os.stat_result) -> bool:
+def is_as_indexed(row: Row, state: os.stat_result) -> bool:
     """Says whether something is as the index knows it."""
     return (
         row.size == state.st_size

@@ -25,7 +25,7 @@ from holdfast.workspace.statformat import (
     COMPARED,
     HAS_UNSURE,
     LAYOUT,
-    Known,
+    IndexBytes,
     Record,
     is_unsure,
     open_record,
@@ -61,7 +61,7 @@ _Compared = tuple[int, int, int, int, int]
 
 
 def flag_differences(
-    known: Known, root_fd: int, *, only: Sequence[int] | None = None, use_c: bool | None = None
+    known: IndexBytes, root_fd: int, *, only: Sequence[int] | None = None, use_c: bool | None = None
 ) -> bytearray:
     """Returns a byte for each folder and, after those, for each row: what differs, or zero.
 
@@ -86,7 +86,7 @@ def flag_differences(
     return flags
 
 
-def _amount(known: Known, places: Sequence[int]) -> int:
+def _amount(known: IndexBytes, places: Sequence[int]) -> int:
     rows = known.first_rows
     return len(places) + sum(rows[place + 1] - rows[place] for place in places)
 
@@ -99,7 +99,7 @@ def _threads_for(amount: int) -> int:
     return min(_MOST_THREADS, os.cpu_count() or 1)
 
 
-def _look_in_python(known: Known, root_fd: int, flags: bytearray, place: int) -> None:
+def _look_in_python(known: IndexBytes, root_fd: int, flags: bytearray, place: int) -> None:
     """Flags what differs of one folder: its own stat, then its rows."""
     record = open_record(known.data, known.offsets[place])
     try:
@@ -163,7 +163,7 @@ def _compare_rows(record: Record, fd: int) -> _Differing | None:
     return _Differing(folder, rows)
 
 
-LookInC = Callable[[Known, int, bytearray, Sequence[int] | None, int], bool]
+LookInC = Callable[[IndexBytes, int, bytearray, Sequence[int] | None, int], bool]
 """Flags what differs, like `_look_in_python` for many; returns whether it could."""
 
 
@@ -176,7 +176,7 @@ def load_library() -> LookInC | None:
     import ctypes  # noqa: PLC0415 - loaded with the library
 
     def look_in_c(
-        known: Known, root_fd: int, flags: bytearray, only: Sequence[int] | None, threads: int
+        known: IndexBytes, root_fd: int, flags: bytearray, only: Sequence[int] | None, threads: int
     ) -> bool:
         # Addresses are taken of objects that this function holds until the call is over.
         chosen = None if only is None else array("I", only)

@@ -12,7 +12,7 @@ from holdfast.workspace.statformat import (
     ROW,
     TABLE_ROW,
     Folder,
-    Known,
+    IndexBytes,
     count_rows,
     encode_folder,
     open_record,
@@ -22,7 +22,7 @@ from holdfast.workspace.statformat import (
 class Copy:
     """An index in the making: runs of another one, and new folders between them."""
 
-    def __init__(self, known: Known) -> None:
+    def __init__(self, known: IndexBytes) -> None:
         self._known = known
         self._view = memoryview(known.data)
         self._copied = 0

@@ -103,7 +103,7 @@ class Folder(NamedTuple):
 _make_row: Final[Callable[[tuple[object, ...]], Row]] = partial(tuple.__new__, Row)  # pyright: ignore[reportAssignmentType, reportUnknownMemberType] - tuple is generic here
 
 
-class Known(NamedTuple):
+class IndexBytes(NamedTuple):
     """An index's bytes, and where in them everything is."""
 
     data: bytes

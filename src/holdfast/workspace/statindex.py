@@ -37,7 +37,7 @@ from holdfast.workspace.statformat import (
     META_AT,
     UNSURE,
     Folder,
-    Known,
+    IndexBytes,
     Row,
     decode_folder,
     is_unsure,
@@ -97,7 +97,7 @@ class Checked(NamedTuple):
     """What differs from the index, ascending by bytes. Whatever is not named is as it was."""
 
     folders: list[bytes]
-    """Known folders that have another stat, or are no longer the folder that was known: gone,
+    """IndexBytes folders that have another stat, or are no longer the folder that was known: gone,
     replaced, a link, shut to us. What was known below one that cannot be opened is named too."""
     rows: list[tuple[bytes, bytes]]
     """Folder and name of known rows that have another stat or are gone. Those of a folder that
@@ -118,7 +118,7 @@ class StatIndex:
         `linked`: what `find_linked` is to say, if that is known. `ValueError`: the parts do not
         add up to the whole.
         """
-        self._known = Known.of(data)
+        self._known = IndexBytes.of(data)
         self._linked = linked
         self.meta = data[META_AT : self._known.table_at]
 

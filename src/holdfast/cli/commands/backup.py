@@ -6,8 +6,8 @@ import holdfast
 from holdfast.cli import words
 from holdfast.cli.attached import get_vault
 from holdfast.cli.console import Console
+from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import DONE
-from holdfast.cli.shown import shown
 from holdfast.cli.views import path_view
 
 EXAMPLES = """\
@@ -40,12 +40,12 @@ def run(arguments: Namespace, console: Console) -> int:
     console.answer(document=lambda: _document(done), lines=list)
     console.say(
         f"Backed up {words.number(done.snapshots, 'snapshot')} of "
-        f"{words.number(done.namespaces, 'namespace')} to {shown(done.path)}: "
+        f"{words.number(done.namespaces, 'namespace')} to {escaped(done.path)}: "
         f"{words.number(done.packs, 'pack')}, {words.number(done.packs_copied, 'pack')} new, "
         f"{words.size(done.bytes)}."
     )
     for line in done.damage:
-        console.say(f"  known to be lost, and not in it: {shown(line)}")
+        console.say(f"  known to be lost, and not in it: {escaped(line)}")
     return DONE
 
 

@@ -8,8 +8,8 @@ from holdfast.cli import thin
 from holdfast.cli.attached import get_vault, get_workspace
 from holdfast.cli.background import end_watcher
 from holdfast.cli.console import Console
+from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import DONE, NOT_FOUND, Refused, usage
-from holdfast.cli.shown import shown
 from holdfast.cli.views import path_view
 
 EXAMPLES = """\
@@ -46,11 +46,11 @@ def run(arguments: Namespace, console: Console) -> int:
         document=lambda: {
             **path_view(directory),
             "namespace": name,
-            "vault": console.shown_location(location),
+            "vault": console.location_text(location),
         },
         lines=lambda: [
-            f"Detached {shown(directory)}; its history stays in the vault.",
-            f"`holdfast init --namespace {shown(shlex.quote(name))}` attaches a directory to it.",
+            f"Detached {escaped(directory)}; its history stays in the vault.",
+            f"`holdfast init --namespace {escaped(shlex.quote(name))}` attaches a directory to it.",
         ],
     )
     return DONE

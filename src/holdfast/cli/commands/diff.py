@@ -12,8 +12,8 @@ import holdfast
 from holdfast.cli import words
 from holdfast.cli.attached import get_workspace
 from holdfast.cli.console import Console
+from holdfast.cli.escaping import escaped, escaped_line, quoted
 from holdfast.cli.exits import DONE, usage
-from holdfast.cli.shown import quoted, shown, shown_line
 from holdfast.cli.views import changes_view
 
 EXAMPLES = """\
@@ -104,7 +104,7 @@ def _patch(console: Console, change: "holdfast.Change", text: str) -> Iterator[s
     # Its own two lines of header hold the name as it is, line ends and all.
     head = f"--- a/{change.name}\n+++ b/{change.name}\n"
     if not text.startswith(head):
-        yield from (shown(line) for line in text.splitlines())
+        yield from (escaped(line) for line in text.splitlines())
         return
     yield f"--- {old_name}"
     yield f"+++ {new_name}"
@@ -126,7 +126,7 @@ def _other_plane(console: Console, change: "holdfast.Change", text: str) -> Iter
 def _content_line(console: Console, line: str) -> str:
     if not console.is_terminal:
         return line
-    safe = shown_line(line)
+    safe = escaped_line(line)
     style = _LINE_COLOURS.get(line[:1])
     return console.paint(safe, style) if style else safe
 

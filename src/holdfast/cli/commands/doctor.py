@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 
 from holdfast.cli.checks import FAIL, Check, run_checks
 from holdfast.cli.console import Console
+from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import DONE, FAILED
-from holdfast.cli.shown import shown
 
 EXAMPLES = """\
 examples:
@@ -51,6 +51,6 @@ def _lines(console: Console, checks: Sequence[Check]) -> Iterator[str]:
         if console.is_quiet and check.state == "ok":
             continue
         state = console.paint(f"{check.state:<4}", _STYLES[check.state])
-        yield f"{state}  {check.name:<{width}}  {shown(check.message)}"
+        yield f"{state}  {check.name:<{width}}  {escaped(check.message)}"
         if check.to_do:
-            yield f"      {'':<{width}}  {shown(check.to_do)}"
+            yield f"      {'':<{width}}  {escaped(check.to_do)}"

@@ -10,8 +10,8 @@ import holdfast
 from holdfast.cli import words
 from holdfast.cli.attached import get_workspace
 from holdfast.cli.console import Console
+from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import DONE, usage
-from holdfast.cli.shown import shown
 from holdfast.cli.views import path_view, snapshot_view
 from holdfast.errors import NotFound
 from holdfast.settings import CATALOG_NAME, is_url
@@ -65,7 +65,7 @@ def run(arguments: Namespace, console: Console) -> int:
     vault = console.open_vault(location)
     packs = [*_sizes(console.find_objects(location) or os.path.join(location, "packs"))]
     found = _Usage(
-        vault=console.shown_location(location),
+        vault=console.location_text(location),
         pack_files=len(packs),
         pack_bytes=sum(packs),
         catalog_bytes=_catalog(location),
@@ -110,7 +110,7 @@ def _catalog(location: str) -> int | None:
 
 
 def _lines(console: Console, found: _Usage) -> Iterator[str]:
-    yield console.paint(f"vault {shown(found.vault)}", "bold")
+    yield console.paint(f"vault {escaped(found.vault)}", "bold")
     yield f"  {words.size(found.pack_bytes):>9}  {words.number(found.pack_files, 'pack file')}"
     if found.retired_bytes:
         yield f"  {words.size(found.retired_bytes):>9}  of that is retired: `holdfast gc` frees it"
@@ -118,12 +118,12 @@ def _lines(console: Console, found: _Usage) -> Iterator[str]:
         yield f"  {words.size(found.catalog_bytes):>9}  catalog"
     yield console.paint("snapshots (each as if it were alone)", "bold")
     for snapshot in found.snapshots:
-        label = shown(snapshot.label or "")
+        label = escaped(snapshot.label or "")
         line = f"  {words.size(snapshot.size.bytes):>9}  {words.short(snapshot.id)}  "
         yield f"{line}{words.local(snapshot.created_at)}  {label}".rstrip()
     yield console.paint("largest files of the last snapshot", "bold")
     for file in found.largest:
-        yield f"  {words.size(file.size_bytes):>9}  {shown(file.path)}"
+        yield f"  {words.size(file.size_bytes):>9}  {escaped(file.path)}"
 
 
 def _document(found: _Usage) -> dict[str, object]:

@@ -11,8 +11,8 @@ import holdfast
 from holdfast.cli import words
 from holdfast.cli.attached import get_vault
 from holdfast.cli.console import Console
+from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import DONE, usage
-from holdfast.cli.shown import shown
 from holdfast.engine.erasing.door import Erasures
 from holdfast.private import create
 from holdfast.progress import Progress
@@ -68,7 +68,7 @@ def run(arguments: Namespace, console: Console) -> int:
         )
     place = None if arguments.certificate is None else console.resolve(arguments.certificate)
     if place is not None and os.path.lexists(place):
-        raise usage(f"{shown(place)} is there already", hint="Name a new file.")
+        raise usage(f"{escaped(place)} is there already", hint="Name a new file.")
     vault = get_vault(console)
     with console.progress() as progress:
         done = _erase(vault.erasures, arguments, progress)
@@ -90,8 +90,8 @@ def _what(arguments: Namespace) -> str:
     if arguments.number is not None and (session is not None or user is not None):
         raise usage("--number is for a whole namespace", hint="Leave it out.")
     if user is not None:
-        return f"the user {shown(user)}"
-    return shown(namespace) if session is None else f"{shown(session)} of {shown(namespace)}"
+        return f"the user {escaped(user)}"
+    return escaped(namespace) if session is None else f"{escaped(session)} of {escaped(namespace)}"
 
 
 def _erase(erasures: Erasures, arguments: Namespace, progress: Progress) -> "holdfast.Certificate":
@@ -111,7 +111,7 @@ def _lines(what: str, done: "holdfast.Certificate") -> Iterator[str]:
     yield f"{words.number(done.redacted_rows, 'row')} of the journal keep only their place."
     yield f"Row {done.number} of the tenant's chain says so: {done.hash[:16]}…"
     if done.copies:
-        names = ", ".join(shown(name) for name in done.copies)
+        names = ", ".join(escaped(name) for name in done.copies)
         yield f"Forked from it, and not erased: {names}"
     yield "Out of reach:"
     yield from (f"  {line}" for line in done.out_of_reach)

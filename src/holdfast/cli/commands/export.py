@@ -6,8 +6,8 @@ from argparse import ArgumentParser, Namespace
 from holdfast.cli import words
 from holdfast.cli.attached import get_workspace
 from holdfast.cli.console import Console
+from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import DONE
-from holdfast.cli.shown import shown
 from holdfast.cli.views import path_view
 
 EXAMPLES = """\
@@ -46,7 +46,7 @@ def run(arguments: Namespace, console: Console) -> int:
         lines=list,
     )
     console.say(
-        f"Wrote {words.titled(snapshot)} to {shown(target)}: "
+        f"Wrote {words.titled(snapshot)} to {escaped(target)}: "
         f"{words.number(count, 'entry', 'entries')}, {words.size(written)}."
     )
     return DONE

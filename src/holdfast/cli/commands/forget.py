@@ -7,8 +7,8 @@ import holdfast
 from holdfast.cli import words
 from holdfast.cli.attached import get_workspace
 from holdfast.cli.console import Console
+from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import DONE
-from holdfast.cli.shown import shown
 from holdfast.cli.views import snapshot_view
 
 EXAMPLES = """\
@@ -64,7 +64,7 @@ def _lines(
     verb = "Would forget" if is_dry else "Forgot"
     yield f"{verb} {words.number(len(gone), 'snapshot')}" + ("." if not gone else ":")
     for snapshot in gone:
-        about = shown(snapshot.label or snapshot.reason or "")
+        about = escaped(snapshot.label or snapshot.reason or "")
         line = f"  {words.short(snapshot.id)}  {words.local(snapshot.created_at)}  {about}"
         yield line.rstrip()
     if gone and not is_dry:

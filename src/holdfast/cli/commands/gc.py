@@ -6,8 +6,8 @@ import holdfast
 from holdfast.cli import words
 from holdfast.cli.attached import get_vault
 from holdfast.cli.console import Console
+from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import DAMAGE_HINT, DAMAGED, DONE
-from holdfast.cli.shown import shown
 
 EXAMPLES = """\
 examples:
@@ -54,7 +54,7 @@ def run(arguments: Namespace, console: Console) -> int:
         )
     for pack in collected.damaged:
         console.complain(
-            f"holdfast: {shown(pack)}: it could not be read, and what it may need was left alone"
+            f"holdfast: {escaped(pack)}: it could not be read, and what it may need was left alone"
         )
     if collected.damaged:
         console.complain(f"  {DAMAGE_HINT}")

@@ -7,8 +7,8 @@ import holdfast
 from holdfast.cli import words
 from holdfast.cli.attached import get_workspace
 from holdfast.cli.console import Console
+from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import DONE
-from holdfast.cli.shown import shown
 from holdfast.cli.views import find_lacking, snapshot_view
 
 EXAMPLES = """\
@@ -54,7 +54,7 @@ def run(arguments: Namespace, console: Console) -> int:
 
 def _lines(console: Console, imported: "holdfast.Imported") -> Iterator[str]:
     manifest, size = imported.manifest, imported.snapshot.size
-    what = f'"{shown(manifest.label)}"' if manifest.label else "a snapshot"
+    what = f'"{escaped(manifest.label)}"' if manifest.label else "a snapshot"
     found = find_lacking(imported.snapshot)
     lacking = words.lacking(
         is_partial=imported.snapshot.is_partial,
@@ -63,7 +63,7 @@ def _lines(console: Console, imported: "holdfast.Imported") -> Iterator[str]:
     )
     proof = words.proof(console, is_verified=imported.verified, lacking=lacking)
     yield (
-        f"Imported {what} of namespace {shown(manifest.namespace)}: "
+        f"Imported {what} of namespace {escaped(manifest.namespace)}: "
         f"{words.number(size.entries, 'entry', 'entries')}, {words.size(size.bytes)}, {proof}"
     )
     yield from words.lacking_lines(console, found, is_kept=True)

@@ -11,9 +11,9 @@ import holdfast
 from holdfast.cli import words
 from holdfast.cli.attached import how_to_go_on
 from holdfast.cli.console import Console
+from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import CONFLICT, DONE, PARTIAL, Refused, operand_of, usage
 from holdfast.cli.nesting import remarks
-from holdfast.cli.shown import shown
 from holdfast.cli.views import coverage_view, find_coverage, path_view, snapshot_view
 from holdfast.settings import DATA, DATABASE_URL, LOCAL_NAME, holds_vault
 
@@ -92,7 +92,7 @@ def run(arguments: Namespace, console: Console) -> int:
         document=lambda: {
             **path_view(str(workspace.path)),
             "namespace": workspace.namespace.name,
-            "vault": console.shown_location(location),
+            "vault": console.location_text(location),
             "is_new": first is not None,
             "moved_from": None if how.moved_from is None else str(how.moved_from),
             "snapshot_id": None if first is None else first.id,
@@ -164,19 +164,21 @@ def _lines(
     how: "_How",
     location: str,
 ) -> Iterator[str]:
-    first, name = how.first, shown(workspace.namespace.name)
+    first, name = how.first, escaped(workspace.namespace.name)
     if first is None:
-        path = shown(str(workspace.path))
+        path = escaped(str(workspace.path))
         if how.was_attached:
             yield f"{path} is attached already, as namespace {name}."
         else:
-            was = "" if how.moved_from is None else f" It was {shown(str(how.moved_from))} before."
+            was = (
+                "" if how.moved_from is None else f" It was {escaped(str(how.moved_from))} before."
+            )
             yield f"Attached {path} as namespace {name}, and its history goes on.{was}"
             yield "`holdfast status` shows how the directory differs from its newest snapshot."
-        yield f"The vault is {shown(console.shown_location(location))}."
+        yield f"The vault is {escaped(console.location_text(location))}."
         return
-    yield f"Attached {shown(str(workspace.path))} as namespace {name}."
-    yield f"The vault is {shown(console.shown_location(location))}."
+    yield f"Attached {escaped(str(workspace.path))} as namespace {name}."
+    yield f"The vault is {escaped(console.location_text(location))}."
     coverage = find_coverage(first)
     if coverage is not None:
         yield f"First snapshot {words.short(first.id)}: {words.coverage_line(coverage)}."

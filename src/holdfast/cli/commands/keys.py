@@ -14,8 +14,8 @@ import holdfast
 from holdfast.cli import words
 from holdfast.cli.attached import served_place
 from holdfast.cli.console import Console
+from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import DONE, usage
-from holdfast.cli.shown import shown
 from holdfast.engine.core.tenants import DEFAULT_TENANT
 from holdfast.model.keys import KeyInfo, Scope
 from holdfast.server.config import configure as set_up
@@ -94,7 +94,7 @@ def _create(tenant: "holdfast.TenantVault", arguments: Namespace, console: Conso
         rate_limit=arguments.rate_limit,
     )
     document = {**_document(key), "workspace_id": tenant.tenant_id, "api_key": secret}
-    lines = [f"workspace  {shown(tenant.tenant_id)}", f"key id     {shown(key.id)}", secret]
+    lines = [f"workspace  {escaped(tenant.tenant_id)}", f"key id     {escaped(key.id)}", secret]
     console.answer(document=lambda: document, lines=lambda: lines)
     console.say("It is shown this once: only its hash is kept.")
 
@@ -110,7 +110,7 @@ def _scope_of(arguments: Namespace) -> Scope:
 def _revoke(tenant: "holdfast.TenantVault", arguments: Namespace, console: Console) -> None:
     key = tenant.keys.revoke(arguments.name)
     console.answer(document=lambda: _document(key), lines=list)
-    console.say(f"Revoked {shown(key.id)} ({shown(key.name)}).")
+    console.say(f"Revoked {escaped(key.id)} ({escaped(key.name)}).")
 
 
 def _list(tenant: "holdfast.TenantVault", console: Console) -> None:
@@ -128,8 +128,8 @@ def _lines(keys: list[KeyInfo], console: Console) -> Iterator[str]:
             if key.last_used_at is None
             else words.ago(key.last_used_at, console.clock())
         )
-        reach = "" if key.namespace is None else f" for {shown(key.namespace)}"
-        yield f"{shown(key.id)}  {key.scope.value}{reach}  {shown(key.name)}  {used}"
+        reach = "" if key.namespace is None else f" for {escaped(key.namespace)}"
+        yield f"{escaped(key.id)}  {key.scope.value}{reach}  {escaped(key.name)}  {used}"
 
 
 def _document(key: KeyInfo) -> dict[str, object]:

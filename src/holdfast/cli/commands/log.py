@@ -8,9 +8,9 @@ import holdfast
 from holdfast.cli import words
 from holdfast.cli.attached import get_workspace, is_gone, note_if_missing
 from holdfast.cli.console import Console
+from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import DONE, usage
 from holdfast.cli.histories import history_lines, history_view
-from holdfast.cli.shown import shown
 from holdfast.cli.views import snapshot_view
 from holdfast.errors import NotFound
 
@@ -128,4 +128,4 @@ def _lines(
         if not about and snapshot.target is not None:
             about = f"to {words.short(snapshot.target)}"
         line = f"{mark} {name}  {words.local(snapshot.created_at)}  {snapshot.kind.value:<8}  "
-        yield f"{line}{shown(about)}{marks}".rstrip()
+        yield f"{line}{escaped(about)}{marks}".rstrip()

@@ -5,8 +5,8 @@ from argparse import ArgumentParser, Namespace
 import holdfast
 from holdfast.cli import words
 from holdfast.cli.console import Console
+from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import DONE
-from holdfast.cli.shown import shown
 from holdfast.settings import is_url
 
 EXAMPLES = """\
@@ -53,14 +53,14 @@ def run(arguments: Namespace, console: Console) -> int:
         )
     console.answer(document=lambda: _document(done), lines=list)
     console.say(
-        f"{shown(console.shown_location(given))} is a vault again, "
+        f"{escaped(console.location_text(given))} is a vault again, "
         f"as of {words.local(done.made_at)}: "
         f"{words.number(done.snapshots, 'snapshot')} of "
         f"{words.number(done.namespaces, 'namespace')}, "
         f"{words.number(done.objects, 'object')} hashed, every head and snapshot read."
     )
     for line in done.damage:
-        console.say(f"  known to be lost before: {shown(line)}")
+        console.say(f"  known to be lost before: {escaped(line)}")
     return DONE
 
 

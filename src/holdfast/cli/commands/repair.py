@@ -8,8 +8,8 @@ import holdfast
 from holdfast.cli import words
 from holdfast.cli.attached import get_vault
 from holdfast.cli.console import Console
+from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import DAMAGED, DONE
-from holdfast.cli.shown import shown
 
 EXAMPLES = """\
 examples:
@@ -72,9 +72,11 @@ def _lines(console: Console, done: "holdfast.Repaired") -> Iterator[str]:
     for lost in done.lost:
         needed = ", ".join(lost.snapshots[:LISTED])
         more = len(lost.snapshots) - LISTED
-        yield shown(f"  {lost.what}: lacking in {needed}{f' and {more} more' if more > 0 else ''}")
+        yield escaped(
+            f"  {lost.what}: lacking in {needed}{f' and {more} more' if more > 0 else ''}"
+        )
     for pack in done.damaged:
-        yield f"  {shown(pack)} stays as it is: put it back from a copy, or use --from"
+        yield f"  {escaped(pack)} stays as it is: put it back from a copy, or use --from"
 
 
 def _document(done: "holdfast.Repaired") -> dict[str, object]:

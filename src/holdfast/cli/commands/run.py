@@ -22,8 +22,8 @@ import holdfast
 from holdfast.cli import words
 from holdfast.cli.attached import get_workspace, note_if_missing
 from holdfast.cli.console import Console
+from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import report, usage
-from holdfast.cli.shown import shown
 from holdfast.cli.task import wait_for
 from holdfast.cli.views import find_coverage, restored_view, snapshot_view
 from holdfast.errors import DirectoryMissing, HoldfastError
@@ -173,7 +173,7 @@ def _keep_before(
 
 def _label(command: Sequence[str]) -> str:
     """Returns the command as a label: shortened, and without bytes that no label can hold."""
-    text = shown(shlex.join(command))
+    text = escaped(shlex.join(command))
     return text if len(text) <= MAX_LABEL_CHARS else text[: MAX_LABEL_CHARS - 1] + "…"
 
 

@@ -4,8 +4,8 @@ from argparse import ArgumentParser, Namespace
 
 from holdfast.cli.attached import served_place
 from holdfast.cli.console import Console
+from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import DONE, usage
-from holdfast.cli.shown import shown
 from holdfast.server.credentials import Credentials, Started
 
 EXAMPLES = """\
@@ -64,7 +64,7 @@ def _lines(started: Started, *, shows_keys: bool) -> list[str]:
         lines += [
             "",
             *(_keys(made) if shows_keys else ["An admin key and a runtime key were made now."]),
-            f"They are kept in {shown(str(made.path))}, readable by you alone.",
+            f"They are kept in {escaped(str(made.path))}, readable by you alone.",
             "",
         ]
     return lines
@@ -73,9 +73,9 @@ def _lines(started: Started, *, shows_keys: bool) -> list[str]:
 def _keys(made: Credentials) -> list[str]:
     return [
         "These keys were made now and are shown this once:",
-        f"  workspace    {shown(made.workspace_id)}",
-        f"  admin key    {shown(made.admin_key)}",
-        f"  runtime key  {shown(made.api_key)}",
+        f"  workspace    {escaped(made.workspace_id)}",
+        f"  admin key    {escaped(made.admin_key)}",
+        f"  runtime key  {escaped(made.api_key)}",
     ]
 
 

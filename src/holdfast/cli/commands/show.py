@@ -7,8 +7,8 @@ import holdfast
 from holdfast.cli import words
 from holdfast.cli.attached import get_workspace, note_if_missing
 from holdfast.cli.console import Console
+from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import DONE
-from holdfast.cli.shown import shown
 from holdfast.cli.views import (
     changes_view,
     coverage_view,
@@ -80,7 +80,7 @@ def _lines(
     yield f"{console.paint(snapshot.id, 'cyan')}  {snapshot.kind.value}{partial}"
     for name, value in _fields(snapshot):
         if value:
-            yield f"  {name:<9}{shown(value)}"
+            yield f"  {name:<9}{escaped(value)}"
     if coverage is not None:
         yield f"  {'coverage':<9}{words.coverage_line(coverage)}"
         yield from words.omission_lines(console, coverage)

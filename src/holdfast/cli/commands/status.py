@@ -7,8 +7,8 @@ import holdfast
 from holdfast.cli import words
 from holdfast.cli.attached import get_workspace
 from holdfast.cli.console import Console
+from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import DONE
-from holdfast.cli.shown import shown
 from holdfast.cli.views import changes_view, coverage_view, path_view, snapshot_view
 
 EXAMPLES = """\
@@ -45,7 +45,8 @@ def run(arguments: Namespace, console: Console) -> int:
 
 
 def _lines(console: Console, status: "holdfast.Status") -> Iterator[str]:
-    yield f"{console.paint(shown(str(status.path)), 'bold')}  namespace {shown(status.namespace)}"
+    path = console.paint(escaped(str(status.path)), "bold")
+    yield f"{path}  namespace {escaped(status.namespace)}"
     if status.head is None:
         yield "No snapshot yet: `holdfast snapshot` takes the first."
     else:

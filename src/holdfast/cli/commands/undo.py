@@ -4,9 +4,9 @@ from argparse import ArgumentParser, Namespace
 
 from holdfast.cli.attached import get_workspace
 from holdfast.cli.console import Console
+from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import usage
 from holdfast.cli.restored import most_listed, tell
-from holdfast.cli.shown import shown
 
 EXAMPLES = """\
 examples:
@@ -63,7 +63,7 @@ def run(arguments: Namespace, console: Console) -> int:
             restored,
             verb="Took back",
             dry_verb="Taking back",
-            what=shown(arguments.task),
+            what=escaped(arguments.task),
             directory=workspace.path,
             way_back="holdfast undo",
         )

@@ -7,8 +7,8 @@ import holdfast
 from holdfast.cli import words
 from holdfast.cli.attached import get_vault
 from holdfast.cli.console import Console
+from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import DAMAGED, DONE, PARTIAL
-from holdfast.cli.shown import shown
 
 EXAMPLES = """\
 examples:
@@ -58,7 +58,7 @@ def _lines(console: Console, verified: "holdfast.Verified") -> Iterator[str]:
     for fault in verified.faults:
         needed = f" (needed by {', '.join(fault.snapshots)})" if fault.snapshots else ""
         known = ", known" if fault.is_known and not verified.is_known else ""
-        yield f"  {shown(fault.what)}: {shown(fault.reason)}{shown(needed)}{known}"
+        yield f"  {escaped(fault.what)}: {escaped(fault.reason)}{escaped(needed)}{known}"
     if console.is_quiet:
         return
     hints = dict.fromkeys(fault.hint for fault in verified.faults if fault.hint)

@@ -8,8 +8,8 @@ import holdfast
 from holdfast.cli import words
 from holdfast.cli.attached import get_vault
 from holdfast.cli.console import Console
+from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import DONE
-from holdfast.cli.shown import shown
 from holdfast.cli.views import instant, path_view
 
 EXAMPLES = """\
@@ -31,7 +31,7 @@ def run(arguments: Namespace, console: Console) -> int:
     attached = get_vault(console).workspaces()
     console.answer(
         document=lambda: {
-            "vault": console.shown_location(),
+            "vault": console.location_text(),
             "workspaces": [
                 {
                     **path_view(str(each.path)),
@@ -50,8 +50,8 @@ def run(arguments: Namespace, console: Console) -> int:
 def _lines(console: Console, attached: Sequence["holdfast.Attachment"]) -> Iterator[str]:
     if not attached:
         yield "No directory is attached: `holdfast init` attaches the one that you are in."
-    width = max((len(shown(each.namespace)) for each in attached), default=0)
+    width = max((len(escaped(each.namespace)) for each in attached), default=0)
     for each in attached:
         missing = "" if os.path.isdir(each.path) else console.paint("  (not there)", "yellow")
         when = words.local(each.attached_at)
-        yield f"{shown(each.namespace):<{width}}  {when}  {shown(str(each.path))}{missing}"
+        yield f"{escaped(each.namespace):<{width}}  {when}  {escaped(str(each.path))}{missing}"

@@ -67,7 +67,7 @@ class Source:
         try:
             self._fd = os.open(self._path, _READ)
         except OSError as exc:
-            raise told(exc, self._path) from exc
+            raise error_of(exc, self._path) from exc
         except ValueError as exc:
             raise InvalidValue(f"{shorten(self._path)} is not the name of a file") from exc
         found = os.fstat(self._fd)
@@ -113,7 +113,7 @@ class Source:
         try:
             return os.pread(self._fd, length, at)
         except OSError as exc:
-            raise told(exc, self._path) from exc
+            raise error_of(exc, self._path) from exc
 
 
 @contextmanager
@@ -132,7 +132,7 @@ def writing_to(target: FileName) -> Generator[BinaryIO]:
         raise
 
 
-def told(exc: OSError, path: str | Path) -> HoldfastError:
+def error_of(exc: OSError, path: str | Path) -> HoldfastError:
     """Returns our error for what the operating system says about a file of the user."""
     message = f"{shorten(str(path))}: {exc.strerror or exc}"
     if isinstance(exc, FileNotFoundError):
@@ -154,7 +154,7 @@ def _create(path: Path) -> tuple[BinaryIO, Path]:
         try:
             file = os.fdopen(os.open(temporary, _CREATE, _FILE_MODE), "wb", _BUFFER_BYTES)
         except OSError as exc:
-            raise told(exc, path) from exc
+            raise error_of(exc, path) from exc
         with suppress(OSError):  # Where there are no locks, nobody takes it for left over either.
             fcntl.flock(file, fcntl.LOCK_EX)
         if temporary.exists():
@@ -191,7 +191,7 @@ def _finish(file: BinaryIO, temporary: Path, path: Path) -> None:
         file.close()  # Not before it has its name: unlocked, it would be taken for left over.
         sync_folder(path.parent)
     except OSError as exc:
-        raise told(exc, path) from exc
+        raise error_of(exc, path) from exc
 
 
 class _Slice:

@@ -11,7 +11,7 @@ from holdfast.catalog.transaction import Transaction
 from holdfast.engine.archives.archivefile import Source
 from holdfast.engine.archives.sessionfile import (
     Conversation,
-    ToldSession,
+    SessionMember,
     measure,
     parts_of,
     read_session,
@@ -103,7 +103,7 @@ class Arriving:
         return BranchRow(branch, None, 0, number, size)
 
 
-def _entry_of(told: ToldSession, stored: StoredState) -> Session:
+def _entry_of(told: SessionMember, stored: StoredState) -> Session:
     return Session(
         state=stored.entry,
         bytes=stored.bytes,

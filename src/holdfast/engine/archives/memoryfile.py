@@ -42,7 +42,7 @@ _Number = Annotated[int, msgspec.Meta(ge=1, le=2**53)]
 _NOWHERE: Final = NamespaceId(0)
 
 
-class ToldMemory(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class MemoryMember(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the member of a memory holds."""
 
     id: str
@@ -60,12 +60,12 @@ class ToldMemory(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     embedding: bytes | None
 
 
-def told_memories(source: PlaneSource, root: ObjectId) -> Iterator[bytes]:
+def memory_members(source: PlaneSource, root: ObjectId) -> Iterator[bytes]:
     """Yields the content of the member of each memory, by id."""
     for key, data in iterate(source, root):
         row = row_of(source, _NOWHERE, key, memory_of(data))
         yield msgspec.json.encode(
-            ToldMemory(
+            MemoryMember(
                 id=row.id,
                 content=row.content,
                 type=row.type,
@@ -89,7 +89,7 @@ def read_memory(source: Source, member: Member, limits: Limits) -> MemoryRow:
         raise TooLarge(f"a memory takes {_MOST_BYTES} bytes at the most; one in the archive more")
     data = source.read(member.at, member.size)
     try:
-        told = msgspec.json.decode(data, type=ToldMemory)
+        told = msgspec.json.decode(data, type=MemoryMember)
         if msgspec.json.encode(told) != data:
             raise UnsafeArchive("it is not written as we write it", member=member.name)
         return _checked(told, limits)
@@ -97,7 +97,7 @@ def read_memory(source: Source, member: Member, limits: Limits) -> MemoryRow:
         raise UnsafeArchive(f"it holds no memory: {exc}", member=member.name) from exc
 
 
-def _checked(told: ToldMemory, limits: Limits) -> MemoryRow:
+def _checked(told: MemoryMember, limits: Limits) -> MemoryRow:
     check_session_id(told.id)
     check_content(told.content)
     check_json(bytes(told.metadata), most=limits.decoded_values)

@@ -45,7 +45,7 @@ _Instant = Annotated[int, msgspec.Meta(ge=0, le=LAST_US)]
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 
 
-class ToldSession(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SessionMember(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the member of a session holds."""
 
     id: str
@@ -58,7 +58,7 @@ class ToldSession(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     state: msgspec.Raw
 
 
-class ToldTurn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TurnLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a line of a conversation holds."""
 
     created_us: _Instant
@@ -92,7 +92,7 @@ class Conversation:
 def write_session(session_id: str, entry: Session, source: states.StateSource) -> bytes:
     """Returns the content of a session's member."""
     return msgspec.json.encode(
-        ToldSession(
+        SessionMember(
             id=session_id,
             agent_id=entry.agent_id,
             user_id=entry.user_id,
@@ -109,7 +109,7 @@ def write_turns(transaction: Transaction, tenant_id: TenantId, entry: Session) -
     """Yields the lines of a session's conversation, the first turn first."""
     for row in walk(transaction, tenant_id, entry.branch, entry.turns, descending=False):
         data = msgspec.json.decode(row.data, type=TurnData)
-        told = ToldTurn(
+        told = TurnLine(
             created_us=to_us(row.created_at),
             session_id=data.session_id,
             before=data.before,
@@ -134,13 +134,13 @@ def measure(lines: Iterator[bytes]) -> Conversation:
 # Bringing in
 
 
-def read_session(source: Source, member: Member, limits: Limits) -> ToldSession:
+def read_session(source: Source, member: Member, limits: Limits) -> SessionMember:
     """Returns a session of an archive; raises unless it is one, to the last byte."""
     if member.size > limits.state_bytes + _OVERHEAD_BYTES:
         raise TooLarge(f"a session's state may have {limits.state_bytes} bytes; one has more")
     data = source.read(member.at, member.size)
     try:
-        told = msgspec.json.decode(data, type=ToldSession)
+        told = msgspec.json.decode(data, type=SessionMember)
         if msgspec.json.encode(told) != data:
             raise UnsafeArchive("it is not written as we write it", member=member.name)
         check_session_id(told.id)
@@ -159,17 +159,17 @@ def read_session(source: Source, member: Member, limits: Limits) -> ToldSession:
     return told
 
 
-def parts_of(told: ToldSession) -> dict[str, bytes]:
+def parts_of(told: SessionMember) -> dict[str, bytes]:
     """Returns the text of each key of a session's state."""
     raw = msgspec.json.decode(told.state, type=dict[str, msgspec.Raw])
     return {key: bytes(text) for key, text in raw.items()}
 
 
-def read_turns(source: Source, member: Member, limits: Limits) -> Iterator[tuple[bytes, ToldTurn]]:
+def read_turns(source: Source, member: Member, limits: Limits) -> Iterator[tuple[bytes, TurnLine]]:
     """Yields the lines of a conversation, each with what it says; raises as `read_session`."""
     for line in _lines(source, member, limits):
         try:
-            told = msgspec.json.decode(line, type=ToldTurn)
+            told = msgspec.json.decode(line, type=TurnLine)
             if msgspec.json.encode(told) + b"\n" != line:
                 raise UnsafeArchive("it is not written as we write it", member=member.name)
             check_session_id(told.session_id)
@@ -187,7 +187,7 @@ def read_turns(source: Source, member: Member, limits: Limits) -> Iterator[tuple
         yield line, told
 
 
-def to_row(told: ToldTurn) -> bytes:
+def to_row(told: TurnLine) -> bytes:
     """Returns what the row of an imported turn holds."""
     return msgspec.json.encode(
         TurnData(

@@ -12,7 +12,7 @@ holdfast would pay for, and its bytes may differ from one Python to the next.
 from collections.abc import Iterable
 from typing import BinaryIO, Final
 
-from holdfast.engine.archives.archivefile import told
+from holdfast.engine.archives.archivefile import error_of
 from holdfast.engine.archives.tarread import BLOCK_BYTES, EXTENDED, MAGIC, TWIN_RECORD, MemberKind
 
 _FIELD_LIMIT: Final = 8**11
@@ -106,7 +106,7 @@ class TarWriter:
         try:
             self._file.write(data)
         except OSError as exc:
-            raise told(exc, self._path) from exc
+            raise error_of(exc, self._path) from exc
 
 
 def _header(

@@ -10,7 +10,7 @@ import msgspec
 
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.archives.arriving import named_by
-from holdfast.engine.archives.memoryfile import MEMORY_NAME, told_memories
+from holdfast.engine.archives.memoryfile import MEMORY_NAME, memory_members
 from holdfast.engine.archives.sessionfile import (
     SESSION_NAME,
     TURNS_NAME,
@@ -34,7 +34,7 @@ from holdfast.storekeys import from_store_key
 from holdfast.tree import build, iterate
 
 
-class Told:
+class Contents:
     """What there is to export, as an archive tells it.
 
     Its root is that of the namespace, but that a session's branch stands under the hash of its
@@ -76,7 +76,7 @@ class Told:
         return write_turns(self._transaction, self._tenant_id, entry)
 
 
-def write_entries(writer: TarWriter, told: Told) -> Iterator[None]:
+def write_entries(writer: TarWriter, told: Contents) -> Iterator[None]:
     """Writes one member for each entry, in the order of the maps; yields after each."""
     source, root = told.source, told.root
     for key, data in iterate(source, root.plane(Plane.FILES)):
@@ -92,7 +92,7 @@ def write_entries(writer: TarWriter, told: Told) -> Iterator[None]:
             size, lines = told.conversations[number].bytes, told.turns(entry)
             writer.add_file(TURNS_NAME % number, lines, size=size, mode=USUAL_FILE_MODE)
         yield
-    for number, text in enumerate(told_memories(source, root.plane(Plane.MEMORIES))):
+    for number, text in enumerate(memory_members(source, root.plane(Plane.MEMORIES))):
         writer.add_file(MEMORY_NAME % number, [text], size=len(text), mode=USUAL_FILE_MODE)
         yield
 

@@ -33,7 +33,7 @@ from holdfast.engine.archives.memoryfile import read_memory
 from holdfast.engine.archives.survey import Surveyed, read_value, survey
 from holdfast.engine.archives.tarread import Member, MemberKind
 from holdfast.engine.archives.tarwrite import TarWriter
-from holdfast.engine.archives.telling import Told, write_entries
+from holdfast.engine.archives.telling import Contents, write_entries
 from holdfast.engine.core.coverage import Lacking, lacking_in
 from holdfast.engine.core.limits import check_quota
 from holdfast.engine.files.editing import USUAL_FILE_MODE
@@ -74,7 +74,7 @@ def export(
     the target's name is replaced once the new one is on disk.
     """
     with _moment(handle, snapshot) as (transaction, source, root_id, lacking):
-        told = Told(transaction, handle.tenant_id, source, source.get_root(root_id))
+        told = Contents(transaction, handle.tenant_id, source, source.get_root(root_id))
         manifest = _describe(handle, snapshot, told, lacking)
         with writing_to(target) as file:
             writer = TarWriter(file, path=os.fspath(target))
@@ -129,7 +129,7 @@ def _moment(
 
 
 def _describe(
-    handle: Handle, snapshot: SnapshotInfo | None, told: Told, lacking: Lacking
+    handle: Handle, snapshot: SnapshotInfo | None, told: Contents, lacking: Lacking
 ) -> Manifest:
     return Manifest(
         format=ARCHIVE_FORMAT if told.root.holds(Plane.MEMORIES) else WITHOUT_MEMORIES,

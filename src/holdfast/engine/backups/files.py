@@ -27,7 +27,7 @@ def translated(what: object) -> Generator[None]:
 
 
 @contextmanager
-def held(folder: Path) -> Generator[None]:
+def locked_folder(folder: Path) -> Generator[None]:
     """Makes a folder for a backup if need be, and keeps everybody else out of it."""
     with translated(folder):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -61,7 +61,7 @@ def back_up(context: Context, target: Path, *, progress: Progress = no_progress)
     leaves the backup before as it was.
     """
     target = target.absolute()
-    with files.held(target):
+    with files.locked_folder(target):
         before = _check_target(context, target)
         if loss := context.catalog.find_loss():
             # The backup before may hold what is missing here.

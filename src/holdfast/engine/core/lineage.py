@@ -95,7 +95,7 @@ def before(
         if (
             at.root != root
             and is_usable
-            and not (is_shown or is_found(at) or _led_nowhere(snapshots, at))
+            and not (is_shown or is_leftover(at) or _led_nowhere(snapshots, at))
         ):
             yield at
         at = previous(snapshots, at)
@@ -116,7 +116,7 @@ def one_back(head: Head, snapshots: Snapshots) -> SnapshotInfo | None:
     return next(before(head, head.root, snapshots), None)
 
 
-def is_found(snapshot: SnapshotInfo) -> bool:
+def is_leftover(snapshot: SnapshotInfo) -> bool:
     """Says whether a snapshot is a mixture that an interrupted restore had left."""
     return snapshot.kind is Kind.SAFETY and snapshot.reason == FOUND
 

@@ -26,7 +26,7 @@ import msgspec
 
 from holdfast.engine.core.coverage import Coverage, Omissions, summarise
 from holdfast.engine.core.limits import Limits
-from holdfast.engine.directory.known import Known
+from holdfast.engine.directory.lastlook import LastLook
 from holdfast.engine.files.reader import USUAL_DIRECTORY_MODE
 from holdfast.engine.objects import content
 from holdfast.engine.objects.content import Sink
@@ -95,7 +95,7 @@ class Rereading(Enum):
 class Captured(msgspec.Struct, frozen=True):
     """A directory as it is now, relative to what was known."""
 
-    known: Known
+    last: LastLook
     changes: Mapping[bytes, bytes | None]
     folders: Mapping[bytes, Folder | None]
     omitted: Omissions
@@ -106,7 +106,7 @@ class Captured(msgspec.Struct, frozen=True):
     @property
     def is_whole(self) -> bool:
         """Says whether everything was read: the changes are all that the directory holds."""
-        return len(self.known.index) == 0
+        return len(self.last.index) == 0
 
     def find_excluded(self) -> frozenset[bytes]:
         """Returns what is in the directory and excluded: files, and folders as a whole."""
@@ -117,9 +117,9 @@ class Captured(msgspec.Struct, frozen=True):
             if each.kind == "excluded"
         )
 
-    def settle(self, root: ObjectId, *, earlier: tuple[bytes, ...] = ()) -> Known:
+    def settle(self, root: ObjectId, *, earlier: tuple[bytes, ...] = ()) -> LastLook:
         """Returns what is known once a map with that root holds these changes."""
-        return self.known.replacing(
+        return self.last.replacing(
             self.folders,
             root=root,
             rules=self.rules,
@@ -135,7 +135,7 @@ class Capture:
     def __init__(
         self,
         root_fd: int,
-        known: Known,
+        known: LastLook,
         sink: Sink,
         limits: Limits,
         progress: Progress,

@@ -1,7 +1,7 @@
 """A real directory that is attached to a namespace, and what is known of it.
 
-Known are the states of its files when they were last read, and the map that holds what was read
-(`Known`), so that a look costs what has changed since. Nothing here changes the directory: that
+LastLook are the states of its files when they were last read, and the map that holds what was read
+(`LastLook`), so that a look costs what has changed since. Nothing here changes the directory: that
 is `writer.py`. All of it happens under the directory's lock (`attachments.py`).
 """
 
@@ -23,7 +23,7 @@ from holdfast.engine.core.limits import check_free
 from holdfast.engine.core.paths import is_within, parent_of, to_bytes
 from holdfast.engine.directory.attachments import INDEX_NAME, JOURNAL_NAME
 from holdfast.engine.directory.capture import Capture, Captured, Rereading
-from holdfast.engine.directory.known import Known
+from holdfast.engine.directory.lastlook import LastLook
 from holdfast.engine.objects.content import Sink
 from holdfast.engine.objects.stage import StagedObjects
 from holdfast.errors import Damaged, DirectoryMissing, InvalidValue, Unavailable
@@ -55,12 +55,12 @@ class Directory:
         self.context = context
         self.path = path
         self.journal = Journal(state / JOURNAL_NAME)
-        self.known = Known.of(None)
+        self.last = LastLook.of(None)
         self.coverage = Coverage(captured=0, captured_bytes=0)
         self._index_path = state / INDEX_NAME
         self._root_fd: int | None = None
         self._apart = _apart(context, state)
-        self._saved = self.known
+        self._saved = self.last
         self._stamp: tuple[int, int] | None = None
         self._watcher: Watching | None = None
         self._openings: Openings | None = None
@@ -93,7 +93,7 @@ class Directory:
         stamp = _stamp(self._index_path)
         if stamp != self._stamp or self._root_fd is None:
             remove_temporaries(self._index_path)
-            self.known = self._saved = Known.of(StatIndex.load(self._index_path))
+            self.last = self._saved = LastLook.of(StatIndex.load(self._index_path))
             self._stamp, self._hints = stamp, None
         here = os.fstat(self.root_fd)
         try:
@@ -109,18 +109,18 @@ class Directory:
 
     def forget_index(self) -> None:
         """Makes the next look read every byte again."""
-        self.known, self._hints = self.known.forgotten(), None
+        self.last, self._hints = self.last.forgotten(), None
 
     def distrust(self, lost: Sequence[str]) -> None:
         """Makes the next look read every byte if packs are lost that were not when it last did."""
-        if not {*lost} <= {*self.known.lost}:
-            self.known, self._hints = self.known.forgotten(lost), None
+        if not {*lost} <= {*self.last.lost}:
+            self.last, self._hints = self.last.forgotten(lost), None
 
     def save(self) -> None:
         """Keeps what is known for the next process, if that can be."""
-        if self.known is not self._saved:
+        if self.last is not self._saved:
             try:
-                self.known.index.save(self._index_path)
+                self.last.index.save(self._index_path)
             except OSError as exc:
                 # The work itself is done; without the index the next look takes longer.
                 if exc.errno not in _TAKES_NO_WRITES:
@@ -131,7 +131,7 @@ class Directory:
                         self._index_path,
                         exc.strerror or exc,
                     )
-            self._saved, self._stamp = self.known, _stamp(self._index_path)
+            self._saved, self._stamp = self.last, _stamp(self._index_path)
 
     def watch(self) -> None:
         """Looks, from now on, only where something has happened."""
@@ -160,7 +160,7 @@ class Directory:
         """
         if self._openings is None:
             return False
-        asked = self._openings.ask(self.root_fd, self.known.index)
+        asked = self._openings.ask(self.root_fd, self.last.index)
         self._hints = None if self._hints is None else self._hints | asked.folders
         self._doubtful |= asked.doubtful
         return asked.is_worth_more
@@ -205,7 +205,7 @@ class Directory:
             check_free(needed // _LEAST_SHARE, limits=context.limits, places=places)
         capture = Capture(
             self.root_fd,
-            self.known,
+            self.last,
             sink,
             self.context.limits,
             progress,
@@ -222,7 +222,7 @@ class Directory:
 
     def learn(self, captured: Captured, root: ObjectId) -> None:
         """Knows from now on what was captured: a map of that root holds it."""
-        self.known = captured.settle(root, earlier=self._remembered())
+        self.last = captured.settle(root, earlier=self._remembered())
         self.is_sound |= captured.is_whole
         self._hints = self._doubtful = frozenset()
         if self._openings is not None and captured.is_whole:
@@ -256,12 +256,12 @@ class Directory:
 
     def forget_rules(self) -> None:
         """Lets what a restore has left alone be captured like everything else."""
-        self.known = msgspec.structs.replace(self.known, earlier=())
+        self.last = msgspec.structs.replace(self.last, earlier=())
 
     def _remembered(self) -> tuple[bytes, ...]:
         """Returns the rules that a restore has taken away, if they hold here."""
         is_way_back = self._earlier_rules is not None and self._told_rules is None
-        return self.known.earlier if is_way_back else ()
+        return self.last.earlier if is_way_back else ()
 
     @contextmanager
     def going_back(self, earlier_rules: Callable[[], bytes]) -> Generator[None]:
@@ -304,8 +304,8 @@ class Directory:
         return reading.found
 
     def _scan(self, rules: Rules, litter: re.Pattern[bytes] | None) -> Scan:
-        index = self.known.index
-        if self.known.rules != rules.digest or len(index) == 0:
+        index = self.last.index
+        if self.last.rules != rules.digest or len(index) == 0:
             return Scanner(self.root_fd, index, rules, litter=litter).scan(everything=True)
         only = None if litter is not None else self._hinted()
         scan = Scanner(self.root_fd, index, rules, litter=litter, doubtful=self._doubtful).scan(
@@ -328,8 +328,8 @@ class Directory:
         self._hints = None if self._hints is None or opened is None else self._hints | opened
         if self._hints is None:
             return None
-        moving = {parent_of(key) for key in self.known.moving}
-        return self._hints | moving | self.known.index.find_linked()
+        moving = {parent_of(key) for key in self.last.moving}
+        return self._hints | moving | self.last.index.find_linked()
 
     def let_go(self) -> None:
         """Closes the directory; what was learned of it since the last `save` is forgotten."""
@@ -371,9 +371,9 @@ def combine(source: NodeSource, captured: Captured, current: ObjectId) -> dict[b
     If the map is not the one that the capture is relative to, it first has to become that one:
     the directory is the truth about its files.
     """
-    if captured.known.root == current:
+    if captured.last.root == current:
         return dict(captured.changes)
-    back = {edit.key: edit.new for edit in diff(source, current, captured.known.root)}
+    back = {edit.key: edit.new for edit in diff(source, current, captured.last.root)}
     return back | dict(captured.changes)
 
 
@@ -381,7 +381,7 @@ def forget(state: Path) -> None:
     """Makes the next look at a directory read every byte, given where what is known is kept."""
     index = state / INDEX_NAME
     try:
-        Known.of(StatIndex.load(index)).forgotten().index.save(index)
+        LastLook.of(StatIndex.load(index)).forgotten().index.save(index)
     except OSError:
         # On a disk that is full: without any, the same is read.
         index.unlink(missing_ok=True)

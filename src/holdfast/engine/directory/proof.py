@@ -15,7 +15,7 @@ from holdfast.engine.core.growth import size_of
 from holdfast.engine.core.paths import parent_of
 from holdfast.engine.directory.capture import Capture, Captured
 from holdfast.engine.directory.directory import Directory, combine
-from holdfast.engine.directory.known import Known
+from holdfast.engine.directory.lastlook import LastLook
 from holdfast.engine.directory.retrieval import Weighing
 from holdfast.engine.objects.stage import StagedObjects
 from holdfast.entries import Blob, Entry, Inline, decode_entry, with_twin
@@ -30,7 +30,7 @@ from holdfast.workspace.scan import Scanner
 class Proof(msgspec.Struct, frozen=True, kw_only=True):
     """What was found, and how it differs from what was asked for."""
 
-    known: Known
+    last: LastLook
     """What the directory is now."""
     nodes: dict[ObjectId, bytes]
     more: Size
@@ -53,7 +53,7 @@ def prove(
 
     `earlier` are the rules by which the directory was looked at before.
     """
-    before, now = directory.known, directory.rules_there()
+    before, now = directory.last, directory.rules_there()
     rules = earlier.joined(now)
     only = {path for folder in touched for path in (folder, parent_of(folder))}
     # By other rules all is listed anew, also what nobody had to write.
@@ -68,7 +68,7 @@ def prove(
         captured = _read(directory, rules.including(left_out - hidden), only, progress)
         applied = apply(source, before.root, combine(source, captured, before.root))
     return Proof(
-        known=captured.settle(applied.root, earlier=_beyond(rules, now)),
+        last=captured.settle(applied.root, earlier=_beyond(rules, now)),
         nodes=applied.nodes,
         more=_growth(source, applied, goal),
         differing={edit.key for edit in edits},
@@ -77,7 +77,7 @@ def prove(
 
 
 def _read(directory: Directory, rules: Rules, only: set[bytes], progress: Progress) -> Captured:
-    known = directory.known
+    known = directory.last
     everything = rules.digest != known.rules
     scanner = Scanner(directory.root_fd, known.index, rules)
     scan = scanner.scan(only=None if everything else only, everything=everything)

@@ -13,7 +13,7 @@ It may die as well, and is then done again: the journal stays until all is right
 from collections.abc import Callable
 from contextlib import suppress
 
-from holdfast.engine.core.lineage import FOUND, is_found
+from holdfast.engine.core.lineage import FOUND, is_leftover
 from holdfast.engine.core.paths import ancestors, to_text
 from holdfast.engine.directory.later import Since, find_since
 from holdfast.engine.directory.move import Attached
@@ -66,14 +66,14 @@ def _take_back(attached: Attached, record: Record) -> str | None:
     # One who was at it before may have kept it already, and come no further.
     found = found or _found_at(attached)
     since = Since()
-    if attached.files_of(before) == directory.known.root:
+    if attached.files_of(before) == directory.last.root:
         directory.journal.clear()
     else:
         since = find_since(
             attached.source(),
             before=attached.files_of(before),
             goal=record.goal,
-            found=directory.known.root,
+            found=directory.last.root,
         )
         follower.leave([to_text(key) for key in since.apart])
         note = Note(reason="took back an interrupted restore")
@@ -91,7 +91,7 @@ def _take_back(attached: Attached, record: Record) -> str | None:
 def _found_at(attached: Attached) -> SnapshotInfo | None:
     """Returns the snapshot that the timeline stands on, if it is what a recovery came upon."""
     at = attached.namespace.get_snapshot("@")
-    return at if is_found(at) else None
+    return at if is_leftover(at) else None
 
 
 def _before(attached: Attached, record: Record) -> SnapshotInfo | None:
@@ -104,7 +104,7 @@ def _before(attached: Attached, record: Record) -> SnapshotInfo | None:
         return at
     with suppress(NotFound):
         # Recoveries may have been interrupted, too: each has kept what it found.
-        while at.id != record.back and is_found(at) and at.parent is not None:
+        while at.id != record.back and is_leftover(at) and at.parent is not None:
             at = attached.namespace.get_snapshot(at.parent)
     return at if at.id == record.back else None
 
@@ -155,7 +155,7 @@ def _good(attached: Attached, record: Record) -> tuple[SnapshotInfo, Callable[[C
         return head, lambda _change: False
     # An undo or redo stands on what it went to.
     stands_there = head.id in (good.id, good.target)
-    if not stands_there and not (is_found(head) and head.parent in (good.id, good.target)):
+    if not stands_there and not (is_leftover(head) and head.parent in (good.id, good.target)):
         return head, lambda _change: False
     steps = [change.key for change in attached.namespace.diff(back, good, planes=[Plane.FILES])]
     related = {*steps, *(folder for key in steps for folder in ancestors(key))}

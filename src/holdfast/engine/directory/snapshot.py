@@ -120,7 +120,7 @@ class _Taking:
         more = self._growth(folded, filled)
         check_quota(head, Size(0, more.bytes))
         marks: list[Mark] = []
-        if is_edited and folded.is_dirty and before != self.captured.known.root:
+        if is_edited and folded.is_dirty and before != self.captured.last.root:
             kept = safety(self.handle, transaction, folded, reason="before the directory's files")
             marks += [kept] if kept is not None else []
         root = folded.root.replacing(files=filled.root)
@@ -159,7 +159,7 @@ class _Taking:
         newest snapshot that can be read, and the new snapshot says so.
         """
         held = {key: entry for key, entry in self.captured.changes.items() if entry is not None}
-        files = {build(sorted(held.items())).root, self.captured.known.former or EMPTY_MAP}
+        files = {build(sorted(held.items())).root, self.captured.last.former or EMPTY_MAP}
         others = [Root(), Root(memories=None)]
         for snapshot in transaction.timeline(head.namespace_id, before=None, most=STANDING_IN):
             with suppress(Damaged):

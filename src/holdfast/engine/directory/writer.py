@@ -114,7 +114,7 @@ class Follower:
 
     def follow(self, _: Stage, source: StagedObjects, move: Moving) -> Became | None:
         """Makes the directory what the goal says; raises, with the directory as it was."""
-        known, wanted = self._directory.known, move.goal.plane(Plane.FILES)
+        known, wanted = self._directory.last, move.goal.plane(Plane.FILES)
         self.is_verified, self.kept = True, []
         self.spared, self.uncovered, self.in_motion = {}, [], frozenset()
         # Those by which it was looked at: what is written may be others.
@@ -148,7 +148,7 @@ class Follower:
         What is about to go has to be in the vault, as it is on the disk and not only by its name;
         and it has to be what is in the directory still.
         """
-        known = self._directory.known
+        known = self._directory.last
         source.check_stored(_only_in_old(source, steps))
         # What somebody is writing to comes first: if it changes now, little else was touched.
         steps.sort(key=lambda step: step.key not in known.moving)
@@ -192,7 +192,7 @@ class Follower:
             written=written,
             progress=self.progress,
         )
-        self.in_motion = frozenset(written) & proof.known.moving.keys()
+        self.in_motion = frozenset(written) & proof.last.moving.keys()
         # A folder in which all was spared is an empty one here, and was not in the goal.
         around = {folder for key in self.spared for folder in ancestors(key)}
         excused = {*self.kept, *self.spared, *around, *proof.twins}
@@ -201,12 +201,12 @@ class Follower:
             # Somebody else was at it: the next look starts from nothing, and misses nothing.
             self._directory.forget_index()
             return None
-        self._directory.known = proof.known
+        self._directory.last = proof.last
         self.uncovered = self.find_uncovered(self._directory.rules_there())
-        if proof.known.root == goal.plane(Plane.FILES):
+        if proof.last.root == goal.plane(Plane.FILES):
             return None
-        self._reached = proof.known.root
-        return Became(goal.replacing(files=proof.known.root), proof.nodes, proof.more)
+        self._reached = proof.last.root
+        return Became(goal.replacing(files=proof.last.root), proof.nodes, proof.more)
 
     def arrive(self) -> None:
         """Says that the catalog has moved to what the directory followed to."""
@@ -228,7 +228,7 @@ class Follower:
         """Returns what is in the way of these steps and in no snapshot."""
         found: dict[bytes, None] = {}
         leaving = frozenset(step.key for step in steps if step.old is not None)
-        index = self._directory.known.index
+        index = self._directory.last.index
         closed = {to_bytes(each.path) for each in self._directory.coverage.failed}
         with Descent(self._directory.root_fd) as descent:
             for step in steps:
@@ -278,7 +278,7 @@ class Follower:
         self._vaults = None
         rules, chosen = Rules.readable(MapGoal(source, goal).read(IGNORE_FILE)), list[Step]()
         spared: dict[bytes, str | None] = {}
-        maps = self._directory.known.root, goal
+        maps = self._directory.last.root, goal
         for step in steps:
             if self.is_spared(step.key, step.new, rules):
                 sides = with_implied(source, step.key, (step.old, step.new), maps)
@@ -326,7 +326,7 @@ class Follower:
         is_way_back = written is not None
         return Writer(
             self._directory.root_fd,
-            self._directory.known.index,
+            self._directory.last.index,
             Retrieval(source),
             litter=(f"{self._litter}-back" if is_way_back else self._litter).encode(),
             goal=MapGoal(source, goal),
@@ -340,7 +340,7 @@ class Follower:
         """Undoes the steps that were done; what was there is in a snapshot."""
         back = [Step(step.key, step.new, step.old) for step in writer.done]
         back.sort(key=lambda step: step.key)
-        start = self._directory.known.root
+        start = self._directory.last.root
         self._write_back(source, back, start, writer.touched, written=writer.written)
 
     def _write_back(
@@ -373,8 +373,8 @@ class Follower:
                 "it is put right when it is used next"
             )
             raise Unavailable(message) from exc
-        if proof.known.root == start:
-            self._directory.known = proof.known
+        if proof.last.root == start:
+            self._directory.last = proof.last
         else:
             self._directory.forget_index()
 

@@ -49,7 +49,7 @@ OUT_OF_REACH: Final = (
 _OF_POSTGRES: Final = "the write-ahead log of PostgreSQL, its replicas and its own backups"
 
 
-class Told(msgspec.Struct, frozen=True):
+class Unfinished(msgspec.Struct, frozen=True):
     """What is known of an erasure before it is finished."""
 
     counts: Counts = Counts()
@@ -57,12 +57,12 @@ class Told(msgspec.Struct, frozen=True):
     created_at: datetime | None = None
     """When the namespace was made."""
 
-    def adding(self, counts: Counts) -> "Told":
+    def adding(self, counts: Counts) -> "Unfinished":
         """Returns the same, and what went besides."""
         return msgspec.structs.replace(self, counts=self.counts + counts)
 
 
-def encode(told: Told | Certificate) -> str:
+def encode(told: Unfinished | Certificate) -> str:
     """Returns what a row keeps of it."""
     return msgspec.json.encode(told).decode()
 
@@ -72,9 +72,9 @@ def read(row: ErasureRow) -> Certificate:
     return _decode(row, Certificate)
 
 
-def read_told(row: ErasureRow) -> Told:
+def read_unfinished(row: ErasureRow) -> Unfinished:
     """Returns what is known of one that is not; raises `Damaged`."""
-    return _decode(row, Told)
+    return _decode(row, Unfinished)
 
 
 def certify(
@@ -88,7 +88,7 @@ def certify(
     row = next(each for each in transaction.list_erasures(tenant.id) if each.id == row.id)
     if row.finished_at is not None:
         return read(row)
-    told, now = read_told(row), context.clock()
+    told, now = read_unfinished(row), context.clock()
     append(transaction, context, tenant.id, _trace(row))
     end = transaction.lock_end(tenant.id, OWN)
     certificate = Certificate(

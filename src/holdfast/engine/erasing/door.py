@@ -22,7 +22,7 @@ from holdfast.catalog.transaction import Transaction
 from holdfast.display import Part
 from holdfast.engine.core.context import Context
 from holdfast.engine.erasing import certifying, finishing, whole
-from holdfast.engine.erasing.certifying import Told
+from holdfast.engine.erasing.certifying import Unfinished
 from holdfast.engine.erasing.copies import copies_of
 from holdfast.engine.erasing.parts import Wanted, take_out
 from holdfast.engine.objects.stage import Stage
@@ -67,7 +67,9 @@ class Erasures(Part):
         with context.catalog.write() as transaction:
             head = whole.find_namespace(transaction, self._tenant, name, chosen)
             if head is not None:
-                told = Told(copies=whole.forks_of(transaction, head), created_at=head.created_at)
+                told = Unfinished(
+                    copies=whole.forks_of(transaction, head), created_at=head.created_at
+                )
                 told = told.adding(whole.take_away(transaction, context, head))
                 begun = self._begin(transaction, Erased.NAMESPACE, told, head=head)
             else:
@@ -110,7 +112,7 @@ class Erasures(Part):
         self._prepare("erase a user")
         _check("user", user_id)
         with context.catalog.write() as transaction:
-            begun = self._begin(transaction, Erased.USER, Told(), subject=user_id)
+            begun = self._begin(transaction, Erased.USER, Unfinished(), subject=user_id)
         done = self._finish(begun, progress)
         assert done is not None  # noqa: S101 - it was begun
         return msgspec.structs.replace(done, user_id=user_id)
@@ -180,7 +182,7 @@ class Erasures(Part):
                 wanted = Wanted(session_id=session_id)
                 counts = take_out(transaction, context, stage, head, wanted)
                 if not counts.is_nothing:
-                    told = Told(counts, copies, head.created_at)
+                    told = Unfinished(counts, copies, head.created_at)
                     begun = self._begin(
                         transaction, Erased.SESSION, told, head=head, subject=session_id
                     )
@@ -220,7 +222,7 @@ class Erasures(Part):
         self,
         transaction: Transaction,
         what: Erased,
-        told: Told,
+        told: Unfinished,
         *,
         head: Head | None = None,
         subject: str | None = None,

@@ -7,7 +7,7 @@ import msgspec
 
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.core.context import Context
-from holdfast.engine.erasing.certifying import certify, encode, read_told
+from holdfast.engine.erasing.certifying import certify, encode, read_unfinished
 from holdfast.engine.erasing.parts import Counts, Wanted, take_out
 from holdfast.engine.erasing.telling import erase_events, redact_user
 from holdfast.engine.erasing.whole import let_go
@@ -118,5 +118,5 @@ def _note(
     """Adds to what is known of an erasure, in the transaction that did it."""
     now = next(each for each in transaction.list_erasures(tenant.id) if each.id == row.id)
     if now.finished_at is None:
-        told = encode(read_told(now).adding(counts))
+        told = encode(read_unfinished(now).adding(counts))
         transaction.set_erasure(msgspec.structs.replace(now, subject=subject, told=told))

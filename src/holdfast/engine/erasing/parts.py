@@ -44,7 +44,7 @@ class Counts(msgspec.Struct, frozen=True):
     removed: dict[str, int] = {}
     rewritten_snapshots: int = 0
     redacted_rows: int = 0
-    told_elsewhere: int = 0
+    named_elsewhere: int = 0
     """Events that said something of it, and snapshots that named it."""
 
     def __add__(self, other: "Counts") -> "Counts":
@@ -53,13 +53,13 @@ class Counts(msgspec.Struct, frozen=True):
             {kind: self.removed.get(kind, 0) + other.removed.get(kind, 0) for kind in kinds},
             self.rewritten_snapshots + other.rewritten_snapshots,
             self.redacted_rows + other.redacted_rows,
-            self.told_elsewhere + other.told_elsewhere,
+            self.named_elsewhere + other.named_elsewhere,
         )
 
     @property
     def is_nothing(self) -> bool:
         """Says whether nothing was found."""
-        told = self.redacted_rows or self.told_elsewhere
+        told = self.redacted_rows or self.named_elsewhere
         return not (any(self.removed.values()) or self.rewritten_snapshots or told)
 
 
@@ -108,7 +108,7 @@ class _Taking:
                 {Plane.SESSIONS: self._names, Plane.MEMORIES: {*map(bytes.decode, self._memories)}}
             )
         if not (self._sessions or self._memories):
-            return Counts(redacted_rows=redacted, told_elsewhere=told)
+            return Counts(redacted_rows=redacted, named_elsewhere=told)
         more = self._weigh()
         removed = self._remove_rows()
         for plane, keys in gone.items():

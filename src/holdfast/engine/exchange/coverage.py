@@ -47,7 +47,7 @@ class _Kept(_Carried, kw_only=True):
     coverage: _Carried | None = None
 
 
-def lacking_told(snapshot: SnapshotInfo) -> Lacking:
+def lacking_of(snapshot: SnapshotInfo) -> Lacking:
     """Returns what a server's snapshot does not vouch for; raises `Unavailable` for nonsense."""
     try:
         kept = msgspec.convert(snapshot.detail, type=_Kept)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from holdfast.engine.exchange import adopting, receiving, sending
 from holdfast.engine.exchange.adopting import Commit, Committed
-from holdfast.engine.exchange.sending import Told, Want
+from holdfast.engine.exchange.sending import SentChanges, Want
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.planes.handle import Handle
 from holdfast.engine.timeline.restore import folded_head
@@ -62,7 +62,9 @@ class Exchange:
         """Makes a snapshot of what a client tells of its directory."""
         return adopting.commit(self._handle, told, is_shared=self._is_shared)
 
-    def changes(self, old: SnapshotLike | None, new: SnapshotLike, *, after: bytes = b"") -> Told:
+    def changes(
+        self, old: SnapshotLike | None, new: SnapshotLike, *, after: bytes = b""
+    ) -> SentChanges:
         """Returns what leads from one snapshot's files, or from none, to another's."""
         start = None if old is None else resolve(self._handle, old)
         return sending.changes(self._handle, start, resolve(self._handle, new), after=after)

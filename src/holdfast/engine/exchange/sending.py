@@ -37,7 +37,7 @@ Want = tuple[bytes, Sequence[ObjectId]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class SentChanges:
     """Edits that lead from one snapshot's files to another's, or the first of them."""
 
     root: ObjectId
@@ -48,7 +48,7 @@ class Told:
 
 def changes(
     handle: Handle, old: SnapshotInfo | None, new: SnapshotInfo, *, after: bytes = b""
-) -> Told:
+) -> SentChanges:
     """Returns what leads from one snapshot's files, or from none, to another's; after a path."""
     edits: list[tuple[bytes, bytes | None]] = []
     size, has_more = 0, False
@@ -66,7 +66,7 @@ def changes(
                 break
             edits.append((edit.key, edit.new))
             size += len(edit.key) + len(edit.new or b"")
-    return Told(root=goal, edits=edits, has_more=has_more)
+    return SentChanges(root=goal, edits=edits, has_more=has_more)
 
 
 def collect_content(handle: Handle, snapshot: SnapshotInfo, wants: Sequence[Want]) -> bytes:

@@ -257,7 +257,7 @@ class _Repair:
                 # One that is gone, or cannot be read, has nothing to give; the others may.
                 with suppress(HoldfastError, OSError), attachment.locked():
                     directory.refresh()
-                    former = ObjectId(directory.known.root)
+                    former = ObjectId(directory.last.root)
                     directory.forget_index()
                     captured = directory.look(_Sieve(wanted, take), progress=self._progress)
                     self._take_maps(captured, former, wanted, take)

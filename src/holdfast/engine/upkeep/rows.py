@@ -115,7 +115,7 @@ def _give_up(transaction: Transaction, context: Context, damaged: DamagedRow) ->
 
 def _tell_again(transaction: Transaction, context: Context, damaged: DamagedRow) -> bool:
     """Tells anew what a damaged row told, as the journal knows it; says whether it was found."""
-    is_found = False
+    is_leftover = False
     for row in _traces_of(transaction, damaged):
         if row.kind not in (TraceKind.DONE.value, TraceKind.ADDED.value) or not is_whole(row):
             continue
@@ -127,8 +127,8 @@ def _tell_again(transaction: Transaction, context: Context, damaged: DamagedRow)
         events = events_of(trace, trace_id=row.id, is_own=is_own)
         missing = [each for each in events if not any(is_told(each, data) for data in known)]
         tell(transaction, context, head or row.tenant_id, partial(list[Event], missing))
-        is_found = is_found or bool(missing)
-    return is_found
+        is_leftover = is_leftover or bool(missing)
+    return is_leftover
 
 
 def _traces_of(transaction: Transaction, damaged: DamagedRow) -> list[TraceRow]:

@@ -24,17 +24,17 @@ _LAST_BYTE: Final = 0xFF
 _LAST_SHORT: Final = 0xFFFF
 
 
-def shown(text: str) -> str:
+def escaped(text: str) -> str:
     r"""Returns text with everything that a terminal would obey or hide written as `\xNN`."""
     # Nearly all names are plain, and a plain name needs no look at each of its characters.
     if text.isascii() and text.isprintable():
         return text
-    return _UNSAFE.sub(_escaped, text)
+    return _UNSAFE.sub(_escape, text)
 
 
-def shown_line(text: str) -> str:
+def escaped_line(text: str) -> str:
     """Returns one line of a file's content, safe to show; tabs stay."""
-    return _UNSAFE_IN_CONTENT.sub(_escaped, text)
+    return _UNSAFE_IN_CONTENT.sub(_escape, text)
 
 
 def quoted(name: str) -> str:
@@ -56,7 +56,7 @@ def quoted(name: str) -> str:
     return "".join([*parts, '"'])
 
 
-def _escaped(match: re.Match[str]) -> str:
+def _escape(match: re.Match[str]) -> str:
     number = ord(match[0])
     if 0xDC80 <= number <= 0xDCFF:  # noqa: PLR2004 - how Python keeps bytes that are not UTF-8
         number -= 0xDC00

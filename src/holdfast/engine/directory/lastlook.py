@@ -28,7 +28,7 @@ class _Meta(msgspec.Struct, array_like=True, frozen=True):
     earlier: list[bytes] = []
 
 
-class Known(msgspec.Struct, frozen=True):
+class LastLook(msgspec.Struct, frozen=True):
     """What is known of a directory: its files' states, and the map that holds them."""
 
     index: StatIndex
@@ -48,7 +48,7 @@ class Known(msgspec.Struct, frozen=True):
     what they exclude is nobody's change."""
 
     @classmethod
-    def of(cls, index: StatIndex | None) -> "Known":
+    def of(cls, index: StatIndex | None) -> "LastLook":
         """Returns what an index stands for; nothing, if there is none that can be read."""
         if index is None or not index.meta:
             return cls(StatIndex.empty(), EMPTY_MAP, b"", {})
@@ -70,7 +70,7 @@ class Known(msgspec.Struct, frozen=True):
             tuple(meta.earlier),
         )
 
-    def forgotten(self, lost: Sequence[str] | None = None) -> "Known":
+    def forgotten(self, lost: Sequence[str] | None = None) -> "LastLook":
         """Returns what makes the next look read every byte, as if nothing were known.
 
         `lost` are packs that are lost, where somebody looked.
@@ -79,7 +79,7 @@ class Known(msgspec.Struct, frozen=True):
         former = self.former if self.root == EMPTY_MAP else self.root
         meta = msgspec.msgpack.encode((EMPTY_MAP, b"", {}, {}, kept, former, self.earlier))
         index = StatIndex.empty().replacing({}, meta=meta)
-        return Known(index, EMPTY_MAP, b"", {}, {}, kept, former, self.earlier)
+        return LastLook(index, EMPTY_MAP, b"", {}, {}, kept, former, self.earlier)
 
     def replacing(
         self,
@@ -90,7 +90,7 @@ class Known(msgspec.Struct, frozen=True):
         omitted: Omissions,
         moving: Mapping[bytes, str],
         earlier: tuple[bytes, ...],
-    ) -> "Known":
+    ) -> "LastLook":
         """Returns the same with some folders, and what they stand for, changed."""
         same = (self.root, self.rules, self.omitted, self.moving, self.earlier)
         if not folders and (root, rules, omitted, moving, earlier) == same:
@@ -98,4 +98,4 @@ class Known(msgspec.Struct, frozen=True):
         plain = {path: [tuple(o) for o in found] for path, found in omitted.items() if found}
         meta = msgspec.msgpack.encode((root, rules, plain, moving, self.lost, b"", earlier))
         index = self.index.replacing(folders, meta=meta)
-        return Known(index, root, rules, omitted, moving, self.lost, earlier=earlier)
+        return LastLook(index, root, rules, omitted, moving, self.lost, earlier=earlier)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.cli.shown import quoted, shown, shown_line
+from holdfast.cli.escaping import escaped, escaped_line, quoted
 
 HARMFUL = [
     "\x00",
@@ -34,7 +34,7 @@ HARMFUL = [
 
 @pytest.mark.parametrize("text", HARMFUL)
 def test_nothing_harmful_is_left(text: str) -> None:
-    safe = shown(f"a{text}b")
+    safe = escaped(f"a{text}b")
     assert safe.startswith("a\\")
     assert safe.endswith("b")
     assert text[0] not in safe
@@ -45,17 +45,17 @@ def test_nothing_harmful_is_left(text: str) -> None:
     "text", ["plain.txt", "übermut.md", "日本語", "a b", "back\\slash", "👩‍💻"]
 )
 def test_what_is_harmless_stays_as_it_is(text: str) -> None:
-    assert shown(text) == text
+    assert escaped(text) == text
 
 
 def test_bytes_that_are_not_utf8_show_as_those_bytes() -> None:
-    assert shown(os.fsdecode(b"ol\xe9")) == "ol\\xe9"
-    assert shown("\x1b[31m") == "\\x1b[31m"
+    assert escaped(os.fsdecode(b"ol\xe9")) == "ol\\xe9"
+    assert escaped("\x1b[31m") == "\\x1b[31m"
 
 
 @given(st.text(alphabet=st.characters()))
 def test_no_text_makes_a_terminal_do_anything(text: str) -> None:
-    for char in shown(text):
+    for char in escaped(text):
         assert unicodedata.category(char) not in ("Cc", "Cs")
         assert unicodedata.bidirectional(char) not in (
             *("RLO", "LRO", "RLE", "LRE", "PDF"),
@@ -64,7 +64,7 @@ def test_no_text_makes_a_terminal_do_anything(text: str) -> None:
 
 
 def test_a_line_of_content_keeps_its_tabs_and_nothing_else() -> None:
-    assert shown_line("\tindented \x1b[0m") == "\tindented \\x1b[0m"
+    assert escaped_line("\tindented \x1b[0m") == "\tindented \\x1b[0m"
 
 
 def unquoted(text: str) -> bytes:
@@ -80,5 +80,5 @@ def unquoted(text: str) -> bytes:
 @given(st.binary(min_size=1, max_size=30))
 def test_a_quoted_name_is_safe_and_reads_back_as_the_same_bytes(name: bytes) -> None:
     text = quoted(name.decode("utf-8", "surrogateescape"))
-    assert shown(text) == text
+    assert escaped(text) == text
     assert unquoted(text) == name
