@@ -4,22 +4,24 @@ import inspect
 import json
 from dataclasses import KW_ONLY
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Annotated, Any
 
 import msgspec
 import pytest
 
 from holdfast.engine.tasks.schedules import Schedules
-from holdfast.errors import InvalidValue
+from holdfast.errors import InvalidName, InvalidValue
 from holdfast.ids import NamespaceId, ObjectId, object_id_of
 from holdfast.model.basics import Plane, Size, SnapshotLike
 from holdfast.model.marks import FLAT, HERE, Header, Inside, Named
 from holdfast.model.tasks import Cadence, Schedule
 from holdfast.operations.forms import form_of
-from holdfast.operations.operation import Operation, operations_of
+from holdfast.operations.operation import Operation, Who, operations_of
 from holdfast.operations.schedules import CreateSchedule, GetSchedule
 from holdfast.operations.shapes import ASKED, shape_of
 from holdfast.sdk.groups.activity import Schedules as SdkSchedules
+from holdfast.server.doors import answers
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -54,6 +56,26 @@ class AskThing(Operation[Thing], post="/v1/things/{thing_id}", status=201):
     limit: int | None = 10
     deep: bool = True
     place: Annotated[str, Header("X-Place")] = "here"
+
+
+class NameThing(
+    Operation[None],
+    delete="/v1/things/{name}",
+    who=Who.OPERATOR,
+    done="deleted",
+    repeats=("name", "force"),
+):
+    """Asks for what may be called anything."""
+
+    name: Annotated[str, Header("X-Name")]
+    _: KW_ONLY
+    force: bool = False
+
+
+class MakeThing(Operation[None], post="/v1/things", status=204, is_strict=True):
+    """Asks for what must not be misunderstood."""
+
+    name: str
 
 
 def thing(**more: Any) -> Thing:
@@ -107,6 +129,45 @@ def test_an_operation_is_sent_and_read_as_it_was_asked() -> None:
     body = msgspec.json.decode(msgspec.json.encode(sent.body), type=form.body)
     said = {name: getattr(body, name) for name in body.__struct_fields__}
     assert form.read({**sent.place, **sent.headers, **said}) == asked
+
+
+def test_a_name_that_a_path_cannot_hold_stands_in_a_header() -> None:
+    sent = form_of(NameThing).send(NameThing("a/ä"))
+    assert (sent.place, sent.headers) == ({"name": "-"}, {"X-Name": "a/ä"})
+    with pytest.raises(InvalidName, match="empty"):
+        form_of(NameThing).send(NameThing(""))
+
+
+@pytest.mark.parametrize(
+    ("path", "header", "name"),
+    [
+        ("plain", None, "plain"),
+        ("plain", "other", "plain"),
+        ("-", None, "-"),
+        ("-", "a/ä", "a/ä"),
+    ],
+)
+def test_a_server_finds_a_name_in_either_place(path: str, header: str | None, name: str) -> None:
+    asked = list[NameThing]()
+
+    def answer(_: object, wanted: NameThing) -> None:
+        asked.append(wanted)
+
+    route = answers(NameThing)(answer)
+    given = {} if header is None else {b"x-name": header.encode()}
+    request: Any = SimpleNamespace(
+        places={"name": path},
+        query=[("force", "true")],
+        header=lambda wanted: given[wanted].decode("latin-1") if wanted in given else None,
+    )
+    made = route.function(whose=None, **route.parameters.values(request))
+    assert asked == [NameThing(name, force=True)]
+    assert msgspec.to_builtins(made) == {"deleted": True, "name": name, "force": True}
+
+
+def test_a_strict_operation_passes_nothing_over() -> None:
+    with pytest.raises(msgspec.ValidationError, match="unknown field"):
+        msgspec.json.decode(b'{"name": "a", "namespce": "b"}', type=form_of(MakeThing).body)
 
 
 def test_null_says_nothing_where_none_is_no_value() -> None:

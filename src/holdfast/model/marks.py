@@ -17,7 +17,11 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """As a header of a request."""
+    """As a header of a request; where the path names the field, with `-` in its place there.
+
+    A name with any character in it can be said so. Who writes a request by hand may say it in the
+    path as well.
+    """
 
     name: str
 

@@ -9,12 +9,16 @@ from typing import Any, Final, NamedTuple, get_args, get_type_hints
 
 import msgspec
 
+from holdfast.errors import InvalidName
 from holdfast.model.marks import Header, Shape
 from holdfast.operations.operation import REQUIRED, Http, Operation
 from holdfast.operations.shapes import mark, shape_of, wire_name
 
 NAMES: Final = re.compile(r"{(\w+)(?::path)?}")
 """What stands for a part of a path; as `{name:path}`, for all that is left of it."""
+
+ELSEWHERE: Final = "-"
+"""Stands in a path for what a header says."""
 
 
 class Place(StrEnum):
@@ -36,6 +40,8 @@ class Part(NamedTuple):
     default: Any
     takes_none: bool
     """Whether None is one of its values; if not, null says nothing."""
+    header: str | None = None
+    """The header that it may stand in instead, though it has a place in the path."""
 
 
 class Sent(NamedTuple):
@@ -55,8 +61,9 @@ class Form:
         self.parts = _parts(operation, self.http)
         self.body = _body(operation, self.parts)
         """What stands in the body; None if there is none."""
-        self.answer = _answer(operation, self.http)
-        """How what comes back is written."""
+        self._repeated = [part for part in self.parts if part.name in self.http.repeats]
+        self.answer = _answer(operation, self.http, self._repeated)
+        """How what comes back is written; `send` writes what is under a name, `write` all."""
         self._decoder = msgspec.json.Decoder(self.answer.wire)
 
     def send(self, asked: Operation[Any]) -> Sent:
@@ -67,7 +74,10 @@ class Form:
             if value is None and part.default is None:
                 continue
             convert = part.shape.send
-            sent[part.place][part.wire] = value if convert is None else convert(value)
+            told = value if convert is None else convert(value)
+            if part.header is not None:
+                sent[Place.HEADER][part.header], told = _not_empty(part, told), ELSEWHERE
+            sent[part.place][part.wire] = told
         body = None if self.body is None else self.body(**sent[Place.BODY])
         return Sent(sent[Place.PATH], sent[Place.QUERY], body, sent[Place.HEADER])
 
@@ -81,6 +91,17 @@ class Form:
             convert = part.shape.read
             asked[part.name] = value if convert is None else convert(value)
         return self.operation(**asked)
+
+    def write(self, asked: Operation[Any], made: Any, *, has_more: bool = False) -> Any:  # noqa: ANN401 - what the operation returns
+        """Returns an answer: a struct, or None if there is nothing to say."""
+        send, http = self.answer.send, self.http
+        sent = made if send is None or made is None else send(made)
+        if (name := http.under or http.done) is None:
+            return sent
+        said: dict[str, Any] = {part.wire: getattr(asked, part.name) for part in self._repeated}
+        if http.paged is not None:
+            said["has_more"] = has_more
+        return self.answer.wire(**{name: True if http.done else sent}, **said)
 
     def read_answer(self, body: bytes) -> Any:  # noqa: ANN401 - what the operation returns
         """Returns what an answer says."""
@@ -109,11 +130,22 @@ def _parts(operation: type[Operation[Any]], http: Http) -> list[Part]:
     for each in fields(operation):
         hint = hints[each.name]
         header = mark(hint, Header)
-        wire = wire_name(each.name, hint) if header is None else header.name
-        place = Place.PATH if wire in named else rest if header is None else Place.HEADER
-        takes_none = NoneType in get_args(plain[each.name])
-        found.append(Part(each.name, wire, place, shape_of(hint), each.default, takes_none))
+        wire, instead = wire_name(each.name, hint), None
+        place = Place.PATH if wire in named else rest
+        if header is not None and place is Place.PATH:
+            instead = header.name
+        elif header is not None:
+            wire, place = header.name, Place.HEADER
+        none = NoneType in get_args(plain[each.name])
+        found.append(Part(each.name, wire, place, shape_of(hint), each.default, none, instead))
     return found
+
+
+def _not_empty(part: Part, value: Any) -> Any:  # noqa: ANN401 - text
+    # Without a value it would be what really is called as the sign that stands for it.
+    if not value:
+        raise InvalidName(part.name, value, reason="it is empty")
+    return value
 
 
 def _body(operation: type[Operation[Any]], parts: list[Part]) -> Any:  # noqa: ANN401 - a struct
@@ -126,19 +158,24 @@ def _body(operation: type[Operation[Any]], parts: list[Part]) -> Any:  # noqa: A
         for part in inside
     ]
     about = {"__doc__": operation.__doc__}
-    return msgspec.defstruct(operation.__name__, asked, namespace=about, kw_only=True)
+    strict = operation.http.is_strict
+    return msgspec.defstruct(
+        operation.__name__, asked, namespace=about, kw_only=True, forbid_unknown_fields=strict
+    )
 
 
-def _answer(operation: type[Operation[Any]], http: Http) -> Shape:
-    """Returns how an answer is written; under a name, if it has one there."""
-    shape, under = shape_of(operation.returns), http.under
-    if under is None:
+def _answer(operation: type[Operation[Any]], http: Http, repeated: list[Part]) -> Shape:
+    """Returns how an answer is written; in an object, if it has a name there."""
+    shape, name = shape_of(operation.returns), http.under or http.done
+    if name is None:
         return shape
-    told = [(under, shape.wire), *([("has_more", bool, False)] if http.paged else [])]
-    wire = msgspec.defstruct(f"{operation.__name__}Answer", told, kw_only=True)
-    send, read = shape.send, shape.read
+    said = [(name, bool if http.done else shape.wire)]
+    said += [(part.wire, part.shape.wire) for part in repeated]
+    said += [("has_more", bool)] if http.paged else []
+    wire = msgspec.defstruct(f"{operation.__name__}Answer", said, kw_only=True)
+    read = shape.read
     return Shape(
         wire,
-        lambda value: wire(**{under: value if send is None else send(value)}),
-        lambda sent: getattr(sent, under) if read is None else read(getattr(sent, under)),
+        shape.send,
+        lambda sent: getattr(sent, name) if read is None else read(getattr(sent, name)),
     )

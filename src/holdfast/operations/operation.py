@@ -85,7 +85,16 @@ class Http:
     paged: Paged | None = None
     """Of a list that may be long: `limit` is one of the fields, and an answer says `has_more`."""
     who: Who = Who.AGENT
-    work: Work = Work.QUICK
+    work: Work | None = Work.QUICK
+    """None for what takes no time."""
+    repeats: tuple[str, ...] = ()
+    """Fields of the operation that an answer says again."""
+    done: str | None = None
+    """What an answer says to be true of what was asked for, where nothing comes back."""
+    is_secret: bool = False
+    """Whether an answer is shown once: it is not kept for who asks again."""
+    is_strict: bool = False
+    """Whether a body with a name in it that is not known is refused, and not passed over."""
     is_slow: bool = False
     """Whether an answer may take longer than people wait: no timeout cuts it off."""
     is_reading: bool = False

@@ -5,25 +5,27 @@ of any one of them.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from inspect import Parameter, Signature
+from inspect import Parameter, Signature, signature
 from typing import Annotated, Any, Final
 
 from holdfast.engine.namespace import Namespace
-from holdfast.operations.forms import NAMES, Form, Part, Place, form_of
+from holdfast.errors import InvalidName
+from holdfast.operations.forms import ELSEWHERE, NAMES, Form, Part, Place, form_of
 from holdfast.operations.operation import REQUIRED, Paged, Who, Work, operations_of
 from holdfast.operations.shapes import ASKED
+from holdfast.server.callers import name_in
 from holdfast.server.paging import page_size
-from holdfast.server.parameters import DATA, Header, Parameters
+from holdfast.server.parameters import DATA, Header, Made, Parameters
 from holdfast.server.requests import Caller
 from holdfast.server.routing import Route
 
 Find = Callable[[Any], Any]
-"""Returns the door of a namespace; of an operator's operation, that of a caller."""
+"""Returns the door of a namespace; of an operation that is no agent's, that of a caller."""
 
 _WORD: Final = re.compile(r"(?<!^)(?=[A-Z])")
-_WHOSE: Final = "whose"
+_WHOSE, _INSTEAD = "whose", "instead"
 
 
 def routes_of(door: type, find: Find) -> list[Route]:
@@ -32,11 +34,33 @@ def routes_of(door: type, find: Find) -> list[Route]:
 
 
 def _route(operation: Any, run: Callable[[Any, Any], Any], find: Find) -> Route:  # noqa: ANN401 - a class of operations
+    def call(whose: Any, asked: Any) -> Any:  # noqa: ANN401 - as the form says
+        return run(find(whose), asked)
+
+    return _served(operation, call)
+
+
+def answers(operation: Any) -> Callable[[Callable[..., Any]], Route]:  # noqa: ANN401 - as above
+    """Makes a route of a function that does an operation, with more than a door has.
+
+    It is called with whoever asks and the operation, and what else of a request it names by type:
+    `Request`, `Services`.
+    """
+
+    def declare(function: Callable[..., Any]) -> Route:
+        _, _, *others = signature(function).parameters.values()
+        return _served(operation, function, others)
+
+    return declare
+
+
+def _served(operation: Any, run: Callable[..., Any], others: Iterable[Parameter] = ()) -> Route:  # noqa: ANN401 - as above
     form = form_of(operation)
-    http, write = form.http, form.answer.send
+    http, apart = form.http, [each.name for each in others]
 
     def answer(**given: Any) -> Any:  # noqa: ANN401 - as the form says
         whose, data = given.pop(_WHOSE), given.pop(DATA, None)
+        more = {name: given.pop(name) for name in apart}
         said = {name: each for name, each in given.items() if each is not None}
         if data is not None:
             said |= {name: getattr(data, name) for name in data.__struct_fields__}
@@ -44,16 +68,13 @@ def _route(operation: Any, run: Callable[[Any, Any], Any], find: Find) -> Route:
         if isinstance(whose, Namespace):
             ASKED.set(whose.name)
         if http.paged is not None:
-            return _page(form, http.paged, asked, lambda page: run(find(whose), page))
-        made = run(find(whose), asked)
-        return made if write is None or made is None else write(made)
+            return _page(form, http.paged, asked, lambda page: run(whose, page, **more))
+        return form.write(asked, run(whose, asked, **more))
 
     named: Any = answer
     named.__name__ = named.__qualname__ = _WORD.sub("_", operation.__name__).lower()
     named.__doc__, named.__module__ = operation.__doc__, operation.__module__
-    named.__signature__ = signature = Signature([*_parameters(form)])
-    annotations = {name: each.annotation for name, each in signature.parameters.items()}
-    named.__annotations__ = {**annotations, "return": form.answer.wire}
+    _sign(named, [*_parameters(form), *others], form.answer.wire)
     return Route(
         method=http.method,
         paths=[http.path],
@@ -64,23 +85,27 @@ def _route(operation: Any, run: Callable[[Any, Any], Any], find: Find) -> Route:
         status=http.status,
         work=http.work,
         claims=http.work is not Work.QUICK,
+        is_secret=http.is_secret,
     )
+
+
+def _sign(function: Any, parameters: list[Parameter], returned: Any) -> None:  # noqa: ANN401 - a function, any type
+    """Lets a function say what it takes, as `Parameters` reads it."""
+    function.__signature__ = Signature(parameters)
+    function.__annotations__ = {each.name: each.annotation for each in parameters}
+    function.__annotations__["return"] = returned
 
 
 def _page(form: Form, paged: Paged, asked: Any, fetch: Callable[[Any], list[Any]]) -> Any:  # noqa: ANN401 - as the form says
     """Returns a part of a list, as it is answered: one too many is asked for."""
     size = page_size(asked.limit, usual=paged.usual, most=paged.most)
     found = fetch(replace(asked, limit=size + 1))
-    write: Any = form.answer.send
-    answer = write(found[:size])
-    answer.has_more = len(found) > size
-    return answer
+    return form.write(asked, found[:size], has_more=len(found) > size)
 
 
 def _parameters(form: Form) -> Iterator[Parameter]:
     """Yields what a route takes, as `Parameters` reads it."""
-    is_operators = form.http.who is Who.OPERATOR
-    yield _parameter(_WHOSE, Caller if is_operators else Namespace)
+    yield _parameter(_WHOSE, Namespace if form.http.who is Who.AGENT else Caller)
     yield from (_of_part(part) for part in form.parts if part.place is not Place.BODY)
     own = {part.wire for part in form.parts}
     yield from (_parameter(each, str) for each in NAMES.findall(form.http.path) if each not in own)
@@ -92,9 +117,29 @@ def _parameters(form: Form) -> Iterator[Parameter]:
 def _of_part(part: Part) -> Parameter:
     is_needed = part.default is REQUIRED
     kind = part.shape.wire if is_needed else part.shape.wire | None
-    if part.place is Place.HEADER:
+    if part.header is not None:
+        kind = Annotated[kind, Made(_either(part.wire, part.header))]
+    elif part.place is Place.HEADER:
         kind = Annotated[kind, Header(part.wire)]
     return _parameter(part.wire, kind, Parameter.empty if is_needed else None)
+
+
+def _either(name: str, header: str) -> Callable[..., str]:
+    """Returns what finds a value in the path, or where that says so, in a header."""
+
+    def choose(**given: Any) -> str:  # noqa: ANN401 - text
+        said = given[_INSTEAD]
+        if given[name] != ELSEWHERE or said is None:
+            return given[name]
+        if not said:
+            # Not the one that really is called so: nobody means that who says nothing.
+            raise InvalidName(name, said, reason=f"the header {header} is empty")
+        return name_in(said)
+
+    named: Any = choose
+    instead = _parameter(_INSTEAD, Annotated[str | None, Header(header)], None)
+    _sign(named, [_parameter(name, str), instead], str)
+    return choose
 
 
 def _parameter(name: str, kind: Any, default: Any = Parameter.empty) -> Parameter:  # noqa: ANN401 - any type, any value
