@@ -17,9 +17,10 @@ from holdfast.model.basics import Plane, Size, SnapshotLike
 from holdfast.model.marks import FLAT, HERE, Header, Inside, Named
 from holdfast.model.tasks import Cadence, Schedule
 from holdfast.operations.forms import form_of
-from holdfast.operations.operation import Operation, Who, operations_of
+from holdfast.operations.operation import Operation, Paged, Who, operations_of
 from holdfast.operations.schedules import CreateSchedule, GetSchedule
 from holdfast.operations.shapes import ASKED, shape_of
+from holdfast.sdk.calls import paging
 from holdfast.sdk.groups.activity import Schedules as SdkSchedules
 from holdfast.server.doors import answers
 
@@ -163,6 +164,56 @@ def test_a_server_finds_a_name_in_either_place(path: str, header: str | None, na
     made = route.function(whose=None, **route.parameters.values(request))
     assert asked == [NameThing(name, force=True)]
     assert msgspec.to_builtins(made) == {"deleted": True, "name": name, "force": True}
+
+
+class ListWords(
+    Operation[list[str]],
+    get="/v1/words",
+    under="words",
+    repeats=("of",),
+    paged=Paged(cursor="after", last=None, usual=2, most=5, may_end=lambda word: word != "?"),
+    of_moments=True,
+):
+    """Lists words."""
+
+    of: str
+    _: KW_ONLY
+    after: Annotated[str | None, Named("starting_after")] = None
+    limit: int | None = None
+
+
+class SayWhen(Operation[None], put="/v1/when", repeats=("when",)):
+    """Says when."""
+
+    when: datetime
+
+
+def test_what_nothing_comes_back_for_may_be_said_again() -> None:
+    form, asked = form_of(SayWhen), SayWhen(NOW)
+    sent = msgspec.json.encode(form.write(asked, None))
+    assert json.loads(sent) == {"when": "2026-01-02T03:04:05.000000Z"}
+    assert form.read_answer(sent) is None
+
+
+@pytest.mark.parametrize(
+    ("words", "limit", "page"),
+    [("abc", 2, "ab"), ("abc", 3, "abc"), ("a??bc", 2, "a??b"), ("a????", 2, "a????")],
+)
+def test_a_part_of_a_list_ends_where_it_can_go_on(words: str, limit: int, page: str) -> None:
+    def answer(_: object, wanted: ListWords) -> list[str]:
+        return [*words][: wanted.limit]
+
+    route = answers(ListWords)(answer)
+    made = msgspec.to_builtins(route.function(whose=None, at=None, of="it", limit=limit))
+    assert made == {"of": "it", "words": [*page], "has_more": len(page) < len(words)}
+
+
+def test_the_parts_of_a_list_are_asked_for_at_the_moment_that_a_group_looks_at() -> None:
+    pages = paging(ListWords("it"), {"at": "snap-1"})
+    first = pages.call(None, 2)
+    assert first.query == {"of": "it", "limit": 2, "at": "snap-1"}
+    page = first.read(b'{"of": "it", "words": ["a", "b"], "has_more": true}')
+    assert pages.call(page.cursor, 2).query == {**first.query, "starting_after": "b"}
 
 
 def test_a_strict_operation_passes_nothing_over() -> None:

@@ -96,12 +96,16 @@ class Form:
         """Returns an answer: a struct, or None if there is nothing to say."""
         send, http = self.answer.send, self.http
         sent = made if send is None or made is None else send(made)
-        if (name := http.under or http.done) is None:
+        name = http.under or http.done
+        if name is None and not self._repeated:
             return sent
-        said: dict[str, Any] = {part.wire: getattr(asked, part.name) for part in self._repeated}
+        said = dict[str, Any]() if name is None else {name: True if http.done else sent}
+        for part in self._repeated:
+            value, convert = getattr(asked, part.name), part.shape.send
+            said[part.wire] = value if convert is None else convert(value)
         if http.paged is not None:
             said["has_more"] = has_more
-        return self.answer.wire(**{name: True if http.done else sent}, **said)
+        return self.answer.wire(**said)
 
     def read_answer(self, body: bytes) -> Any:  # noqa: ANN401 - what the operation returns
         """Returns what an answer says."""
@@ -167,13 +171,15 @@ def _body(operation: type[Operation[Any]], parts: list[Part]) -> Any:  # noqa: A
 def _answer(operation: type[Operation[Any]], http: Http, repeated: list[Part]) -> Shape:
     """Returns how an answer is written; in an object, if it has a name there."""
     shape, name = shape_of(operation.returns), http.under or http.done
-    if name is None:
+    if name is None and not repeated:
         return shape
-    said = [(name, bool if http.done else shape.wire)]
+    said = [] if name is None else [(name, bool if http.done else shape.wire)]
     said += [(part.wire, part.shape.wire) for part in repeated]
     said += [("has_more", bool)] if http.paged else []
     wire = msgspec.defstruct(f"{operation.__name__}Answer", said, kw_only=True)
     read = shape.read
+    if name is None:
+        return Shape(wire, shape.send)
     return Shape(
         wire,
         shape.send,

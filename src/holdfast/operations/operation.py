@@ -65,12 +65,14 @@ class Paged:
 
     cursor: str
     """The field of the operation that says where it goes on: `before`, `starting_after`."""
-    last: str
-    """The field of the last one that says it: its `number`, its `id`."""
+    last: str | None
+    """The field of the last one that says it: its `number`, its `id`; None for itself."""
     usual: int
     """How many there are in a part if a request does not say."""
     most: int
     """How many there are at the most, whatever it says."""
+    may_end: Callable[[Any], bool] | None = None
+    """Whether a part may end with one: not where nobody could say what to go on behind."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +86,8 @@ class Http:
     """The name that an answer has in the object that is sent; None if it is that object."""
     paged: Paged | None = None
     """Of a list that may be long: `limit` is one of the fields, and an answer says `has_more`."""
+    of_moments: bool = False
+    """Whether it can be asked of what a snapshot shows: `at`, in the query, says which."""
     who: Who = Who.AGENT
     work: Work | None = Work.QUICK
     """None for what takes no time."""
@@ -93,6 +97,8 @@ class Http:
     """What an answer says to be true of what was asked for, where nothing comes back."""
     is_secret: bool = False
     """Whether an answer is shown once: it is not kept for who asks again."""
+    is_bulky: bool = False
+    """Whether its body may hold as much as several files."""
     is_strict: bool = False
     """Whether a body with a name in it that is not known is refused, and not passed over."""
     is_slow: bool = False

@@ -207,7 +207,7 @@ class Group(Generic[F]):
     """Methods that belong together, of one client."""
 
     above: Mapping[str, str] = MappingProxyType({})
-    """What stands in the paths of all its operations: the workspace, where it is for one."""
+    """What all its operations say: the workspace that they are for, the snapshot they look at."""
 
     def __init__(self, sender: Sender) -> None:
         self.sender = sender
@@ -302,8 +302,8 @@ class method(_Answering[P, T]):  # noqa: N801 - as a decorator is
         self.verb = "run" if is_paged else "send"
 
         def describe(group: Group[Any], *args: P.args, **kwargs: P.kwargs) -> Any:  # noqa: ANN401 - as the verb wants it
-            asked, place = operation(*args, **kwargs), group.above
-            return collecting(asked, place) if is_paged else asking(asked, place)
+            asked = operation(*args, **kwargs)
+            return (collecting if is_paged else asking)(asked, group.above)
 
         described: Any = describe
         described.__doc__, described.__signature__ = operation.__doc__, signature_of(operation)
@@ -315,45 +315,51 @@ class method(_Answering[P, T]):  # noqa: N801 - as a decorator is
         self._method.__module__ = owner.__module__
 
 
-def asking(asked: Operation[T], place: Mapping[str, str] | None = None) -> Call[T]:
-    """Returns the call that asks for an operation; `place` is what its path names beside it."""
-    return _call(asked, place, form_of(type(asked)).read_answer)
+def asking(asked: Operation[T], above: Mapping[str, str] | None = None) -> Call[T]:
+    """Returns the call that asks for an operation; `above` is what it says beside its fields."""
+    return _call(asked, above, form_of(type(asked)).read_answer)
 
 
-def paging(asked: Operation[Any], place: Mapping[str, str] | None = None) -> Pages[Any]:
+def paging(asked: Operation[Any], above: Mapping[str, str] | None = None) -> Pages[Any]:
     """Returns the calls that ask for a list, part by part."""
     form, paged, limit = form_of(type(asked)), asked.http.paged, cast("Any", asked).limit
     if paged is None:
         raise TypeError(type(asked).__name__)
 
+    def cursor_of(last: Any) -> Any:  # noqa: ANN401 - one of the list, and what it is called there
+        return last if paged.last is None else getattr(last, paged.last)
+
     def read(body: bytes) -> Page[Any]:
         items, has_more = form.read_page(body)
-        return page_of(items, has_more=has_more, cursor=lambda last: getattr(last, paged.last))
+        return page_of(items, has_more=has_more, cursor=cursor_of)
 
     def ask(cursor: Any, most: int) -> Call[Page[Any]]:  # noqa: ANN401 - as the last one has it
         more = {} if cursor is None else {paged.cursor: cursor}
-        return _call(replace(cast("Any", asked), limit=most, **more), place, read)
+        return _call(replace(cast("Any", asked), limit=most, **more), above, read)
 
     return Pages(paged.most, ask, limit)
 
 
-def collecting(asked: Operation[Any], place: Mapping[str, str] | None = None) -> Steps[Any]:
+def collecting(asked: Operation[Any], above: Mapping[str, str] | None = None) -> Steps[Any]:
     """Asks for a list, part by part; returns all that is wanted of it."""
-    found = yield from paging(asked, place).collect()
+    found = yield from paging(asked, above).collect()
     kind = asked.returns
     return kind(found) if isinstance(kind, type) else found
 
 
 def _call(
-    asked: Operation[Any], place: Mapping[str, str] | None, read: Callable[[bytes], T]
+    asked: Operation[Any], above: Mapping[str, str] | None, read: Callable[[bytes], T]
 ) -> Call[T]:
     form = form_of(type(asked))
     sent, http = form.send(asked), form.http
+    place, query = sent.place, sent.query
+    for name, value in (above or {}).items():
+        (place if f"{{{name}}}" in http.path else query)[name] = value
     return Call(
         method=http.method,
         path=http.path,
-        place={**(place or {}), **sent.place},
-        query=sent.query,
+        place=place,
+        query=query,
         body=sent.body,
         headers=sent.headers,
         read=read,

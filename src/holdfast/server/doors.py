@@ -16,6 +16,7 @@ from holdfast.operations.forms import ELSEWHERE, NAMES, Form, Part, Place, form_
 from holdfast.operations.operation import REQUIRED, Paged, Who, Work, operations_of
 from holdfast.operations.shapes import ASKED
 from holdfast.server.callers import name_in
+from holdfast.server.moments import At, seen
 from holdfast.server.paging import page_size
 from holdfast.server.parameters import DATA, Header, Made, Parameters
 from holdfast.server.requests import Caller
@@ -25,7 +26,7 @@ Find = Callable[[Any], Any]
 """Returns the door of a namespace; of an operation that is no agent's, that of a caller."""
 
 _WORD: Final = re.compile(r"(?<!^)(?=[A-Z])")
-_WHOSE, _INSTEAD = "whose", "instead"
+_WHOSE, _INSTEAD, _AT = "whose", "instead", "at"
 
 
 def routes_of(door: type, find: Find) -> list[Route]:
@@ -61,12 +62,14 @@ def _served(operation: Any, run: Callable[..., Any], others: Iterable[Parameter]
     def answer(**given: Any) -> Any:  # noqa: ANN401 - as the form says
         whose, data = given.pop(_WHOSE), given.pop(DATA, None)
         more = {name: given.pop(name) for name in apart}
+        moment = given.pop(_AT) if http.of_moments else None
         said = {name: each for name, each in given.items() if each is not None}
         if data is not None:
             said |= {name: getattr(data, name) for name in data.__struct_fields__}
         asked = form.read(said)
         if isinstance(whose, Namespace):
             ASKED.set(whose.name)
+            whose = seen(whose, moment)
         if http.paged is not None:
             return _page(form, http.paged, asked, lambda page: run(whose, page, **more))
         return form.write(asked, run(whose, asked, **more))
@@ -86,6 +89,7 @@ def _served(operation: Any, run: Callable[..., Any], others: Iterable[Parameter]
         work=http.work,
         claims=http.work is not Work.QUICK,
         is_secret=http.is_secret,
+        is_bulky=http.is_bulky,
     )
 
 
@@ -100,6 +104,10 @@ def _page(form: Form, paged: Paged, asked: Any, fetch: Callable[[Any], list[Any]
     """Returns a part of a list, as it is answered: one too many is asked for."""
     size = page_size(asked.limit, usual=paged.usual, most=paged.most)
     found = fetch(replace(asked, limit=size + 1))
+    while paged.may_end and len(found) > size and not paged.may_end(found[size - 1]):
+        size += 1
+        if size == len(found):
+            found = fetch(replace(asked, limit=2 * size))
     return form.write(asked, found[:size], has_more=len(found) > size)
 
 
@@ -107,6 +115,8 @@ def _parameters(form: Form) -> Iterator[Parameter]:
     """Yields what a route takes, as `Parameters` reads it."""
     yield _parameter(_WHOSE, Namespace if form.http.who is Who.AGENT else Caller)
     yield from (_of_part(part) for part in form.parts if part.place is not Place.BODY)
+    if form.http.of_moments:
+        yield _parameter(_AT, At, None)
     own = {part.wire for part in form.parts}
     yield from (_parameter(each, str) for each in NAMES.findall(form.http.path) if each not in own)
     if form.body is not None:

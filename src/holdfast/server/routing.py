@@ -64,6 +64,8 @@ class Route:
     is_spooled: bool = False
     is_shown: bool = True
     is_async: bool = False
+    is_bulky: bool = False
+    """Whether its body holds as much as several files."""
 
     @property
     def name(self) -> str:
