@@ -48,7 +48,7 @@ def _work(agent: holdfast.Namespace) -> holdfast.SnapshotInfo:
     agent.files.write("config.yaml", CONFIG)
     agent.store.set("state", "plan", PLAN)
     _say(f"      wrote {count + 1} files, and the plan into the store")
-    good, took = _timed(lambda: agent.snapshot("report drafted", actor="demo"))
+    good, took = _timed(lambda: agent.acting_as("demo").snapshot("report drafted"))
     _claim(f"snapshot {good.id} holds them all ({took})", holds=good.size.entries == count + 2)
     return good
 

@@ -359,10 +359,9 @@ def test_a_long_value_grows_by_what_is_new(vault: Holdfast, alice: Namespace) ->
 def test_a_snapshot_says_who_why_when_and_how_much(home: Home, alice: Namespace) -> None:
     alice.files.write("a", "12345")
     alice.store.set("n", "k", "x")
-    taken = alice.snapshot(
+    taken = alice.acting_as("agent-7").snapshot(
         "before-quarterly-rebuild",
         reason="about to delete",
-        actor="agent-7",
         task_id="task-1",
         trace_id="trace-9",
         expires_in=timedelta(days=3),
@@ -449,7 +448,7 @@ def test_a_restore_says_what_it_did_and_how_to_get_back(alice: Namespace) -> Non
     assert rehearsed.dry_run
     assert alice.files.read_text("changed") == "new"
     assert alice.timeline() == [good]
-    done = alice.restore(good, reason="went off the rails", actor="operator")
+    done = alice.acting_as("operator").restore(good, reason="went off the rails")
     assert done.verified
     assert not done.dry_run
     assert (done.target, done.root) == (good.id, good.root)

@@ -100,9 +100,9 @@ def test_every_change_of_a_timeline_leaves_one_trace(place: Place, agent: Namesp
     agent.files.write("plan.md", "one")
     agent.store.set("state", "step", 1)
     assert agent.traces.list() == []  # Single writes leave none.
-    first = agent.snapshot("first", actor="me", reason="why not")
+    first = agent.acting_as("me").snapshot("first", reason="why not")
     agent.files.write("plan.md", "two")
-    done = agent.restore(first, actor="you")
+    done = agent.acting_as("you").restore(first)
     agent.undo()
     agent.redo()
     agent.pin(first)

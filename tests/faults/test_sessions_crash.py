@@ -150,7 +150,7 @@ class Scenario:
 
 
 def go_back(namespace: Namespace) -> None:
-    namespace.restore(labelled(namespace, "one"), reason="start again", actor="ada")
+    namespace.acting_as("ada").restore(labelled(namespace, "one"), reason="start again")
 
 
 SCENARIOS = {

@@ -23,7 +23,6 @@ from holdfast.engine.exchange.edits import MAX_EDITS, decode_edits, encode_edits
 from holdfast.engine.objects import content
 from holdfast.engine.objects.content import FILES
 from holdfast.engine.objects.stage import Stage
-from holdfast.engine.timeline.head import Note
 from holdfast.engine.upkeep.collect import AWAITED
 from holdfast.entries import (
     Blob,
@@ -39,6 +38,7 @@ from holdfast.entries import (
 )
 from holdfast.ids import ObjectId, object_id_of
 from holdfast.model.basics import EMPTY_MAP, Kind, Plane
+from holdfast.operations.snapshots import Note
 from holdfast.packs import ObjectKind, PackBuilder
 from holdfast.packs.format import HEADER_BYTES, Footer, encode_footer, encode_header
 from holdfast.packs.frames import FrameWriter

@@ -33,7 +33,7 @@ def test_a_step_says_what_happened_when_by_whom_why_and_how_large_it_was(
     agent: holdfast.Namespace,
 ) -> None:
     agent.files.write("notes.md", "one")
-    first = agent.snapshot("first", reason="to begin", actor="ann", task_id="task-1")
+    first = agent.acting_as("ann").snapshot("first", reason="to begin", task_id="task-1")
     agent.files.write("other.md", "of no concern")
     agent.snapshot("second")
     agent.files.write("notes.md", "three!")

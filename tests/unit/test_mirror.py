@@ -18,7 +18,6 @@ from holdfast.engine.exchange.coverage import lacking_of
 from holdfast.engine.exchange.door import Exchange
 from holdfast.engine.objects.stage import StagedObjects
 from holdfast.engine.planes.handle import Handle
-from holdfast.engine.timeline.head import Note
 from holdfast.entries import REF_BYTES, Blob, Inline, Link, encode_entry, pack_ref
 from holdfast.ids import ObjectId, object_id_of
 from holdfast.mirror.memo import Memo, MemoFile
@@ -26,6 +25,7 @@ from holdfast.mirror.pulling import Pull
 from holdfast.mirror.pushing import Push
 from holdfast.mirror.server import Server
 from holdfast.model.basics import EMPTY_MAP, Plane
+from holdfast.operations.snapshots import Note
 from holdfast.packs import ObjectKind, PackBuilder
 from holdfast.progress import no_progress
 from holdfast.wire.exchange import ChangesTold, CommitRequest

@@ -72,7 +72,7 @@ def labels(agent: Namespace) -> list[str | None]:
 
 
 def test_a_task_leaves_a_snapshot_before_and_after(agent: Namespace) -> None:
-    with agent.task("tidy", actor="ada") as task:
+    with agent.acting_as("ada").task("tidy") as task:
         assert isinstance(task, Task)
         assert task.after is None
         change(agent)
@@ -109,7 +109,7 @@ def test_a_failed_task_is_kept_and_the_exception_goes_on(agent: Namespace) -> No
 
 
 def test_a_failed_task_is_rolled_back_if_asked(agent: Namespace) -> None:
-    tasks = agent.task("tidy", rollback_on_failure=True, actor="ada")
+    tasks = agent.acting_as("ada").task("tidy", rollback_on_failure=True)
     task = fail(tasks, lambda: change(agent))
     assert seen(agent) == BEFORE
     assert task.rolled_back is not None

@@ -367,7 +367,7 @@ def test_a_joint_restore_brings_planes_back_together_and_can_be_undone(agent: Na
     later = seen()
     shown = agent.restore(snapshot, dry_run=True)
     assert seen() == later
-    done = agent.restore(snapshot, reason="wrong way", actor="ada")
+    done = agent.acting_as("ada").restore(snapshot, reason="wrong way")
     assert seen() == ("one", 1, {"v": 1}, ["one"])
     changed = [(change.plane, change.name) for change in done.changes]
     assert changed == [(change.plane, change.name) for change in shown.changes]

@@ -47,9 +47,8 @@ def agent(vault: holdfast.Holdfast) -> holdfast.Namespace:
 
 def test_a_snapshot_of_the_store_is_one_of_the_namespace(agent: holdfast.Namespace) -> None:
     agent.store.set("n", "k", 1)
-    taken = agent.store.snapshot(
-        "first", reason="why", actor="me", task_id="t", trace_id="r", pin=True
-    )
+    store = agent.acting_as("me").store
+    taken = store.snapshot("first", reason="why", task_id="t", trace_id="r", pin=True)
     (stored,) = agent.timeline()
     assert isinstance(taken, holdfast.SnapshotInfo)
     known = {f.name: getattr(taken, f.name) for f in dataclasses.fields(holdfast.SnapshotInfo)}

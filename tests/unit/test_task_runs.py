@@ -12,7 +12,6 @@ from holdfast.blobs.memory import MemoryBlobStore
 from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.engine.core.context import Context
 from holdfast.engine.namespace import Namespace
-from holdfast.engine.timeline.head import MAX_TEXT_CHARS
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import (
     InvalidName,
@@ -25,6 +24,7 @@ from holdfast.errors import (
 )
 from holdfast.model.basics import Kind
 from holdfast.model.tasks import TaskRun, TaskStatus
+from holdfast.operations.snapshots import MAX_TEXT_CHARS
 from holdfast.testing.clocks import Watch
 
 

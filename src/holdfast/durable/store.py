@@ -7,7 +7,6 @@ restore can be undone. How it keeps its promises is in `keeping`.
 import os
 from collections.abc import Iterable
 from contextlib import ExitStack
-from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -22,6 +21,8 @@ from holdfast.engine.vault import Holdfast
 from holdfast.errors import InvalidValue, Unavailable
 from holdfast.model.basics import SnapshotLike
 from holdfast.model.changes import Restored
+from holdfast.operations.operation import takes
+from holdfast.operations.snapshots import Note
 from holdfast.store import Reader, Snapshot, encode
 from holdfast.wiring import open_vault
 
@@ -107,30 +108,14 @@ class DurableStore(KeptStore):
         """How many snapshots are kept: None, as retention decides that and not a number."""
         return
 
+    @takes(Note)
     def snapshot(  # pyright: ignore[reportIncompatibleMethodOverride] - its snapshots are a namespace's
-        self,
-        label: str | None = None,
-        *,
-        reason: str | None = None,
-        actor: str | None = None,
-        task_id: str | None = None,
-        trace_id: str | None = None,
-        pin: bool = False,
-        expires_in: timedelta | None = None,
+        self, note: Note
     ) -> StoreSnapshot:
         """Captures the store, and the namespace that it is kept in, as they are now."""
         with self._lock:
             self._flush()
-            taken = self._namespace.store.snapshot(
-                label,
-                reason=reason,
-                actor=actor,
-                task_id=task_id,
-                trace_id=trace_id,
-                pin=pin,
-                expires_in=expires_in,
-            )
-            return self._remember(taken)
+            return self._remember(self._namespace.store.snapshot(**vars(note)))
 
     def restore(  # pyright: ignore[reportIncompatibleMethodOverride] - its snapshots are a namespace's
         self, snapshot: SnapshotLike | Snapshot

@@ -4,7 +4,6 @@ A thin face: each method is one use case, in the module of its name.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from functools import cached_property
 from os import PathLike as OsPathLike
@@ -22,7 +21,7 @@ from holdfast.engine.journal.actions import told_of_namespace
 from holdfast.engine.journal.chain import append
 from holdfast.engine.memories import Memories
 from holdfast.engine.memory.plane import looking
-from holdfast.engine.planes.handle import MAX_NAME_CHARS, Handle, check_namespace, check_text
+from holdfast.engine.planes.handle import Handle, check_namespace
 from holdfast.engine.sessions.door import Sessions
 from holdfast.engine.sessions.entities import Entities
 from holdfast.engine.sessions.reader import SessionsReader
@@ -36,7 +35,6 @@ from holdfast.engine.timeline import history, merge, restore, retention, snapsho
 from holdfast.engine.timeline.comparison import Comparing
 from holdfast.engine.timeline.diff import collect_changes, text_diff
 from holdfast.engine.timeline.fork import fork
-from holdfast.engine.timeline.head import Note
 from holdfast.engine.timeline.merge import Prefer
 from holdfast.engine.timeline.restore import SHOWN
 from holdfast.engine.timeline.selection import select
@@ -49,13 +47,12 @@ from holdfast.model.health import Health, Thresholds
 from holdfast.model.history import History
 from holdfast.model.names import Name, PathOrName, to_name
 from holdfast.model.upkeep import Policy
-from holdfast.operations.checks import check_of
+from holdfast.operations.operation import does
+from holdfast.operations.snapshots import Note, TakeSnapshot
 from holdfast.progress import Progress, no_progress
 from holdfast.running import checkpointed
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-_is_text = check_of(str)
 
 
 class Moment:
@@ -103,43 +100,15 @@ class Namespace:
 
     def acting_as(self, actor: str) -> "Namespace":
         """Returns the same namespace, whose changes are told as made by somebody else."""
-        _is_text("actor", actor)
-        check_text("actor", actor, max_chars=MAX_NAME_CHARS)
-        handle = self._handle
-        return Namespace(replace(handle, context=replace(handle.context, actor=actor)))
+        return Namespace(self._handle.acting_as(actor))
 
     # Snapshots
 
-    def snapshot(
-        self,
-        label: str | None = None,
-        *,
-        reason: str | None = None,
-        actor: str | None = None,
-        task_id: str | None = None,
-        trace_id: str | None = None,
-        pin: bool = False,
-        expires_in: timedelta | None = None,
-        expected: SnapshotLike | None = None,
-    ) -> SnapshotInfo:
-        """Captures everything as it is now, in one atomic step.
+    @does(TakeSnapshot)
+    def snapshot(self, wanted: TakeSnapshot) -> SnapshotInfo:
+        return snapshots.taken(self._handle, wanted)
 
-        With `expected`, only if the head still shows that snapshot; else raises `HeadMoved`.
-        """
-        note = Note(
-            label=label,
-            reason=reason,
-            actor=actor,
-            task_id=task_id,
-            trace_id=trace_id,
-            pin=pin,
-            expires_in=expires_in,
-        )
-        return snapshots.take(self._handle, note, expected=snapshots.id_of(self._handle, expected))
-
-    def task(
-        self, name: str, *, rollback_on_failure: bool = False, actor: str | None = None
-    ) -> Tasks:
+    def task(self, name: str, *, rollback_on_failure: bool = False) -> Tasks:
         """Returns a task: a context, plain or asynchronous, or a decorator of functions.
 
         When it ends, well or not, a snapshot is taken. With `rollback_on_failure`, an exception
@@ -150,7 +119,6 @@ class Namespace:
             name,
             ids=self._handle.context.ids,
             rollback_on_failure=rollback_on_failure,
-            actor=actor,
             handle=self._handle,
         )
 
@@ -220,7 +188,6 @@ class Namespace:
         dry_run: bool = False,
         limit: int | None = SHOWN,
         reason: str | None = None,
-        actor: str | None = None,
         expected: SnapshotLike | None = None,
     ) -> Restored:
         """Brings a snapshot back: all planes, some, or what matches some paths or is named.
@@ -235,7 +202,7 @@ class Namespace:
             selection=select(planes=planes, paths=paths, names=names, except_=except_),
             dry_run=dry_run,
             limit=limit,
-            note=Note(reason=reason, actor=actor),
+            note=Note(reason=reason),
             expected=snapshots.id_of(self._handle, expected),
         )
 

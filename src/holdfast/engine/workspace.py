@@ -14,8 +14,8 @@ import os
 import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
@@ -39,7 +39,6 @@ from holdfast.engine.tasks.life import TaskLife
 from holdfast.engine.timeline import restore as restoring
 from holdfast.engine.timeline import undo
 from holdfast.engine.timeline.diff import collect_changes
-from holdfast.engine.timeline.head import Note
 from holdfast.engine.timeline.restore import SHOWN
 from holdfast.engine.timeline.selection import select
 from holdfast.engine.timeline.takeback import check_choice, take_back
@@ -48,6 +47,8 @@ from holdfast.model.basics import SnapshotInfo, SnapshotLike
 from holdfast.model.changes import Change, Changes, Restored
 from holdfast.model.history import History
 from holdfast.model.names import Name, PathOrName
+from holdfast.operations.operation import takes
+from holdfast.operations.snapshots import Note, TakeOfDirectory
 from holdfast.progress import Progress, no_progress
 
 Drift = Literal["capture", "refuse"]
@@ -58,16 +59,18 @@ class Workspace:
     """A directory that is attached to a namespace. Any number of threads may use it."""
 
     def __init__(self, handle: Handle, attachment: Attachment) -> None:
-        self._plain = handle
         self._attachment = attachment
         self._directory = Directory(handle.context, attachment.path, attachment.state)
-        self._attached = Attached(handle, self._directory)
         self._guard = threading.RLock()
         self._recovered: str | None = None
         self._just_recovered: str | None = None
         self._was_made = False
         self.on_recovery: Callable[[str], None] | None = None
         """Is told at once what was put right, whatever becomes of the call that did it."""
+        self._stand_on(handle)
+
+    def _stand_on(self, handle: Handle) -> None:
+        self._plain, self._attached = handle, Attached(handle, self._directory)
         self.namespace = Namespace(handle)
         """The timeline and all that belongs to it; its files are those last captured."""
         self.runs = TaskLife(handle)
@@ -92,43 +95,27 @@ class Workspace:
     def __repr__(self) -> str:
         return f"Workspace({str(self.path)!r}, namespace={self.namespace.name!r})"
 
+    def acting_as(self, actor: str) -> "Workspace":
+        """Returns the same directory, whose changes are told as made by somebody else."""
+        same = copy(self)
+        same._stand_on(self._plain.acting_as(actor))  # noqa: SLF001 - of this class
+        return same
+
     # Capturing
 
-    def snapshot(
-        self,
-        label: str | None = None,
-        *,
-        reason: str | None = None,
-        actor: str | None = None,
-        task_id: str | None = None,
-        trace_id: str | None = None,
-        pin: bool = False,
-        expires_in: timedelta | None = None,
-        rules: bytes | None = None,
-        progress: Progress = no_progress,
-    ) -> SnapshotInfo:
+    @takes(TakeOfDirectory)
+    def snapshot(self, wanted: TakeOfDirectory) -> SnapshotInfo:
         """Captures the directory as it is now, and the namespace's other planes with it.
 
         With `rules`, by those instead of what `.holdfastignore` says now.
         """
-        note = Note(
-            label=label,
-            reason=reason,
-            actor=actor,
-            task_id=task_id,
-            trace_id=trace_id,
-            pin=pin,
-            expires_in=expires_in,
-        )
-        with self._exclusive(), self._directory.judged_by(rules):
-            taken, _ = keep(self._plain, self._directory, note, progress=progress)
+        with self._exclusive(), self._directory.judged_by(wanted.rules):
+            taken, _ = keep(self._plain, self._directory, wanted, progress=wanted.progress)
         if taken is None:
             raise InvalidValue("no snapshot was taken")
         return taken
 
-    def task(
-        self, name: str, *, rollback_on_failure: bool = False, actor: str | None = None
-    ) -> Tasks:
+    def task(self, name: str, *, rollback_on_failure: bool = False) -> Tasks:
         """Returns a task on this directory; see `Namespace.task`."""
         ids = self._plain.context.ids
         return Tasks(
@@ -136,7 +123,6 @@ class Workspace:
             name,
             ids=ids,
             rollback_on_failure=rollback_on_failure,
-            actor=actor,
             directory=self,
             runs=self.runs,
         )
@@ -159,10 +145,10 @@ class Workspace:
         return None if self.is_dirty() else self.namespace.find_held()
 
     def snapshot_if_changed(
-        self, label: str | None = None, *, reason: str | None = None, actor: str | None = None
+        self, label: str | None = None, *, reason: str | None = None
     ) -> SnapshotInfo | None:
         """Captures the directory if it differs from what the timeline stands on."""
-        note = Note(label=label, reason=reason, actor=actor)
+        note = Note(label=label, reason=reason)
         with self._exclusive():
             taken, _ = keep(
                 self._plain, self._directory, note, only_if_changed=True, progress=no_progress
@@ -255,7 +241,6 @@ class Workspace:
         drift: Drift = "capture",
         limit: int | None = SHOWN,
         reason: str | None = None,
-        actor: str | None = None,
         rules: bytes | None = None,
         progress: Progress = no_progress,
     ) -> Restored:
@@ -268,7 +253,7 @@ class Workspace:
         selection = select(paths=paths, names=names, except_=except_)
         with self._exclusive(makes_anew=not dry_run), self._directory.judged_by(rules):
             target = self.namespace.get_snapshot(snapshot)
-            note = Note(reason=reason, actor=actor)
+            note = Note(reason=reason)
             if dry_run or selection.is_literal or selection.sought:
                 # A choice that cannot be is refused before anything is kept.
                 seen = preview(self._attached, target, selection=selection, limit=limit)

@@ -107,16 +107,13 @@ class AsyncRemoteWorkspace:
     look_ahead = awaited(RemoteWorkspace.look_ahead)
     recover = awaited(RemoteWorkspace.recover)
 
-    def task(
-        self, name: str, *, rollback_on_failure: bool = False, actor: str | None = None
-    ) -> Tasks:
+    def task(self, name: str, *, rollback_on_failure: bool = False) -> Tasks:
         """Returns a task on this directory: an asynchronous context, or a decorator."""
         return Tasks(
             self,
             name,
             ids=IdMaker(),
             rollback_on_failure=rollback_on_failure,
-            actor=actor,
             directory=_Place(self.opened),
         )
 
@@ -146,25 +143,17 @@ class _Place:
         label: str | None = None,
         *,
         reason: str | None = None,
-        actor: str | None = None,
         task_id: str | None = None,
         rules: bytes | None = None,
     ) -> SnapshotInfo:
         """Captures everything as it is now."""
-        return self._opened().snapshot(
-            label, reason=reason, actor=actor, task_id=task_id, rules=rules
-        )
+        return self._opened().snapshot(label, reason=reason, task_id=task_id, rules=rules)
 
     def restore(
-        self,
-        snapshot: SnapshotLike,
-        *,
-        reason: str | None = None,
-        actor: str | None = None,
-        rules: bytes | None = None,
+        self, snapshot: SnapshotLike, *, reason: str | None = None, rules: bytes | None = None
     ) -> Restored:
         """Brings a snapshot back."""
-        return self._opened().restore(snapshot, reason=reason, actor=actor, rules=rules)
+        return self._opened().restore(snapshot, reason=reason, rules=rules)
 
     def read_rules(self) -> bytes:
         """Returns what says what is left out."""

@@ -5,10 +5,10 @@ from dataclasses import replace
 from holdfast.engine.exchange.adopting import adopt
 from holdfast.engine.exchange.coverage import lacking_of
 from holdfast.engine.namespace import Namespace
-from holdfast.engine.timeline.head import Note
 from holdfast.mirror.following import Pair
 from holdfast.mirror.pulling import Pull
 from holdfast.model.basics import SnapshotInfo
+from holdfast.operations.snapshots import Note
 from holdfast.progress import Progress
 
 

@@ -23,7 +23,6 @@ from holdfast.engine.directory.writer import Follower
 from holdfast.engine.exchange.adopting import adopt
 from holdfast.engine.exchange.coverage import lacking_of
 from holdfast.engine.planes.handle import Handle
-from holdfast.engine.timeline.head import Note
 from holdfast.errors import (
     DriftFound,
     HeadMoved,
@@ -40,6 +39,7 @@ from holdfast.mirror.pulling import Pull
 from holdfast.mirror.pushing import Push
 from holdfast.mirror.server import Server
 from holdfast.model.basics import EMPTY_MAP, SnapshotInfo
+from holdfast.operations.snapshots import Note
 from holdfast.progress import Progress
 from holdfast.wire.exchange import CommitRequest
 
@@ -237,7 +237,7 @@ class Pair:
 
 def _safety(reason: str, *, keeps_redo: bool = False) -> CommitRequest:
     return CommitRequest(
-        name="", base=b"", root=b"", kind="safety", reason=reason, keeps_redo=keeps_redo
+        name="", base=b"", root=b"", kind="safety", note=Note(reason=reason), keeps_redo=keeps_redo
     )
 
 

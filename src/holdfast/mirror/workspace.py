@@ -16,7 +16,6 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -42,6 +41,8 @@ from holdfast.mirror.following import Moved
 from holdfast.model.basics import EMPTY_MAP, Plane, SnapshotInfo, SnapshotLike
 from holdfast.model.changes import Changes, Restored, counted
 from holdfast.model.names import Name
+from holdfast.operations.operation import takes
+from holdfast.operations.snapshots import Note, PushOfDirectory, note_of
 from holdfast.progress import Progress, no_progress
 from holdfast.sdk.values import Imported
 from holdfast.wire.exchange import CommitRequest
@@ -54,48 +55,26 @@ class RemoteWorkspace(Comparing):
 
     # Capturing
 
-    def snapshot(
-        self,
-        label: str | None = None,
-        *,
-        reason: str | None = None,
-        actor: str | None = None,
-        task_id: str | None = None,
-        trace_id: str | None = None,
-        pin: bool = False,
-        expires_in: timedelta | None = None,
-        rules: bytes | None = None,
-        overwrite: bool = False,
-        progress: Progress = no_progress,
-    ) -> SnapshotInfo:
+    @takes(PushOfDirectory)
+    def snapshot(self, wanted: PushOfDirectory) -> SnapshotInfo:
         """Captures the directory as it is now on the server, with the namespace's other planes.
 
         With `rules`, by those instead of what `.holdfastignore` says now. Raises `HeadMoved` if
         the server's files are not those that were last pushed or pulled; with `overwrite` the
         directory wins, and what the server had is a snapshot first.
         """
-        _check_actor(actor)
-        told = CommitRequest(
-            name="",
-            base=b"",
-            root=b"",
-            label=label,
-            reason=reason,
-            task_id=task_id,
-            trace_id=trace_id,
-            pin=pin,
-            expires_in_seconds=None if expires_in is None else _seconds(expires_in),
-        )
-        with self._exclusive(), self._local.directory.judged_by(rules):
-            self._finish(progress)
-            return self._capture(told, overwrite=overwrite, progress=progress)
+        told = CommitRequest(name="", base=b"", root=b"", note=note_of(wanted))
+        with self._exclusive(), self._local.directory.judged_by(wanted.rules):
+            self._finish(wanted.progress)
+            self._look(wanted.progress)
+            return self._pair.send(told, overwrite=wanted.overwrite, progress=wanted.progress)
 
     def snapshot_if_changed(
-        self, label: str | None = None, *, reason: str | None = None, actor: str | None = None
+        self, label: str | None = None, *, reason: str | None = None
     ) -> SnapshotInfo | None:
         """Captures the directory if it differs from what was last pushed or pulled."""
-        _check_actor(actor)
-        told = CommitRequest(name="", base=b"", root=b"", label=label, reason=reason)
+        note = Note(label=label, reason=reason)
+        told = CommitRequest(name="", base=b"", root=b"", note=note)
         with self._exclusive():
             self._finish(no_progress)
             self._look(no_progress)
@@ -103,11 +82,8 @@ class RemoteWorkspace(Comparing):
                 return None
             return self._pair.send(told, overwrite=False, progress=no_progress)
 
-    def task(
-        self, name: str, *, rollback_on_failure: bool = False, actor: str | None = None
-    ) -> Tasks:
+    def task(self, name: str, *, rollback_on_failure: bool = False) -> Tasks:
         """Returns a task on this directory: a context, plain or asynchronous, or a decorator."""
-        _check_actor(actor)
         ids = self._local.handle.context.ids
         return Tasks(self, name, ids=ids, rollback_on_failure=rollback_on_failure, directory=self)
 
@@ -134,7 +110,6 @@ class RemoteWorkspace(Comparing):
         drift: Drift = "capture",
         limit: int | None = SHOWN,
         reason: str | None = None,
-        actor: str | None = None,
         rules: bytes | None = None,
         progress: Progress = no_progress,
     ) -> Restored:
@@ -144,7 +119,6 @@ class RemoteWorkspace(Comparing):
         first, by `rules` if they are told; with `drift="refuse"` it is an error instead. What
         cannot be captured and would be lost is an error unless `force`.
         """
-        _check_actor(actor)
         selection = select(paths=paths, names=names, except_=except_)
         judged = self._local.directory.judged_by(rules)
         with self._exclusive(makes_anew=not dry_run), judged:
@@ -370,10 +344,6 @@ class RemoteWorkspace(Comparing):
         self._local.directory.forget_rules()
         self._local.attached.keep_drift("captured", progress=progress, rereading=Rereading.SOME)
 
-    def _capture(self, told: CommitRequest, *, overwrite: bool, progress: Progress) -> SnapshotInfo:
-        self._look(progress)
-        return self._pair.send(told, overwrite=overwrite, progress=progress)
-
     def _follower(
         self, *, force: bool, progress: Progress, target: SnapshotInfo | None = None
     ) -> Follower:
@@ -416,12 +386,3 @@ def _joined(files: Changes, told: Changes) -> Changes:
         return Changes(items, truncated=True)
     beside = {each: n for each, n in (told.unlisted or {}).items() if each[0] is not Plane.FILES}
     return counted(items, {**(files.unlisted or {}), **beside})
-
-
-def _check_actor(actor: str | None) -> None:
-    if actor is not None:
-        raise InvalidValue("on a server, whoever holds the key acts: leave actor out")
-
-
-def _seconds(term: timedelta) -> int:
-    return max(1, int(term.total_seconds())) if term > timedelta(0) else 0

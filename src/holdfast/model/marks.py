@@ -27,6 +27,13 @@ class Header:
 
 
 @dataclass(frozen=True, slots=True)
+class Text:
+    """As text that a row can hold: of so many characters at the most."""
+
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
 class Inside:
     """Not at all: it is a vault's own. Outside of that, it is this."""
 

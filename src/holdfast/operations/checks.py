@@ -6,9 +6,10 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import NoneType, UnionType
-from typing import Any, Final, Union, get_args, get_origin
+from typing import Annotated, Any, Final, Union, get_args, get_origin
 
-from holdfast.errors import InvalidValue
+from holdfast.errors import InvalidName, InvalidValue
+from holdfast.model.marks import Text
 
 Check = Callable[[str, Any], None]
 """Raises `InvalidValue` if what an argument of that name is given does not fit."""
@@ -44,12 +45,44 @@ def check_of(kind: Any) -> Check:  # noqa: ANN401 - any type
             message = f"{name} is {said}, not {_given(value)}"
             raise InvalidValue(message)
 
-    return check
+    text = next(filter(None, map(_text, _flat(kind))), None)
+    if text is None:
+        return check
+    most = text.most
+
+    def check_both(name: str, value: Any) -> None:  # noqa: ANN401 - text, once it is checked
+        check(name, value)
+        check_text(name, value, max_chars=most)
+
+    return check_both
+
+
+def check_text(kind: str, text: str | None, *, max_chars: int) -> str | None:
+    """Returns text that goes into a row; raises `InvalidName` if the row cannot hold it."""
+    if text is None:
+        return None
+    if len(text) > max_chars:
+        raise InvalidName(kind, text, reason=f"it has more than {max_chars} characters")
+    if "\0" in text or any("\ud800" <= c <= "\udfff" for c in text):
+        raise InvalidName(kind, text, reason="it holds a NUL or half a character")
+    return text
+
+
+def _flat(kind: Any) -> list[Any]:  # noqa: ANN401 - any type
+    is_union = get_origin(kind) in (Union, UnionType)
+    return [part for each in get_args(kind) for part in _flat(each)] if is_union else [kind]
+
+
+def _text(kind: Any) -> Text | None:  # noqa: ANN401 - any type
+    said = getattr(kind, "__metadata__", ())
+    return next((each for each in said if isinstance(each, Text)), None)
 
 
 def _parts(kind: Any) -> list[Any]:  # noqa: ANN401 - any type
     if hasattr(kind, "__supertype__"):
         return _parts(kind.__supertype__)
+    if get_origin(kind) is Annotated:
+        return _parts(kind.__origin__)
     if get_origin(kind) in (Union, UnionType):
         return [part for each in get_args(kind) for part in _parts(each)]
     return [kind]

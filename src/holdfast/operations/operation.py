@@ -20,9 +20,11 @@ from typing import (
     cast,
     dataclass_transform,
     get_args,
+    get_origin,
     get_type_hints,
 )
 
+from holdfast.errors import HoldfastError
 from holdfast.operations.checks import Check, check_of
 
 D = TypeVar("D")
@@ -73,6 +75,8 @@ class Paged:
     """How many there are at the most, whatever it says."""
     may_end: Callable[[Any], bool] | None = None
     """Whether a part may end with one: not where nobody could say what to go on behind."""
+    unknown: tuple[type[HoldfastError], ...] = ()
+    """What is raised for a cursor that is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,14 +114,30 @@ class Http:
 
 
 @dataclass_transform(frozen_default=True)
-class Operation(Generic[T]):
-    """What somebody asks for, and gets a `T` for. A subclass is a frozen dataclass."""
+class Arguments:
+    """Values that somebody gives, each of the type that it says. A subclass is a dataclass."""
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+    _checks: ClassVar[list[tuple[str, Check]]]
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        dataclass(frozen=True)(cls)
+        hints = get_type_hints(cls, include_extras=True)
+        cls._checks = [(each.name, check_of(hints[each.name])) for each in fields(cls)]
+
+    def __post_init__(self) -> None:
+        """Raises `InvalidValue` for what is of another type than a field says."""
+        for name, check in self._checks:
+            check(name, getattr(self, name))
+
+
+class Operation(Arguments, Generic[T]):
+    """What somebody asks for, and gets a `T` for."""
+
     http: ClassVar[Http]
     returns: ClassVar[Any]
     """The type of what comes back."""
-    _checks: ClassVar[list[tuple[str, Check]]]
 
     def __init_subclass__(
         cls,
@@ -130,20 +150,12 @@ class Operation(Generic[T]):
         **travel: Any,  # noqa: ANN401 - the other fields of `Http`
     ) -> None:
         super().__init_subclass__()
-        dataclass(frozen=True)(cls)
         verbs = {"GET": get, "POST": post, "PUT": put, "PATCH": patch, "DELETE": delete}
         ((method, path),) = [(verb, path) for verb, path in verbs.items() if path is not None]
         cls.http = Http(method=method, path=path, **travel)
-        (returned,) = get_args(cast("Any", cls).__orig_bases__[0])
+        bases = cast("Any", cls).__orig_bases__
+        (returned,) = next(get_args(base) for base in bases if get_origin(base) is Operation)
         cls.returns = None if returned is NoneType else returned
-        hints = get_type_hints(cls)
-        cls._checks = [(each.name, check_of(hints[each.name])) for each in fields(cls)]
-
-    def __post_init__(self) -> None:
-        """Raises `InvalidValue` for what is of another type than a field says."""
-        given = self.__dict__
-        for name, check in self._checks:
-            check(name, given[name])
 
 
 def does(
@@ -152,14 +164,28 @@ def does(
     """Makes the method of a door of what does an operation: it takes the operation's fields."""
 
     def decorate(run: Callable[[D, Any], T]) -> Callable[Concatenate[D, P], T]:
-        @wraps(run)
-        def method(self: D, /, *args: P.args, **kwargs: P.kwargs) -> T:
-            return run(self, operation(*args, **kwargs))
-
-        described: Any = method
+        described: Any = takes(operation)(run)
         described.__doc__ = operation.__doc__
         described.__signature__ = signature_of(operation)
         described.operation, described.run = operation, run
+        return described
+
+    return decorate
+
+
+def takes(
+    given: Callable[P, Arguments],
+) -> Callable[[Callable[[D, Any], T]], Callable[Concatenate[D, P], T]]:
+    """Makes a method that takes arguments of their own, of one that takes them together."""
+
+    def decorate(run: Callable[[D, Any], T]) -> Callable[Concatenate[D, P], T]:
+        @wraps(run)
+        def method(self: D, /, *args: P.args, **kwargs: P.kwargs) -> T:
+            return run(self, given(*args, **kwargs))
+
+        described: Any = method
+        returned = get_type_hints(run).get("return") if run.__annotations__ else None
+        described.__signature__ = _signature(given, returned)
         return method
 
     return decorate
@@ -167,11 +193,15 @@ def does(
 
 def signature_of(operation: Any) -> inspect.Signature:  # noqa: ANN401 - a class of operations
     """Returns the signature of a method that does an operation."""
-    hints = get_type_hints(operation)
-    own = inspect.signature(operation)
+    return _signature(operation, operation.returns)
+
+
+def _signature(given: Any, returned: Any) -> inspect.Signature:  # noqa: ANN401 - a class of arguments, a type
+    hints = get_type_hints(given)
+    own = inspect.signature(given)
     first = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
     asked = [each.replace(annotation=hints[name]) for name, each in own.parameters.items()]
-    return own.replace(parameters=[first, *asked], return_annotation=operation.returns)
+    return own.replace(parameters=[first, *asked], return_annotation=returned)
 
 
 def operations_of(door: type) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from holdfast.operations.operation import REQUIRED, Paged, Who, Work, operations
 from holdfast.operations.shapes import ASKED
 from holdfast.server.callers import name_in
 from holdfast.server.moments import At, seen
-from holdfast.server.paging import page_size
+from holdfast.server.paging import UnknownCursor, page_size
 from holdfast.server.parameters import DATA, Header, Made, Parameters
 from holdfast.server.requests import Caller
 from holdfast.server.routing import Route
@@ -103,7 +103,13 @@ def _sign(function: Any, parameters: list[Parameter], returned: Any) -> None:  #
 def _page(form: Form, paged: Paged, asked: Any, fetch: Callable[[Any], list[Any]]) -> Any:  # noqa: ANN401 - as the form says
     """Returns a part of a list, as it is answered: one too many is asked for."""
     size = page_size(asked.limit, usual=paged.usual, most=paged.most)
-    found = fetch(replace(asked, limit=size + 1))
+    cursor = getattr(asked, paged.cursor)
+    try:
+        found = fetch(replace(asked, limit=size + 1))
+    except paged.unknown as exc:
+        if cursor is None:
+            raise
+        raise UnknownCursor(cursor) from exc
     while paged.may_end and len(found) > size and not paged.may_end(found[size - 1]):
         size += 1
         if size == len(found):

@@ -57,7 +57,7 @@ def fill(vault: Holdfast) -> None:
         for each in range(4):
             agent.files.write(f"notes/kept-{each}.md", f"{name} kept this, number {each}\n" * 3)
             agent.store.set("state", f"kept-{each}", {"n": each, "of": name})
-        agent.snapshot("a first label", reason="before more", actor="planner")
+        agent.acting_as("planner").snapshot("a first label", reason="before more")
         task = agent.tasks.start("a task of its own", metadata={"why": "to see"})
         agent.files.write("notes/kept-0.md", f"{name} wrote this anew\n")
         agent.tasks.complete(task.id)

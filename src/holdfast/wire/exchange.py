@@ -10,6 +10,7 @@ from typing import Annotated, Final, TypeVar
 import msgspec
 
 from holdfast.errors import InvalidValue, TooLarge
+from holdfast.operations.snapshots import NOTHING_SAID, Note
 from holdfast.wire.snapshots import SnapshotAnswer
 
 T = TypeVar("T")
@@ -65,12 +66,7 @@ class CommitRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, om
     aside: bool = False
     keeps_redo: bool = False
     kind: str = "snapshot"
-    label: str | None = None
-    reason: str | None = None
-    task_id: str | None = None
-    trace_id: str | None = None
-    pin: bool = False
-    expires_in_seconds: int | None = None
+    note: Note = NOTHING_SAID
     coverage: bytes = b""
     """What the snapshot covers, as JSON."""
 

@@ -104,7 +104,7 @@ def _perform(
     before = _keep_before(workspace, console, label, task_id)
     # What the command writes into it shall not decide what is kept of its own work.
     rules = workspace.read_rules()
-    workspace.runs.note_begun(label, id=task_id, before=before, actor=None)
+    workspace.runs.note_begun(label, id=task_id, before=before)
     # What was written is flushed before the command writes to the same streams.
     console.out.flush()
     console.err.flush()

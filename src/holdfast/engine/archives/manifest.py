@@ -15,9 +15,9 @@ import msgspec
 from holdfast.engine.core.coverage import Lacking, from_names, to_names
 from holdfast.engine.core.paths import MAX_PATH_BYTES
 from holdfast.engine.planes.handle import MAX_NAME_CHARS, check_text
-from holdfast.engine.timeline.head import MAX_LABEL_CHARS
 from holdfast.errors import InvalidName, UnsafeArchive, VaultTooNew
 from holdfast.model.basics import Size
+from holdfast.operations.snapshots import MAX_LABEL_CHARS
 
 ARCHIVE_FORMAT: Final = 2
 WITHOUT_MEMORIES: Final = 1

@@ -44,7 +44,7 @@ from holdfast.engine.objects.stage import Stage, StagedObjects
 from holdfast.engine.pending.fold import Folded, lacking_at
 from holdfast.engine.planes.handle import Handle
 from holdfast.engine.planes.unit import carry_out
-from holdfast.engine.timeline.head import Move, Note, advance, replacing
+from holdfast.engine.timeline.head import Move, advance, replacing
 from holdfast.engine.timeline.restore import completed, folded_head, prove
 from holdfast.entries import (
     Directory,
@@ -56,6 +56,7 @@ from holdfast.entries import (
 from holdfast.errors import UnsafeArchive
 from holdfast.ids import ObjectId, object_id_of
 from holdfast.model.basics import Head, Kind, Plane, Root, Size, SnapshotInfo
+from holdfast.operations.snapshots import Note
 from holdfast.packs import ObjectKind
 from holdfast.progress import Progress, no_progress
 from holdfast.tree import build

@@ -33,10 +33,10 @@ from holdfast.engine.directory.writer import Follower
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.objects.stage import StagedObjects
 from holdfast.engine.planes.handle import Handle
-from holdfast.engine.timeline.head import Note
 from holdfast.errors import Damaged, DriftFound, HoldfastError, OutcomeUnknown
 from holdfast.ids import ObjectId, SnapshotId
 from holdfast.model.basics import Kind, Plane, SnapshotInfo
+from holdfast.operations.snapshots import Note
 from holdfast.progress import Progress, no_progress
 from holdfast.workspace.ignoring import IGNORE_FILE
 

@@ -21,13 +21,13 @@ from holdfast.engine.directory.present import Glance
 from holdfast.engine.directory.writer import Follower
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.timeline import restore as restoring
-from holdfast.engine.timeline.head import Note
 from holdfast.engine.timeline.selection import only, only_files
 from holdfast.entries import Blob, Directory, Inline, Link
 from holdfast.errors import NotFound
 from holdfast.ids import SnapshotId
 from holdfast.model.basics import Plane, SnapshotInfo
 from holdfast.model.changes import Change
+from holdfast.operations.snapshots import Note
 from holdfast.workspace.journal import (
     SETTLED_S,
     Record,

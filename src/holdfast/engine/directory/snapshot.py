@@ -25,12 +25,13 @@ from holdfast.engine.objects.trust import find_lost_packs
 from holdfast.engine.pending.fold import Folded
 from holdfast.engine.planes.handle import Handle
 from holdfast.engine.planes.unit import carry_out
-from holdfast.engine.timeline.head import Mark, Move, Note, advance, safety
+from holdfast.engine.timeline.head import Mark, Move, advance, safety
 from holdfast.entries import Directory as Folder
 from holdfast.entries import decode_entry
 from holdfast.errors import Damaged
 from holdfast.ids import ObjectId, SnapshotId, object_id_of
 from holdfast.model.basics import EMPTY_MAP, Head, Kind, Plane, Root, Size, SnapshotInfo
+from holdfast.operations.snapshots import Note
 from holdfast.packs import ObjectKind
 from holdfast.progress import Progress
 from holdfast.tree import Edit, build, iterate

@@ -31,12 +31,13 @@ from holdfast.engine.exchange.receiving import unpack
 from holdfast.engine.objects import content
 from holdfast.engine.pending.fold import Folded, lacking_at
 from holdfast.engine.planes.handle import Handle, dated
-from holdfast.engine.timeline.head import Mark, Move, Note, advance, replacing, safety
+from holdfast.engine.timeline.head import Mark, Move, advance, replacing, safety
 from holdfast.engine.timeline.weight import check_size
 from holdfast.entries import Blob, decode_entry
 from holdfast.errors import HeadMoved, InvalidValue, TooLarge
 from holdfast.ids import ObjectId, SnapshotId
 from holdfast.model.basics import EMPTY_MAP, Head, Kind, Plane, Size, SnapshotInfo
+from holdfast.operations.snapshots import Note
 from holdfast.packs import ObjectKind
 from holdfast.tree import Applied, Edit, apply, diff
 

@@ -5,7 +5,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Final
+from typing import Annotated, Final
 
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.core.context import Context
@@ -22,11 +22,15 @@ from holdfast.errors import (
 )
 from holdfast.ids import NamespaceId, SnapshotId, TenantId
 from holdfast.model.basics import EMPTY_ROOT, Head, Size, SnapshotInfo
+from holdfast.model.marks import Text
+from holdfast.operations.checks import check_of, check_text
 from holdfast.running import Door
 
 MAX_NAME_CHARS = 128
 PATH_CHARS: Final = frozenset("/\\")
 """What separates the parts of a path, here or elsewhere."""
+
+_check_actor: Final = check_of(Annotated[str, Text(MAX_NAME_CHARS)])
 
 _SEPARATOR: Final = re.compile(r"[/\\]")
 _NO_PART: Final = frozenset({"", ".", ".."})
@@ -46,6 +50,11 @@ class Handle:
     """What is done before its head moves: the directory goes there."""
     door: Door = field(default_factory=Door, compare=False)
     """Which tasks are open through it."""
+
+    def acting_as(self, actor: str) -> "Handle":
+        """Returns the same, whose changes are told as made by somebody else."""
+        _check_actor("actor", actor)
+        return replace(self, context=replace(self.context, actor=actor))
 
     @property
     def objects(self) -> Objects:
@@ -240,15 +249,4 @@ def check_title(kind: str, text: str, *, max_chars: int) -> str:
     if not text.strip():
         raise InvalidName(kind, text, reason="it is empty")
     check_text(kind, text, max_chars=max_chars)
-    return text
-
-
-def check_text(kind: str, text: str | None, *, max_chars: int) -> str | None:
-    """Returns text that goes into a row; raises `InvalidName` if the row cannot hold it."""
-    if text is None:
-        return None
-    if len(text) > max_chars:
-        raise InvalidName(kind, text, reason=f"it has more than {max_chars} characters")
-    if "\0" in text or any("\ud800" <= c <= "\udfff" for c in text):
-        raise InvalidName(kind, text, reason="it holds a NUL or half a character")
     return text

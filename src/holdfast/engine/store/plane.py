@@ -6,7 +6,6 @@ here brings back the store alone.
 """
 
 from collections.abc import Callable, Iterable
-from datetime import timedelta
 from typing import Any
 
 from holdfast.engine.files.opening import opened_at, opened_head
@@ -18,12 +17,13 @@ from holdfast.engine.planes.view import View
 from holdfast.engine.store.reader import StoreReader
 from holdfast.engine.store.snapshot import StoreSnapshot
 from holdfast.engine.timeline import restore, snapshots
-from holdfast.engine.timeline.head import Note
 from holdfast.engine.timeline.selection import only
 from holdfast.entries import Inline, encode_entry
 from holdfast.errors import TooLarge
 from holdfast.model.basics import Plane, Size, SnapshotLike
 from holdfast.model.changes import Restored
+from holdfast.operations.operation import takes
+from holdfast.operations.snapshots import TakeSnapshot
 from holdfast.store.core import encode
 from holdfast.storekeys import to_store_key
 
@@ -92,33 +92,13 @@ class Store(StoreReader):
 
     # Snapshots
 
-    def snapshot(
-        self,
-        label: str | None = None,
-        *,
-        reason: str | None = None,
-        actor: str | None = None,
-        task_id: str | None = None,
-        trace_id: str | None = None,
-        pin: bool = False,
-        expires_in: timedelta | None = None,
-        expected: SnapshotLike | None = None,
-    ) -> StoreSnapshot:
+    @takes(TakeSnapshot)
+    def snapshot(self, wanted: TakeSnapshot) -> StoreSnapshot:
         """Captures the whole namespace as it is now, in one atomic step.
 
         With `expected`, only if the head still shows that snapshot; else raises `HeadMoved`.
         """
-        note = Note(
-            label=label,
-            reason=reason,
-            actor=actor,
-            task_id=task_id,
-            trace_id=trace_id,
-            pin=pin,
-            expires_in=expires_in,
-        )
-        known = snapshots.id_of(self._handle, expected)
-        return StoreSnapshot.of(self._handle, snapshots.take(self._handle, note, expected=known))
+        return StoreSnapshot.of(self._handle, snapshots.taken(self._handle, wanted))
 
     def restore(self, snapshot: SnapshotLike) -> Restored:
         """Brings the store of a snapshot back, and leaves the other planes as they are.

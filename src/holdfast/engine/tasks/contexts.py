@@ -24,12 +24,12 @@ import msgspec
 
 from holdfast.engine.planes.handle import Handle, check_text
 from holdfast.engine.tasks.life import TaskLife
-from holdfast.engine.timeline.head import MAX_LABEL_CHARS, MAX_TEXT_CHARS
 from holdfast.engine.timeline.snapshots import SnapshotLike, resolve
 from holdfast.errors import DirectoryMissing, HoldfastError, InvalidValue
 from holdfast.ids import IdMaker
 from holdfast.model.basics import SnapshotInfo
 from holdfast.model.changes import Restored
+from holdfast.operations.snapshots import MAX_LABEL_CHARS, MAX_TEXT_CHARS
 from holdfast.running import Runs, check_function, ending, failure_in, sees, told
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -44,7 +44,6 @@ class Undoable(Protocol):
         label: str | None = None,
         *,
         reason: str | None = None,
-        actor: str | None = None,
         task_id: str | None = None,
         rules: bytes | None = None,
     ) -> SnapshotInfo:
@@ -52,12 +51,7 @@ class Undoable(Protocol):
         ...
 
     def restore(
-        self,
-        snapshot: SnapshotLike,
-        *,
-        reason: str | None = None,
-        actor: str | None = None,
-        rules: bytes | None = None,
+        self, snapshot: SnapshotLike, *, reason: str | None = None, rules: bytes | None = None
     ) -> Restored:
         """Brings a snapshot back."""
         ...
@@ -96,7 +90,6 @@ class Tasks:
         *,
         ids: IdMaker,
         rollback_on_failure: bool = False,
-        actor: str | None = None,
         handle: Handle | None = None,
         directory: Undoable | None = None,
         runs: TaskLife | None = None,
@@ -109,7 +102,7 @@ class Tasks:
         """
         check_text("label", name[:MAX_LABEL_CHARS], max_chars=MAX_LABEL_CHARS)
         self._place, self._name, self._ids = place, name[:MAX_LABEL_CHARS], ids
-        self._rolls_back, self._actor, self._handle = rollback_on_failure, actor, handle
+        self._rolls_back, self._handle = rollback_on_failure, handle
         self._directory, self._noted = directory, runs
         self._runs = Runs[Task]()
 
@@ -172,9 +165,7 @@ class Tasks:
         if self._directory is not None:
             return self._begin_in(self._directory)
         handle = self._get_handle()
-        run = TaskLife(handle).begin(
-            self._name, rolls_back=self._rolls_back, is_named=True, actor=self._actor
-        )
+        run = TaskLife(handle).begin(self._name, rolls_back=self._rolls_back, is_named=True)
         return Task(self._name, run.id, resolve(handle, run.before))
 
     def _begin_in(self, directory: Undoable) -> Task:
@@ -182,11 +173,10 @@ class Tasks:
         before = directory.find_held() or directory.snapshot(
             f"before {self._name}"[:MAX_LABEL_CHARS],
             reason="before a task",
-            actor=self._actor,
             task_id=task_id,
         )
         if self._noted is not None:
-            self._noted.note_begun(self._name, id=task_id, before=before, actor=self._actor)
+            self._noted.note_begun(self._name, id=task_id, before=before)
         return Task(self._name, task_id, before, rules=directory.read_rules())
 
     def _end(self, task: Task, error: BaseException | None) -> None:
@@ -203,23 +193,16 @@ class Tasks:
 
     def _end_run(self, handle: Handle, task: Task, failure: str | None) -> None:
         runs = TaskLife(handle)
-        if failure is None:
-            run = runs.end_well(task.id, actor=self._actor)
-        else:
-            run = runs.end_badly(task.id, error=failure, actor=self._actor)
+        run = runs.end_well(task.id) if failure is None else runs.end_badly(task.id, error=failure)
         task.after = None if run.after is None else resolve(handle, run.after)
         if failure is not None and self._rolls_back:
-            task.rolled_back = runs.go_back(run, actor=self._actor)
+            task.rolled_back = runs.go_back(run)
 
     def _end_in(self, directory: Undoable, task: Task, failure: str | None) -> None:
         reason = "the task was completed" if failure is None else f"the task failed: {failure}"
         try:
             task.after = directory.snapshot(
-                task.name,
-                reason=reason[:MAX_TEXT_CHARS],
-                actor=self._actor,
-                task_id=task.id,
-                rules=task.rules,
+                task.name, reason=reason[:MAX_TEXT_CHARS], task_id=task.id, rules=task.rules
             )
         except HoldfastError as exc:
             # Its own error is what a task that failed has to tell. The way back makes a directory
@@ -231,10 +214,7 @@ class Tasks:
             self._noted.note_ended(task.id, after=task.after, failure=failure)
         if failure is not None and self._rolls_back:
             task.rolled_back = directory.restore(
-                task.before,
-                reason=f"task {task.id} failed",
-                actor=self._actor,
-                rules=task.rules,
+                task.before, reason=f"task {task.id} failed", rules=task.rules
             )
             if self._noted is not None:
                 self._noted.note_ended(

@@ -14,7 +14,6 @@ from holdfast.engine.journal.chain import append
 from holdfast.engine.planes.handle import Handle, check_text
 from holdfast.engine.planes.writers import is_own, mark_of
 from holdfast.engine.timeline import snapshots
-from holdfast.engine.timeline.head import MAX_LABEL_CHARS, MAX_TEXT_CHARS, Note
 from holdfast.engine.timeline.takeback import take_back
 from holdfast.errors import TaskEnded, TaskNotFound
 from holdfast.ids import SnapshotId
@@ -22,6 +21,7 @@ from holdfast.model.basics import Head, SnapshotInfo
 from holdfast.model.changes import Restored
 from holdfast.model.tasks import TaskRun, TaskStatus
 from holdfast.model.traces import Trace
+from holdfast.operations.snapshots import MAX_LABEL_CHARS, MAX_TEXT_CHARS, Note
 
 
 class TaskLife:
@@ -37,7 +37,6 @@ class TaskLife:
         rolls_back: bool,
         is_named: bool,
         about: str = "{}",
-        actor: str | None = None,
     ) -> TaskRun:
         """Begins a task; if it `is_named`, whoever works on it says so with every change."""
         check_text("name", name, max_chars=MAX_LABEL_CHARS)
@@ -53,7 +52,7 @@ class TaskLife:
                 name=name,
                 rolls_back=rolls_back,
                 metadata=about,
-                actor=actor or context.actor,
+                actor=context.actor,
                 before=before,
                 started_at=context.clock(),
             )
@@ -61,7 +60,7 @@ class TaskLife:
             append(transaction, context, head, _told("task.started", task))
 
         label = f"before {name}"[:MAX_LABEL_CHARS]
-        note = Note(label=label, reason="before a task", actor=actor, task_id=task_id)
+        note = Note(label=label, reason="before a task", task_id=task_id)
         with context.work() as transaction:
             # Under the lock: what is written from here on comes after the task's beginning.
             head = self._handle.find_and_lock(transaction)
@@ -72,41 +71,34 @@ class TaskLife:
             snapshots.take(self._handle, note, also=add)
         return self.get(task_id)
 
-    def end_well(
-        self, task_id: str, *, reason: str | None = None, actor: str | None = None
-    ) -> TaskRun:
-        """Ends a task well, as somebody."""
+    def end_well(self, task_id: str, *, reason: str | None = None) -> TaskRun:
+        """Ends a task well."""
         task = self.get(task_id)
         if task.status is TaskStatus.RUNNING:
             ended = replace(task, status=TaskStatus.COMPLETED, reason=reason)
-            self._end(ended, "task.completed", reason or "the task was completed", actor)
+            self._end(ended, "task.completed", reason or "the task was completed")
             task = self.get(task_id)
         if task.status is not TaskStatus.COMPLETED:
             raise TaskEnded(task_id, status=task.status.value)
         return task
 
     def end_badly(
-        self,
-        task_id: str,
-        *,
-        error: str | None = None,
-        rollback: bool | None = None,
-        actor: str | None = None,
+        self, task_id: str, *, error: str | None = None, rollback: bool | None = None
     ) -> TaskRun:
-        """Ends a task that went wrong, as somebody: keeps the attempt."""
+        """Ends a task that went wrong: keeps the attempt."""
         task = self.get(task_id)
         if task.status is TaskStatus.RUNNING:
             # Kept with the failure: whoever goes on after a crash goes on with what was wanted.
             rolls_back = task.rolls_back if rollback is None else rollback
             told = None if error is None else _storable(error)
             ended = replace(task, status=TaskStatus.FAILED, reason=told, rolls_back=rolls_back)
-            self._end(ended, "task.failed", f"the task failed: {told or 'nobody said why'}", actor)
+            self._end(ended, "task.failed", f"the task failed: {told or 'nobody said why'}")
             task = self.get(task_id)
         if task.status is not TaskStatus.FAILED:
             raise TaskEnded(task_id, status=task.status.value)
         return task
 
-    def go_back(self, task: TaskRun, *, actor: str | None = None) -> Restored | None:
+    def go_back(self, task: TaskRun) -> Restored | None:
         """Takes back what a failed task changed; None if another did so meanwhile."""
 
         def mark(shows: SnapshotId, transaction: Transaction, _head: Head) -> None:
@@ -116,13 +108,13 @@ class TaskLife:
                 raise TaskEnded(task.id, status="gone back")
             transaction.end_task(replace(now, restored=shows), seen=TaskStatus.FAILED)
 
-        note = Note(reason=f"task {task.id} failed", actor=actor, task_id=task.id)
+        note = Note(reason=f"task {task.id} failed", task_id=task.id)
         try:
             return take_back(self._handle, task.id, note=note, at_end=True, also=mark)
         except TaskEnded:
             return None
 
-    def note_begun(self, name: str, *, id: str, before: SnapshotInfo, actor: str | None) -> None:  # noqa: A002 - what it is called everywhere
+    def note_begun(self, name: str, *, id: str, before: SnapshotInfo) -> None:  # noqa: A002 - what it is called everywhere
         """Notes a task whose snapshots somebody else takes: what lies between them is its own."""
         context = self._handle.context
         with context.work() as transaction:
@@ -131,7 +123,7 @@ class TaskLife:
                 id=id,
                 namespace_id=head.namespace_id,
                 name=name,
-                actor=actor or context.actor,
+                actor=context.actor,
                 before=before.id,
                 started_at=context.clock(),
             )
@@ -177,7 +169,7 @@ class TaskLife:
             raise TaskNotFound(task_id)
         return found
 
-    def _end(self, ended: TaskRun, action: str, reason: str, actor: str | None) -> None:
+    def _end(self, ended: TaskRun, action: str, reason: str) -> None:
         """Takes the snapshot of a task's end, unless somebody else has ended it by then."""
         context, note = self._handle.context, reason[:MAX_TEXT_CHARS]
         check_text("reason", ended.reason, max_chars=MAX_TEXT_CHARS)
@@ -194,7 +186,7 @@ class TaskLife:
                 raise _AlreadyEnded(ended.id, status="ended")
             append(transaction, context, head, _told(action, done))
 
-        told = Note(label=ended.name, reason=note, actor=actor, task_id=ended.id)
+        told = Note(label=ended.name, reason=note, task_id=ended.id)
         with suppress(_AlreadyEnded):
             snapshots.take(self._handle, told, creates=False, also=mark)
 

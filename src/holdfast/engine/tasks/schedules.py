@@ -20,7 +20,6 @@ from holdfast.engine.journal.actions import told_of_snapshot
 from holdfast.engine.journal.chain import append
 from holdfast.engine.planes.handle import Handle, check_text, term_of
 from holdfast.engine.timeline import snapshots
-from holdfast.engine.timeline.head import MAX_LABEL_CHARS, Note
 from holdfast.errors import (
     Conflict,
     HoldfastError,
@@ -41,6 +40,7 @@ from holdfast.operations.schedules import (
     ListSchedules,
     UpdateSchedule,
 )
+from holdfast.operations.snapshots import MAX_LABEL_CHARS, Note
 
 ScheduleList = list[Schedule]
 """`list` is the name of a method below."""
@@ -292,10 +292,10 @@ def _take(handle: Handle, old: Schedule, new: Schedule, judged: Head) -> bool:
         if not transaction.advance_schedule(done, seen=old.next_at):
             raise _Missed("another worker has done it")
 
-    note = Note(label=old.label, reason=_reason(old), actor=old.id)
+    note = Note(label=old.label, reason=_reason(old))
     try:
         # Without a namespace to go with, it was deleted a moment ago: none is made for it.
-        snapshots.take(handle, note, creates=False, also=mark)
+        snapshots.take(handle.acting_as(old.id), note, creates=False, also=mark)
     except (_Missed, NamespaceNotFound):
         return False
     return True

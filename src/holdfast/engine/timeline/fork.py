@@ -15,9 +15,10 @@ from holdfast.engine.journal.actions import told_by
 from holdfast.engine.journal.chain import append
 from holdfast.engine.pending.fold import Folded, lacking_at
 from holdfast.engine.planes.handle import Handle, as_it_is
-from holdfast.engine.timeline.head import Mark, Move, Note, advance, safety, to_snapshot
+from holdfast.engine.timeline.head import Mark, Move, advance, safety, to_snapshot
 from holdfast.errors import NamespaceExists
 from holdfast.model.basics import EMPTY_MAP, Head, Kind, Plane, SnapshotInfo
+from holdfast.operations.snapshots import Note
 
 
 def fork(handle: Handle, new: Handle, *, at: SnapshotInfo | None = None) -> None:

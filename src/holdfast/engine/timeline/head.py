@@ -18,8 +18,7 @@ first.
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -31,7 +30,7 @@ from holdfast.engine.objects import reachable as marking
 from holdfast.engine.objects.stage import Stage, StagedObjects, Withdrawn
 from holdfast.engine.pending.fold import Folded, StandIn, fold, lacking_at
 from holdfast.engine.planes.attached import Moving
-from holdfast.engine.planes.handle import Handle, check_text, dated, term_of
+from holdfast.engine.planes.handle import Handle, dated, term_of
 from holdfast.engine.planes.ownership import note_move
 from holdfast.engine.planes.unit import carry_out
 from holdfast.engine.timeline.additions import ADDED, Look, let_go, look_back
@@ -39,7 +38,6 @@ from holdfast.engine.timeline.rows import follow
 from holdfast.errors import (
     HeadMoved,
     HoldfastError,
-    InvalidValue,
     ObjectMissing,
     OutcomeUnknown,
     PackMissing,
@@ -48,32 +46,8 @@ from holdfast.errors import (
 )
 from holdfast.ids import NamespaceId, ObjectId, SnapshotId
 from holdfast.model.basics import UNSTORED_ROOTS, Head, Kind, Plane, Size, SnapshotInfo
+from holdfast.operations.snapshots import NOTHING_SAID, Note
 from holdfast.packs import ObjectKind
-
-MAX_LABEL_CHARS: Final = 128
-MAX_TEXT_CHARS: Final = 4096
-LONGEST: Final = timedelta(days=365_000)
-"""How long a snapshot may be kept without a pin: calendars end in the year 9999."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
-    """Who takes a snapshot, why, and how long it shall stay."""
-
-    label: str | None = None
-    reason: str | None = None
-    actor: str | None = None
-    task_id: str | None = None
-    trace_id: str | None = None
-    pin: bool = False
-    expires_in: timedelta | None = None
-
-    def __post_init__(self) -> None:
-        check_text("label", self.label, max_chars=MAX_LABEL_CHARS)
-        for name in ("reason", "actor", "task_id", "trace_id"):
-            check_text(name, getattr(self, name), max_chars=MAX_TEXT_CHARS)
-        if self.expires_in is not None and not timedelta(0) < self.expires_in <= LONGEST:
-            raise InvalidValue("expires_in is longer than no time at all, and at most 1000 years")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +60,7 @@ class Mark:
     size: Size
     parent: SnapshotId | None
     target: SnapshotId | None = None
-    note: Note = Note()
+    note: Note = NOTHING_SAID
     detail: Mapping[str, Any] = field(default_factory=dict[str, Any])
     lacking: Lacking = LACKS_NOTHING
     """What the snapshot that it comes from does not vouch for: nor does it."""
@@ -198,7 +172,7 @@ def replacing(
         size=size,
         parent=kept.id if kept else folded.head.position,
         target=target,
-        note=note or Note(),
+        note=note or NOTHING_SAID,
         detail=detail or {},
         lacking=lacking,
     )
@@ -451,7 +425,7 @@ def to_snapshot(
         size=mark.size,
         label=mark.note.label,
         reason=mark.note.reason,
-        actor=mark.note.actor or handle.context.actor,
+        actor=handle.context.actor,
         task_id=mark.note.task_id,
         trace_id=mark.note.trace_id,
         pinned=mark.note.pin,

@@ -22,13 +22,14 @@ from holdfast.engine.pending.fold import Folded, fold, lacking_at
 from holdfast.engine.planes.handle import Handle
 from holdfast.engine.sessions.merging import merge_session
 from holdfast.engine.timeline.diff import collect_changes, iter_changes, timeless
-from holdfast.engine.timeline.head import Move, Note, advance, replacing
+from holdfast.engine.timeline.head import Move, advance, replacing
 from holdfast.engine.timeline.restore import present
 from holdfast.entries import decode_entry
 from holdfast.errors import InvalidValue, MergeConflict
 from holdfast.ids import ObjectId
 from holdfast.model.basics import Head, Kind, Plane, Size
 from holdfast.model.changes import Changes, MergeResult
+from holdfast.operations.snapshots import Note
 from holdfast.packs import ObjectKind
 from holdfast.tree import Conflict, NodeSource, apply, merge
 

@@ -33,13 +33,14 @@ from holdfast.engine.planes.attached import Shows
 from holdfast.engine.planes.handle import Handle, as_it_is, looking_at
 from holdfast.engine.sessions.reviving import revive
 from holdfast.engine.timeline.diff import collect_changes, entry_name, iter_changes, to_changes
-from holdfast.engine.timeline.head import Move, Note, advance, replacing
+from holdfast.engine.timeline.head import Move, advance, replacing
 from holdfast.engine.timeline.selection import EVERYTHING, Selection, is_pattern
 from holdfast.entries import blobs_of
 from holdfast.errors import Damaged, InTheWay, NameNotFound, ObjectMissing, PackDamaged
 from holdfast.ids import ObjectId, SnapshotId
 from holdfast.model.basics import EMPTY_MAP, Kind, Plane, Root, Size, SnapshotInfo
 from holdfast.model.changes import Change, Changes, Restored
+from holdfast.operations.snapshots import Note
 from holdfast.packs import ObjectKind
 from holdfast.tree import Edit, apply, count, diff, get_many, iterate
 

@@ -16,11 +16,12 @@ from holdfast.engine.journal.chain import append
 from holdfast.engine.objects.trust import check_packs
 from holdfast.engine.pending.fold import Folded, lacking_at
 from holdfast.engine.planes.handle import Handle, check_text, dated, is_expired, is_over
-from holdfast.engine.timeline.head import MAX_LABEL_CHARS, Mark, Move, Note, advance
+from holdfast.engine.timeline.head import Mark, Move, advance
 from holdfast.engine.timeline.weight import check_size
 from holdfast.errors import Conflict, SnapshotNotFound, shorten
 from holdfast.ids import SnapshotId, is_snapshot_id
 from holdfast.model.basics import Head, Kind, SnapshotInfo, SnapshotLike, Timeline
+from holdfast.operations.snapshots import MAX_LABEL_CHARS, Note, TakeSnapshot
 
 
 def take(
@@ -63,6 +64,11 @@ def take(
 
     done, _ = advance(handle, plan, expected=expected, creates=creates)
     return done[0]
+
+
+def taken(handle: Handle, wanted: TakeSnapshot) -> SnapshotInfo:
+    """Takes a snapshot, as somebody asks for it."""
+    return take(handle, wanted, expected=id_of(handle, wanted.expected))
 
 
 def resolve(handle: Handle, snapshot: SnapshotLike) -> SnapshotInfo:

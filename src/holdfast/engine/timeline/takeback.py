@@ -31,7 +31,7 @@ from holdfast.engine.planes.ownership import settle_entry, settled
 from holdfast.engine.planes.writers import others_of
 from holdfast.engine.sessions.reviving import revive
 from holdfast.engine.timeline.diff import collect_changes, entry_name, iter_changes, timeless
-from holdfast.engine.timeline.head import Mark, Move, Note, advance, replacing
+from holdfast.engine.timeline.head import Mark, Move, advance, replacing
 from holdfast.engine.timeline.merge import merge_roots, without_clashes
 from holdfast.engine.timeline.restore import SHOWN, folded_head, present, prove
 from holdfast.entries import Directory, Entry, Memory, decode_entry, encode_entry
@@ -49,6 +49,7 @@ from holdfast.ids import ObjectId, SnapshotId
 from holdfast.model.basics import EMPTY_MAP, Head, Kind, Plane, Root, Size, SnapshotInfo
 from holdfast.model.changes import Changes, Restored
 from holdfast.model.tasks import TaskChange, TaskRun, TaskStatus
+from holdfast.operations.snapshots import Note
 from holdfast.packs import ObjectKind
 from holdfast.tree import apply, get_many
 

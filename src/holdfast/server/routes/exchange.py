@@ -4,7 +4,6 @@ Bodies are bytes, described in `docs/reference/remote-directories.md`. A key tha
 namespace learns of no object of another, and reaches none.
 """
 
-from datetime import timedelta
 from typing import Final
 
 from holdfast.engine.exchange.adopting import Commit
@@ -12,7 +11,6 @@ from holdfast.engine.exchange.coverage import checked_detail
 from holdfast.engine.exchange.door import Exchange
 from holdfast.engine.exchange.receiving import split_ids
 from holdfast.engine.namespace import Namespace
-from holdfast.engine.timeline.head import Note
 from holdfast.entries import Blob
 from holdfast.errors import InvalidValue
 from holdfast.ids import OBJECT_ID_BYTES, ObjectId
@@ -40,7 +38,6 @@ from holdfast.wire.exchange import (
 _KINDS: Final = {"snapshot": Kind.SNAPSHOT, "safety": Kind.SAFETY}
 """What a client may make of its directory."""
 
-_LONGEST_S: Final = 10**11
 _BYTES_FOR_BYTES: Final[Options] = {
     "body": MEDIA_TYPE,
     "media_type": MEDIA_TYPE,
@@ -108,17 +105,6 @@ def _commit_of(told: CommitRequest) -> Commit:
         raise InvalidValue("a commit's name has 1 to 64 characters")
     if told.seen is not None and len(told.seen) > 64:  # noqa: PLR2004 - said in the message
         raise InvalidValue("the id of a snapshot has 64 characters at the most")
-    term = told.expires_in_seconds
-    if term is not None and not 0 < term <= _LONGEST_S:
-        raise InvalidValue("expires_in_seconds is more than 0, and at most 1000 years")
-    note = Note(
-        label=told.label,
-        reason=told.reason,
-        task_id=told.task_id,
-        trace_id=told.trace_id,
-        pin=told.pin,
-        expires_in=None if term is None else timedelta(seconds=term),
-    )
     listed = told.listed
     return Commit(
         name=told.name,
@@ -132,7 +118,7 @@ def _commit_of(told: CommitRequest) -> Commit:
         aside=told.aside,
         keeps_redo=told.keeps_redo,
         kind=_KINDS[told.kind],
-        note=note,
+        note=told.note,
         detail=checked_detail(told.coverage),
     )
 
