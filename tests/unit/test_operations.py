@@ -14,7 +14,7 @@ from holdfast.engine.tasks.schedules import Schedules
 from holdfast.errors import InvalidName, InvalidValue
 from holdfast.ids import NamespaceId, ObjectId, object_id_of
 from holdfast.model.basics import Plane, Size, SnapshotLike
-from holdfast.model.marks import FLAT, HERE, Header, Inside, Named
+from holdfast.model.marks import FLAT, HERE, AtMost, Header, Inside, Instead, Named
 from holdfast.model.tasks import Cadence, Schedule
 from holdfast.operations.forms import form_of
 from holdfast.operations.operation import Operation, Paged, Who, operations_of
@@ -219,6 +219,38 @@ def test_the_parts_of_a_list_are_asked_for_at_the_moment_that_a_group_looks_at()
 def test_a_strict_operation_passes_nothing_over() -> None:
     with pytest.raises(msgspec.ValidationError, match="unknown field"):
         msgspec.json.decode(b'{"name": "a", "namespce": "b"}', type=form_of(MakeThing).body)
+
+
+class ListThings(Operation[list[Thing]], get="/v1/things", under="data"):
+    """Asks for some."""
+
+    metadata: dict[str, Any] | None = None
+    made_by: Annotated[str | None, Named("from")] = None
+    limit: Annotated[int | None, AtMost(5)] = 3
+
+
+class KeepThing(Operation[None], post="/v1/things", status=204):
+    """Keeps one for some time, or for ever."""
+
+    span: Annotated[timedelta | None, Instead("for_ever")] = None
+
+
+def test_an_object_stands_in_a_query_as_text() -> None:
+    sent = form_of(ListThings).send(ListThings({"ä": [1]}))
+    assert sent.query == {"metadata": '{"ä":[1]}', "limit": 3}
+
+
+def test_what_is_above_the_most_is_the_most() -> None:
+    read = form_of(ListThings).read
+    assert read({"limit": 9}) == ListThings(limit=5)
+    assert read({"limit": 2, "from": "me"}) == ListThings(limit=2, made_by="me")
+
+
+def test_none_is_said_in_a_word_where_silence_is_something_else() -> None:
+    form = form_of(KeepThing)
+    assert msgspec.to_builtins(form.send(KeepThing()).body) == {"for_ever": True}
+    given = form.send(KeepThing(timedelta(seconds=5))).body
+    assert msgspec.to_builtins(given) == {"span_seconds": 5}
 
 
 def test_null_says_nothing_where_none_is_no_value() -> None:

@@ -49,6 +49,20 @@ class While:
 
 
 @dataclass(frozen=True, slots=True)
+class Instead:
+    """None is said by another field, which is true then: to say nothing is something else."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class AtMost:
+    """A server takes what is above this for this."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class Flat:
     """Its fields stand beside the others, as if they were fields of the whole."""
 

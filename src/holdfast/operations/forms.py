@@ -5,12 +5,13 @@ from dataclasses import fields
 from enum import StrEnum
 from functools import cache
 from types import NoneType
-from typing import Any, Final, NamedTuple, get_args, get_type_hints
+from typing import Any, Final, NamedTuple, get_args, get_origin, get_type_hints
 
 import msgspec
 
 from holdfast.errors import InvalidName
-from holdfast.model.marks import Header, Shape
+from holdfast.jsontext import to_json
+from holdfast.model.marks import AtMost, Header, Instead, Shape
 from holdfast.operations.operation import REQUIRED, Http, Operation
 from holdfast.operations.shapes import mark, shape_of, wire_name
 
@@ -42,6 +43,10 @@ class Part(NamedTuple):
     """Whether None is one of its values; if not, null says nothing."""
     header: str | None = None
     """The header that it may stand in instead, though it has a place in the path."""
+    none_as: str | None = None
+    """The field that says None."""
+    most: int | None = None
+    """What is above this, a server takes for this."""
 
 
 class Sent(NamedTuple):
@@ -56,8 +61,8 @@ class Sent(NamedTuple):
 class Form:
     """How one operation is asked and answered."""
 
-    def __init__(self, operation: type[Operation[Any]]) -> None:
-        self.operation, self.http = operation, operation.http
+    def __init__(self, operation: type[Operation[Any]], http: Http | None = None) -> None:
+        self.operation, self.http = operation, http or operation.http
         self.parts = _parts(operation, self.http)
         self.body = _body(operation, self.parts)
         """What stands in the body; None if there is none."""
@@ -72,6 +77,8 @@ class Form:
         for part in self.parts:
             value = getattr(asked, part.name)
             if value is None and part.default is None:
+                if part.none_as is not None:
+                    sent[part.place][part.none_as] = True
                 continue
             convert = part.shape.send
             told = value if convert is None else convert(value)
@@ -88,7 +95,9 @@ class Form:
             value = given.get(part.wire, msgspec.UNSET)
             if value is msgspec.UNSET or (value is None and not part.takes_none):
                 continue
-            convert = part.shape.read
+            convert, most = part.shape.read, part.most
+            if most is not None and value is not None:
+                value = min(value, most)
             asked[part.name] = value if convert is None else convert(value)
         return self.operation(**asked)
 
@@ -140,9 +149,18 @@ def _parts(operation: type[Operation[Any]], http: Http) -> list[Part]:
             instead = header.name
         elif header is not None:
             wire, place = header.name, Place.HEADER
-        none = NoneType in get_args(plain[each.name])
-        found.append(Part(each.name, wire, place, shape_of(hint), each.default, none, instead))
+        none, shape = NoneType in get_args(plain[each.name]), shape_of(hint)
+        if place is Place.QUERY and _is_object(plain[each.name]):
+            shape = Shape(shape.wire, lambda value: to_json(value).decode(), shape.read)
+        part = Part(each.name, wire, place, shape, each.default, none, instead)
+        word, most = mark(hint, Instead), mark(hint, AtMost)
+        found.append(part._replace(none_as=word and word.name, most=most and most.number))
     return found
+
+
+def _is_object(kind: Any) -> bool:  # noqa: ANN401 - any type
+    """Says whether a query has it as the text of an object."""
+    return get_origin(kind) is dict or any(get_origin(each) is dict for each in get_args(kind))
 
 
 def _not_empty(part: Part, value: Any) -> Any:  # noqa: ANN401 - text
@@ -161,6 +179,8 @@ def _body(operation: type[Operation[Any]], parts: list[Part]) -> Any:  # noqa: A
         else (part.wire, part.shape.wire | None | msgspec.UnsetType, msgspec.UNSET)
         for part in inside
     ]
+    words = [part.none_as for part in inside if part.none_as is not None]
+    asked += [(word, bool | None | msgspec.UnsetType, msgspec.UNSET) for word in words]
     about = {"__doc__": operation.__doc__}
     strict = operation.http.is_strict
     return msgspec.defstruct(

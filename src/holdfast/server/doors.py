@@ -8,37 +8,49 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from inspect import Parameter, Signature, signature
-from typing import Annotated, Any, Final
+from keyword import iskeyword
+from typing import Annotated, Any, Final, cast
+
+import msgspec
 
 from holdfast.engine.namespace import Namespace
 from holdfast.errors import InvalidName
-from holdfast.operations.forms import ELSEWHERE, NAMES, Form, Part, Place, form_of
-from holdfast.operations.operation import REQUIRED, Paged, Who, Work, operations_of
-from holdfast.operations.shapes import ASKED
+from holdfast.model.marks import Header as HeaderMark
+from holdfast.operations.forms import ELSEWHERE, NAMES, Form, Part, Place
+from holdfast.operations.operation import REQUIRED, Http, Paged, Who, Work, operations_of
+from holdfast.operations.shapes import ASKED, mark
 from holdfast.server.callers import name_in
+from holdfast.server.dialects import OURS, PLAIN, Dialect, Exchange, Speech, body_of
 from holdfast.server.moments import At, seen
 from holdfast.server.paging import UnknownCursor, page_size
-from holdfast.server.parameters import DATA, Header, Made, Parameters
-from holdfast.server.requests import Caller
+from holdfast.server.parameters import DATA, Header, Made, Parameters, Query
+from holdfast.server.requests import Caller, Request
 from holdfast.server.routing import Route
 
 Find = Callable[[Any], Any]
 """Returns the door of a namespace; of an operation that is no agent's, that of a caller."""
 
 _WORD: Final = re.compile(r"(?<!^)(?=[A-Z])")
-_WHOSE, _INSTEAD, _AT = "whose", "instead", "at"
+_WHOSE, _INSTEAD, _AT, _REQUEST = "whose", "instead", "at", "request"
 
 
-def routes_of(door: type, find: Find) -> list[Route]:
-    """Returns a route for each operation that a door does."""
-    return [_route(found.operation, found.run, find) for found in operations_of(door).values()]
+def routes_of(door: type, find: Find, *, dialect: Dialect = OURS) -> list[Route]:
+    """Returns a route for each operation that a door does, and where a dialect has more of it."""
+    return [
+        _served(found.operation, _doing(name, find), (), dialect, speech)
+        for name, found in operations_of(door).items()
+        for speech in dialect.speeches(found.operation)
+    ]
 
 
-def _route(operation: Any, run: Callable[[Any, Any], Any], find: Find) -> Route:  # noqa: ANN401 - a class of operations
+def _doing(name: str, find: Find) -> Callable[[Any, Any], Any]:
+    """Returns what does an operation; at a snapshot it is another door, which does the same."""
+
     def call(whose: Any, asked: Any) -> Any:  # noqa: ANN401 - as the form says
-        return run(find(whose), asked)
+        door: Any = find(whose)
+        return getattr(cast("type[object]", type(door)), name).run(door, asked)
 
-    return _served(operation, call)
+    return call
 
 
 def answers(operation: Any) -> Callable[[Callable[..., Any]], Route]:  # noqa: ANN401 - as above
@@ -55,32 +67,53 @@ def answers(operation: Any) -> Callable[[Callable[..., Any]], Route]:  # noqa: A
     return declare
 
 
-def _served(operation: Any, run: Callable[..., Any], others: Iterable[Parameter] = ()) -> Route:  # noqa: ANN401 - as above
-    form = form_of(operation)
-    http, apart = form.http, [each.name for each in others]
+def _served(
+    operation: Any,  # noqa: ANN401 - as above
+    run: Callable[..., Any],
+    others: Iterable[Parameter] = (),
+    dialect: Dialect = OURS,
+    speech: Speech = PLAIN,
+) -> Route:
+    own: Http = operation.http
+    paths = [*speech.paths] or [own.path]
+    form = Form(operation, replace(own, method=speech.method or own.method, path=paths[0]))
+    http, apart, wires = form.http, [each.name for each in others], _wires(form)
+    wire, tell = dialect.telling(form, speech)
 
     def answer(**given: Any) -> Any:  # noqa: ANN401 - as the form says
         whose, data = given.pop(_WHOSE), given.pop(DATA, None)
         more = {name: given.pop(name) for name in apart}
         moment = given.pop(_AT) if http.of_moments else None
-        said = {name: each for name, each in given.items() if each is not None}
+        request = given.pop(_REQUEST, None)
+        said = {wires.get(name, name): each for name, each in given.items() if each is not None}
         if data is not None:
-            said |= {name: getattr(data, name) for name in data.__struct_fields__}
-        asked = form.read(said)
+            told = ((name, getattr(data, name)) for name in data.__struct_fields__)
+            said |= {name: each for name, each in told if each is not msgspec.UNSET}
         if isinstance(whose, Namespace):
             ASKED.set(whose.name)
             whose = seen(whose, moment)
+        exchange = Exchange(request, whose, said)
+        if speech.hears is not None:
+            speech.hears(exchange)
+        exchange.asked = asked = form.read(said)
         if http.paged is not None:
-            return _page(form, http.paged, asked, lambda page: run(whose, page, **more))
-        return form.write(asked, run(whose, asked, **more))
+            page = _page(http.paged, asked, lambda page: run(whose, page, **more))
+            exchange.made, has_more = page
+        else:
+            exchange.made, has_more = run(whose, asked, **more), False
+        if speech.shows is not None:
+            exchange.made = speech.shows(exchange)
+        exchange.sent = form.write(asked, exchange.made, has_more=has_more)
+        return exchange.sent if tell is None else tell(exchange)
 
     named: Any = answer
-    named.__name__ = named.__qualname__ = _WORD.sub("_", operation.__name__).lower()
+    word = speech.name or _WORD.sub("_", operation.__name__).lower()
+    named.__name__ = named.__qualname__ = word
     named.__doc__, named.__module__ = operation.__doc__, operation.__module__
-    _sign(named, [*_parameters(form), *others], form.answer.wire)
+    _sign(named, [*_parameters(form, speech), *others], wire)
     return Route(
         method=http.method,
-        paths=[http.path],
+        paths=paths,
         function=answer,
         parameters=Parameters(answer, NAMES.findall(http.path)),
         topic=operation.__module__.rpartition(".")[2],
@@ -100,8 +133,12 @@ def _sign(function: Any, parameters: list[Parameter], returned: Any) -> None:  #
     function.__annotations__["return"] = returned
 
 
-def _page(form: Form, paged: Paged, asked: Any, fetch: Callable[[Any], list[Any]]) -> Any:  # noqa: ANN401 - as the form says
-    """Returns a part of a list, as it is answered: one too many is asked for."""
+def _page(
+    paged: Paged,
+    asked: Any,  # noqa: ANN401 - an operation
+    fetch: Callable[[Any], list[Any]],
+) -> tuple[list[Any], bool]:
+    """Returns a part of a list, and whether there is more: one too many is asked for."""
     size = page_size(asked.limit, usual=paged.usual, most=paged.most)
     cursor = getattr(asked, paged.cursor)
     try:
@@ -114,20 +151,32 @@ def _page(form: Form, paged: Paged, asked: Any, fetch: Callable[[Any], list[Any]
         size += 1
         if size == len(found):
             found = fetch(replace(asked, limit=2 * size))
-    return form.write(asked, found[:size], has_more=len(found) > size)
+    return found[:size], len(found) > size
 
 
-def _parameters(form: Form) -> Iterator[Parameter]:
+def _parameters(form: Form, speech: Speech) -> Iterator[Parameter]:
     """Yields what a route takes, as `Parameters` reads it."""
     yield _parameter(_WHOSE, Namespace if form.http.who is Who.AGENT else Caller)
+    if speech is not PLAIN:
+        yield _parameter(_REQUEST, Request)
     yield from (_of_part(part) for part in form.parts if part.place is not Place.BODY)
     if form.http.of_moments:
         yield _parameter(_AT, At, None)
     own = {part.wire for part in form.parts}
     yield from (_parameter(each, str) for each in NAMES.findall(form.http.path) if each not in own)
-    if form.body is not None:
-        needed = any(each.place is Place.BODY and each.default is REQUIRED for each in form.parts)
-        yield _parameter(DATA, form.body) if needed else _parameter(DATA, form.body | None, None)
+    inside, has_body = list[str](), form.http.method not in ("GET", "DELETE")
+    for name, kind in speech.takes.items():
+        if (header := mark(kind, HeaderMark)) is not None:
+            yield _parameter(name, Annotated[str | None, Header(header.name)], None)
+        elif has_body:
+            inside.append(name)
+        else:
+            yield _parameter(name, kind | None, None)
+    if (body := body_of(form, speech, inside)) is not None:
+        asked = [each for each in form.parts if each.place is Place.BODY]
+        needed = [each for each in asked if each.default is REQUIRED]
+        is_needed = any(each.wire not in speech.optional for each in needed)
+        yield _parameter(DATA, body) if is_needed else _parameter(DATA, body | None, None)
 
 
 def _of_part(part: Part) -> Parameter:
@@ -137,7 +186,20 @@ def _of_part(part: Part) -> Parameter:
         kind = Annotated[kind, Made(_either(part.wire, part.header))]
     elif part.place is Place.HEADER:
         kind = Annotated[kind, Header(part.wire)]
-    return _parameter(part.wire, kind, Parameter.empty if is_needed else None)
+    elif not _is_name(part.wire):
+        kind = Annotated[kind, Query(part.wire)]
+    name = part.wire if _is_name(part.wire) else part.name
+    return _parameter(name, kind, Parameter.empty if is_needed else None)
+
+
+def _wires(form: Form) -> dict[str, str]:
+    """Returns what stands on the wire under a name that no parameter can have."""
+    return {part.name: part.wire for part in form.parts if not _is_name(part.wire)}
+
+
+def _is_name(word: str) -> bool:
+    """Says whether a parameter of a function can be called so: `from` and `X-Place` cannot."""
+    return word.isidentifier() and not iskeyword(word)
 
 
 def _either(name: str, header: str) -> Callable[..., str]:

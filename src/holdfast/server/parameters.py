@@ -30,6 +30,7 @@ MOST_TOLD: Final = 3
 """Of parts that do not fit."""
 
 _TEXTS: Final = (str, str | None)
+_OBJECT: Final = Annotated[str, msgspec.Meta(description="A JSON object.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,8 @@ class Parameter:
     """Whether it is taken as it comes."""
     is_list: bool
     """Whether it may be there several times."""
+    is_object: bool
+    """Whether it is the text of a JSON object."""
 
 
 class Parameters:
@@ -160,11 +163,17 @@ class Parameters:
         for each in self.own:
             if each.name in given:
                 try:
-                    found[each.name] = msgspec.convert(given[each.name], each.kind, strict=False)
-                except msgspec.ValidationError as exc:
+                    found[each.name] = _value(given[each.name], each)
+                except (msgspec.DecodeError, RecursionError, UnicodeError) as exc:
                     unfit.append(f"{each.wire}: {str(exc).partition(' - at `')[0]}")
         if unfit:
             raise Unfit("; ".join(unfit[:MOST_TOLD]))
+
+
+def _value(text: Annotation, parameter: Parameter) -> Annotation:
+    if parameter.is_object:
+        return msgspec.json.decode(text, type=dict[str, Any])
+    return msgspec.convert(text, parameter.kind, strict=False)
 
 
 def _parameter(kind: Annotation, signed: inspect.Parameter, path: Collection[str]) -> Parameter:
@@ -175,15 +184,17 @@ def _parameter(kind: Annotation, signed: inspect.Parameter, path: Collection[str
     elif (query := _meta(kind, Query)) is not None:
         wire = query.name
     bare = kind.__origin__ if get_origin(kind) is Annotated else kind
+    is_object = any(get_origin(part) is dict for part in (bare, *get_args(bare)))
     return Parameter(
         name,
         wire,
         place,
-        _read_by_msgspec(kind),
+        _OBJECT if is_object else _read_by_msgspec(kind),
         signed.default,
         is_required=signed.default is inspect.Parameter.empty,
         is_text=bare in _TEXTS,
         is_list=any(get_origin(part) is list for part in (bare, *get_args(bare))),
+        is_object=is_object,
     )
 
 
