@@ -55,8 +55,9 @@ class Door:
 
     def within(self) -> tuple[str, ...]:
         """Returns the tasks that something is done in which is done here and now."""
-        here = self._given or self._here()
-        if here or not self._open:
+        if self._given or not self._open:
+            return self._given
+        if here := self._here():
             return here
         with self._guard:
             paths = [path for path, _ in self._open.values()]

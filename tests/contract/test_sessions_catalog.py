@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.catalog.port import Catalog
+from holdfast.catalog.rows import VERSION
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.journal.chain import end_of
 from holdfast.errors import Conflict
@@ -561,13 +562,15 @@ def test_a_version_is_put_with_its_session_the_sequence_and_the_entry_of_the_pla
     versions = [version_row(0), version_row(1, branch="b", turns=4)]
     trace = trace_row(tenant, alice, TraceEnd())
     with catalog.write() as transaction:
+        made = VERSION.seal(versions[0], alice, "s")
         transaction.put_change(
-            first, trace, version=versions[0], entry=b"one", sequence=1, more=Size(1, 10)
+            first, trace, version=made, entry=b"one", sequence=1, more=Size(1, 10)
         )
     with catalog.write() as transaction:
         trace = trace_row(tenant, alice, TraceEnd(trace.number, trace.hash))
+        made = VERSION.seal(versions[1], alice, "s")
         transaction.put_change(
-            moved, trace, version=versions[1], entry=b"two", sequence=2, more=Size(0, 5)
+            moved, trace, version=made, entry=b"two", sequence=2, more=Size(0, 5)
         )
     with catalog.read() as transaction:
         assert transaction.find_session(tenant, "alice", "s") == (moved, versions[1])
@@ -639,9 +642,8 @@ def put_with_trace(
     transaction: Transaction, session: SessionRow, number: int, trace: TraceRow
 ) -> None:
     moved, more = replace(session, version=number), Size(0, 0)
-    transaction.put_change(
-        moved, trace, version=version_row(number), entry=b"e", sequence=number, more=more
-    )
+    made = VERSION.seal(version_row(number), session.namespace_id, session.id)
+    transaction.put_change(moved, trace, version=made, entry=b"e", sequence=number, more=more)
 
 
 def test_what_was_only_said_fails_the_transaction(

@@ -44,16 +44,16 @@ LONG: dict[str, Any] = {"keys": 200, "chars": 480}
 CALLS: dict[str, tuple[Call, float, float]] = {
     "update_state, 1 KB": (
         lambda agent, n: agent.sessions.update_state("short", changed(n, **SHORT)),
-        10.9,
-        11,
+        10.5,
+        8,
     ),
     "update_state, 100 KB": (
         lambda agent, n: agent.sessions.update_state("long", changed(n, **LONG)),
-        19.4,
-        16.5,
+        15.5,
+        11,
     ),
-    "add_turn": (lambda agent, n: agent.sessions.add_turn("short", f"{n}", "yes"), 13.3, 12),
-    "rollback": (lambda agent, n: agent.sessions.rollback("short", n % 20), 11.9, 12),
+    "add_turn": (lambda agent, n: agent.sessions.add_turn("short", f"{n}", "yes"), 13.1, 9),
+    "rollback": (lambda agent, n: agent.sessions.rollback("short", n % 20), 11.2, 9),
     "get_state": (lambda agent, _: agent.sessions.get_state("short"), 0, 1),
     "get_state of an old version": (
         lambda agent, _: agent.sessions.get_state("short", version=9),
@@ -61,11 +61,11 @@ CALLS: dict[str, tuple[Call, float, float]] = {
         5,
     ),
     "history": (lambda agent, _: agent.sessions.history("short", limit=20), 0, 5),
-    "store.set": (lambda agent, n: agent.store.set("topic", "key", n), 2, 9),
+    "store.set": (lambda agent, n: agent.store.set("topic", "key", n), 2, 7),
     "store.get": (lambda agent, _: agent.store.get("topic", "key"), 0, 3),
-    "files.write, 200 B": (lambda agent, n: agent.files.write("a", f"{n:4}" * 50), 2, 10),
-    "files.write, 3 KB": (lambda agent, n: agent.files.write("b", f"{n:4}" * 750), 8.4, 15),
-    "files.read": (lambda agent, _: agent.files.read("a"), 0, 4),
+    "files.write, 200 B": (lambda agent, n: agent.files.write("a", f"{n:4}" * 50), 2, 7),
+    "files.write, 3 KB": (lambda agent, n: agent.files.write("b", f"{n:4}" * 750), 8.2, 12),
+    "files.read": (lambda agent, _: agent.files.read("a"), 0, 3),
 }
 """What is called, and how many pages and statements it may take."""
 

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Final
 
 from holdfast.catalog.driver import Driver
-from holdfast.catalog.rows import EVENT, TELLING, Sorted, get_row
+from holdfast.catalog.rows import EVENT, HEARD, TELLING, Sorted, get_row
 from holdfast.errors import Damaged
 from holdfast.ids import TenantId, instant_of_event
 from holdfast.instants import to_us
@@ -49,7 +49,7 @@ class EventQueries:
     def add_told(self, rows: Sequence[ToldRow]) -> None:
         """Tells something, if somebody listens; it becomes an event when somebody numbers it."""
         for row in rows:
-            self._db.say("add_told", **TELLING.write(row))
+            self._db.say("add_told", **HEARD.write(row))
 
     def has_told(self, tenant_id: TenantId) -> bool:
         """Says whether something was told that has no number yet."""

@@ -57,8 +57,9 @@ _encode = msgspec.msgpack.Encoder().encode
 def hash_of(row: TraceRow) -> bytes:
     """Returns the hash that a trace has to have; raises `ValueError` for what no trace says."""
     if row.format == FORMAT:
-        header = msgspec.structs.astuple(row)[:_HEADER]
-        parts = (row.version_hash, row.turn_hash)
+        header, parts = msgspec.structs.astuple(row)[:_HEADER], (row.version_hash, row.turn_hash)
+        if not row.details.startswith(REDACTED):
+            return hash_in_format_1(header, row.details, row.salt or b"", *parts)
         return _hash_of_parts(header, _digest_of_ids(row), _digest_of_details(row), *parts)
     if row.format == 0:
         return _hash((*_IN_FORMAT_0(row), _digest_of_details(row)))
@@ -70,7 +71,6 @@ def hash_in_format_1(
     header: tuple[Any, ...],
     details: str,
     salt: bytes,
-    *,
     version: bytes | None = None,
     turn: bytes | None = None,
 ) -> bytes:

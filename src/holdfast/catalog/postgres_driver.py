@@ -1,18 +1,19 @@
 """The driver that runs named queries in a talk with PostgreSQL, and what its errors mean."""
 
 import re
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from itertools import islice
+from operator import itemgetter
 from typing import Final, LiteralString, NoReturn, cast
 
 import psycopg
 from psycopg import errors as pg
 
-from holdfast.catalog.driver import Asked, Guard, KeyedRow
+from holdfast.catalog.driver import Asked, Guard, KeyedRow, Moment, Several
 from holdfast.catalog.postgres_dump import dump_rows
-from holdfast.catalog.postgres_lines import Answer, Parameters
+from holdfast.catalog.postgres_lines import Answer, Parameters, parameters_of
 from holdfast.catalog.postgres_talk import Talk, Unheard
 from holdfast.catalog.rows import Row
 from holdfast.errors import (
@@ -38,12 +39,14 @@ class PostgresDriver:
     """Runs named queries in one transaction."""
 
     is_unheard = False
+    follows: Moment = None
+    becomes: Moment = None
 
     def __init__(self, talk: Talk, queries: Mapping[str, str], guard: Guard) -> None:
         self._talk = talk
         self._queries = queries
         self._guard = guard
-        self._ahead = dict[_Question, Answer]()
+        self._ahead: dict[_Question, Answer] = {}
 
     def asking(self) -> "AskingDriver":
         return AskingDriver(self._talk, self._queries, self._guard, self._ahead)
@@ -67,9 +70,10 @@ class PostgresDriver:
         with self._guard:
             self._talk.say(self._query(name), parameters)
 
-    def say_all(self, names: tuple[str, ...], parameters: Mapping[str, object], /) -> None:
+    def say_all(self, several: Several, values: Sequence[object], /) -> None:
         with self._guard:
-            self._talk.say(_together(names, *map(self._query, names)), parameters)
+            query, values_of = _together(several, *map(self._query, several.names))
+            self._talk.say(query, values_of(values))
 
     def insist(self, name: str, /, *, locked: bool = False, **parameters: object) -> None:
         with self._guard:
@@ -165,11 +169,17 @@ def _question(query: str, parameters: Parameters) -> _Question:
 
 
 @cache
-def _together(names: tuple[str, ...], *queries: LiteralString) -> LiteralString:
-    """Returns one statement that runs several: what is said costs more than what is done."""
-    *first, last = zip(names, queries, strict=True)
+def _together(
+    several: Several, *queries: LiteralString
+) -> tuple[LiteralString, Callable[[Sequence[object]], tuple[object, ...]]]:
+    """Returns one statement that runs several, and what takes its values out of theirs.
+
+    What is said costs more than what is done.
+    """
+    *first, last = zip(several.names, queries, strict=True)
     parts = ", ".join(f"did_{name} AS ({query})" for name, query in first)
-    return cast("LiteralString", f"WITH {parts} {last[1]}")
+    query = cast("LiteralString", f"WITH {parts} {last[1]}")
+    return query, itemgetter(*map(several.columns.index, parameters_of(query)))
 
 
 @cache

@@ -34,7 +34,8 @@ from psycopg_pool import ConnectionPool
 
 Row = tuple[Any, ...]
 Connection = psycopg.Connection[Row]
-Parameters = Mapping[str, Any]
+Parameters = Mapping[str, Any] | tuple[Any, ...]
+"""By name; or in the order in which the statement names them first."""
 
 UNKNOWN_THERE: Final = (InvalidSqlStatementName, DuplicatePreparedStatement)
 """What a server says to whom a pooler between us took for somebody else."""
@@ -51,7 +52,6 @@ _KEPT_S: Final = 600
 """How long a connection stays with us, before the pool looks whether it is still needed."""
 
 _ALL: Final = 1 << 62
-_NONE: Final[Parameters] = {}
 _TEXT, _BINARY = int(Format.TEXT), int(Format.BINARY)
 _INT8: Final = 1 << 63
 _INT8_OID: Final = 20
@@ -147,8 +147,8 @@ class Line:
     def send(self, query: str, parameters: Parameters | None, answer: Answer) -> None:
         """Hands a statement to libpq, which sends it when it is waited for."""
         (text, wanted), pgconn, name = _positional(query), self.pgconn, self._names.get(query)
-        given = parameters or _NONE
-        plain = [given[each] for each in wanted]
+        given = parameters or ()
+        plain = given if isinstance(given, tuple) else [given[each] for each in wanted]
         values, forms = _dump(self.forms, plain)
         if name and Line.may_prepare:
             pgconn.send_query_prepared(name, values, forms, _BINARY)
@@ -271,6 +271,11 @@ def _receive(
     except psycopg.OperationalError as exc:
         return failure or exc
     return failure
+
+
+def parameters_of(query: str) -> tuple[str, ...]:
+    """Returns the names of a statement's parameters, each once, in the order of their places."""
+    return _positional(query)[1]
 
 
 @cache

@@ -111,7 +111,7 @@ class Record(Generic[V]):
             columns[self._size : self._size + 1] = ["entries", "bytes"]
             self._paths[self._size : self._size + 1] = ["size.entries", "size.bytes"]
         self._columns = tuple(columns)
-        self.columns: tuple[str, ...] = (*columns, CHECKSUM) if sealed else self._columns
+        self.columns: tuple[str, ...] = (*columns, prefix + CHECKSUM) if sealed else self._columns
         self.width: int = len(self.columns)
         self.loose = frozenset(loose)
         firm = [place for place, column in enumerate(columns) if column not in self.loose]
@@ -169,18 +169,21 @@ class Record(Generic[V]):
 
     def write(self, value: V) -> dict[str, Any]:
         """Returns the parameters that store a value, by the names of its columns."""
-        values = self._values(value)
-        known: dict[str, Any] = dict(zip(self._columns, values, strict=True))
+        return dict(zip(self.columns, self.row(value), strict=True))
+
+    def row(self, value: V) -> list[Any]:
+        """Returns what is stored of a value, in the order of its columns."""
+        values = self.values(value)
         if self.is_sealed:
-            known[CHECKSUM] = sum_of(self.firm(values))
-        return known
+            values.append(sum_of(self.firm(values)))
+        return values
 
     def checksum_of(self, value: V) -> int:
         """Returns the checksum that the row of a value has."""
-        return sum_of(self.firm(self._values(value)))
+        return sum_of(self.firm(self.values(value)))
 
-    def _values(self, value: V) -> list[Any]:
-        """Returns what is stored of a value, in the order of its columns."""
+    def values(self, value: V) -> list[Any]:
+        """Returns the same without what seals it."""
         values: list[Any] = [*self._get(value)]
         for place, convert in self._writing:
             if (given := values[place]) is not None:
@@ -214,6 +217,16 @@ class Record(Generic[V]):
             else:
                 (kind,) = (each for each in get_args(hint) if each is not NoneType)
                 yield kind, True
+
+
+class Sealed(msgspec.Struct, Generic[V], frozen=True):
+    """A value as its row has it."""
+
+    value: V
+    values: Sequence[Any]
+    """In the order of the columns, its seal the last."""
+    digest: bytes
+    """The hash that the seal is of."""
 
 
 class HashedRecord(Record[V]):
@@ -254,15 +267,16 @@ class HashedRecord(Record[V]):
         found = self.hash_row(row, *where)
         return row[-1] == to_seal(found) and digest == found
 
-    def write(self, value: V, *where: object, digest: bytes | None = None) -> dict[str, Any]:
-        """Returns the parameters that store a value there; `digest` is its hash, if known."""
-        values = self._values(value)
-        values.append(to_seal(digest or self.hash_row(values, *where)))
-        return dict(zip(self.columns, values, strict=True))
+    def write(self, value: V, *where: object) -> dict[str, Any]:
+        """Returns the parameters that store a value there."""
+        return dict(zip(self.columns, self.seal(value, *where).values, strict=True))
 
-    def digest(self, value: V, *where: object) -> bytes:
-        """Returns the hash of a value that is stored there."""
-        return self.hash_row(self._values(value), *where)
+    def seal(self, value: V, *where: object) -> "Sealed[V]":
+        """Returns a value as it is stored there."""
+        values = self.values(value)
+        digest = self.hash_row(values, *where)
+        values.append(to_seal(digest))
+        return Sealed(value, values, digest)
 
     def hash_row(self, row: Row, *where: object) -> bytes:
         """Returns the hash of a row that is stored there; raises `Damaged`."""
@@ -339,6 +353,8 @@ TOLD: Final = Record("told", TraceRow, renamed={"created_us": "created_at"}, pre
 """The trace of a version, with names that the version's own values leave free."""
 EVENT: Final = Record("event", EventRow, sealed=True)
 TELLING: Final = Record("telling", ToldRow, sealed=True)
+HEARD: Final = Record("heard", ToldRow, sealed=True, prefix="heard_")
+"""What is told, with names that the change of a session leaves free."""
 MEMORY: Final = Record(
     "memory",
     MemoryRow,

@@ -5,16 +5,18 @@ branches, since a conversation may go back and on from there; a branch belongs t
 to a namespace, for a fork of either goes on where the other is.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, cast
+from functools import cache
+from typing import Any
 
-from holdfast.catalog.driver import Driver
+from holdfast.catalog.driver import Driver, Moment, Several
 from holdfast.catalog.pending import seal
 from holdfast.catalog.rows import (
     BRANCH,
     HEAD,
+    HEARD,
     MADE,
     SAID,
     SESSION,
@@ -23,11 +25,13 @@ from holdfast.catalog.rows import (
     TURN,
     VERSION,
     Row,
+    Sealed,
 )
 from holdfast.errors import Damaged
 from holdfast.ids import NamespaceId, TenantId
 from holdfast.instants import to_us
 from holdfast.model.basics import Plane, Size
+from holdfast.model.events import ToldRow
 from holdfast.model.sessions import (
     BranchRow,
     LeftHead,
@@ -48,6 +52,26 @@ _VERSION = _SESSION + SESSION.width
 _WANTED = _VERSION + VERSION.width
 """Where the tenant's quota, a session, its newest version and another one begin in a row that has
 all of them."""
+
+
+@cache
+def _changing(*given: bool) -> Several:
+    """Returns the queries of a change of a session, and what their values are called."""
+    is_new, is_known, has_version, has_turn, is_told = given
+    names = [] if is_known else ["add_session" if is_new else "move_session"]
+    columns = [*SESSION.columns, *TOLD.columns, "key", "entry", "checksum", "session_id", "plane"]
+    columns += ["sequence", "more_entries", "more_bytes", "writer"]
+    if has_version:
+        names.append("add_version")
+        columns += MADE.columns
+    if has_turn:
+        names.append("add_turn")
+        columns += SAID.columns
+    if is_told:
+        names.append("add_told")
+        columns += HEARD.columns
+    names += ["put_pending", "add_told_trace", "set_sequence_and_end"]
+    return Several(names, columns)
 
 
 _ID, _CREATED = SESSION.columns.index("id"), SESSION.columns.index("created_at")
@@ -86,6 +110,11 @@ class SessionQueries:
         self._db.say("count_session", **known)
         self._db.say("set_session", **known)
 
+    @property
+    def commit(self) -> Moment:
+        """What stands for the commit of this transaction, for `trust`."""
+        return self._db.becomes
+
     def put_change(
         self,
         session: SessionRow,
@@ -95,57 +124,51 @@ class SessionQueries:
         sequence: int,
         more: Size,
         writer: str = "",
-        version: VersionRow | None = None,
-        turn: TurnRow | None = None,
+        version: Sealed[VersionRow] | None = None,
+        turn: Sealed[TurnRow] | None = None,
+        told: ToldRow | None = None,
         is_known: bool = False,
-    ) -> bytes:
+    ) -> Row:
         """Adds the next version of a session, or a turn, or both, and all that goes with it.
 
-        Returns the seal of the session's row.
+        Returns the session's row.
 
         The session's row moves on, or for version 0 is added, with an id that nobody else has, or
-        if it `is_known` neither; `add_version`, `add_turn`, `add_trace`, `set_sequence` and
-        `put_pending` in one. The trace has the hashes of both, and follows on the end of the
+        if it `is_known` neither; `add_version`, `add_turn`, `add_trace`, `add_told`, `set_sequence`
+        and `put_pending` in one. The trace has the hashes of both, and follows on the end of the
         namespace's chain, whose row is locked.
         """
-        known: dict[str, object] = {
-            **SESSION.write(session),
-            **TOLD.write(trace),
-            "session_id": session.id,
-            "sequence": sequence,
-            "more_entries": more.entries,
-            "more_bytes": more.bytes,
-            "writer": writer,
-            "plane": Plane.SESSIONS.value,
-        }
-        key = session.id.encode()
-        sealed = seal(session.namespace_id, Plane.SESSIONS, key, entry, sequence=sequence)
-        known["key"], known["entry"], known["checksum"] = sealed
-        names = ("put_pending", "add_told_trace", "set_sequence_and_end")
-        if version is not None:
-            known |= MADE.write(
-                version, session.namespace_id, session.id, digest=trace.version_hash
-            )
-            names = ("add_version", *names)
-        if turn is not None:
-            known |= SAID.write(turn, digest=trace.turn_hash)
-            names = ("add_turn", *names)
-        if not is_known:
-            is_new = version is not None and not version.number
-            names = ("add_session" if is_new else "move_session", *names)
-            if is_new:
-                # Apart: two changes of one row in one statement are one too many.
-                self._db.say("count_new_session", namespace_id=session.namespace_id)
-        self._db.say_all(names, known)
-        self._ends[session.namespace_id] = TraceEnd(trace.number, trace.hash)
-        self._sequences[session.namespace_id] = sequence
-        return cast("bytes", known["seal"])
+        namespace_id, key = session.namespace_id, session.id.encode()
+        is_new = version is not None and not version.value.number and not is_known
+        if is_new:
+            # Apart: two changes of one row in one statement are one too many.
+            self._db.say("count_new_session", namespace_id=namespace_id)
+        sealed = SESSION.seal(session)
+        values = [
+            *sealed.values,
+            *TRACE.values(trace),
+            *seal(namespace_id, Plane.SESSIONS, key, entry, sequence=sequence),
+            *(session.id, Plane.SESSIONS.value, sequence, more.entries, more.bytes, writer),
+        ]
+        for part in (version, turn):
+            if part is not None:
+                values += part.values
+        if told is not None:
+            values += HEARD.row(told)
+        given = (version is not None, turn is not None, told is not None)
+        self._db.say_all(_changing(is_new, is_known, *given), values)
+        self._ends[namespace_id] = TraceEnd(trace.number, trace.hash)
+        self._sequences[namespace_id] = sequence
+        return sealed.values
 
     def trust(self, left: LeftHead, found: LeftSession) -> None:
         """Locks a head that is as somebody left it, and so is one of its sessions.
 
-        If either is not, that is `Busy`, here or with the next answer.
+        If either is not, that is `Busy`, here or with the next answer. Who made the last commit of
+        all, and with it wrote both, need not ask.
         """
+        if found.commit is not None and found.commit == left.commit == self._db.follows:
+            return
         head = left.head
         self._db.insist(
             "trust_head",
@@ -292,12 +315,9 @@ class SessionQueries:
         *,
         after: int,
         most: int,
-    ) -> list[tuple[VersionRow, TraceRow | None]]:
-        """Returns the versions above `after`, oldest first, with the traces that made them.
-
-        None for a trace that is not there, or that has not the hash of its version.
-        """
-        found = self._db.all(
+    ) -> Sequence[Row]:
+        """Returns the rows of versions above `after`, oldest first, for `to_told`."""
+        return self._db.all(
             "list_versions_told",
             tenant_id=tenant_id,
             namespace_id=namespace_id,
@@ -306,16 +326,6 @@ class SessionQueries:
             before=_LATEST,
             most=most,
         )
-        pairs = list[tuple[VersionRow, TraceRow | None]]()
-        for row in found:
-            version, trace = row[: VERSION.width], None
-            if row[VERSION.width] is not None:
-                trace = TRACE.read(row[VERSION.width :])
-                digest = trace.version_hash
-                if not VERSION.is_whole(version, namespace_id, session_id, digest=digest):
-                    trace = None
-            pairs.append((VERSION.peek(version), trace))
-        return pairs
 
     def iter_version_states(self, tenant_id: TenantId) -> Iterator[bytes]:
         """Yields the entry of every version's state: what collection has to keep."""
@@ -381,6 +391,21 @@ def to_opened(row: Row) -> OpenedSession:
         if len(row) > _WANTED and row[_WANTED] is not None:
             at = VERSION.read(row[_WANTED:], found[0].namespace_id, found[0].id)
     return OpenedSession(HEAD.read(row[:_QUOTA]), row[_QUOTA], found, at)
+
+
+def to_told(
+    namespace_id: NamespaceId, session_id: str, row: Row
+) -> tuple[VersionRow, TraceRow | None]:
+    """Returns a row of a version joined with the trace that made it.
+
+    None for a trace that is not there, or that has not the hash of its version.
+    """
+    version, trace = row[: VERSION.width], None
+    if row[VERSION.width] is not None:
+        trace = TRACE.read(row[VERSION.width :])
+        if not VERSION.is_whole(version, namespace_id, session_id, digest=trace.version_hash):
+            trace = None
+    return VERSION.peek(version), trace
 
 
 def to_both(row: Row) -> tuple[SessionRow, VersionRow]:

@@ -25,33 +25,30 @@ _WRAP: Final = 1 << 32
 """The header has 32 bits, the first of them a sign."""
 
 
-def look(connection: Connection, watermark: Watermark) -> None:
-    """Finds out how far the catalog has come, in a transaction that has changed nothing yet.
+def find_last(connection: Connection, watermark: Watermark) -> int:
+    """Returns how far the catalog has come, in a transaction that has changed nothing yet.
 
     Later may be too late: the row that has the count may be one that is deleted.
     """
-    (others,) = connection.execute("PRAGMA data_version").fetchone()
-    if connection.counted[0] != others:
-        connection.counted = others, _find_last(connection, watermark)
+    last = watermark.find_last()
+    if last is None or watermark.is_behind(last[0]) or not _stands(connection, *last):
+        return count_of(connection)
+    return last[0]
 
 
 def count_up(connection: Connection, watermark: Watermark, head: int | None) -> int:
-    """Counts one up, in a transaction that has looked and changes something.
+    """Counts one up, in a transaction that changes something; returns where the count stands.
 
-    `head` is the id of a namespace whose row it has changed; returns where the count stands. Raises
-    `CatalogReplaced` if the catalog has come less far than this process knows.
+    `head` is the id of a namespace in whose row it stands already. Raises `CatalogReplaced` if the
+    catalog has come less far than this process knows.
     """
-    others, known = connection.counted
-    if watermark.is_behind(known):
+    if watermark.is_behind(connection.count):
         raise CatalogReplaced("the catalog", how="was set back")
-    count, place = known + 1, HEADER
-    if head is not None and _set_at(connection, head, count):
-        place = head
-    else:
+    count = connection.count + 1
+    if head is None:
         connection.execute(f"PRAGMA user_version={_signed(count)}")
     watermark.begin(count)
-    connection.counting = others, count
-    return place
+    return HEADER if head is None else head
 
 
 def count_at_once(connection: sqlite3.Connection) -> int:
@@ -73,26 +70,12 @@ def count_of(connection: sqlite3.Connection) -> int:
     return (highest or 0) + max(_signed(header - (highest or 0)), 0)
 
 
-def _find_last(connection: Connection, watermark: Watermark) -> int:
-    """Returns the count of a catalog that somebody else has changed."""
-    last = watermark.find_last()
-    if last is None or watermark.is_behind(last[0]) or not _stands(connection, *last):
-        return count_of(connection)
-    return last[0]
-
-
 def _stands(connection: Connection, count: int, place: int) -> bool:
     """Says whether a count stands where the mark says."""
     if place == HEADER:
         return connection.execute("PRAGMA user_version").fetchone()[0] == _signed(count)
     query = "SELECT 1 FROM namespaces WHERE id = ? AND commits = ?"
     return connection.execute(query, (place, count)).fetchone() is not None
-
-
-def _set_at(connection: Connection, head: int, count: int) -> bool:
-    """Writes a count into a namespace's row; says whether there is one."""
-    query = "UPDATE namespaces SET commits = ? WHERE id = ?"
-    return connection.execute(query, (count, head)).rowcount == 1
 
 
 def _signed(count: int) -> int:

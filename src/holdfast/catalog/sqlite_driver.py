@@ -11,16 +11,19 @@ import sqlite3
 import threading
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any, Final, cast
 
-from holdfast.catalog.driver import Guard, KeyedRow
+from holdfast.catalog.driver import Guard, KeyedRow, Moment, Several
 from holdfast.catalog.forking import tell_of_forks
 from holdfast.catalog.rows import Row
 from holdfast.catalog.sqlite_places import (
+    Statement,
     counting_between,
     reading_between,
     with_keys,
+    with_places,
     with_rows,
     with_values,
 )
@@ -70,14 +73,22 @@ Files = tuple[tuple[int, int] | None, ...]
 """Which files these are, by device and inode."""
 
 
-class Connection(sqlite3.Connection):
-    """A connection that knows which files it has open, and how far it has counted commits."""
+UNKNOWN: Final = -1
+"""Nothing that SQLite says of others' commits: what a connection knows is not to be relied on."""
 
+
+class Connection(sqlite3.Connection):
+    """A connection that knows which files it has open, and what it last found in them."""
+
+    number: int = 0
+    """Which connection of this process it is."""
     files: Files = ()
-    counting: tuple[int, int] = (-1, 0)
-    """What SQLite said of others' commits, and the count, of the commit that is under way."""
-    counted: tuple[int, int] = (-1, 0)
-    """The same, of this connection's last one."""
+    others: int = UNKNOWN
+    """What SQLite said of others' commits then."""
+    count: int = 0
+    """How many commits there were, this connection's own among them."""
+    is_heard: bool = True
+    """Whether somebody listens to events."""
 
 
 class SqliteConnections:
@@ -227,6 +238,7 @@ class SqliteConnections:
             # Reads, and so opens the log and its index.
             connection.execute("PRAGMA user_version").fetchone()
             self.pin(connection)
+            connection.number = next(_numbers)
             on_failure.pop_all()
         return connection
 
@@ -247,6 +259,8 @@ def _identity(name: str) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
+_numbers: Final = count(1)
+
 _inherited: Final[dict[Path, list[Connection]]] = {}
 """Connections of a parent process: kept, so that the garbage collector never closes them."""
 
@@ -256,17 +270,21 @@ class SqliteDriver:
 
     __slots__ = (
         "_connection",
+        "_count",
         "_execute",
         "_executemany",
         "_guard",
         "_queries",
+        "becomes",
+        "follows",
         "head",
+        "is_known",
         "is_unheard",
     )
 
     def __init__(
         self,
-        connection: sqlite3.Connection,
+        connection: Connection,
         queries: Mapping[str, str],
         guard: Guard,
         *,
@@ -274,7 +292,13 @@ class SqliteDriver:
     ) -> None:
         self.is_unheard = is_unheard
         self.head: int | None = None
-        """The id of a namespace whose row was changed."""
+        """The id of a namespace in whose row the count of this commit stands."""
+        self.is_known = True
+        """Whether what the connection knew of the catalog still holds."""
+        self._count = connection.count + 1
+        # As long as SQLite says the same of others' commits, all that follow are our own.
+        self.follows: Moment = (connection.number, connection.others, connection.count)
+        self.becomes: Moment = (connection.number, connection.others, self._count)
         self._connection = connection
         self._execute = connection.execute
         self._executemany = connection.executemany
@@ -307,10 +331,10 @@ class SqliteDriver:
         with self._guard:
             self._run(name, parameters)
 
-    def say_all(self, names: tuple[str, ...], parameters: Mapping[str, object], /) -> None:
+    def say_all(self, several: Several, values: Sequence[object], /) -> None:
         with self._guard:
-            for name in names:
-                self._run(name, parameters)
+            for statement in with_places(several, *map(self._queries.__getitem__, several.names)):
+                self._execute_at(statement, values)
 
     def insist(
         self,
@@ -338,7 +362,8 @@ class SqliteDriver:
         self, name: str, keys: Sequence[bytes], /, *, near: bool = False, **parameters: object
     ) -> Sequence[Row]:
         # SQLite binds no arrays. Of a thousand keys, each takes 1.5 µs in lists and 3.7 alone.
-        query, found, at = self._queries[name], list[Row](), 0
+        query, at = self._queries[name], 0
+        found: list[Row] = []
         with self._guard:
             if near and len(keys) >= _NEAR:
                 between = self._between(query, keys, parameters)
@@ -363,7 +388,7 @@ class SqliteDriver:
                     text, before, after = with_rows(query, size)
                     first = [parameters[each] for each in before]
                     last = [parameters[each] for each in after]
-                    given = list[Any]()
+                    given: list[Any] = []
                     for row in rows[at : at + size]:
                         given += (*first, *row, *last)
                     self._execute(text, given)
@@ -394,15 +419,24 @@ class SqliteDriver:
         return [row for row in rows if row[0] in wanted]
 
     def _run(self, name: str, parameters: Mapping[str, object]) -> sqlite3.Cursor:
-        text, values_of, head = with_values(self._queries[name])
-        if head is not None:
-            self.head = cast("int", parameters[head])
-        values = values_of(parameters)
+        return self._execute_at(with_values(self._queries[name]), parameters)
+
+    def _execute_at(self, statement: Statement, given: Any) -> sqlite3.Cursor:  # noqa: ANN401 - by name or by place
+        text, values_of, head, is_undoing = statement
+        values = cast("Sequence[Any]", values_of(given))
         for value in values:
             # As strict as PostgreSQL, whose text ends there.
-            if value.__class__ is str and "\0" in value:  # type: ignore[operator] - it is text
+            if value.__class__ is str and "\0" in value:
                 raise ValueError("text cannot hold a NUL")
-        return self._execute(text, cast("Sequence[Any]", values))
+        if is_undoing:
+            self.head, self.is_known = None, False
+        if head is None:
+            return self._execute(text, values)
+        cursor = self._execute(text, (self._count, *values))
+        # Who gets nothing of what such a query returns undoes the transaction.
+        if cursor.rowcount == 1 or cursor.description is not None:
+            self.head = given[head]
+        return cursor
 
 
 def _to_text(data: bytes) -> str:

@@ -5,16 +5,17 @@ a query for many is the same text with as many places as there are values. Each 
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from operator import itemgetter
-from typing import Final
+from typing import Any, Final, NamedTuple
 
-Values = Callable[[Mapping[str, object]], Sequence[object]]
-"""Takes the values of a query out of those that are given by name, in the order of places."""
+from holdfast.catalog.driver import Several
 
 _PARAMETER: Final = re.compile(r":(\w+)")
 _OF_HEAD: Final = re.compile(r"UPDATE namespaces\s.*?\bWHERE id = :(\w+)", re.DOTALL)
+_SET: Final = re.compile(r"\bSET\s")
+_UNDOING: Final = re.compile(r"DELETE FROM namespaces\b|INSERT INTO listening\b")
 _VALUES: Final = re.compile(r"(?<=VALUES )(\(.*?\))")
 
 
@@ -51,20 +52,52 @@ def with_rows(query: str, count: int) -> tuple[str, Sequence[str], Sequence[str]
     return text, names[:at], names[at + 3 :]
 
 
-@cache
-def with_values(query: str) -> tuple[str, Values, str | None]:
-    """Returns a query with places, and what finds the values for them.
+class Statement(NamedTuple):
+    """A query with places."""
 
-    And what the id of a namespace is called whose row it changes, if it does. To look a name up
-    takes SQLite's module three times as long as a place.
+    text: str
+    values_of: Callable[[Any], Sequence[object]]
+    """Takes its values out of all that are given, by name or in the order of `Several`."""
+    head: Any
+    """Where the id of a namespace is among those, if it changes that one's row: the count of
+    commits is written there, too, and is its first value."""
+    is_undoing: bool
+    """Whether it may undo what a connection knows of the catalog: where that count stands, or that
+    nobody listens."""
+
+
+@cache
+def with_values(query: str) -> Statement:
+    """Returns a query whose values are given by name.
+
+    To look a name up takes SQLite's module three times as long as a place.
     """
     text, names = by_place(query)
     head = _OF_HEAD.match(query)
-    return text, _values_of(names), None if head is None else head[1]
+    if head is not None:
+        text = _SET.sub(r"\g<0>commits = ?, ", text, count=1)
+    is_undoing = _UNDOING.match(query) is not None
+    return Statement(text, _getter(names), None if head is None else head[1], is_undoing)
 
 
-def _values_of(names: Sequence[str]) -> Values:
-    return itemgetter(*names) if len(names) > 1 else lambda given: [given[name] for name in names]
+@cache
+def with_places(several: Several, *queries: str) -> Sequence[Statement]:
+    """Returns queries whose values are given together, in one order."""
+    place_of = {name: place for place, name in enumerate(several.columns)}
+    return [
+        found._replace(
+            values_of=_getter([place_of[name] for name in by_place(query)[1]]),
+            head=None if found.head is None else place_of[found.head],
+        )
+        for query in queries
+        for found in [with_values(query)]
+    ]
+
+
+def _getter(places: Sequence[Any]) -> Callable[[Any], Sequence[object]]:
+    if len(places) > 1:
+        return itemgetter(*places)
+    return lambda given: [given[place] for place in places]
 
 
 @cache

@@ -10,7 +10,7 @@ The tenant's row is the last that a transaction locks.
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from holdfast.catalog.driver import Driver
+from holdfast.catalog.driver import Driver, Several
 from holdfast.catalog.rows import TRACE, Row, get_row
 from holdfast.ids import NamespaceId, TenantId, instant_of_trace
 from holdfast.model.traces import (
@@ -26,6 +26,10 @@ from holdfast.model.traces import (
 
 _FREQUENT: Final = frozenset({"state.updated", "turn.added"})
 """Actions that the index of actions leaves out."""
+
+
+_TO_OWN: Final = Several(["add_trace", "move_tenant_end"], TRACE.columns)
+_TO_NAMESPACE: Final = Several(["add_trace", "move_end"], TRACE.columns)
 
 
 class TraceQueries:
@@ -48,8 +52,7 @@ class TraceQueries:
 
     def add_trace(self, row: TraceRow) -> None:
         """Appends a trace, and moves the end there; the end has to be locked."""
-        move = "move_tenant_end" if row.stream == OWN else "move_end"
-        self._db.say_all(("add_trace", move), TRACE.write(row))
+        self._db.say_all(_TO_OWN if row.stream == OWN else _TO_NAMESPACE, TRACE.values(row))
         self._remember_end(row)
 
     def add_traces(self, rows: Sequence[TraceRow]) -> None:

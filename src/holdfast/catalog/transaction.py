@@ -64,7 +64,8 @@ class Transaction(
     def __init__(self, driver: Driver) -> None:
         self._db = driver
         # Of heads that this transaction has locked: nobody else moves them on.
-        self._ends, self._sequences = dict[int, TraceEnd](), dict[int, int]()
+        self._ends: dict[int, TraceEnd] = {}
+        self._sequences: dict[int, int] = {}
 
     def ahead(
         self,

@@ -35,9 +35,8 @@ class Turn:
 
     def __init__(self, tenant: str) -> None:
         self.tenant, self.fd = tenant, -1
-        self.begun = threading.Lock()
-        """Held until it begins."""
-        self.begun.acquire()
+        self.begun: threading.Lock | None = None
+        """Held until it begins, by one that has to wait for that."""
 
 
 class Slots:
@@ -58,7 +57,7 @@ class Slots:
         turn, is_begun = Turn(BEHALF.get()), False
         try:
             self._queue(turn)
-            is_begun = turn.begun.acquire(timeout=self._wait_s)
+            is_begun = turn.begun is None or turn.begun.acquire(timeout=self._wait_s)
         finally:
             if not is_begun:
                 self.leave(turn)
@@ -112,6 +111,8 @@ class Slots:
             if turn.tenant not in self._waiting and self._fits(turn.tenant):
                 self._begin(turn)
             else:
+                turn.begun = threading.Lock()
+                turn.begun.acquire()
                 self._waiting.setdefault(turn.tenant, deque()).append(turn)
 
     def _fits(self, tenant: str) -> bool:
@@ -122,7 +123,8 @@ class Slots:
         self._free -= 1
         self._counts[turn.tenant] = self._counts.get(turn.tenant, 0) + 1
         self._held[turn] = None
-        turn.begun.release()
+        if turn.begun is not None:
+            turn.begun.release()
 
     def _pass_on(self) -> None:
         """Begins what fits by now, a turn of each tenant at a time."""

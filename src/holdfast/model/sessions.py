@@ -4,6 +4,7 @@ As in `model`: frozen, without behaviour beyond what follows from their fields.
 """
 
 import enum
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -99,6 +100,8 @@ class LeftHead(msgspec.Struct, frozen=True):
     """Of the head's row."""
     is_alone: bool
     """Whether nobody else had written since that writer's last look."""
+    commit: tuple[int, ...] | None
+    """The one that left it so, where it can be known again."""
 
 
 class LeftSession(msgspec.Struct, frozen=True):
@@ -106,8 +109,12 @@ class LeftSession(msgspec.Struct, frozen=True):
 
     session: SessionRow
     version: VersionRow
+    row: Sequence[Any]
+    """That of the session, and behind it that of the version if it was written, too."""
     seal: bytes
     """Of the session's row."""
+    commit: tuple[int, ...] | None
+    """Likewise."""
 
 
 class TurnRow(msgspec.Struct, frozen=True):

@@ -11,9 +11,9 @@ SELECT 1 FROM listening WHERE what = 'events'
 -- name: add_told
 INSERT INTO told ({telling})
 SELECT
-    CAST(:tenant_id AS BIGINT), CAST(:created_us AS BIGINT), CAST(:type AS TEXT),
-    CAST(:namespace_id AS BIGINT), CAST(:namespace AS TEXT), CAST(:data AS TEXT),
-    CAST(:checksum AS BIGINT)
+    CAST(:heard_tenant_id AS BIGINT), CAST(:heard_created_us AS BIGINT), CAST(:heard_type AS TEXT),
+    CAST(:heard_namespace_id AS BIGINT), CAST(:heard_namespace AS TEXT), CAST(:heard_data AS TEXT),
+    CAST(:heard_checksum AS BIGINT)
 WHERE EXISTS (SELECT 1 FROM listening WHERE what = 'events')
 
 -- name: has_told

@@ -7,24 +7,26 @@ end of the transaction are on their way already. If somebody else was there, non
 the writer looks. Nobody is refused anything for what was only believed.
 
 Whoever reads looks, and what it finds is often what it found before: then it need not be checked
-and decoded again (`Lately.read`).
+and decoded again (`Lately.known`).
 
 Whoever meets others looks first: until a look has found the head as it was left, nothing is
 believed. A head that a thread takes, others do not find; they look, too.
 """
 
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
 from holdfast.catalog.rows import HEAD, Row
-from holdfast.catalog.sessions import to_both
 from holdfast.engine.core.caches import ByteCache
 from holdfast.errors import Busy
 from holdfast.ids import NamespaceId, TenantId
 from holdfast.model.basics import Head
-from holdfast.model.sessions import Found, LeftHead, LeftSession, OpenedSession
+from holdfast.model.sessions import LeftHead, LeftSession, OpenedSession
+
+T = TypeVar("T")
 
 LATELY_BYTES: Final = 4 << 20
-"""For heads, and once more for sessions, and for rows of sessions."""
+"""For heads, and once more for sessions, and for rows of sessions and versions."""
 
 _ROW_BYTES: Final = 2000
 """What a head or a session takes in memory, beside its state and metadata."""
@@ -40,7 +42,7 @@ class Lately:
     def __init__(self, max_bytes: int = LATELY_BYTES) -> None:
         self._heads = ByteCache[tuple[TenantId, str], LeftHead](max_bytes)
         self._sessions = ByteCache[tuple[NamespaceId, str], LeftSession](max_bytes)
-        self._rows = ByteCache[tuple[NamespaceId, str], tuple[Row, Found]](max_bytes)
+        self._rows = ByteCache[tuple[object, ...], tuple[Row, Any]](max_bytes)
 
     def take(self, tenant_id: TenantId, name: str) -> LeftHead | None:
         """Returns how a head was left; until it is left again, nobody else finds it."""
@@ -60,27 +62,28 @@ class Lately:
         `opened` is as it found them, `before` how the head was last left.
         """
         if before is not None and before.head is opened.head:
-            left = LeftHead(head, before.quota_bytes, before.checksum, is_alone=True)
+            quota_bytes, checksum, is_alone = before.quota_bytes, before.checksum, True
         else:
+            quota_bytes, checksum = opened.quota_bytes, HEAD.checksum_of(head)
             is_alone = before is not None and before.head == opened.head
-            left = LeftHead(head, opened.quota_bytes, HEAD.checksum_of(head), is_alone=is_alone)
+        left = LeftHead(head, quota_bytes, checksum, is_alone, found.commit)
         self._heads.put((head.tenant_id, head.name), left, size=_ROW_BYTES)
         key, session = (head.namespace_id, found.session.id), found.session
         size = _ROW_BYTES + len(session.metadata) + len(found.version.state)
         self._sessions.put(key, found, size=size)
+        self._rows.put(key, (found.row, (session, found.version)), size=2 * size)
 
-    def read(self, row: Row) -> Found:
-        """Returns what a row of a session with its newest version says; raises `Damaged`.
+    def known(self, key: tuple[object, ...], row: Row, read: Callable[[Row], T]) -> T:
+        """Returns what a row says, which nothing but its key and itself decides.
 
-        If it is the very row that was read the last time, that was checked then.
+        If it is the very row that was read under this key the last time, it was checked then.
         """
-        key = (row[0], row[1])
         known = self._rows.find(key)
         if known is not None and known[0] == row:
             return known[1]
-        found = to_both(row)
-        size = 2 * _ROW_BYTES + len(found[0].metadata) + len(found[1].state)
-        self._rows.put(key, (row, found), size=size)
+        found = read(row)
+        texts = sum(len(value) for value in row if isinstance(value, str | bytes))
+        self._rows.put(key, (row, found), size=2 * (_ROW_BYTES + texts))
         return found
 
     def clear(self) -> None:

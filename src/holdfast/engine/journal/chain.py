@@ -32,6 +32,7 @@ REQUEST_ID: Final = "request_id"
 """Where the details of a trace say which request it was done by, if it was one of a server's."""
 
 _to_json = msgspec.json.Encoder().encode
+_from_json = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 def new_id(context: Context, now: datetime) -> TraceId:
@@ -124,7 +125,7 @@ def row_after(
         _instant(trace_id),
     )
     salt = context.ids.salt()
-    made = hash_in_format_1(header, details, salt, version=version, turn=turn)
+    made = hash_in_format_1(header, details, salt, version, turn)
     return TraceRow(*header, details, salt, made, version, turn)
 
 
@@ -165,7 +166,7 @@ def details_of(row: TraceRow) -> dict[str, Any]:
     if row.details.startswith(REDACTED):
         return {}
     try:
-        return msgspec.json.decode(row.details, type=dict[str, Any])
+        return _from_json(row.details)
     except (msgspec.DecodeError, UnicodeEncodeError) as exc:
         message = f"trace {row.number} cannot be read: {exc}"
         raise Damaged(message) from exc

@@ -247,13 +247,23 @@ def tell(
 
     `made` returns the events, and is called if somebody may listen.
     """
+    transaction.add_told(told_of(transaction, context, of, made))
+
+
+def told_of(
+    transaction: Transaction,
+    context: Context,
+    of: Head | TenantId,
+    made: Callable[[], Sequence[Event]],
+) -> list[ToldRow]:
+    """Returns what is to be told, as `tell` does."""
     if transaction.is_unheard():
-        return
+        return []
     events = made()
-    if not events or (len(events) > 1 and not transaction.is_heard()):
-        return  # Of a single one it is found out where it is put down.
+    if len(events) > 1 and not transaction.is_heard():
+        return []  # Of a single one it is found out where it is put down.
     head = of if isinstance(of, Head) else None
-    rows = [
+    return [
         ToldRow(
             tenant_id=of.tenant_id if isinstance(of, Head) else of,
             created_us=to_us(context.clock()),
@@ -264,7 +274,6 @@ def tell(
         )
         for event in events
     ]
-    transaction.add_told(rows)
 
 
 def follow(context: Context, tenant_id: TenantId) -> None:

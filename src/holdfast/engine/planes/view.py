@@ -41,9 +41,9 @@ class View:
         self._transaction = transaction
         self._namespace_id = None if head is None else head.namespace_id
         self._plane = plane
-        self.pending = dict[bytes, bytes | None]()
+        self.pending: dict[bytes, bytes | None] = {}
         """What was asked for, and is pending: whoever computes with it asks once."""
-        self._asked = set[bytes]()
+        self._asked: set[bytes] = set()
 
     @classmethod
     def of_head(

@@ -54,7 +54,8 @@ def written(handle: Handle, head: Head) -> str:
     if handle.door is UPKEEP:
         return head.writer
     old = mark_of(head)
-    number, levels, is_same = old.changes + 1, list[tuple[str, int]](), True
+    number, is_same = old.changes + 1, True
+    levels: list[tuple[str, int]] = []
     for at, name in enumerate(path_of(handle)):
         is_same = is_same and at < len(old.levels) and old.levels[at][0] == name
         levels.append((name, old.levels[at][1] if is_same else number))

@@ -54,7 +54,7 @@ class Keeping:
         """Adds a version of a session."""
         namespace_id, number = self._head.namespace_id, self._end.number + 1
         version = replace(version, journal=number, salt=self._handle.context.ids.salt())
-        digest = VERSION.digest(version, namespace_id, session_id)
+        digest = VERSION.seal(version, namespace_id, session_id).digest
         self._transaction.add_version(namespace_id, session_id, version)
         details = {} if told.reasoning is None else {"reasoning": told.reasoning}
         trace = Trace(
@@ -74,7 +74,7 @@ class Keeping:
         turn = replace(turn, stream=stream, journal=number, salt=salt)
         self._transaction.add_turn(turn)
         trace = Trace(action="turn.kept", resource_type="turn", resource_id=turn.id)
-        self._append(trace, turn=TURN.digest(turn))
+        self._append(trace, turn=TURN.seal(turn).digest)
 
     def finish(self) -> TraceEnd:
         """Writes the rows; returns where the chain ends now."""

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from holdfast.catalog.sessions import to_both
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.memory.plane import delete_those_of
 from holdfast.engine.planes.handle import Handle, check_text
@@ -240,7 +241,9 @@ def get(handle: Handle, session_id: str) -> Found:
     context, now = handle.context, handle.context.clock()
     with context.catalog.ask() as transaction:
         row = transaction.find_session_row(handle.tenant_id, handle.name, session_id)
-    found = None if row is None else alive(context.lately.read(row), now=now)
+    found = None
+    if row is not None:
+        found = alive(context.lately.known((row[0], row[1]), row, to_both), now=now)
     if found is None:
         found = read(handle, partial(_find_or_miss, handle, session_id, now))
     if found is None:

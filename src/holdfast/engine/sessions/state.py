@@ -260,7 +260,8 @@ def show(handle: Handle, entry: bytes, source: StateSource | None = None) -> dic
         found = decode_state(entry)
         if isinstance(found, Inline):
             return _decode(found.data)
-    return _handed(handle, recall(handle, source or handle.objects, entry))()
+    known = _known(handle, entry) or recall(handle, source or handle.objects, entry)
+    return _handed(handle, known)()
 
 
 def show_given(handle: Handle, text: Raw) -> dict[str, Any]:
@@ -279,7 +280,7 @@ def later(handle: Handle, entry: bytes) -> Callable[[], dict[str, Any]]:
     """Returns what shows the state that an entry stands for; nothing is read before it does."""
     if tag_of(entry) == INLINE_TAG:
         return partial(show, handle, entry)
-    known: KnownState | None = handle.context.states.find((handle.tenant_id, entry))
+    known = _known(handle, entry)
     return partial(show, handle, entry) if known is None else _handed(handle, known)
 
 
@@ -289,7 +290,7 @@ def _handed(handle: Handle, known: KnownState) -> Callable[[], dict[str, Any]]:
 
 def recall(handle: Handle, source: StateSource, entry: bytes) -> KnownState:
     """Returns what is kept of a state in memory, having read it if need be."""
-    known: KnownState | None = handle.context.states.find((handle.tenant_id, entry))
+    known = _known(handle, entry)
     if known is None:
         found = decode_state(entry)
         if isinstance(found, Inline):
@@ -319,6 +320,10 @@ def read_parts(source: StateSource, entry: bytes) -> dict[str, bytes]:
     chunks = _Fetched(source, values.values())
     parts = {key: _text_of(chunks, value) for key, value in values.items()}
     return {**parts, **texts(found, parts)} if isinstance(found, Overlay) else parts
+
+
+def _known(handle: Handle, entry: bytes) -> KnownState | None:
+    return handle.context.states.find((handle.tenant_id, entry))
 
 
 def _below(handle: Handle, source: StateSource, overlay: Overlay) -> KnownState:

@@ -1,10 +1,13 @@
 """A session's state changes by versions, and going back is one more of them."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from msgspec import Raw
 
+from holdfast.catalog.rows import Row
+from holdfast.catalog.sessions import to_told
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.core.limits import check_answer
 from holdfast.engine.journal.chain import details_of, is_whole
@@ -17,8 +20,8 @@ from holdfast.engine.sessions.state import StoredState, is_same, to_parts
 from holdfast.engine.sessions.turns import NOT_KEPT, TurnData, append, to_message, to_object
 from holdfast.engine.sessions.writing import Draft, change, get_wanted
 from holdfast.errors import Damaged, InvalidValue, VersionNotFound
+from holdfast.ids import NamespaceId
 from holdfast.model.sessions import Found, SessionRow, TurnRow, Version, VersionKind, VersionRow
-from holdfast.model.traces import TraceRow
 
 
 def update(
@@ -153,27 +156,47 @@ def history(
 ) -> list[Version]:
     """Returns versions above a number, oldest first."""
     session, _ = get(handle, session_id)
+    key = (session.namespace_id, session.id)
     rows = read(
         handle,
-        lambda transaction, head: transaction.list_versions_told(
-            handle.tenant_id, head.namespace_id, session.id, after=since, most=limit
+        lambda transaction, _: transaction.list_versions_told(
+            handle.tenant_id, *key, after=since, most=limit
         ),
     )
-    found = [(row, _checked(session, row, trace)) for row, trace in rows or []]
-    _check_gaps(session, [row for row, _ in found], since=since, limit=limit)
+    known, checked = handle.context.lately.known, partial(_checked, *key)
+    found = [known((*key, row[0]), row, checked) for row in rows or []]
+    _check_gaps(session, [row for row, _, _ in found], since=since, limit=limit)
     if include_state:
-        check_answer(handle.context.limits, (row.bytes for row, _ in found))
+        check_answer(handle.context.limits, (row.bytes for row, _, _ in found))
     return [
-        to_version(handle, session, row, trace, include_state=include_state) for row, trace in found
+        Version(
+            number=row.number,
+            kind=row.kind,
+            state=states.show(handle, row.state) if include_state else None,
+            created_at=row.created_at,
+            turn_count=row.turns,
+            target=row.target,
+            reasoning=why or (None if row.number else _why_begun(session, row)),
+            actor=actor,
+            trace_id=row.trace_id,
+        )
+        for row, why, actor in found
     ]
 
 
-def _checked(session: SessionRow, row: VersionRow, trace: TraceRow | None) -> TraceRow:
-    """Returns the trace that made a version; raises `Damaged` unless it has the version's hash."""
+def _checked(
+    namespace_id: NamespaceId, session_id: str, row: Row
+) -> tuple[VersionRow, str | None, str | None]:
+    """Returns a version with why it was made and by whom, which the trace says that made it.
+
+    Raises `Damaged` unless that is whole, and has the version's hash.
+    """
+    version, trace = to_told(namespace_id, session_id, row)
     if trace is None or not is_whole(trace):
-        message = f"version {row.number} of session {session.id} is not what the journal says"
+        message = f"version {version.number} of session {session_id} is not what the journal says"
         raise Damaged(message)
-    return trace
+    told = details_of(trace)
+    return version, told.get("reasoning") or told.get("reason"), trace.actor
 
 
 def _check_gaps(session: SessionRow, rows: Sequence[VersionRow], *, since: int, limit: int) -> None:
@@ -198,25 +221,6 @@ def compare(handle: Handle, session_id: str, old: int, new: int) -> tuple[Patch,
     one, other = (states.weigh(handle, row.state) for row in found)
     patch = make_patch(one, other)
     return patch, to_text(one, patch)
-
-
-def to_version(
-    handle: Handle, session: SessionRow, row: VersionRow, trace: TraceRow, *, include_state: bool
-) -> Version:
-    """Returns a version as users see it; why it was made and by whom, its trace says."""
-    told = details_of(trace)
-    why = told.get("reasoning") or told.get("reason")
-    return Version(
-        number=row.number,
-        kind=row.kind,
-        state=states.show(handle, row.state) if include_state else None,
-        created_at=row.created_at,
-        turn_count=row.turns,
-        target=row.target,
-        reasoning=why or (None if row.number else _why_begun(session, row)),
-        actor=trace.actor,
-        trace_id=row.trace_id,
-    )
 
 
 def _why_begun(session: SessionRow, first: VersionRow) -> str:

@@ -7,16 +7,18 @@ numbered without a gap and nobody overwrites a state that he has not seen.
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.catalog.rows import TURN, VERSION
+from holdfast.catalog.rows import TURN, VERSION, Sealed
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.core.limits import check_free, check_quota, check_tenant
 from holdfast.engine.core.recent import Mistaken
 from holdfast.engine.journal import chain
+from holdfast.engine.journal.events import events_of, told_of
 from holdfast.engine.objects.packing import packed
 from holdfast.engine.objects.stage import Stage, StagedObjects
 from holdfast.engine.planes.handle import Handle
@@ -219,16 +221,10 @@ class Draft(msgspec.Struct, kw_only=True):
         self, session: SessionRow, entry: bytes, more: Size, trace: Trace, trace_id: TraceId
     ) -> None:
         """Writes a version, or a turn, or both, as parts of the trace that tells of them."""
-        context, head, journal = self.handle.context, self.head, self.end.number + 1
-        version, turn, version_hash, turn_hash = self.made, self.said, None, None
-        if version is not None:
-            trace = replace(trace, version=version.number)
-            version = replace(version, journal=journal, salt=context.ids.salt())
-            version_hash = VERSION.digest(version, session.namespace_id, session.id)
-        if turn is not None:
-            salt = context.ids.salt()
-            turn = replace(turn, stream=head.namespace_id, journal=journal, salt=salt)
-            turn_hash = TURN.digest(turn)
+        context, head = self.handle.context, self.head
+        made, said = self._sealed(session)
+        if made is not None:
+            trace = replace(trace, version=made.value.number)
         row = chain.row_after(
             self.end,
             context,
@@ -236,22 +232,24 @@ class Draft(msgspec.Struct, kw_only=True):
             trace,
             trace_id=trace_id,
             stream=head.namespace_id,
-            version=version_hash,
-            turn=turn_hash,
+            version=None if made is None else made.digest,
+            turn=None if said is None else said.digest,
         )
+        telling = partial(events_of, trace, trace_id=trace_id)
+        told = told_of(self.transaction, context, head, telling)
         writer = written(self.handle, head)
-        seal = self.transaction.put_change(
+        stored = self.transaction.put_change(
             session,
             row,
             entry=entry,
             sequence=self.sequence,
             more=more,
             writer=writer,
-            version=version,
-            turn=turn,
+            version=made,
+            turn=said,
+            told=told[0] if told else None,
             is_known=self.is_known,
         )
-        chain.announce(self.transaction, context, head, trace, trace_id=trace_id)
         if self.opened is not None and self.opened.found is not None:
             moved = replace(
                 head,
@@ -261,8 +259,25 @@ class Draft(msgspec.Struct, kw_only=True):
                 journal_number=row.number,
                 journal_hash=row.hash,
             )
-            found = LeftSession(session, version or self.opened.found[1], seal)
-            self.leaves = moved, found
+            version, more_of_row = (
+                (self.opened.found[1], ()) if made is None else (made.value, made.values)
+            )
+            of_both, commit = (*stored, *more_of_row), self.transaction.commit
+            self.leaves = moved, LeftSession(session, version, of_both, stored[-1], commit)
+
+    def _sealed(
+        self, session: SessionRow
+    ) -> tuple[Sealed[VersionRow] | None, Sealed[TurnRow] | None]:
+        """Returns the version and the turn as they are stored, with the next row of the chain."""
+        context, stream, journal = self.handle.context, self.head.namespace_id, self.end.number + 1
+        made = said = None
+        if self.made is not None:
+            version = replace(self.made, journal=journal, salt=context.ids.salt())
+            made = VERSION.seal(version, session.namespace_id, session.id)
+        if self.said is not None:
+            salt = context.ids.salt()
+            said = TURN.seal(replace(self.said, stream=stream, journal=journal, salt=salt))
+        return made, said
 
     def remove(self, session: SessionRow, version: VersionRow) -> None:
         """Takes a session out of the plane."""
