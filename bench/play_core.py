@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -64,7 +65,7 @@ class Ring:
         self.me, self.act = self, act
 
     def __del__(self) -> None:
-        with contextlib.suppress(*REFUSED, *NO_MEMORY):
+        with contextlib.suppress(*REFUSED), forgetting():
             self.act()
 
 
@@ -105,6 +106,23 @@ def no_memory(rng: random.Random, chance: float) -> Generator[None]:
         _testcapi.remove_mem_hooks()
 
 
+def forget(exc: BaseException) -> None:
+    """Lets go of all that an exception refers to.
+
+    The last `MemoryError` that Python has is kept for ever, with every frame that it came through.
+    """
+    exc.__traceback__ = exc.__context__ = None
+
+
+@contextlib.contextmanager
+def forgetting() -> Generator[None]:
+    """Goes on when memory has ended."""
+    try:
+        yield
+    except NO_MEMORY as exc:
+        forget(exc)
+
+
 @dataclass(frozen=True)
 class Taken:
     """A snapshot, and what it has to say."""
@@ -130,11 +148,16 @@ class Orderly:
         getattr(self, name)()
 
     def change(self, act: Callable[[], object], after: Content, chance: float = 0.2) -> None:
-        """Does what leads to a content; without memory for it, all or nothing was done."""
+        """Does what leads to a content; without memory for it, all or nothing was done.
+
+        The call is made before: what Python has put together when memory ends, it forgets to let
+        go of, and that would look as if the core did.
+        """
         try:
             with no_memory(self.rng, chance):
                 act()
-        except NO_MEMORY:
+        except NO_MEMORY as exc:
+            forget(exc)
             self.done["without memory"] += 1
             found = content_of(self.store)
             assert found in (self.content, after), "done by halves"
@@ -160,17 +183,18 @@ class Orderly:
             self.refuse(lambda: self.store.set(*place, value))
         else:
             after = {**self.content, (namespace, key): data}
-            self.change(lambda: self.store.set(*place, value=value), after, FOREIGN)
+            self.change(partial(self.store.set, *place, value=value), after, FOREIGN)
 
     def set_what_is_plain(self) -> None:
         pair, value = a_pair(self.rng), a_plain_value(self.rng)
         after = {**self.content, pair: codec.encode(value)}
-        self.change(lambda: self.store.set(*pair, value), after)
+        self.change(partial(self.store.set, *pair, value), after)
 
     def set_many_that_are_plain(self) -> None:
         rows = [(a_pair(self.rng), a_plain_value(self.rng)) for _ in range(self.rng.randrange(25))]
         after = self.content | {pair: codec.encode(value) for pair, value in rows}
-        self.change(lambda: self.store.set_many([(*pair, value) for pair, value in rows]), after)
+        items = [(*pair, value) for pair, value in rows]
+        self.change(partial(self.store.set_many, items), after)
 
     def set_while_it_is_used(self) -> None:
         pair = a_pair(self.rng)
@@ -200,7 +224,7 @@ class Orderly:
             self.refuse(lambda: self.store.set_many(items))
         else:
             after = self.content | {pair: data for pair, _, data in known if data is not None}
-            self.change(lambda: self.store.set_many(iter(items)), after, FOREIGN)
+            self.change(partial(self.store.set_many, iter(items)), after, FOREIGN)
 
     def put_many(self) -> None:
         rows = [
@@ -214,7 +238,8 @@ class Orderly:
                 after.pop(pair, None)
             else:
                 after[pair] = data
-        self.change(lambda: self.store.put_many([(*pair, data) for pair, data in rows]), after)
+        items = [(*pair, data) for pair, data in rows]
+        self.change(partial(self.store.put_many, items), after)
 
     def put_many_while_it_is_used(self) -> None:
         def rows() -> Generator[Any]:
@@ -232,7 +257,8 @@ class Orderly:
         if self.content and self.rng.random() < 0.7:
             pair = self.rng.choice(list(self.content))
         after = {place: data for place, data in self.content.items() if place != pair}
-        self.change(lambda: self.store.delete(*(as_text(self.rng, part) for part in pair)), after)
+        place = (as_text(self.rng, part) for part in pair)
+        self.change(partial(self.store.delete, *place), after)
 
     def clear(self) -> None:
         if self.rng.random() < 0.2:
@@ -241,7 +267,7 @@ class Orderly:
     # Snapshots
 
     def snapshot(self) -> None:
-        with contextlib.suppress(*NO_MEMORY), no_memory(self.rng, 0.1):
+        with forgetting(), no_memory(self.rng, 0.1):
             taken = self.store.snapshot()
             self.taken.append(Taken(taken, dict(self.content)))
         if len(self.taken) > KEPT:
@@ -250,16 +276,17 @@ class Orderly:
     def restore(self) -> None:
         if self.taken:
             taken = self.rng.choice(self.taken)
-            self.change(lambda: self.store.restore(taken.snapshot), dict(taken.content))
+            self.change(partial(self.store.restore, taken.snapshot), dict(taken.content))
 
     def compare(self) -> None:
         if not self.taken:
             return
         old, new = self.rng.choice(self.taken), self.rng.choice(self.taken)
-        with contextlib.suppress(*NO_MEMORY), no_memory(self.rng, 0.2):
-            found = new.snapshot.differences(old.snapshot)
-            kinds = new.snapshot.diff(base=old.snapshot)
-            wanted = differences(old.content, new.content)
+        wanted = differences(old.content, new.content)
+        with forgetting():
+            with no_memory(self.rng, 0.2):
+                found = new.snapshot.differences(old.snapshot)
+                kinds = new.snapshot.diff(base=old.snapshot)
             assert found == wanted
             assert sorted(chain.from_iterable(kinds.values())) == [
                 difference[:2] for difference in wanted
@@ -274,16 +301,21 @@ class Orderly:
 
     def read(self) -> None:
         pairs = [a_pair(self.rng) for _ in range(8)] + list(self.content)[:8]
-        with contextlib.suppress(*NO_MEMORY), no_memory(self.rng, 0.2):
-            for pair in pairs:
-                assert self.store.contains(*pair) is (pair in self.content)
-            self.store.max_key(pairs[0][0])
-            prefix = as_text(self.rng, pairs[0][1][:2])
-            self.store.keys(pairs[0][0], prefix)
-            self.store.items(prefix=prefix)
-            self.store.namespaces(prefix)
-            self.store.get_many([list(pair) for pair in pairs])
-            self.store.history()
+        looks = [(partial(self.store.contains, *pair), pair in self.content) for pair in pairs]
+        prefix, lists = as_text(self.rng, pairs[0][1][:2]), [list(pair) for pair in pairs]
+        others = [
+            partial(self.store.max_key, pairs[0][0]),
+            partial(self.store.keys, pairs[0][0], prefix),
+            partial(self.store.items, prefix=prefix),
+            partial(self.store.namespaces, prefix),
+            partial(self.store.get_many, lists),
+            self.store.history,
+        ]
+        with forgetting(), no_memory(self.rng, 0.2):
+            for look, is_there in looks:
+                assert look() is is_there
+            for look in others:
+                look()
 
     def encode(self) -> None:
         value = msgspec.Raw(some_msgpack(self.rng))
@@ -303,7 +335,7 @@ class Orderly:
         name = self.rng.choice([name for name in dir(thing) if name not in UNSAFE])
         arguments = [self.junk() for _ in range(self.rng.randrange(5))]
         names = self.rng.choice([(), (), ("key",), ("namespace", "prefix"), ("\ud800",)])
-        with contextlib.suppress(*REFUSED, *NO_MEMORY):
+        with contextlib.suppress(*REFUSED), forgetting():
             getattr(thing, name)(*arguments, **{each: self.junk() for each in names})
         # Some of it was well-formed by chance.
         self.content = content_of(self.store)
