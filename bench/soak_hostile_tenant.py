@@ -37,7 +37,6 @@ from typing import Any
 import httpx
 
 import holdfast
-from holdfast.model.keys import Scope
 from holdfast.testing.servers import Server, running_server
 
 NORMAL = 10
@@ -124,11 +123,11 @@ def is_usual(line: str) -> bool:
 def make_tenants(server: Server, rate: int) -> tuple[list[str], Target]:
     """Makes the tenants; returns the keys of the normal ones, and what the hostile one needs."""
     with holdfast.open(server.data) as vault:
-        keys = [vault.tenant(f"normal-{n}").keys.create("agent")[1] for n in range(NORMAL)]
+        keys = [vault.tenant(f"normal-{n}").keys.create("agent").api_key for n in range(NORMAL)]
         bad = vault.tenant("hostile")
         bad.set_quota(64 * MIB)
-        key = bad.keys.create("agent", rate_limit=rate)[1]
-        admin = bad.keys.create("operator", scope=Scope.ADMIN, rate_limit=rate)[1]
+        key = bad.keys.create("agent", rate_limit=rate).api_key
+        admin = bad.keys.create("operator", admin=True, rate_limit=rate).api_key
     return keys, Target(server.url, server.port, key, admin)
 
 

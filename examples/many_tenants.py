@@ -56,7 +56,7 @@ def onboard(admin: holdfast.AdminClient, url: str, customer: str) -> tuple[str, 
     client = holdfast.Client(key.api_key, namespace=customer, url=url)
     client.files.write("notes.md", f"what {customer} knows\n")
     admin.namespaces.set_quota(customer, 1_000_000)
-    return key.key_id, client
+    return key.id, client
 
 
 def attempt(what: str, act: Callable[[], object]) -> None:

@@ -128,7 +128,7 @@ async def work(server: Server) -> None:
     client = holdfast.AsyncClient(server.api_key, namespace="ann", url=server.url)
     async with admin, client, listening() as inbox:
         hook = await admin.create_webhook(inbox.url, ["task.completed", "task.failed"])
-        inbox.secret = hook.signing_secret
+        inbox.secret = hook.secret
 
         agents = {name: client.namespace(name) for name in ANSWERS}
         results = await asyncio.gather(*(write_a_report(a, name) for name, a in agents.items()))

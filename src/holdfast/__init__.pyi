@@ -23,6 +23,7 @@ from holdfast.model.erasures import Certificate
 from holdfast.model.files import FileInfo
 from holdfast.model.health import Health, Level, Loop, Thresholds
 from holdfast.model.history import History, Step
+from holdfast.model.keys import Key, NewKey
 from holdfast.model.memories import FoundMemory, Memory
 from holdfast.model.names import Name
 from holdfast.model.sessions import (
@@ -48,18 +49,14 @@ from holdfast.model.upkeep import (
     Repaired,
     Verified,
 )
+from holdfast.model.webhooks import Delivery, NewWebhook, Webhook
 from holdfast.reinstating import reinstate
 from holdfast.sdk.admin import AdminClient, AsyncAdminClient
 from holdfast.sdk.client import AsyncClient, Client
 from holdfast.sdk.values import (
-    Delivery,
     Event,
-    Key,
     NamespaceInfo,
-    NewKey,
-    NewWebhook,
     Quota,
-    Webhook,
 )
 from holdfast.signing import verify_webhook
 from holdfast.store import Snapshot, Store, dumps, loads

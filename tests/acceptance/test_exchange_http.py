@@ -41,8 +41,8 @@ class World:
         with holdfast.open(server.data) as vault:
             vault.namespace("rich").files.write("secret", PART)
             self.snapshot = vault.namespace("rich").snapshot().id
-            _, self.locked = vault.keys.create("locked", namespace=self.poor)
-            _, self.stranger = vault.tenant("other").keys.create("stranger")
+            self.locked = vault.keys.create("locked", namespace=self.poor).api_key
+            self.stranger = vault.tenant("other").keys.create("stranger").api_key
         self._http = httpx.Client(base_url=server.url, trust_env=False, timeout=30)
 
     def close(self) -> None:

@@ -79,7 +79,7 @@ def side(request: pytest.FixtureRequest, server: Server) -> Iterator[Side]:
 def test_a_key_opens_its_namespace_until_it_is_revoked(side: Side) -> None:
     ask, admin = side.ask, side.admin
     made = ask(admin.create_key("helper", namespace=side.name, expires_in=timedelta(days=1)))
-    assert (made.name, made.namespace, made.scope) == ("helper", side.name, "workspace")
+    assert (made.name, made.namespace, made.scope) == ("helper", side.name, "runtime")
     assert made.api_key.startswith(made.prefix)
     assert made.expires_at - made.created_at == timedelta(days=1)
     agent = side.new_agent(made.api_key)
@@ -91,15 +91,15 @@ def test_a_key_opens_its_namespace_until_it_is_revoked(side: Side) -> None:
         ask(agent.namespace("another").store.count())
     assert refused.value.http_status == 403
     assert refused.value.hint
-    listed = {each.key_id: each for each in ask(admin.list_keys())}
-    assert listed[made.key_id].name == "helper"
-    assert not hasattr(listed[made.key_id], "api_key")
-    assert ask(admin.revoke_key(made.key_id)) is None
+    listed = {each.id: each for each in ask(admin.list_keys())}
+    assert listed[made.id].name == "helper"
+    assert not hasattr(listed[made.id], "api_key")
+    assert ask(admin.revoke_key(made.id)) is None
     with pytest.raises(errors.Unauthorized):
         ask(agent.store.count())
     with pytest.raises(errors.KeyNotFound) as missing:
-        ask(admin.keys.revoke(made.key_id))
-    assert missing.value.key_id == made.key_id
+        ask(admin.keys.revoke(made.id))
+    assert missing.value.key_id == made.id
     ask(agent.close())
 
 
@@ -133,7 +133,7 @@ def test_a_key_that_asks_too_often_is_told_when_to_come_back(side: Side) -> None
     with pytest.raises(errors.RateLimited) as limited:
         side.ask(agent.store.count())
     assert 0 < limited.value.retry_after <= 60
-    side.ask(side.admin.keys.revoke(made.key_id))
+    side.ask(side.admin.keys.revoke(made.id))
     side.ask(agent.close())
 
 
@@ -155,24 +155,24 @@ def test_webhooks_are_made_changed_and_taken_away(side: Side) -> None:
     # Nobody listens at port 9: the delivery fails, and says so.
     made = ask(hooks.create("http://127.0.0.1:9/x", ["snapshot.created"], namespace=side.name))
     assert made.standard_secret.startswith("whsec_")
-    assert ask(hooks.get(made.webhook_id)).url == "http://127.0.0.1:9/x"
-    changed = ask(hooks.update(made.webhook_id, description="ours", events=["snapshot.restored"]))
+    assert ask(hooks.get(made.id)).url == "http://127.0.0.1:9/x"
+    changed = ask(hooks.update(made.id, description="ours", events=["snapshot.restored"]))
     assert (changed.description, changed.events) == ("ours", ["snapshot.restored"])
-    tested = ask(hooks.test(made.webhook_id))
+    tested = ask(hooks.test(made.id))
     assert (tested.ok, tested.status) == (False, None)
     taken = ask(side.agent.snapshot())
     ask(side.agent.restore(taken))
-    (delivery,) = until(lambda: ask(hooks.deliveries(made.webhook_id)))
-    assert (delivery.event_type, delivery.webhook_id) == ("snapshot.restored", made.webhook_id)
-    assert side.listed(hooks.iter_deliveries(made.webhook_id))[0].event_id == delivery.event_id
-    again = ask(hooks.redeliver(made.webhook_id, delivery.delivery_id))
+    (delivery,) = until(lambda: ask(hooks.deliveries(made.id)))
+    assert (delivery.event_type, delivery.webhook_id) == ("snapshot.restored", made.id)
+    assert side.listed(hooks.iter_deliveries(made.id))[0].event_id == delivery.event_id
+    again = ask(hooks.redeliver(made.id, delivery.id))
     assert again.event_id == delivery.event_id
-    assert ask(hooks.rotate(made.webhook_id)).signing_secret != made.signing_secret
-    assert ask(hooks.update(made.webhook_id, enabled=False)).enabled is False
-    assert made.webhook_id in [each.webhook_id for each in ask(side.admin.list_webhooks())]
-    assert ask(side.admin.delete_webhook(made.webhook_id)) is None
+    assert ask(hooks.rotate(made.id)).secret != made.secret
+    assert ask(hooks.update(made.id, enabled=False)).enabled is False
+    assert made.id in [each.id for each in ask(side.admin.list_webhooks())]
+    assert ask(side.admin.delete_webhook(made.id)) is None
     with pytest.raises(errors.WebhookNotFound):
-        ask(hooks.get(made.webhook_id))
+        ask(hooks.get(made.id))
 
 
 def until(look: Callable[[], Any]) -> Any:
@@ -193,10 +193,10 @@ def test_what_names_nothing_is_refused(side: Side) -> None:
     made = side.ask(hooks.create("http://127.0.0.1:9/x"))
     other = side.ask(side.admin.create_webhook("http://127.0.0.1:9/x"))
     assert made.events == other.events == ["*"]
-    side.ask(side.admin.delete_webhook(other.webhook_id))
+    side.ask(side.admin.delete_webhook(other.id))
     with pytest.raises(errors.InvalidValue):
-        side.ask(hooks.update(made.webhook_id, events=[]))
-    side.ask(hooks.delete(made.webhook_id))
+        side.ask(hooks.update(made.id, events=[]))
+    side.ask(hooks.delete(made.id))
     with pytest.raises(errors.InvalidName):
         side.ask(side.admin.create_key(" "))
 

@@ -95,12 +95,12 @@ def delivery(server: Server, receiver: Receiver) -> Delivery:
         made = admin.create_webhook(receiver.url, ["snapshot.created"], namespace="alice ü")
         client.snapshot("after the tasks ü")
         body, headers = receiver.next()
-        admin.delete_webhook(made.webhook_id)
+        admin.delete_webhook(made.id)
     return Delivery(body, headers, made)
 
 
 def test_a_delivery_is_what_it_says(delivery: Delivery) -> None:
-    event = holdfast.verify_webhook(delivery.body, delivery.headers, delivery.made.signing_secret)
+    event = holdfast.verify_webhook(delivery.body, delivery.headers, delivery.made.secret)
     assert (event["type"], event["namespace"]) == ("snapshot.created", "alice ü")
     assert event["data"]["label"] == "after the tasks ü"
     assert event == json.loads(delivery.body)
@@ -108,8 +108,8 @@ def test_a_delivery_is_what_it_says(delivery: Delivery) -> None:
 
 def test_either_form_of_the_secret_will_do(delivery: Delivery) -> None:
     made = delivery.made
-    assert made.signing_secret != made.standard_secret
-    for secret in (made.signing_secret, made.standard_secret):
+    assert made.secret != made.standard_secret
+    for secret in (made.secret, made.standard_secret):
         assert holdfast.verify_webhook(delivery.body, delivery.headers, secret)["id"]
 
 
@@ -129,7 +129,7 @@ SHAPES: dict[str, Callable[[dict[str, str]], Mapping[str, str]]] = {
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("form", ["signing_secret", "standard_secret"])
+@pytest.mark.parametrize("form", ["secret", "standard_secret"])
 @pytest.mark.parametrize("text", [False, True], ids=["bytes", "text"])
 def test_headers_and_bodies_come_as_frameworks_hand_them_over(
     delivery: Delivery, shape: str, form: str, text: bool
@@ -157,7 +157,7 @@ SCHEMES = ["only one scheme", "only the other"]
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_what_was_altered_is_refused(delivery: Delivery, scheme: str) -> None:
-    headers, secret = dict(SHAPES[scheme](delivery.headers)), delivery.made.signing_secret
+    headers, secret = dict(SHAPES[scheme](delivery.headers)), delivery.made.secret
     again = json.dumps(json.loads(delivery.body), indent=1).encode()
     for body in (
         delivery.body.replace(b"created", b"deleted"),
@@ -177,14 +177,14 @@ def test_what_was_altered_is_refused(delivery: Delivery, scheme: str) -> None:
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_another_secret_does_not_open_it(delivery: Delivery, scheme: str) -> None:
-    headers, secret = SHAPES[scheme](delivery.headers), delivery.made.signing_secret
+    headers, secret = SHAPES[scheme](delivery.headers), delivery.made.secret
     other = signing.standard_secret("another")
     for wrong in ("another", other, secret + "x", secret[:-1], secret.swapcase(), "whsec_%%%"):
         refused(delivery.body, headers, wrong)
 
 
 def test_no_headers_are_no_signature(delivery: Delivery) -> None:
-    refused(delivery.body, {}, delivery.made.signing_secret)
+    refused(delivery.body, {}, delivery.made.secret)
 
 
 def test_an_empty_secret_opens_nothing(delivery: Delivery) -> None:
@@ -193,12 +193,12 @@ def test_an_empty_secret_opens_nothing(delivery: Delivery) -> None:
     forged = signing.sign("", body, event_id="evt", event_type="x", now=int(time.time()))
     with pytest.raises(errors.InvalidValue):
         holdfast.verify_webhook(body, forged, "")
-    assert delivery.made.signing_secret
+    assert delivery.made.secret
 
 
 @pytest.mark.parametrize("age_s", [301, 3600, -301])
 def test_what_is_old_or_from_the_future_is_refused(delivery: Delivery, age_s: int) -> None:
-    secret = delivery.made.signing_secret
+    secret = delivery.made.secret
     then = int(time.time()) - age_s
     headers = signing.sign(secret, delivery.body, event_id="evt-1", event_type="x", now=then)
     for scheme in SCHEMES:
@@ -208,7 +208,7 @@ def test_what_is_old_or_from_the_future_is_refused(delivery: Delivery, age_s: in
 
 
 def test_what_is_signed_and_no_event_is_refused(delivery: Delivery) -> None:
-    secret = delivery.made.signing_secret
+    secret = delivery.made.secret
     for body in (b"[]", b'"text"', b"not json", b"\xff", b"1", b""):
         headers = signing.sign(secret, body, event_id="e", event_type="x", now=int(time.time()))
         refused(body, headers, secret)
@@ -220,15 +220,15 @@ def test_libraries_of_others_agree(delivery: Delivery) -> None:
     found = Webhook(made.standard_secret).verify(delivery.body, lower)
     assert found == holdfast.verify_webhook(delivery.body, delivery.headers, made.standard_secret)
     theirs = base64.b64decode(made.standard_secret.removeprefix("whsec_"))
-    assert theirs.decode() == made.signing_secret
+    assert theirs.decode() == made.secret
 
 
 def test_after_a_rotation_the_new_secret_counts(server: Server, receiver: Receiver) -> None:
     with holdfast.AdminClient(server.admin_key, url=server.url) as admin:
         made = admin.webhooks.create(receiver.url, ["snapshot.created"], namespace="bob")
-        turned = admin.webhooks.rotate(made.webhook_id)
-        assert admin.webhooks.test(made.webhook_id).ok
+        turned = admin.webhooks.rotate(made.id)
+        assert admin.webhooks.test(made.id).ok
         body, headers = receiver.next()
-        assert holdfast.verify_webhook(body, headers, turned.signing_secret)
-        refused(body, headers, made.signing_secret)
-        admin.webhooks.delete(made.webhook_id)
+        assert holdfast.verify_webhook(body, headers, turned.secret)
+        refused(body, headers, made.secret)
+        admin.webhooks.delete(made.id)

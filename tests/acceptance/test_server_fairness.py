@@ -15,7 +15,6 @@ import httpx
 import pytest
 
 import holdfast
-from holdfast.model.keys import Scope
 from holdfast.server.streams import STREAMS_OF_KEY
 from holdfast.testing.servers import COMMAND, Server, running_server
 
@@ -48,8 +47,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def make_tenant(server: Server, name: str) -> Tenant:
     with holdfast.open(server.data) as vault:
         tenant = vault.tenant(name)
-        _, key = tenant.keys.create("agent")
-        _, admin = tenant.keys.create("operator", scope=Scope.ADMIN)
+        key = tenant.keys.create("agent").api_key
+        admin = tenant.keys.create("operator", admin=True).api_key
         return Tenant(tenant.tenant_id, key, admin)
 
 
@@ -180,7 +179,7 @@ def test_a_key_has_so_many_streams_and_the_next_one_is_told_to_come_back(
         assert int(answer.headers["Retry-After"]) == answer.json()["error"]["retry_after"] > 0
         # Another key, and another tenant, have their own.
         with holdfast.open(server.data) as vault:
-            _, key = vault.tenant("hostile").keys.create("second", scope=Scope.ADMIN)
+            key = vault.tenant("hostile").keys.create("second", admin=True).api_key
         for who in (stream_of(server, hostile, key=key), mine(server)):
             assert b" 200 OK" in stack.enter_context(closing(who)).recv(4096)
         streams[0].close()

@@ -19,7 +19,6 @@ import httpx
 import pytest
 
 import holdfast
-from holdfast.model.keys import Scope
 from holdfast.server.verdicts import VERDICTS
 from holdfast.testing.servers import ADMIN_KEY, API_KEY, Server, running_server
 
@@ -325,14 +324,15 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     ):
         with holdfast.open(server.data) as vault:
             other = vault.tenant("other")
-            _, admin = other.keys.create("admin", scope=Scope.ADMIN)
-            _, agent = other.keys.create("agent")
-            _, locked = vault.keys.create("bobs", namespace="bob")
-            _, expired = vault.keys.create("brief", expires_in=timedelta(microseconds=1))
-            _, second = vault.keys.create("second")
-            _, adder = vault.keys.create("adder", scope=Scope.ADD_ONLY)
-            _, bobs_adder = vault.keys.create("adds", scope=Scope.ADD_ONLY, namespace="bob")
-            gone, revoked = vault.keys.create("gone")
+            admin = other.keys.create("admin", admin=True).api_key
+            agent = other.keys.create("agent").api_key
+            locked = vault.keys.create("bobs", namespace="bob").api_key
+            expired = vault.keys.create("brief", expires_in=timedelta(microseconds=1)).api_key
+            second = vault.keys.create("second").api_key
+            adder = vault.keys.create("adder", add_only=True).api_key
+            bobs_adder = vault.keys.create("adds", add_only=True, namespace="bob").api_key
+            gone = vault.keys.create("gone")
+            revoked = gone.api_key
             vault.keys.revoke(gone.id)
             ids = [{"workspace_id": each.tenant_id} for each in (vault, vault, other)]
         mine = Party("hush", Caller(API_KEY, "alice"), Caller(ADMIN_KEY), ids[0])

@@ -478,7 +478,7 @@ def test_what_was_named_like_a_path_before_stays_within_reach(tmp_path: Path) ->
         before = old.snapshot()
         old.files.write("a", "2")
         assert old.restore(before).verified
-        key, _ = vault.keys.create("locked", namespace="old//one")
+        key = vault.keys.create("locked", namespace="old//one")
         assert key.namespace == "old//one"
         vault.delete_namespace("../older")
         with pytest.raises(errors.InvalidName):
@@ -543,8 +543,8 @@ def test_what_an_admin_gets_has_the_names_that_others_know(on_sqlite: Server) ->
         assert has(hook, models.WebhookCreated)
         assert all(has(each, models.WebhookMetadata) for each in admin.list_webhooks())
         assert all(has(each, models.WebhookEvent) for each in admin.events.list())
-        admin.delete_webhook(hook.webhook_id)
-        admin.revoke_key(key.key_id)
+        admin.delete_webhook(hook.id)
+        admin.revoke_key(key.id)
 
 
 def has(value: object, model: Any) -> bool:

@@ -10,7 +10,7 @@ import pytest
 from holdfast.catalog.port import Catalog
 from holdfast.errors import HoldfastError
 from holdfast.ids import TenantId
-from holdfast.model.keys import KeyInfo, KeyUse, Scope
+from holdfast.model.keys import Key, KeyUse, Scope
 
 NOW = datetime(2025, 3, 1, 12, 30, tzinfo=UTC)
 
@@ -22,9 +22,9 @@ def tenants(catalog: Catalog) -> tuple[TenantId, TenantId]:
         return one, transaction.add_tenant("two", public_id="ws-2", now=NOW).id
 
 
-def add(catalog: Catalog, tenant_id: TenantId, key_id: str, **more: Any) -> KeyInfo:
+def add(catalog: Catalog, tenant_id: TenantId, key_id: str, **more: Any) -> Key:
     given = {"name": key_id, "prefix": "hf", "scope": Scope.RUNTIME, "created_at": NOW, **more}
-    key = KeyInfo(id=key_id, tenant_id=tenant_id, **given)
+    key = Key(id=key_id, tenant_id=tenant_id, **given)
     with catalog.write() as transaction:
         transaction.add_key(key, secret_hash=hash_of(key_id))
     return key
@@ -34,7 +34,7 @@ def hash_of(key_id: str) -> bytes:
     return key_id.encode().ljust(32, b"\0")
 
 
-def find(catalog: Catalog, key_id: str) -> KeyInfo | None:
+def find(catalog: Catalog, key_id: str) -> Key | None:
     with catalog.read() as transaction:
         found = transaction.find_key(hash_of(key_id))
     return None if found is None else found[0]

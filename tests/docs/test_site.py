@@ -139,10 +139,9 @@ def test_no_signature_shows_how_calls_are_described() -> None:
     assert [line for line in shown if machinery.search(line)] == []
 
 
-def test_where_two_doors_return_different_things_the_page_says_both() -> None:
+def test_where_both_doors_are_the_same_the_page_says_it_once() -> None:
     _, _, rest = MADE["reference/api/operators.md"].partition("### `create`\n")
     section = rest.partition("### ")[0]
-    assert "-> tuple[KeyInfo, str]" in section
-    assert "Over HTTP only: `admin: bool = False`" in section
-    assert "Over HTTP it returns `NewKey`" in section
+    assert "-> NewKey" in section
+    assert "Over HTTP" not in section
     assert "\n## NewKey\n" in MADE["reference/api/values.md"]

@@ -15,7 +15,6 @@ from holdfast.engine.tenant import TenantVault
 from holdfast.engine.timeline import additions as adding
 from holdfast.errors import AddOnly, Busy, InvalidValue, QuotaExceeded
 from holdfast.model.basics import EMPTY_ROOT
-from holdfast.model.keys import Scope
 from holdfast.model.upkeep import Policy
 from holdfast.server import routes
 from holdfast.server.routing import Route, Who
@@ -56,7 +55,8 @@ def labels(agent: holdfast.Namespace) -> list[str | None]:
 
 
 def test_a_key_of_that_scope_opens_a_vault_that_only_adds(vault: holdfast.Holdfast) -> None:
-    key, secret = vault.keys.create("agent", scope=Scope.ADD_ONLY, namespace="alice")
+    key = vault.keys.create("agent", add_only=True, namespace="alice")
+    secret = key.api_key
     assert (key.scope.value, key.namespace) == ("add-only", "alice")
     admitted = vault.admit(secret)
     assert admitted is not None
@@ -67,7 +67,7 @@ def test_a_key_of_that_scope_opens_a_vault_that_only_adds(vault: holdfast.Holdfa
     with pytest.raises(AddOnly, match="delete a snapshot"):
         opened.delete_snapshot(taken)
     with pytest.raises(InvalidValue):
-        vault.keys.create("boss", scope=Scope.ADMIN, namespace="alice")
+        vault.keys.create("boss", admin=True, namespace="alice")
 
 
 def test_it_writes_takes_restores_undoes_forks_and_merges(
@@ -111,7 +111,7 @@ REFUSED: dict[str, Refused] = {
     "erase a user": lambda vault, *_: vault.erasures.user("ann"),
     "apply all retention": lambda vault, *_: vault.forget(),
     "collect": lambda vault, *_: vault.collect(now=True),
-    "make a key": lambda vault, *_: vault.keys.create("more", scope=Scope.ADMIN),
+    "make a key": lambda vault, *_: vault.keys.create("more", admin=True),
     "revoke a key": lambda vault, _, at: vault.keys.revoke(at["key"]),
     "make a webhook": lambda vault, *_: vault.webhooks.create("https://example.com"),
     "stop a webhook": lambda vault, _, at: vault.webhooks.update(at["webhook"], enabled=False),
@@ -137,7 +137,7 @@ def test_whatever_takes_away_for_good_is_refused_and_changes_nothing(
     at = {
         "session": session,
         "snapshot": owner.snapshot("good", pin=True),
-        "key": vault.keys.create("other")[0].id,
+        "key": vault.keys.create("other").id,
         "webhook": vault.webhooks.create("https://example.com/hook").id,
         "schedule": owner.schedules.create(every=DAY).id,
         "memory": owner.memory.add("the door is blue").id,

@@ -20,7 +20,7 @@ from holdfast.catalog.rows import (
 from holdfast.errors import Damaged, RowDamaged
 from holdfast.ids import NamespaceId, ObjectId, SnapshotId, TenantId
 from holdfast.model.basics import Head, Kind, Size, SnapshotInfo
-from holdfast.model.keys import KeyInfo, Scope
+from holdfast.model.keys import Key, Scope
 from holdfast.model.sessions import SessionRow
 from holdfast.model.webhooks import Webhook
 
@@ -71,7 +71,7 @@ SESSIONS = [
     ),
 ]
 KEYS = [
-    KeyInfo(
+    Key(
         id="key-1",
         tenant_id=TenantId(1),
         name="ops",
@@ -87,7 +87,7 @@ WEBHOOKS = [
         id="wh-1",
         tenant_id=TenantId(1),
         url="u",
-        events=("a", "b"),
+        events=["a", "b"],
         secret="s",
         created_at=NOW,
         last_delivery_ok=ok,

@@ -19,10 +19,11 @@ from msgspec.structs import fields
 
 import holdfast
 from holdfast import errors
+from holdfast.model.keys import Key, NewKey
+from holdfast.model.webhooks import NewWebhook, Webhook
 from holdfast.sdk.awaiting import AsyncSender, Connections
 from holdfast.sdk.patience import LONGEST_PAUSE_S, longer_pause
 from holdfast.sdk.sending import SyncSender
-from holdfast.sdk.values import Key, NewKey, NewWebhook, Webhook
 from holdfast.settings import client_settings
 
 URL = "http://127.0.0.1:9"
@@ -363,7 +364,7 @@ def test_secrets_are_in_nothing_that_is_printed() -> None:
     line = client.sender.line
     key = NewKey(**{**dict.fromkeys(each.name for each in fields(Key)), "api_key": KEY})  # pyright: ignore[reportArgumentType] - shown, not used
     known = dict.fromkeys(each.name for each in fields(Webhook))
-    hook = NewWebhook(**{**known, "signing_secret": KEY, "standard_secret": KEY})  # pyright: ignore[reportArgumentType] - as above
+    hook = NewWebhook(**{**known, "secret": KEY})  # pyright: ignore[reportArgumentType] - as above
     environ = client_settings({"HOLDFAST_API_KEY": KEY, "HOLDFAST_ADMIN_KEY": KEY})
     for shown in (client, line, key, hook, environ):
         assert KEY not in repr(shown)
@@ -460,7 +461,7 @@ def test_a_text_is_no_list_of_texts() -> None:
         client.memory.add("x", tags="work")
     with pytest.raises(errors.InvalidValue, match="types are a list"):
         client.events.list(types="snapshot.created")
-    with pytest.raises(errors.InvalidValue, match="events are a list"):
+    with pytest.raises(errors.InvalidValue, match="events is a list"):
         admin.webhooks.create("https://example.com", "snapshot.created")
     admin.close()
     assert seen == []

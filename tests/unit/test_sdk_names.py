@@ -22,9 +22,7 @@ from holdfast.sdk import values
 from holdfast.sdk.calls import Group, _Described, _Iterating, asked
 from holdfast.sdk.groups.store import StoreSnapshot
 from holdfast.sdk.tasks import AsyncTasks, SyncTasks
-from holdfast.wire import webhooks
 from holdfast.wire.events import EventAnswer
-from holdfast.wire.keys import KeyAnswer, NewKeyAnswer
 from holdfast.wire.namespaces import DeletedNamespaceAnswer, NamespaceAnswer, QuotaAnswer
 from holdfast.wire.upkeep import ManifestAnswer
 
@@ -280,12 +278,6 @@ def test_a_remote_directory_has_every_name_of_a_local_one() -> None:
 
 
 STRUCTS: list[tuple[type[msgspec.Struct], type[msgspec.Struct]]] = [
-    (values.Key, KeyAnswer),
-    (values.NewKey, NewKeyAnswer),
-    (values.Webhook, webhooks.WebhookAnswer),
-    (values.NewWebhook, webhooks.NewWebhookAnswer),
-    (values.WebhookTest, webhooks.TestAnswer),
-    (values.Delivery, webhooks.DeliveryAnswer),
     (values.Event, EventAnswer),
     (values.NamespaceInfo, NamespaceAnswer),
     (values.DeletedNamespace, DeletedNamespaceAnswer),

@@ -272,7 +272,7 @@ class Recorder:
         try:
             self.send(pages.call('["n","k"]', 1))
         except ValueError:
-            self.send(pages.call("1", 1))  # It goes on after a number.
+            self.send(pages.call(1, 1))  # It goes on after a number.
 
     def stream(self, call: Call[bytes]) -> None:
         self.send(call)
@@ -302,6 +302,7 @@ GIVEN: Json = {
     "at": SNAPSHOT,
     "attributes": {"a": 1},
     "base": SNAPSHOT,
+    "below": 5,
     "before": 5,
     "call_id": "call-1",
     "content": "text",

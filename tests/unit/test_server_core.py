@@ -16,7 +16,7 @@ import pytest
 
 import holdfast
 from holdfast.errors import InvalidName, InvalidValue
-from holdfast.model.keys import KeyInfo, Scope
+from holdfast.model.keys import Key, Scope
 from holdfast.server.app import Prefixed
 from holdfast.server.config import Config, configure, to_environ
 from holdfast.server.credentials import FILE_NAME, make_credentials
@@ -146,7 +146,7 @@ def test_instants_of_other_zones_are_shown_in_utc():
 
 
 def caller_with(limit: int | None, key_id: str = "key-1") -> Caller:
-    key = KeyInfo(
+    key = Key(
         id=key_id,
         tenant_id=cast("Any", 1),
         name="",

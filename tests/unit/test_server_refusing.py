@@ -7,7 +7,7 @@ from typing import Any, cast
 import httpx
 import pytest
 
-from holdfast.model.keys import KeyInfo, Scope
+from holdfast.model.keys import Key, Scope
 from holdfast.server.application import Application
 from holdfast.server.callers import secret_of
 from holdfast.server.observing import Observer
@@ -41,7 +41,7 @@ def health() -> str:
 
 
 def caller_of(secret: str, limit: int | None) -> Caller:
-    key = KeyInfo(
+    key = Key(
         id=f"key-{secret}",
         tenant_id=cast("Any", 1),
         name="",

@@ -160,25 +160,20 @@ OTHERS: Final = (
         f"{_SDK}.values:{name}"
         for name in (
             "DeletedNamespace",
-            "Delivery",
             "Event",
-            "Key",
             "Manifest",
             "NamespaceInfo",
-            "NewKey",
-            "NewWebhook",
             "Quota",
-            "Webhook",
-            "WebhookTest",
         )
     ),
     "holdfast.model.basics:Size",
     "holdfast.model.entities:Entity",
     "holdfast.model.entities:Totals",
+    "holdfast.model.keys:Me",
     "holdfast.model.tasks:Schedule",
     "holdfast.model.tasks:TaskRun",
     "holdfast.model.upkeep:Fault",
-    "holdfast.wire.info:Me",
+    "holdfast.model.webhooks:WebhookTest",
 )
 """What calls return that is not among the names of `holdfast`."""
 

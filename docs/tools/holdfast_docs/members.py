@@ -12,7 +12,7 @@ import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final
+from typing import Annotated, Any, Final, get_origin
 
 WIDTH: Final = 88
 """A signature that is longer has a line for each argument."""
@@ -207,7 +207,9 @@ def _as_member(name: str, value: object) -> Member | None:
 def _annotation(kind: type, name: str) -> object:
     for base in kind.__mro__:
         if name in vars(base).get("__annotations__", {}):
-            return vars(base)["__annotations__"][name]
+            note = vars(base)["__annotations__"][name]
+            # How it stands on the wire is said beside it.
+            return note.__origin__ if get_origin(note) is Annotated else note
     return "object"
 
 

@@ -15,7 +15,7 @@ from holdfast.catalog.counting import CountQueries
 from holdfast.catalog.driver import Driver
 from holdfast.ids import TenantId
 from holdfast.model.basics import Tenant
-from holdfast.model.keys import KeyInfo, KeyUse
+from holdfast.model.keys import Key, KeyUse
 
 
 class KeyQueries(CountQueries):
@@ -25,23 +25,23 @@ class KeyQueries(CountQueries):
 
     _db: Driver
 
-    def add_key(self, key: KeyInfo, *, secret_hash: bytes) -> None:
+    def add_key(self, key: Key, *, secret_hash: bytes) -> None:
         self._db.say("add_key", **rows.KEY.write(key), secret_hash=secret_hash)
         self.count_in_tenant(key.tenant_id, keys=1)
 
-    def find_key(self, secret_hash: bytes) -> tuple[KeyInfo, Tenant] | None:
+    def find_key(self, secret_hash: bytes) -> tuple[Key, Tenant] | None:
         """Returns the key with this secret and its tenant, revoked and expired ones too."""
         row = self._db.one("find_key", secret_hash=secret_hash)
         if row is None:
             return None
         return rows.KEY.read(row[: rows.KEY.width]), rows.TENANT.read(row[rows.KEY.width :])
 
-    def find_key_by_id(self, tenant_id: TenantId, key_id: str) -> KeyInfo | None:
+    def find_key_by_id(self, tenant_id: TenantId, key_id: str) -> Key | None:
         """Returns a key of a tenant, revoked and expired ones too."""
         row = self._db.one("find_key_by_id", tenant_id=tenant_id, id=key_id)
         return rows.KEY.find(row)
 
-    def list_keys(self, tenant_id: TenantId) -> list[KeyInfo]:
+    def list_keys(self, tenant_id: TenantId) -> list[Key]:
         """Returns the keys that are not revoked, oldest first.
 
         Raises `Damaged` if one is missing.
@@ -51,7 +51,7 @@ class KeyQueries(CountQueries):
         compare()
         return [rows.KEY.read(row) for row in found]
 
-    def revoke_key(self, tenant_id: TenantId, key_id: str, *, now: datetime) -> KeyInfo | None:
+    def revoke_key(self, tenant_id: TenantId, key_id: str, *, now: datetime) -> Key | None:
         """Revokes a key and returns it; None if there is none, or it was revoked before."""
         key = rows.KEY.find(self._db.one("lock_key", id=key_id))
         if key is None or key.tenant_id != tenant_id or key.revoked_at is not None:

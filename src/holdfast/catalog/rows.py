@@ -30,7 +30,7 @@ from holdfast.model.basics import Head, Size, SnapshotInfo, Tenant
 from holdfast.model.entities import EntityRow
 from holdfast.model.erasures import ErasureRow
 from holdfast.model.events import EventRow, ToldRow
-from holdfast.model.keys import KeyInfo
+from holdfast.model.keys import Key
 from holdfast.model.memories import MemoryRow
 from holdfast.model.replies import Reply
 from holdfast.model.sessions import BranchRow, SessionRow, TurnRow, VersionRow
@@ -304,7 +304,7 @@ def _forms(hint: object) -> tuple[Convert, Convert]:
         return bool, int
     if kind is tuple:
         return _to_tuple, json.dumps
-    if kind is dict:
+    if kind in (dict, list):
         return json.loads, json.dumps
     if isinstance(kind, enum.EnumType):
         members = cast("Iterable[enum.Enum]", kind)
@@ -364,7 +364,7 @@ MEMORY: Final = Record(
     loose=["number"],
 )
 ENTITY: Final = Record("entity", EntityRow, sealed=True)
-KEY: Final = Record("key", KeyInfo, sealed=True)
+KEY: Final = Record("key", Key, sealed=True)
 # Where a webhook is, and who has a delivery in hand, moves without a look at the rest.
 WEBHOOK: Final = Record("webhook", Webhook, sealed=True, loose=["cursor"])
 DELIVERY: Final = Record("delivery", Delivery, sealed=True, loose=["claimed_until"])

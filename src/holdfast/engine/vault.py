@@ -27,7 +27,7 @@ from holdfast.errors import (
     HoldfastError,
 )
 from holdfast.model.basics import Tenant
-from holdfast.model.keys import KeyInfo, KeyUse
+from holdfast.model.keys import Key, KeyUse
 from holdfast.model.upkeep import (
     BackedUp,
     Lags,
@@ -58,7 +58,7 @@ class Holdfast(TenantVault):
         with self._context.catalog.read() as transaction:
             return [tenant.name for tenant in transaction.iter_tenants()]
 
-    def admit(self, secret: str) -> tuple[TenantVault, KeyInfo] | None:
+    def admit(self, secret: str) -> tuple[TenantVault, Key] | None:
         """Returns what an API key opens, with whoever holds it as the actor; None for none."""
         return self._bearers.admit(secret)
 

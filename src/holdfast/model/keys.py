@@ -1,15 +1,17 @@
 """Values of API keys: who may speak for a tenant, and how far that goes.
 
 As in `model`: frozen, without behaviour beyond what follows from their fields. The secret itself
-is nowhere among them: it is shown once, when a key is made, and only its hash is kept.
+is shown once, when a key is made, and only its hash is kept.
 """
 
 import enum
 from datetime import datetime
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
 from holdfast.ids import TenantId
+from holdfast.model.marks import Inside, Named, Shape
 
 
 class Scope(enum.StrEnum):
@@ -23,28 +25,61 @@ class Scope(enum.StrEnum):
     """The same, but for whatever takes away for good: the history only grows."""
 
 
-class KeyInfo(msgspec.Struct, frozen=True, kw_only=True):
+_SAID: Final = {Scope.ADMIN: "admin", Scope.RUNTIME: "workspace", Scope.ADD_ONLY: "add-only"}
+_READ: Final = {said: scope for scope, said in _SAID.items()}
+
+_Said = Literal["admin", "workspace", "add-only"]
+
+SaidScope = Annotated[Scope, Shape(_Said, _SAID.__getitem__, _READ.__getitem__)]
+"""A scope that is called `workspace` on the wire, where it is an agent's."""
+
+
+class Key(msgspec.Struct, frozen=True, kw_only=True):
     """An API key, without its secret."""
 
-    id: str
-    tenant_id: TenantId
+    id: Annotated[str, Named("key_id")]
+    tenant_id: Annotated[TenantId, Inside(0)]
     name: str
     prefix: str
     """How the secret begins: enough to recognise it, and not to guess it."""
-    scope: Scope
+    scope: SaidScope
     namespace: str | None = None
     """The only namespace that it reaches; None for all of the tenant's."""
     rate_limit: int | None = None
     """Requests a minute; None for as many as come."""
     created_at: datetime
     expires_at: datetime | None = None
-    revoked_at: datetime | None = None
+    revoked_at: Annotated[datetime | None, Inside()] = None
     last_used_at: datetime | None = None
     requests: int = 0
 
     def is_valid(self, now: datetime) -> bool:
         """Says whether it opens anything: it is neither revoked nor past its time."""
         return self.revoked_at is None and (self.expires_at is None or self.expires_at > now)
+
+
+class NewKey(Key, frozen=True, kw_only=True):
+    """A key that was just made, with its secret: this once."""
+
+    api_key: str
+
+    def __repr__(self) -> str:
+        # Without the secret: what is printed ends up in logs.
+        return f"NewKey({self.id!r}, name={self.name!r}, prefix={self.prefix!r})"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return [("id", self.id), ("name", self.name), ("prefix", self.prefix)]
+
+
+class Me(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose key it is that a request came with."""
+
+    workspace_id: str
+    key_id: str
+    key_name: str
+    scope: SaidScope
+    namespace: str | None
+    capabilities: list[str]
 
 
 class KeyUse(msgspec.Struct, frozen=True):

@@ -4,11 +4,16 @@ As in `model`: frozen, without behaviour beyond what follows from their fields.
 """
 
 import enum
-from datetime import datetime
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final
 
 import msgspec
 
 from holdfast.ids import TenantId
+from holdfast.model.marks import Inside, Named, While
+from holdfast.signing import standard_secret
+
+_LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class DeliveryState(enum.StrEnum):
@@ -22,43 +27,76 @@ class DeliveryState(enum.StrEnum):
 class Webhook(msgspec.Struct, frozen=True, kw_only=True):
     """An address that is told of events."""
 
-    id: str
-    tenant_id: TenantId
+    id: Annotated[str, Named("webhook_id")]
+    tenant_id: Annotated[TenantId, Inside(0)]
     url: str
-    events: tuple[str, ...]
+    events: list[str]
     """Types, `group.*`, or `*` for all."""
     namespace: str | None = None
     """The only namespace whose events it gets; None for all."""
     description: str | None = None
-    secret: str
-    """What deliveries are signed with: kept as it is, and never shown again."""
+    secret: Annotated[str, Inside("")]
+    """What deliveries are signed with: kept as it is, and shown when it is made alone."""
     enabled: bool = True
     disabled_reason: str | None = None
     created_at: datetime
     last_delivery_at: datetime | None = None
     last_delivery_ok: bool | None = None
     last_delivery_status: int | None = None
-    last_success_at: datetime | None = None
-    cursor: int = 0
+    last_success_at: Annotated[datetime | None, Inside()] = None
+    cursor: Annotated[int, Inside(0)] = 0
     """The number of the last event that was looked at for it."""
+
+    def __repr__(self) -> str:
+        # Without the secret: what is printed ends up in logs.
+        return f"{type(self).__name__}({self.id!r}, url={self.url!r})"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return [("id", self.id), ("url", self.url)]
+
+
+class NewWebhook(Webhook, frozen=True, kw_only=True):
+    """A webhook with the secret that its deliveries are signed with: this once."""
+
+    secret: Annotated[str, Named("signing_secret")]
+    ON_WIRE = {"standard_secret": "standard_secret"}
+
+    @property
+    def standard_secret(self) -> str:
+        """The same secret, as libraries for Standard Webhooks take it."""
+        return standard_secret(self.secret)
+
+
+class WebhookTest(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a test."""
+
+    ok: bool
+    event_id: str
+    status: int | None
+    error: str | None
 
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     """One event on its way to one address."""
 
-    id: str
+    id: Annotated[str, Named("delivery_id")]
     webhook_id: str
-    tenant_id: TenantId
+    tenant_id: Annotated[TenantId, Inside(0)]
     event_number: int
     event_id: str
     event_type: str
     state: DeliveryState = DeliveryState.PENDING
     attempts: int = 0
     created_at: datetime
-    next_at: datetime
+    next_at: Annotated[datetime, While("is_pending", _LONG_AGO)]
     """When it is tried next; it is nobody else's until `claimed_until`."""
-    claimed_until: datetime
+    claimed_until: Annotated[datetime, Inside(_LONG_AGO)]
     finished_at: datetime | None = None
     status: int | None = None
     """What the address answered last; None if it did not."""
     error: str | None = None
+
+    @property
+    def is_pending(self) -> bool:
+        """Says whether it is still to be tried."""
+        return self.state is DeliveryState.PENDING

@@ -7,16 +7,17 @@
 An admin's key opens no agent's data; an agent's key opens none of this.
 """
 
-from collections.abc import Iterable
 from datetime import timedelta
 from typing import Final
 
 from holdfast.model.entities import Totals
 from holdfast.model.health import Health, Thresholds
 from holdfast.model.upkeep import AuditReport, Collected, Verified
+from holdfast.operations.keys import CreateKey, GetMe, ListKeys, RevokeKey
+from holdfast.operations.webhooks import CreateWebhook, DeleteWebhook, ListWebhooks
 from holdfast.progress import Progress, no_progress
 from holdfast.sdk.agent import DAY, health_query
-from holdfast.sdk.calls import Async, Call, Download, F, Group, Sender, Sync, call, download
+from holdfast.sdk.calls import Async, Call, Download, F, Group, Sender, Sync, call, download, method
 from holdfast.sdk.content import Target
 from holdfast.sdk.forms import Awaiting, Waiting
 from holdfast.sdk.groups.activity import WorkspaceTraces
@@ -26,18 +27,13 @@ from holdfast.sdk.groups.operators import Keys, Namespaces, Webhooks
 from holdfast.sdk.lines import TIMEOUT_S, line_for
 from holdfast.sdk.reading import as_it_is, reads, to_health, whole
 from holdfast.sdk.values import (
-    Key,
-    NewKey,
-    NewWebhook,
     Quota,
-    Webhook,
     read_collected,
     read_report,
     read_totals,
     read_verified,
 )
 from holdfast.wire.audit import RollbackRateAnswer
-from holdfast.wire.info import Me
 from holdfast.wire.namespaces import QuotaRequest
 
 MINE: Final = "me"
@@ -51,7 +47,7 @@ class Operator(Group[F]):
 
     def __init__(self, sender: Sender, *, workspace_id: str) -> None:
         super().__init__(sender)
-        self._workspace = {"workspace_id": workspace_id}
+        self.above = self._workspace = {"workspace_id": workspace_id}
         self.keys: Keys[F] = Keys(sender, workspace_id=workspace_id)
         self.webhooks: Webhooks[F] = Webhooks(sender, workspace_id=workspace_id)
         self.namespaces: Namespaces[F] = Namespaces(sender, workspace_id=workspace_id)
@@ -61,61 +57,12 @@ class Operator(Group[F]):
 
     # By the names of other clients
 
-    @call
-    def create_key(
-        self,
-        name: str,
-        *,
-        namespace: str | None = None,
-        admin: bool = False,
-        add_only: bool = False,
-        expires_in: timedelta | None = None,
-        rate_limit: int | None = None,
-    ) -> Call[NewKey]:
-        """Makes a key, as `keys.create` does."""
-        return Keys.create.describe(
-            self.keys,
-            name,
-            namespace=namespace,
-            admin=admin,
-            add_only=add_only,
-            expires_in=expires_in,
-            rate_limit=rate_limit,
-        )
-
-    @call
-    def list_keys(self) -> Call[list[Key]]:
-        """Returns the keys that are not revoked, oldest first."""
-        return Keys.list.describe(self.keys)
-
-    @call
-    def revoke_key(self, key_id: str) -> Call[None]:
-        """Revokes a key: the next request with it is refused."""
-        return Keys.revoke.describe(self.keys, key_id)
-
-    @call
-    def create_webhook(
-        self,
-        url: str,
-        events: Iterable[str] | None = None,
-        *,
-        namespace: str | None = None,
-        description: str | None = None,
-    ) -> Call[NewWebhook]:
-        """Makes a webhook, as `webhooks.create` does."""
-        return Webhooks.create.describe(
-            self.webhooks, url, events, namespace=namespace, description=description
-        )
-
-    @call
-    def list_webhooks(self) -> Call[list[Webhook]]:
-        """Returns the webhooks, oldest first."""
-        return Webhooks.list.describe(self.webhooks)
-
-    @call
-    def delete_webhook(self, webhook_id: str) -> Call[None]:
-        """Takes a webhook away."""
-        return Webhooks.delete.describe(self.webhooks, webhook_id)
+    create_key = method(CreateKey)
+    list_keys = method(ListKeys)
+    revoke_key = method(RevokeKey)
+    create_webhook = method(CreateWebhook)
+    list_webhooks = method(ListWebhooks)
+    delete_webhook = method(DeleteWebhook)
 
     # Looking after
 
@@ -199,10 +146,7 @@ class Operator(Group[F]):
         path = f"{_WORKSPACE}/quota"
         return Call(method="PUT", path=path, place=self._workspace, body=body, read=read)
 
-    @call
-    def me(self) -> Call[Me]:
-        """Returns whose key this is, and what it opens."""
-        return Call(method="GET", path="/v1/me", read=as_it_is(Me))
+    me = method(GetMe)
 
 
 class AdminClient(Operator[Sync], Waiting):

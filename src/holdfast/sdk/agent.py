@@ -11,6 +11,7 @@ from holdfast.model.entities import Totals
 from holdfast.model.health import Health, Thresholds
 from holdfast.model.history import History
 from holdfast.model.names import Name, PathOrName, to_name
+from holdfast.operations.keys import GetMe
 from holdfast.progress import Progress, no_progress
 from holdfast.sdk.calls import (
     Call,
@@ -26,6 +27,7 @@ from holdfast.sdk.calls import (
     call,
     download,
     flow,
+    method,
 )
 from holdfast.sdk.content import Content, Target
 from holdfast.sdk.groups.activity import Schedules, TaskRuns, Traces
@@ -67,7 +69,6 @@ from holdfast.sdk.reading import (
 )
 from holdfast.sdk.values import Imported, read_imported, read_totals
 from holdfast.wire.audit import RollbackRateAnswer
-from holdfast.wire.info import Me
 from holdfast.wire.timeline import (
     MergeAnswer,
     MergeRequest,
@@ -391,10 +392,7 @@ class Agent(Group[F]):
         """Returns how many sessions, turns, memories and entities there are."""
         return Call(method="GET", path="/v1/dashboard/stats", read=read_totals)
 
-    @call
-    def me(self) -> Call[Me]:
-        """Returns whose key this is, and what it opens."""
-        return Call(method="GET", path="/v1/me", read=as_it_is(Me))
+    me = method(GetMe)
 
     # Moving
 

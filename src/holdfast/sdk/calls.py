@@ -354,7 +354,10 @@ def _call(
     sent, http = form.send(asked), form.http
     place, query = sent.place, sent.query
     for name, value in (above or {}).items():
-        (place if f"{{{name}}}" in http.path else query)[name] = value
+        if f"{{{name}}}" in http.path:
+            place[name] = value
+        elif http.of_moments:
+            query[name] = value
     return Call(
         method=http.method,
         path=http.path,

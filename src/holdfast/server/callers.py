@@ -15,7 +15,7 @@ from holdfast.engine.tenancy.keys import hash_of
 from holdfast.engine.tenant import TenantVault
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import AddOnly, InvalidName
-from holdfast.model.keys import KeyInfo
+from holdfast.model.keys import Key
 from holdfast.model.keys import Scope as KeyScope
 from holdfast.running import Door
 from holdfast.server.asgi import Header
@@ -77,7 +77,7 @@ class Admission:
         vault, key = admitted
         return Caller(key, vault)
 
-    async def _ask(self, secret: str) -> tuple[TenantVault, KeyInfo] | None:
+    async def _ask(self, secret: str) -> tuple[TenantVault, Key] | None:
         """Looks a key up in a thread: of its tenant, if it was valid before.
 
         Whoever comes with a key that was made up queues with all others who do, and before nobody

@@ -5,7 +5,7 @@ of any one of them.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from inspect import Parameter, Signature, signature
 from keyword import iskeyword
@@ -34,11 +34,17 @@ _WORD: Final = re.compile(r"(?<!^)(?=[A-Z])")
 _WHOSE, _INSTEAD, _AT, _REQUEST = "whose", "instead", "at", "request"
 
 
-def routes_of(door: type, find: Find, *, dialect: Dialect = OURS) -> list[Route]:
-    """Returns a route for each operation that a door does, and where a dialect has more of it."""
+def routes_of(
+    door: type, find: Find, *, dialect: Dialect = OURS, without: Collection[type] = ()
+) -> list[Route]:
+    """Returns a route for each operation that a door does, and where a dialect has more of it.
+
+    Those that are done `without` the door have routes of their own.
+    """
     return [
         _served(found.operation, _doing(name, find), (), dialect, speech)
         for name, found in operations_of(door).items()
+        if found.operation not in without
         for speech in dialect.speeches(found.operation)
     ]
 
@@ -62,7 +68,9 @@ def answers(operation: Any) -> Callable[[Callable[..., Any]], Route]:  # noqa: A
 
     def declare(function: Callable[..., Any]) -> Route:
         _, _, *others = signature(function).parameters.values()
-        return _served(operation, function, others)
+        return _served(
+            operation, function, [_parameter(each.name, each.annotation) for each in others]
+        )
 
     return declare
 

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from threading import Lock
 from typing import Final
 
-from holdfast.model.keys import KeyInfo, KeyUse
+from holdfast.model.keys import Key, KeyUse
 from holdfast.server.problems import RateLimited
 from holdfast.server.requests import Caller
 
@@ -106,7 +106,7 @@ class Rates:
             for key_id, (last, count) in uses.items()
         ]
 
-    def _checked(self, key: KeyInfo, now: float) -> _Bucket | None:
+    def _checked(self, key: Key, now: float) -> _Bucket | None:
         """Returns what a key may make, and that is something; None if it has no limit."""
         if key.rate_limit is None:
             return None

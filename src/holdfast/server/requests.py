@@ -7,7 +7,7 @@ from urllib.parse import unquote_plus
 
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.tenant import TenantVault
-from holdfast.model.keys import KeyInfo
+from holdfast.model.keys import Key
 from holdfast.model.keys import Scope as KeyScope
 from holdfast.running import Door
 from holdfast.server.asgi import Receive, Scope
@@ -27,7 +27,7 @@ CUT_OFF: Final = "the body ended before it was complete"
 class Caller:
     """A key, and the part of the vault that it opens."""
 
-    key: KeyInfo
+    key: Key
     vault: TenantVault
 
     @property

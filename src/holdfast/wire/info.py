@@ -28,14 +28,3 @@ class Welcome(msgspec.Struct, kw_only=True):
     name: str
     version: str
     openapi: str
-
-
-class Me(msgspec.Struct, kw_only=True):
-    """Whose key it is that a request came with."""
-
-    workspace_id: str
-    key_id: str
-    key_name: str
-    scope: str
-    namespace: str | None
-    capabilities: list[str]

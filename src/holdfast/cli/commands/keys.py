@@ -17,7 +17,7 @@ from holdfast.cli.console import Console
 from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import DONE, usage
 from holdfast.engine.core.tenants import DEFAULT_TENANT
-from holdfast.model.keys import KeyInfo, Scope
+from holdfast.model.keys import Key
 from holdfast.server.config import configure as set_up
 
 EXAMPLES = """\
@@ -86,29 +86,30 @@ def run(arguments: Namespace, console: Console) -> int:
 
 def _create(tenant: "holdfast.TenantVault", arguments: Namespace, console: Console) -> None:
     days = arguments.expires_in
-    key, secret = tenant.keys.create(
+    if arguments.admin and arguments.add_only:
+        raise usage("--admin and --add-only do not go together", hint="Choose one of them.")
+    key = tenant.keys.create(
         arguments.name,
-        scope=_scope_of(arguments),
+        admin=arguments.admin,
+        add_only=arguments.add_only,
         namespace=arguments.namespace,
         expires_in=None if days is None else timedelta(days=days),
         rate_limit=arguments.rate_limit,
     )
-    document = {**_document(key), "workspace_id": tenant.tenant_id, "api_key": secret}
-    lines = [f"workspace  {escaped(tenant.tenant_id)}", f"key id     {escaped(key.id)}", secret]
+    document = {**_document(key), "workspace_id": tenant.tenant_id, "api_key": key.api_key}
+    lines = [
+        f"workspace  {escaped(tenant.tenant_id)}",
+        f"key id     {escaped(key.id)}",
+        key.api_key,
+    ]
     console.answer(document=lambda: document, lines=lambda: lines)
     console.say("It is shown this once: only its hash is kept.")
 
 
-def _scope_of(arguments: Namespace) -> Scope:
-    if arguments.admin and arguments.add_only:
-        raise usage("--admin and --add-only do not go together", hint="Choose one of them.")
-    if arguments.admin:
-        return Scope.ADMIN
-    return Scope.ADD_ONLY if arguments.add_only else Scope.RUNTIME
-
-
 def _revoke(tenant: "holdfast.TenantVault", arguments: Namespace, console: Console) -> None:
-    key = tenant.keys.revoke(arguments.name)
+    key = next((each for each in tenant.keys.list() if each.id == arguments.name), None)
+    tenant.keys.revoke(arguments.name)
+    assert key is not None  # noqa: S101 - else there was nothing to revoke
     console.answer(document=lambda: _document(key), lines=list)
     console.say(f"Revoked {escaped(key.id)} ({escaped(key.name)}).")
 
@@ -121,7 +122,7 @@ def _list(tenant: "holdfast.TenantVault", console: Console) -> None:
         console.say("There are no keys yet; `holdfast serve` makes the first two.")
 
 
-def _lines(keys: list[KeyInfo], console: Console) -> Iterator[str]:
+def _lines(keys: list[Key], console: Console) -> Iterator[str]:
     for key in keys:
         used = (
             "never used"
@@ -132,7 +133,7 @@ def _lines(keys: list[KeyInfo], console: Console) -> Iterator[str]:
         yield f"{escaped(key.id)}  {key.scope.value}{reach}  {escaped(key.name)}  {used}"
 
 
-def _document(key: KeyInfo) -> dict[str, object]:
+def _document(key: Key) -> dict[str, object]:
     return {
         "key_id": key.id,
         "name": key.name,

@@ -12,7 +12,7 @@ from typing import Final, Generic, TypeVar
 from holdfast.engine.core.context import Context
 from holdfast.engine.tenancy.keys import find_bearer
 from holdfast.model.basics import Tenant
-from holdfast.model.keys import KeyInfo, Scope
+from holdfast.model.keys import Key, Scope
 
 V = TypeVar("V")
 
@@ -24,10 +24,10 @@ class Bearers(Generic[V]):
 
     def __init__(self, context: Context, make: Callable[[Context, Tenant], V]) -> None:
         self._context, self._make = context, make
-        self._kept = dict[str, tuple[tuple[KeyInfo, Tenant], V]]()
+        self._kept = dict[str, tuple[tuple[Key, Tenant], V]]()
         self._guard = Lock()
 
-    def admit(self, secret: str) -> tuple[V, KeyInfo] | None:
+    def admit(self, secret: str) -> tuple[V, Key] | None:
         """Returns what a key opens, with whoever holds it as the actor; None for none."""
         found = find_bearer(self._context, secret)
         if found is None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Final
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from holdfast.catalog.transaction import Transaction
 from holdfast.display import Part
@@ -19,10 +19,12 @@ from holdfast.engine.planes.handle import check_namespace, check_title
 from holdfast.errors import InvalidValue, KeyNotFound, LastAdminKey
 from holdfast.ids import TenantId
 from holdfast.model.basics import Tenant
-from holdfast.model.keys import KeyInfo, KeyUse, Scope
+from holdfast.model.keys import Key, KeyUse, NewKey, Scope
 from holdfast.model.traces import OWN, Trace
+from holdfast.operations.keys import LONGEST, MOST_REQUESTS, CreateKey, ListKeys, RevokeKey
+from holdfast.operations.operation import does
 
-KeyList = list[KeyInfo]
+KeyList = list[Key]
 """`list` is the name of a method below."""
 
 PREFIX_CHARS: Final = 22
@@ -31,8 +33,6 @@ PREFIX_CHARS: Final = 22
 MIN_SECRET_CHARS: Final = 16
 MAX_SECRET_CHARS: Final = 512
 MAX_NAME_CHARS: Final = 128
-LONGEST: Final = timedelta(days=36_500)
-MOST_REQUESTS: Final = 1_000_000_000
 
 
 class Keys(Part):
@@ -42,21 +42,18 @@ class Keys(Part):
         self._context = context
         self._tenant_id = tenant_id
 
-    def create(
-        self,
-        name: str,
-        *,
-        scope: Scope = Scope.RUNTIME,
-        namespace: str | None = None,
-        expires_in: timedelta | None = None,
-        rate_limit: int | None = None,
-        secret: str | None = None,
-    ) -> tuple[KeyInfo, str]:
-        """Makes a key and returns it with its secret, which nobody can ask for again.
+    @does(CreateKey)
+    def create(self, wanted: CreateKey) -> NewKey:
+        return self._create(wanted, self.new_secret(_scope_of(wanted)))
 
-        With a `namespace` it reaches that one alone. A `secret` of your own is taken as it is.
-        """
+    def adopt(self, name: str, secret: str, *, admin: bool = False) -> NewKey:
+        """Makes a key of a secret of your own, which is taken as it is."""
+        return self._create(CreateKey(name, admin=admin), secret)
+
+    def _create(self, wanted: CreateKey, secret: str) -> NewKey:
         self._context.check_takes_away("make a key")
+        scope, namespace = _scope_of(wanted), wanted.namespace
+        expires_in, rate_limit = wanted.expires_in, wanted.rate_limit
         if namespace is not None:
             check_namespace(self._context, self._tenant_id, namespace)
             if scope is Scope.ADMIN:
@@ -66,8 +63,7 @@ class Keys(Part):
         if rate_limit is not None and not 1 <= rate_limit <= MOST_REQUESTS:
             message = f"a rate limit is 1 to {MOST_REQUESTS} requests a minute"
             raise InvalidValue(message)
-        secret = self.new_secret(scope) if secret is None else secret
-        key = self._new(name, scope, secret)
+        key = self._new(wanted.name, scope, secret)
         key = replace(
             key,
             namespace=namespace,
@@ -76,7 +72,7 @@ class Keys(Part):
         )
         with self._context.work() as transaction:
             self._add(transaction, key, secret)
-        return key, secret
+        return NewKey(**asdict(key), api_key=secret)
 
     def create_first(self, *, admin: str, runtime: str) -> bool:
         """Makes the first two keys, with these secrets; False, and none, if there are some."""
@@ -97,8 +93,8 @@ class Keys(Part):
         """Returns a secret that nobody has yet."""
         return self._context.ids.secret("admin" if scope is Scope.ADMIN else "sk")
 
-    def list(self) -> KeyList:
-        """Returns the keys that are not revoked, oldest first."""
+    @does(ListKeys)
+    def list(self, _: ListKeys) -> KeyList:
         with self._context.catalog.read() as transaction:
             return transaction.list_keys(self._tenant_id)
 
@@ -108,11 +104,9 @@ class Keys(Part):
             key = transaction.find_key_by_id(self._tenant_id, key_id)
         return key is not None and key.is_valid(self._context.clock())
 
-    def revoke(self, key_id: str) -> KeyInfo:
-        """Ends a key: from now on nobody is let in with it.
-
-        Raises `KeyNotFound`, and `LastAdminKey` for one without which nobody could make another.
-        """
+    @does(RevokeKey)
+    def revoke(self, wanted: RevokeKey) -> None:
+        key_id = wanted.key_id
         self._context.check_takes_away("revoke a key")
         now = self._context.clock()
         with self._context.work() as transaction:
@@ -129,11 +123,10 @@ class Keys(Part):
             if key is None:
                 raise KeyNotFound(key_id)
             append(transaction, self._context, self._tenant_id, _told("key.revoked", key))
-        return key
 
-    def _new(self, name: str, scope: Scope, secret: str) -> KeyInfo:
+    def _new(self, name: str, scope: Scope, secret: str) -> Key:
         check_title("name", name, max_chars=MAX_NAME_CHARS)
-        return KeyInfo(
+        return Key(
             id=self._context.ids.key(),
             tenant_id=self._tenant_id,
             name=name,
@@ -142,12 +135,12 @@ class Keys(Part):
             created_at=self._context.clock(),
         )
 
-    def _add(self, transaction: Transaction, key: KeyInfo, secret: str) -> None:
+    def _add(self, transaction: Transaction, key: Key, secret: str) -> None:
         transaction.add_key(key, secret_hash=hash_of(secret))
         append(transaction, self._context, self._tenant_id, _told("key.created", key))
 
 
-def find_bearer(context: Context, secret: str) -> tuple[KeyInfo, Tenant] | None:
+def find_bearer(context: Context, secret: str) -> tuple[Key, Tenant] | None:
     """Returns the key of a secret with its tenant; None for one that opens nothing.
 
     Whoever guesses learns nothing from how long it takes: what is compared is a hash.
@@ -184,6 +177,14 @@ def _checked(secret: str) -> str:
     return secret
 
 
-def _told(action: str, key: KeyInfo) -> Trace:
+def _scope_of(wanted: CreateKey) -> Scope:
+    if wanted.admin and wanted.add_only:
+        raise InvalidValue("a key is an admin's or adds only, not both")
+    if wanted.admin:
+        return Scope.ADMIN
+    return Scope.ADD_ONLY if wanted.add_only else Scope.RUNTIME
+
+
+def _told(action: str, key: Key) -> Trace:
     details = {"name": key.name, "scope": key.scope.value, "namespace": key.namespace}
     return Trace(action=action, resource_type="key", resource_id=key.id, details=details)

@@ -11,8 +11,9 @@ from typing import Final
 from urllib.parse import urlsplit
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
+from holdfast.catalog.rows import NO_LIMIT
 from holdfast.catalog.transaction import Transaction
 from holdfast.display import Part
 from holdfast.engine.core.context import Context
@@ -26,9 +27,21 @@ from holdfast.instants import to_us
 from holdfast.model.basics import Kind, Tenant
 from holdfast.model.events import EventRow
 from holdfast.model.traces import Trace
-from holdfast.model.webhooks import Delivery, DeliveryState, Webhook
+from holdfast.model.webhooks import Delivery, DeliveryState, NewWebhook, Webhook
+from holdfast.operations.operation import does
+from holdfast.operations.webhooks import (
+    CreateWebhook,
+    DeleteWebhook,
+    GetWebhook,
+    ListDeliveries,
+    ListWebhooks,
+    RedeliverEvent,
+    RotateWebhook,
+    UpdateWebhook,
+)
 
 WebhookList = list[Webhook]
+DeliveryList = list[Delivery]
 """`list` is the name of a method below."""
 
 ALL: Final = "*"
@@ -63,32 +76,22 @@ class Webhooks(Part):
     def __init__(self, context: Context, tenant: Tenant) -> None:
         self._context, self._tenant = context, tenant
 
-    def create(
-        self,
-        url: str,
-        *,
-        events: Sequence[str] | None = None,
-        namespace: str | None = None,
-        description: str | None = None,
-    ) -> Webhook:
-        """Makes a webhook that is told of what happens from now on; it knows its secret.
-
-        Without `events`, it is told of all.
-        """
+    @does(CreateWebhook)
+    def create(self, wanted: CreateWebhook) -> NewWebhook:
         context = self._context
         context.check_takes_away("make a webhook")
-        if namespace is not None:
-            check_namespace(context, self._tenant.id, namespace)
+        if wanted.namespace is not None:
+            check_namespace(context, self._tenant.id, wanted.namespace)
         with context.work() as transaction:
             transaction.listen(now=context.clock())
             number_all(transaction, context, self._tenant.id)
-            webhook = Webhook(
+            webhook = NewWebhook(
                 id=context.ids.webhook(),
                 tenant_id=self._tenant.id,
-                url=check_url(url),
-                events=(ALL,) if events is None else _checked(events),
-                namespace=namespace,
-                description=check_text("description", description, max_chars=MAX_DESCRIPTION_CHARS),
+                url=check_url(wanted.url),
+                events=[ALL] if wanted.events is None else _checked(wanted.events),
+                namespace=wanted.namespace,
+                description=_described(wanted.description),
                 secret=context.ids.secret("whsec"),
                 created_at=context.clock(),
                 cursor=transaction.last_event(self._tenant.id),
@@ -101,36 +104,27 @@ class Webhooks(Part):
             transaction.move_webhook(webhook.id, old=webhook.cursor, new=end)
         return replace(webhook, cursor=end)
 
-    def list(self) -> WebhookList:
-        """Returns the webhooks, oldest first."""
+    @does(ListWebhooks)
+    def list(self, _: ListWebhooks) -> WebhookList:
         with self._context.catalog.read() as transaction:
             return transaction.list_webhooks(self._tenant.id)
 
-    def get(self, webhook_id: str) -> Webhook:
-        """Returns a webhook; raises `WebhookNotFound`."""
+    @does(GetWebhook)
+    def get(self, wanted: GetWebhook) -> Webhook:
         with self._context.catalog.read() as transaction:
-            return self._get(transaction, webhook_id)
+            return self._get(transaction, wanted.webhook_id)
 
-    def update(
-        self,
-        webhook_id: str,
-        *,
-        url: str | None = None,
-        events: Sequence[str] | None = None,
-        description: str | None = None,
-        enabled: bool | None = None,
-    ) -> Webhook:
-        """Changes what is given; one that is enabled again is told what it missed."""
+    @does(UpdateWebhook)
+    def update(self, wanted: UpdateWebhook) -> Webhook:
         self._context.check_takes_away("change a webhook")
+        enabled, said = wanted.enabled, wanted.description
         with self._context.work() as transaction:
-            old = self._lock(transaction, webhook_id)
+            old = self._lock(transaction, wanted.webhook_id)
             new = replace(
                 old,
-                url=old.url if url is None else check_url(url),
-                events=old.events if events is None else _checked(events),
-                description=old.description
-                if description is None
-                else check_text("description", description, max_chars=MAX_DESCRIPTION_CHARS),
+                url=old.url if wanted.url is None else check_url(wanted.url),
+                events=old.events if wanted.events is None else _checked(wanted.events),
+                description=old.description if said is None else _described(said),
                 enabled=old.enabled if enabled is None else enabled,
                 disabled_reason=None if enabled else old.disabled_reason,
             )
@@ -140,42 +134,42 @@ class Webhooks(Part):
             self._tell(transaction, "webhook.updated", new)
         return new
 
-    def rotate(self, webhook_id: str) -> Webhook:
-        """Gives a webhook another secret; what is sent from now on is signed with it."""
+    @does(RotateWebhook)
+    def rotate(self, wanted: RotateWebhook) -> NewWebhook:
         self._context.check_takes_away("change a webhook")
         with self._context.work() as transaction:
             secret = self._context.ids.secret("whsec")
-            webhook = replace(self._lock(transaction, webhook_id), secret=secret)
+            old = self._lock(transaction, wanted.webhook_id)
+            webhook = replace(NewWebhook(**asdict(old)), secret=secret)
             transaction.set_webhook(webhook)
             self._tell(transaction, "webhook.updated", webhook)
         return webhook
 
-    def delete(self, webhook_id: str) -> None:
-        """Removes a webhook, and what is still on its way to it."""
+    @does(DeleteWebhook)
+    def delete(self, wanted: DeleteWebhook) -> None:
         self._context.check_takes_away("delete a webhook")
         with self._context.work() as transaction:
-            webhook = self._lock(transaction, webhook_id)
-            transaction.delete_webhook(self._tenant.id, webhook_id)
+            webhook = self._lock(transaction, wanted.webhook_id)
+            transaction.delete_webhook(self._tenant.id, webhook.id)
             self._tell(transaction, "webhook.deleted", webhook)
 
-    def deliveries(self, webhook_id: str, *, limit: int, below: int = 2**62) -> Sequence[Delivery]:
-        """Returns how deliveries went, those of the newest events first."""
+    @does(ListDeliveries)
+    def deliveries(self, wanted: ListDeliveries) -> DeliveryList:
+        # More than there can be, and no more than fits.
+        below = NO_LIMIT if wanted.below is None else min(wanted.below, NO_LIMIT)
+        most = NO_LIMIT if wanted.limit is None else wanted.limit
         with self._context.catalog.read() as transaction:
-            self._get(transaction, webhook_id)
-            return transaction.list_deliveries(webhook_id, below=below, most=limit)
+            self._get(transaction, wanted.webhook_id)
+            return [*transaction.list_deliveries(wanted.webhook_id, below=below, most=most)]
 
-    def redeliver(self, webhook_id: str, delivery_id: str) -> Delivery:
-        """Sends an event once more, however its delivery went.
-
-        What is on its way already is not sent twice at once; that of a webhook that is disabled
-        waits until it is enabled.
-        """
+    @does(RedeliverEvent)
+    def redeliver(self, wanted: RedeliverEvent) -> Delivery:
         now = self._context.clock()
         with self._context.work() as transaction:
-            self._lock(transaction, webhook_id)
-            found = transaction.find_delivery(self._tenant.id, delivery_id)
-            if found is None or found.webhook_id != webhook_id:
-                raise WebhookNotFound(delivery_id)
+            self._lock(transaction, wanted.webhook_id)
+            found = transaction.find_delivery(self._tenant.id, wanted.delivery_id)
+            if found is None or found.webhook_id != wanted.webhook_id:
+                raise WebhookNotFound(wanted.delivery_id)
             again = replace(
                 found,
                 state=DeliveryState.PENDING,
@@ -283,18 +277,22 @@ def told_of(action: str, webhook: Webhook) -> Trace:
     """Returns the trace of what became of a webhook; of its address the host alone."""
     details = {
         "host": urlsplit(webhook.url).hostname,
-        "events": list(webhook.events),
+        "events": webhook.events,
         "namespace": webhook.namespace,
         "reason": webhook.disabled_reason,
     }
     return Trace(action=action, resource_type="webhook", resource_id=webhook.id, details=details)
 
 
-def _checked(events: Sequence[str]) -> tuple[str, ...]:
+def _described(text: str | None) -> str | None:
+    return check_text("description", text, max_chars=MAX_DESCRIPTION_CHARS)
+
+
+def _checked(events: Sequence[str]) -> list[str]:
     if not events:
         raise InvalidValue("a webhook that is told of nothing is none: leave events out for all")
     if len(events) > MAX_EVENTS:
         message = f"a webhook names {MAX_EVENTS} types of events at the most"
         raise InvalidValue(message)
     check_types(events)
-    return tuple(dict.fromkeys(events))
+    return [*dict.fromkeys(events)]

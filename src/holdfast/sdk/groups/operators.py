@@ -3,8 +3,7 @@
 `admin.keys`, `admin.webhooks`, `admin.namespaces`.
 """
 
-from collections.abc import Callable, Iterable
-from datetime import timedelta
+from collections.abc import Callable
 from typing import Final, TypeVar
 
 import msgspec
@@ -14,6 +13,19 @@ from holdfast.model.basics import SnapshotInfo
 from holdfast.model.entities import Entity
 from holdfast.model.memories import Memory
 from holdfast.model.upkeep import Policy
+from holdfast.model.webhooks import Delivery
+from holdfast.operations.keys import CreateKey, ListKeys, RevokeKey
+from holdfast.operations.webhooks import (
+    CreateWebhook,
+    DeleteWebhook,
+    GetWebhook,
+    ListDeliveries,
+    ListWebhooks,
+    RedeliverEvent,
+    RotateWebhook,
+    TestWebhook,
+    UpdateWebhook,
+)
 from holdfast.sdk.calls import (
     Call,
     F,
@@ -24,32 +36,25 @@ from holdfast.sdk.calls import (
     Steps,
     call,
     flow,
+    method,
     page_of,
     pages,
+    paging,
 )
 from holdfast.sdk.reading import (
     as_it_is,
     nothing,
     reads,
-    texts,
-    texts_or_none,
     to_entity,
     to_memory,
     to_snapshot,
 )
 from holdfast.sdk.values import (
     DeletedNamespace,
-    Delivery,
-    Key,
     NamespaceInfo,
-    NewKey,
-    NewWebhook,
     Quota,
-    Webhook,
-    WebhookTest,
 )
 from holdfast.wire.entities import EntityAnswer
-from holdfast.wire.keys import KeyRequest
 from holdfast.wire.memories import MemoryAnswer
 from holdfast.wire.namespaces import (
     DeletedSnapshotList,
@@ -61,35 +66,17 @@ from holdfast.wire.namespaces import (
     RetentionBody,
 )
 from holdfast.wire.snapshots import SnapshotAnswer
-from holdfast.wire.webhooks import WebhookPatch, WebhookRequest
 
 PAGE: Final = 200
 T = TypeVar("T")
 _WORKSPACE: Final = "/v1/workspaces/{workspace_id}"
-_KEYS: Final = f"{_WORKSPACE}/keys"
-_HOOKS: Final = f"{_WORKSPACE}/webhooks"
-_HOOK: Final = f"{_HOOKS}/{{webhook_id}}"
 _NAMESPACE: Final = f"{_WORKSPACE}/namespaces/-"
 """The name itself is in a header: any character can be in it there."""
 
 
-DeliveryList = list[Delivery]
 DeletedList = list[DeletedNamespace]
 SnapshotList = list[SnapshotInfo]
 """`list` is the name of methods below."""
-
-
-class _KeyList(msgspec.Struct):
-    keys: list[Key]
-
-
-class _WebhookList(msgspec.Struct):
-    webhooks: list[Webhook]
-
-
-class _DeliveryList(msgspec.Struct):
-    deliveries: list[Delivery]
-    has_more: bool
 
 
 class _DeletedList(msgspec.Struct):
@@ -101,156 +88,34 @@ class OperatorGroup(Group[F]):
 
     def __init__(self, sender: Sender, *, workspace_id: str) -> None:
         super().__init__(sender)
-        self._workspace = {"workspace_id": workspace_id}
+        self.above = self._workspace = {"workspace_id": workspace_id}
 
 
 class Keys(OperatorGroup[F]):
     """API keys of the workspace."""
 
-    @call
-    def create(
-        self,
-        name: str,
-        *,
-        namespace: str | None = None,
-        admin: bool = False,
-        add_only: bool = False,
-        expires_in: timedelta | None = None,
-        rate_limit: int | None = None,
-    ) -> Call[NewKey]:
-        """Makes a key; its secret is in this answer and nowhere else.
-
-        With `namespace`, it reaches that one alone. With `add_only`, it takes nothing of the
-        history away. `rate_limit` is requests a minute.
-        """
-        body = KeyRequest(
-            name=name,
-            namespace=namespace,
-            admin=admin,
-            add_only=add_only,
-            expires_in_seconds=None if expires_in is None else int(expires_in.total_seconds()),
-            rate_limit=rate_limit,
-        )
-        read = as_it_is(NewKey)
-        return Call(method="POST", path=_KEYS, place=self._workspace, body=body, read=read)
-
-    @call
-    def list(self) -> Call[list[Key]]:
-        """Returns the keys that are not revoked, oldest first."""
-        read = reads(_KeyList, lambda answer: answer.keys)
-        return Call(method="GET", path=_KEYS, place=self._workspace, read=read)
-
-    @call
-    def revoke(self, key_id: str) -> Call[None]:
-        """Revokes a key: the next request with it is refused."""
-        place = {**self._workspace, "key_id": key_id}
-        return Call(method="DELETE", path=f"{_KEYS}/{{key_id}}", place=place, read=nothing)
+    create = method(CreateKey)
+    list = method(ListKeys)
+    revoke = method(RevokeKey)
 
 
 class Webhooks(OperatorGroup[F]):
     """Addresses that are told of events."""
 
-    @call
-    def create(
-        self,
-        url: str,
-        events: Iterable[str] | None = None,
-        *,
-        namespace: str | None = None,
-        description: str | None = None,
-    ) -> Call[NewWebhook]:
-        """Makes a webhook; its secret is in this answer and nowhere else. Without `events`, all."""
-        body = WebhookRequest(
-            url=url,
-            events=None if events is None else texts("events", events),
-            namespace=namespace,
-            description=description,
-        )
-        read = as_it_is(NewWebhook)
-        return Call(method="POST", path=_HOOKS, place=self._workspace, body=body, read=read)
-
-    @call
-    def list(self) -> Call[list[Webhook]]:
-        """Returns the webhooks, oldest first."""
-        read = reads(_WebhookList, lambda answer: answer.webhooks)
-        return Call(method="GET", path=_HOOKS, place=self._workspace, read=read)
-
-    @call
-    def get(self, webhook_id: str) -> Call[Webhook]:
-        """Returns a webhook; raises `WebhookNotFound`."""
-        return Call(method="GET", path=_HOOK, place=self._place(webhook_id), read=as_it_is(Webhook))
-
-    @call
-    def update(
-        self,
-        webhook_id: str,
-        *,
-        url: str | None = None,
-        events: Iterable[str] | None = None,
-        description: str | None = None,
-        enabled: bool | None = None,
-    ) -> Call[Webhook]:
-        """Changes what is given."""
-        kinds = texts_or_none("events", events)
-        body = WebhookPatch(url=url, events=kinds, description=description, enabled=enabled)
-        place, read = self._place(webhook_id), as_it_is(Webhook)
-        return Call(method="PATCH", path=_HOOK, place=place, body=body, read=read)
-
-    @call
-    def rotate(self, webhook_id: str) -> Call[NewWebhook]:
-        """Gives a webhook another secret, which is in this answer and nowhere else."""
-        place, read = self._place(webhook_id), as_it_is(NewWebhook)
-        return Call(method="POST", path=f"{_HOOK}/rotate", place=place, read=read)
-
-    @call
-    def delete(self, webhook_id: str) -> Call[None]:
-        """Takes a webhook away."""
-        return Call(method="DELETE", path=_HOOK, place=self._place(webhook_id), read=nothing)
-
-    @call
-    def test(self, webhook_id: str) -> Call[WebhookTest]:
-        """Sends one event now, and says what came of it."""
-        place, read = self._place(webhook_id), as_it_is(WebhookTest)
-        return Call(method="POST", path=f"{_HOOK}/test", place=place, read=read)
-
-    @flow
-    def deliveries(self, webhook_id: str, *, limit: int = 50) -> Steps[DeliveryList]:
-        """Returns how events are getting to an address, those of the newest first."""
-        return (yield from self._deliveries(webhook_id, limit).collect())
+    create = method(CreateWebhook)
+    list = method(ListWebhooks)
+    get = method(GetWebhook)
+    update = method(UpdateWebhook)
+    rotate = method(RotateWebhook)
+    delete = method(DeleteWebhook)
+    test = method(TestWebhook)
+    deliveries = method(ListDeliveries)
+    redeliver = method(RedeliverEvent)
 
     @pages
     def iter_deliveries(self, webhook_id: str) -> Pages[Delivery]:
         """Goes through all deliveries that are still kept, those of the newest events first."""
-        return self._deliveries(webhook_id, None)
-
-    @call
-    def redeliver(self, webhook_id: str, delivery_id: str) -> Call[Delivery]:
-        """Sends an event once more."""
-        place = {**self._place(webhook_id), "delivery_id": delivery_id}
-        path = f"{_HOOK}/deliveries/{{delivery_id}}/redeliver"
-        return Call(method="POST", path=path, place=place, read=as_it_is(Delivery))
-
-    def _place(self, webhook_id: str) -> dict[str, str]:
-        return {**self._workspace, "webhook_id": webhook_id}
-
-    def _deliveries(self, webhook_id: str, limit: int | None) -> Pages[Delivery]:
-        def read(answer: _DeliveryList) -> Page[Delivery]:
-            return page_of(
-                answer.deliveries,
-                has_more=answer.has_more,
-                cursor=lambda last: str(last.event_number),
-            )
-
-        def ask(cursor: str | None, most: int) -> Call[Page[Delivery]]:
-            return Call(
-                method="GET",
-                path=f"{_HOOK}/deliveries",
-                place=self._place(webhook_id),
-                query={"limit": most, "below": None if cursor is None else int(cursor)},
-                read=reads(_DeliveryList, read),
-            )
-
-        return Pages(PAGE, ask, limit)
+        return paging(ListDeliveries(webhook_id, limit=None), self.above)
 
 
 class Namespaces(OperatorGroup[F]):

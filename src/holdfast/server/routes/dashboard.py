@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from holdfast.engine.namespace import Namespace
-from holdfast.model.keys import KeyInfo
+from holdfast.model.keys import Key
 from holdfast.server.problems import Unfit
 from holdfast.server.requests import Caller
 from holdfast.server.routing import Route, Who, delete, get, post
@@ -56,13 +56,13 @@ def create_key(caller: Caller, data: DashboardKeyRequest) -> DashboardKey:
     if days is not None and not 0 < days <= MOST_DAYS:
         message = f"expires_days is 1 to {MOST_DAYS}"
         raise Unfit(message, param="expires_days")
-    key, secret = caller.vault.keys.create(
+    key = caller.vault.keys.create(
         data.name,
         namespace=data.namespace,
         rate_limit=data.rate_limit,
         expires_in=None if days is None else timedelta(days=days),
     )
-    return _answer(key, secret=secret)
+    return _answer(key, secret=key.api_key)
 
 
 @delete("/v1/dashboard/keys/{key_id}", status=204, who=Who.OPERATOR)
@@ -71,7 +71,7 @@ def revoke_key(caller: Caller, key_id: str) -> None:
     caller.vault.keys.revoke(key_id)
 
 
-def _answer(key: KeyInfo, *, secret: str | None = None) -> DashboardKey:
+def _answer(key: Key, *, secret: str | None = None) -> DashboardKey:
     return DashboardKey(
         id=key.id,
         key_prefix=key.prefix,

@@ -1,4 +1,4 @@
-"""What a server says about itself, and to a key about itself."""
+"""What a server says about itself."""
 
 import time
 from datetime import UTC, datetime
@@ -13,13 +13,12 @@ from prometheus_client import (
     multiprocess,
 )
 
-from holdfast.server.requests import Caller, Services
+from holdfast.server.requests import Services
 from holdfast.server.responses import Response
-from holdfast.server.routes.keys import SHOWN
 from holdfast.server.routing import Who, get
 from holdfast.server.threads import Work
 from holdfast.server.times import shown
-from holdfast.wire.info import Health, Me, ServiceHealth, Welcome
+from holdfast.wire.info import Health, ServiceHealth, Welcome
 
 _STARTED: Final = time.monotonic()
 VERSION: Final = version("holdfast")
@@ -70,18 +69,4 @@ def openapi(services: Services) -> Response:
     return Response(services.document())
 
 
-@get("/v1/me", who=Who.KEY, work=None)
-def me(caller: Caller) -> Me:
-    """Says whose key this is, and what it opens."""
-    key = caller.key
-    return Me(
-        workspace_id=caller.vault.tenant_id,
-        key_id=key.id,
-        key_name=key.name,
-        scope=SHOWN[key.scope],
-        namespace=key.namespace,
-        capabilities=["files", "snapshots", "sessions", "store", "events", "webhooks"],
-    )
-
-
-ROUTES: Final = [health, live, welcome, metrics, openapi, me]
+ROUTES: Final = [health, live, welcome, metrics, openapi]
