@@ -43,6 +43,7 @@ from holdfast.model.basics import (
     SnapshotInfo,
     Tenant,
 )
+from holdfast.pacing import REST
 from holdfast.testing.faults import PowerCut
 
 NOW = datetime(2025, 3, 1, 12, 30, 15, 123457, tzinfo=UTC)
@@ -267,6 +268,32 @@ def test_a_read_transaction_changes_nothing(catalog: Catalog, tenant: TenantId) 
         transaction.set_tenant_quota(tenant, 7)
     with catalog.read() as transaction:
         assert transaction.get_tenant_quota(tenant) is None
+
+
+def test_a_thread_that_rests_does_so_while_it_reads_and_never_while_it_writes(
+    catalog: Catalog, tenant: TenantId
+) -> None:
+    rests = list[str]()
+    place = "before"
+    token = REST.set(lambda: rests.append(place))
+    try:
+        with catalog.write() as transaction:
+            place = "writing"
+            for number in range(100):
+                transaction.add_namespace(head_of(tenant, f"{number:02}"))
+            assert len(transaction.iter_heads(tenant)) == 100
+        assert rests == ["before"]
+        with catalog.read() as transaction:
+            rests.clear()
+            place = "reading"
+            assert transaction.find_head(tenant, "07") is not None
+            assert rests
+            rests.clear()
+            heads = transaction.iter_heads(tenant)
+    finally:
+        REST.reset(token)
+    assert [head.name for head in heads] == [f"{number:02}" for number in range(100)]
+    assert len(rests) == 4, "before the question, and after 32, 64 and 96 rows"
 
 
 def test_a_transaction_is_over_when_its_block_ends(catalog: Catalog, tenant: TenantId) -> None:

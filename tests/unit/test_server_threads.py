@@ -11,7 +11,9 @@ import pytest
 
 from holdfast.behalf import BEHALF, NOBODY
 from holdfast.model.keys import Scope
+from holdfast.pacing import REST
 from holdfast.server.callers import Admission
+from holdfast.server.pacing import Pace
 from holdfast.server.problems import Unauthorized
 from holdfast.server.threads import MOST, SEAT, TOTALS, Seat, Threads, Work, in_thread
 
@@ -20,7 +22,7 @@ PATIENCE_S = 20.0
 
 def run(test: Callable[[Threads], Awaitable[None]]) -> None:
     async def within() -> None:
-        threads = Threads()
+        threads = Threads(Pace(threading.Event().wait))
         async with asyncio.timeout(PATIENCE_S), threads.running():
             await test(threads)
 
@@ -66,6 +68,16 @@ def test_what_runs_in_a_thread_knows_for_whom() -> None:
         with seat_of(threads, "b"):
             assert await in_thread(BEHALF.get, work=Work.LONG) == "b"
         assert BEHALF.get() == NOBODY
+
+    run(test)
+
+
+def test_what_takes_long_rests_and_nothing_else_does() -> None:
+    async def test(threads: Threads) -> None:
+        with seat_of(threads, "a"):
+            found = {work: await in_thread(REST.get, work=work) for work in Work}
+        assert [work for work, rest in found.items() if rest is not None] == [Work.LONG]
+        assert REST.get() is None
 
     run(test)
 

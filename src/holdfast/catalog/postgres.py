@@ -20,7 +20,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import ConnectionPool
 
 from holdfast.catalog import postgres_integrity
-from holdfast.catalog.driver import Guard
+from holdfast.catalog.driver import Guard, paced
 from holdfast.catalog.forking import tell_of_forks
 from holdfast.catalog.postgres_driver import (
     CHECK_FORMAT,
@@ -47,6 +47,7 @@ from holdfast.catalog.turns import Slots
 from holdfast.errors import Busy, PathExists, Unavailable
 from holdfast.ids import IdMaker, object_id_of
 from holdfast.model.upkeep import Loss
+from holdfast.pacing import rest
 
 _OUR_TABLES: Final = (
     "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() ORDER BY tablename"
@@ -234,6 +235,7 @@ class PostgresCatalog:
         self, begin: LiteralString | None, *, check: LiteralString | None = None
     ) -> Generator[Transaction]:
         guard = Guard(to_error)
+        rest()
         with self._slots.taken():
             with translated():
                 talk = Talk(self._get_lines(), begin)
@@ -241,7 +243,8 @@ class PostgresCatalog:
                 if check is not None:
                     with guard:
                         talk.say(check, {"known": newest_format()})
-                yield Transaction(PostgresDriver(talk, self._queries, guard))
+                driver = PostgresDriver(talk, self._queries, guard)
+                yield Transaction(driver if begin == WRITING else paced(driver))
                 with guard:
                     talk.commit()
             finally:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Final
 
-from holdfast.catalog.driver import Guard
+from holdfast.catalog.driver import Driver, Guard, paced
 from holdfast.catalog.sqlite_count import HEADER, count_up, find_last
 from holdfast.catalog.sqlite_driver import (
     UNKNOWN,
@@ -21,6 +21,7 @@ from holdfast.catalog.tables import check_format
 from holdfast.catalog.transaction import Transaction
 from holdfast.catalog.turns import Turns
 from holdfast.catalog.watermark import Watermark
+from holdfast.pacing import rest
 
 _BEGUN: Final = (
     "SELECT MAX(number), EXISTS (SELECT 1 FROM listening WHERE what = 'events') FROM migrations"
@@ -57,8 +58,8 @@ class Reading:
                 self._connections.put_back(connection, writing=self._writing)
         return Transaction(self._drive(connection))
 
-    def _drive(self, connection: Connection) -> SqliteDriver:
-        return SqliteDriver(connection, self._queries, self._guard)
+    def _drive(self, connection: Connection) -> Driver:
+        return paced(SqliteDriver(connection, self._queries, self._guard))
 
     def _check(self, connection: Connection) -> None:
         """Raises if this transaction must not be, now that it sees what it will see."""
@@ -116,6 +117,7 @@ class Writing(Reading):
     def __enter__(self) -> Transaction:
         self._connections.check_usable()
         self._connections.check_writable()
+        rest()
         self._turn = self._turns.take()
         is_begun = False
         try:

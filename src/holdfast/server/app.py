@@ -24,6 +24,7 @@ from holdfast.server.logs import log_to
 from holdfast.server.observing import Observer
 from holdfast.server.openapi import describe
 from holdfast.server.outbound import Sender
+from holdfast.server.pacing import Pace
 from holdfast.server.rates import Rates
 from holdfast.server.refusing import Refusing
 from holdfast.server.requests import Services
@@ -81,9 +82,11 @@ def open_vault(config: Config, *, unify: Unify = unify) -> Holdfast:
 
 def make_app(config: Config, vault: Holdfast, texts: TextProcesses) -> App:
     """Returns the application over a vault, which it closes when it is shut down, and `texts`."""
-    rates, threads, stopping = Rates(), Threads(), Stopping(grace_s=config.grace_s)
+    rates, stopping = Rates(), Stopping(grace_s=config.grace_s)
+    pace = Pace(stopping.wait)
+    threads = Threads(pace)
     sender = Sender(allow_private=config.allow_private_webhooks)
-    jobs = _jobs(config, vault, rates, sender, stopping)
+    jobs = _jobs(config, vault, rates, sender, stopping, pace=pace)
     table = Table(_groups(config))
     services = Services(
         config=config,
@@ -127,14 +130,20 @@ def _groups(config: Config) -> list[Group]:
 
 
 def _jobs(
-    config: Config, vault: Holdfast, rates: Rates, sender: Sender, stopping: Stopping
+    config: Config,
+    vault: Holdfast,
+    rates: Rates,
+    sender: Sender,
+    stopping: Stopping,
+    *,
+    pace: Pace,
 ) -> dict[str, Job]:
     """Returns what this server does by itself."""
     jobs = {"uses": uses.make_job(vault, rates)}
     if config.works:
         jobs["schedules"] = schedules.make_job(vault)
         jobs["sessions"] = sessions.make_job(vault)
-        jobs["upkeep"] = upkeep.make_job(vault)
+        jobs["upkeep"] = partial(pace.run, upkeep.make_job(vault))
         outbox = vault.outbox(retries_s=config.retries_s)
         jobs["delivery"] = delivery.make_job(outbox, sender, is_stopping=stopping.is_set)
     return jobs

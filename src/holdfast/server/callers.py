@@ -61,6 +61,7 @@ class Admission:
         self._count(caller)
         check_may(caller, entry, request)
         SEAT.set(Seat(caller.vault.tenant_id, self._threads))
+        self._threads.pace.asked()
 
     async def _admit(self, request: Request) -> Caller:
         secret = secret_of(request.scope["headers"])

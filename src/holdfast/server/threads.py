@@ -16,6 +16,7 @@ from typing import Final, TypeVar
 
 from holdfast.behalf import BEHALF
 from holdfast.operations.operation import Work
+from holdfast.server.pacing import Pace
 from holdfast.server.sharing import STRANGERS, Shares
 
 T = TypeVar("T")
@@ -50,7 +51,8 @@ twice at once takes the interpreter from the others twice, and is done no sooner
 class Threads:
     """The threads of one application."""
 
-    def __init__(self) -> None:
+    def __init__(self, pace: Pace) -> None:
+        self.pace = pace
         self._shares = {work: Shares(total, most=MOST.get(work)) for work, total in TOTALS.items()}
         self._pools = {
             work: ThreadPoolExecutor(total, thread_name_prefix=f"holdfast-{work}")
@@ -73,6 +75,8 @@ class Threads:
         try:
             context = copy_context()
             context.run(BEHALF.set, tenant)
+            if work is Work.LONG:
+                function = partial(self.pace.run, function)
             running = self._pools[work].submit(context.run, function)
             return await asyncio.wrap_future(running)
         finally:
