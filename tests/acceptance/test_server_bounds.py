@@ -17,6 +17,9 @@ MIB = 1 << 20
 WORST_S = 0.6
 """What the server may compute while somebody waits: three times what it does."""
 
+LIVE_S = 0.25
+"""What whoever asks whether the server lives waits for at the most, beside whatever body."""
+
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc says what it costs")
 
 
@@ -122,12 +125,14 @@ def test_while_a_large_body_is_read_everybody_else_is_answered(
     server: Server, agent: httpx.Client, shape: str
 ) -> None:
     path, make, status = BODIES[shape]
-    body, answers = make(), list[httpx.Response]()
-    sending = threading.Thread(target=lambda: answers.append(agent.post(path, content=body)))
-    sending.start()
-    worst = most_awaited_s(server, sending.is_alive, paths=["/health/live"])
-    assert answers[0].status_code == status
-    assert worst < WORST_S
+    body, answers, waits = make(), list[httpx.Response](), list[float]()
+    # The same work takes up to twice the processor's time where others use its caches.
+    while not waits or (min(waits) >= LIVE_S and len(waits) < 3):
+        sending = threading.Thread(target=lambda: answers.append(agent.post(path, content=body)))
+        sending.start()
+        waits.append(most_awaited_s(server, sending.is_alive, paths=["/health/live"]))
+    assert {answer.status_code for answer in answers} == {status}
+    assert min(waits) < LIVE_S
 
 
 def most_memory(server: Server) -> int:
