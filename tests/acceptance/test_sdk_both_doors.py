@@ -268,9 +268,10 @@ def test_links_modes_directories_moves_and_deletions(agent: Namespace) -> None:
     link = agent.files.symlink("a/link", "../nowhere")
     assert (link.kind, agent.files.readlink("a/link")) == ("link", "../nowhere")
     assert agent.files.mkdir("made/deep", mode=0o700).mode == 0o700
-    assert agent.files.chmod("a/one", 0o755) is None
+    assert agent.files.chmod("a/one", 0o755).mode == 0o755
     assert agent.files.stat("a/one").mode == 0o755
-    assert agent.files.move("a", "b/a") is None
+    assert agent.files.move("a", "b/a").is_dir
+    assert agent.files.stat("b/a/link").target == "../nowhere"
     assert [each.path for each in agent.files.list(recursive=True)] == [
         "b/a/link",
         "b/a/one",

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 import holdfast
 from holdfast.engine.files.download import find_sendable
-from holdfast.engine.files.listing import list_page
 from holdfast.engine.store.reader import items_page
 from holdfast.errors import HoldfastError
 from holdfast.model.basics import Plane
@@ -76,12 +75,12 @@ def test_pages_of_a_listing_are_the_listing(
         return
     found, after = [], None
     while True:
-        page = list_page(agent.files, **asked, after=after, most=most)
-        found += [each.info for each in page.items]
-        if not page.has_more:
+        page = agent.files.list(**asked, after=after, limit=most)
+        found += page
+        if len(page) < most:
             break
-        assert after != page.items[-1].info.path
-        after = page.items[-1].info.path
+        assert after != page[-1].path
+        after = page[-1].path
     assert found == wanted
 
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import msgspec
 import pytest
 
+from holdfast.engine.files.editing import Files
 from holdfast.engine.tasks.schedules import Schedules
 from holdfast.errors import InvalidName, InvalidValue
 from holdfast.ids import NamespaceId, ObjectId, object_id_of
@@ -20,8 +21,9 @@ from holdfast.operations.forms import form_of
 from holdfast.operations.operation import Operation, Paged, Who, operations_of
 from holdfast.operations.schedules import CreateSchedule, GetSchedule
 from holdfast.operations.shapes import ASKED, shape_of
-from holdfast.sdk.calls import paging
+from holdfast.sdk.calls import method, paging
 from holdfast.sdk.groups.activity import Schedules as SdkSchedules
+from holdfast.sdk.groups.files import Files as SdkFiles
 from holdfast.server.doors import answers
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -282,15 +284,27 @@ def test_a_span_that_no_calendar_has_is_refused() -> None:
         form_of(CreateSchedule).read({"every_seconds": 10**18})
 
 
-def test_both_doors_have_the_signature_of_the_operation() -> None:
-    for name, found in operations_of(Schedules).items():
-        mine, theirs = (
-            inspect.signature(getattr(door, name)) for door in (Schedules, SdkSchedules)
-        )
-        assert mine == theirs
-        assert [*mine.parameters][1:] == [*inspect.signature(found.operation).parameters]
-        assert getattr(SdkSchedules, name).__doc__ == getattr(Schedules, name).__doc__
-        assert found.operation.__doc__
+DOORS: list[tuple[type, Any]] = [(Files, SdkFiles), (Schedules, SdkSchedules)]
+METHODS = [
+    pytest.param(door, client, name, id=f"{door.__name__}.{name}")
+    for door, client in DOORS
+    for name in operations_of(door)
+]
+
+
+@pytest.mark.parametrize(("door", "client", "name"), METHODS)
+def test_both_doors_have_the_signature_of_the_operation(door: type, client: Any, name: str) -> None:
+    mine, theirs = getattr(door, name), getattr(client, name)
+    (_, *taken), (_, *sent) = (
+        inspect.signature(each).parameters.values() for each in (mine, theirs)
+    )
+    assert taken == sent
+    assert inspect.signature(mine).return_annotation == inspect.signature(theirs).return_annotation
+    assert [each.name for each in taken] == [*inspect.signature(mine.operation).parameters]
+    assert mine.__doc__ == mine.operation.__doc__
+    if isinstance(inspect.getattr_static(client, name), method):  # And not several requests.
+        assert theirs.__doc__ == mine.__doc__
+    assert mine.operation.__doc__
 
 
 def test_what_a_door_is_given_wrongly_is_refused_before_anything_is_done() -> None:

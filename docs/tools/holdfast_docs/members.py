@@ -12,7 +12,7 @@ import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import Annotated, Any, Final, get_origin
+from typing import Any, Final, get_type_hints
 
 WIDTH: Final = 88
 """A signature that is longer has a line for each argument."""
@@ -62,12 +62,12 @@ def fields_of(kind: type[Any]) -> list[tuple[str, str]]:
     """Returns the fields of a value, and what they hold."""
     if issubclass(kind, Enum):
         return [(each.name, repr(each.value)) for each in kind]
+    hints = get_type_hints(kind)  # Without what is said beside a type.
     if dataclasses.is_dataclass(kind):
-        found = [(field.name, field.type) for field in dataclasses.fields(kind)]
+        names = [field.name for field in dataclasses.fields(kind)]
     else:
-        names: tuple[str, ...] = getattr(kind, "__struct_fields__", ())
-        found = [(name, _annotation(kind, name)) for name in names]
-    return [(name, annotated(note)) for name, note in found if not name.startswith("_")]
+        names = getattr(kind, "__struct_fields__", ())
+    return [(name, annotated(hints[name])) for name in names if not name.startswith("_")]
 
 
 def member_of(name: str, function: Callable[..., Any], *, is_streamed: bool = False) -> Member:
@@ -202,15 +202,6 @@ def _as_member(name: str, value: object) -> Member | None:
     if wrapped is None:
         return None
     return member_of(name, wrapped, is_streamed=getattr(value, "verb", "") == "stream")
-
-
-def _annotation(kind: type, name: str) -> object:
-    for base in kind.__mro__:
-        if name in vars(base).get("__annotations__", {}):
-            note = vars(base)["__annotations__"][name]
-            # How it stands on the wire is said beside it.
-            return note.__origin__ if get_origin(note) is Annotated else note
-    return "object"
 
 
 def _doc(value: object) -> str:

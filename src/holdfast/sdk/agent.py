@@ -11,6 +11,7 @@ from holdfast.model.entities import Totals
 from holdfast.model.health import Health, Thresholds
 from holdfast.model.history import History
 from holdfast.model.names import Name, PathOrName, to_name
+from holdfast.model.paths import PathLike, sent_path
 from holdfast.operations.keys import GetMe
 from holdfast.progress import Progress, no_progress
 from holdfast.sdk.calls import (
@@ -55,7 +56,6 @@ from holdfast.sdk.groups.timeline import (
     snapshot_pages,
     timeline_pages,
 )
-from holdfast.sdk.paths import PathLike, sent_path
 from holdfast.sdk.reading import (
     as_it_is,
     id_or_none,

@@ -17,7 +17,6 @@ from holdfast.ids import NamespaceId, ObjectId, SnapshotId, TraceId
 from holdfast.model.basics import Kind, Plane, Size, SnapshotInfo, SnapshotLike, id_of
 from holdfast.model.changes import Change, Changes, MergeResult, Restored, counted, tally
 from holdfast.model.entities import Entity
-from holdfast.model.files import FileInfo
 from holdfast.model.health import Health, Level, Loop
 from holdfast.model.history import Step
 from holdfast.model.memories import FoundMemory, Memory
@@ -27,7 +26,6 @@ from holdfast.storekeys import to_store_key
 from holdfast.wire.audit import RollbackRateAnswer
 from holdfast.wire.changes import ChangeAnswer, Counts
 from holdfast.wire.entities import EntityAnswer
-from holdfast.wire.files import FileAnswer
 from holdfast.wire.memories import FoundAnswer, MemoryAnswer
 from holdfast.wire.snapshots import RestoreAnswer, SnapshotAnswer
 from holdfast.wire.tasks import TaskAnswer
@@ -203,17 +201,6 @@ def to_merged(answer: MergeAnswer) -> MergeResult:
     return MergeResult(
         snapshot=to_snapshot(answer.snapshot),
         changes=_all_changes(answer),
-    )
-
-
-def to_file(answer: FileAnswer) -> FileInfo:
-    """Returns what is known of a path."""
-    return FileInfo(
-        answer.path,
-        answer.kind,
-        answer.size_bytes,
-        answer.mode,
-        instant_or_none(answer.modified_at),
     )
 
 

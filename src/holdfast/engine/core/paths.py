@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator
 from typing import Final
 
 from holdfast.errors import Damaged, InvalidPath, shorten
+from holdfast.model.paths import PathLike
 
 MAX_PATH_BYTES: Final = 4095
 """PATH_MAX of Linux, less the NUL that ends a path there."""
@@ -21,8 +22,6 @@ MAX_NAME_BYTES: Final = 255
 
 _SOUND: Final = re.compile(rb"(?:(?!\.{1,2}(?:/|\Z))[^/\0]{1,255}(?:/(?!\Z)|\Z))+")
 """Every key that `_fault` finds nothing wrong with, but for its length; six times as fast."""
-
-PathLike = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
 
 def to_key(path: PathLike) -> bytes:

@@ -27,12 +27,12 @@ import msgspec
 from holdfast.engine.core.coverage import Coverage, Omissions, summarise
 from holdfast.engine.core.limits import Limits
 from holdfast.engine.directory.lastlook import LastLook
-from holdfast.engine.files.reader import USUAL_DIRECTORY_MODE
 from holdfast.engine.objects import content
 from holdfast.engine.objects.content import Sink
 from holdfast.entries import Blob, Directory, Entry, Inline, Link, encode_entry, with_twin
 from holdfast.errors import TooLarge
 from holdfast.ids import ObjectId
+from holdfast.model.files import USUAL_DIRECTORY_MODE
 from holdfast.progress import Progress
 from holdfast.workspace.descent import Descent
 from holdfast.workspace.openings import Openings

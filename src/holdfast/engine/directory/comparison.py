@@ -16,8 +16,8 @@ from types import TracebackType
 from typing import Self
 
 from holdfast.engine.directory.retrieval import Retrieval
-from holdfast.engine.files.reader import USUAL_DIRECTORY_MODE
 from holdfast.entries import Blob, Directory, Entry, Inline, Link, twin_of
+from holdfast.model.files import USUAL_DIRECTORY_MODE
 from holdfast.progress import Progress
 from holdfast.workspace.creating import Stamp, stamp_of
 from holdfast.workspace.descent import Descent, set_mode, set_mode_unopened

@@ -12,10 +12,10 @@ A draft holds changes over a view and upholds two invariants:
 from collections.abc import Iterable, Iterator
 
 from holdfast.engine.core.paths import ancestors, parent_of
-from holdfast.engine.files.reader import USUAL_DIRECTORY_MODE
 from holdfast.engine.planes.view import View
 from holdfast.entries import Directory, Entry, Link, decode_entry, encode_entry
 from holdfast.errors import NotADirectory, NotAFile
+from holdfast.model.files import USUAL_DIRECTORY_MODE
 
 
 class Draft:

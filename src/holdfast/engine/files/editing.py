@@ -4,7 +4,7 @@ A change is one transaction (`pending/writing.py`) and keeps the tree whole (`dr
 happens as asked, or raises and leaves everything as it was.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import BinaryIO, Final
 
@@ -12,7 +12,7 @@ import msgspec
 
 from holdfast.engine.core.paths import MAX_PATH_BYTES, PathLike, to_bytes, to_key
 from holdfast.engine.files.draft import Draft
-from holdfast.engine.files.reader import EPOCH, USUAL_DIRECTORY_MODE, FilesReader, Opened, info_of
+from holdfast.engine.files.reader import EPOCH, FilesReader, Opened, info_of
 from holdfast.engine.journal.events import deleted, written
 from holdfast.engine.objects import content
 from holdfast.engine.objects.stage import Stage
@@ -32,14 +32,21 @@ from holdfast.errors import (
 from holdfast.model.basics import Plane
 from holdfast.model.events import Event
 from holdfast.model.files import FileInfo
+from holdfast.operations.files import (
+    BATCH_BYTES,
+    BATCH_FILES,
+    ChangeMode,
+    DeleteFile,
+    MakeDirectory,
+    MakeLink,
+    MoveFile,
+    WriteFiles,
+)
+from holdfast.operations.operation import does
 
 USUAL_FILE_MODE: Final = 0o644
 MAX_MODE: Final = 0o1777
 """Permission bits and the sticky bit: set-user-id and set-group-id are never stored."""
-
-BATCH_FILES: Final = 4096
-BATCH_BYTES: Final = 32 << 20
-"""How many files, and how many bytes, of a `write_many` share a transaction."""
 
 Data = str | bytes | bytearray | memoryview | BinaryIO
 
@@ -89,10 +96,10 @@ class Files(FilesReader):
         )
         return info_of(key, made[0])
 
-    def write_many(self, items: Iterable[tuple[PathLike, str | bytes]]) -> int:
-        """Writes many files, some thousands to a transaction; returns how many."""
+    @does(WriteFiles)
+    def write_many(self, wanted: WriteFiles) -> int:
         total, size, batch = 0, 0, dict[bytes, bytes]()
-        for path, data in items:
+        for path, data in wanted.items:
             body = _to_bytes(data)
             batch[to_key(path)] = body
             total, size = total + 1, size + len(body)
@@ -103,17 +110,17 @@ class Files(FilesReader):
             self._write_batch(batch)
         return total
 
-    def mkdir(self, path: PathLike, *, mode: int = USUAL_DIRECTORY_MODE) -> FileInfo:
-        """Makes a directory, with those above it; one that is there gets the mode."""
-        key = to_key(path)
-        _check_mode(mode)
-        entry = Directory(mode)
+    @does(MakeDirectory)
+    def mkdir(self, wanted: MakeDirectory) -> FileInfo:
+        key = to_key(wanted.path)
+        _check_mode(wanted.mode)
+        entry = Directory(wanted.mode)
         self._draft(lambda draft: draft.put(key, entry))
-        return self.stat(path)
+        return self.stat(wanted.path)
 
-    def symlink(self, path: PathLike, target: PathLike) -> FileInfo:
-        """Makes a link. Its target is data: it may lead anywhere, and is never followed."""
-        key, goal = to_key(path), _to_target(target)
+    @does(MakeLink)
+    def symlink(self, wanted: MakeLink) -> FileInfo:
+        key, goal = to_key(wanted.path), _to_target(wanted.target)
         entry = Link(goal, self._mtime_ns(None))
 
         def put(draft: Draft) -> None:
@@ -124,9 +131,9 @@ class Files(FilesReader):
         self._draft(put, lambda: [_written(key, entry.size, source="link")])
         return info_of(key, entry)
 
-    def chmod(self, path: PathLike, mode: int) -> None:
-        """Sets the permission bits of a file or directory."""
-        key = to_key(path)
+    @does(ChangeMode)
+    def chmod(self, wanted: ChangeMode) -> FileInfo:
+        key, mode = to_key(wanted.path), wanted.mode
         _check_mode(mode)
 
         def put(draft: Draft) -> None:
@@ -142,29 +149,25 @@ class Files(FilesReader):
                     raise NotAFile(key, found="link")
 
         self._draft(put)
+        return self.stat(wanted.path)
 
-    def move(self, source: PathLike, target: PathLike, *, overwrite: bool = False) -> None:
-        """Moves a file, link or directory; the target's directories come about by themselves.
-
-        With `overwrite`, a file or link at the target is replaced; a directory never is.
-        """
-        old, new = to_key(source), to_key(target)
+    @does(MoveFile)
+    def move(self, wanted: MoveFile) -> FileInfo:
+        old, new = to_key(wanted.source), to_key(wanted.target)
         if new == old or new.startswith(old + b"/"):
             raise InvalidPath(new, reason="it lies inside what is to be moved")
         moved = dict[bytes, Entry]()
 
         def move(draft: Draft) -> None:
             moved.clear()
-            moved.update(_move(draft, old, new, overwrite=overwrite))
+            moved.update(_move(draft, old, new, overwrite=wanted.overwrite))
 
         self._draft(move, lambda: _told_of_move(old, moved))
+        return self.stat(wanted.target)
 
-    def delete(self, path: PathLike, *, recursive: bool = False) -> int:
-        """Deletes a file, link or empty directory; with `recursive`, all that is in it.
-
-        Returns how many files, links and empty directories went.
-        """
-        key, gone = to_key(path), list[bytes]()
+    @does(DeleteFile)
+    def delete(self, wanted: DeleteFile) -> int:
+        key, gone = to_key(wanted.path), list[bytes]()
 
         def drop(draft: Draft) -> None:
             entry = draft.find(key)
@@ -174,7 +177,7 @@ class Files(FilesReader):
                 return
             if entry is None and not draft.has_children(key):
                 raise PathNotFound(key)
-            if not recursive and draft.has_children(key):
+            if not wanted.recursive and draft.has_children(key):
                 raise NotAFile(key, found="directory with files in it (pass recursive=True)")
             gone[:] = draft.drop_tree(key) or [key]
 

@@ -10,9 +10,9 @@ directories' own entries in the form that `draft.py` describes.
 from collections.abc import Callable, Iterator, Mapping
 
 from holdfast.engine.core.paths import ancestors, parent_of
-from holdfast.engine.files.reader import USUAL_DIRECTORY_MODE
 from holdfast.entries import Directory, decode_entry, encode_entry
 from holdfast.ids import ObjectId
+from holdfast.model.files import USUAL_DIRECTORY_MODE
 from holdfast.tree import NodeSource, get_many, iterate, prefix_stop
 
 Wanted = Mapping[bytes, bytes | None]

@@ -33,10 +33,11 @@ from holdfast.entries import (
     decode_entry,
 )
 from holdfast.errors import NotADirectory, NotAFile, PathNotFound
-from holdfast.model.files import FileInfo
+from holdfast.model.files import USUAL_DIRECTORY_MODE, FileInfo
+from holdfast.operations.files import ListFiles, StatFile
+from holdfast.operations.operation import does
 from holdfast.tree import prefix_stop
 
-USUAL_DIRECTORY_MODE: Final = 0o755
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MOST_LOOKED_AT: Final = 10_000
 """Entries that a listing looks at to say how old directories are: some 20 ms."""
@@ -76,9 +77,9 @@ class FilesReader(Part):
             entry, objects = get_file(view, key), view.objects.unbound()
         return content.stream(objects, entry)
 
-    def stat(self, path: PathLike) -> FileInfo:
-        """Returns what is known about a path."""
-        key = to_key(path)
+    @does(StatFile)
+    def stat(self, wanted: StatFile) -> FileInfo:
+        key = to_key(wanted.path)
         with self.opened() as view:
             info = _find_info(view, key)
             if info is None:
@@ -102,33 +103,37 @@ class FilesReader(Part):
             raise NotAFile(key, found=f"{kind_of(entry)}, not a link,")
         return to_text(entry.target)
 
-    def list(
-        self,
-        path: PathLike = "",
-        *,
-        prefix: PathLike = "",
-        recursive: bool = False,
-        limit: int | None = None,
-    ) -> list[FileInfo]:
-        """Returns what lies in a directory, in the order of the paths' bytes.
-
-        With `prefix`, only what begins with it there. A recursive listing names files, links
-        and empty directories at any depth.
-        """
-        check_limit(limit)
-        folder, beginning = listed_place(path, prefix)
+    @does(ListFiles)
+    def list(self, wanted: ListFiles) -> list[FileInfo]:
+        check_limit(wanted.limit)
+        folder, beginning = _listed_place(wanted.path, wanted.prefix)
+        behind = None if wanted.after is None else to_bytes(wanted.after)
         with self.opened() as view:
             check_folder(view, folder)
-            inside = folder + b"/" if folder else b""
-            times = Times(view)
-            if recursive:
-                found = ((k, decode_entry(v)) for k, v in view.under(inside + beginning))
-            else:
-                found = by_path(children_of(view, inside, beginning))
-            return [times.dated(k, info_of(k, entry)) for k, entry in islice(found, limit)]
+            inside, times = folder + b"/" if folder else b"", Times(view)
+            read = _all_below if wanted.recursive else _children
+            found = islice(read(view, inside, beginning, behind), wanted.limit)
+            return [times.dated(key, info_of(key, entry)) for key, entry in found]
 
 
-def listed_place(path: PathLike, prefix: PathLike) -> tuple[bytes, bytes]:
+def _all_below(
+    view: View, inside: bytes, beginning: bytes, behind: bytes | None
+) -> Iterator[tuple[bytes, Entry]]:
+    first = inside + beginning
+    start = first if behind is None else max(first, behind + b"\0")
+    for key, data in view.iterate(start, prefix_stop(first)):
+        yield key, decode_entry(data)
+
+
+def _children(
+    view: View, inside: bytes, beginning: bytes, behind: bytes | None
+) -> Iterator[tuple[bytes, Entry]]:
+    found = by_path(children_of(view, inside, beginning, start=behind or b""))
+    # What lies in a directory comes behind names that stand behind the directory's own.
+    return (each for each in found if behind is None or each[0] > behind)
+
+
+def _listed_place(path: PathLike, prefix: PathLike) -> tuple[bytes, bytes]:
     """Returns the directory that a listing is of, and what names there begin with."""
     folder, beginning = to_folder(path), to_bytes(prefix)
     if b"/" in beginning:
@@ -179,7 +184,8 @@ def info_of(key: bytes, entry: Entry) -> FileInfo:
         case Inline() | Blob():
             return FileInfo(path, kind, entry.size, entry.mode, _instant(entry.mtime_ns))
         case Link():
-            return FileInfo(path, kind, entry.size, 0o777, _instant(entry.mtime_ns))
+            at, target = _instant(entry.mtime_ns), to_text(entry.target)
+            return FileInfo(path, kind, entry.size, 0o777, at, target)
         case Directory():
             return FileInfo(path, kind, 0, entry.mode, None)
         case Submap() | Session() | Memory():

@@ -15,7 +15,7 @@ from holdfast.engine.core.linediff import Unify, unify
 from holdfast.engine.core.paths import to_text
 from holdfast.engine.core.wellformed import check_msgpack
 from holdfast.engine.files.fitting import live_below
-from holdfast.engine.files.reader import USUAL_DIRECTORY_MODE, kind_of
+from holdfast.engine.files.reader import kind_of
 from holdfast.engine.memory.plane import memory_text
 from holdfast.engine.objects import content
 from holdfast.engine.planes.storevalues import decode_value
@@ -27,6 +27,7 @@ from holdfast.ids import ObjectId
 from holdfast.instants import from_us
 from holdfast.model.basics import Plane, Root
 from holdfast.model.changes import Change, Changes, counted, tally
+from holdfast.model.files import USUAL_DIRECTORY_MODE
 from holdfast.storekeys import from_store_key
 from holdfast.tree import Edit, NodeSource, diff
 

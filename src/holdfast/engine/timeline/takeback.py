@@ -24,7 +24,6 @@ from holdfast.engine.core.coverage import LACKS_NOTHING, Lacking, lacking_in
 from holdfast.engine.core.growth import size_of
 from holdfast.engine.core.paths import legible
 from holdfast.engine.files.fitting import find_clashes, is_directory, keep_emptied, settle
-from holdfast.engine.files.reader import USUAL_DIRECTORY_MODE
 from holdfast.engine.pending.fold import Folded, lacking_at
 from holdfast.engine.planes.handle import Handle
 from holdfast.engine.planes.ownership import settle_entry, settled
@@ -48,6 +47,7 @@ from holdfast.errors import (
 from holdfast.ids import ObjectId, SnapshotId
 from holdfast.model.basics import EMPTY_MAP, Head, Kind, Plane, Root, Size, SnapshotInfo
 from holdfast.model.changes import Changes, Restored
+from holdfast.model.files import USUAL_DIRECTORY_MODE
 from holdfast.model.tasks import TaskChange, TaskRun, TaskStatus
 from holdfast.operations.snapshots import Note
 from holdfast.packs import ObjectKind

@@ -13,8 +13,8 @@ from holdfast.model.basics import Plane, SnapshotInfo, SnapshotLike, Timeline, i
 from holdfast.model.changes import Restored
 from holdfast.model.history import History, Step
 from holdfast.model.names import Name, check_names
+from holdfast.model.paths import PathLike, sent_path
 from holdfast.sdk.calls import Call, F, Group, Page, Pages, Steps, call, flow, page_of, pages
-from holdfast.sdk.paths import PathLike, sent_path
 from holdfast.sdk.reading import (
     as_it_is,
     id_or_none,

@@ -1,5 +1,6 @@
 """The routes, a module for each topic. Each names what it has in `ROUTES`."""
 
+from holdfast.engine.files.editing import Files
 from holdfast.engine.tasks.schedules import Schedules
 from holdfast.server import doors
 from holdfast.server.routes import (
@@ -14,7 +15,6 @@ from holdfast.server.routes import (
     keys,
     memories,
     namespaces,
-    paths,
     raw,
     sessions,
     snapshots,
@@ -29,10 +29,12 @@ from holdfast.server.routes import (
 )
 from holdfast.server.routing import Route
 
+_FILES = doors.routes_of(Files, lambda agent: agent.files)
+
 NAMED: list[Route] = [
     *info.ROUTES,
     *keys.ROUTES,
-    *paths.ROUTES,
+    *(route for route in _FILES if not route.is_bulky),
     *raw.ROUTES,
     *snapshots.ROUTES,
     *timeline.ROUTES,
@@ -51,7 +53,7 @@ NAMED: list[Route] = [
 WITH_VALUES: list[Route] = store.ROUTES
 """The same, with bodies that hold values."""
 
-WITH_BATCHES: list[Route] = paths.ROUTES_WITH_BATCHES
+WITH_BATCHES: list[Route] = [route for route in _FILES if route.is_bulky]
 """The same, with bodies that hold several files."""
 
 DEFAULTED: list[Route] = [

@@ -6,28 +6,30 @@ a file that has changed meanwhile, all of it.
 
 import re
 from functools import partial
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from msgspec import Meta
 
 from holdfast.engine.core.paths import to_key
 from holdfast.engine.files.download import Sendable, find_sendable
-from holdfast.engine.files.listing import Listed
 from holdfast.engine.namespace import Namespace
+from holdfast.model.files import FileInfo
+from holdfast.model.paths import read_path
+from holdfast.operations.shapes import shape_of
 from holdfast.server import transfer
 from holdfast.server.calling import encoded
 from holdfast.server.moments import At, seen
 from holdfast.server.parameters import Header
-from holdfast.server.places import read_path
 from holdfast.server.problems import RangeUnfit
 from holdfast.server.requests import Request
 from holdfast.server.responses import Stream
-from holdfast.server.routes.paths import to_file
 from holdfast.server.routing import Route, get, put
 from holdfast.server.threads import Work, in_thread
 from holdfast.server.times import parse_instant
 from holdfast.server.uploads import Upload
-from holdfast.wire.files import FileAnswer
+
+_FILE: Final[Any] = shape_of(FileInfo)
+FileAnswer = _FILE.wire
 
 _BYTES: Final = "application/octet-stream"
 _RANGE: Final = re.compile(r"bytes=(\d{1,18})-(\d{1,18})?", re.ASCII)
@@ -67,8 +69,7 @@ async def upload(
     most = request.services.config.max_upload_bytes
     async with Upload(request, agent, max_bytes=most).opened() as body:
         write = partial(agent.files.write, place, body, mode=mode, modified_at=instant)
-        answer = partial(encoded, lambda: to_file(Listed(write(), None)))
-        return await in_thread(answer, work=Work.SLOW)
+        return await in_thread(partial(encoded, lambda: _FILE.send(write())), work=Work.SLOW)
 
 
 @get(

@@ -14,8 +14,8 @@ from holdfast.entries import Directory
 from holdfast.errors import Conflict, InvalidValue, SnapshotNotFound
 from holdfast.model.basics import Kind, Plane, SnapshotInfo
 from holdfast.model.changes import WORDS, Change, Changes, Restored
+from holdfast.model.paths import read_path, shown_name
 from holdfast.server.paging import LAST_NUMBER, page_size, paged
-from holdfast.server.places import read_path, shown_name
 from holdfast.server.routing import Route, delete, get, patch, post
 from holdfast.server.times import shown, shown_or_none
 from holdfast.wire.changes import ChangeAnswer, Counts

@@ -11,10 +11,10 @@ from holdfast.model.basics import Plane, SnapshotInfo
 from holdfast.model.changes import Change
 from holdfast.model.history import Step
 from holdfast.model.names import Name
+from holdfast.model.paths import read_path, shown_name, shown_path
 from holdfast.server.leaving import IsGone
 from holdfast.server.paging import LAST_NUMBER, page_size, paged
 from holdfast.server.parameters import Query
-from holdfast.server.places import read_path, shown_name, shown_path
 from holdfast.server.problems import Unfit
 from holdfast.server.requests import Caller
 from holdfast.server.routes.snapshots import (

@@ -7,8 +7,8 @@ from typing import Final
 
 from holdfast.engine.archives.manifest import Manifest
 from holdfast.engine.namespace import Namespace
+from holdfast.model.paths import shown_name
 from holdfast.server.calling import encoded
-from holdfast.server.places import shown_name
 from holdfast.server.requests import Caller, Request
 from holdfast.server.responses import Stream
 from holdfast.server.routes.snapshots import to_answer

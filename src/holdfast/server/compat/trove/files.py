@@ -12,6 +12,7 @@ from holdfast.engine.files.reader import EPOCH, FilesReader
 from holdfast.engine.namespace import Namespace
 from holdfast.errors import InvalidPath
 from holdfast.model.files import FileInfo
+from holdfast.model.paths import read_path, shown_name, shown_path
 from holdfast.server import transfer
 from holdfast.server.calling import encoded
 from holdfast.server.compat.trove.paths import deleted_path, folder_path, url_path, written_path
@@ -24,7 +25,6 @@ from holdfast.server.compat.trove.shapes import (
     WriteRequest,
     WrittenAnswer,
 )
-from holdfast.server.places import read_path, shown_name, shown_path
 from holdfast.server.requests import Request
 from holdfast.server.responses import Stream
 from holdfast.server.routing import Route, get, post, put

@@ -10,7 +10,7 @@ from typing import Final
 from urllib.parse import unquote_to_bytes
 
 from holdfast.errors import InvalidPath
-from holdfast.server.places import read_path
+from holdfast.model.paths import read_path
 
 _FILES: Final = b"/files/"
 

@@ -1,0 +1,135 @@
+"""Files: what lies at a path, as on a file system.
+
+Their bytes come and go as they are: reading and writing a file is no request of JSON, and is code.
+"""
+
+from collections.abc import Iterable
+from dataclasses import KW_ONLY
+from typing import Annotated, Final
+
+import msgspec
+
+from holdfast.errors import TooLarge
+from holdfast.model.files import USUAL_DIRECTORY_MODE, FileInfo
+from holdfast.model.marks import Named, Shape
+from holdfast.model.paths import FilePath, PathLike, PathText, read_path, sent_path
+from holdfast.operations.operation import Operation, Paged
+
+BATCH_FILES: Final = 4096
+BATCH_BYTES: Final = 32 << 20
+"""How many files, and how many bytes, are written together in one transaction."""
+
+
+class StatFile(Operation[FileInfo], get="/v1/files/stat", of_moments=True):
+    """Returns what is known about a path."""
+
+    path: FilePath
+
+
+def _is_text(info: FileInfo) -> bool:
+    return not any("\ud800" <= char <= "\udfff" for char in info.path)
+
+
+class ListFiles(
+    Operation[list[FileInfo]],
+    get="/v1/files/list",
+    under="files",
+    paged=Paged(cursor="after", last="path", usual=1000, most=10_000, may_end=_is_text),
+    of_moments=True,
+):
+    """Returns what lies in a directory, in the order of the paths' bytes.
+
+    With `prefix`, only what begins with it there. A recursive listing names files, links
+    and empty directories at any depth. `after` is the path that was listed last.
+    """
+
+    path: FilePath = ""
+    _: KW_ONLY
+    prefix: PathText = ""
+    recursive: bool = False
+    after: Annotated[str | None, Named("starting_after")] = None
+    limit: int | None = None
+
+
+class MakeDirectory(Operation[FileInfo], post="/v1/files/mkdir"):
+    """Makes a directory, with those above it; one that is there gets the mode."""
+
+    path: FilePath
+    _: KW_ONLY
+    mode: int = USUAL_DIRECTORY_MODE
+
+
+class MakeLink(Operation[FileInfo], post="/v1/files/symlink"):
+    """Makes a link, or lets one that is there point elsewhere.
+
+    Its target is data: it may lead anywhere, and is never followed.
+    """
+
+    path: FilePath
+    target: PathText
+
+
+class ChangeMode(Operation[FileInfo], post="/v1/files/chmod"):
+    """Sets the permission bits of a file or directory."""
+
+    path: FilePath
+    mode: int
+
+
+class MoveFile(Operation[FileInfo], post="/v1/files/move"):
+    """Moves a file, link or directory; the target's directories come about by themselves.
+
+    With `overwrite`, a file or link at the target is replaced; a directory never is.
+    """
+
+    source: FilePath
+    target: FilePath
+    _: KW_ONLY
+    overwrite: bool = False
+
+
+class DeleteFile(Operation[int], post="/v1/files/delete", under="entries"):
+    """Deletes a file, link or empty directory; with `recursive`, all that is in it.
+
+    Returns how many files, links and empty directories went.
+    """
+
+    path: FilePath
+    _: KW_ONLY
+    recursive: bool = False
+
+
+class FileToWrite(msgspec.Struct, kw_only=True):
+    """A file to write: its bytes in base64."""
+
+    path: str
+    content: bytes
+
+
+Items = Iterable[tuple[PathLike, str | bytes]]
+
+
+def _send(items: Items) -> list[FileToWrite]:
+    return [
+        FileToWrite(path=sent_path(path), content=data.encode() if isinstance(data, str) else data)
+        for path, data in items
+    ]
+
+
+def _read(files: list[FileToWrite]) -> Items:
+    if sum(len(file.content) for file in files) >= BATCH_BYTES:
+        message = f"files that are written together have less than {BATCH_BYTES} bytes in all"
+        raise TooLarge(message)
+    return [(read_path(file.path), file.content) for file in files]
+
+
+_FILES: Final = Annotated[list[FileToWrite], msgspec.Meta(max_length=BATCH_FILES)]
+
+
+class WriteFiles(Operation[int], post="/v1/files/write_many", under="written", is_bulky=True):
+    """Writes many files, some thousands to a transaction; returns how many.
+
+    In one request, all or none: at most 4,096, and less than 32 MiB of content.
+    """
+
+    items: Annotated[Items, Named("files"), Shape(_FILES, _send, _read)]
