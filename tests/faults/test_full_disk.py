@@ -18,7 +18,7 @@ from random import Random
 import pytest
 
 from holdfast.blobs.disk import DiskBlobStore
-from holdfast.catalog import sqlite_driver
+from holdfast.catalog import sqlite_connections
 from holdfast.catalog.postgres import PostgresCatalog
 from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.engine.core.context import Context
@@ -205,7 +205,7 @@ def test_a_full_catalog_leaves_the_old_or_the_new(
         old = observe(context)
     pages = (tmp_path / "vault" / "catalog.sqlite").stat().st_size // 4096
     monkeypatch.setattr(
-        sqlite_driver, "_PRAGMAS", (*sqlite_driver._PRAGMAS, f"max_page_count={pages}")
+        sqlite_connections, "_PRAGMAS", (*sqlite_connections._PRAGMAS, f"max_page_count={pages}")
     )
     with opened(tmp_path / "vault", limits=limits) as context:
         vault = Holdfast(context)

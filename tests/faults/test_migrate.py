@@ -394,7 +394,7 @@ def test_a_sqlite_that_is_too_old_is_named(tmp_path: Path, monkeypatch: pytest.M
 def test_a_sqlite_that_lacks_a_part_is_named_and_nothing_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.catalog.sqlite_driver._MODULES", ("json_each", "fts9"))
+    monkeypatch.setattr("holdfast.catalog.sqlite_connections._MODULES", ("json_each", "fts9"))
     with pytest.raises(Incompatible, match="built without fts9"):
         SqliteCatalog(tmp_path)
     monkeypatch.undo()

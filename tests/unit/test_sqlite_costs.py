@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.catalog.sqlite_driver import Connection, SqliteConnections
+from holdfast.catalog.sqlite_connections import Connection, SqliteConnections
 
 TIMES = 12
 WARM_UP = 4

@@ -10,8 +10,8 @@ import pytest
 
 import holdfast
 from holdfast.catalog.sqlite import SqliteCatalog
+from holdfast.catalog.sqlite_connections import Connection, SqliteConnections
 from holdfast.catalog.sqlite_count import count_at_once
-from holdfast.catalog.sqlite_driver import Connection, SqliteConnections
 from holdfast.errors import QuotaExceeded
 from holdfast.ids import NamespaceId, TenantId
 from holdfast.instants import from_us

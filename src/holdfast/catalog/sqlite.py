@@ -21,14 +21,9 @@ from holdfast.catalog import sqlite_integrity, sqlite_pages
 from holdfast.catalog.filelocks import FileLocks
 from holdfast.catalog.queries import load_queries
 from holdfast.catalog.rows import Row
+from holdfast.catalog.sqlite_connections import BUSY_TIMEOUT_S, SqliteConnections, check_modules
 from holdfast.catalog.sqlite_count import count_at_once
-from holdfast.catalog.sqlite_driver import (
-    BUSY_TIMEOUT_S,
-    SqliteConnections,
-    check_modules,
-    translated,
-    unreadable,
-)
+from holdfast.catalog.sqlite_errors import translated, unreadable
 from holdfast.catalog.sqlite_reading import RESERVE_BYTES, Reserve, connections_without_writing
 from holdfast.catalog.sqlite_transaction import Question, Reading, Writing
 from holdfast.catalog.tables import Step, apply, missing_migrations, no_step

@@ -13,7 +13,7 @@ rows are asked.
 import sqlite3
 from typing import Final
 
-from holdfast.catalog.sqlite_driver import Connection
+from holdfast.catalog.sqlite_connections import Connection
 from holdfast.catalog.watermark import Watermark
 from holdfast.errors import CatalogReplaced
 

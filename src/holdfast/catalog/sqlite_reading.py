@@ -19,7 +19,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
-from holdfast.catalog.sqlite_driver import SqliteConnections
+from holdfast.catalog.sqlite_connections import SqliteConnections
 from holdfast.errors import HoldfastError, StorageReadOnly
 
 _MEMORY: Final = "/dev/shm"  # noqa: S108 - a folder of our own, 0700, is made in it

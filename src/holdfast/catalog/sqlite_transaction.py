@@ -9,14 +9,10 @@ from types import TracebackType
 from typing import Final
 
 from holdfast.catalog.driver import Driver, Guard, paced
+from holdfast.catalog.sqlite_connections import UNKNOWN, Connection, SqliteConnections
 from holdfast.catalog.sqlite_count import HEADER, count_up, find_last
-from holdfast.catalog.sqlite_driver import (
-    UNKNOWN,
-    Connection,
-    SqliteConnections,
-    SqliteDriver,
-    to_error,
-)
+from holdfast.catalog.sqlite_driver import SqliteDriver
+from holdfast.catalog.sqlite_errors import to_error
 from holdfast.catalog.tables import check_format
 from holdfast.catalog.transaction import Transaction
 from holdfast.catalog.turns import Turns
