@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.catalog.port import Catalog
+from holdfast.engine.memory.recall import place_of
 from holdfast.ids import NamespaceId, TenantId
 from holdfast.model.basics import EMPTY_ROOT, Head, Size
 from holdfast.model.memories import MemoryFilter, MemoryRow
@@ -38,8 +39,8 @@ class World:
     def matching(self, *words: str, chosen: MemoryFilter = ALL) -> list[str]:
         with self.catalog.read() as transaction:
             found = transaction.match_memories(self.one, words, chosen)
-            rows = transaction.get_memories(self.one, [number for number, _ in found])
-        assert {(row.number, row.terms) for row in rows} == set(found)
+            rows = transaction.get_memories(self.one, [number for (*_, number), _ in found])
+        assert {(place_of(row), row.terms) for row in rows} == set(found)
         assert len(found) == len(set(found))
         return sorted(row.id for row in rows)
 
@@ -301,8 +302,8 @@ def test_lists_and_vectors_come_in_pages(people: World) -> None:
     assert people.listed(most=2, before=people.find("e")) == ["d", "c"]
     assert people.listed(most=0) == []
     with people.catalog.read() as transaction:
-        ((first, _),) = transaction.page_embeddings(people.one, ALL, after=0, most=1)
+        (((*_, first), _),) = transaction.page_embeddings(people.one, ALL, after=0, most=1)
         assert first == people.find("b").number
-        ((second, _),) = transaction.page_embeddings(people.one, ALL, after=first, most=1)
+        (((*_, second), _),) = transaction.page_embeddings(people.one, ALL, after=first, most=1)
         assert second == people.find("d").number
         assert transaction.page_embeddings(people.one, ALL, after=second, most=1) == []

@@ -29,7 +29,7 @@ Open = Callable[..., holdfast.Holdfast]
 
 @pytest.fixture
 def clock() -> Watch:
-    return Watch(START)
+    return Watch(START, step=timedelta(microseconds=1))
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_what_is_remembered_is_found_at_once(memory: Memories) -> None:
     assert len(added.id) == len("mem_") + 12
     assert (added.type, added.tags, added.metadata, added.version) == ("fact", ("taste",), {}, 1)
     assert (added.session_id, added.user_id, added.agent_id) == (None, None, None)
-    assert added.created_at == added.updated_at == START
+    assert START < added.created_at == added.updated_at
     assert memory.get(added.id) == added
     (found,) = memory.search("favorite color")
     assert found.memory == added
@@ -91,7 +91,8 @@ def test_an_update_replaces_tags_and_merges_metadata(memory: Memories, clock: Wa
     assert changed.tags == ("new",)
     assert changed.metadata == {"a": 1, "b": 3, "c": None}
     assert (changed.content, changed.version) == ("It rains", 2)
-    assert (changed.created_at, changed.updated_at) == (START, clock.now)
+    assert changed.created_at == added.created_at < clock.now - timedelta(seconds=5)
+    assert added.created_at + timedelta(seconds=5) < changed.updated_at
     assert memory.get(added.id) == changed
     assert contents(memory.search("rain")) == ["It rains"]
 
@@ -240,6 +241,17 @@ def test_a_list_is_newest_first_and_goes_on_below_a_cursor(memory: Memories) -> 
         memory.list(starting_after="mem_unknown")
     with pytest.raises(InvalidValue):
         memory.list(limit=-1)
+
+
+def test_memories_of_one_instant_are_listed_by_their_ids(memory: Memories, clock: Watch) -> None:
+    added = list[str]()
+    for _ in range(5):
+        clock.now = START
+        added.append(memory.add("the sky is blue").id)
+    ids = sorted(added, reverse=True)
+    assert [each.id for each in memory.list(limit=3)] == ids[:3]
+    assert [each.id for each in memory.list(starting_after=ids[2])] == ids[3:]
+    assert [each.memory.id for each in memory.search("sky", limit=4)] == ids[:4]
 
 
 # Whose memories
@@ -485,8 +497,9 @@ def test_a_context_gets_the_best_whatever_their_score(ns: holdfast.Namespace) ->
     assert contents(relevant(ns._handle, chosen, query="blue", most=1).memories) == ["blue sea"]
 
 
-def test_without_a_question_a_context_gets_the_newest(ns: holdfast.Namespace) -> None:
+def test_without_a_question_a_context_gets_the_newest(ns: holdfast.Namespace, clock: Watch) -> None:
     for text in ("one", "two", "three"):
+        clock.wait(timedelta(seconds=1))
         ns.memory.add(text)
     for query in (None, "", "?!"):
         found = relevant(ns._handle, MemoryFilter(), query=query, most=2)

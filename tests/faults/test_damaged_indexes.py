@@ -13,7 +13,7 @@ import holdfast
 from holdfast.cli.main import main
 from holdfast.engine.backups.manifest import MANIFEST_NAME, decode_manifest, hash_of
 from holdfast.errors import Damaged
-from holdfast.testing.flips import flip_in_file
+from holdfast.testing.flips import flip_in_index
 
 EACH = range(5)
 
@@ -24,17 +24,6 @@ def fill(vault: holdfast.Holdfast) -> list[str]:
         agent.files.write("a.txt", f"version {number}")
         agent.snapshot(f"number {number}")
     return [each.id for each in agent.timeline()]
-
-
-def flip_in_index(path: Path, snapshot_id: str, *, index: str) -> None:
-    """Flips a bit of the last character of an id, in the page of an index."""
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        query = "SELECT rootpage FROM sqlite_master WHERE name = ?"
-        (root,) = connection.execute(query, (index,)).fetchone()
-        (size,) = connection.execute("PRAGMA page_size").fetchone()
-    at = path.read_bytes().index(snapshot_id.encode(), (root - 1) * size, root * size)
-    flip_in_file(path, at + len(snapshot_id) - 1)
 
 
 def run(folder: Path, *arguments: str) -> int:
@@ -48,7 +37,7 @@ def test_a_flipped_bit_in_an_index_is_named_and_mended(
     folder = tmp_path / "vault"
     with holdfast.open(folder) as vault:
         ids = fill(vault)
-    flip_in_index(folder / "catalog.sqlite", ids[at], index="sqlite_autoindex_snapshots_1")
+    flip_in_index(folder / "catalog.sqlite", ids[at].encode(), index="sqlite_autoindex_snapshots_1")
     with holdfast.open(folder) as vault:
         assert any("sqlite_autoindex_snapshots_1" in each.reason for each in vault.verify().faults)
         with pytest.raises(Damaged, match="was not backed up"):
@@ -74,7 +63,7 @@ def test_a_backup_whose_index_is_damaged_comes_back_with_a_sound_one(tmp_path: P
     # As somebody made it who did not look.
     manifest = decode_manifest((tmp_path / "backup" / MANIFEST_NAME).read_bytes())
     rows = tmp_path / "backup" / manifest.catalog.file
-    flip_in_index(rows, ids[2], index="sqlite_autoindex_snapshots_1")
+    flip_in_index(rows, ids[2].encode(), index="sqlite_autoindex_snapshots_1")
     catalog = msgspec.structs.replace(manifest.catalog, hash=hash_of(rows.read_bytes()))
     made = msgspec.structs.replace(manifest, catalog=catalog)
     (tmp_path / "backup" / MANIFEST_NAME).write_bytes(made.encode())

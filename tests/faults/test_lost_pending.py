@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.engine.planes.missing import MOST_ADDED
 from holdfast.errors import Damaged
 from holdfast.testing.damaged import Kept, kept_on_postgres, kept_on_sqlite
 
@@ -113,3 +114,15 @@ def test_what_is_written_while_a_snapshot_is_taken_still_counts(kept: Kept) -> N
     ((unfolded,),) = kept.sql("SELECT unfolded FROM namespaces")
     assert unfolded >> 32 >= 1
     assert kept.vault.verify().ok
+
+
+def test_of_very_many_rows_one_that_is_missing_is_named_as_well(kept: Kept) -> None:
+    agent = kept.vault.namespace("alice")
+    agent.store.set_many([("s", f"key {each}", each) for each in range(2 * MOST_ADDED)])
+    agent.store.set("s", "y", 3)
+    _damage(kept, "gone", "store")
+    with kept.reopen() as vault:
+        agent = vault.namespace("alice")
+        with pytest.raises(Damaged):
+            agent.store.get("s", "y")
+        assert agent.store.get("s", "key 7") == 7

@@ -3,11 +3,13 @@
 A row whose own key was damaged is not damaged for who reads a list: it is not there. So whoever
 adds or removes a row counts it, and a list compares that number with how many rows there are. Where
 they differ the list is `Damaged`; where a row of the list is another's, or is there twice, it
-stands in the place of one that is missing, and the list is damaged, too.
+stands in the place of one that is missing, and the list is damaged, too. So is one that is not in
+its order: an index whose key was damaged has rows in a place that is not theirs.
 """
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from itertools import pairwise
 from typing import Any, Final, Protocol, TypeVar
 
 from holdfast.catalog.driver import Asked, Driver
@@ -35,6 +37,13 @@ class Listed(Protocol):
 
 
 L = TypeVar("L", bound=Listed)
+T = TypeVar("T")
+
+
+class Compare(Protocol):
+    """Raises `Damaged` unless all rows are there, and as many as a list has; says how many."""
+
+    def __call__(self, listed: int | None = None, /) -> int: ...
 
 
 class CountQueries:
@@ -52,24 +61,35 @@ class CountQueries:
         """Counts rows of a tenant that are added or removed in this transaction."""
         self._db.say("count_in_tenant", tenant_id=tenant_id, **{**_NONE_OF_TENANT, **more})
 
-    def comparing(self, of: NamespaceId, what: str) -> Callable[[], int]:
+    def comparing(self, of: NamespaceId, what: str) -> Compare:
         """Returns what raises `Damaged` unless all rows are there, and says how many that are.
 
-        Called after the next query, it does not wait.
+        Called after the next query, it does not wait. A list that goes to its end says how many
+        rows it has found: an index that counts them may still not lead to them.
         """
         return self._comparing(what, namespace_id=of)
 
-    def comparing_tenants(self, of: TenantId, what: str) -> Callable[[], int]:
+    def comparing_tenants(self, of: TenantId, what: str) -> Compare:
         """Returns the same for what belongs to a tenant."""
         return self._comparing(what, tenant_id=of)
 
-    def _comparing(self, what: str, **of: object) -> Callable[[], int]:
+    def _comparing(self, what: str, **of: object) -> Compare:
         known = {**of, "most": MOST_COUNTED}
         asking = self._db.asking()
         if asking is not None:
             with suppress(Asked):
                 asking.one(f"compare_{what}", **known)
-        return lambda: _compare(self._db.one(f"compare_{what}", **known), what)
+
+        def compare(listed: int | None = None) -> int:
+            wanted = _compare(self._db.one(f"compare_{what}", **known), what)
+            if listed is None or not wanted or listed == wanted:
+                return wanted
+            # Another may have added or removed one meanwhile.
+            if _compare(self._db.one(f"compare_{what}", **known), what) == wanted:
+                raise _lacking(what, wanted=wanted, found=listed)
+            return wanted
+
+        return compare
 
     def find_miscounted(self, namespace_id: NamespaceId) -> list[str]:
         """Returns what is wrong with the numbers of a namespace's rows, however many there are."""
@@ -102,13 +122,26 @@ class CountQueries:
         return int(is_wrong)
 
 
-def all_of(namespace_id: NamespaceId, found: Iterable[L]) -> list[L]:
-    """Returns rows of a list; raises `Damaged` if one is another's, or is there twice."""
+def all_of(
+    namespace_id: NamespaceId, found: Iterable[L], by: Callable[[L], Any], *, rising: bool = False
+) -> list[L]:
+    """Returns rows of a list; raises `Damaged` if one is another's, or is not in its place.
+
+    `by` is what they are ordered by, of which there are no two alike.
+    """
+    rows = in_order(found, by, rising=rising)
+    if any(row.namespace_id != namespace_id for row in rows):
+        raise Damaged("a list holds a row that is not its own")
+    return rows
+
+
+def in_order(found: Iterable[T], by: Callable[[T], Any], *, rising: bool = False) -> list[T]:
+    """Returns rows of a list; raises `Damaged` if an index led to them in another order."""
     rows = [*found]
-    if len({row.id for row in rows}) < len(rows) or any(
-        row.namespace_id != namespace_id for row in rows
-    ):
-        raise Damaged("a list holds a row that is not its own, or one of them twice")
+    places = [*map(by, rows)]
+    pairs = pairwise(places if rising else reversed(places))
+    if any(one >= other for one, other in pairs):
+        raise Damaged("a list has a row that is not in its place, or one of them twice")
     return rows
 
 
@@ -117,6 +150,9 @@ def _compare(row: Any, what: str) -> int:  # noqa: ANN401 - as a driver returns 
         return 0
     wanted, found = row
     if found is not None and found != wanted:
-        message = f"there have to be {wanted} {what}, and {found} are found"
-        raise Damaged(message)
+        raise _lacking(what, wanted=wanted, found=found)
     return wanted
+
+
+def _lacking(what: str, *, wanted: int, found: int) -> Damaged:
+    return Damaged(f"there have to be {wanted} {what}, and {found} are found")

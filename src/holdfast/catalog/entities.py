@@ -5,12 +5,15 @@ no row is found; it is found again when a restore brings the session back, and g
 the session's row does.
 """
 
+from collections.abc import Mapping
 from datetime import datetime
+from operator import attrgetter
 from typing import Final
 
-from holdfast.catalog.counting import CountQueries, all_of
+from holdfast.catalog.absence import AbsenceQueries
+from holdfast.catalog.counting import MOST_COUNTED, all_of
 from holdfast.catalog.driver import Driver
-from holdfast.catalog.rows import ENTITY, Row, get_row
+from holdfast.catalog.rows import ENTITY, SESSION, Row, get_row
 from holdfast.errors import Damaged
 from holdfast.ids import NamespaceId, TenantId
 from holdfast.instants import from_us, to_us
@@ -26,7 +29,7 @@ _ALL: Final = 0
 _HOUR_US: Final = 3_600_000_000
 
 
-class EntityQueries(CountQueries):
+class EntityQueries(AbsenceQueries):
     """Rows of entities; totals are of one namespace, or with None of all that a tenant has."""
 
     __slots__ = ()
@@ -43,7 +46,10 @@ class EntityQueries(CountQueries):
     def find_entity(
         self, namespace_id: NamespaceId, row_id: str, *, now: datetime
     ) -> EntityRow | None:
-        row = self._db.one("find_entity", namespace_id=namespace_id, id=row_id, now=to_us(now))
+        asked = {"namespace_id": namespace_id, "id": row_id, "now": to_us(now)}
+        row = self._db.one("find_entity", **asked) or self.look_again(ENTITY, "find_entity", asked)
+        if row is None:
+            self._check_ended(asked)
         return None if row is None else _to_entity(row)
 
     def list_entities(
@@ -65,8 +71,16 @@ class EntityQueries(CountQueries):
             rows = self._db.all("list_entities", **where)
         else:
             rows = self._db.all("list_entities_of_session", session_id=session_id, **where)
-        compare()
-        return all_of(namespace_id, (_to_entity(row) for row in rows))
+        wanted = compare()
+        if len(rows) < most and len(rows) < wanted <= MOST_COUNTED:
+            self._check_ended({**where, "id": ""})
+        found = (_to_entity(row) for row in rows)
+        return all_of(namespace_id, found, attrgetter("created_at", "id"))
+
+    def _check_ended(self, asked: Mapping[str, object]) -> None:
+        """Raises `Damaged` if an entity is not shown since the row of its session is damaged."""
+        for row in self._db.all("ended_sessions_of_entities", **asked):
+            SESSION.read(row)
 
     def count_entities(self, namespace_id: NamespaceId, session_id: str) -> int:
         row = self._db.one("count_entities", namespace_id=namespace_id, session_id=session_id)

@@ -11,14 +11,15 @@ from operator import attrgetter
 from msgspec.structs import replace
 
 from holdfast.catalog import rows
-from holdfast.catalog.counting import CountQueries
+from holdfast.catalog.absence import AbsenceQueries
+from holdfast.catalog.counting import in_order
 from holdfast.catalog.driver import Driver
 from holdfast.ids import TenantId
 from holdfast.model.basics import Tenant
 from holdfast.model.keys import Key, KeyUse
 
 
-class KeyQueries(CountQueries):
+class KeyQueries(AbsenceQueries):
     """Rows of API keys."""
 
     __slots__ = ()
@@ -38,7 +39,8 @@ class KeyQueries(CountQueries):
 
     def find_key_by_id(self, tenant_id: TenantId, key_id: str) -> Key | None:
         """Returns a key of a tenant, revoked and expired ones too."""
-        row = self._db.one("find_key_by_id", tenant_id=tenant_id, id=key_id)
+        query, asked = "find_key_by_id", {"tenant_id": tenant_id, "id": key_id}
+        row = self._db.one(query, **asked) or self.look_again(rows.KEY, query, asked)
         return rows.KEY.find(row)
 
     def list_keys(self, tenant_id: TenantId) -> list[Key]:
@@ -48,8 +50,9 @@ class KeyQueries(CountQueries):
         """
         compare = self.comparing_tenants(tenant_id, "keys")
         found = self._db.all("list_keys", tenant_id=tenant_id)
-        compare()
-        return [rows.KEY.read(row) for row in found]
+        compare(len(found))
+        keys = in_order(map(rows.KEY.read, found), attrgetter("created_at", "id"), rising=True)
+        return [key for key in keys if key.revoked_at is None]
 
     def revoke_key(self, tenant_id: TenantId, key_id: str, *, now: datetime) -> Key | None:
         """Revokes a key and returns it; None if there is none, or it was revoked before."""

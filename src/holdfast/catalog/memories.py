@@ -12,25 +12,30 @@ decides how well a memory fits. So the two find the same, and rank it the same.
 import json
 from collections.abc import Sequence
 from datetime import datetime
+from operator import attrgetter
 from typing import Final, TypeVar
 
 from msgspec.structs import replace
 
-from holdfast.catalog.counting import CountQueries, all_of
+from holdfast.catalog.absence import AbsenceQueries
+from holdfast.catalog.counting import all_of
 from holdfast.catalog.driver import Driver
 from holdfast.catalog.rows import MEMORY, Row, get_row
 from holdfast.errors import Damaged
 from holdfast.ids import NamespaceId, TenantId
 from holdfast.instants import to_us
-from holdfast.model.memories import MemoryFilter, MemoryRow
+from holdfast.model.memories import MemoryFilter, MemoryPlace, MemoryRow
 
 T = TypeVar("T")
 
 _LATEST: Final = 2**62
-"""Above any number of a memory, and any instant."""
+"""Above any instant."""
+
+_LAST_ID: Final = "\U0010ffff"
+"""Sorts behind every id."""
 
 
-class MemoryQueries(CountQueries):
+class MemoryQueries(AbsenceQueries):
     """Rows of memories and the index of their words."""
 
     __slots__ = ()
@@ -44,7 +49,8 @@ class MemoryQueries(CountQueries):
 
     def find_memory(self, namespace_id: NamespaceId, memory_id: str) -> MemoryRow | None:
         """Returns a memory that is not deleted; its embedding too."""
-        row = self._db.one("find_memory", namespace_id=namespace_id, id=memory_id)
+        query, asked = "find_memory", {"namespace_id": namespace_id, "id": memory_id}
+        row = self._db.one(query, **asked) or self.look_again(MEMORY, query, asked)
         return None if row is None else _to_memory(row)
 
     def memories_by_id(self, namespace_id: NamespaceId, ids: Sequence[str]) -> list[MemoryRow]:
@@ -156,13 +162,14 @@ class MemoryQueries(CountQueries):
             "list_memories",
             namespace_id=namespace_id,
             before_at=_LATEST if before is None else to_us(before.created_at),
-            before=_LATEST if before is None else before.number,
+            before=_LAST_ID if before is None else before.id,
             most=most,
             searchable=int(chosen.is_searchable),
             **_from_filter(chosen),
         )
-        compare()
-        return all_of(namespace_id, map(_to_memory, found))
+        is_all = chosen == MemoryFilter() and before is None and len(found) < most
+        compare(len(found) if is_all else None)
+        return all_of(namespace_id, map(_to_memory, found), attrgetter("created_at", "id"))
 
     def get_memories(self, namespace_id: NamespaceId, numbers: Sequence[int]) -> list[MemoryRow]:
         """Returns memories that are there, in any order, without their embeddings."""
@@ -193,8 +200,8 @@ class MemoryQueries(CountQueries):
 
     def match_memories(
         self, namespace_id: NamespaceId, words: Sequence[str], chosen: MemoryFilter
-    ) -> list[tuple[int, str]]:
-        """Returns number and terms of memories that hold one of these words.
+    ) -> list[tuple[MemoryPlace, str]]:
+        """Returns places and terms of memories that hold one of these words.
 
         A word that ends with `*` stands for all that begin so.
         """
@@ -207,12 +214,12 @@ class MemoryQueries(CountQueries):
             words=json.dumps([prefix + word for word in words]),
             **_from_filter(chosen),
         )
-        return [(row[0], _checked(row[1], str)) for row in found]
+        return [(tuple(row[:3]), _checked(row[3], str)) for row in found]
 
     def page_embeddings(
         self, namespace_id: NamespaceId, chosen: MemoryFilter, *, after: int, most: int
-    ) -> list[tuple[int, bytes]]:
-        """Returns number and embedding of memories numbered above `after`, oldest first."""
+    ) -> list[tuple[MemoryPlace, bytes]]:
+        """Returns places and embeddings of memories numbered above `after`, by number."""
         found = self._db.all(
             "page_embeddings",
             namespace_id=namespace_id,
@@ -220,7 +227,7 @@ class MemoryQueries(CountQueries):
             most=most,
             **_from_filter(chosen),
         )
-        return [(row[0], _checked(row[1], bytes)) for row in found]
+        return [(tuple(row[:3]), _checked(row[3], bytes)) for row in found]
 
 
 def _prefix(namespace_id: NamespaceId) -> str:

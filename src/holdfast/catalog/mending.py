@@ -311,7 +311,7 @@ def unflipped(values: Sequence[Any], is_it: Callable[[list[Any]], bool]) -> list
         return None
     tried = [*values]
     for place, value in enumerate(values):
-        for other in _flipped(value):
+        for other in flipped(value):
             tried[place] = other
             if is_it(tried):
                 return tried
@@ -326,7 +326,7 @@ def _is_bit(one: bytes, other: bytes) -> bool:
     return (int.from_bytes(one) ^ int.from_bytes(other)).bit_count() == 1
 
 
-def _flipped(value: object) -> Iterator[object]:
+def flipped(value: object) -> Iterator[object]:
     """Yields what a value is with one bit of it flipped."""
     if isinstance(value, int):
         yield from (value ^ 1 << bit for bit in range(_NUMBER_BITS))

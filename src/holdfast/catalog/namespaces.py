@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
 
 from holdfast.catalog import rows
-from holdfast.catalog.counting import CountQueries
+from holdfast.catalog.absence import AbsenceQueries
+from holdfast.catalog.counting import in_order
 from holdfast.catalog.driver import Driver
 from holdfast.catalog.mending import mended
 from holdfast.ids import NamespaceId, ObjectId, SnapshotId, TenantId
@@ -41,7 +43,7 @@ class LogPosition(msgspec.Struct, frozen=True):
     position: int
 
 
-class NamespaceQueries(CountQueries):
+class NamespaceQueries(AbsenceQueries):
     """Rows of tenants, of heads and of logs."""
 
     __slots__ = ()
@@ -108,7 +110,8 @@ class NamespaceQueries(CountQueries):
     # Namespaces
 
     def find_head(self, tenant_id: TenantId, name: str) -> Head | None:
-        row = self._db.one("find_head", tenant_id=tenant_id, name=name)
+        asked = {"tenant_id": tenant_id, "name": name}
+        row = self._db.one("find_head", **asked) or self.look_again(rows.HEAD, "find_head", asked)
         return rows.HEAD.find(row)
 
     def find_head_by_id(self, namespace_id: NamespaceId) -> Head | None:
@@ -121,7 +124,8 @@ class NamespaceQueries(CountQueries):
 
     def lock_live_head(self, tenant_id: TenantId, name: str) -> Head | None:
         """Locks a namespace by its name; None if there is none, or it is deleted."""
-        row = self._db.one("lock_live_head", tenant_id=tenant_id, name=name)
+        query, asked = "lock_live_head", {"tenant_id": tenant_id, "name": name}
+        row = self._db.one(query, **asked) or self.look_again(rows.HEAD, query, asked)
         return self._note(rows.HEAD.find(row))
 
     def _note(self, head: Head | None) -> Head | None:
@@ -141,8 +145,8 @@ class NamespaceQueries(CountQueries):
         """Returns the same; raises `Damaged` if one is missing."""
         compare = self.comparing_tenants(tenant_id, "namespaces")
         heads = self.iter_heads(tenant_id)
-        compare()
-        return heads
+        compare(len(heads))
+        return in_order(heads, attrgetter("name", "namespace_id"), rising=True)
 
     def sort_heads(self, tenant_id: TenantId) -> rows.Sorted[Head]:
         """Returns the same, as far as their rows are what was written."""

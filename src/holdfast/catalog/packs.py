@@ -95,6 +95,13 @@ class PackQueries:
     def iter_packs(self, tenant_id: TenantId) -> list[PackRow]:
         return [_to_pack(row) for row in self._db.all("iter_packs", tenant_id=tenant_id)]
 
+    def mend_packs(self, tenant_id: TenantId) -> int:
+        """Has packs that hold a tenant's objects alone say that they are the tenant's.
+
+        Returns of how many that was not so.
+        """
+        return self._db.run("mend_packs", tenant_id=tenant_id)
+
     def pack_names(self) -> set[str]:
         """Returns what may be in the blob store: all packs of all tenants, announced ones too."""
         return {row[0] for row in self._db.all("pack_names")}

@@ -16,6 +16,7 @@ from typing import Final
 from zlib import crc32
 
 from holdfast.catalog import rows
+from holdfast.catalog.absence import AbsenceQueries
 from holdfast.catalog.driver import Driver
 from holdfast.catalog.mending import mended
 from holdfast.errors import PendingDamaged
@@ -41,7 +42,7 @@ Base = tuple[NamespaceId, ObjectId, int | None]
 """A namespace, what its head stands on, and the sum of the marks of what is pending there."""
 
 
-class PendingQueries:
+class PendingQueries(AbsenceQueries):
     """Rows of pending changes."""
 
     __slots__ = ()
@@ -56,9 +57,9 @@ class PendingQueries:
 
         None if there is no such namespace.
         """
-        row = self._db.one(
-            "find_at_head", tenant_id=tenant_id, name=name, plane=plane.value, key=key
-        )
+        query, asked = "find_at_head", {"tenant_id": tenant_id, "name": name}
+        asked |= {"plane": plane.value, "key": key}
+        row = self._db.one(query, **asked) or self.look_again(rows.HEAD, query, asked)
         if row is None:
             return None
         head, found = row[: rows.HEAD.width], row[rows.HEAD.width :]

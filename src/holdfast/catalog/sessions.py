@@ -9,8 +9,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
+from operator import attrgetter
 from typing import Any
 
+from holdfast.catalog.absence import AbsenceQueries
+from holdfast.catalog.counting import in_order
 from holdfast.catalog.driver import Driver, Moment, Several
 from holdfast.catalog.pending import seal
 from holdfast.catalog.rows import (
@@ -88,7 +91,7 @@ class SessionPage:
     """Where the next page begins, if there may be one: an instant and an id."""
 
 
-class SessionQueries:
+class SessionQueries(AbsenceQueries):
     """Rows of sessions; a method is one named query."""
 
     __slots__ = ()
@@ -195,12 +198,12 @@ class SessionQueries:
         """
         # Locked first: what is asked next is answered as of then.
         self._db.lock("lock_live_head", tenant_id=tenant_id, name=name)
+        asked: dict[str, object] = {"tenant_id": tenant_id, "name": name, "id": session_id}
         if wanted is None or abs(wanted) > _LATEST:
-            row = self._db.one("open_session", tenant_id=tenant_id, name=name, id=session_id)
+            query = "open_session"
         else:
-            row = self._db.one(
-                "open_session_at", tenant_id=tenant_id, name=name, id=session_id, wanted=wanted
-            )
+            query, asked["wanted"] = "open_session_at", wanted
+        row = self._db.one(query, **asked) or self.look_again(HEAD, query, asked)
         return None if row is None else to_opened(row)
 
     def set_sequence(
@@ -255,6 +258,7 @@ class SessionQueries:
                 page.sound.append(to_both(row))
             except Damaged as exc:
                 page.damaged[str(row[_ID])] = exc
+        in_order((each for each, _ in page.sound), attrgetter("created_at", "id"))
         if found and len(found) == most:
             page.last = (found[-1][_CREATED], str(found[-1][_ID]))
         return page
@@ -285,7 +289,8 @@ class SessionQueries:
         row = self._db.one(
             "find_version", namespace_id=namespace_id, session_id=session_id, number=number
         )
-        return VERSION.find(row, namespace_id, session_id)
+        found = VERSION.find(row, namespace_id, session_id)
+        return found and _numbered(found, number, of=session_id)
 
     def list_versions(
         self,
@@ -414,4 +419,13 @@ def to_both(row: Row) -> tuple[SessionRow, VersionRow]:
     if row[SESSION.width] is None:
         message = f"version {session.version} of session {session.id} is missing"
         raise Damaged(message)
-    return session, VERSION.read(row[SESSION.width :], session.namespace_id, session.id)
+    version = VERSION.read(row[SESSION.width :], session.namespace_id, session.id)
+    return session, _numbered(version, session.version, of=session.id)
+
+
+def _numbered(version: VersionRow, number: int, *, of: str) -> VersionRow:
+    """Returns a version; raises `Damaged` if a damaged index has led to another, which is sound."""
+    if version.number != number:
+        message = f"version {number} of session {of} is not found by its number"
+        raise Damaged(message)
+    return version

@@ -2,17 +2,18 @@
 
 from dataclasses import replace
 from datetime import datetime
+from operator import attrgetter
 from typing import Any
 
 from holdfast.catalog import rows
-from holdfast.catalog.counting import CountQueries
+from holdfast.catalog.absence import AbsenceQueries
+from holdfast.catalog.counting import all_of
 from holdfast.catalog.driver import Driver
-from holdfast.errors import Damaged
 from holdfast.ids import NamespaceId, SnapshotId, TenantId
 from holdfast.model.basics import SnapshotInfo
 
 
-class SnapshotQueries(CountQueries):
+class SnapshotQueries(AbsenceQueries):
     """Rows of snapshots; what a timeline holds is never changed, but for its label and its end.
 
     Who changes that has the head locked.
@@ -28,11 +29,8 @@ class SnapshotQueries(CountQueries):
     def find_snapshot(
         self, namespace_id: NamespaceId, snapshot_id: SnapshotId
     ) -> SnapshotInfo | None:
-        where: dict[str, object] = {"namespace_id": namespace_id, "id": snapshot_id}
-        row = self._db.one("find_snapshot", **where)
-        if row is None and self._db.one("is_on_timeline", **where) is not None:
-            message = f"the snapshot {snapshot_id} is there, and is not found by its id"
-            raise Damaged(message)
+        query, asked = "find_snapshot", {"namespace_id": namespace_id, "id": snapshot_id}
+        row = self._db.one(query, **asked) or self.look_again(rows.SNAPSHOT, query, asked)
         return rows.SNAPSHOT.find(row)
 
     def find_snapshots_by_prefix(
@@ -59,7 +57,7 @@ class SnapshotQueries(CountQueries):
             before=rows.NO_LIMIT if before is None else before,
             most=most,
         )
-        return [rows.SNAPSHOT.read(row) for row in found]
+        return all_of(namespace_id, map(rows.SNAPSHOT.read, found), attrgetter("number"))
 
     def iter_snapshots(self, tenant_id: TenantId) -> list[SnapshotInfo]:
         """Returns every snapshot of every namespace, also deleted ones."""

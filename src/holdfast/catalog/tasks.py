@@ -6,11 +6,13 @@ are still as they were seen: of several workers that want to do the same, one do
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from operator import attrgetter
 from typing import Final
 
 from msgspec.structs import replace
 
-from holdfast.catalog.counting import CountQueries, all_of
+from holdfast.catalog.absence import AbsenceQueries
+from holdfast.catalog.counting import all_of
 from holdfast.catalog.driver import Driver
 from holdfast.catalog.rows import SCHEDULE, TASK, Row, Sorted, sum_of
 from holdfast.errors import Damaged, RowDamaged
@@ -24,7 +26,7 @@ _LAST_ID: Final = "\U0010ffff"
 """Sorts behind every id."""
 
 
-class TaskQueries(CountQueries):
+class TaskQueries(AbsenceQueries):
     """Rows of tasks and schedules, and of what is done now and then."""
 
     __slots__ = ()
@@ -36,8 +38,8 @@ class TaskQueries(CountQueries):
         self.count_in(task.namespace_id, tasks=1)
 
     def find_task(self, namespace_id: NamespaceId, task_id: str) -> TaskRun | None:
-        row = self._db.one("find_task", namespace_id=namespace_id, id=task_id)
-        return TASK.find(row)
+        query, asked = "find_task", {"namespace_id": namespace_id, "id": task_id}
+        return TASK.find(self._db.one(query, **asked) or self.look_again(TASK, query, asked))
 
     def end_task(self, task: TaskRun, *, seen: TaskStatus) -> bool:
         """Writes how a task ended; False if it has another status than was seen."""
@@ -62,8 +64,9 @@ class TaskQueries(CountQueries):
             before_id=task_id,
             most=most,
         )
-        compare()
-        return all_of(namespace_id, (TASK.read(row) for row in rows))
+        is_all = status is None and before is None and len(rows) < most
+        compare(len(rows) if is_all else None)
+        return all_of(namespace_id, map(TASK.read, rows), attrgetter("started_at", "id"))
 
     def put_task_changes(
         self,
@@ -128,15 +131,17 @@ class TaskQueries(CountQueries):
         self.count_in(schedule.namespace_id, schedules=1)
 
     def find_schedule(self, namespace_id: NamespaceId, schedule_id: str) -> Schedule | None:
-        row = self._db.one("find_schedule", namespace_id=namespace_id, id=schedule_id)
+        query, asked = "find_schedule", {"namespace_id": namespace_id, "id": schedule_id}
+        row = self._db.one(query, **asked) or self.look_again(SCHEDULE, query, asked)
         return SCHEDULE.find(row)
 
     def list_schedules(self, namespace_id: NamespaceId) -> list[Schedule]:
         """Returns schedules, oldest first; raises `Damaged` if one is missing."""
         compare = self.comparing(namespace_id, "schedules")
         rows = self._db.all("list_schedules", namespace_id=namespace_id)
-        compare()
-        return all_of(namespace_id, (SCHEDULE.read(row) for row in rows))
+        compare(len(rows))
+        found = map(SCHEDULE.read, rows)
+        return all_of(namespace_id, found, attrgetter("created_at", "id"), rising=True)
 
     def lock_schedule(self, namespace_id: NamespaceId, schedule_id: str) -> Schedule | None:
         """Returns a schedule that nobody else changes until the transaction ends."""

@@ -8,10 +8,12 @@ for a while before it is tried: two workers never try the same one at once.
 
 from collections.abc import Sequence
 from datetime import datetime
+from operator import attrgetter
 
 from msgspec.structs import replace
 
-from holdfast.catalog.counting import CountQueries
+from holdfast.catalog.absence import AbsenceQueries
+from holdfast.catalog.counting import in_order
 from holdfast.catalog.driver import Driver
 from holdfast.catalog.rows import DELIVERY, WEBHOOK, Sorted
 from holdfast.ids import TenantId
@@ -19,7 +21,7 @@ from holdfast.instants import to_us
 from holdfast.model.webhooks import Delivery, Webhook
 
 
-class WebhookQueries(CountQueries):
+class WebhookQueries(AbsenceQueries):
     """Rows of webhooks and deliveries."""
 
     __slots__ = ()
@@ -31,23 +33,23 @@ class WebhookQueries(CountQueries):
         self.count_in_tenant(webhook.tenant_id, webhooks=1)
 
     def find_webhook(self, tenant_id: TenantId, webhook_id: str) -> Webhook | None:
-        row = self._db.one("find_webhook", tenant_id=tenant_id, id=webhook_id)
-        return WEBHOOK.find(row)
+        query, asked = "find_webhook", {"tenant_id": tenant_id, "id": webhook_id}
+        return WEBHOOK.find(self._db.one(query, **asked) or self.look_again(WEBHOOK, query, asked))
 
     def lock_webhook(self, tenant_id: TenantId, webhook_id: str) -> Webhook | None:
         """Returns a webhook that nobody else changes until the transaction is over.
 
         To be locked before its deliveries are touched.
         """
-        row = self._db.one("lock_webhook", tenant_id=tenant_id, id=webhook_id)
-        return WEBHOOK.find(row)
+        query, asked = "lock_webhook", {"tenant_id": tenant_id, "id": webhook_id}
+        return WEBHOOK.find(self._db.one(query, **asked) or self.look_again(WEBHOOK, query, asked))
 
     def list_webhooks(self, tenant_id: TenantId) -> list[Webhook]:
         """Returns webhooks, oldest first; raises `Damaged` if one is missing."""
         compare = self.comparing_tenants(tenant_id, "webhooks")
         found = self._db.all("list_webhooks", tenant_id=tenant_id)
-        compare()
-        return [WEBHOOK.read(row) for row in found]
+        compare(len(found))
+        return in_order(map(WEBHOOK.read, found), attrgetter("created_at", "id"), rising=True)
 
     def set_webhook(self, webhook: Webhook) -> None:
         """Replaces what can change in a webhook that is locked, but for its cursor."""

@@ -123,6 +123,11 @@ class MemoryRow(msgspec.Struct, frozen=True):
         return sum(len(text.encode()) for text in texts) + len(self.embedding or b"")
 
 
+MemoryPlace = tuple[int, str, int]
+"""Where a memory stands among others, by its instant, then by its id; and its number last, which
+no checksum is over: it decides nothing."""
+
+
 class MemoryFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Which memories are looked at; what is None does not matter."""
 

@@ -6,7 +6,7 @@ an error of ours. `bench/soak_bit_flips.py` does this some thousand times, a tes
 """
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -83,8 +83,11 @@ def fill(vault: Holdfast) -> None:
     look(vault)  # Rows that are written when somebody first asks for them.
 
 
-def look(vault: Holdfast) -> dict[str, Any]:
-    """Returns everything that can be read, by what it is; an error in the place of what is not."""
+def look(vault: Holdfast, known: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Returns everything that can be read, by what it is; an error in the place of what is not.
+
+    What is `known` from an earlier look is asked for by its id, whether a list names it or not.
+    """
     seen = dict[str, Any]()
 
     def note(name: str, read: Callable[[], object]) -> object:
@@ -96,18 +99,21 @@ def look(vault: Holdfast) -> dict[str, Any]:
 
     note("namespaces", vault.namespaces)
     note("keys", vault.keys.list)
-    note("webhooks", vault.webhooks.list)
+    hooks = note("webhooks", vault.webhooks.list)
+    for of in _ids(hooks if known is None else known["webhooks"]):
+        note(f"{of}", lambda of=of: vault.webhooks.get(of))
     note("events", lambda: vault.events.list(limit=1000)[0])
     note("quota", vault.quota)
     for name in ("alice", "bob", "branch"):
-        _look_at(vault, name, lambda what, read, name=name: note(f"{name}: {what}", read))
+        mine = {each.removeprefix(f"{name}: "): was for each, was in (known or {}).items()}
+        _look_at(vault, name, lambda what, read, name=name: note(f"{name}: {what}", read), mine)
     return seen
 
 
 Note = Callable[[str, Callable[[], object]], object]
 
 
-def _look_at(vault: Holdfast, name: str, note: Note) -> None:
+def _look_at(vault: Holdfast, name: str, note: Note, known: Mapping[str, Any]) -> None:
     agent = vault.namespace(name)
     for folder, kind in (("notes", "kept"), ("drafts", "pending")):
         for each in range(4):
@@ -116,22 +122,28 @@ def _look_at(vault: Holdfast, name: str, note: Note) -> None:
             note(key, lambda key=key: agent.store.get("state", key))
     note("files", lambda: agent.files.list(recursive=True))
     note("store", lambda: sorted(agent.store.keys("state")))
-    note("timeline", agent.timeline)
     # Not how much there is: that is counted loosely, and compared by who verifies.
     note("retention", agent.retention)
-    note("tasks", agent.tasks.list)
-    note("schedules", agent.schedules.list)
-    note("entities", agent.entities.list)
-    note("memories", agent.memory.list)
+    for kind, of_kind, get in (
+        ("tasks", agent.tasks.list, agent.tasks.get),
+        ("schedules", agent.schedules.list, agent.schedules.get),
+        ("entities", agent.entities.list, agent.entities.get),
+        ("memories", agent.memory.list, agent.memory.get),
+        ("traces", lambda: agent.traces.list(limit=1000), agent.traces.get),
+        ("timeline", agent.timeline, agent.get_snapshot),
+    ):
+        listed = known.get(kind, note(kind, of_kind))
+        for of in _ids(listed):
+            note(f"{kind} {of}", lambda get=get, of=of: get(of))
     note("search", lambda: [each.id for each in agent.memory.search("number")])
-    note("traces", lambda: agent.traces.list(limit=1000))
     found = note("sessions", lambda: sorted(agent.sessions.list(), key=lambda s: s.id))
-    for of in _ids(found):
+    for of in _ids(known.get("sessions", found)):
         note(f"{of} state", lambda of=of: agent.sessions.get_state(of))
         note(f"{of} history", lambda of=of: agent.sessions.history(of))
-        note(f"{of} turns", lambda of=of: agent.sessions.list_turns(of))
-    taken = [*_ids(note("timeline", agent.timeline))]
-    for snapshot in taken:
+        turns = note(f"{of} turns", lambda of=of: agent.sessions.list_turns(of))
+        for turn in _ids(known.get(f"{of} turns", turns)):
+            note(turn, lambda of=of, turn=turn: agent.sessions.get_turn(of, turn))
+    for snapshot in _ids(known.get("timeline", note("timeline", agent.timeline))):
         note(
             f"{snapshot} files",
             lambda snapshot=snapshot: agent.at(snapshot).files.list(recursive=True),
@@ -185,7 +197,7 @@ def examine(before: dict[str, Any], flip: Flip, location: str, objects: Path) ->
     """Opens the vault in which a bit was flipped, reads everything, and judges."""
     try:
         with open_at(location, objects) as vault:
-            outcome, detail = judge(before, look(vault))
+            outcome, detail = judge(before, look(vault, before))
     except HoldfastError as exc:
         outcome, detail = NAMED, f"opening: {type(exc).__name__} {exc}"
     except Exception as exc:  # noqa: BLE001 - the same
@@ -360,6 +372,20 @@ class PostgresFlips:
     def _run(self, statement: str, *given: object) -> list[tuple[Any, ...]]:
         cursor = self._connection.execute(cast("LiteralString", statement), given or None)
         return cursor.fetchall() if cursor.description else []
+
+
+def flip_in_index(path: Path, key: bytes, *, index: str, before: bool = False) -> None:
+    """Flips a bit of a key in the one page of an index of SQLite's: in its last byte.
+
+    With `before`, in the byte that stands before it.
+    """
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        query = "SELECT rootpage FROM sqlite_master WHERE name = ?"
+        (root,) = connection.execute(query, (index,)).fetchone()
+        (size,) = connection.execute("PRAGMA page_size").fetchone()
+    found = path.read_bytes().index(key, (root - 1) * size, root * size)
+    flip_in_file(path, found - 1 if before else found + len(key) - 1)
 
 
 def flip_in_file(path: Path, at: int) -> None:

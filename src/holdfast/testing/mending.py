@@ -49,7 +49,7 @@ def _repair(before: dict[str, Any], location: str, objects: Path) -> tuple[str, 
             return BROKEN, f"{done} and {found.faults}"
         with tempfile.TemporaryDirectory() as folder:
             vault.backup(Path(folder, "backup"))
-        after = look(vault)
+        after = look(vault, before)
     if isinstance(after["events"], list):
         # Told since: the note itself.
         told = cast("list[EventRow]", after["events"])

@@ -11,6 +11,13 @@ LEFT JOIN sessions s ON s.namespace_id = e.namespace_id AND s.id = e.session_id
 WHERE e.id = :id AND e.namespace_id = :namespace_id AND e.deleted_at IS NULL
   AND s.deleted_at IS NULL AND (s.expires_at IS NULL OR s.expires_at > :now)
 
+-- Sessions whose entities are not shown: of one, or with an empty id of all.
+-- name: ended_sessions_of_entities
+SELECT {s.session}
+FROM entities e JOIN sessions s ON s.namespace_id = e.namespace_id AND s.id = e.session_id
+WHERE e.namespace_id = :namespace_id AND e.deleted_at IS NULL AND (:id = '' OR e.id = :id)
+  AND (s.deleted_at IS NOT NULL OR s.expires_at <= :now)
+
 -- name: list_entities
 SELECT {e.entity}, s.id
 FROM entities e

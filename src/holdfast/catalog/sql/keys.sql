@@ -12,9 +12,10 @@ WHERE keys.secret_hash = :secret_hash
 SELECT {key}
 FROM keys WHERE tenant_id = :tenant_id AND id = :id
 
+-- Revoked ones, too: whether one is, its checksum says.
 -- name: list_keys
 SELECT {key}
-FROM keys WHERE tenant_id = :tenant_id AND revoked_at IS NULL ORDER BY created_at, id
+FROM keys WHERE tenant_id = :tenant_id ORDER BY created_at, id
 
 -- To write a row is what locks it, on both databases.
 -- name: lock_key

@@ -160,10 +160,6 @@ INSERT INTO snapshots ({snapshot}) VALUES ({:snapshot})
 SELECT {snapshot}
 FROM snapshots WHERE id = :id AND namespace_id = :namespace_id
 
--- Past the index of ids: of a snapshot that is there, and is not found by its id.
--- name: is_on_timeline
-SELECT 1 FROM snapshots WHERE namespace_id = :namespace_id AND id || '' = :id
-
 -- name: find_snapshots_by_prefix
 SELECT {snapshot}
 FROM snapshots
@@ -222,6 +218,13 @@ DELETE FROM packs WHERE id = :pack_id
 -- name: iter_packs
 SELECT id, name, state, is_inline, writer, size_bytes
 FROM packs WHERE tenant_id = :tenant_id ORDER BY id
+
+-- name: mend_packs
+UPDATE packs SET tenant_id = :tenant_id
+WHERE (tenant_id < :tenant_id OR tenant_id > :tenant_id)
+  AND id IN (SELECT pack_id FROM objects WHERE tenant_id = :tenant_id)
+  AND id NOT IN (
+      SELECT pack_id FROM objects WHERE tenant_id < :tenant_id OR tenant_id > :tenant_id)
 
 -- name: pack_names
 SELECT name FROM packs WHERE is_inline = 0

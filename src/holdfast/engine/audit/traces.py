@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from holdfast.catalog.counting import in_order
 from holdfast.catalog.hashing import REDACTED, redacted
 from holdfast.catalog.transaction import Transaction
 from holdfast.display import Part
@@ -24,7 +25,7 @@ from holdfast.engine.journal.chain import REQUEST_ID, append, details_of, is_who
 from holdfast.engine.planes.handle import Handle, check_text
 from holdfast.engine.sessions.lapsing import notice_lapsed
 from holdfast.errors import Damaged, InvalidValue, TooLarge, TraceNotFound
-from holdfast.ids import NamespaceId, TenantId
+from holdfast.ids import NamespaceId, TenantId, instant_of_trace
 from holdfast.instants import from_us, to_us
 from holdfast.jsontext import to_json
 from holdfast.model.basics import Head
@@ -39,6 +40,8 @@ MAX_DETAILS_BYTES: Final = 1 << 16
 """A trace says what was done; what it was done to is kept elsewhere."""
 
 _PAGE: Final = 500
+_NEAR: Final = 20
+"""Rows of a chain before and behind where one would stand that is not found."""
 
 TraceList = list[TraceInfo]
 """`list` is the name of a method below."""
@@ -95,11 +98,15 @@ class Traces(Part):
                 wanted = msgspec.structs.replace(wanted, namespace_id=head.namespace_id)
             wanted = self._between(transaction, wanted, after, before, starting_after)
             found = transaction.list_traces(self._tenant_id, wanted, most=limit)
+            in_order(found, lambda each: _place_of(each[0]))
             if head is not None and is_all:
-                ends = {head.journal_number} if wanted.until == TraceFilter().until else set[int]()
-                if after is None and len(found) < limit:
-                    ends.add(min(1, head.journal_number))
-                _check_gaps(transaction, head, [row for row, _ in found], ends=ends)
+                _check_gaps(
+                    transaction,
+                    head,
+                    [row for row, _ in found],
+                    is_newest=wanted.until == TraceFilter().until,
+                    is_oldest=after is None and len(found) < limit,
+                )
             shown = [_to_info(row, name) for row, name in found]
             return self._with_content(transaction, shown) if with_content else shown
 
@@ -167,9 +174,15 @@ class Traces(Part):
     def _find(self, transaction: Transaction, trace_id: str) -> TraceRow | None:
         """Returns the trace of this id, if it is one of ours."""
         row = transaction.find_trace(self._tenant_id, trace_id)
-        if row is not None and self._handle is not None:
+        if self._handle is not None:
             head = self._handle.find_head(transaction)
-            if head is None or head.namespace_id != row.namespace_id:
+            if head is not None and row is None:
+                _check_absent(transaction, head, trace_id)
+            if head is None or row is None:
+                return None
+            if head.namespace_id != row.namespace_id:
+                if not is_whole(row):
+                    raise _missing(head, row.number)
                 return None
         return row
 
@@ -215,27 +228,29 @@ def redact(
 
 
 def _check_gaps(
-    transaction: Transaction, head: Head, rows: Sequence[TraceRow], *, ends: set[int]
+    transaction: Transaction,
+    head: Head,
+    rows: Sequence[TraceRow],
+    *,
+    is_newest: bool,
+    is_oldest: bool,
 ) -> None:
     """Raises `Damaged` if a list of a namespace's traces leaves one out that has to be there.
 
-    `ends` are the numbers of the newest and of the oldest, where the list goes as far. One that
-    was dated by a clock that went back stands elsewhere in the list: it is there all the same.
+    Up to the newest, and down to the oldest, where the list goes as far. One that was dated by a
+    clock that went back stands elsewhere in the list: it is there all the same.
     """
+    if not rows and not (is_newest and is_oldest):
+        return
     stream = head.namespace_id
     listed = dict.fromkeys(row.number for row in rows if row.stream == stream)
-    for number in ends.difference(listed, {0}):
-        found = transaction.page_traces(head.tenant_id, stream=stream, after=number - 1, most=1)
-        if not found or found[0].number != number or found[0].namespace_id != stream:
-            raise _missing(head, number)
-    if not rows:
-        return
-    newest = (inf,) if head.journal_number in ends else _place_of(rows[0])
-    oldest = (-inf,) if 1 in ends else _place_of(rows[-1])
-    for newer, older in pairwise(listed):
-        if newer == older + 1:
-            continue
+    newest = (inf,) if is_newest else _place_of(rows[0])
+    oldest = (-inf,) if is_oldest else _place_of(rows[-1])
+    ends = [head.journal_number + 1] if is_newest else [], [0] if is_oldest else []
+    for newer, older in pairwise((*ends[0], *listed, *ends[1])):
         low, high = min(newer, older), max(newer, older)
+        if high - low <= 1:
+            continue
         gap = transaction.find_listed(head.tenant_id, stream, after=low, before=high)
         if gap.count != high - low - 1:
             raise _missing(head, low + 1)
@@ -243,6 +258,25 @@ def _check_gaps(
             # One that was dated by a clock that went back stands elsewhere, or beyond the list.
             if number not in listed and oldest < (created_us, stream, number) < newest:
                 raise _missing(head, number)
+
+
+def _check_absent(transaction: Transaction, head: Head, trace_id: str) -> None:
+    """Raises `Damaged` if the chain is not whole about where a trace of this id would stand."""
+    at, stream = instant_of_trace(trace_id), head.namespace_id
+    if at is None:
+        return
+    wanted = TraceFilter(namespace_id=stream, until=(at + 1, 0, 0))
+    before = transaction.list_traces(head.tenant_id, wanted, most=1)
+    # Those of one transaction need not be dated in the order of their numbers.
+    last = max((row.number for row, _ in before if row.stream == stream), default=0)
+    first, end = max(last - _NEAR, 0) + 1, min(last + _NEAR, head.journal_number) + 1
+    found = transaction.page_traces(
+        head.tenant_id, stream=stream, after=first - 1, most=max(end - first, 0)
+    )
+    sound = {row.number for row in found if row.id != trace_id and is_whole(row)}
+    for number in range(first, end):
+        if number not in sound:
+            raise _missing(head, number)
 
 
 def _missing(head: Head, number: int) -> Damaged:

@@ -23,9 +23,11 @@ Pure: no rows, no clock. `tests/unit/test_ranking.py` has a table of examples.
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import log
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
+
+from holdfast.model.memories import MemoryPlace
 
 MOST_WORDS: Final = 64
 """Words of a question that count: the first ones. A whole page would be no question."""
@@ -45,6 +47,10 @@ _LEAST_SHARE: Final = 0.5
 
 _BEGINNING: Final = 0.6
 """What a beginning counts: with nothing else, a score below 0.7 whatever is missing."""
+
+
+P = TypeVar("P", int, MemoryPlace)
+"""Where a memory stands: what is newer sorts behind what is older."""
 
 
 class Question(msgspec.Struct, frozen=True):
@@ -96,11 +102,11 @@ def bent(share: float) -> float:
 
 
 def best(
-    scores: Iterable[tuple[int, float]], *, threshold: float, most: int
-) -> list[tuple[int, float]]:
+    scores: Iterable[tuple[P, float]], *, threshold: float, most: int
+) -> list[tuple[P, float]]:
     """Returns the best, best first, of the same score the newest; those above 0 alone."""
     enough = (pair for pair in scores if pair[1] >= threshold and pair[1] > 0)
-    return sorted(enough, key=lambda pair: (-pair[1], -pair[0]))[:most]
+    return sorted(enough, key=lambda pair: (pair[1], pair[0]), reverse=True)[:most]
 
 
 def _may_begin(word: str) -> bool:

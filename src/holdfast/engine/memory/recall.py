@@ -21,7 +21,15 @@ from holdfast.engine.memory.words import words_asked
 from holdfast.engine.planes.handle import Handle
 from holdfast.errors import Damaged
 from holdfast.ids import NamespaceId
-from holdfast.model.memories import FoundMemory, Memory, MemoryFilter, MemoryRow, Relevant
+from holdfast.instants import to_us
+from holdfast.model.memories import (
+    FoundMemory,
+    Memory,
+    MemoryFilter,
+    MemoryPlace,
+    MemoryRow,
+    Relevant,
+)
 
 DRIFT_FLOOR: Final = 0.3
 """Below this average, what is remembered has little to say to the question."""
@@ -57,14 +65,14 @@ def search(
         namespace_id = head.namespace_id
         scores = _by_words(transaction, namespace_id, words, chosen, threshold=threshold, most=most)
         if embedder is not None and vector is not None:
-            for number, score in _by_meaning(transaction, namespace_id, embedder, vector, chosen):
-                scores[number] = max(score, scores.get(number, 0.0))
+            for place, score in _by_meaning(transaction, namespace_id, embedder, vector, chosen):
+                scores[place] = max(score, scores.get(place, 0.0))
         found = best(scores.items(), threshold=threshold, most=most)
-        rows = transaction.get_memories(namespace_id, [number for number, _ in found])
-    memories = {row.number: to_memory(row) for row in rows}
-    if any(number not in memories for number, _ in found):
+        rows = transaction.get_memories(namespace_id, [number for (_, _, number), _ in found])
+    memories = {place_of(row): to_memory(row) for row in rows}
+    if any(place not in memories for place, _ in found):
         raise Damaged("the index of words names a memory that is not there")
-    return [FoundMemory(memories[number], score) for number, score in found]
+    return [FoundMemory(memories[place], score) for place, score in found]
 
 
 def relevant(
@@ -122,6 +130,11 @@ def seen_by(session_id: str, user_id: str | None, *, scope: str = "visible") -> 
     return MemoryFilter(scope=scope, session_id=session_id, owner_id=user_id)
 
 
+def place_of(row: MemoryRow) -> MemoryPlace:
+    """Returns where a memory stands among others."""
+    return to_us(row.created_at), row.id, row.number
+
+
 def to_memory(row: MemoryRow) -> Memory:
     """Returns a memory as users see it."""
     return Memory(
@@ -149,8 +162,8 @@ def _by_words(
     *,
     threshold: float,
     most: int,
-) -> dict[int, float]:
-    """Returns scores by number; the best `most` of those that reach the threshold are there."""
+) -> dict[MemoryPlace, float]:
+    """Returns scores; the best `most` of those that reach the threshold are there."""
     if not words:
         return {}
     compare = transaction.comparing(namespace_id, "memories")
@@ -159,10 +172,10 @@ def _by_words(
         return _by_reading(transaction, namespace_id, words, chosen)
     memories = transaction.count_searchable(namespace_id)
     question = Question.of(words, held=held, memories=memories)
-    scores = dict[int, float]()
+    scores = dict[MemoryPlace, float]()
     for floor in (max(threshold, _FIRST_LOOK), threshold):
         matching = transaction.match_memories(namespace_id, question.needed(floor), chosen)
-        scores = {number: question.score(terms) for number, terms in matching}
+        scores = {place: question.score(terms) for place, terms in matching}
         if sum(score >= floor for score in scores.values()) >= most:
             break
     return scores
@@ -170,8 +183,8 @@ def _by_words(
 
 def _by_reading(
     transaction: Transaction, namespace_id: NamespaceId, words: Sequence[str], chosen: MemoryFilter
-) -> dict[int, float]:
-    """Returns scores by number, past the index of words: of all of a few memories."""
+) -> dict[MemoryPlace, float]:
+    """Returns scores, past the index of words: of all of a few memories."""
 
     def read(of: MemoryFilter) -> list[MemoryRow]:
         wanted = replace(of, is_searchable=False)
@@ -183,7 +196,7 @@ def _by_reading(
     held = Counter(word for row in every for word in {*row.terms.split(" ")})
     question = Question.of(words, held=held, memories=len(every))
     some = every if chosen == MemoryFilter() else read(chosen)
-    return {row.number: question.score(row.terms) for row in some}
+    return {place_of(row): question.score(row.terms) for row in some}
 
 
 def _by_meaning(
@@ -192,12 +205,12 @@ def _by_meaning(
     embedder: Embedder,
     vector: bytes,
     chosen: MemoryFilter,
-) -> Iterator[tuple[int, float]]:
+) -> Iterator[tuple[MemoryPlace, float]]:
     """Yields the score of every memory that the same model has looked at."""
     after = 0
     while page := transaction.page_embeddings(namespace_id, chosen, after=after, most=_PAGE):
-        for number, embedding in page:
+        for place, embedding in page:
             cosine = compare(vector, embedding)
             if cosine is not None:
-                yield number, embedder.score(cosine)
-        after = page[-1][0]
+                yield place, embedder.score(cosine)
+        after = page[-1][0][-1]

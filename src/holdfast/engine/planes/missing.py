@@ -20,8 +20,11 @@ from holdfast.ids import NamespaceId
 from holdfast.model.basics import Head, Plane
 
 MOST_ADDED: Final = 1024
-"""Rows of a namespace that are added up for one reader: of as many, it takes some 3 ms. Where
-there are more, what is missing is found by snapshots and by `verify`."""
+"""Rows of a namespace that are added up whenever others have written: of as many, it takes some
+3 ms. Where there are more, a process adds them up once, and goes on from there."""
+
+MOST_ADDED_ONCE: Final = 20_000
+"""Where there are even more, what is missing is found by snapshots and by `verify`."""
 
 MOST_REMEMBERED: Final = 10_000
 
@@ -110,9 +113,10 @@ def note_added(context: Context, namespace_id: NamespaceId, was: int | None, mor
 def _is_whole(context: Context, of: Sum) -> bool:
     """Says whether nothing has to be pending, nobody knows what has to be, or it was all there."""
     namespace_id, unfolded = of
-    if not unfolded or unfolded // ONE_MARK > MOST_ADDED:
+    known = context.added.get(namespace_id)
+    if not unfolded or known == unfolded:
         return True
-    return context.added.get(namespace_id) == unfolded
+    return unfolded // ONE_MARK > (MOST_ADDED_ONCE if known is None else MOST_ADDED)
 
 
 def _add_up(

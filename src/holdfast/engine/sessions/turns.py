@@ -239,9 +239,24 @@ def find_visible(
 ) -> TurnRow | None:
     """Returns a turn by its id, if the conversation as it stands holds it."""
     row = transaction.find_turn(turn_id)
+    if row is None:
+        _check_absent(transaction, tenant_id, session, turn_id)
     if row is None or row.number > session.turns:
         return None
     for branch, first, last in _runs(transaction, tenant_id, session.branch, session.turns):
         if branch == row.branch and first <= row.number <= last:
             return row
     return None
+
+
+def _check_absent(
+    transaction: Transaction, tenant_id: TenantId, session: SessionRow, turn_id: str
+) -> None:
+    """Raises `Damaged` if a turn that is not found by its id is one of the conversation's.
+
+    One whose id was damaged is not what was written: then so it is said of the first such turn.
+    """
+    turns = walk(transaction, tenant_id, session.branch, session.turns, descending=True)
+    if any(turn.id == turn_id for turn in turns):
+        message = f"the turn {turn_id} is there, and is not found by its id"
+        raise Damaged(message)

@@ -152,8 +152,10 @@ def timeline(handle: Handle, *, limit: int | None = None, before: int | None = N
         if head is None:
             return Timeline()
         compare = transaction.comparing(head.namespace_id, "snapshots")
-        found = Timeline(islice(iter_usable(handle, transaction, head, before), limit))
-        compare()
+        pages = list[int]()
+        found = Timeline(islice(iter_usable(handle, transaction, head, before, pages), limit))
+        is_all = before is None and (limit is None or len(found) < limit)
+        compare(sum(pages) if is_all else None)
         return found
 
 
@@ -256,11 +258,20 @@ def _newest(handle: Handle, transaction: Transaction, head: Head, name: str) -> 
 
 
 def iter_usable(
-    handle: Handle, transaction: Transaction, head: Head, before: int | None = None
+    handle: Handle,
+    transaction: Transaction,
+    head: Head,
+    before: int | None = None,
+    pages: list[int] | None = None,
 ) -> Iterator[SnapshotInfo]:
-    """Yields the usable snapshots, newest first; pages grow as more are asked for."""
+    """Yields the usable snapshots, newest first; pages grow as more are asked for.
+
+    How many snapshots a page has, usable or not, is added to `pages`.
+    """
     most = 16
     while page := transaction.timeline(head.namespace_id, before=before, most=most):
+        if pages is not None:
+            pages.append(len(page))
         for snapshot in page:
             if snapshot.deleted_at is None and not is_expired(handle.context, head, snapshot):
                 yield dated(handle.context, head, snapshot)

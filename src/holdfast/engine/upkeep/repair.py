@@ -105,6 +105,8 @@ class _Repair:
         mended, given_up = mend_rows(self._context, self._tenant_id)
         self._mended += mended
         self._given_up += given_up
+        with catalog.write() as transaction:
+            self._mended += transaction.mend_packs(self._tenant_id)
 
     def run(self) -> Repaired:
         """Does all of it."""

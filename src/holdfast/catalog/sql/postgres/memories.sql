@@ -59,7 +59,7 @@ UPDATE memories SET words = NULL WHERE namespace_id = :namespace_id AND words IS
 SELECT {m.memory},
        CASE WHEN m.embedding IS NULL THEN NULL ELSE CAST('' AS BYTEA) END
 FROM memories m
-WHERE m.namespace_id = :namespace_id AND (m.created_at, m.number) < (:before_at, :before)
+WHERE m.namespace_id = :namespace_id AND (m.created_at, m.id) < (:before_at, :before)
   AND m.deleted_at IS NULL
   AND m.is_searchable >= :searchable
   AND (:scope = 'all'
@@ -72,7 +72,7 @@ WHERE m.namespace_id = :namespace_id AND (m.created_at, m.number) < (:before_at,
        OR m.type IN (SELECT jsonb_array_elements_text(CAST(:types AS JSONB))))
   AND (CAST(:tags AS TEXT) IS NULL OR CAST(m.tags AS JSONB) ?|
        ARRAY(SELECT jsonb_array_elements_text(CAST(:tags AS JSONB))))
-ORDER BY m.created_at DESC, m.number DESC LIMIT :most
+ORDER BY m.created_at DESC, m.id DESC LIMIT :most
 
 -- name: get_memories
 SELECT {m.memory},
@@ -89,7 +89,7 @@ FROM jsonb_array_elements_text(CAST(:words AS JSONB)) AS given (word)
 -- The words say which namespace it is. `+ 0`: without it, and before the table was analysed, the
 -- server reads the namespace instead of asking the index of words.
 -- name: match_memories
-SELECT m.number, m.terms FROM memories m
+SELECT m.created_at, m.id, m.number, m.terms FROM memories m
 WHERE m.words @@ CAST((
        SELECT string_agg('''' || replace(given.word, '*', '') || '''' || CASE
            WHEN right(given.word, 1) = '*' THEN ':*' ELSE '' END, ' | ')
@@ -107,7 +107,7 @@ WHERE m.words @@ CAST((
        ARRAY(SELECT jsonb_array_elements_text(CAST(:tags AS JSONB))))
 
 -- name: page_embeddings
-SELECT m.number, m.embedding FROM memories m
+SELECT m.created_at, m.id, m.number, m.embedding FROM memories m
 WHERE m.namespace_id = :namespace_id AND m.number > :after AND m.embedding IS NOT NULL
   AND m.is_searchable = 1 AND m.deleted_at IS NULL
   AND (:scope = 'all'

@@ -57,7 +57,7 @@ WHERE m.namespace_id = :namespace_id
 SELECT {m.memory},
        CASE typeof(m.embedding) WHEN 'null' THEN NULL WHEN 'blob' THEN x'' ELSE 0 END
 FROM memories m
-WHERE m.namespace_id = :namespace_id AND (m.created_at, m.number) < (:before_at, :before)
+WHERE m.namespace_id = :namespace_id AND (m.created_at, m.id) < (:before_at, :before)
   AND m.deleted_at IS NULL
   AND +m.is_searchable >= :searchable
   AND (:scope = 'all'
@@ -70,7 +70,7 @@ WHERE m.namespace_id = :namespace_id AND (m.created_at, m.number) < (:before_at,
   AND (:tags IS NULL OR EXISTS (
        SELECT 1 FROM json_each(m.tags) has JOIN json_each(:tags) wanted
        ON has.value = wanted.value))
-ORDER BY m.created_at DESC, m.number DESC LIMIT :most
+ORDER BY m.created_at DESC, m.id DESC LIMIT :most
 
 -- By number, of which few are asked for: left to itself, SQLite reads the namespace.
 -- name: get_memories
@@ -86,7 +86,7 @@ FROM json_each(:words) given JOIN memory_words held ON held.term = given.value
 
 -- name: match_memories
 -- CROSS: the index first. SQLite would ask it once for each memory of the namespace.
-SELECT m.number, m.terms
+SELECT m.created_at, m.id, m.number, m.terms
 FROM memory_index CROSS JOIN memories m ON m.number = memory_index.rowid
 WHERE memory_index MATCH (
        SELECT group_concat(
@@ -105,7 +105,7 @@ WHERE memory_index MATCH (
        ON has.value = wanted.value))
 
 -- name: page_embeddings
-SELECT m.number, m.embedding FROM memories m
+SELECT m.created_at, m.id, m.number, m.embedding FROM memories m
 WHERE m.namespace_id = :namespace_id AND m.number > :after AND m.embedding IS NOT NULL
   AND m.is_searchable = 1 AND m.deleted_at IS NULL
   AND (:scope = 'all'

@@ -1,0 +1,44 @@
+-- Rows that have a key, or one that differs from it by a bit: past the index that has not found it.
+
+-- name: near_namespace
+SELECT {namespace} FROM namespaces
+WHERE (tenant_id = :tenant_id AND (name = :name OR name IN (SELECT value FROM json_each(:keys))))
+  OR (tenant_id IN (SELECT value FROM json_each(:tenants)) AND name = :name)
+
+-- name: near_task
+SELECT {task} FROM tasks
+WHERE (namespace_id = :namespace_id AND (+id = :id OR +id IN (SELECT value FROM json_each(:keys))))
+  OR id = :id
+
+-- name: near_schedule
+SELECT {schedule} FROM schedules
+WHERE (namespace_id = :namespace_id AND (+id = :id OR +id IN (SELECT value FROM json_each(:keys))))
+  OR id = :id
+
+-- name: near_snapshot
+SELECT {snapshot} FROM snapshots
+WHERE (namespace_id = :namespace_id AND (+id = :id OR +id IN (SELECT value FROM json_each(:keys))))
+  OR id = :id
+
+-- name: near_key
+SELECT {key} FROM keys
+WHERE (tenant_id = :tenant_id AND (+id = :id OR +id IN (SELECT value FROM json_each(:keys))))
+  OR id = :id
+
+-- name: near_webhook
+SELECT {webhook} FROM webhooks
+WHERE (tenant_id = :tenant_id AND (+id = :id OR +id IN (SELECT value FROM json_each(:keys))))
+  OR id = :id
+
+-- name: near_memory
+SELECT {memory} FROM memories
+WHERE namespace_id = :namespace_id AND deleted_at IS NULL
+  AND (+id = :id OR +id IN (SELECT value FROM json_each(:keys)))
+
+-- Of sessions that are there, as those that are found.
+-- name: near_entity
+SELECT {e.entity}
+FROM entities e JOIN sessions s ON s.namespace_id = e.namespace_id AND s.id = e.session_id
+WHERE e.namespace_id = :namespace_id AND e.deleted_at IS NULL
+  AND (+e.id = :id OR +e.id IN (SELECT value FROM json_each(:keys)))
+  AND s.deleted_at IS NULL AND (s.expires_at IS NULL OR s.expires_at > :now)
