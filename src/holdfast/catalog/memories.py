@@ -10,8 +10,9 @@ decides how well a memory fits. So the two find the same, and rank it the same.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
+from itertools import pairwise
 from operator import attrgetter
 from typing import Final, TypeVar
 
@@ -30,9 +31,6 @@ T = TypeVar("T")
 
 _LATEST: Final = 2**62
 """Above any instant."""
-
-_LAST_ID: Final = "\U0010ffff"
-"""Sorts behind every id."""
 
 
 class MemoryQueries(AbsenceQueries):
@@ -158,18 +156,30 @@ class MemoryQueries(AbsenceQueries):
         Raises `Damaged` if one of the namespace is missing.
         """
         compare = self.comparing(namespace_id, "memories")
-        found = self._db.all(
-            "list_memories",
-            namespace_id=namespace_id,
-            before_at=_LATEST if before is None else to_us(before.created_at),
-            before=_LAST_ID if before is None else before.id,
-            most=most,
-            searchable=int(chosen.is_searchable),
-            **_from_filter(chosen),
-        )
-        is_all = chosen == MemoryFilter() and before is None and len(found) < most
+        # With the one that they come behind, and one more: where it is of another instant than
+        # the last of them, all of that instant are there.
+        asked = most + 1 + (before is not None)
+        while True:
+            found = self._db.all(
+                "list_memories",
+                namespace_id=namespace_id,
+                before_at=_LATEST if before is None else to_us(before.created_at),
+                most=asked,
+                searchable=int(chosen.is_searchable),
+                **_from_filter(chosen),
+            )
+            rows = _in_order(namespace_id, map(_to_memory, found))
+            if before is not None:
+                place = before.created_at, before.id
+                rows = [row for row in rows if (row.created_at, row.id) < place]
+            if len(found) < asked or not most:
+                break
+            if len(rows) > most and rows[-1].created_at < rows[most - 1].created_at:
+                break
+            asked *= 4
+        is_all = chosen == MemoryFilter() and before is None and len(found) < asked
         compare(len(found) if is_all else None)
-        return all_of(namespace_id, map(_to_memory, found), attrgetter("created_at", "id"))
+        return rows[:most]
 
     def get_memories(self, namespace_id: NamespaceId, numbers: Sequence[int]) -> list[MemoryRow]:
         """Returns memories that are there, in any order, without their embeddings."""
@@ -233,6 +243,18 @@ class MemoryQueries(AbsenceQueries):
 def _prefix(namespace_id: NamespaceId) -> str:
     """Returns what the words of a namespace begin with; the SQL files say the same."""
     return f"n{namespace_id}x"
+
+
+def _in_order(namespace_id: NamespaceId, found: Iterable[MemoryRow]) -> list[MemoryRow]:
+    """Returns the rows of a list, those of one instant by their ids; raises `Damaged`."""
+    rows = [*found]
+    instants = [row.created_at for row in rows]
+    if not any(newer == older for newer, older in pairwise(instants)):
+        return all_of(namespace_id, rows, attrgetter("created_at"))
+    rows.sort(key=attrgetter("created_at", "id"), reverse=True)
+    if [row.created_at for row in rows] != instants:
+        raise Damaged("a list has a row that is not in its place")
+    return all_of(namespace_id, rows, attrgetter("created_at", "id"))
 
 
 def _to_memory(row: Row) -> MemoryRow:

@@ -57,8 +57,8 @@ class PendingQueries(AbsenceQueries):
 
         None if there is no such namespace.
         """
-        query, asked = "find_at_head", {"tenant_id": tenant_id, "name": name}
-        asked |= {"plane": plane.value, "key": key}
+        query = "find_at_head"
+        asked = {"tenant_id": tenant_id, "name": name, "plane": plane.value, "key": key}
         row = self._db.one(query, **asked) or self.look_again(rows.HEAD, query, asked)
         if row is None:
             return None

@@ -196,7 +196,8 @@ def _by_reading(
     held = Counter(word for row in every for word in {*row.terms.split(" ")})
     question = Question.of(words, held=held, memories=len(every))
     some = every if chosen == MemoryFilter() else read(chosen)
-    return {place_of(row): question.score(row.terms) for row in some}
+    scored = ((row, question.score(row.terms)) for row in some)
+    return {place_of(row): score for row, score in scored if score > 0}
 
 
 def _by_meaning(

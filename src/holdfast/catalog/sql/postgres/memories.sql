@@ -59,7 +59,7 @@ UPDATE memories SET words = NULL WHERE namespace_id = :namespace_id AND words IS
 SELECT {m.memory},
        CASE WHEN m.embedding IS NULL THEN NULL ELSE CAST('' AS BYTEA) END
 FROM memories m
-WHERE m.namespace_id = :namespace_id AND (m.created_at, m.id) < (:before_at, :before)
+WHERE m.namespace_id = :namespace_id AND m.created_at <= :before_at
   AND m.deleted_at IS NULL
   AND m.is_searchable >= :searchable
   AND (:scope = 'all'
@@ -72,7 +72,7 @@ WHERE m.namespace_id = :namespace_id AND (m.created_at, m.id) < (:before_at, :be
        OR m.type IN (SELECT jsonb_array_elements_text(CAST(:types AS JSONB))))
   AND (CAST(:tags AS TEXT) IS NULL OR CAST(m.tags AS JSONB) ?|
        ARRAY(SELECT jsonb_array_elements_text(CAST(:tags AS JSONB))))
-ORDER BY m.created_at DESC, m.id DESC LIMIT :most
+ORDER BY m.created_at DESC, m.number DESC LIMIT :most
 
 -- name: get_memories
 SELECT {m.memory},

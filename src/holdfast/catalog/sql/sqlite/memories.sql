@@ -57,7 +57,7 @@ WHERE m.namespace_id = :namespace_id
 SELECT {m.memory},
        CASE typeof(m.embedding) WHEN 'null' THEN NULL WHEN 'blob' THEN x'' ELSE 0 END
 FROM memories m
-WHERE m.namespace_id = :namespace_id AND (m.created_at, m.id) < (:before_at, :before)
+WHERE m.namespace_id = :namespace_id AND m.created_at <= :before_at
   AND m.deleted_at IS NULL
   AND +m.is_searchable >= :searchable
   AND (:scope = 'all'
@@ -70,7 +70,7 @@ WHERE m.namespace_id = :namespace_id AND (m.created_at, m.id) < (:before_at, :be
   AND (:tags IS NULL OR EXISTS (
        SELECT 1 FROM json_each(m.tags) has JOIN json_each(:tags) wanted
        ON has.value = wanted.value))
-ORDER BY m.created_at DESC, m.id DESC LIMIT :most
+ORDER BY m.created_at DESC, m.number DESC LIMIT :most
 
 -- By number, of which few are asked for: left to itself, SQLite reads the namespace.
 -- name: get_memories
