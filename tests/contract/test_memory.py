@@ -150,7 +150,8 @@ def test_what_others_remember_does_not_change_a_score(
 
 def test_every_change_leaves_a_trace(ns: holdfast.Namespace) -> None:
     session = ns.sessions.create("bot", user_id="ann")
-    added = ns.memory.add("x" * 300, session_id=session.id, tags=["t"], actor="key_1")
+    acting = ns.acting_as("key_1")
+    added = acting.memory.add("x" * 300, session_id=session.id, tags=["t"])
     ns.memory.update(added.id, content="y")
     ns.memory.delete(added.id)
     ns.memory.recover(added.id)

@@ -2,6 +2,7 @@
 
 import inspect
 import json
+from collections.abc import Iterable
 from dataclasses import KW_ONLY
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -11,6 +12,8 @@ import msgspec
 import pytest
 
 from holdfast.engine.files.editing import Files
+from holdfast.engine.memories import Memories
+from holdfast.engine.sessions.entities import Entities
 from holdfast.engine.tasks.schedules import Schedules
 from holdfast.errors import InvalidName, InvalidValue
 from holdfast.ids import NamespaceId, ObjectId, object_id_of
@@ -24,6 +27,8 @@ from holdfast.operations.shapes import ASKED, shape_of
 from holdfast.sdk.calls import method, paging
 from holdfast.sdk.groups.activity import Schedules as SdkSchedules
 from holdfast.sdk.groups.files import Files as SdkFiles
+from holdfast.sdk.groups.memory import Entities as SdkEntities
+from holdfast.sdk.groups.memory import Memories as SdkMemories
 from holdfast.server.doors import answers
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -255,6 +260,24 @@ def test_none_is_said_in_a_word_where_silence_is_something_else() -> None:
     assert msgspec.to_builtins(given) == {"span_seconds": 5}
 
 
+class FindThings(Operation[list[str]], get="/v1/things", under="data"):
+    """Asks for those of some kinds."""
+
+    kinds: Iterable[str] | None = None
+
+
+def test_any_of_none_can_be_said_in_a_query() -> None:
+    sent = form_of(FindThings).send(FindThings([]))
+    assert sent.query == {"kinds": [""]}
+    assert form_of(FindThings).read(sent.query) == FindThings([])
+    assert form_of(FindThings).read({}) == FindThings()
+
+
+def test_what_can_be_iterated_over_once_can_be_sent_twice() -> None:
+    asked = FindThings(kind for kind in "ab")
+    assert [form_of(FindThings).send(asked).query["kinds"] for _ in range(2)] == [["a", "b"]] * 2
+
+
 def test_null_says_nothing_where_none_is_no_value() -> None:
     read = form_of(AskThing).read({"thing_id": "t", "deep": None, "limit": None})
     assert read == AskThing("t", deep=True, limit=None)
@@ -284,7 +307,12 @@ def test_a_span_that_no_calendar_has_is_refused() -> None:
         form_of(CreateSchedule).read({"every_seconds": 10**18})
 
 
-DOORS: list[tuple[type, Any]] = [(Files, SdkFiles), (Schedules, SdkSchedules)]
+DOORS: list[tuple[type, Any]] = [
+    (Files, SdkFiles),
+    (Schedules, SdkSchedules),
+    (Memories, SdkMemories),
+    (Entities, SdkEntities),
+]
 METHODS = [
     pytest.param(door, client, name, id=f"{door.__name__}.{name}")
     for door, client in DOORS

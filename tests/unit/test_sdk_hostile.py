@@ -457,7 +457,7 @@ def test_a_file_too_large_to_go_with_others_goes_alone() -> None:
 def test_a_text_is_no_list_of_texts() -> None:
     handler, seen = bodies()
     client, admin = client_of(handler), holdfast.AdminClient(KEY, url=URL)
-    with pytest.raises(errors.InvalidValue, match="tags are a list"):
+    with pytest.raises(errors.InvalidValue, match="tags is a list"):
         client.memory.add("x", tags="work")
     with pytest.raises(errors.InvalidValue, match="types are a list"):
         client.events.list(types="snapshot.created")

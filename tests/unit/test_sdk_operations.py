@@ -74,17 +74,17 @@ WITHOUT_METHOD: dict[str, str] = {
     "POST /v1/sessions/{}/rollback": VENDORS,
     "POST /v1/sessions/{}/memories": VENDORS,
     "POST /v1/sessions/{}/memories/search": VENDORS,
-    "PUT /v1/memory/{}": VENDORS,
-    "GET /v1/memory/search": VENDORS,
+    "PUT /v1/memories/{}": VENDORS,
+    "GET /v1/memories/search": VENDORS,
     "GET /v1/snapshots/{}": SAME,
     "GET /v1/store/value": SAME,
 }
-ALIASES = re.compile(r"/v1/memories(?=/|$)")
-"""What some clients call `/v1/memory`."""
+ALIASES = re.compile(r"/v1/memory(?=/|$)")
+"""What some clients call `/v1/memories`."""
 
 NOT_SENT: dict[str, dict[str, str]] = {
     "GET /v1/history": dict.fromkeys(["key", "name_b64", "namespace"], "sent for other names"),
-    "GET /v1/memory": dict.fromkeys(["query", "threshold", "top_k", "type"], VENDORS),
+    "GET /v1/memories": dict.fromkeys(["query", "threshold", "top_k", "type"], VENDORS),
     "GET /v1/snapshots": {"all": SAME},
     "GET /v1/traces": dict.fromkeys(["start_time", "end_time"], VENDORS),
     "GET /v1/workspaces/{}/traces": dict.fromkeys(["start_time", "end_time"], VENDORS),
@@ -95,12 +95,12 @@ NOT_SENT: dict[str, dict[str, str]] = {
 NOT_GIVEN: dict[str, dict[str, str]] = {
     "ContextRequest": {"turn_order": VENDORS},
     "ForkRequest": dict.fromkeys(["at_turn_id", "new_agent_id"], VENDORS),
-    "MemoryPatch": {"memory_type": VENDORS},
-    "MemoryRequest": {"memory_type": VENDORS},
+    "AddMemory": {"memory_type": VENDORS},
+    "UpdateMemory": {"memory_type": VENDORS},
     "RollbackRequest": dict.fromkeys(
         ["count", "reasoning", "target_turn_id", "turn_count", "turn_id"], VENDORS
     ),
-    "SearchRequest": dict.fromkeys(["top_k", "type"], VENDORS),
+    "SearchMemories": dict.fromkeys(["top_k", "type"], VENDORS),
     "SessionRequest": {"never_expires": "said where no ttl_seconds is given"},
     "StateRequest": dict.fromkeys(["reason", "updates"], VENDORS),
 }

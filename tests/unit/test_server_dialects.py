@@ -167,3 +167,4 @@ def test_a_list_says_whether_there_is_more_and_refuses_a_cursor_that_is_none() -
     assert len(call(listing, limit=9)["data"]) == PAGE.most
     with pytest.raises(UnknownCursor):
         call(listing, starting_after="none")
+    assert call(listing, limit=1, starting_after="") == call(listing, limit=1)

@@ -7,7 +7,6 @@ take its memories along. Every change leaves a trace in its own transaction. How
 in `memory/recall.py`, how they are ranked in `memory/ranking.py`.
 """
 
-from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
@@ -15,7 +14,6 @@ from msgspec.structs import replace
 
 from holdfast.catalog.transaction import Transaction
 from holdfast.display import Part
-from holdfast.engine.core.embedding import OBVIOUS
 from holdfast.engine.core.limits import check_limit, check_room
 from holdfast.engine.journal.chain import append
 from holdfast.engine.memory import recall
@@ -36,6 +34,15 @@ from holdfast.errors import InvalidValue, MemoryNotFound, shorten
 from holdfast.model.basics import Head, Size
 from holdfast.model.memories import FoundMemory, Memory, MemoryFilter, MemoryRow
 from holdfast.model.traces import Trace
+from holdfast.operations.memories import (
+    AddMemory,
+    DeleteMemory,
+    GetMemory,
+    ListMemories,
+    SearchMemories,
+    UpdateMemory,
+)
+from holdfast.operations.operation import does
 
 MemoryList = list[Memory]
 FoundList = list[FoundMemory]
@@ -48,42 +55,27 @@ class Memories(Part):
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
 
-    def add(
-        self,
-        content: str,
-        *,
-        type: str = "general",  # noqa: A002 - the word that clients know it by
-        session_id: str | None = None,
-        tags: Iterable[str] = (),
-        metadata: dict[str, Any] | None = None,
-        embed: bool = True,
-        user_id: str | None = None,
-        agent_id: str | None = None,
-        actor: str | None = None,
-    ) -> Memory:
-        """Remembers something; without a session, for all of them.
-
-        What belongs to a session belongs to its user and agent. With `embed=False`, `search`
-        does not find it.
-        """
+    @does(AddMemory)
+    def add(self, wanted: AddMemory) -> Memory:
         context, now = self._handle.context, self._handle.context.clock()
+        content, session_id = wanted.content, wanted.session_id
         check_content(content)
         memory = MemoryRow(
             namespace_id=self._handle.empty_head().namespace_id,
             id=context.ids.memory(),
             session_id=check_name_of("session", session_id),
-            user_id=check_name_of("user", user_id),
-            agent_id=check_name_of("agent", agent_id),
-            type=check_name_of("type", type) or "general",
-            tags=check_tags(tags),
-            metadata=check_metadata(metadata),
-            is_searchable=embed,
+            user_id=check_name_of("user", wanted.user_id),
+            agent_id=check_name_of("agent", wanted.agent_id),
+            type=check_name_of("type", wanted.type) or "general",
+            tags=check_tags(wanted.tags),
+            metadata=check_metadata(wanted.metadata),
+            is_searchable=wanted.embed,
             version=1,
             created_at=now,
             updated_at=now,
             terms="",
             content=content,
-            embedding=self._embed(content) if embed else None,
+            embedding=self._embed(content) if wanted.embed else None,
         )
         memory = replace(memory, terms=terms_of(memory))
         if session_id is not None:
@@ -96,35 +88,27 @@ class Memories(Part):
             self._check_room(transaction, memory.size_bytes)
             transaction.add_memory(memory)
             self._note(transaction, head, None, memory)
-            self._trace(transaction, head, "memory.created", memory, _told(memory), actor=actor)
+            self._trace(transaction, head, "memory.created", memory, _told(memory))
         return recall.to_memory(memory)
 
-    def get(self, memory_id: str) -> Memory:
-        """Returns a memory by its id; raises `MemoryNotFound`."""
-        return recall.to_memory(self._find(memory_id))
+    @does(GetMemory)
+    def get(self, wanted: GetMemory) -> Memory:
+        return recall.to_memory(self._find(wanted.memory_id))
 
-    def update(
-        self,
-        memory_id: str,
-        *,
-        content: str | None = None,
-        type: str | None = None,  # noqa: A002 - as in `add`
-        tags: Iterable[str] | None = None,
-        metadata: dict[str, Any] | None = None,
-        actor: str | None = None,
-    ) -> Memory:
-        """Changes what is given: tags replace the old ones, metadata is merged key by key."""
+    @does(UpdateMemory)
+    def update(self, wanted: UpdateMemory) -> Memory:
         # Between two snapshots nothing keeps what it said before.
         self._handle.context.check_takes_away("change a memory")
+        content = wanted.content
         if content is not None:
             check_content(content)
-        more = msgspec.json.decode(check_metadata(metadata))
-        new_tags = None if tags is None else check_tags(tags)
-        new_type = check_name_of("type", type)
-        old = self._find(memory_id)
+        more = msgspec.json.decode(check_metadata(wanted.metadata))
+        new_tags = None if wanted.tags is None else check_tags(wanted.tags)
+        new_type = check_name_of("type", wanted.type)
+        old = self._find(wanted.memory_id)
         embedding = self._embed(content) if content and old.is_searchable else None
         with self._handle.context.work() as transaction:
-            head, old = self._lock(transaction, memory_id)
+            head, old = self._lock(transaction, wanted.memory_id)
             known = msgspec.json.decode(old.metadata)
             memory = replace(
                 old,
@@ -142,20 +126,20 @@ class Memories(Part):
             transaction.set_memory(memory)
             self._note(transaction, head, old, memory)
             details = {"version": memory.version, "content_changed": memory.content != old.content}
-            self._trace(transaction, head, "memory.updated", memory, details, actor=actor)
+            self._trace(transaction, head, "memory.updated", memory, details)
         return recall.to_memory(memory)
 
-    def delete(self, memory_id: str, *, actor: str | None = None) -> None:
-        """Forgets a memory; `recover` brings it back for a while."""
+    @does(DeleteMemory)
+    def delete(self, wanted: DeleteMemory) -> None:
         self._handle.context.check_takes_away("forget a memory")
         with self._handle.context.work() as transaction:
-            head, memory = self._lock(transaction, memory_id)
+            head, memory = self._lock(transaction, wanted.memory_id)
             now = self._handle.context.clock()
             transaction.delete_memory(head.namespace_id, memory.number, now=now)
             self._note(transaction, head, memory, None)
-            self._trace(transaction, head, "memory.deleted", memory, {}, actor=actor)
+            self._trace(transaction, head, "memory.deleted", memory, {})
 
-    def recover(self, memory_id: str, *, actor: str | None = None) -> Memory:
+    def recover(self, memory_id: str) -> Memory:
         """Brings a deleted memory back during the grace period."""
         with self._handle.context.work() as transaction:
             head = self._handle.lock(transaction)
@@ -163,67 +147,25 @@ class Memories(Part):
                 raise MemoryNotFound(memory_id)
             head, memory = self._lock(transaction, memory_id)
             self._note(transaction, head, None, memory)
-            self._trace(transaction, head, "memory.recovered", memory, {}, actor=actor)
+            self._trace(transaction, head, "memory.recovered", memory, {})
         return recall.to_memory(memory)
 
-    def list(
-        self,
-        *,
-        session_id: str | None = None,
-        scope: str | None = None,
-        types: Iterable[str] | None = None,
-        tags: Iterable[str] | None = None,
-        user_id: str | None = None,
-        agent_id: str | None = None,
-        limit: int = 20,
-        starting_after: str | None = None,
-    ) -> MemoryList:
-        """Returns memories, newest first; `starting_after` continues below one, by its id.
+    @does(ListMemories)
+    def list(self, wanted: ListMemories) -> MemoryList:
+        check_limit(wanted.limit)
+        chosen = choose(self._handle, wanted, agent_id=wanted.agent_id)
+        last = wanted.starting_after
+        before = None if last is None else self._find(last)
+        return recall.newest_of(self._handle, chosen, most=wanted.limit, before=before)
 
-        Which ones a session sees is said at `search`.
-        """
-        check_limit(limit)
-        chosen = choose(
-            self._handle,
-            session_id=session_id,
-            scope=scope,
-            types=types,
-            tags=tags,
-            user_id=user_id,
-            agent_id=agent_id,
+    @does(SearchMemories)
+    def search(self, wanted: SearchMemories) -> FoundList:
+        check_limit(wanted.limit)
+        check_threshold(wanted.threshold)
+        chosen = choose(self._handle, wanted)
+        return recall.search(
+            self._handle, wanted.query, chosen, threshold=wanted.threshold, most=wanted.limit
         )
-        before = None if starting_after is None else self._find(starting_after)
-        return recall.newest_of(self._handle, chosen, most=limit, before=before)
-
-    def search(
-        self,
-        query: str,
-        *,
-        session_id: str | None = None,
-        scope: str | None = None,
-        types: Iterable[str] | None = None,
-        tags: Iterable[str] | None = None,
-        threshold: float = OBVIOUS,
-        limit: int = 10,
-        user_id: str | None = None,
-    ) -> FoundList:
-        """Returns what answers a question, best first: obvious matches, unless `threshold` is less.
-
-        With a session: its own memories, those of its user, and what belongs to nobody; with
-        `scope`, one of the three: `session`, `user`, `global`. `tags` and `types` ask for any of
-        them, `user_id` for one user's alone.
-        """
-        check_limit(limit)
-        check_threshold(threshold)
-        chosen = choose(
-            self._handle,
-            session_id=session_id,
-            scope=scope,
-            types=types,
-            tags=tags,
-            user_id=user_id,
-        )
-        return recall.search(self._handle, query, chosen, threshold=threshold, most=limit)
 
     def _find(self, memory_id: str) -> MemoryRow:
         with looking(self._handle) as (transaction, head):
@@ -277,8 +219,6 @@ class Memories(Part):
         action: str,
         memory: MemoryRow,
         details: dict[str, Any],
-        *,
-        actor: str | None,
     ) -> None:
         """Says in the transaction of the change what was done, and by whom."""
         trace = Trace(
@@ -288,7 +228,6 @@ class Memories(Part):
             agent_id=memory.agent_id,
             resource_type="memory",
             resource_id=memory.id,
-            actor=actor,
             details=details,
         )
         append(transaction, self._handle.context, head, trace)
@@ -314,22 +253,16 @@ SCOPES: Final = ("session", "user", "global")
 
 
 def choose(
-    handle: Handle,
-    *,
-    session_id: str | None,
-    scope: str | None,
-    types: Iterable[str] | None,
-    tags: Iterable[str] | None,
-    user_id: str | None,
-    agent_id: str | None = None,
+    handle: Handle, wanted: ListMemories | SearchMemories, *, agent_id: str | None = None
 ) -> MemoryFilter:
     """Returns which memories are asked for; raises `SessionNotFound` for an unknown session."""
+    scope, user_id = wanted.scope, wanted.user_id
     if scope is not None and scope not in SCOPES:
         message = f"{shorten(scope)} is no scope: there are {', '.join(SCOPES)}"
         raise InvalidValue(message)
     chosen = MemoryFilter(scope=scope or "all", owner_id=user_id)
-    if session_id is not None:
-        session, _ = lifecycle.get(handle, session_id)
+    if wanted.session_id is not None:
+        session, _ = lifecycle.get(handle, wanted.session_id)
         chosen = seen_by(session.id, session.user_id, scope=scope or "visible")
     elif scope == "session":
         raise InvalidValue("the scope 'session' needs the session's id")
@@ -339,8 +272,8 @@ def choose(
         chosen,
         user_id=user_id,
         agent_id=agent_id,
-        types=_listed("types", types),
-        tags=_listed("tags", tags),
+        types=None if wanted.types is None else tuple(wanted.types),
+        tags=None if wanted.tags is None else tuple(wanted.tags),
     )
 
 
@@ -357,10 +290,3 @@ def owned(handle: Handle, transaction: Transaction, memory: MemoryRow) -> Memory
         user_id=memory.user_id or session.user_id,
         agent_id=memory.agent_id or session.agent_id,
     )
-
-
-def _listed(kind: str, given: Iterable[str] | None) -> tuple[str, ...] | None:
-    if isinstance(given, str):
-        message = f"{kind} are a list of text, not one text"
-        raise InvalidValue(message)
-    return None if given is None else tuple(given)

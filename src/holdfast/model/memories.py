@@ -5,11 +5,15 @@ do not meet are structs: to define a dataclass takes a millisecond, which every 
 """
 
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any, Final
 
 import msgspec
 
 from holdfast.ids import NamespaceId
+from holdfast.model.marks import FLAT, Shape
+
+OBVIOUS: Final = 0.7
+"""The score from which on a match is an obvious one."""
 
 
 class Memory(msgspec.Struct, frozen=True, kw_only=True):
@@ -20,7 +24,10 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
     type: str
     tags: tuple[str, ...]
     metadata: dict[str, Any]
-    session_id: str | None
+    session_id: Annotated[
+        str | None, Shape(str, lambda name: name or "", lambda name: name or None)
+    ]
+    """None, and empty on the wire, for what belongs to no session."""
     user_id: str | None
     agent_id: str | None
     is_searchable: bool
@@ -33,12 +40,12 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def vector_available(self) -> bool:
-        """Whether `search` may find it, by the name that this has on the wire."""
+        """Whether `search` may find it, as other clients call that."""
         return self.is_searchable
 
     @property
     def embedding_id(self) -> str | None:
-        """The name of its embedding on the wire; None if it has none."""
+        """What other clients call its embedding; None if it has none."""
         return f"emb_{self.id.removeprefix('mem_')}" if self.has_embedding else None
 
 
@@ -48,7 +55,7 @@ class FoundMemory(msgspec.Struct, frozen=True):
     What is known of the memory can be asked of this as well.
     """
 
-    memory: Memory
+    memory: Annotated[Memory, FLAT]
     score: float
 
     @property

@@ -22,6 +22,10 @@ ELSEWHERE: Final = "-"
 """Stands in a path for what a header says."""
 
 
+_NONE: Final = [""]
+"""An empty list in a query, where one without items would not be there."""
+
+
 class Place(StrEnum):
     """Where a field is."""
 
@@ -64,7 +68,7 @@ class Form:
     def __init__(self, operation: type[Operation[Any]], http: Http | None = None) -> None:
         self.operation, self.http = operation, http or operation.http
         self.parts = _parts(operation, self.http)
-        self.body = _body(operation, self.parts)
+        self.body = _body(operation, self.http, self.parts)
         """What stands in the body; None if there is none."""
         self._repeated = [part for part in self.parts if part.name in self.http.repeats]
         self.answer = _answer(operation, self.http, self._repeated)
@@ -84,7 +88,9 @@ class Form:
             told = value if convert is None else convert(value)
             if part.header is not None:
                 sent[Place.HEADER][part.header], told = _not_empty(part, told), ELSEWHERE
-            sent[part.place][part.wire] = told
+            sent[part.place][part.wire] = (
+                _NONE if part.place is Place.QUERY and told == [] else told
+            )
         body = None if self.body is None else self.body(**sent[Place.BODY])
         return Sent(sent[Place.PATH], sent[Place.QUERY], body, sent[Place.HEADER])
 
@@ -95,6 +101,8 @@ class Form:
             value = given.get(part.wire, msgspec.UNSET)
             if value is msgspec.UNSET or (value is None and not part.takes_none):
                 continue
+            if part.place is Place.QUERY and value == _NONE:
+                value = list[str]()
             convert, most = part.shape.read, part.most
             if most is not None and value is not None:
                 value = min(value, most)
@@ -170,7 +178,7 @@ def _not_empty(part: Part, value: Any) -> Any:  # noqa: ANN401 - text
     return value
 
 
-def _body(operation: type[Operation[Any]], parts: list[Part]) -> Any:  # noqa: ANN401 - a struct
+def _body(operation: type[Operation[Any]], http: Http, parts: list[Part]) -> Any:  # noqa: ANN401 - a struct
     if not (inside := [part for part in parts if part.place is Place.BODY]):
         return None
     asked = [
@@ -181,11 +189,10 @@ def _body(operation: type[Operation[Any]], parts: list[Part]) -> Any:  # noqa: A
     ]
     words = [part.none_as for part in inside if part.none_as is not None]
     asked += [(word, bool | None | msgspec.UnsetType, msgspec.UNSET) for word in words]
-    about = {"__doc__": operation.__doc__}
-    strict = operation.http.is_strict
-    return msgspec.defstruct(
-        operation.__name__, asked, namespace=about, kw_only=True, forbid_unknown_fields=strict
-    )
+    # What the path says, the body does not: it is another one than the operation's own.
+    apart = [each for each in NAMES.findall(http.path) if each not in operation.http.path]
+    name = "_".join([operation.__name__, *apart])
+    return _struct(name, tuple(asked), operation.__doc__, is_strict=http.is_strict)
 
 
 def _answer(operation: type[Operation[Any]], http: Http, repeated: list[Part]) -> Shape:
@@ -196,7 +203,7 @@ def _answer(operation: type[Operation[Any]], http: Http, repeated: list[Part]) -
     said = [] if name is None else [(name, bool if http.done else shape.wire)]
     said += [(part.wire, part.shape.wire) for part in repeated]
     said += [("has_more", bool)] if http.paged else []
-    wire = msgspec.defstruct(f"{operation.__name__}Answer", said, kw_only=True)
+    wire = _struct(f"{operation.__name__}Answer", tuple(said), operation.__doc__)
     read = shape.read
     if name is None:
         return Shape(wire, shape.send)
@@ -204,4 +211,14 @@ def _answer(operation: type[Operation[Any]], http: Http, repeated: list[Part]) -
         wire,
         shape.send,
         lambda sent: getattr(sent, name) if read is None else read(getattr(sent, name)),
+    )
+
+
+@cache
+def _struct(
+    name: str, parts: tuple[tuple[Any, ...], ...], doc: str | None, *, is_strict: bool = False
+) -> Any:  # noqa: ANN401 - a struct
+    """Returns a struct: the same one for all who ask for the same."""
+    return msgspec.defstruct(
+        name, parts, namespace={"__doc__": doc}, kw_only=True, forbid_unknown_fields=is_strict
     )

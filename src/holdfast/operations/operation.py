@@ -5,7 +5,7 @@ what does something. Their types decide how they are written: see `shapes`.
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import MISSING, Field, dataclass, fields
 from enum import StrEnum
 from functools import wraps
@@ -65,8 +65,9 @@ class Work(StrEnum):
 class Paged:
     """How a list comes in parts: each goes on behind the last one of the part before."""
 
-    cursor: str
-    """The field of the operation that says where it goes on: `before`, `starting_after`."""
+    cursor: str | None
+    """The field of the operation that says where it goes on: `before`, `starting_after`; None for
+    a list that does not, and has but one part."""
     last: str | None
     """The field of the last one that says it: its `number`, its `id`; None for itself."""
     usual: int
@@ -119,17 +120,23 @@ class Arguments:
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
     _checks: ClassVar[list[tuple[str, Check]]]
+    _lists: ClassVar[list[str]]
+    """Fields that take whatever can be iterated over: perhaps once only."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         dataclass(frozen=True)(cls)
         hints = get_type_hints(cls, include_extras=True)
         cls._checks = [(each.name, check_of(hints[each.name])) for each in fields(cls)]
+        cls._lists = [each.name for each in fields(cls) if _takes_any_list(hints[each.name])]
 
     def __post_init__(self) -> None:
         """Raises `InvalidValue` for what is of another type than a field says."""
         for name, check in self._checks:
             check(name, getattr(self, name))
+        for name in self._lists:
+            if (items := getattr(self, name)) is not None:
+                object.__setattr__(self, name, tuple(items))
 
 
 class Operation(Arguments, Generic[T]):
@@ -156,6 +163,10 @@ class Operation(Arguments, Generic[T]):
         bases = cast("Any", cls).__orig_bases__
         (returned,) = next(get_args(base) for base in bases if get_origin(base) is Operation)
         cls.returns = None if returned is NoneType else returned
+
+
+def _takes_any_list(kind: Any) -> bool:  # noqa: ANN401 - any type
+    return any(get_origin(each) is Iterable for each in (kind, *get_args(kind)))
 
 
 def does(

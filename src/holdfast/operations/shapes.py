@@ -7,7 +7,7 @@ in `ON_WIRE`, by the name it has there: it is sent, and not read.
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from datetime import datetime, timedelta
 from functools import cache
@@ -172,7 +172,7 @@ def _fields(kind: type, prefix: str = "") -> list[_Field]:
     for name, encoded in _names(kind):
         hint = hints[name]
         if mark(hint, Flat):
-            found += _fields(hint.__origin__, f"{name}.")
+            found += _fields(hint.__origin__, f"{prefix}{name}.")
         elif not mark(hint, Inside):
             wire = encoded if encoded != name else wire_name(name, hint)
             told: While | None = mark(hint, While)
@@ -244,6 +244,7 @@ _GENERIC: Final = {
     list: _sequence,
     tuple: _sequence,
     Sequence: _sequence,
+    Iterable: _sequence,
     dict: _mapping,
     Mapping: _mapping,
 }

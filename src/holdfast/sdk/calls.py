@@ -325,19 +325,25 @@ def paging(asked: Operation[Any], above: Mapping[str, str] | None = None) -> Pag
     form, paged, limit = form_of(type(asked)), asked.http.paged, cast("Any", asked).limit
     if paged is None:
         raise TypeError(type(asked).__name__)
+    goes_on = paged.cursor is not None
 
     def cursor_of(last: Any) -> Any:  # noqa: ANN401 - one of the list, and what it is called there
         return last if paged.last is None else getattr(last, paged.last)
 
     def read(body: bytes) -> Page[Any]:
         items, has_more = form.read_page(body)
-        return page_of(items, has_more=has_more, cursor=cursor_of)
+        return page_of(items, has_more=has_more and goes_on, cursor=cursor_of)
 
     def ask(cursor: Any, most: int) -> Call[Page[Any]]:  # noqa: ANN401 - as the last one has it
-        more = {} if cursor is None else {paged.cursor: cursor}
+        more = {} if cursor is None else {str(paged.cursor): cursor}
         return _call(replace(cast("Any", asked), limit=most, **more), above, read)
 
     return Pages(paged.most, ask, limit)
+
+
+def all_of(asked: Operation[Any], above: Mapping[str, str] | None = None) -> Pages[Any]:
+    """Returns the calls that ask for the whole of a list, whatever its `limit`."""
+    return msgspec.structs.replace(paging(asked, above), limit=None)
 
 
 def collecting(asked: Operation[Any], above: Mapping[str, str] | None = None) -> Steps[Any]:

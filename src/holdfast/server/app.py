@@ -122,8 +122,11 @@ def _groups(config: Config) -> list[Group]:
         Group(routes.NAMED, config.max_body_bytes),
         Group(routes.WITH_VALUES, config.max_state_bytes),
         Group(routes.WITH_BATCHES, config.max_batch_bytes),
-        Group(routes.DEFAULTED, config.max_state_bytes, config.default_namespace),
-        Group(statebase.ROUTES, config.max_state_bytes, config.default_namespace),
+        Group(
+            statebase.all_routes(routes.defaulted(statebase.DIALECT)),
+            config.max_state_bytes,
+            config.default_namespace,
+        ),
         Group(trove.ROUTES, config.max_body_bytes),
         Group(trove.WITH_TEXTS, config.max_text_bytes),
     ]

@@ -6,6 +6,7 @@ A dialect is a table over operations and values. Our own routes are made of oper
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from inspect import isclass
 from types import UnionType
 from typing import Any, NamedTuple, Union, cast, get_args, get_origin
@@ -27,6 +28,15 @@ class Told(NamedTuple):
 
     kind: Kind
     get: Callable[[Any], Any]
+
+
+def always(word: str) -> Told:
+    """Returns a field that says the same of everything."""
+
+    def say(_: object) -> str:
+        return word
+
+    return Told(str, say)
 
 
 @dataclass(slots=True)
@@ -124,10 +134,7 @@ def body_of(form: Form, speech: Speech, names: Sequence[str]) -> Any:  # noqa: A
     ]
     if not more:
         return form.body
-    about = {"__doc__": form.body.__doc__}
-    return msgspec.defstruct(
-        form.body.__name__, more, bases=(form.body,), namespace=about, kw_only=True
-    )
+    return _with(form.body, tuple(more))
 
 
 class _Widening:
@@ -178,9 +185,14 @@ class _Widening:
 
 
 def _wider(kind: Any, more: Mapping[str, Told]) -> Any:  # noqa: ANN401 - a struct
+    return _with(kind, tuple((name, each.kind) for name, each in more.items()))
+
+
+@cache
+def _with(kind: Any, more: tuple[tuple[Any, ...], ...]) -> Any:  # noqa: ANN401 - a struct
+    """Returns a struct with more in it: the same one for all who ask for the same."""
     about = {"__doc__": kind.__doc__}
-    told = [(name, each.kind) for name, each in more.items()]
-    return msgspec.defstruct(kind.__name__, told, bases=(kind,), namespace=about, kw_only=True)
+    return msgspec.defstruct(kind.__name__, more, bases=(kind,), namespace=about, kw_only=True)
 
 
 def _parts(sent: Any) -> dict[str, Any]:  # noqa: ANN401 - a struct

@@ -118,7 +118,7 @@ def _served(
     word = speech.name or _WORD.sub("_", operation.__name__).lower()
     named.__name__ = named.__qualname__ = word
     named.__doc__, named.__module__ = operation.__doc__, operation.__module__
-    _sign(named, [*_parameters(form, speech), *others], wire)
+    sign(named, [*_parameters(form, speech), *others], wire)
     return Route(
         method=http.method,
         paths=paths,
@@ -134,7 +134,7 @@ def _served(
     )
 
 
-def _sign(function: Any, parameters: list[Parameter], returned: Any) -> None:  # noqa: ANN401 - a function, any type
+def sign(function: Any, parameters: list[Parameter], returned: Any) -> None:  # noqa: ANN401 - a function, any type
     """Lets a function say what it takes, as `Parameters` reads it."""
     function.__signature__ = Signature(parameters)
     function.__annotations__ = {each.name: each.annotation for each in parameters}
@@ -148,7 +148,9 @@ def _page(
 ) -> tuple[list[Any], bool]:
     """Returns a part of a list, and whether there is more: one too many is asked for."""
     size = page_size(asked.limit, usual=paged.usual, most=paged.most)
-    cursor = getattr(asked, paged.cursor)
+    cursor = None if paged.cursor is None else getattr(asked, paged.cursor)
+    if cursor == "":  # Said, and empty: the list begins.
+        asked, cursor = replace(asked, **{str(paged.cursor): None}), None
     try:
         found = fetch(replace(asked, limit=size + 1))
     except paged.unknown as exc:
@@ -224,7 +226,7 @@ def _either(name: str, header: str) -> Callable[..., str]:
 
     named: Any = choose
     instead = _parameter(_INSTEAD, Annotated[str | None, Header(header)], None)
-    _sign(named, [_parameter(name, str), instead], str)
+    sign(named, [_parameter(name, str), instead], str)
     return choose
 
 

@@ -152,17 +152,6 @@ class RangeUnfit(Refused):
         super().__init__(f"the file has {size} bytes: there is nothing at that offset")
 
 
-class ContentTooLarge(Refused):
-    """A memory that is longer than memories are."""
-
-    code = "content_too_large"
-    hint = "Remember the gist of it, or several memories."
-    http_status = 413
-
-    def __init__(self, most: int) -> None:
-        super().__init__(f"a memory has {most} characters at the most")
-
-
 class NotBuilt(Refused):
     """Something that this server does not do."""
 

@@ -18,13 +18,10 @@ from typing import Final
 import msgspec
 
 from holdfast.errors import InvalidValue
+from holdfast.model.memories import OBVIOUS
 
 EmbedFunction = Callable[[Sequence[str]], Sequence[Sequence[float]]]
 """Returns one vector for each text, all of one length."""
-
-OBVIOUS: Final = 0.7
-"""The score from which on a match is obvious: what clients ask for if they do not say."""
-
 
 MAX_VECTOR_BYTES: Final = 256 << 10
 """Of a stored vector: forty times what the usual models return."""

@@ -26,6 +26,14 @@ from holdfast.model.basics import Head
 from holdfast.model.entities import Entity, EntityRow
 from holdfast.model.sessions import SessionRow
 from holdfast.model.traces import Trace
+from holdfast.operations.entities import (
+    CreateEntity,
+    DeleteEntity,
+    GetEntity,
+    ListEntities,
+    UpdateEntity,
+)
+from holdfast.operations.operation import does
 
 EntityList = list[Entity]
 """`list` is the name of a method below."""
@@ -43,23 +51,17 @@ class Entities(Part):
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
 
-    def create(
-        self,
-        session_id: str,
-        *,
-        entity_type: str,
-        entity_id: str,
-        attributes: dict[str, Any] | None = None,
-    ) -> Entity:
-        """Notes a thing; raises `EntityExists` if the session knows it already."""
+    @does(CreateEntity)
+    def create(self, wanted: CreateEntity) -> Entity:
         context, now = self._handle.context, self._handle.context.clock()
+        session_id = wanted.session_id
         made = EntityRow(
             id=context.ids.entity(),
             namespace_id=self._handle.empty_head().namespace_id,
             session_id=session_id,
-            entity_type=_name("entity type", entity_type),
-            entity_id=_name("entity id", entity_id),
-            attributes=_checked(attributes),
+            entity_type=_name("entity type", wanted.entity_type),
+            entity_id=_name("entity id", wanted.entity_id),
+            attributes=_checked(wanted.attributes),
             version=1,
             created_at=now,
             updated_at=now,
@@ -75,31 +77,24 @@ class Entities(Part):
                 raise LimitExceeded(message)
             self._check_room(transaction, made)
             if not transaction.add_entity(made):
-                raise EntityExists(entity_type, entity_id)
+                raise EntityExists(made.entity_type, made.entity_id)
             self._trace(transaction, head, session, "entity.created", made)
         return _to_entity(made)
 
-    def get(self, row_id: str) -> Entity:
-        """Returns an entity by the id that `create` gave it; raises `EntityNotFound`."""
+    @does(GetEntity)
+    def get(self, wanted: GetEntity) -> Entity:
         with self._handle.context.catalog.read() as transaction:
-            return _to_entity(self._find(transaction, row_id)[1])
+            return _to_entity(self._find(transaction, wanted.row_id)[1])
 
-    def list(
-        self,
-        *,
-        session_id: str | None = None,
-        entity_type: str | None = None,
-        limit: int = 20,
-        starting_after: str | None = None,
-    ) -> EntityList:
-        """Returns entities, newest first; `starting_after` continues below one, by its id."""
-        check_limit(limit)
-        check_text("session id", session_id, max_chars=MAX_NAME_CHARS)
-        check_text("entity type", entity_type, max_chars=MAX_NAME_CHARS)
+    @does(ListEntities)
+    def list(self, wanted: ListEntities) -> EntityList:
+        check_limit(wanted.limit)
+        check_text("session id", wanted.session_id, max_chars=MAX_NAME_CHARS)
+        check_text("entity type", wanted.entity_type, max_chars=MAX_NAME_CHARS)
         with self._handle.context.catalog.read() as transaction:
             before = None
-            if starting_after is not None:
-                last = self._find(transaction, starting_after)[1]
+            if wanted.starting_after is not None:
+                last = self._find(transaction, wanted.starting_after)[1]
                 before = last.created_at, last.id
             head = self._handle.find_head(transaction)
             if head is None:
@@ -107,31 +102,31 @@ class Entities(Part):
             rows = transaction.list_entities(
                 head.namespace_id,
                 now=self._handle.context.clock(),
-                session_id=session_id,
-                entity_type=entity_type,
+                session_id=wanted.session_id,
+                entity_type=wanted.entity_type,
                 before=before,
-                most=limit,
+                most=wanted.limit,
             )
         return [_to_entity(row) for row in rows]
 
-    def update(self, row_id: str, attributes: dict[str, Any]) -> Entity:
-        """Replaces all that is known of a thing."""
+    @does(UpdateEntity)
+    def update(self, wanted: UpdateEntity) -> Entity:
         # Nothing keeps what was known before.
         self._handle.context.check_takes_away("change an entity")
-        text, now = _checked(attributes), self._handle.context.clock()
+        text, now = _checked(wanted.attributes), self._handle.context.clock()
         with self._handle.context.work() as transaction:
-            head, old, session = self._lock(transaction, row_id)
+            head, old, session = self._lock(transaction, wanted.row_id)
             new = replace(old, attributes=text, version=old.version + 1, updated_at=now)
             self._check_room(transaction, new)
             transaction.set_entity(new)
             self._trace(transaction, head, session, "entity.updated", new)
         return _to_entity(new)
 
-    def delete(self, row_id: str) -> None:
-        """Forgets a thing; `recover` brings it back for a while."""
+    @does(DeleteEntity)
+    def delete(self, wanted: DeleteEntity) -> None:
         self._handle.context.check_takes_away("forget an entity")
         with self._handle.context.work() as transaction:
-            head, old, session = self._lock(transaction, row_id)
+            head, old, session = self._lock(transaction, wanted.row_id)
             now = self._handle.context.clock()
             transaction.delete_entity(head.namespace_id, old.id, now=now)
             self._trace(transaction, head, session, "entity.deleted", old)

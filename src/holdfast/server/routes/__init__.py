@@ -1,19 +1,20 @@
 """The routes, a module for each topic. Each names what it has in `ROUTES`."""
 
 from holdfast.engine.files.editing import Files
+from holdfast.engine.memories import Memories
+from holdfast.engine.sessions.entities import Entities
 from holdfast.engine.tasks.schedules import Schedules
 from holdfast.server import doors
+from holdfast.server.dialects import OURS, Dialect
 from holdfast.server.routes import (
     audit,
     context,
     dashboard,
-    entities,
     erasures,
     events,
     exchange,
     info,
     keys,
-    memories,
     namespaces,
     raw,
     sessions,
@@ -56,15 +57,17 @@ WITH_VALUES: list[Route] = store.ROUTES
 WITH_BATCHES: list[Route] = [route for route in _FILES if route.is_bulky]
 """The same, with bodies that hold several files."""
 
-DEFAULTED: list[Route] = [
-    *sessions.ROUTES,
-    *state.ROUTES,
-    *turns.ROUTES,
-    *context.ROUTES,
-    *memories.ROUTES,
-    *traces.ROUTES,
-    *entities.ROUTES,
-    *dashboard.ROUTES,
-    *audit.ROUTES_OF_AGENTS,
-]
-"""Routes that work without naming a namespace, too: their clients know none."""
+
+def defaulted(dialect: Dialect = OURS) -> list[Route]:
+    """Returns routes that work without naming a namespace, too: their clients know none."""
+    return [
+        *sessions.ROUTES,
+        *state.ROUTES,
+        *turns.ROUTES,
+        *context.ROUTES,
+        *doors.routes_of(Memories, lambda agent: agent.memory, dialect=dialect),
+        *traces.ROUTES,
+        *doors.routes_of(Entities, lambda agent: agent.entities, dialect=dialect),
+        *dashboard.ROUTES,
+        *audit.ROUTES_OF_AGENTS,
+    ]

@@ -1,11 +1,14 @@
 """What an agent needs to go on: its state, what it remembers of the matter, what was said last."""
 
-from typing import Annotated, Final
+from typing import Annotated, Any, Final, cast
+
+from msgspec.structs import asdict
 
 from holdfast.engine.namespace import Namespace
+from holdfast.model.memories import FoundMemory
+from holdfast.operations.shapes import shape_of
 from holdfast.server.parameters import Query
 from holdfast.server.problems import Unfit
-from holdfast.server.routes.memories import fields_of
 from holdfast.server.routes.turns import to_answer
 from holdfast.server.routing import Route, get, post
 from holdfast.wire.turns import (
@@ -64,14 +67,22 @@ def _context(agent: Namespace, session_id: str, wanted: ContextRequest) -> Conte
         session_id=session_id,
         version=version,
         state=found.state,
-        memories=[
-            ContextMemory(**fields_of(each.memory), score=each.score) for each in found.memories
-        ],
+        memories=[_memory(each) for each in found.memories],
         recent_turns=turns,
         turns=turns,
         messages=[part for turn in reversed(newest_first) for part in _messages(turn)],
         average_relevance=found.average_relevance,
         drift_warning=found.drift_warning,
+    )
+
+
+def _memory(found: FoundMemory) -> ContextMemory:
+    write, memory = cast("Any", shape_of(FoundMemory).send), found.memory
+    return ContextMemory(
+        **asdict(write(found)),
+        memory_type=memory.type,
+        embedding_id=memory.embedding_id,
+        vector_available=memory.vector_available,
     )
 
 

@@ -5,19 +5,20 @@ with a slash in it cannot be a part of a path: it stands in the header X-Namespa
 its place.
 """
 
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeVar
 
+from msgspec import convert
 from msgspec.structs import replace
 
 from holdfast.engine.namespace import Namespace
 from holdfast.errors import InvalidName, NamespaceNotFound
 from holdfast.model.basics import SnapshotInfo
 from holdfast.model.upkeep import Policy
+from holdfast.operations.shapes import shape_of
 from holdfast.server.callers import name_in
 from holdfast.server.paging import page_size
 from holdfast.server.parameters import Header, Made
 from holdfast.server.requests import Caller
-from holdfast.server.routes import entities, memories
 from holdfast.server.routes.snapshots import to_answer
 from holdfast.server.routing import Route, Who, delete, get, post, put
 from holdfast.server.times import shown
@@ -37,6 +38,8 @@ from holdfast.wire.namespaces import (
     RetentionBody,
 )
 from holdfast.wire.snapshots import SnapshotAnswer
+
+A = TypeVar("A")
 
 LISTED, MOST_LISTED = 100, 1000
 _WORKSPACE: Final = "/v1/workspaces/{workspace_id}"
@@ -176,14 +179,14 @@ def recover_snapshot(
 def recover_memory(caller: Caller, workspace_id: str, place: Place, memory_id: str) -> MemoryAnswer:
     """Brings a memory back that was forgotten; what it says is for its agents alone."""
     found = caller.vault.namespace(place).memory.recover(memory_id)
-    return memories.to_answer(replace(found, content="", tags=(), metadata={}))
+    return _written(replace(found, content="", tags=(), metadata={}), MemoryAnswer)
 
 
 @post(f"{_ONE}/entities/{{row_id}}/recover", who=Who.OPERATOR)
 def recover_entity(caller: Caller, workspace_id: str, place: Place, row_id: str) -> EntityAnswer:
     """Brings an entity back that was deleted; what is known of it is for its agents alone."""
     found = caller.vault.namespace(place).entities.recover(row_id)
-    return entities.to_answer(replace(found, attributes={}))
+    return _written(replace(found, attributes={}), EntityAnswer)
 
 
 @get(f"{_WORKSPACE}/quota", who=Who.OPERATOR)
@@ -221,6 +224,11 @@ def _check_there(caller: Caller, name: str) -> None:
     """Raises for a namespace that is not there: an operator's typing error makes none."""
     if name not in caller.vault.namespaces():
         raise NamespaceNotFound(name)
+
+
+def _written(value: object, kind: type[A]) -> A:
+    write = shape_of(type(value)).send
+    return convert(value if write is None else write(value), kind, from_attributes=True)
 
 
 def _retention(policy: Policy) -> RetentionBody:
