@@ -20,6 +20,7 @@ from holdfast.model.basics import Kind, Plane, Size, SnapshotInfo, Timeline
 from holdfast.model.changes import Change, Changes, MergeResult, Restored
 from holdfast.model.entities import Entity, Totals
 from holdfast.model.erasures import Certificate
+from holdfast.model.events import Event
 from holdfast.model.files import FileInfo
 from holdfast.model.health import Health, Level, Loop, Thresholds
 from holdfast.model.history import History, Step
@@ -44,7 +45,9 @@ from holdfast.model.upkeep import (
     BackedUp,
     Collected,
     Lost,
+    NamespaceInfo,
     Policy,
+    Quota,
     Reinstated,
     Repaired,
     Verified,
@@ -53,11 +56,6 @@ from holdfast.model.webhooks import Delivery, NewWebhook, Webhook
 from holdfast.reinstating import reinstate
 from holdfast.sdk.admin import AdminClient, AsyncAdminClient
 from holdfast.sdk.client import AsyncClient, Client
-from holdfast.sdk.values import (
-    Event,
-    NamespaceInfo,
-    Quota,
-)
 from holdfast.signing import verify_webhook
 from holdfast.store import Snapshot, Store, dumps, loads
 from holdfast.wiring import open_vault as open  # noqa: A004 - holdfast.open reads like open

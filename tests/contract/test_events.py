@@ -28,7 +28,7 @@ from holdfast.engine.vault import Holdfast
 from holdfast.errors import InvalidValue
 from holdfast.ids import TenantId
 from holdfast.instants import to_us
-from holdfast.model.events import Event, EventRow
+from holdfast.model.events import EventRow, Occurrence
 from holdfast.testing.clocks import Watch
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -499,13 +499,13 @@ def test_who_tells_something_waits_for_nobody_who_numbers_or_tells(
     with place.catalog.write() as transaction:
         head = bob._handle.lock_or_create(transaction)
         transaction.lock_event_end(tenant)
-        tell(transaction, context, head, lambda: [Event("file.written", {"path": "slow"})])
+        tell(transaction, context, head, lambda: [Occurrence("file.written", {"path": "slow"})])
         with ThreadPoolExecutor(1) as pool:
             pool.submit(agent.files.write, "a", "quick").result(timeout=20)
             pool.submit(agent.snapshot).result(timeout=20)
     with place.catalog.write() as transaction:
         head = bob._handle.lock(transaction)
-        tell(transaction, context, head, lambda: [Event("file.written", {"path": "slower"})])
+        tell(transaction, context, head, lambda: [Occurrence("file.written", {"path": "slower"})])
         before = place.told()
         agent.files.write("a", "quicker")
         seen = place.told()

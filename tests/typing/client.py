@@ -19,10 +19,10 @@ from holdfast import (
     State,
     Timeline,
 )
+from holdfast.model.events import Event
 from holdfast.model.keys import NewKey
 from holdfast.model.memories import FoundMemory
 from holdfast.model.webhooks import NewWebhook
-from holdfast.sdk.values import Event
 
 
 def waits(client: Client, admin: AdminClient) -> None:

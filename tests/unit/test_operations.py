@@ -11,21 +11,25 @@ from typing import Annotated, Any
 import msgspec
 import pytest
 
+from holdfast.engine.erasing.door import Erasures
 from holdfast.engine.files.editing import Files
 from holdfast.engine.memories import Memories
 from holdfast.engine.sessions.entities import Entities
 from holdfast.engine.tasks.schedules import Schedules
+from holdfast.engine.tenancy.keys import Keys
+from holdfast.engine.tenancy.webhooks import Webhooks
 from holdfast.errors import InvalidName, InvalidValue
 from holdfast.ids import NamespaceId, ObjectId, object_id_of
 from holdfast.model.basics import Plane, Size, SnapshotLike
 from holdfast.model.marks import FLAT, HERE, AtMost, Header, Inside, Instead, Named
 from holdfast.model.tasks import Cadence, Schedule
 from holdfast.operations.forms import form_of
+from holdfast.operations.namespaces import SetQuota
 from holdfast.operations.operation import Operation, Paged, Who, operations_of
 from holdfast.operations.schedules import CreateSchedule, GetSchedule
 from holdfast.operations.shapes import ASKED, shape_of
 from holdfast.sdk.calls import method, paging
-from holdfast.sdk.groups.activity import Schedules as SdkSchedules
+from holdfast.sdk.groups import activity, erasures, operators
 from holdfast.sdk.groups.files import Files as SdkFiles
 from holdfast.sdk.groups.memory import Entities as SdkEntities
 from holdfast.sdk.groups.memory import Memories as SdkMemories
@@ -278,6 +282,11 @@ def test_what_can_be_iterated_over_once_can_be_sent_twice() -> None:
     assert [form_of(FindThings).send(asked).query["kinds"] for _ in range(2)] == [["a", "b"]] * 2
 
 
+def test_null_need_not_be_written_where_it_has_to_be_said() -> None:
+    read = msgspec.json.decode(b"{}", type=form_of(SetQuota).body)
+    assert form_of(SetQuota).read({"quota_bytes": read.quota_bytes}) == SetQuota(None)
+
+
 def test_null_says_nothing_where_none_is_no_value() -> None:
     read = form_of(AskThing).read({"thing_id": "t", "deep": None, "limit": None})
     assert read == AskThing("t", deep=True, limit=None)
@@ -309,9 +318,12 @@ def test_a_span_that_no_calendar_has_is_refused() -> None:
 
 DOORS: list[tuple[type, Any]] = [
     (Files, SdkFiles),
-    (Schedules, SdkSchedules),
+    (Schedules, activity.Schedules),
     (Memories, SdkMemories),
     (Entities, SdkEntities),
+    (Keys, operators.Keys),
+    (Webhooks, operators.Webhooks),
+    (Erasures, erasures.Erasures),
 ]
 METHODS = [
     pytest.param(door, client, name, id=f"{door.__name__}.{name}")

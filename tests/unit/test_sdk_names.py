@@ -22,8 +22,6 @@ from holdfast.sdk import values
 from holdfast.sdk.calls import Group, _Described, _Iterating, asked
 from holdfast.sdk.groups.store import StoreSnapshot
 from holdfast.sdk.tasks import AsyncTasks, SyncTasks
-from holdfast.wire.events import EventAnswer
-from holdfast.wire.namespaces import DeletedNamespaceAnswer, NamespaceAnswer, QuotaAnswer
 from holdfast.wire.upkeep import ManifestAnswer
 
 GROUPS = ("files", "store", "sessions", "memory", "entities", "traces", "tasks", "schedules")
@@ -278,10 +276,6 @@ def test_a_remote_directory_has_every_name_of_a_local_one() -> None:
 
 
 STRUCTS: list[tuple[type[msgspec.Struct], type[msgspec.Struct]]] = [
-    (values.Event, EventAnswer),
-    (values.NamespaceInfo, NamespaceAnswer),
-    (values.DeletedNamespace, DeletedNamespaceAnswer),
-    (values.Quota, QuotaAnswer),
     (values.Manifest, ManifestAnswer),
 ]
 

@@ -156,22 +156,14 @@ TOPICS: Final = (
 )
 
 OTHERS: Final = (
-    *(
-        f"{_SDK}.values:{name}"
-        for name in (
-            "DeletedNamespace",
-            "Event",
-            "Manifest",
-            "NamespaceInfo",
-            "Quota",
-        )
-    ),
+    f"{_SDK}.values:Manifest",
     "holdfast.model.basics:Size",
     "holdfast.model.entities:Entity",
     "holdfast.model.entities:Totals",
     "holdfast.model.keys:Me",
     "holdfast.model.tasks:Schedule",
     "holdfast.model.tasks:TaskRun",
+    "holdfast.model.upkeep:DeletedNamespace",
     "holdfast.model.upkeep:Fault",
     "holdfast.model.webhooks:WebhookTest",
 )

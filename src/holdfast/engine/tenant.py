@@ -56,6 +56,12 @@ from holdfast.model.upkeep import (
     Repaired,
     Verified,
 )
+from holdfast.operations.namespaces import (
+    DeleteNamespace,
+    ListDeletedNamespaces,
+    ListNamespaces,
+)
+from holdfast.operations.operation import does
 from holdfast.progress import Progress, no_progress
 from holdfast.running import Door
 from holdfast.workspace.guard import check_directory, find_home
@@ -113,9 +119,11 @@ class TenantVault:
         handle = self._handle(name)
         return Namespace(handle if door is None else replace(handle, door=door))
 
-    def namespaces(self) -> list[str]:
-        """Returns the names of the namespaces that exist, in order."""
-        return [head.name for head in self._heads() if head.deleted_at is None]
+    @does(ListNamespaces)
+    def namespaces(self, wanted: ListNamespaces) -> list[str]:
+        after = wanted.starting_after or ""
+        names = [head.name for head in self._heads() if head.deleted_at is None]
+        return [name for name in names if name > after][: wanted.limit]
 
     def workspace(
         self,
@@ -184,8 +192,9 @@ class TenantVault:
             attachments.detach(found)
         return found
 
-    def delete_namespace(self, name: str) -> None:
-        """Deletes a namespace with its timeline; recoverable until the grace period ends."""
+    @does(DeleteNamespace)
+    def delete_namespace(self, wanted: DeleteNamespace) -> None:
+        name = wanted.name
         self._context.check_takes_away("delete a namespace")
         handle = self._handle(name)
         self._context.catalog.make_room()
@@ -194,8 +203,8 @@ class TenantVault:
             transaction.delete_namespace(head.namespace_id, now=self._context.clock())
             append(transaction, self._context, head, told_of_namespace("namespace.deleted", name))
 
-    def deleted_namespaces(self) -> list["DeletedNamespace"]:
-        """Returns the deleted namespaces that can still be recovered, newest first."""
+    @does(ListDeletedNamespaces)
+    def deleted_namespaces(self, _: ListDeletedNamespaces) -> list[DeletedNamespace]:
         gone = [
             DeletedNamespace(head.namespace_id, head.name, head.deleted_at)
             for head in self._heads()

@@ -4,6 +4,7 @@ As in `model`: frozen, without behaviour beyond what follows from their fields. 
 to clients; a trace (`model_traces`) is kept as evidence. Events age out, traces do not.
 """
 
+from datetime import datetime
 from typing import Any, Final
 
 import msgspec
@@ -23,7 +24,7 @@ ERA: Final = 2**32
 """The first event of an era has a number that this divides; the others follow without a gap."""
 
 
-class Event(msgspec.Struct, frozen=True):
+class Occurrence(msgspec.Struct, frozen=True):
     """What happened, as a use case tells it."""
 
     type: str
@@ -55,6 +56,26 @@ class EventRow(msgspec.Struct, frozen=True):
     """What the namespace was called then."""
     data: str
     """A JSON object."""
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that happened: the same object in feeds, streams and webhooks."""
+
+    id: str
+    event_id: str
+    type: str
+    api_version: str
+    workspace_id: str
+    namespace: str | None
+    created_at: datetime
+    data: dict[str, Any]
+
+
+class EventPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Events, newest first, and where the list goes on; None if it does not."""
+
+    events: list[Event]
+    next_cursor: str | None
 
 
 class EventFilter(msgspec.Struct, frozen=True, kw_only=True):

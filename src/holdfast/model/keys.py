@@ -53,6 +53,11 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     last_used_at: datetime | None = None
     requests: int = 0
 
+    @property
+    def key_id(self) -> str:
+        """Its id once more, by the name that it has on the wire."""
+        return self.id
+
     def is_valid(self, now: datetime) -> bool:
         """Says whether it opens anything: it is neither revoked nor past its time."""
         return self.revoked_at is None and (self.expires_at is None or self.expires_at > now)

@@ -27,6 +27,14 @@ class Header:
 
 
 @dataclass(frozen=True, slots=True)
+class Query:
+    """In the query, though the others are in the body."""
+
+
+QUERY: Final = Query()
+
+
+@dataclass(frozen=True, slots=True)
 class Text:
     """As text that a row can hold: of so many characters at the most."""
 

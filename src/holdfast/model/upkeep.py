@@ -4,12 +4,13 @@ As in `model`: frozen, without behaviour beyond what follows from their fields.
 """
 
 from datetime import datetime
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
 from holdfast.errors import InvalidValue
 from holdfast.ids import NamespaceId, ObjectId
+from holdfast.model.marks import Inside, Named
 
 MAX_KEPT: Final = 2**31
 
@@ -116,9 +117,9 @@ class Fault(msgspec.Struct, frozen=True):
     object_id: ObjectId | None = None
     snapshots: tuple[str, ...] = ()
     """Where it was met first: snapshots, or `head of <namespace>`."""
-    is_known: bool = False
+    is_known: Annotated[bool, Inside(outside=False)] = False
     """Whether `repair` has named it, and noted that it stays."""
-    hint: str = ""
+    hint: Annotated[str, Inside("")] = ""
     """What to do, where `repair` can do nothing."""
 
 
@@ -130,6 +131,7 @@ class Verified(msgspec.Struct, frozen=True):
     bytes: int
     roots: int
     faults: list[Fault] = msgspec.field(default_factory=list[Fault])
+    ON_WIRE = {"ok": "ok"}
 
     @property
     def ok(self) -> bool:
@@ -239,5 +241,24 @@ class DeletedNamespace(msgspec.Struct, frozen=True):
     """A namespace that was deleted and whose grace period has not ended."""
 
     number: NamespaceId
-    name: str
+    name: Annotated[str, Named("namespace")]
     deleted_at: datetime
+
+
+class NamespaceInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A namespace, as operators see it."""
+
+    namespace: str
+    entries: int
+    size_bytes: int
+    dirty: bool
+    """Whether there are changes that no snapshot holds yet."""
+    quota_bytes: int | None
+    latest_snapshot_id: str | None
+
+
+class Quota(msgspec.Struct, frozen=True, kw_only=True):
+    """How many bytes there may be, None for as many as fit, and how many there are."""
+
+    quota_bytes: int | None
+    used_bytes: int

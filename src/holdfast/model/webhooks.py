@@ -47,6 +47,11 @@ class Webhook(msgspec.Struct, frozen=True, kw_only=True):
     cursor: Annotated[int, Inside(0)] = 0
     """The number of the last event that was looked at for it."""
 
+    @property
+    def webhook_id(self) -> str:
+        """Its id once more, by the name that it has on the wire."""
+        return self.id
+
     def __repr__(self) -> str:
         # Without the secret: what is printed ends up in logs.
         return f"{type(self).__name__}({self.id!r}, url={self.url!r})"
@@ -60,6 +65,11 @@ class NewWebhook(Webhook, frozen=True, kw_only=True):
 
     secret: Annotated[str, Named("signing_secret")]
     ON_WIRE = {"standard_secret": "standard_secret"}
+
+    @property
+    def signing_secret(self) -> str:
+        """Its secret once more, by the name that it has on the wire."""
+        return self.secret
 
     @property
     def standard_secret(self) -> str:

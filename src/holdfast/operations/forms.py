@@ -11,7 +11,7 @@ import msgspec
 
 from holdfast.errors import InvalidName
 from holdfast.jsontext import to_json
-from holdfast.model.marks import AtMost, Header, Instead, Shape
+from holdfast.model.marks import AtMost, Header, Instead, Query, Shape
 from holdfast.operations.operation import REQUIRED, Http, Operation
 from holdfast.operations.shapes import mark, shape_of, wire_name
 
@@ -152,7 +152,7 @@ def _parts(operation: type[Operation[Any]], http: Http) -> list[Part]:
         hint = hints[each.name]
         header = mark(hint, Header)
         wire, instead = wire_name(each.name, hint), None
-        place = Place.PATH if wire in named else rest
+        place = Place.PATH if wire in named else Place.QUERY if mark(hint, Query) else rest
         if header is not None and place is Place.PATH:
             instead = header.name
         elif header is not None:
@@ -178,15 +178,17 @@ def _not_empty(part: Part, value: Any) -> Any:  # noqa: ANN401 - text
     return value
 
 
+def _in_body(part: Part) -> tuple[Any, ...]:
+    if part.default is not REQUIRED:
+        return part.wire, part.shape.wire | None | msgspec.UnsetType, msgspec.UNSET
+    # Who writes by hand need not write null.
+    return (part.wire, part.shape.wire, *([None] if part.takes_none else []))
+
+
 def _body(operation: type[Operation[Any]], http: Http, parts: list[Part]) -> Any:  # noqa: ANN401 - a struct
     if not (inside := [part for part in parts if part.place is Place.BODY]):
         return None
-    asked = [
-        (part.wire, part.shape.wire)
-        if part.default is REQUIRED
-        else (part.wire, part.shape.wire | None | msgspec.UnsetType, msgspec.UNSET)
-        for part in inside
-    ]
+    asked = [_in_body(part) for part in inside]
     words = [part.none_as for part in inside if part.none_as is not None]
     asked += [(word, bool | None | msgspec.UnsetType, msgspec.UNSET) for word in words]
     # What the path says, the body does not: it is another one than the operation's own.

@@ -12,8 +12,10 @@ from typing import Final
 
 from holdfast.model.entities import Totals
 from holdfast.model.health import Health, Thresholds
-from holdfast.model.upkeep import AuditReport, Collected, Verified
+from holdfast.model.upkeep import AuditReport
 from holdfast.operations.keys import CreateKey, GetMe, ListKeys, RevokeKey
+from holdfast.operations.namespaces import GetQuota, SetQuota
+from holdfast.operations.upkeep import Collect, Verify
 from holdfast.operations.webhooks import CreateWebhook, DeleteWebhook, ListWebhooks
 from holdfast.progress import Progress, no_progress
 from holdfast.sdk.agent import DAY, health_query
@@ -25,16 +27,9 @@ from holdfast.sdk.groups.erasures import Erasures
 from holdfast.sdk.groups.events import Events
 from holdfast.sdk.groups.operators import Keys, Namespaces, Webhooks
 from holdfast.sdk.lines import TIMEOUT_S, line_for
-from holdfast.sdk.reading import as_it_is, reads, to_health, whole
-from holdfast.sdk.values import (
-    Quota,
-    read_collected,
-    read_report,
-    read_totals,
-    read_verified,
-)
+from holdfast.sdk.reading import reads, to_health, whole
+from holdfast.sdk.values import read_report, read_totals
 from holdfast.wire.audit import RollbackRateAnswer
-from holdfast.wire.namespaces import QuotaRequest
 
 MINE: Final = "me"
 """The workspace of the key itself."""
@@ -66,28 +61,11 @@ class Operator(Group[F]):
 
     # Looking after
 
-    @call
-    def collect(self, *, now: bool = False) -> Call[Collected]:
-        """Applies retention, and gives back the bytes that nothing needs any more.
-
-        With `now` also those that are kept in case the database is set back.
-        """
-        return Call(
-            method="POST",
-            path=f"{_WORKSPACE}/collect",
-            place=self._workspace,
-            query={"now": "true"} if now else {},
-            read=read_collected,
-            is_slow=True,
-        )
-
-    @call
-    def verify(self) -> Call[Verified]:
-        """Hashes everything again, and names what is damaged."""
-        path = f"{_WORKSPACE}/verify"
-        return Call(
-            method="POST", path=path, place=self._workspace, read=read_verified, is_slow=True
-        )
+    collect = method(Collect)
+    verify = method(Verify)
+    quota = method(GetQuota)
+    set_quota = method(SetQuota)
+    me = method(GetMe)
 
     @call
     def verify_audit(self, *, anchor: str | None = None) -> Call[AuditReport]:
@@ -132,21 +110,6 @@ class Operator(Group[F]):
     def totals(self) -> Call[Totals]:
         """Returns how much there is in all namespaces together."""
         return Call(method="GET", path="/v1/dashboard/stats", read=read_totals)
-
-    @call
-    def quota(self) -> Call[Quota]:
-        """Returns how many bytes the workspace may take, and takes."""
-        path, read = f"{_WORKSPACE}/quota", as_it_is(Quota)
-        return Call(method="GET", path=path, place=self._workspace, read=read)
-
-    @call
-    def set_quota(self, quota_bytes: int | None) -> Call[Quota]:
-        """Limits how many bytes the workspace may take; None takes the limit away."""
-        body, read = QuotaRequest(quota_bytes=quota_bytes), as_it_is(Quota)
-        path = f"{_WORKSPACE}/quota"
-        return Call(method="PUT", path=path, place=self._workspace, body=body, read=read)
-
-    me = method(GetMe)
 
 
 class AdminClient(Operator[Sync], Waiting):

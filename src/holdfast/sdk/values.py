@@ -5,64 +5,17 @@ the server's own.
 """
 
 from datetime import datetime
-from typing import Any
 
 import msgspec
 
-from holdfast.ids import NamespaceId, ObjectId, SnapshotId
+from holdfast.ids import SnapshotId
 from holdfast.model.basics import Size, SnapshotInfo
 from holdfast.model.entities import Totals
-from holdfast.model.upkeep import AuditProblem, AuditReport, Collected, Fault, Verified
+from holdfast.model.upkeep import AuditProblem, AuditReport
 from holdfast.sdk.reading import instant, instant_or_none, reads, to_snapshot
 from holdfast.wire.audit import AuditAnswer
 from holdfast.wire.dashboard import StatsAnswer
-from holdfast.wire.upkeep import (
-    CollectedAnswer,
-    FaultAnswer,
-    ImportedAnswer,
-    ManifestAnswer,
-    VerifiedAnswer,
-)
-
-
-class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that happened: the same object in feeds, streams and webhooks."""
-
-    id: str
-    event_id: str
-    type: str
-    api_version: str
-    workspace_id: str
-    namespace: str | None
-    created_at: datetime
-    data: dict[str, Any]
-
-
-class NamespaceInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """A namespace, as operators see it."""
-
-    namespace: str
-    entries: int
-    size_bytes: int
-    dirty: bool
-    """Whether there are changes that no snapshot holds yet."""
-    quota_bytes: int | None
-    latest_snapshot_id: str | None
-
-
-class DeletedNamespace(msgspec.Struct, frozen=True, kw_only=True):
-    """A namespace that was deleted, and can be recovered."""
-
-    number: NamespaceId
-    name: str = msgspec.field(name="namespace")
-    deleted_at: datetime
-
-
-class Quota(msgspec.Struct, frozen=True, kw_only=True):
-    """How many bytes there may be, None for as many as fit, and how many there are."""
-
-    quota_bytes: int | None
-    used_bytes: int
+from holdfast.wire.upkeep import ImportedAnswer, ManifestAnswer
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,29 +92,6 @@ def _totals(answer: StatsAnswer) -> Totals:
     )
 
 
-def _collected(answer: CollectedAnswer) -> Collected:
-    return Collected(
-        answer.objects_deleted,
-        answer.packs_deleted,
-        answer.bytes_before,
-        answer.bytes_after,
-        tuple(answer.damaged),
-        answer.bytes_retired,
-        answer.bytes_freed,
-    )
-
-
-def _verified(answer: VerifiedAnswer) -> Verified:
-    faults = [_fault(each) for each in answer.faults]
-    return Verified(answer.packs, answer.objects, answer.bytes, answer.roots, faults)
-
-
-def _fault(answer: FaultAnswer) -> Fault:
-    name = answer.object_id
-    object_id = None if name is None else ObjectId(bytes.fromhex(name))
-    return Fault(answer.what, answer.reason, object_id, tuple(answer.snapshots))
-
-
 def _report(answer: AuditAnswer) -> AuditReport:
     problems = [AuditProblem(each.number, each.reason, each.namespace) for each in answer.problems]
     return AuditReport(answer.checked, answer.anchor, problems)
@@ -169,6 +99,4 @@ def _report(answer: AuditAnswer) -> AuditReport:
 
 read_imported = reads(ImportedAnswer, _imported)
 read_totals = reads(StatsAnswer, _totals)
-read_collected = reads(CollectedAnswer, _collected)
-read_verified = reads(VerifiedAnswer, _verified)
 read_report = reads(AuditAnswer, _report)

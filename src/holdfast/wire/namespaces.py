@@ -2,48 +2,7 @@
 
 import msgspec
 
-from holdfast.wire.basics import Instant
 from holdfast.wire.snapshots import SnapshotAnswer
-
-
-class NamespaceAnswer(msgspec.Struct, kw_only=True):
-    """A namespace."""
-
-    namespace: str
-    entries: int
-    size_bytes: int
-    dirty: bool
-    """Whether there are changes that no snapshot holds yet."""
-    quota_bytes: int | None
-    latest_snapshot_id: str | None
-
-
-class NamespaceList(msgspec.Struct, kw_only=True):
-    """The namespaces of a workspace, by name."""
-
-    namespaces: list[str]
-    has_more: bool
-
-
-class DeletedNamespaceAnswer(msgspec.Struct, kw_only=True):
-    """A namespace that was deleted, and can be recovered."""
-
-    number: int
-    namespace: str
-    deleted_at: Instant
-
-
-class DeletedNamespaceList(msgspec.Struct, kw_only=True):
-    """Deleted namespaces, newest first."""
-
-    deleted: list[DeletedNamespaceAnswer]
-
-
-class RecoverRequest(msgspec.Struct, kw_only=True):
-    """Which of several deleted ones to recover, and under what name."""
-
-    number: int | None = None
-    as_name: str | None = None
 
 
 class RetentionBody(msgspec.Struct, kw_only=True):
@@ -66,19 +25,6 @@ class ForgottenAnswer(msgspec.Struct, kw_only=True):
 
     snapshots: list[SnapshotAnswer]
     dry_run: bool
-
-
-class QuotaRequest(msgspec.Struct, kw_only=True):
-    """How many bytes there may be; null takes the limit away."""
-
-    quota_bytes: int | None = None
-
-
-class QuotaAnswer(msgspec.Struct, kw_only=True):
-    """How many bytes there may be, and how many there are."""
-
-    quota_bytes: int | None
-    used_bytes: int
 
 
 class DeletedSnapshotList(msgspec.Struct, kw_only=True):

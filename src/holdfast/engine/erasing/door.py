@@ -37,6 +37,8 @@ from holdfast.errors import (
 from holdfast.ids import NamespaceId
 from holdfast.model.basics import Head, Tenant
 from holdfast.model.erasures import Certificate, Erased, ErasureRow
+from holdfast.operations.erasures import ListErasures
+from holdfast.operations.operation import does
 from holdfast.progress import Progress, no_progress
 
 _MAX_ID_CHARS: Final = 4096
@@ -159,8 +161,8 @@ class Erasures(Part):
         lock: Lock = lambda transaction: transaction.lock_head(number)  # noqa: E731 - one line
         return self._session(lock, certificate.session_id, no_progress)
 
-    def list(self) -> list[Certificate]:
-        """Returns the certificates of what was erased, newest first."""
+    @does(ListErasures)
+    def list(self, _: ListErasures) -> list[Certificate]:
         with self._context.catalog.read() as transaction:
             rows = transaction.list_erasures(self._tenant.id)
         return [certifying.read(row) for row in rows if row.finished_at is not None]

@@ -30,7 +30,7 @@ from holdfast.errors import (
     TooLarge,
 )
 from holdfast.model.basics import Plane
-from holdfast.model.events import Event
+from holdfast.model.events import Occurrence
 from holdfast.model.files import FileInfo
 from holdfast.operations.files import (
     BATCH_BYTES,
@@ -199,13 +199,13 @@ class Files(FilesReader):
 
             return compute
 
-        def told() -> list[Event]:
+        def told() -> list[Occurrence]:
             return [_written(key, len(data)) for key, data in batch.items()]
 
         change(self._handle, Plane.FILES, prepare, over=batch, told=told)
 
     def _draft(
-        self, edit: Callable[[Draft], None], told: Callable[[], Sequence[Event]] = no_events
+        self, edit: Callable[[Draft], None], told: Callable[[], Sequence[Occurrence]] = no_events
     ) -> None:
         def compute(view: View) -> Rows:
             draft = Draft(view)
@@ -234,11 +234,11 @@ class Files(FilesReader):
         return mtime_ns
 
 
-def _written(key: bytes, size: int, *, source: str = "write") -> Event:
+def _written(key: bytes, size: int, *, source: str = "write") -> Occurrence:
     return written(_told(key), size_bytes=size, source=source)
 
 
-def _told_of_move(old: bytes, moved: Mapping[bytes, Entry]) -> list[Event]:
+def _told_of_move(old: bytes, moved: Mapping[bytes, Entry]) -> list[Occurrence]:
     """Returns what is told of a move: what went, and every file and link where it is now."""
     came = [
         _written(key, entry.size, source="move")

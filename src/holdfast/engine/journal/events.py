@@ -35,9 +35,9 @@ from holdfast.model.events import (
     ERASED,
     LOST,
     REINSTATED,
-    Event,
     EventFilter,
     EventRow,
+    Occurrence,
     ToldRow,
 )
 from holdfast.model.traces import Trace
@@ -241,7 +241,7 @@ def tell(
     transaction: Transaction,
     context: Context,
     of: Head | TenantId,
-    made: Callable[[], Sequence[Event]],
+    made: Callable[[], Sequence[Occurrence]],
 ) -> None:
     """Tells what is being done, in the transaction that does it; waits for nobody.
 
@@ -254,7 +254,7 @@ def told_of(
     transaction: Transaction,
     context: Context,
     of: Head | TenantId,
-    made: Callable[[], Sequence[Event]],
+    made: Callable[[], Sequence[Occurrence]],
 ) -> list[ToldRow]:
     """Returns what is to be told, as `tell` does."""
     if transaction.is_unheard():
@@ -371,14 +371,14 @@ def check_types(names: Iterable[str]) -> None:
             raise InvalidValue(message)
 
 
-def written(path: str, *, size_bytes: int, source: str = "write") -> Event:
+def written(path: str, *, size_bytes: int, source: str = "write") -> Occurrence:
     """Returns the event of a file that has come about, or changed."""
-    return Event(_WRITTEN, {"path": path, "size_bytes": size_bytes, "source": source})
+    return Occurrence(_WRITTEN, {"path": path, "size_bytes": size_bytes, "source": source})
 
 
-def deleted(path: str, *, entries: int) -> Event:
+def deleted(path: str, *, entries: int) -> Occurrence:
     """Returns the event of a file that has gone, or of a directory with all that was in it."""
-    return Event(_DELETED, {"path": path, "entries": entries})
+    return Occurrence(_DELETED, {"path": path, "entries": entries})
 
 
 def events_of(
@@ -387,14 +387,14 @@ def events_of(
     trace_id: str,
     is_own: bool = False,
     more: Mapping[str, Any] | None = None,
-) -> Sequence[Event]:
+) -> Sequence[Occurrence]:
     """Returns the events that tell what a trace does; none for what is nobody's business.
 
     A trace that somebody adds (`is_own`) is told as just that, whatever it calls itself. The
     snapshot that a restore takes for safety is part of the restore, which is told.
     """
     if is_own or trace.action not in _KNOWN:
-        return [Event(_OWN_TRACE, _of_own(trace, trace_id))]
+        return [Occurrence(_OWN_TRACE, _of_own(trace, trace_id))]
     if trace.resource_type == "snapshot" and trace.details.get("safety") == trace.resource_id:
         return []
     told = without_content(trace.action, trace.resource_type, trace.details)
@@ -407,11 +407,13 @@ def events_of(
     kind = _RENAMED.get(trace.action, trace.action)
     for name, key in _MANY.items():
         if name in trace.details:
-            return [Event(kind, {**data, **_one(trace, key, each)}) for each in trace.details[name]]
-    return [Event(kind, data)]
+            return [
+                Occurrence(kind, {**data, **_one(trace, key, each)}) for each in trace.details[name]
+            ]
+    return [Occurrence(kind, data)]
 
 
-def is_told(event: Event, data: Mapping[str, Any]) -> bool:
+def is_told(event: Occurrence, data: Mapping[str, Any]) -> bool:
     """Says whether what was told of a trace, and may say more, is this."""
     return event.data.items() <= data.items()
 

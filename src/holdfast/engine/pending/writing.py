@@ -22,10 +22,10 @@ from holdfast.engine.planes.writers import written
 from holdfast.entries import decode_entry
 from holdfast.errors import PendingDamaged
 from holdfast.model.basics import Head, Plane, Size
-from holdfast.model.events import Event
+from holdfast.model.events import Occurrence
 
 
-def no_events() -> Sequence[Event]:
+def no_events() -> Sequence[Occurrence]:
     """Tells nothing."""
     return ()
 
@@ -42,7 +42,7 @@ def change(
     held: Size | None = None,
     over: Collection[bytes] = (),
     creates: bool = True,
-    told: Callable[[], Sequence[Event]] = no_events,
+    told: Callable[[], Sequence[Occurrence]] = no_events,
 ) -> None:
     """Stages content with `prepare`, then writes the rows that its result computes.
 
@@ -68,7 +68,7 @@ def change_rows(
     held: Size | None = None,
     over: Collection[bytes] = (),
     creates: bool = True,
-    told: Callable[[], Sequence[Event]] = no_events,
+    told: Callable[[], Sequence[Occurrence]] = no_events,
 ) -> None:
     """Writes rows that need no new objects; see `change`."""
     change(handle, plane, lambda _: compute, held=held, over=over, creates=creates, told=told)
@@ -83,7 +83,7 @@ def _write(
     held: Size | None,
     over: Collection[bytes],
     creates: bool,
-    told: Callable[[], Sequence[Event]],
+    told: Callable[[], Sequence[Occurrence]],
 ) -> None:
     context = handle.context
     with context.work() as transaction:

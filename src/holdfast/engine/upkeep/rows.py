@@ -29,7 +29,7 @@ from holdfast.engine.sessions.rebuilding import rebuild
 from holdfast.errors import Damaged, PendingDamaged, VaultTooNew
 from holdfast.ids import TenantId
 from holdfast.model.basics import Head, Plane, Size
-from holdfast.model.events import Event
+from holdfast.model.events import Occurrence
 from holdfast.model.traces import Trace, TraceFilter, TraceKind, TraceRow
 from holdfast.model.upkeep import Lost
 
@@ -126,7 +126,7 @@ def _tell_again(transaction: Transaction, context: Context, damaged: DamagedRow)
         known = _told_since(transaction, row)
         events = events_of(trace, trace_id=row.id, is_own=is_own)
         missing = [each for each in events if not any(is_told(each, data) for data in known)]
-        tell(transaction, context, head or row.tenant_id, partial(list[Event], missing))
+        tell(transaction, context, head or row.tenant_id, partial(list[Occurrence], missing))
         is_leftover = is_leftover or bool(missing)
     return is_leftover
 

@@ -5,10 +5,13 @@ An agent's client sees the events of its namespace, an admin's those of the whol
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Final
+from typing import Final, cast
 
-import msgspec
+from msgspec import structs
 
+from holdfast.model.events import Event, EventPage
+from holdfast.operations.events import EVENTS, ListEvents
+from holdfast.operations.forms import form_of
 from holdfast.sdk.calls import (
     Call,
     F,
@@ -18,23 +21,16 @@ from holdfast.sdk.calls import (
     Pages,
     Sender,
     Steps,
+    asking,
     flow,
     listen,
     pages,
 )
-from holdfast.sdk.reading import as_it_is, reads, sent, texts, whole
-from holdfast.sdk.values import Event
+from holdfast.sdk.reading import as_it_is, texts, whole
 
 PAGE: Final = 200
 PATIENCE_S: Final = 60.0
 """A server says something every 15 seconds: who is silent for so long is gone."""
-
-_EVENTS: Final = "/v1/workspaces/{workspace_id}/events"
-
-
-class _EventList(msgspec.Struct):
-    events: list[Event]
-    next_cursor: str | None
 
 
 class Events(Group[F]):
@@ -44,7 +40,7 @@ class Events(Group[F]):
         self, sender: Sender, *, workspace_id: str = "me", namespace: str | None = None
     ) -> None:
         super().__init__(sender)
-        self._place = {"workspace_id": workspace_id}
+        self.above = {"workspace_id": workspace_id}
         self._namespace = namespace
 
     @flow
@@ -84,8 +80,8 @@ class Events(Group[F]):
         def ask(seen: str | None) -> Call[bytes]:
             return Call(
                 method="GET",
-                path=f"{_EVENTS}/stream",
-                place=self._place,
+                path=f"{EVENTS}/stream",
+                place=self.above,
                 query={"namespace": wanted},
                 headers={} if seen is None else {"Last-Event-ID": seen},
                 read=whole,
@@ -102,19 +98,25 @@ class Events(Group[F]):
         namespace: str | None,
         limit: int | None,
     ) -> Pages[Event]:
-        kinds = ",".join(texts("types", types)) or None
+        kinds = texts("types", types) or None
 
         def ask(cursor: str | None, most: int) -> Call[Page[Event]]:
-            query = {
-                "types": kinds,
-                "since": sent(since),
-                "namespace": namespace or self._namespace,
-                "limit": most,
-                "cursor": cursor,
-            }
-            return Call(method="GET", path=_EVENTS, place=self._place, query=query, read=_page)
+            wanted = ListEvents(
+                types=kinds,
+                since=since,
+                namespace=namespace or self._namespace,
+                limit=most,
+                cursor=cursor,
+            )
+            asked = asking(wanted, self.above)
+            return cast("Call[Page[Event]]", structs.replace(asked, read=_page))
 
         return Pages(PAGE, ask, limit)
+
+
+def _page(body: bytes) -> Page[Event]:
+    found: EventPage = form_of(ListEvents).read_answer(body)
+    return Page(found.events, found.next_cursor)
 
 
 def _happened(data: bytes) -> Event | None:
@@ -124,4 +126,3 @@ def _happened(data: bytes) -> Event | None:
 
 
 _event = as_it_is(Event)
-_page = reads(_EventList, lambda answer: Page(answer.events, answer.next_cursor))

@@ -6,8 +6,6 @@
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-import msgspec
-
 from holdfast.errors import InvalidName
 from holdfast.model.basics import SnapshotInfo
 from holdfast.model.entities import Entity
@@ -15,6 +13,17 @@ from holdfast.model.memories import Memory
 from holdfast.model.upkeep import Policy
 from holdfast.model.webhooks import Delivery
 from holdfast.operations.keys import CreateKey, ListKeys, RevokeKey
+from holdfast.operations.namespaces import (
+    DeleteNamespace,
+    GetNamespace,
+    GetNamespaceQuota,
+    GetRetention,
+    ListDeletedNamespaces,
+    ListNamespaces,
+    RecoverNamespace,
+    SetNamespaceQuota,
+    SetRetention,
+)
 from holdfast.operations.webhooks import (
     CreateWebhook,
     DeleteWebhook,
@@ -30,29 +39,18 @@ from holdfast.sdk.calls import (
     Call,
     F,
     Group,
-    Page,
     Pages,
     Sender,
-    Steps,
     call,
-    flow,
     method,
-    page_of,
     pages,
     paging,
 )
 from holdfast.sdk.reading import (
-    as_it_is,
-    nothing,
     reads,
     to_entity,
     to_memory,
     to_snapshot,
-)
-from holdfast.sdk.values import (
-    DeletedNamespace,
-    NamespaceInfo,
-    Quota,
 )
 from holdfast.wire.entities import EntityAnswer
 from holdfast.wire.memories import MemoryAnswer
@@ -60,9 +58,6 @@ from holdfast.wire.namespaces import (
     DeletedSnapshotList,
     ForgetRequest,
     ForgottenAnswer,
-    NamespaceList,
-    QuotaRequest,
-    RecoverRequest,
     RetentionBody,
 )
 from holdfast.wire.snapshots import SnapshotAnswer
@@ -74,13 +69,8 @@ _NAMESPACE: Final = f"{_WORKSPACE}/namespaces/-"
 """The name itself is in a header: any character can be in it there."""
 
 
-DeletedList = list[DeletedNamespace]
 SnapshotList = list[SnapshotInfo]
 """`list` is the name of methods below."""
-
-
-class _DeletedList(msgspec.Struct):
-    deleted: list[DeletedNamespace]
 
 
 class OperatorGroup(Group[F]):
@@ -121,57 +111,20 @@ class Webhooks(OperatorGroup[F]):
 class Namespaces(OperatorGroup[F]):
     """The namespaces of the workspace, with what is an operator's to decide about them."""
 
-    @flow
-    def list(self) -> Steps[list[str]]:
-        """Returns the names of the namespaces, in order."""
-        return (yield from self._names().collect())
+    list = method(ListNamespaces)
+    get = method(GetNamespace)
+    delete = method(DeleteNamespace)
+    deleted = method(ListDeletedNamespaces)
+    recover = method(RecoverNamespace)
+    retention = method(GetRetention)
+    set_retention = method(SetRetention)
+    quota = method(GetNamespaceQuota)
+    set_quota = method(SetNamespaceQuota)
 
     @pages
     def iter(self) -> Pages[str]:
         """Goes through the names of the namespaces, in order."""
-        return self._names()
-
-    @call
-    def get(self, name: str) -> Call[NamespaceInfo]:
-        """Returns a namespace; raises `NamespaceNotFound`."""
-        return self._about("GET", name, "", as_it_is(NamespaceInfo))
-
-    @call
-    def delete(self, name: str) -> Call[None]:
-        """Deletes a namespace with its timeline; recoverable until the grace period ends."""
-        return self._about("DELETE", name, "", nothing)
-
-    @call
-    def deleted(self) -> Call[DeletedList]:
-        """Returns the deleted namespaces that can still be recovered, newest first."""
-        read = reads(_DeletedList, lambda answer: answer.deleted)
-        path = f"{_WORKSPACE}/deleted-namespaces"
-        return Call(method="GET", path=path, place=self._workspace, read=read)
-
-    @call
-    def recover(
-        self, name: str, *, number: int | None = None, as_name: str | None = None
-    ) -> Call[NamespaceInfo]:
-        """Brings a deleted namespace back during the grace period.
-
-        Of several with this name the last deleted one, or that with the `number` that `deleted`
-        tells. `as_name` gives it another name, where its own is taken.
-        """
-        body = RecoverRequest(number=number, as_name=as_name)
-        return self._about("POST", name, "/recover", as_it_is(NamespaceInfo), body=body)
-
-    @call
-    def retention(self, name: str) -> Call[Policy]:
-        """Returns which snapshots are kept."""
-        return self._about("GET", name, "/retention", as_it_is(Policy))
-
-    @call
-    def set_retention(
-        self, name: str, *, keep_last: int = 0, keep_daily: int = 0, keep_weekly: int = 0
-    ) -> Call[Policy]:
-        """Sets which snapshots are kept; all at 0 means that only age decides."""
-        body = RetentionBody(keep_last=keep_last, keep_daily=keep_daily, keep_weekly=keep_weekly)
-        return self._about("PUT", name, "/retention", as_it_is(Policy), body=body)
+        return paging(ListNamespaces(), self.above)
 
     @call
     def forget(
@@ -184,17 +137,6 @@ class Namespaces(OperatorGroup[F]):
         read = reads(ForgottenAnswer, lambda answer: [to_snapshot(x) for x in answer.snapshots])
         body = ForgetRequest(dry_run=dry_run, policy=None if policy is None else _rules(policy))
         return self._about("POST", name, "/forget", read, body=body)
-
-    @call
-    def quota(self, name: str) -> Call[Quota]:
-        """Returns how many bytes a namespace may hold, and holds."""
-        return self._about("GET", name, "/quota", as_it_is(Quota))
-
-    @call
-    def set_quota(self, name: str, quota_bytes: int | None) -> Call[Quota]:
-        """Limits how many bytes a namespace may hold; None takes the limit away."""
-        body = QuotaRequest(quota_bytes=quota_bytes)
-        return self._about("PUT", name, "/quota", as_it_is(Quota), body=body)
 
     @call
     def deleted_snapshots(self, name: str) -> Call[SnapshotList]:
@@ -219,21 +161,6 @@ class Namespaces(OperatorGroup[F]):
         """Brings a deleted entity back during the grace period."""
         read = reads(EntityAnswer, to_entity)
         return self._recover(name, "/entities/{part}/recover", row_id, read)
-
-    def _names(self) -> Pages[str]:
-        def read(answer: NamespaceList) -> Page[str]:
-            return page_of(answer.namespaces, has_more=answer.has_more, cursor=str)
-
-        def ask(cursor: str | None, most: int) -> Call[Page[str]]:
-            return Call(
-                method="GET",
-                path=f"{_WORKSPACE}/namespaces",
-                place=self._workspace,
-                query={"limit": most, "starting_after": cursor},
-                read=reads(NamespaceList, read),
-            )
-
-        return Pages(PAGE, ask)
 
     def _about(
         self,

@@ -9,6 +9,9 @@ import msgspec
 
 from holdfast.engine.journal.envelopes import envelope
 from holdfast.errors import InvalidValue
+from holdfast.model.events import Event, EventPage
+from holdfast.operations.events import EVENTS, ListEvents
+from holdfast.server.doors import answers
 from holdfast.server.paging import page_size
 from holdfast.server.problems import Refused
 from holdfast.server.requests import Caller, Request
@@ -16,11 +19,8 @@ from holdfast.server.responses import Stream
 from holdfast.server.routing import Route, Who, get
 from holdfast.server.streams import Streams
 from holdfast.server.threads import in_thread
-from holdfast.server.times import parse_instant
-from holdfast.wire.events import EventAnswer, EventList
 
 LISTED, MOST_LISTED = 20, 200
-_EVENTS: Final = "/v1/workspaces/{workspace_id}/events"
 _STREAM: Final = "text/event-stream"
 
 
@@ -34,30 +34,22 @@ class UnnamedNamespace(Refused):
         super().__init__("say which namespace: this key sees the events of one at a time")
 
 
-@get(_EVENTS, who=Who.KEY)
-def list_(
-    caller: Caller,
-    workspace_id: str,
-    limit: int | None = None,
-    namespace: str | None = None,
-    types: str | None = None,
-    since: str | None = None,
-    cursor: str | None = None,
-) -> EventList:
-    """Returns events, newest first: those since an instant, or below a cursor."""
+@answers(ListEvents)
+def list_(caller: Caller, wanted: ListEvents) -> EventPage:
+    """Returns the events that a key may see."""
     found, next_cursor = caller.vault.events.list(
-        namespace=_visible(caller, namespace),
-        types=[kind.strip() for kind in (types or "").split(",") if kind.strip()],
-        since=None if since is None else parse_instant("since", since),
-        limit=page_size(limit, usual=LISTED, most=MOST_LISTED),
-        cursor=cursor or None,
+        namespace=_visible(caller, wanted.namespace),
+        types=wanted.types or (),
+        since=wanted.since,
+        limit=page_size(wanted.limit, usual=LISTED, most=MOST_LISTED),
+        cursor=wanted.cursor or None,
     )
     mine = caller.vault.tenant_id
-    shown = [msgspec.convert(envelope(event, workspace_id=mine), EventAnswer) for event in found]
-    return EventList(events=shown, next_cursor=next_cursor)
+    events = [msgspec.convert(envelope(event, workspace_id=mine), Event) for event in found]
+    return EventPage(events=events, next_cursor=next_cursor)
 
 
-@get(f"{_EVENTS}/stream", who=Who.KEY, media_type=_STREAM)
+@get(f"{EVENTS}/stream", who=Who.KEY, media_type=_STREAM)
 async def stream(
     request: Request,
     caller: Caller,

@@ -11,37 +11,38 @@ from msgspec import convert
 from msgspec.structs import replace
 
 from holdfast.engine.namespace import Namespace
+from holdfast.engine.tenant import TenantVault
 from holdfast.errors import InvalidName, NamespaceNotFound
 from holdfast.model.basics import SnapshotInfo
-from holdfast.model.upkeep import Policy
+from holdfast.model.upkeep import NamespaceInfo, Policy, Quota
+from holdfast.operations.namespaces import (
+    GetNamespace,
+    GetNamespaceQuota,
+    GetQuota,
+    GetRetention,
+    RecoverNamespace,
+    SetNamespaceQuota,
+    SetQuota,
+    SetRetention,
+)
 from holdfast.operations.shapes import shape_of
 from holdfast.server.callers import name_in
-from holdfast.server.paging import page_size
+from holdfast.server.doors import answers, routes_of
 from holdfast.server.parameters import Header, Made
 from holdfast.server.requests import Caller
 from holdfast.server.routes.snapshots import to_answer
-from holdfast.server.routing import Route, Who, delete, get, post, put
-from holdfast.server.times import shown
+from holdfast.server.routing import Route, Who, get, post
 from holdfast.wire.entities import EntityAnswer
 from holdfast.wire.memories import MemoryAnswer
 from holdfast.wire.namespaces import (
-    DeletedNamespaceAnswer,
-    DeletedNamespaceList,
     DeletedSnapshotList,
     ForgetRequest,
     ForgottenAnswer,
-    NamespaceAnswer,
-    NamespaceList,
-    QuotaAnswer,
-    QuotaRequest,
-    RecoverRequest,
-    RetentionBody,
 )
 from holdfast.wire.snapshots import SnapshotAnswer
 
 A = TypeVar("A")
 
-LISTED, MOST_LISTED = 100, 1000
 _WORKSPACE: Final = "/v1/workspaces/{workspace_id}"
 _ALL: Final = f"{_WORKSPACE}/namespaces"
 _ONE: Final = f"{_ALL}/{{name}}"
@@ -62,68 +63,57 @@ def provide_name(name: str, named: Annotated[str | None, Header("X-Namespace")] 
 Place = Annotated[str, Made(provide_name)]
 
 
-@get(_ALL, who=Who.OPERATOR)
-def list_(
-    caller: Caller, workspace_id: str, limit: int | None = None, starting_after: str = ""
-) -> NamespaceList:
-    """Lists the namespaces by name; `starting_after` is the last one seen."""
-    size = page_size(limit, usual=LISTED, most=MOST_LISTED)
-    names = [name for name in caller.vault.namespaces() if name > starting_after]
-    return NamespaceList(namespaces=names[:size], has_more=len(names) > size)
-
-
-@get(f"{_WORKSPACE}/deleted-namespaces", who=Who.OPERATOR)
-def list_deleted(caller: Caller, workspace_id: str) -> DeletedNamespaceList:
-    """Lists the deleted namespaces that can be recovered, newest first."""
-    found = caller.vault.deleted_namespaces()
-    return DeletedNamespaceList(
-        deleted=[
-            DeletedNamespaceAnswer(
-                number=each.number, namespace=each.name, deleted_at=shown(each.deleted_at)
-            )
-            for each in found
-        ]
-    )
-
-
-@get(_ONE, who=Who.OPERATOR)
-def show(caller: Caller, workspace_id: str, place: Place) -> NamespaceAnswer:
+@answers(GetNamespace)
+def show(caller: Caller, wanted: GetNamespace) -> NamespaceInfo:
     """Returns how much a namespace holds."""
-    return _answer(caller, place)
+    return _info(caller, wanted.name)
 
 
-@delete(_ONE, status=204, who=Who.OPERATOR)
-def remove(caller: Caller, workspace_id: str, place: Place) -> None:
-    """Deletes a namespace with its timeline; it can be recovered for a while."""
-    caller.vault.delete_namespace(place)
-
-
-@post(f"{_ONE}/recover", who=Who.OPERATOR)
-def recover(
-    caller: Caller, workspace_id: str, place: Place, data: RecoverRequest | None = None
-) -> NamespaceAnswer:
+@answers(RecoverNamespace)
+def recover(caller: Caller, wanted: RecoverNamespace) -> NamespaceInfo:
     """Brings a deleted namespace back, under its name or another."""
-    wanted = data or RecoverRequest()
-    back = caller.vault.recover_namespace(place, number=wanted.number, as_name=wanted.as_name)
-    return _answer(caller, back.name)
+    return _info(caller, caller.vault.recover_namespace(**vars(wanted)).name)
 
 
-@get(f"{_ONE}/retention", who=Who.OPERATOR)
-def read_retention(caller: Caller, workspace_id: str, place: Place) -> RetentionBody:
+@answers(GetRetention)
+def read_retention(caller: Caller, wanted: GetRetention) -> Policy:
     """Returns which snapshots are kept."""
-    return _retention(caller.vault.namespace(place).retention())
+    return caller.vault.namespace(wanted.name).retention()
 
 
-@put(f"{_ONE}/retention", who=Who.OPERATOR)
-def set_retention(
-    caller: Caller, workspace_id: str, place: Place, data: RetentionBody
-) -> RetentionBody:
-    """Says which snapshots are kept; all at 0 means that only age decides."""
-    _check_there(caller, place)
-    policy = caller.vault.namespace(place).set_retention(
-        keep_last=data.keep_last, keep_daily=data.keep_daily, keep_weekly=data.keep_weekly
+@answers(SetRetention)
+def set_retention(caller: Caller, wanted: SetRetention) -> Policy:
+    """Says which snapshots are kept."""
+    return _existing(caller, wanted.name).set_retention(
+        keep_last=wanted.keep_last, keep_daily=wanted.keep_daily, keep_weekly=wanted.keep_weekly
     )
-    return _retention(policy)
+
+
+@answers(GetNamespaceQuota)
+def read_quota(caller: Caller, wanted: GetNamespaceQuota) -> Quota:
+    """Returns how many bytes a namespace may hold, and how many it does."""
+    return _quota(caller.vault.namespace(wanted.name))
+
+
+@answers(SetNamespaceQuota)
+def set_quota(caller: Caller, wanted: SetNamespaceQuota) -> Quota:
+    """Limits how many bytes a namespace may hold."""
+    agent = _existing(caller, wanted.name)
+    agent.set_quota(wanted.quota_bytes)
+    return _quota(agent)
+
+
+@answers(GetQuota)
+def read_workspace_quota(caller: Caller, _: GetQuota) -> Quota:
+    """Returns how many bytes a workspace may store, and how many it does."""
+    return Quota(quota_bytes=caller.vault.quota(), used_bytes=caller.vault.stored_bytes())
+
+
+@answers(SetQuota)
+def set_workspace_quota(caller: Caller, wanted: SetQuota) -> Quota:
+    """Limits how many bytes a workspace may store."""
+    caller.vault.set_quota(wanted.quota_bytes)
+    return Quota(quota_bytes=caller.vault.quota(), used_bytes=caller.vault.stored_bytes())
 
 
 @post(f"{_ONE}/forget", who=Who.OPERATOR)
@@ -140,22 +130,6 @@ def forget(
     return ForgottenAnswer(
         snapshots=[_told(agent, each) for each in gone], dry_run=bool(wanted.dry_run)
     )
-
-
-@get(f"{_ONE}/quota", who=Who.OPERATOR)
-def read_quota(caller: Caller, workspace_id: str, place: Place) -> QuotaAnswer:
-    """Returns how many bytes a namespace may hold, and how many it does."""
-    agent = caller.vault.namespace(place)
-    return QuotaAnswer(quota_bytes=agent.quota(), used_bytes=agent.size().bytes)
-
-
-@put(f"{_ONE}/quota", who=Who.OPERATOR)
-def set_quota(caller: Caller, workspace_id: str, place: Place, data: QuotaRequest) -> QuotaAnswer:
-    """Limits how many bytes a namespace may hold."""
-    _check_there(caller, place)
-    agent = caller.vault.namespace(place)
-    agent.set_quota(data.quota_bytes)
-    return QuotaAnswer(quota_bytes=agent.quota(), used_bytes=agent.size().bytes)
 
 
 @get(f"{_ONE}/deleted-snapshots", who=Who.OPERATOR)
@@ -189,28 +163,15 @@ def recover_entity(caller: Caller, workspace_id: str, place: Place, row_id: str)
     return _written(replace(found, attributes={}), EntityAnswer)
 
 
-@get(f"{_WORKSPACE}/quota", who=Who.OPERATOR)
-def read_workspace_quota(caller: Caller, workspace_id: str) -> QuotaAnswer:
-    """Returns how many bytes a workspace may store, and how many it does."""
-    return QuotaAnswer(quota_bytes=caller.vault.quota(), used_bytes=caller.vault.stored_bytes())
-
-
-@put(f"{_WORKSPACE}/quota", who=Who.OPERATOR)
-def set_workspace_quota(caller: Caller, workspace_id: str, data: QuotaRequest) -> QuotaAnswer:
-    """Limits how many bytes a workspace may store."""
-    caller.vault.set_quota(data.quota_bytes)
-    return QuotaAnswer(quota_bytes=caller.vault.quota(), used_bytes=caller.vault.stored_bytes())
-
-
 def _told(agent: Namespace, snapshot: SnapshotInfo) -> SnapshotAnswer:
     """Returns a snapshot as operators see it: not why an agent took it, in its own words."""
     return replace(to_answer(agent, snapshot), reason=None)
 
 
-def _answer(caller: Caller, name: str) -> NamespaceAnswer:
+def _info(caller: Caller, name: str) -> NamespaceInfo:
     agent = caller.vault.namespace(name)
     quota, size, newest = agent.quota(), agent.size(), agent.timeline(limit=1)
-    return NamespaceAnswer(
+    return NamespaceInfo(
         namespace=agent.name,
         entries=size.entries,
         size_bytes=size.bytes,
@@ -220,10 +181,15 @@ def _answer(caller: Caller, name: str) -> NamespaceAnswer:
     )
 
 
-def _check_there(caller: Caller, name: str) -> None:
-    """Raises for a namespace that is not there: an operator's typing error makes none."""
+def _quota(agent: Namespace) -> Quota:
+    return Quota(quota_bytes=agent.quota(), used_bytes=agent.size().bytes)
+
+
+def _existing(caller: Caller, name: str) -> Namespace:
+    """Returns a namespace that is there: an operator's typing error makes none."""
     if name not in caller.vault.namespaces():
         raise NamespaceNotFound(name)
+    return caller.vault.namespace(name)
 
 
 def _written(value: object, kind: type[A]) -> A:
@@ -231,17 +197,9 @@ def _written(value: object, kind: type[A]) -> A:
     return convert(value if write is None else write(value), kind, from_attributes=True)
 
 
-def _retention(policy: Policy) -> RetentionBody:
-    return RetentionBody(
-        keep_last=policy.keep_last, keep_daily=policy.keep_daily, keep_weekly=policy.keep_weekly
-    )
-
-
 ROUTES: Final[list[Route]] = [
-    list_,
-    list_deleted,
+    *routes_of(TenantVault, lambda caller: caller.vault),
     show,
-    remove,
     recover,
     read_retention,
     set_retention,

@@ -5,73 +5,48 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from msgspec.structs import replace
+
 from holdfast.engine.archives.manifest import Manifest
 from holdfast.engine.namespace import Namespace
 from holdfast.model.paths import shown_name
+from holdfast.model.upkeep import Collected, Verified
+from holdfast.operations.upkeep import Collect, Verify
 from holdfast.server.calling import encoded
+from holdfast.server.doors import answers
 from holdfast.server.requests import Caller, Request
 from holdfast.server.responses import Stream
 from holdfast.server.routes.snapshots import to_answer
-from holdfast.server.routing import Route, Who, get, post
+from holdfast.server.routing import Route, get, post
 from holdfast.server.threads import Work, in_thread
 from holdfast.server.times import shown_or_none
 from holdfast.server.transfer import exported
 from holdfast.server.uploads import Upload
-from holdfast.wire.upkeep import (
-    CollectedAnswer,
-    FaultAnswer,
-    ImportedAnswer,
-    ManifestAnswer,
-    VerifiedAnswer,
-)
+from holdfast.wire.upkeep import ImportedAnswer, ManifestAnswer
 
 MOST_FAULTS: Final = 1000
 ENTRIES_HEADER: Final = "X-Entries"
-_WORKSPACE: Final = "/v1/workspaces/{workspace_id}"
 _TAR: Final = "application/x-tar"
 
 MEMBER_BYTES: Final = 2048
 """What an entry of a tar file takes beside its content, at about."""
 
 
-@post(f"{_WORKSPACE}/collect", who=Who.OPERATOR, work=Work.LONG)
-def collect(caller: Caller, workspace_id: str, now: bool = False) -> CollectedAnswer:
-    """Applies retention, and gives back the bytes that nothing needs any more.
-
-    They are kept for a while, in case the database is set back; with `now` they go at once.
-    """
-    done = caller.vault.collect(now=now)
-    return CollectedAnswer(
-        objects_deleted=done.objects_deleted,
-        packs_deleted=done.packs_deleted,
-        bytes_before=done.bytes_before,
-        bytes_after=done.bytes_after,
-        bytes_freed=done.bytes_freed,
-        bytes_retired=done.bytes_retired,
-        damaged=list(done.damaged),
-    )
+@answers(Collect)
+def collect(caller: Caller, wanted: Collect) -> Collected:
+    """Gives back what nothing needs any more."""
+    return caller.vault.collect(now=wanted.now)
 
 
-@post(f"{_WORKSPACE}/verify", who=Who.OPERATOR, work=Work.LONG)
-def verify(caller: Caller, workspace_id: str) -> VerifiedAnswer:
-    """Hashes everything again, and names what is damaged."""
+@answers(Verify)
+def verify(caller: Caller, _: Verify) -> Verified:
+    """Hashes everything again; of very much that is damaged, tells the first."""
     found = caller.vault.verify()
-    return VerifiedAnswer(
-        ok=found.ok,
-        packs=found.packs,
-        objects=found.objects,
-        bytes=found.bytes,
-        roots=found.roots,
-        faults=[
-            FaultAnswer(
-                what=shown_name(fault.what),
-                reason=shown_name(fault.reason),
-                snapshots=list(fault.snapshots),
-                object_id=None if fault.object_id is None else fault.object_id.hex(),
-            )
-            for fault in found.faults[:MOST_FAULTS]
-        ],
-    )
+    faults = [
+        replace(fault, what=shown_name(fault.what), reason=shown_name(fault.reason))
+        for fault in found.faults[:MOST_FAULTS]
+    ]
+    return replace(found, faults=faults)
 
 
 @get(

@@ -1,0 +1,101 @@
+"""Namespaces, as operators see them: retention, quotas, deletion and recovery."""
+
+from dataclasses import KW_ONLY
+from typing import Annotated, Final
+
+from holdfast.model.marks import Header
+from holdfast.model.upkeep import DeletedNamespace, NamespaceInfo, Policy, Quota
+from holdfast.operations.operation import Operation, Paged, Who
+
+_WORKSPACE: Final = "/v1/workspaces/{workspace_id}"
+_ALL: Final = f"{_WORKSPACE}/namespaces"
+_ONE: Final = f"{_ALL}/{{name}}"
+
+_Name = Annotated[str, Header("X-Namespace")]
+
+
+class ListNamespaces(
+    Operation[list[str]],
+    get=_ALL,
+    who=Who.OPERATOR,
+    under="namespaces",
+    paged=Paged(cursor="starting_after", last=None, usual=100, most=1000),
+):
+    """Returns the names of the namespaces that exist, in order; those after one, or all."""
+
+    _: KW_ONLY
+    limit: int | None = None
+    starting_after: str | None = None
+
+
+class ListDeletedNamespaces(
+    Operation[list[DeletedNamespace]],
+    get=f"{_WORKSPACE}/deleted-namespaces",
+    who=Who.OPERATOR,
+    under="deleted",
+):
+    """Returns the deleted namespaces that can still be recovered, newest first."""
+
+
+class GetNamespace(Operation[NamespaceInfo], get=_ONE, who=Who.OPERATOR):
+    """Returns how much a namespace holds; raises `NamespaceNotFound`."""
+
+    name: _Name
+
+
+class DeleteNamespace(Operation[None], delete=_ONE, status=204, who=Who.OPERATOR):
+    """Deletes a namespace with its timeline; recoverable until the grace period ends."""
+
+    name: _Name
+
+
+class RecoverNamespace(Operation[NamespaceInfo], post=f"{_ONE}/recover", who=Who.OPERATOR):
+    """Brings a deleted namespace back during the grace period.
+
+    Of several with this name the last deleted one, or that with the `number` that the list of
+    deleted ones tells. `as_name` gives it another name, where its own is taken.
+    """
+
+    name: _Name
+    _: KW_ONLY
+    number: int | None = None
+    as_name: str | None = None
+
+
+class GetRetention(Operation[Policy], get=f"{_ONE}/retention", who=Who.OPERATOR):
+    """Returns which snapshots are kept."""
+
+    name: _Name
+
+
+class SetRetention(Operation[Policy], put=f"{_ONE}/retention", who=Who.OPERATOR):
+    """Sets which snapshots are kept; all at 0 means that only age decides."""
+
+    name: _Name
+    _: KW_ONLY
+    keep_last: int = 0
+    keep_daily: int = 0
+    keep_weekly: int = 0
+
+
+class GetNamespaceQuota(Operation[Quota], get=f"{_ONE}/quota", who=Who.OPERATOR):
+    """Returns how many bytes a namespace may hold, and holds."""
+
+    name: _Name
+
+
+class SetNamespaceQuota(Operation[Quota], put=f"{_ONE}/quota", who=Who.OPERATOR):
+    """Limits how many bytes a namespace may hold; None takes the limit away."""
+
+    name: _Name
+    quota_bytes: int | None
+
+
+class GetQuota(Operation[Quota], get=f"{_WORKSPACE}/quota", who=Who.OPERATOR):
+    """Returns how many bytes the workspace may take, and takes."""
+
+
+class SetQuota(Operation[Quota], put=f"{_WORKSPACE}/quota", who=Who.OPERATOR):
+    """Limits how many bytes the workspace may take; None takes the limit away."""
+
+    quota_bytes: int | None

@@ -1,0 +1,36 @@
+"""Looking after all that a workspace has: collecting and verifying."""
+
+from dataclasses import KW_ONLY
+from typing import Annotated, Final
+
+from holdfast.model.marks import QUERY
+from holdfast.model.upkeep import Collected, Verified
+from holdfast.operations.operation import Operation, Who, Work
+
+_WORKSPACE: Final = "/v1/workspaces/{workspace_id}"
+
+
+class Collect(
+    Operation[Collected],
+    post=f"{_WORKSPACE}/collect",
+    who=Who.OPERATOR,
+    work=Work.LONG,
+    is_slow=True,
+):
+    """Applies retention, and gives back the bytes that nothing needs any more.
+
+    They are kept for a while, in case the database is set back; with `now` they go at once.
+    """
+
+    _: KW_ONLY
+    now: Annotated[bool, QUERY] = False
+
+
+class Verify(
+    Operation[Verified],
+    post=f"{_WORKSPACE}/verify",
+    who=Who.OPERATOR,
+    work=Work.LONG,
+    is_slow=True,
+):
+    """Hashes everything again, and names what is damaged."""
