@@ -195,9 +195,29 @@ def test_a_pack_that_says_to_be_another_tenants_is_put_right(kept: Kept) -> None
     agent.snapshot()
     kept.vault.tenant("another")
     kept.sql("UPDATE packs SET tenant_id = (SELECT MAX(id) FROM tenants)")
+    kept.sql("UPDATE packs SET state = 'stoped'")
     with kept.reopen() as vault:
         assert not vault.verify().ok
         done = vault.repair()
         assert (done.ok, done.lost) == (True, [])
         assert vault.verify().ok
         assert vault.namespace("alice").files.read("a.txt") == b"1" * 5000
+
+
+def test_a_list_of_entities_without_one_that_its_index_has_lost_is_damaged(
+    kept: Kept, tmp_path: Path
+) -> None:
+    if kept.is_postgres:
+        pytest.skip("its files are not ours")
+    agent = kept.vault.namespace("bob")  # Of its number SQLite stores a byte, of the first none.
+    made = agent.sessions.create("planner")
+    for each in ("1", "2"):
+        agent.entities.create(made.id, entity_type="order", entity_id=each)
+    assert len(agent.entities.list()) == 2
+    query = "SELECT created_at FROM entities WHERE namespace_id = 2 ORDER BY created_at"
+    instant = kept.sql(query)[0][0]
+    kept.vault.close()
+    path = tmp_path / "catalog.sqlite"
+    flip_in_index(path, instant.to_bytes(8), index="entities_by_age", before=True)
+    with kept.reopen() as vault, pytest.raises(Damaged, match="entities"):
+        vault.namespace("bob").entities.list()

@@ -134,6 +134,7 @@ def test_a_row_of_the_one_chain_before_is_hashed_as_it_was() -> None:
 
 def test_a_row_of_a_format_that_nobody_knows_is_not_whole() -> None:
     assert not is_whole(row(format=2))
+    assert not is_whole(row(details=7))
 
 
 def test_text_that_moves_from_one_field_to_the_next_changes_the_hash() -> None:

@@ -73,14 +73,18 @@ class EntityQueries(AbsenceQueries):
             rows = self._db.all("list_entities_of_session", session_id=session_id, **where)
         wanted = compare()
         if len(rows) < most and len(rows) < wanted <= MOST_COUNTED:
-            self._check_ended({**where, "id": ""})
+            ended = self._check_ended({**where, "id": ""})
+            if session_id is entity_type is before is None:
+                compare(len(rows) + ended)
         found = (_to_entity(row) for row in rows)
         return all_of(namespace_id, found, attrgetter("created_at", "id"))
 
-    def _check_ended(self, asked: Mapping[str, object]) -> None:
-        """Raises `Damaged` if an entity is not shown since the row of its session is damaged."""
-        for row in self._db.all("ended_sessions_of_entities", **asked):
-            SESSION.read(row)
+    def _check_ended(self, asked: Mapping[str, object]) -> int:
+        """Returns how many entities are not shown since their sessions have ended.
+
+        Raises `Damaged` if the row of such a session is damaged.
+        """
+        return len([*map(SESSION.read, self._db.all("ended_sessions_of_entities", **asked))])
 
     def count_entities(self, namespace_id: NamespaceId, session_id: str) -> int:
         row = self._db.one("count_entities", namespace_id=namespace_id, session_id=session_id)

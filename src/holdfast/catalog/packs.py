@@ -98,9 +98,11 @@ class PackQueries:
     def mend_packs(self, tenant_id: TenantId) -> int:
         """Has packs that hold a tenant's objects alone say that they are the tenant's.
 
-        Returns of how many that was not so.
+        And those that say neither that they are stored nor that they are being written, which of
+        both they are. Returns of how many something was not so.
         """
-        return self._db.run("mend_packs", tenant_id=tenant_id)
+        count = self._db.run("mend_packs", tenant_id=tenant_id)
+        return count + self._db.run("mend_pack_states", tenant_id=tenant_id)
 
     def pack_names(self) -> set[str]:
         """Returns what may be in the blob store: all packs of all tenants, announced ones too."""

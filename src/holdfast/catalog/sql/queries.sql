@@ -226,6 +226,11 @@ WHERE (tenant_id < :tenant_id OR tenant_id > :tenant_id)
   AND id NOT IN (
       SELECT pack_id FROM objects WHERE tenant_id < :tenant_id OR tenant_id > :tenant_id)
 
+-- Who writes one is named as long as he does.
+-- name: mend_pack_states
+UPDATE packs SET state = CASE WHEN writer IS NULL THEN 'stored' ELSE 'writing' END
+WHERE tenant_id = :tenant_id AND state <> 'stored' AND state <> 'writing'
+
 -- name: pack_names
 SELECT name FROM packs WHERE is_inline = 0
 

@@ -153,7 +153,7 @@ def is_whole(row: TraceRow) -> bool:
     """Says whether a trace is what was hashed when it was written."""
     try:
         return hash_of(row) == row.hash
-    except (ValueError, TypeError, OverflowError, msgspec.MsgspecError):
+    except (AttributeError, ValueError, TypeError, OverflowError, msgspec.MsgspecError):
         # Of details that are said to be redacted and are not, or of a row that says what none does.
         return False
 
