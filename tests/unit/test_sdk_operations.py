@@ -94,15 +94,16 @@ NOT_SENT: dict[str, dict[str, str]] = {
 
 NOT_GIVEN: dict[str, dict[str, str]] = {
     "ContextRequest": {"turn_order": VENDORS},
-    "ForkRequest": dict.fromkeys(["at_turn_id", "new_agent_id"], VENDORS),
     "AddMemory": {"memory_type": VENDORS},
+    "CreateSession": {"never_expires": "said where no ttl_seconds is given"},
+    "ForkSession": dict.fromkeys(["at_turn_id", "new_agent_id"], VENDORS),
     "UpdateMemory": {"memory_type": VENDORS},
-    "RollbackRequest": dict.fromkeys(
+    "RollbackState": dict.fromkeys(
         ["count", "reasoning", "target_turn_id", "turn_count", "turn_id"], VENDORS
     ),
     "SearchMemories": dict.fromkeys(["top_k", "type"], VENDORS),
-    "SessionRequest": {"never_expires": "said where no ttl_seconds is given"},
-    "StateRequest": dict.fromkeys(["reason", "updates"], VENDORS),
+    "UpdateState": dict.fromkeys(["reason", "updates"], VENDORS),
+    "ReplaceState": dict.fromkeys(["reason", "updates"], VENDORS),
 }
 """Fields of bodies that no method fills in."""
 

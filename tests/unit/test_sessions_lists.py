@@ -10,8 +10,8 @@ import pytest
 import holdfast
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.sessions.door import Sessions
-from holdfast.engine.sessions.lifecycle import MAX_TTL_SECONDS
 from holdfast.errors import InvalidName, InvalidValue, SessionExists, SessionNotFound, TurnNotFound
+from holdfast.operations.sessions import MAX_TTL_SECONDS
 from holdfast.testing.clocks import Watch
 
 START = datetime(2030, 1, 1, tzinfo=UTC)

@@ -7,13 +7,14 @@ import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from holdfast.display import brief, counted, quoted, shortened
 from holdfast.ids import NamespaceId
 from holdfast.model.basics import Head
+from holdfast.model.marks import Named, Shape
 from holdfast.model.memories import FoundMemory
 
 Salt = bytes
@@ -161,7 +162,7 @@ class SessionInfo:
     memory_count: int
     created_at: datetime
     updated_at: datetime
-    expires_at: datetime | None
+    expires_at: Annotated[datetime | None, Named("ttl_expires_at")]
     forked_from: str | None = None
     forked_version: int | None = None
 
@@ -198,21 +199,26 @@ class State:
 class Version(msgspec.Struct, frozen=True, kw_only=True):
     """One entry of a session's history."""
 
-    number: int
+    number: Annotated[int, Named("version")]
     kind: VersionKind
     state: dict[str, Any] | None
     """None where only the history was asked for."""
     created_at: datetime
     turn_count: int
-    target: int | None = None
+    target: Annotated[int | None, Named("restored_from_version")] = None
     """The version whose state came back."""
     reasoning: str | None = None
-    actor: str | None = None
+    actor: Annotated[str | None, Named("updated_by")] = None
     trace_id: str | None = None
 
 
 class Message(dict[str, Any]):
     """One side of a turn: a dict whose type and content can be asked for by name, too."""
+
+    @classmethod
+    def wire_shape(cls) -> Shape:
+        """Returns how it is written: as the object that it is."""
+        return Shape(dict[str, Any], None, cls)
 
     @property
     def type(self) -> str:
@@ -230,7 +236,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     session_id: str
-    number: int
+    number: Annotated[int, Named("turn_number")]
     input: Message
     output: Message
     created_at: datetime
@@ -256,6 +262,10 @@ class StateDiff(msgspec.Struct, frozen=True):
     """JSON Patch, RFC 6902."""
     text: str
     """The same for people: a line for each thing that went, came or changed."""
+    session_id: str
+    old: Annotated[int, Named("from_version")]
+    new: Annotated[int, Named("to_version")]
+    """The numbers of the two versions."""
 
 
 class Lineage(msgspec.Struct, frozen=True):
@@ -267,6 +277,11 @@ class Lineage(msgspec.Struct, frozen=True):
     ancestors: list[str]
     """From the one that it was forked from to the first."""
     forks: list["Lineage"]
+
+    @classmethod
+    def wire_shape(cls) -> Shape:
+        """Returns how it is written: as it is, with all that it holds."""
+        return Shape(cls)
 
 
 class SessionContext(msgspec.Struct, frozen=True):

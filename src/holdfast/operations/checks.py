@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import NoneType, UnionType
-from typing import Annotated, Any, Final, Union, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, Union, cast, get_args, get_origin
 
 from holdfast.errors import InvalidName, InvalidValue
 from holdfast.model.marks import Text
@@ -90,8 +90,10 @@ def _parts(kind: Any) -> list[Any]:  # noqa: ANN401 - any type
 
 def _classes(kind: Any) -> tuple[type, ...]:  # noqa: ANN401 - any type
     origin: Any = get_origin(kind) or kind
+    if origin is Literal:
+        return tuple({type(cast("object", each)) for each in get_args(kind)})
     if not inspect.isclass(origin):
-        return (object,)  # A literal, or what only a type checker knows.
+        return (object,)  # What only a type checker knows.
     if origin is float:
         return (float, int)
     if issubclass(origin, enum.StrEnum):
@@ -105,6 +107,8 @@ def _word(kind: Any) -> str:  # noqa: ANN401 - any type
     origin: Any = get_origin(kind) or kind
     if origin in (list, tuple, Sequence, Iterable):
         return "a list"
+    if origin is Literal:
+        return " or ".join(map(repr, get_args(kind)))
     if inspect.isclass(origin) and issubclass(origin, enum.StrEnum):
         return " or ".join(repr(each.value) for each in origin)
     return _WORDS.get(origin, f"a {getattr(origin, '__name__', origin)}")

@@ -157,8 +157,9 @@ def _parts(operation: type[Operation[Any]], http: Http) -> list[Part]:
             instead = header.name
         elif header is not None:
             wire, place = header.name, Place.HEADER
-        none, shape = NoneType in get_args(plain[each.name]), shape_of(hint)
-        if place is Place.QUERY and _is_object(plain[each.name]):
+        bare, shape = plain[each.name], shape_of(hint)
+        none = bare is Any or NoneType in get_args(bare)
+        if place is Place.QUERY and _is_object(bare):
             shape = Shape(shape.wire, lambda value: to_json(value).decode(), shape.read)
         part = Part(each.name, wire, place, shape, each.default, none, instead)
         word, most = mark(hint, Instead), mark(hint, AtMost)
@@ -168,7 +169,7 @@ def _parts(operation: type[Operation[Any]], http: Http) -> list[Part]:
 
 def _is_object(kind: Any) -> bool:  # noqa: ANN401 - any type
     """Says whether a query has it as the text of an object."""
-    return get_origin(kind) is dict or any(get_origin(each) is dict for each in get_args(kind))
+    return any(get_origin(each) is dict for each in (kind, *get_args(kind)))
 
 
 def _not_empty(part: Part, value: Any) -> Any:  # noqa: ANN401 - text

@@ -6,10 +6,10 @@ A dialect is a table over operations and values. Our own routes are made of oper
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from inspect import isclass
 from types import UnionType
-from typing import Any, NamedTuple, Union, cast, get_args, get_origin
+from typing import Any, Union, cast, get_args, get_origin
 
 import msgspec
 from msgspec.structs import fields
@@ -23,10 +23,11 @@ Kind = Any
 Convert = Callable[[Any], Any] | None
 
 
-class Told(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Told:
     """A field of an answer: its type, and how it is had."""
 
-    kind: Kind
+    kind: Any
     get: Callable[[Any], Any]
 
 
@@ -82,7 +83,7 @@ PLAIN = Speech()
 """As the operation says, and nothing else."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Dialect:
     """How some clients speak."""
 
@@ -104,11 +105,11 @@ class Dialect:
 
         None for as they are.
         """
-        more = {shape_of(kind).wire: told for kind, told in self.values.items()}
-        wide, widen = _Widening(more).of(form.answer.wire)
+        wide, widen = self._widening.of(form.answer.wire)
         if not speech.tells:
             return wide, None if widen is None else lambda exchange: widen(exchange.sent)
-        wire, tells = _wider(wide, speech.tells), [*speech.tells.items()]
+        name = f"{name_of(form, speech)}Answer"
+        wire, tells = _wider(wide, speech.tells, name), [*speech.tells.items()]
 
         def tell(exchange: Exchange) -> Any:  # noqa: ANN401 - of the type
             sent = exchange.sent if widen is None else widen(exchange.sent)
@@ -117,16 +118,25 @@ class Dialect:
 
         return wire, tell
 
+    @cached_property
+    def _widening(self) -> "_Widening":
+        return _Widening({shape_of(kind).wire: told for kind, told in self.values.items()})
+
 
 OURS = Dialect()
 """What our own clients speak: operations, as they are."""
+
+
+def name_of(form: Form, speech: Speech) -> str:
+    """Returns what types of a route are called: as the operation, if it is that one's own."""
+    return "".join(map(str.title, (speech.name or "").split("_"))) or form.operation.__name__
 
 
 def body_of(form: Form, speech: Speech, names: Sequence[str]) -> Any:  # noqa: ANN401 - a struct
     """Returns what a body holds in which these may stand beside the form's own; None for none."""
     more = [(name, speech.takes[name] | None | msgspec.UnsetType, msgspec.UNSET) for name in names]
     if form.body is None:
-        return msgspec.defstruct(form.operation.__name__, more, kw_only=True) if more else None
+        return msgspec.defstruct(name_of(form, speech), more, kw_only=True) if more else None
     more += [
         (each.name, each.type | None | msgspec.UnsetType, msgspec.UNSET)
         for each in fields(form.body)
@@ -134,7 +144,7 @@ def body_of(form: Form, speech: Speech, names: Sequence[str]) -> Any:  # noqa: A
     ]
     if not more:
         return form.body
-    return _with(form.body, tuple(more))
+    return _with(form.body, tuple(more), name_of(form, speech))
 
 
 class _Widening:
@@ -184,15 +194,16 @@ class _Widening:
         return wide, widen
 
 
-def _wider(kind: Any, more: Mapping[str, Told]) -> Any:  # noqa: ANN401 - a struct
-    return _with(kind, tuple((name, each.kind) for name, each in more.items()))
+def _wider(kind: Any, more: Mapping[str, Told], name: str = "") -> Any:  # noqa: ANN401 - a struct
+    told = tuple((name, each.kind) for name, each in more.items())
+    return _with(kind, told, name or kind.__name__)
 
 
 @cache
-def _with(kind: Any, more: tuple[tuple[Any, ...], ...]) -> Any:  # noqa: ANN401 - a struct
+def _with(kind: Any, more: tuple[tuple[Any, ...], ...], name: str) -> Any:  # noqa: ANN401 - a struct
     """Returns a struct with more in it: the same one for all who ask for the same."""
     about = {"__doc__": kind.__doc__}
-    return msgspec.defstruct(kind.__name__, more, bases=(kind,), namespace=about, kw_only=True)
+    return msgspec.defstruct(name, more, bases=(kind,), namespace=about, kw_only=True)
 
 
 def _parts(sent: Any) -> dict[str, Any]:  # noqa: ANN401 - a struct

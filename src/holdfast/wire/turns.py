@@ -11,17 +11,6 @@ Order = Literal["asc", "desc"]
 """Oldest first, or newest first."""
 
 
-class TurnRequest(msgspec.Struct, kw_only=True):
-    """An exchange. Either side is text, or an object with `type` and `content`, or anything."""
-
-    input: Any
-    output: Any
-    metadata: dict[str, Any] | None = None
-    reasoning: str | None = None
-    state_before: dict[str, Any] | None = None
-    state_after: dict[str, Any] | None = None
-
-
 class TurnAnswer(msgspec.Struct, kw_only=True):
     """An exchange of a conversation."""
 
@@ -40,14 +29,6 @@ class TurnAnswer(msgspec.Struct, kw_only=True):
     version_before: int | None
     version_after: int | None
     created_at: Instant
-
-
-class TurnList(msgspec.Struct, kw_only=True):
-    """Turns of a conversation."""
-
-    object: str = "list"
-    data: list[TurnAnswer]
-    has_more: bool
 
 
 class ContextRequest(msgspec.Struct, kw_only=True):

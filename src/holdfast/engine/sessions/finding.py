@@ -56,15 +56,24 @@ def check_number(wanted: int | None) -> None:
         raise InvalidValue("a version is a number")
 
 
+def number_of(session: SessionRow, wanted: int) -> int:
+    """Returns the number of a version; a negative one counts from the newest.
+
+    Raises `VersionNotFound`.
+    """
+    number = wanted if wanted >= 0 else session.version + wanted
+    if not 0 <= number <= session.version:
+        raise VersionNotFound(session.id, wanted)
+    return number
+
+
 def get_version(transaction: Transaction, session: SessionRow, wanted: int) -> VersionRow:
     """Returns a version by its number; a negative one counts from the newest.
 
     Raises `VersionNotFound`.
     """
     check_number(wanted)
-    number = wanted if wanted >= 0 else session.version + wanted
-    if not 0 <= number <= session.version:
-        raise VersionNotFound(session.id, wanted)
+    number = number_of(session, wanted)
     found = transaction.find_version(session.namespace_id, session.id, number)
     if found is None:
         message = f"version {number} of session {session.id} is missing"

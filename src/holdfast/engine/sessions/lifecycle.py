@@ -12,7 +12,7 @@ from holdfast.catalog.sessions import to_both
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.memory.plane import delete_those_of
 from holdfast.engine.planes.handle import Handle, check_text
-from holdfast.engine.sessions.finding import alive, check_number, find_row
+from holdfast.engine.sessions.finding import alive, find_row
 from holdfast.engine.sessions.following import catch_up
 from holdfast.engine.sessions.lapsing import notice_lapsed
 from holdfast.engine.sessions.presence import check_absent, check_list
@@ -23,8 +23,15 @@ from holdfast.errors import InvalidName, InvalidValue, SessionExists, SessionNot
 from holdfast.instants import to_us
 from holdfast.model.basics import Head
 from holdfast.model.sessions import Found, Lineage, SessionRow, VersionKind, VersionRow
+from holdfast.operations.sessions import (
+    MAX_TTL_SECONDS,
+    CreateSession,
+    DeleteSession,
+    ForkSession,
+    ListSessions,
+    UpdateSession,
+)
 
-MAX_TTL_SECONDS: Final = 30 * 24 * 3600
 MAX_TEXT_CHARS: Final = 4096
 _ID_CHARS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
 _MAX_ID_CHARS: Final = 128
@@ -35,19 +42,11 @@ MAX_DEPTH: Final = 100
 T = TypeVar("T")
 
 
-def create(
-    handle: Handle,
-    *,
-    agent_id: str,
-    session_id: str | None,
-    user_id: str | None,
-    initial_state: object,
-    metadata: object,
-    ttl_seconds: int | None,
-) -> Found:
+def create(handle: Handle, wanted: CreateSession) -> Found:
     """Makes a session, with version 0 of its state."""
-    parts = to_parts({} if initial_state is None else initial_state)
-    shown = bytes(to_object("metadata", metadata)).decode()
+    agent_id, session_id, user_id = wanted.agent_id, wanted.session_id, wanted.user_id
+    parts = to_parts({} if wanted.initial_state is None else wanted.initial_state)
+    shown = bytes(to_object("metadata", wanted.metadata)).decode()
     chosen = handle.context.ids.session() if session_id is None else check_session_id(session_id)
     if not agent_id:
         raise InvalidName("agent", agent_id, reason="it is empty")
@@ -65,7 +64,7 @@ def create(
             metadata=shown,
             created_at=draft.now,
             updated_at=draft.now,
-            expires_at=_expiry(draft.now, ttl_seconds),
+            expires_at=_expiry(draft.now, wanted.ttl_seconds),
             version=number,
             branch="",
             turns=0,
@@ -128,20 +127,11 @@ def _number_of(draft: Draft, session_id: str) -> int:
     return known[0].version + 1
 
 
-def fork(
-    handle: Handle,
-    session_id: str,
-    *,
-    version: int | None,
-    agent_id: str | None,
-    include_turns: bool,
-    metadata: object,
-    ttl_seconds: int | None,
-) -> Found:
+def fork(handle: Handle, wanted: ForkSession) -> Found:
     """Makes a session that goes on from a version of another: nothing is copied."""
-    more = msgspec.json.decode(to_object("metadata", metadata))
+    session_id, version, agent_id = wanted.session_id, wanted.version, wanted.agent_id
+    more = msgspec.json.decode(to_object("metadata", wanted.metadata))
     check_texts(agent=agent_id)
-    check_number(version)
 
     def compute(draft: Draft) -> Found:
         origin, newest = get_locked(draft, session_id)
@@ -149,7 +139,7 @@ def fork(
         known = {"forked_from": origin.id, "forked_version": at.number}
         # As it is now: with what was said since the newest version was made.
         talk = (origin.branch, origin.turns) if version is None else (at.branch, at.turns)
-        branch, turns = talk if include_turns else ("", 0)
+        branch, turns = talk if wanted.include_turns else ("", 0)
         session = replace(
             origin,
             id=handle.context.ids.session(),
@@ -157,7 +147,7 @@ def fork(
             metadata=msgspec.json.encode({**more, **known}).decode(),
             created_at=draft.now,
             updated_at=draft.now,
-            expires_at=_expiry(draft.now, ttl_seconds) or _same_term(origin, draft.now),
+            expires_at=_expiry(draft.now, wanted.ttl_seconds) or _same_term(origin, draft.now),
             version=0,
             branch=branch,
             turns=turns,
@@ -173,15 +163,10 @@ def fork(
     return write(handle, compute, about=(session_id, version))
 
 
-def set_metadata(
-    handle: Handle,
-    session_id: str,
-    *,
-    metadata: object,
-    ttl_seconds: int | None,
-) -> Found:
+def update(handle: Handle, wanted: UpdateSession) -> Found:
     """Merges metadata at the top level, and starts a new term; makes no version."""
-    more = msgspec.json.decode(to_object("metadata", metadata))
+    ttl_seconds = wanted.ttl_seconds
+    more = msgspec.json.decode(to_object("metadata", wanted.metadata))
 
     def compute(draft: Draft, session: SessionRow, version: VersionRow) -> Found:
         known = msgspec.json.decode(session.metadata)
@@ -199,11 +184,12 @@ def set_metadata(
         draft.note(changed, "session.updated", details)
         return changed, version
 
-    return change(handle, session_id, compute)
+    return change(handle, wanted.session_id, compute)
 
 
-def delete(handle: Handle, session_id: str, *, reason: str | None) -> None:
+def delete(handle: Handle, wanted: DeleteSession) -> None:
     """Takes a session away; a restore of a snapshot that holds it brings it back."""
+    session_id, reason = wanted.session_id, wanted.reason
     check_texts(reason=reason)
 
     def compute(draft: Draft) -> None:
@@ -263,21 +249,13 @@ def _find_or_miss(
     return found
 
 
-def iterate(
-    handle: Handle,
-    *,
-    agent_id: str | None,
-    user_id: str | None,
-    metadata: dict[str, Any] | None,
-    created_after: datetime | None,
-    created_before: datetime | None,
-    starting_after: str | None,
-) -> Iterator[Found]:
+def iterate(handle: Handle, wanted: ListSessions) -> Iterator[Found]:
     """Yields sessions, newest first."""
-    before = None if created_before is None else (to_us(check_instant(created_before)), "")
-    after = None if created_after is None else check_instant(created_after)
-    if starting_after is not None:
-        cursor = _cursor(handle, starting_after)
+    until, after, metadata = wanted.created_before, wanted.created_after, wanted.metadata
+    before = None if until is None else (to_us(check_instant(until)), "")
+    after = None if after is None else check_instant(after)
+    if wanted.starting_after is not None:
+        cursor = _cursor(handle, wanted.starting_after)
         before = cursor if before is None else min(before, cursor)
     context = handle.context
     notice_lapsed(context, handle.tenant_id)
@@ -297,8 +275,8 @@ def iterate(
                 most=PAGE,
                 before=before,
                 after=after,
-                agent_id=agent_id,
-                user_id=user_id,
+                agent_id=wanted.agent_id,
+                user_id=wanted.user_id,
             )
             check_list(transaction, handle, page.damaged)
         for found in page.sound:
@@ -354,8 +332,7 @@ def matches(session: SessionRow, wanted: dict[str, Any]) -> bool:
 def _expiry(now: datetime, ttl_seconds: int | None) -> datetime | None:
     if ttl_seconds is None:
         return None
-    is_number = isinstance(ttl_seconds, int) and not isinstance(ttl_seconds, bool)  # pyright: ignore[reportUnnecessaryIsInstance] - of untyped callers
-    if not is_number or not 0 < ttl_seconds <= MAX_TTL_SECONDS:
+    if not 0 < ttl_seconds <= MAX_TTL_SECONDS:
         message = f"ttl_seconds is a number from 1 to {MAX_TTL_SECONDS}, or None for no end"
         raise InvalidValue(message)
     return now + timedelta(seconds=ttl_seconds)

@@ -8,7 +8,7 @@ it was changed, deleted or past its time since. Its history is what rows say now
 import builtins
 from collections.abc import Callable, Iterator
 from itertools import dropwhile, islice
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -22,10 +22,12 @@ from holdfast.engine.sessions.lifecycle import matches
 from holdfast.engine.sessions.showing import to_info, to_state
 from holdfast.engine.sessions.turns import page, to_turn
 from holdfast.entries import Session
-from holdfast.errors import SessionNotFound
+from holdfast.errors import InvalidValue, SessionNotFound
 from holdfast.instants import from_us, to_us
 from holdfast.model.basics import Plane, SnapshotInfo
 from holdfast.model.sessions import Found, SessionInfo, SessionRow, State, Turn, VersionRow
+from holdfast.operations.operation import does
+from holdfast.operations.sessions import GetSession, GetState, ListSessions, ListTurns
 
 T = TypeVar("T")
 
@@ -36,17 +38,12 @@ class SessionsReader(Part):
     def __init__(self, handle: Handle, snapshot: SnapshotInfo) -> None:
         self._handle, self._snapshot = handle, snapshot
 
-    def list(
-        self,
-        *,
-        agent_id: str | None = None,
-        user_id: str | None = None,
-        metadata: dict[str, Any] | None = None,
-        starting_after: str | None = None,
-        limit: int | None = 20,
-    ) -> list[SessionInfo]:
-        """Returns sessions, newest first; `starting_after` is the id of the last one seen."""
-        check_limit(limit)
+    @does(ListSessions)
+    def list(self, wanted: ListSessions) -> list[SessionInfo]:
+        check_limit(wanted.limit)
+        if wanted.created_after is not None or wanted.created_before is not None:
+            raise InvalidValue("at a snapshot, sessions are not found by when they were made")
+        starting_after, metadata = wanted.starting_after, wanted.metadata
 
         def ask(transaction: Transaction, view: View) -> builtins.list[Found]:
             rows = sorted(self._entries(view), key=lambda each: (each[1].created_us, each[0]))
@@ -58,44 +55,34 @@ class SessionsReader(Part):
             chosen = (
                 self._rows(session_id, entry)
                 for session_id, entry in after
-                if agent_id in (None, entry.agent_id) and user_id in (None, entry.user_id)
+                if wanted.agent_id in (None, entry.agent_id)
+                and wanted.user_id in (None, entry.user_id)
             )
-            wanted = (each for each in chosen if metadata is None or matches(each[0], metadata))
-            return [self._found(transaction, *each) for each in islice(wanted, limit)]
+            fitting = (each for each in chosen if metadata is None or matches(each[0], metadata))
+            return [self._found(transaction, *each) for each in islice(fitting, wanted.limit)]
 
         with looking_at(self._handle, self._snapshot):
             return [to_info(self._handle, found) for found in self._read(ask)]
 
-    def get(self, session_id: str) -> SessionInfo:
-        """Returns a session; raises `SessionNotFound` if the snapshot does not hold it."""
+    @does(GetSession)
+    def get(self, wanted: GetSession) -> SessionInfo:
         with looking_at(self._handle, self._snapshot):
-            return to_info(self._handle, self._get(session_id))
+            return to_info(self._handle, self._get(wanted.session_id))
 
-    def get_state(self, session_id: str) -> State:
-        """Returns the state that a session had."""
+    @does(GetState)
+    def get_state(self, wanted: GetState) -> State:
+        if wanted.version is not None:
+            raise InvalidValue("a snapshot shows one version of a state")
         with looking_at(self._handle, self._snapshot):
-            return to_state(self._handle, *self._get(session_id))
+            return to_state(self._handle, *self._get(wanted.session_id))
 
-    def list_turns(
-        self,
-        session_id: str,
-        *,
-        limit: int | None = 20,
-        starting_after: str | None = None,
-        order: str = "desc",
-    ) -> builtins.list[Turn]:
-        """Returns turns of the conversation as it was, newest or with `asc` oldest first."""
+    @does(ListTurns)
+    def list_turns(self, wanted: ListTurns) -> builtins.list[Turn]:
+        session_id = wanted.session_id
 
         def ask(transaction: Transaction, view: View) -> builtins.list[Turn]:
             session, _ = self._rows(session_id, self._entry(view, session_id))
-            found = page(
-                transaction,
-                self._handle.tenant_id,
-                session,
-                limit=limit,
-                starting_after=starting_after,
-                order=order,
-            )
+            found = page(transaction, self._handle.tenant_id, session, wanted)
             return [to_turn(self._handle, row, session_id) for row in found]
 
         return self._read(ask)

@@ -19,6 +19,7 @@ from holdfast.errors import Damaged, InvalidValue, TurnNotFound
 from holdfast.ids import TenantId
 from holdfast.jsontext import to_json
 from holdfast.model.sessions import BranchRow, Message, SessionRow, Turn, TurnRow
+from holdfast.operations.sessions import ListTurns
 
 PAGE: Final = 100
 
@@ -114,15 +115,10 @@ def _check_gaps(page: Sequence[TurnRow], *, low: int, high: int, descending: boo
 
 
 def page(
-    transaction: Transaction,
-    tenant_id: TenantId,
-    session: SessionRow,
-    *,
-    limit: int | None,
-    starting_after: str | None,
-    order: str,
+    transaction: Transaction, tenant_id: TenantId, session: SessionRow, wanted: ListTurns
 ) -> list[TurnRow]:
     """Returns turns of the conversation as it stands, from behind one that was seen on."""
+    limit, starting_after, order = wanted.limit, wanted.starting_after, wanted.order
     check_limit(limit)
     if order not in ("asc", "desc"):
         raise InvalidValue("order is 'asc' or 'desc'")

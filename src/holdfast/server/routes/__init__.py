@@ -2,6 +2,7 @@
 
 from holdfast.engine.files.editing import Files
 from holdfast.engine.memories import Memories
+from holdfast.engine.sessions.door import Sessions
 from holdfast.engine.sessions.entities import Entities
 from holdfast.engine.tasks.schedules import Schedules
 from holdfast.server import doors
@@ -17,14 +18,11 @@ from holdfast.server.routes import (
     keys,
     namespaces,
     raw,
-    sessions,
     snapshots,
-    state,
     store,
     tasks,
     timeline,
     traces,
-    turns,
     upkeep,
     webhooks,
 )
@@ -61,9 +59,7 @@ WITH_BATCHES: list[Route] = [route for route in _FILES if route.is_bulky]
 def defaulted(dialect: Dialect = OURS) -> list[Route]:
     """Returns routes that work without naming a namespace, too: their clients know none."""
     return [
-        *sessions.ROUTES,
-        *state.ROUTES,
-        *turns.ROUTES,
+        *doors.routes_of(Sessions, lambda agent: agent.sessions, dialect=dialect),
         *context.ROUTES,
         *doors.routes_of(Memories, lambda agent: agent.memory, dialect=dialect),
         *traces.ROUTES,

@@ -6,11 +6,12 @@ from msgspec.structs import asdict
 
 from holdfast.engine.namespace import Namespace
 from holdfast.model.memories import FoundMemory
+from holdfast.model.sessions import Turn
 from holdfast.operations.shapes import shape_of
 from holdfast.server.parameters import Query
 from holdfast.server.problems import Unfit
-from holdfast.server.routes.turns import to_answer
 from holdfast.server.routing import Route, get, post
+from holdfast.server.times import shown
 from holdfast.wire.turns import (
     ContextAnswer,
     ContextMemory,
@@ -21,6 +22,7 @@ from holdfast.wire.turns import (
 )
 
 USUAL, MOST_MEMORIES, MOST_TURNS = 5, 200, 100
+PREVIEW_CHARS: Final = 100
 _CONTEXT: Final = "/v1/sessions/{session_id}/context"
 
 
@@ -83,6 +85,26 @@ def _memory(found: FoundMemory) -> ContextMemory:
         memory_type=memory.type,
         embedding_id=memory.embedding_id,
         vector_available=memory.vector_available,
+    )
+
+
+def to_answer(turn: Turn) -> TurnAnswer:
+    """Returns a turn as it stands on the wire."""
+    return TurnAnswer(
+        id=turn.id,
+        session_id=turn.session_id,
+        turn_number=turn.number,
+        input=turn.input,
+        output=turn.output,
+        input_preview=turn.input["content"][:PREVIEW_CHARS],
+        output_preview=turn.output["content"][:PREVIEW_CHARS],
+        metadata=turn.metadata,
+        reasoning=turn.reasoning,
+        state_before=turn.state_before,
+        state_after=turn.state_after,
+        version_before=turn.version_before,
+        version_after=turn.version_after,
+        created_at=shown(turn.created_at),
     )
 
 

@@ -1,15 +1,20 @@
-"""What clients of StateBase need beside our own routes, a module for each topic."""
+"""What clients of StateBase need of our routes and beside them, a module for each topic.
+
+A module says what of its topic is told and heard otherwise (`VALUES`, `OPERATIONS`), and has
+`ROUTES` for paths that are none of ours.
+"""
 
 from typing import Final
 
-from holdfast.server.compat.statebase import entities, memories
+from holdfast.server.compat.statebase import entities, memories, sessions
 from holdfast.server.dialects import Dialect
 from holdfast.server.routing import Route
 
 DIALECT: Final = Dialect(
-    {**memories.VALUES, **entities.VALUES}, {**memories.OPERATIONS, **entities.OPERATIONS}
+    {**sessions.VALUES, **memories.VALUES, **entities.VALUES},
+    {**sessions.OPERATIONS, **memories.OPERATIONS, **entities.OPERATIONS},
 )
-"""How they speak to our routes."""
+"""How they speak at our routes, and where else those are."""
 
 ROUTES: list[Route] = []
 """Paths that only those clients know."""

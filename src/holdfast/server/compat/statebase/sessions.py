@@ -1,0 +1,264 @@
+"""Sessions as StateBase's clients speak of them.
+
+What they call by two names has both, and either will do; what their documents promise and their
+client cannot say, a header says.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Annotated, Any, Final
+
+from holdfast.engine.namespace import Moment
+from holdfast.engine.sessions.byturn import version_after, version_before
+from holdfast.model.marks import Header
+from holdfast.model.sessions import SessionInfo, State, Turn
+from holdfast.model.traces import TraceInfo
+from holdfast.operations.operation import Operation
+from holdfast.operations.sessions import (
+    AddTurn,
+    CreateSession,
+    DeleteSession,
+    ForkSession,
+    GetState,
+    GetTurn,
+    ListSessions,
+    ListTurns,
+    ListVersions,
+    ReplaceState,
+    RollbackState,
+    UpdateState,
+)
+from holdfast.operations.shapes import ASKED
+from holdfast.server.dialects import Exchange, Speech, Told
+from holdfast.server.paging import page_size
+from holdfast.server.problems import Unfit
+from holdfast.server.routes.traces import to_answer as to_trace
+from holdfast.wire.traces import TraceAnswer
+
+PREVIEW_CHARS: Final = 100
+LONGEST_TAG: Final = 18
+MOST_BACK: Final = 1000
+
+_STATE: Final = "/v1/sessions/{session_id}/state"
+_REASON: Final = {"x_reason": Annotated[str, Header("X-Reason")]}
+_MATCH: Final = {"if_match": Annotated[str, Header("If-Match")]}
+
+
+def always(word: str) -> Told:
+    """Returns a field that always says the same."""
+    return Told(str, lambda _: word)
+
+
+def _preview(side: str) -> Told:
+    return Told(str, lambda turn: getattr(turn, side)["content"][:PREVIEW_CHARS])
+
+
+VALUES: Final[Mapping[type, Mapping[str, Told]]] = {
+    SessionInfo: {
+        "object": always("session"),
+        "namespace": Told(str | None, lambda _: ASKED.get()),
+        "new_session_id": Told(str, lambda session: session.id),
+    },
+    State: {"data": Told(dict[str, Any], lambda state: state.state)},
+    Turn: {
+        "object": always("turn"),
+        "input_preview": _preview("input"),
+        "output_preview": _preview("output"),
+    },
+}
+
+
+# What is said
+
+
+def _hear_term(exchange: Exchange) -> None:
+    """A session that does not say how long it lives, lives as long as is usual."""
+    said, never = exchange.said, exchange.said.pop("never_expires", None)
+    if said.get("ttl_seconds") is not None:
+        if never:
+            raise Unfit("send either ttl_seconds or never_expires", param="never_expires")
+    elif not never:
+        said["ttl_seconds"] = exchange.request.services.config.session_ttl_seconds
+
+
+def _hear_list(exchange: Exchange) -> None:
+    said = exchange.said
+    if not said.get("starting_after"):
+        said.pop("starting_after", None)
+    if isinstance(exchange.agent, Moment) and {"created_after", "created_before"} & said.keys():
+        raise Unfit("at a snapshot, sessions are not found by when they were made", param="at")
+
+
+def _hear_version(exchange: Exchange) -> None:
+    if isinstance(exchange.agent, Moment) and "version" in exchange.said:
+        raise Unfit("a snapshot shows one version: send either version or at", param="at")
+
+
+def _hear_reason(exchange: Exchange) -> None:
+    said = exchange.said
+    said["reason"] = said.get("reason") or said.get("reasoning") or said.get("x_reason")
+
+
+def _hear_turn(exchange: Exchange) -> None:
+    """A turn is shown with its states unless somebody says otherwise."""
+    exchange.said.setdefault("include_state", True)
+    if not exchange.said.get("starting_after"):
+        exchange.said.pop("starting_after", None)
+
+
+def _hear_state(exchange: Exchange) -> None:
+    said = exchange.said
+    state, updates = said.get("state"), said.get("updates")
+    if state is not None and updates is not None:
+        raise Unfit("send either state or updates, which mean the same", param="updates")
+    if (given := updates if state is None else state) is None:
+        raise Unfit("state is missing: an object with keys", param="state")
+    said["state"] = given
+    said["reasoning"] = said.get("reasoning") or said.get("reason") or said.get("x_reason")
+    _hear_expected(exchange)
+
+
+def _hear_expected(exchange: Exchange) -> None:
+    """The version that has to be the newest still: of the body, or of If-Match."""
+    said = exchange.said
+    tag = (said.get("if_match") or "").strip().removeprefix("W/").strip('"')
+    if said.get("expected_version") is not None or not tag or tag == "*":
+        return
+    # A digit in another script is one for Python, too; and it refuses to read very many of them.
+    if not (tag.isascii() and tag.isdigit()) or len(tag) > LONGEST_TAG:
+        raise Unfit("If-Match is the number of a version", param="If-Match")
+    said["expected_version"] = int(tag)
+
+
+def _hear_fork(exchange: Exchange) -> None:
+    said = exchange.said
+    said["agent_id"] = said.get("new_agent_id") or said.get("agent_id")
+    if (turn_id := said.get("at_turn_id")) is not None:
+        if said.get("version") is not None:
+            raise Unfit("send either version or at_turn_id", param="at_turn_id")
+        said["version"] = version_after(exchange.agent.sessions, said["session_id"], turn_id)
+
+
+def _hear_rollback(exchange: Exchange) -> None:
+    _hear_reason(exchange)
+    exchange.said["version"] = _goal(exchange)
+    _hear_expected(exchange)
+
+
+def _goal(exchange: Exchange) -> int:
+    """Returns the version to go back to, in whichever way it was said."""
+    said, sessions = exchange.said, exchange.agent.sessions
+    turn_id = said.get("turn_id") if said.get("target_turn_id") is None else said["target_turn_id"]
+    version, count, turns = (said.get(name) for name in ("version", "count", "turn_count"))
+    if sum(way is not None for way in (version, count, turns, turn_id)) != 1:
+        raise Unfit("say one of: version, count, turn_count, turn_id", param="version")
+    if version is not None:
+        return version
+    if turn_id is not None:
+        return version_after(sessions, said["session_id"], turn_id)
+    if count is not None:
+        return -_counted("count", count)
+    return version_before(sessions, said["session_id"], _counted("turn_count", turns or 0))
+
+
+def _counted(name: str, given: int) -> int:
+    if not 0 < given <= MOST_BACK:
+        message = f"{name} is 1 to {MOST_BACK}"
+        raise Unfit(message, param=name)
+    return given
+
+
+# What is told
+
+
+def _end(place: int) -> Told:
+    """Returns the id of the first or the last of a list."""
+    return Told(str | None, lambda x: x.sent.data[place].id if x.sent.data else None)
+
+
+def _newest(exchange: Exchange) -> int:
+    # Asked for afterwards: no version of the page is above it.
+    return exchange.agent.sessions.get_state(exchange.asked.session_id).version
+
+
+def _traces(exchange: Exchange) -> list[TraceAnswer]:
+    if exchange.said.get("include_traces") is False:
+        return []
+    asked = exchange.asked
+    size = page_size(asked.limit, usual=asked.http.paged.usual, most=asked.http.paged.most)
+    found: list[TraceInfo] = exchange.agent.traces.list(
+        session_id=asked.session_id, limit=size, with_content=True
+    )
+    return [to_trace(trace) for trace in found]
+
+
+def _restored_from(exchange: Exchange) -> int:
+    goal, made = exchange.asked.version, exchange.made
+    return goal if goal >= 0 else made.version - 1 + goal
+
+
+def _with_states(exchange: Exchange) -> Turn:
+    asked, made = exchange.asked, exchange.made
+    return exchange.agent.sessions.get_turn(asked.session_id, made.id, include_state=True)
+
+
+_LIST: Final = {"object": always("list")}
+_CHANGE: Final = Speech(
+    takes={"updates": dict[str, Any], "reason": str, **_REASON, **_MATCH},
+    optional=frozenset({"state"}),
+    hears=_hear_state,
+)
+_VERSIONS: Final = Speech(tells={**_LIST, "current_version": Told(int, _newest)})
+
+OPERATIONS: Final[Mapping[type[Operation[Any]], list[Speech]]] = {
+    CreateSession: [Speech(hears=_hear_term)],
+    ListSessions: [
+        Speech(hears=_hear_list, tells={**_LIST, "first_id": _end(0), "last_id": _end(-1)})
+    ],
+    DeleteSession: [Speech(takes=_REASON, hears=_hear_reason)],
+    ForkSession: [Speech(takes={"at_turn_id": str, "new_agent_id": str}, hears=_hear_fork)],
+    GetState: [Speech(hears=_hear_version)],
+    UpdateState: [_CHANGE],
+    ReplaceState: [
+        _CHANGE,
+        replace(_CHANGE, method="POST", paths=[_STATE], name="replace_state_by_post"),
+    ],
+    ListVersions: [
+        _VERSIONS,
+        Speech(
+            paths=["/v1/sessions/{session_id}/history"],
+            name="list_versions_and_traces",
+            takes={"include_traces": bool},
+            tells={
+                **_VERSIONS.tells,
+                "session_id": Told(str, lambda x: x.asked.session_id),
+                "versions": Told(list[Any], lambda x: x.sent.data),
+                "traces": Told(list[TraceAnswer], _traces),
+            },
+        ),
+    ],
+    RollbackState: [
+        Speech(
+            paths=[f"{_STATE}/rollback", "/v1/sessions/{session_id}/rollback"],
+            takes={
+                "count": int,
+                "turn_count": int,
+                "turn_id": str,
+                "target_turn_id": str,
+                "reasoning": str,
+                **_REASON,
+                **_MATCH,
+            },
+            optional=frozenset({"version"}),
+            hears=_hear_rollback,
+            tells={
+                "success": Told(bool, lambda _: True),
+                "new_version": Told(int, lambda x: x.made.version),
+                "restored_from_version": Told(int, _restored_from),
+            },
+        )
+    ],
+    AddTurn: [Speech(shows=_with_states)],
+    GetTurn: [Speech(hears=_hear_turn)],
+    ListTurns: [Speech(hears=_hear_turn, tells=_LIST)],
+}
