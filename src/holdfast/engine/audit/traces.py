@@ -246,7 +246,7 @@ def _check_gaps(
     listed = dict.fromkeys(row.number for row in rows if row.stream == stream)
     newest = (inf,) if is_newest else _place_of(rows[0])
     oldest = (-inf,) if is_oldest else _place_of(rows[-1])
-    ends = [head.journal_number + 1] if is_newest else [], [0] if is_oldest else []
+    ends = [_last_of(head) + 1] if is_newest else [], [0] if is_oldest else []
     for newer, older in pairwise((*ends[0], *listed, *ends[1])):
         low, high = min(newer, older), max(newer, older)
         if high - low <= 1:
@@ -269,7 +269,7 @@ def _check_absent(transaction: Transaction, head: Head, trace_id: str) -> None:
     before = transaction.list_traces(head.tenant_id, wanted, most=1)
     # Those of one transaction need not be dated in the order of their numbers.
     last = max((row.number for row, _ in before if row.stream == stream), default=0)
-    first, end = max(last - _NEAR, 0) + 1, min(last + _NEAR, head.journal_number) + 1
+    first, end = max(last - _NEAR, 0) + 1, min(last + _NEAR, _last_of(head)) + 1
     found = transaction.page_traces(
         head.tenant_id, stream=stream, after=first - 1, most=max(end - first, 0)
     )
@@ -277,6 +277,14 @@ def _check_absent(transaction: Transaction, head: Head, trace_id: str) -> None:
     for number in range(first, end):
         if number not in sound:
             raise _missing(head, number)
+
+
+def _last_of(head: Head) -> int:
+    """Returns how many rows a chain has, over which its head has no checksum; raises `Damaged`."""
+    if not isinstance(head.journal_number, int):  # pyright: ignore[reportUnnecessaryIsInstance] - as it is stored
+        message = f"the end of the traces of {head.name} is not what was written"
+        raise Damaged(message)
+    return head.journal_number
 
 
 def _missing(head: Head, number: int) -> Damaged:
