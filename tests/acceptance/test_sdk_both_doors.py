@@ -1350,6 +1350,7 @@ def test_memories_are_added_found_changed_and_forgotten(agent: Namespace) -> Non
     assert found.memory == made
     assert 0.7 <= found.score <= 1
     assert agent.memory.search("quantum physics", threshold=0.9) == []
+    assert agent.memory.search("aisle seats", types=[]) == agent.memory.list(tags=[]) == []
     assert agent.memory.search("aisle seats", tags=["other"]) == []
     assert agent.memory.search(
         "aisle seats", types=["preference"], scope="session", session_id=session.id, user_id="ada"

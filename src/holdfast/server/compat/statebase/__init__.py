@@ -6,7 +6,7 @@ A module says what of its topic is told and heard otherwise (`VALUES`, `OPERATIO
 
 from typing import Final
 
-from holdfast.server.compat.statebase import entities, memories, sessions
+from holdfast.server.compat.statebase import entities, keys, memories, sessions
 from holdfast.server.dialects import Dialect
 from holdfast.server.routing import Route
 
@@ -16,7 +16,7 @@ DIALECT: Final = Dialect(
 )
 """How they speak at our routes, and where else those are."""
 
-ROUTES: list[Route] = []
+ROUTES: Final[list[Route]] = [*keys.ROUTES]
 """Paths that only those clients know."""
 
 
