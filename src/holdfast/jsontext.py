@@ -6,7 +6,7 @@ of other types.
 """
 
 from collections.abc import Iterator
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -17,6 +17,18 @@ _REFUSALS: Final = (TypeError, ValueError, OverflowError, RecursionError)
 
 PIECE_BYTES: Final = 64 << 10
 """What is counted at a time, with everybody else in between."""
+
+
+def legible(value: Any) -> Any:  # noqa: ANN401 - any JSON
+    """Returns JSON with what is no UTF-8 in it replaced: names of files can be such."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    if isinstance(value, list | tuple):
+        return [legible(part) for part in cast("list[object]", value)]
+    if isinstance(value, dict):
+        known = cast("dict[str, object]", value)
+        return {legible(name): legible(part) for name, part in known.items()}
+    return value
 
 
 def to_json(value: object, *, place: str = "") -> bytes:

@@ -51,7 +51,7 @@ def public_names(kind: type) -> set[str]:
     names = {name for name in dir(kind) if not name.startswith("_")}
     if dataclasses.is_dataclass(kind):
         names |= {field.name for field in dataclasses.fields(kind)}
-    return names - {"__init__", "wire_shape"}
+    return names - {"__init__", "wire_shape", "ON_WIRE"}
 
 
 def rows_of(section: str) -> dict[str, str]:

@@ -117,7 +117,7 @@ def test_a_value_is_written_by_the_rules_of_its_types() -> None:
         "made_at": "2026-01-02T03:04:05.000000Z",
         "lasts_seconds": 60,
         "entries": 2,
-        "bytes": 3,
+        "size_bytes": 3,
         "planes": ["files"],
         "parts": {"a": "2026-01-02T03:04:05.000000Z"},
         "large": True,

@@ -28,9 +28,10 @@ from holdfast.model.basics import Kind, Size, SnapshotInfo
 from holdfast.model.health import Thresholds
 from holdfast.model.names import Name
 from holdfast.model.upkeep import Policy
+from holdfast.operations.timeline import ForkNamespace
 from holdfast.sdk.admin import Operator
-from holdfast.sdk.agent import Agent, fork_call
-from holdfast.sdk.calls import Call, Download, Feed, Group, Pages, Steps, _Described
+from holdfast.sdk.agent import Agent
+from holdfast.sdk.calls import Call, Download, Feed, Group, Pages, Steps, _Described, asking
 from holdfast.sdk.groups.exchange import Exchange
 from holdfast.sdk.groups.store import StoreSnapshot
 from holdfast.sdk.lines import Line
@@ -85,7 +86,6 @@ ALIASES = re.compile(r"/v1/memory(?=/|$)")
 NOT_SENT: dict[str, dict[str, str]] = {
     "GET /v1/history": dict.fromkeys(["key", "name_b64", "namespace"], "sent for other names"),
     "GET /v1/memories": dict.fromkeys(["query", "threshold", "top_k", "type"], VENDORS),
-    "GET /v1/snapshots": {"all": SAME},
     "GET /v1/traces": dict.fromkeys(["start_time", "end_time"], VENDORS),
     "GET /v1/workspaces/{}/traces": dict.fromkeys(["start_time", "end_time"], VENDORS),
     "GET /v1/workspaces/{}/events/stream": {"last_event_id": "it is sent as a header"},
@@ -296,6 +296,7 @@ GIVEN: Json = {
     "after": datetime.now(UTC),
     "after_changes": 5,
     "agent_id": "helper",
+    "all": True,
     "anchor": "1:ab",
     "api_key": "key",
     "arguments": {"a": 1},
@@ -471,7 +472,7 @@ def play(recorder: Recorder, local: Path) -> None:
             method = getattr(group, name, None)
             if callable(method):
                 method(**arguments)
-    recorder.send(fork_call("name", SNAPSHOT))
+    recorder.send(asking(ForkNamespace("name", at=SNAPSHOT)))
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 A thin face: each method is one use case, in the module of its name.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import timedelta
 from functools import cached_property
 from os import PathLike as OsPathLike
@@ -12,7 +12,6 @@ from typing import Any, TypeVar, overload
 from holdfast.engine.archives.imported import Imported
 from holdfast.engine.audit import health
 from holdfast.engine.audit.traces import Traces
-from holdfast.engine.core.paths import PathLike
 from holdfast.engine.files.browsing import count_files
 from holdfast.engine.files.editing import Files
 from holdfast.engine.files.opening import opened_at, opened_head
@@ -35,20 +34,39 @@ from holdfast.engine.timeline import history, merge, restore, retention, snapsho
 from holdfast.engine.timeline.comparison import Comparing
 from holdfast.engine.timeline.diff import collect_changes, text_diff
 from holdfast.engine.timeline.fork import fork
-from holdfast.engine.timeline.merge import Prefer
-from holdfast.engine.timeline.restore import SHOWN
 from holdfast.engine.timeline.selection import select
 from holdfast.errors import InvalidValue
 from holdfast.ids import SnapshotId
-from holdfast.model.basics import Kind, Plane, Size, SnapshotInfo, SnapshotLike, Timeline
+from holdfast.model.basics import Kind, Plane, Size, SnapshotInfo, SnapshotLike, Standing, Timeline
 from holdfast.model.changes import Change, Changes, MergeResult, Restored
 from holdfast.model.entities import Totals
 from holdfast.model.health import Health, Thresholds
 from holdfast.model.history import History
-from holdfast.model.names import Name, PathOrName, to_name
+from holdfast.model.names import PathOrName, to_name
 from holdfast.model.upkeep import Policy
-from holdfast.operations.operation import does
-from holdfast.operations.snapshots import Note, TakeSnapshot
+from holdfast.operations.operation import does, takes
+from holdfast.operations.snapshots import (
+    DeleteSnapshot,
+    GetSnapshot,
+    LabelSnapshot,
+    ListSnapshots,
+    Note,
+    PinSnapshot,
+    RestoreSnapshot,
+    TakeSnapshot,
+    UnpinSnapshot,
+)
+from holdfast.operations.timeline import (
+    Diff,
+    ForkNamespace,
+    GetStatus,
+    GetTextDiff,
+    ListTimeline,
+    Prefer,
+    RedoChange,
+    TextDiffs,
+    UndoChange,
+)
 from holdfast.progress import Progress, no_progress
 from holdfast.running import checkpointed
 
@@ -143,9 +161,9 @@ class Namespace:
         """
         return snapshots.find_held(self._handle)
 
-    def timeline(self, *, limit: int | None = None, before: int | None = None) -> Timeline:
-        """Returns the snapshots, newest first; `before` continues below a `number`."""
-        return snapshots.timeline(self._handle, limit=limit, before=before)
+    @does(ListTimeline)
+    def timeline(self, wanted: ListTimeline) -> Timeline:
+        return snapshots.timeline(self._handle, limit=wanted.limit, before=wanted.before)
 
     def history(
         self, name: PathOrName, *, limit: int | None = None, before: int | None = None
@@ -156,13 +174,17 @@ class Namespace:
         """
         return history.history(self._handle, to_name(name), limit=limit, before=before)
 
-    def get_snapshot(self, snapshot: SnapshotLike) -> SnapshotInfo:
-        """Returns one snapshot as it is on the timeline now."""
-        return snapshots.resolve(self._handle, snapshot)
+    @does(GetSnapshot)
+    def get_snapshot(self, wanted: GetSnapshot) -> SnapshotInfo:
+        return snapshots.resolve(self._handle, wanted.snapshot)
 
     def at(self, snapshot: SnapshotLike) -> Moment:
         """Returns the namespace as a snapshot shows it, to read."""
         return Moment(self._handle, self.get_snapshot(snapshot))
+
+    @does(GetStatus)
+    def status(self, _wanted: GetStatus) -> Standing:
+        return snapshots.standing(self._handle)
 
     def is_dirty(self) -> bool:
         """Says whether there are changes that no snapshot holds yet."""
@@ -177,114 +199,75 @@ class Namespace:
 
     # Going back, and forth
 
-    def restore(
-        self,
-        snapshot: SnapshotLike,
-        *,
-        planes: Sequence[Plane | str] | None = None,
-        paths: Sequence[PathLike] | None = None,
-        names: Sequence[Name] | None = None,
-        except_: Sequence[Name] | None = None,
-        dry_run: bool = False,
-        limit: int | None = SHOWN,
-        reason: str | None = None,
-        expected: SnapshotLike | None = None,
-    ) -> Restored:
-        """Brings a snapshot back: all planes, some, or what matches some paths or is named.
-
-        Of all that, nothing that is in `except_`. What is there now is kept as a snapshot first.
-        `dry_run` says what would change and changes nothing. At most `limit` changes are listed;
-        None lists all.
-        """
+    @does(RestoreSnapshot)
+    def restore(self, wanted: RestoreSnapshot) -> Restored:
         return restore.restore(
             self._handle,
-            self.get_snapshot(snapshot),
-            selection=select(planes=planes, paths=paths, names=names, except_=except_),
-            dry_run=dry_run,
-            limit=limit,
-            note=Note(reason=reason),
-            expected=snapshots.id_of(self._handle, expected),
+            self.get_snapshot(wanted.snapshot),
+            selection=select(
+                planes=wanted.planes,
+                paths=wanted.paths,
+                names=wanted.names,
+                except_=wanted.except_,
+            ),
+            dry_run=wanted.dry_run,
+            limit=wanted.limit,
+            note=Note(reason=wanted.reason),
+            expected=snapshots.id_of(self._handle, wanted.expected),
         )
 
-    def undo(
-        self,
-        operation: SnapshotLike | None = None,
-        *,
-        task: str | None = None,
-        keep_mine: bool = False,
-        dry_run: bool = False,
-        limit: int | None = SHOWN,
-    ) -> Restored:
-        """Takes the last change back; with an operation or a task, what that one changed.
-
-        Where others changed the same as a task since, raises `OthersChanged`, with nothing taken
-        back; with `keep_mine`, that stays and the rest goes back. `dry_run` says what taking a
-        task back would change, and changes nothing.
-        """
-        takeback.check_choice(operation, task, keep_mine=keep_mine, dry_run=dry_run)
-        if task is not None:
+    @does(UndoChange)
+    def undo(self, wanted: UndoChange) -> Restored:
+        takeback.check_choice(wanted, dry_run=wanted.dry_run)
+        if wanted.task is not None:
             return takeback.take_back(
-                self._handle, task, keep_mine=keep_mine, dry_run=dry_run, limit=limit
+                self._handle,
+                wanted.task,
+                keep_mine=wanted.keep_mine,
+                dry_run=wanted.dry_run,
+                limit=wanted.limit,
             )
-        if operation is None:
-            return undo.undo(self._handle, limit=limit)
-        return undo.revert(self._handle, self.get_snapshot(operation), limit=limit)
+        if wanted.operation is None:
+            return undo.undo(self._handle, limit=wanted.limit)
+        chosen = self.get_snapshot(wanted.operation)
+        return undo.revert(self._handle, chosen, limit=wanted.limit)
 
-    def redo(self, *, limit: int | None = SHOWN) -> Restored:
-        """Takes the last undo back."""
-        return undo.redo(self._handle, limit=limit)
+    @does(RedoChange)
+    def redo(self, wanted: RedoChange) -> Restored:
+        return undo.redo(self._handle, limit=wanted.limit)
 
     # Comparing
 
-    def diff(
-        self,
-        old: SnapshotLike | None = None,
-        new: SnapshotLike | None = None,
-        *,
-        planes: Sequence[Plane | str] | None = None,
-        paths: Sequence[PathLike] | None = None,
-        limit: int | None = None,
-    ) -> Changes:
+    @takes(Diff)
+    def diff(self, wanted: Diff) -> Changes:
         """Returns what leads from one snapshot to another.
 
         Without `new`, to what is there now; without `old`, from the snapshot that the head
         stands on. With `paths`, only files that match one of them. What is behind the `limit` is
         not counted.
         """
-        with self.comparing.changes(old, new, planes=planes, paths=paths) as (_, found):
-            return collect_changes(found, limit=limit, counts=False)
+        with self.comparing.changes(wanted, planes=wanted.planes) as (_, found):
+            return collect_changes(found, limit=wanted.limit, counts=False)
 
-    def text_diff(
-        self,
-        path: PathLike,
-        old: SnapshotLike | None = None,
-        new: SnapshotLike | None = None,
-        *,
-        context_lines: int = 3,
-    ) -> str:
+    @takes(GetTextDiff)
+    def text_diff(self, wanted: GetTextDiff) -> str:
         """Returns a unified diff of one file between two moments; empty if nothing differs."""
-        return self.comparing.text(path, old, new, context_lines=context_lines)
+        return self.comparing.text(wanted)
 
-    def text_diffs(
-        self,
-        old: SnapshotLike | None = None,
-        new: SnapshotLike | None = None,
-        *,
-        paths: Sequence[PathLike] | None = None,
-        context_lines: int = 3,
-    ) -> list[tuple[Change, str]]:
+    @takes(TextDiffs)
+    def text_diffs(self, wanted: TextDiffs) -> list[tuple[Change, str]]:
         """Returns every change between two moments with its unified diff."""
-        with self.comparing.changes(old, new, paths=paths) as (source, found):
-            return [
-                (change, text_diff(source, change, context_lines=context_lines)) for change in found
-            ]
+        lines = wanted.context_lines
+        with self.comparing.changes(wanted) as (source, found):
+            return [(each, text_diff(source, each, context_lines=lines)) for each in found]
 
     # Branching
 
-    def fork(self, name: str, *, at: SnapshotLike | None = None) -> "Namespace":
+    @takes(ForkNamespace)
+    def fork(self, wanted: ForkNamespace) -> "Namespace":
         """Makes a new namespace with the same content, as it is now or was at a snapshot."""
-        new = self._sibling(name)
-        snapshot = None if at is None else self.get_snapshot(at)
+        new = self._sibling(wanted.name)
+        snapshot = None if wanted.at is None else self.get_snapshot(wanted.at)
         fork(self._handle, new, at=snapshot)
         return Namespace(new)
 
@@ -299,21 +282,22 @@ class Namespace:
 
     # Keeping and forgetting
 
-    def pin(self, snapshot: SnapshotLike) -> SnapshotInfo:
-        """Keeps a snapshot until it is unpinned."""
-        return snapshots.pin(self._handle, self.get_snapshot(snapshot).id, pinned=True)
+    @does(PinSnapshot)
+    def pin(self, wanted: PinSnapshot) -> SnapshotInfo:
+        return snapshots.pin(self._handle, self.get_snapshot(wanted.snapshot).id, pinned=True)
 
-    def unpin(self, snapshot: SnapshotLike) -> SnapshotInfo:
-        """Lets a snapshot expire again, a full term from now."""
-        return snapshots.pin(self._handle, self.get_snapshot(snapshot).id, pinned=False)
+    @does(UnpinSnapshot)
+    def unpin(self, wanted: UnpinSnapshot) -> SnapshotInfo:
+        return snapshots.pin(self._handle, self.get_snapshot(wanted.snapshot).id, pinned=False)
 
-    def set_label(self, snapshot: SnapshotLike, label: str | None) -> SnapshotInfo:
-        """Gives a snapshot another label."""
-        return snapshots.set_label(self._handle, self.get_snapshot(snapshot).id, label)
+    @does(LabelSnapshot)
+    def set_label(self, wanted: LabelSnapshot) -> SnapshotInfo:
+        chosen = self.get_snapshot(wanted.snapshot)
+        return snapshots.set_label(self._handle, chosen.id, wanted.label)
 
-    def delete_snapshot(self, snapshot: SnapshotLike) -> None:
-        """Takes a snapshot off the timeline; `recover_snapshot` brings it back for a while."""
-        snapshots.delete(self._handle, self.get_snapshot(snapshot).id)
+    @does(DeleteSnapshot)
+    def delete_snapshot(self, wanted: DeleteSnapshot) -> None:
+        snapshots.delete(self._handle, self.get_snapshot(wanted.snapshot).id)
 
     def recover_snapshot(self, snapshot_id: str) -> SnapshotInfo:
         """Brings a deleted snapshot back during the grace period."""
@@ -362,9 +346,11 @@ class Namespace:
         """Captures everything as it is now, as `snapshot` does."""
         return self.snapshot(label)
 
-    def list_snapshots(self) -> list[SnapshotInfo]:
-        """Returns the snapshots that were taken on purpose, newest first."""
-        return [each for each in self.timeline() if each.kind is Kind.SNAPSHOT]
+    @does(ListSnapshots)
+    def list_snapshots(self, wanted: ListSnapshots) -> Timeline:
+        kind = None if wanted.all else Kind.SNAPSHOT
+        limit, before = wanted.limit, wanted.before
+        return snapshots.timeline(self._handle, limit=limit, before=before, kind=kind)
 
     def restore_snapshot(self, snapshot: SnapshotLike) -> int:
         """Brings a whole snapshot back, as `restore` does; returns how many files it has."""

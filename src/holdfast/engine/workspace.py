@@ -18,7 +18,7 @@ from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self
+from typing import Self
 
 from holdfast.engine.archives.imported import Imported
 from holdfast.engine.core.paths import PathLike
@@ -39,20 +39,18 @@ from holdfast.engine.tasks.life import TaskLife
 from holdfast.engine.timeline import restore as restoring
 from holdfast.engine.timeline import undo
 from holdfast.engine.timeline.diff import collect_changes
-from holdfast.engine.timeline.restore import SHOWN
 from holdfast.engine.timeline.selection import select
 from holdfast.engine.timeline.takeback import check_choice, take_back
 from holdfast.errors import Damaged, DriftFound, HoldfastError, InvalidValue, Unavailable
 from holdfast.model.basics import SnapshotInfo, SnapshotLike
 from holdfast.model.changes import Change, Changes, Restored
 from holdfast.model.history import History
-from holdfast.model.names import Name, PathOrName
+from holdfast.model.names import PathOrName
+from holdfast.operations.choices import SHOWN
 from holdfast.operations.operation import takes
-from holdfast.operations.snapshots import Note, TakeOfDirectory
+from holdfast.operations.snapshots import Drift, Note, RestoreOfDirectory, TakeOfDirectory
+from holdfast.operations.timeline import UndoOfDirectory
 from holdfast.progress import Progress, no_progress
-
-Drift = Literal["capture", "refuse"]
-"""What to do with what is in the directory and in no snapshot: take one first, or refuse."""
 
 
 class Workspace:
@@ -229,78 +227,54 @@ class Workspace:
 
     # Going back, and forth
 
-    def restore(
-        self,
-        snapshot: SnapshotLike,
-        *,
-        paths: Sequence[PathLike] | None = None,
-        names: Sequence[Name] | None = None,
-        except_: Sequence[Name] | None = None,
-        dry_run: bool = False,
-        force: bool = False,
-        drift: Drift = "capture",
-        limit: int | None = SHOWN,
-        reason: str | None = None,
-        rules: bytes | None = None,
-        progress: Progress = no_progress,
-    ) -> Restored:
+    @takes(RestoreOfDirectory)
+    def restore(self, wanted: RestoreOfDirectory) -> Restored:
         """Brings a snapshot back into the directory: all, or what matches some paths or is named.
 
         Of all that, nothing that is in `except_`. What is there and in no snapshot becomes one
         first, by `rules` if they are told; with `drift="refuse"` it is an error instead. What
         cannot be captured and would be lost is an error unless `force`.
         """
-        selection = select(paths=paths, names=names, except_=except_)
-        with self._exclusive(makes_anew=not dry_run), self._directory.judged_by(rules):
-            target = self.namespace.get_snapshot(snapshot)
-            note = Note(reason=reason)
+        selection = select(paths=wanted.paths, names=wanted.names, except_=wanted.except_)
+        dry_run, limit = wanted.dry_run, wanted.limit
+        with self._exclusive(makes_anew=not dry_run), self._directory.judged_by(wanted.rules):
+            target = self.namespace.get_snapshot(wanted.snapshot)
+            note = Note(reason=wanted.reason)
             if dry_run or selection.is_literal or selection.sought:
                 # A choice that cannot be is refused before anything is kept.
                 seen = preview(self._attached, target, selection=selection, limit=limit)
                 if dry_run:
                     return seen
-            self._check_drift(drift)
+            self._check_drift(wanted.drift)
+            follower = Follower(
+                self._directory, force=wanted.force, target=target, progress=wanted.progress
+            )
             return self._led(
                 lambda handle, _: restoring.restore(
                     handle, target, selection=selection, limit=limit, note=note
                 ),
-                Follower(self._directory, force=force, target=target, progress=progress),
+                follower,
                 reason=f"before restoring {target.id}",
             )
 
-    def undo(
-        self,
-        operation: SnapshotLike | None = None,
-        *,
-        task: str | None = None,
-        keep_mine: bool = False,
-        dry_run: bool = False,
-        force: bool = False,
-        limit: int | None = SHOWN,
-        progress: Progress = no_progress,
-    ) -> Restored:
+    @takes(UndoOfDirectory)
+    def undo(self, wanted: UndoOfDirectory) -> Restored:
         """Takes the last change back; with an operation or a task, what that one changed.
 
         Of a task, see `Namespace.undo`. At most `limit` changes are listed, None lists all; they
         are counted either way.
         """
-        is_last = operation is None and task is None
-        check_choice(operation, task, keep_mine=keep_mine, dry_run=dry_run and not is_last)
-        if is_last and dry_run:
+        operation, limit = wanted.operation, wanted.limit
+        is_last = operation is None and wanted.task is None
+        check_choice(wanted, dry_run=wanted.dry_run and not is_last)
+        if is_last and wanted.dry_run:
             with self._exclusive():
                 return preview_undo(self._attached, limit=limit)
-        if task is not None:
-            return self._undo_task(
-                task,
-                keep_mine=keep_mine,
-                dry_run=dry_run,
-                force=force,
-                limit=limit,
-                progress=progress,
-            )
+        if wanted.task is not None:
+            return self._undo_task(wanted.task, wanted)
         with self._exclusive(makes_anew=True):
             chosen = None if operation is None else self.namespace.get_snapshot(operation)
-            follower = Follower(self._directory, force=force, progress=progress)
+            follower = Follower(self._directory, force=wanted.force, progress=wanted.progress)
             return self._led(
                 lambda handle, origin: (
                     undo.revert(handle, chosen, limit=limit)
@@ -311,23 +285,15 @@ class Workspace:
                 reason="before undo",
             )
 
-    def _undo_task(
-        self,
-        task: str,
-        *,
-        keep_mine: bool,
-        dry_run: bool,
-        force: bool,
-        limit: int | None,
-        progress: Progress,
-    ) -> Restored:
-        with self._exclusive(makes_anew=not dry_run):
-            if dry_run:
+    def _undo_task(self, task: str, wanted: UndoOfDirectory) -> Restored:
+        keep_mine, limit = wanted.keep_mine, wanted.limit
+        with self._exclusive(makes_anew=not wanted.dry_run):
+            if wanted.dry_run:
                 seen = Glance(self._directory).at(self._plain)
                 return take_back(seen, task, keep_mine=keep_mine, dry_run=True, limit=limit)
             return self._led(
                 lambda handle, _: take_back(handle, task, keep_mine=keep_mine, limit=limit),
-                Follower(self._directory, force=force, progress=progress),
+                Follower(self._directory, force=wanted.force, progress=wanted.progress),
                 reason=f"before taking {task} back",
             )
 

@@ -13,7 +13,6 @@ is proven, and whatever is interrupted is put right by the next one who comes.
 """
 
 import os
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +21,6 @@ from typing import Self
 
 from msgspec.structs import replace as changed
 
-from holdfast.engine.core.paths import PathLike
 from holdfast.engine.directory.capture import Rereading
 from holdfast.engine.directory.checkout import checkout
 from holdfast.engine.directory.preview import preview
@@ -30,19 +28,24 @@ from holdfast.engine.directory.writer import Follower
 from holdfast.engine.exchange.coverage import lacking_of
 from holdfast.engine.tasks.contexts import Tasks
 from holdfast.engine.timeline.diff import collect_changes
-from holdfast.engine.timeline.restore import SHOWN
 from holdfast.engine.timeline.selection import Selection, select
 from holdfast.engine.timeline.takeback import check_choice
-from holdfast.engine.workspace import Drift
 from holdfast.errors import Busy, DriftFound, InvalidValue, Unavailable
 from holdfast.mirror.comparing import Comparing, texts_of
 from holdfast.mirror.fetching import fetch
 from holdfast.mirror.following import Moved
 from holdfast.model.basics import EMPTY_MAP, Plane, SnapshotInfo, SnapshotLike
 from holdfast.model.changes import Changes, Restored, counted
-from holdfast.model.names import Name
+from holdfast.operations.choices import SHOWN
 from holdfast.operations.operation import takes
-from holdfast.operations.snapshots import Note, PushOfDirectory, note_of
+from holdfast.operations.snapshots import (
+    Drift,
+    Note,
+    PushOfDirectory,
+    RestoreOfDirectory,
+    note_of,
+)
+from holdfast.operations.timeline import UndoOfDirectory
 from holdfast.progress import Progress, no_progress
 from holdfast.sdk.values import Imported
 from holdfast.wire.exchange import CommitRequest
@@ -98,51 +101,39 @@ class RemoteWorkspace(Comparing):
 
     # Going back, and forth
 
-    def restore(
-        self,
-        snapshot: SnapshotLike,
-        *,
-        paths: Sequence[PathLike] | None = None,
-        names: Sequence[Name] | None = None,
-        except_: Sequence[Name] | None = None,
-        dry_run: bool = False,
-        force: bool = False,
-        drift: Drift = "capture",
-        limit: int | None = SHOWN,
-        reason: str | None = None,
-        rules: bytes | None = None,
-        progress: Progress = no_progress,
-    ) -> Restored:
+    @takes(RestoreOfDirectory)
+    def restore(self, wanted: RestoreOfDirectory) -> Restored:
         """Brings a snapshot back, on the server and here: all, or some paths and names.
 
         Of all that, nothing that is in `except_`. What is there and in no snapshot becomes one
         first, by `rules` if they are told; with `drift="refuse"` it is an error instead. What
         cannot be captured and would be lost is an error unless `force`.
         """
-        selection = select(paths=paths, names=names, except_=except_)
-        judged = self._local.directory.judged_by(rules)
-        with self._exclusive(makes_anew=not dry_run), judged:
+        selection = select(paths=wanted.paths, names=wanted.names, except_=wanted.except_)
+        judged = self._local.directory.judged_by(wanted.rules)
+        progress, limit = wanted.progress, wanted.limit
+        with self._exclusive(makes_anew=not wanted.dry_run), judged:
             self._finish(progress)
-            target = self.namespace.get_snapshot(snapshot)
-            if dry_run:
-                beside = self._beside(target, selection, names, except_, limit=limit)
+            target = self.namespace.get_snapshot(wanted.snapshot)
+            if wanted.dry_run:
+                beside = self._beside(target, selection, wanted)
                 if beside is not None and Plane.FILES not in selection.parts:
                     return beside
                 near, files = fetch(self._pair, target, progress), selection.of(Plane.FILES)
                 seen = preview(self._local.attached, near, selection=files, limit=limit)
                 changes = _joined(seen.changes, beside.changes) if beside else seen.changes
                 return replace(seen, target=target.id, changes=changes.first(limit))
-            self._check_drift(drift)
-            texts = texts_of(paths)
-            follower = self._follower(force=force, progress=progress, target=target)
+            self._check_drift(wanted.drift)
+            texts = texts_of(wanted.paths)
+            follower = self._follower(force=wanted.force, progress=progress, target=target)
             done, moved = self._pair.move(
                 lambda: self.namespace.restore(
                     target,
                     paths=texts,
-                    names=names,
-                    except_=except_,
+                    names=wanted.names,
+                    except_=wanted.except_,
                     limit=limit,
-                    reason=reason,
+                    reason=wanted.reason,
                 ),
                 back=self.namespace.undo,
                 follower=follower,
@@ -150,29 +141,22 @@ class RemoteWorkspace(Comparing):
             )
             return self._told(done, moved, follower, limit=limit)
 
-    def undo(
-        self,
-        operation: SnapshotLike | None = None,
-        *,
-        task: str | None = None,
-        keep_mine: bool = False,
-        dry_run: bool = False,
-        force: bool = False,
-        limit: int | None = SHOWN,
-        progress: Progress = no_progress,
-    ) -> Restored:
+    @takes(UndoOfDirectory)
+    def undo(self, wanted: UndoOfDirectory) -> Restored:
         """Takes the last change back; with an operation or a task, what that one changed.
 
         A task is one that the server keeps; a preview of it is of what the server has. At most
         `limit` changes are listed, None lists all; they are counted either way.
         """
-        check_choice(operation, task, keep_mine=keep_mine, dry_run=dry_run)
-        if dry_run:
+        operation, task, keep_mine = wanted.operation, wanted.task, wanted.keep_mine
+        progress, limit = wanted.progress, wanted.limit
+        check_choice(wanted, dry_run=wanted.dry_run)
+        if wanted.dry_run:
             return self.namespace.undo(task=task, keep_mine=keep_mine, dry_run=True, limit=limit)
         is_step = operation is None and task is None
         with self._exclusive(makes_anew=True):
             self._finish(progress)
-            follower = self._follower(force=force, progress=progress)
+            follower = self._follower(force=wanted.force, progress=progress)
 
             def act() -> Restored:
                 done = self.namespace.undo(operation, task=task, keep_mine=keep_mine, limit=limit)
@@ -312,25 +296,20 @@ class RemoteWorkspace(Comparing):
     # Inside
 
     def _beside(
-        self,
-        target: SnapshotInfo,
-        selection: Selection,
-        names: Sequence[Name] | None,
-        except_: Sequence[Name] | None,
-        *,
-        limit: int | None,
+        self, target: SnapshotInfo, selection: Selection, wanted: RestoreOfDirectory
     ) -> Restored | None:
         """Returns what a restore would change beside files, which the directory knows best."""
         planes = [plane for plane in selection.parts if plane is not Plane.FILES]
         if not planes:
             return None
+        names, except_ = wanted.names, wanted.except_
         return self.namespace.restore(
             target,
             planes=planes,
             names=None if names is None else [n for n in names if n.plane != Plane.FILES],
             except_=[name for name in except_ or () if name.plane != Plane.FILES],
             dry_run=True,
-            limit=limit,
+            limit=wanted.limit,
         )
 
     def _finish(self, progress: Progress) -> None:

@@ -8,13 +8,18 @@ import enum
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, Literal
+from types import MappingProxyType
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
 from holdfast.display import MOST_ROWS, brief, counted, minute, quoted, table
 from holdfast.errors import Damaged, VaultTooNew
 from holdfast.ids import NamespaceId, ObjectId, SnapshotId, TenantId, object_id_of
+from holdfast.jsontext import legible
+from holdfast.model.marks import FLAT, HERE, Inside, Named, Shape
+
+LEGIBLE: Final = Shape(dict[str, Any], legible)
 
 
 class Plane(enum.StrEnum):
@@ -113,7 +118,7 @@ class Size(msgspec.Struct, frozen=True):
     """How much a namespace holds: entries over all planes, and their content bytes."""
 
     entries: int = 0
-    bytes: int = 0
+    bytes: Annotated[int, Named("size_bytes")] = 0
 
     def __add__(self, other: "Size") -> "Size":
         return Size(self.entries + other.entries, self.bytes + other.bytes)
@@ -181,14 +186,14 @@ class Tenant(msgspec.Struct, frozen=True):
 class SnapshotInfo:
     """A point on a timeline."""
 
-    id: SnapshotId
-    namespace_id: NamespaceId
+    id: Annotated[SnapshotId, Named("snapshot_id")]
+    namespace_id: Annotated[NamespaceId, Inside(0)]
     number: int
     kind: Kind
     root: ObjectId
     parent: SnapshotId | None
     created_at: datetime
-    size: Size
+    size: Annotated[Size, FLAT]
     target: SnapshotId | None = None
     label: str | None = None
     reason: str | None = None
@@ -197,10 +202,12 @@ class SnapshotInfo:
     trace_id: str | None = None
     pinned: bool = False
     expires_at: datetime | None = None
-    deleted_at: datetime | None = None
-    detail: dict[str, Any] = field(default_factory=dict[str, Any])
-    namespace: str | None = field(default=None, compare=False)
+    deleted_at: Annotated[datetime | None, Inside()] = None
+    detail: Annotated[dict[str, Any], LEGIBLE] = field(default_factory=dict[str, Any])
+    """What else is kept with it: what of a directory it covers, what a restore was limited to."""
+    namespace: Annotated[str | None, HERE] = field(default=None, compare=False)
     """The name of its namespace, where somebody has asked for it by that."""
+    ON_WIRE = MappingProxyType({"partial": "is_partial"})
 
     def __hash__(self) -> int:
         return hash(self.id)
@@ -244,6 +251,19 @@ SnapshotLike = SnapshotInfo | str
 def id_of(snapshot: SnapshotLike) -> str:
     """Returns what a snapshot is called on the wire."""
     return snapshot if isinstance(snapshot, str) else snapshot.id
+
+
+class Standing(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a namespace stands."""
+
+    namespace: Annotated[str | None, HERE] = None
+    exists: bool
+    """Whether anything was ever written to it; if not, it is empty."""
+    dirty: bool
+    """Whether there are changes that no snapshot holds yet."""
+    size: Annotated[Size, FLAT]
+    position: SnapshotId | None
+    """The snapshot that the head stands on; None if there is none, or it is gone."""
 
 
 class Timeline(list[SnapshotInfo]):

@@ -4,10 +4,12 @@ As in `model`: frozen, without behaviour beyond what follows from their fields. 
 vault finds the entries themselves in a change; over HTTP there are their sizes alone.
 """
 
+from base64 import b64decode
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from types import MappingProxyType
+from typing import Annotated, Final
 
 import msgspec
 
@@ -15,9 +17,14 @@ from holdfast.display import MOST_ROWS, brief, table
 from holdfast.entries import Entry
 from holdfast.execonfig import is_executable_config
 from holdfast.ids import ObjectId, SnapshotId
+from holdfast.jsontext import legible
 from holdfast.model.basics import Plane, SnapshotInfo
+from holdfast.model.marks import FLAT, HERE, Inside, Named, Shape
 from holdfast.model.names import Name
-from holdfast.storekeys import from_store_key
+from holdfast.storekeys import from_store_key, to_store_key
+
+Names = Annotated[Sequence[str], Shape(list[str], legible)]
+"""Names of files, some of which may be no text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +50,11 @@ class Change:
     def __repr__(self) -> str:
         return brief(type(self).__name__, _SIGNS.get(self.change, "?"), self.plane.value, self.name)
 
+    @classmethod
+    def wire_shape(cls) -> Shape:
+        """Returns how it is sent: of its entries, the sizes."""
+        return Shape(ChangeOnWire, ChangeOnWire.of, ChangeOnWire.read)
+
     @property
     def named(self) -> Name:
         """What it is called, to the letter: for `names` and `except_` of a restore."""
@@ -56,6 +68,57 @@ class Change:
     def is_executable_config(self) -> bool:
         """Whether programs run what this file says, without being asked to."""
         return self.plane is Plane.FILES and is_executable_config(self.key)
+
+
+class ChangeOnWire(msgspec.Struct, kw_only=True):
+    """One entry that differs between two moments."""
+
+    plane: str
+    name: str
+    change: str
+    """`added`, `removed` or `changed`."""
+    old_bytes: int | None
+    new_bytes: int | None
+    is_executable_config: bool
+    """Whether programs run what this file says, without being asked to."""
+    namespace: str | None
+    """In the store, the namespace: a name with several slashes does not say where it ends."""
+    key: str | None
+    """In the store, the key."""
+    name_b64: str | None = None
+    """The bytes of a path that is not UTF-8, in base64; what is no text in `name` is replaced."""
+
+    @classmethod
+    def of(cls, change: Change) -> "ChangeOnWire":
+        """Returns a change as it is sent."""
+        named = change.named
+        return cls(
+            plane=change.plane.value,
+            name=legible(change.name),
+            change=change.change,
+            old_bytes=change.old_bytes,
+            new_bytes=change.new_bytes,
+            is_executable_config=change.is_executable_config,
+            namespace=named.namespace,
+            key=named.key,
+            name_b64=named.name_b64,
+        )
+
+    def read(self) -> Change:
+        """Returns the change that was sent."""
+        plane, key = Plane(self.plane), self.name.encode("utf-8", "surrogateescape")
+        if self.name_b64 is not None:
+            key = b64decode(self.name_b64, validate=True)
+        elif self.namespace is not None and self.key is not None:
+            key = to_store_key(self.namespace, self.key)
+        return Change(
+            plane,
+            key,
+            self.name if plane is Plane.STORE else key.decode("utf-8", "surrogateescape"),
+            self.change,
+            old_bytes=self.old_bytes,
+            new_bytes=self.new_bytes,
+        )
 
 
 WORDS: Final = ("added", "removed", "changed")
@@ -76,6 +139,11 @@ class Changes(msgspec.Struct, frozen=True):
     truncated: bool = False
     unlisted: Tally | None = None
     """How many more there are, if `truncated`; None where that was not counted."""
+
+    @classmethod
+    def wire_shape(cls) -> Shape:
+        """Returns how they are sent: with how many there are, listed or not."""
+        return Shape(ChangesOnWire, ChangesOnWire.of, ChangesOnWire.read)
 
     def __iter__(self) -> Iterator[Change]:
         return iter(self.items)
@@ -149,6 +217,71 @@ class Changes(msgspec.Struct, frozen=True):
         ]
 
 
+class ChangesOnWire(msgspec.Struct, kw_only=True):
+    """What differs between two moments."""
+
+    changes: list[ChangeOnWire]
+    """What changed, as far as it is listed."""
+    truncated: bool
+    """Whether there are more changes than are listed."""
+    counts: dict[str, dict[str, int]] | None
+    """How many entries of each plane were `added`, `removed` and `changed`, listed or not."""
+
+    @classmethod
+    def of(cls, changes: Changes) -> "ChangesOnWire":
+        """Returns changes as they are sent."""
+        counts = {p.value: {w: changes.count(w, plane=p) or 0 for w in WORDS} for p in Plane}
+        listed = [ChangeOnWire.of(each) for each in changes]
+        return cls(changes=listed, truncated=changes.truncated, counts=counts)
+
+    def read(self) -> Changes:
+        """Returns the changes that were sent, but for planes that nobody here knows."""
+        # A later server may have more of them than this client.
+        items = [each.read() for each in self.changes if each.plane in _PLANES]
+        if self.counts is None:
+            return Changes(items, self.truncated)
+        every = Counter(
+            {
+                (Plane(plane), word): n
+                for plane, words in self.counts.items()
+                for word, n in words.items()
+                if plane in _PLANES
+            }
+        )
+        return counted(items, every - tally(items))
+
+
+_PLANES: Final = frozenset(Plane)
+
+
+class ChangesPage(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of what leads from one moment to another."""
+
+    namespace: Annotated[str | None, HERE] = None
+    old: SnapshotId | None
+    new: SnapshotId | None
+    changes: list[Change]
+    truncated: bool
+    next_cursor: str | None
+    """Where it goes on: `cursor` of the next request; None if nothing follows."""
+
+
+class ChangeText(msgspec.Struct, frozen=True, kw_only=True):
+    """One entry that differs, and how: a unified diff."""
+
+    change: Change
+    diff: Annotated[str, Shape(str, legible)]
+
+
+class TextsPage(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of all that leads from one moment to another, with its unified diffs."""
+
+    namespace: Annotated[str | None, HERE] = None
+    diffs: list[ChangeText]
+    next_cursor: str | None
+    """Where it goes on: `cursor` of the next request; None if nothing follows."""
+
+
 def _as_table(changes: Changes) -> str:
     rows = (
         (_SIGNS.get(each.change, "?"), each.plane.value, each.name, each.old_bytes, each.new_bytes)
@@ -168,45 +301,50 @@ def counted(items: Sequence[Change], more: Tally) -> Changes:
     return Changes(items, truncated=bool(more), unlisted=more or None)
 
 
+_KNOWN_PLANES: Final = Shape(
+    list[str], list, lambda names: [Plane(name) for name in names if name in _PLANES]
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
     """What a restore did, or with `dry_run` would do."""
 
-    target: SnapshotId
+    target: Annotated[SnapshotId, Named("snapshot_id")]
     """The snapshot that was brought back."""
     snapshot: SnapshotInfo | None
     """The new snapshot on the timeline; None after a dry run."""
-    safety_id: SnapshotId | None
+    safety_id: Annotated[SnapshotId | None, Named("safety_snapshot_id")]
     """The snapshot that keeps what was pending; None if nothing was."""
     root: ObjectId
-    changes: Changes
+    changes: Annotated[Changes, FLAT]
     files: int | None = None
     """How many files, links and empty directories were brought back; None if not all were."""
     verified: bool
     """Whether the result was read back, from the vault and from an attached directory, and is
     what was asked for. What that was worth when it was captured, the next two say."""
-    uncaptured: Sequence[str] = ()
+    uncaptured: Names = ()
     """Paths that the snapshot should hold and could not capture: it is partial. They are left as
     they are."""
-    is_partial: bool = False
+    is_partial: Annotated[bool, Named("partial")] = False
     """Whether there are such paths; what was imported may be without having their names."""
-    in_motion: Sequence[str] = ()
+    in_motion: Names = ()
     """Files that somebody could write to when they were captured, or when they were read back:
     each may be a mixture of two versions."""
     dry_run: bool = False
-    left_alone: Sequence[Plane] = ()
+    left_alone: Annotated[Sequence[Plane], _KNOWN_PLANES] = ()
     """Planes that were asked for and are as they were: the snapshot is older than they are, and
     does not know what they held."""
-    kept: Sequence[str] = ()
+    kept: Names = ()
     """Directories that had to stay, as something lies in them that is not captured."""
-    uncovered: Sequence[str] = ()
+    uncovered: Names = ()
     """Files and directories that were left alone and are in no snapshot: the rules had excluded
     them, and those that are back do not."""
-    was_missing: bool = False
+    was_missing: Annotated[bool, Inside(outside=False)] = False
     """Whether the attached directory itself was gone, and made anew."""
-    recovered: str | None = None
+    recovered: Annotated[str | None, Inside()] = None
     """What was put right before, if an earlier restore of the directory had been interrupted."""
-    left: Sequence[str] = ()
+    left: Names = ()
     """What stays as others made it after the task that was taken back, each with its plane."""
     by_snapshots: bool = False
     """Whether all that lies between a task's two snapshots counted as the task's own."""
@@ -225,9 +363,24 @@ class Restored:
     def _repr_html_(self) -> str:
         return _as_table(self.changes)
 
+    @property
+    def changed(self) -> dict[str, int]:
+        """How many entries of each plane changed, listed or not."""
+        return {plane.value: self.changes.count(plane=plane) or 0 for plane in Plane}
+
+    ON_WIRE = MappingProxyType({"changed": "changed"})
+
 
 class MergeResult(msgspec.Struct, frozen=True, kw_only=True):
     """What a merge did: its snapshot on our timeline, and what changed for us."""
 
     snapshot: SnapshotInfo
-    changes: Changes
+    changes: Annotated[Changes, FLAT]
+
+
+class Forked(msgspec.Struct, frozen=True, kw_only=True):
+    """A namespace that was forked."""
+
+    namespace: str
+    forked_from: str
+    snapshot: SnapshotInfo | None

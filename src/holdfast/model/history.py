@@ -4,10 +4,12 @@ As in `model`: frozen, without behaviour beyond what follows from their fields.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Annotated
 
 from holdfast.ids import SnapshotId
 from holdfast.model.basics import SnapshotInfo
+from holdfast.model.marks import HERE, Named
 from holdfast.model.names import Name
 
 
@@ -39,8 +41,9 @@ class History:
     steps: Sequence[Step]
     searched_to: int | None
     """The number of the oldest snapshot that was looked at; None if there was none."""
-    before: int | None
+    before: Annotated[int | None, Named("next_before")]
     """Where it goes on, for `before`; None if nothing older is there to be looked at."""
+    namespace: Annotated[str | None, HERE] = field(default=None, compare=False)
 
     def __iter__(self) -> Iterator[Step]:
         return iter(self.steps)

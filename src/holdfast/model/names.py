@@ -9,8 +9,10 @@ from base64 import b64encode
 from collections.abc import Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.errors import InvalidPath, InvalidValue
+from holdfast.model.marks import Shape
 
 
 class Name(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -31,6 +33,11 @@ class Name(msgspec.Struct, frozen=True, omit_defaults=True):
     """In the store, the key."""
     name_b64: str | None = None
     """The bytes of a path that is not UTF-8, in base64: they count, where there is a name, too."""
+
+    @classmethod
+    def wire_shape(cls) -> Shape:
+        """Returns how it is sent: as it is, but for what is not UTF-8, which is bytes."""
+        return Shape(cls, _sendable)
 
     @classmethod
     def file(cls, path: str | bytes | os.PathLike[str] | os.PathLike[bytes]) -> "Name":
@@ -59,6 +66,13 @@ class Name(msgspec.Struct, frozen=True, omit_defaults=True):
     def memory(cls, memory_id: str) -> "Name":
         """Returns the name of one memory."""
         return cls("memories", memory_id)
+
+
+def _sendable(name: Name) -> Name:
+    if name.plane != "files" or name.name is None:
+        return name
+    name_b64 = name.name_b64 or Name.file(name.name).name_b64
+    return name if name_b64 is None else replace(name, name=None, name_b64=name_b64)
 
 
 PathOrName = str | bytes | os.PathLike[str] | os.PathLike[bytes] | Name

@@ -41,7 +41,9 @@ def check_of(kind: Any) -> Check:  # noqa: ANN401 - any type
     def check(name: str, value: object) -> None:
         # A text is a list of letters, and True a number: neither is what was meant.
         is_other = type(value) in others
-        if is_other or not isinstance(value, classes):
+        if is_other or not (
+            isinstance(value, classes) or getattr(value, "stands_for", None) in classes
+        ):
             message = f"{name} is {said}, not {_given(value)}"
             raise InvalidValue(message)
 

@@ -119,24 +119,47 @@ class Arguments:
     """Values that somebody gives, each of the type that it says. A subclass is a dataclass."""
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
-    _checks: ClassVar[list[tuple[str, Check]]]
+    _checks: ClassVar[list[tuple[str, Check]] | None] = None
+    """Made when the first one is: whoever imports a client uses few of them."""
     _lists: ClassVar[list[str]]
     """Fields that take whatever can be iterated over: perhaps once only."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        dataclass(frozen=True)(cls)
-        hints = get_type_hints(cls, include_extras=True)
-        cls._checks = [(each.name, check_of(hints[each.name])) for each in fields(cls)]
-        cls._lists = [each.name for each in fields(cls) if _takes_any_list(hints[each.name])]
+        # What it has beyond its constructor is below, once: each method that a dataclass is given
+        # takes half a millisecond to compile, and there are a hundred such classes.
+        dataclass(repr=False, eq=False)(cls)
+        cls._checks = None
 
     def __post_init__(self) -> None:
         """Raises `InvalidValue` for what is of another type than a field says."""
-        for name, check in self._checks:
+        checks = self._checks
+        for name, check in self._make_checks() if checks is None else checks:
             check(name, getattr(self, name))
         for name in self._lists:
             if (items := getattr(self, name)) is not None:
                 object.__setattr__(self, name, tuple(items))
+
+    @classmethod
+    def _make_checks(cls) -> list[tuple[str, Check]]:
+        hints = get_type_hints(cls, include_extras=True)
+        cls._lists = [each.name for each in fields(cls) if _takes_any_list(hints[each.name])]
+        cls._checks = made = [(each.name, check_of(hints[each.name])) for each in fields(cls)]
+        return made
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and _values(self) == _values(other)
+
+    def __hash__(self) -> int:
+        return hash(_values(self))
+
+    def __repr__(self) -> str:
+        given = (f"{each.name}={getattr(self, each.name)!r}" for each in fields(self))
+        return f"{type(self).__name__}({', '.join(given)})"
+
+
+def _values(given: Any) -> tuple[Any, ...]:  # noqa: ANN401 - arguments
+    return tuple(getattr(given, each.name) for each in fields(given))
 
 
 class Operation(Arguments, Generic[T]):
@@ -195,8 +218,7 @@ def takes(
             return run(self, given(*args, **kwargs))
 
         described: Any = method
-        returned = get_type_hints(run).get("return") if run.__annotations__ else None
-        described.__signature__ = _signature(given, returned)
+        described.__signature__ = _signature(given, run.__annotations__.get("return"))
         return method
 
     return decorate

@@ -144,7 +144,7 @@ def _value(kind: type) -> Shape:
     told = [*_fields(kind)]
     wire = msgspec.defstruct(
         kind.__name__,
-        [(each.wire, each.shape.wire) for each in told],
+        [part for each in told for part in _wire_fields(each)],
         namespace={"__doc__": kind.__doc__},
         kw_only=True,
     )
@@ -152,6 +152,7 @@ def _value(kind: type) -> Shape:
     names = [each.wire for each in told]
     converts = [(each.wire, each.shape.send) for each in told if each.shape.send is not None]
     withheld = [(each.wire, each.told_while) for each in told if each.told_while is not None]
+    spread = [name for name in names if name.startswith(_SPREAD)]
 
     def send(value: object) -> msgspec.Struct:
         parts: dict[str, Any] = dict(
@@ -162,16 +163,30 @@ def _value(kind: type) -> Shape:
         for name, field in withheld:
             if not getattr(value, field):
                 parts[name] = None
+        for name in spread:
+            parts |= msgspec.structs.asdict(parts.pop(name))
         return wire(**parts)
 
     return Shape(wire, send, _reader(kind))
+
+
+_SPREAD: Final = "*"
+"""Begins the name of a part that lies flat in a value, and has a shape of its own."""
+
+
+def _wire_fields(field: _Field) -> list[tuple[str, Any]]:
+    if not field.wire.startswith(_SPREAD):
+        return [(field.wire, field.shape.wire)]
+    return [(each.name, each.type) for each in msgspec.structs.fields(field.shape.wire)]
 
 
 def _fields(kind: type, prefix: str = "") -> list[_Field]:
     hints, found = get_type_hints(kind, include_extras=True), list[_Field]()
     for name, encoded in _names(kind):
         hint = hints[name]
-        if mark(hint, Flat):
+        if mark(hint, Flat) and hasattr(hint.__origin__, "wire_shape"):
+            found.append(_Field(_SPREAD + name, prefix + name, shape_of(hint.__origin__)))
+        elif mark(hint, Flat):
             found += _fields(hint.__origin__, f"{prefix}{name}.")
         elif not mark(hint, Inside):
             wire = encoded if encoded != name else wire_name(name, hint)
@@ -200,7 +215,9 @@ def _reader(kind: type) -> Callable[[Any], Any]:
         if (inside := mark(hint, Inside)) is not None:
             outside[name] = cast("Inside", inside).outside
         elif mark(hint, Flat):
-            reads.append((name, None, _reader(hint.__origin__)))
+            part = hint.__origin__
+            is_shaped = hasattr(part, "wire_shape")
+            reads.append((name, None, shape_of(part).read if is_shaped else _reader(part)))
         else:
             wire = encoded if encoded != name else wire_name(name, hint)
             reads.append((name, wire, shape_of(hint).read))

@@ -1,19 +1,32 @@
 """Snapshots: take one, find one, bring one back, keep it, take it off the timeline."""
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, fields
 from datetime import timedelta
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import msgspec
 
-from holdfast.errors import InvalidValue
-from holdfast.model.basics import SnapshotInfo, SnapshotLike
-from holdfast.model.marks import Text
-from holdfast.operations.operation import Arguments, Operation
+from holdfast.errors import InvalidValue, SnapshotNotFound
+from holdfast.ids import is_snapshot_id
+from holdfast.model.basics import SnapshotInfo, SnapshotLike, Timeline, id_of
+from holdfast.model.changes import Restored
+from holdfast.model.marks import Named, Shape, Text
+from holdfast.model.names import Name, check_names
+from holdfast.operations.choices import (
+    LAST_NUMBER,
+    SHOWN,
+    Listed,
+    Paths,
+    Planes,
+    check_chosen,
+)
+from holdfast.operations.operation import Arguments, Operation, Paged
 from holdfast.progress import Progress, no_progress
 
 MAX_LABEL_CHARS: Final = 128
 MAX_TEXT_CHARS: Final = 4096
+NEWEST: Final = "latest"
 LONGEST: Final = timedelta(days=365_000)
 """How long a snapshot may be kept without a pin: calendars end in the year 9999."""
 
@@ -69,3 +82,136 @@ class PushOfDirectory(TakeOfDirectory):
 def note_of(given: Note) -> Note:
     """Returns what is said of a snapshot, without the rest that was asked for."""
     return Note(**{each.name: getattr(given, each.name) for each in fields(Note)})
+
+
+# Finding them
+
+
+def _whole(name: str) -> str:
+    # Where a vendor's clients ask, too, of several that begin like that none is meant.
+    if name != NEWEST and not is_snapshot_id(name):
+        raise SnapshotNotFound(name)
+    return name
+
+
+AnySnapshot = Annotated[SnapshotLike, Named("snapshot_id")]
+WholeId = Annotated[SnapshotLike, Named("snapshot_id"), Shape(str, id_of, _whole)]
+"""A snapshot that a request names by its whole id, or as the newest."""
+
+
+class ListSnapshots(
+    Operation[Timeline],
+    get="/v1/snapshots",
+    under="snapshots",
+    paged=Paged("before", "number", usual=200, most=200),
+):
+    """Returns the snapshots that were taken on purpose, newest first.
+
+    `before` continues below a `number`. With `all`, those that undo and restore left are listed,
+    too.
+    """
+
+    _: KW_ONLY
+    limit: int | None = None
+    before: Annotated[int, msgspec.Meta(ge=0, le=LAST_NUMBER)] | None = None
+    all: bool = False
+
+
+class GetSnapshot(Operation[SnapshotInfo], get="/v1/timeline/{snapshot_id}"):
+    """Returns one snapshot as it is on the timeline now.
+
+    By whatever means it: its id, a unique beginning of it, `latest`, `@` or `@-2`.
+    """
+
+    snapshot: AnySnapshot
+
+
+class ShowSnapshot(Operation[SnapshotInfo], get="/v1/snapshots/{snapshot_id}"):
+    """Returns one snapshot, by its whole id."""
+
+    snapshot: WholeId
+
+
+# Keeping and forgetting
+
+
+class PinSnapshot(Operation[SnapshotInfo], post="/v1/snapshots/{snapshot_id}/pin"):
+    """Keeps a snapshot until it is unpinned."""
+
+    snapshot: WholeId
+
+
+class UnpinSnapshot(Operation[SnapshotInfo], delete="/v1/snapshots/{snapshot_id}/pin"):
+    """Lets a snapshot expire again, a full term from now."""
+
+    snapshot: WholeId
+
+
+class LabelSnapshot(Operation[SnapshotInfo], patch="/v1/snapshots/{snapshot_id}"):
+    """Gives a snapshot another label, or none."""
+
+    snapshot: WholeId
+    label: Label | None
+
+
+class DeleteSnapshot(
+    Operation[None],
+    delete="/v1/snapshots/{snapshot_id}",
+    done="deleted",
+    repeats=("snapshot",),
+):
+    """Takes a snapshot off the timeline; `recover_snapshot` brings it back for a while.
+
+    On a server, that is for an operator to do.
+    """
+
+    snapshot: WholeId
+
+
+# Going back
+
+
+class Restore(Arguments):
+    """How a snapshot is brought back: all of it, or what matches some paths or is named."""
+
+    snapshot: WholeId
+    _: KW_ONLY
+    paths: Paths | None = None
+    names: Sequence[Name] | None = None
+    except_: Annotated[Sequence[Name] | None, Named("except")] = None
+    dry_run: bool = False
+    limit: Listed = SHOWN
+    reason: Said | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_chosen("path", self.paths)
+        for kind, names in (("names", self.names), ("except_", self.except_)):
+            check_names(kind, names or ())
+
+
+class RestoreSnapshot(Restore, Operation[Restored], post="/v1/snapshots/{snapshot_id}/restore"):
+    """Brings a snapshot back: all planes, some, or what matches some paths or is named.
+
+    Of all that, nothing that is in `except_`. What is there now is kept as a snapshot first.
+    `dry_run` says what would change and changes nothing. At most `limit` changes are listed;
+    None lists all, a server as many as fit into an answer.
+    """
+
+    _: KW_ONLY
+    planes: Planes | None = None
+    expected: SnapshotLike | None = None
+
+
+Drift = Literal["capture", "refuse"]
+"""What to do with what is in the directory and in no snapshot: take one first, or refuse."""
+
+
+class RestoreOfDirectory(Restore):
+    """How a snapshot is brought back into a directory."""
+
+    _: KW_ONLY
+    force: bool = False
+    drift: Drift = "capture"
+    rules: bytes | None = None
+    progress: Progress = no_progress

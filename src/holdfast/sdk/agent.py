@@ -1,18 +1,44 @@
 """One namespace on a server: the names of `holdfast.Namespace`, once for both clients."""
 
 import os
-from collections.abc import Sequence
 from datetime import timedelta
-from typing import Final, Literal
+from typing import Any, Final
 
-from holdfast.model.basics import Plane, Size, SnapshotInfo, SnapshotLike, Timeline
-from holdfast.model.changes import Change, Changes, MergeResult, Restored
+import msgspec
+from msgspec.structs import replace
+
+from holdfast.model.basics import Size, SnapshotInfo, SnapshotLike, Standing, id_of
+from holdfast.model.changes import Change, Changes, MergeResult, TextsPage
 from holdfast.model.entities import Totals
 from holdfast.model.health import Health, Thresholds
 from holdfast.model.history import History
-from holdfast.model.names import Name, PathOrName, to_name
-from holdfast.model.paths import PathLike, sent_path
+from holdfast.model.names import PathOrName, to_name
+from holdfast.operations.choices import MOST_CHANGES
+from holdfast.operations.forms import form_of
 from holdfast.operations.keys import GetMe
+from holdfast.operations.operation import takes
+from holdfast.operations.snapshots import (
+    DeleteSnapshot,
+    GetSnapshot,
+    LabelSnapshot,
+    ListSnapshots,
+    PinSnapshot,
+    RestoreSnapshot,
+    TakeSnapshot,
+    UnpinSnapshot,
+)
+from holdfast.operations.timeline import (
+    Diff,
+    GetStatus,
+    GetTextDiff,
+    GetTextDiffs,
+    ListTimeline,
+    MergeNamespace,
+    Prefer,
+    RedoChange,
+    TextDiffs,
+    UndoChange,
+)
 from holdfast.progress import Progress, no_progress
 from holdfast.sdk.calls import (
     Call,
@@ -21,10 +47,10 @@ from holdfast.sdk.calls import (
     Group,
     Page,
     Pages,
-    Query,
     Sender,
     Steps,
     asked,
+    asking,
     call,
     download,
     flow,
@@ -38,53 +64,27 @@ from holdfast.sdk.groups.memory import Entities, Memories
 from holdfast.sdk.groups.sessions import Sessions, SessionsReader
 from holdfast.sdk.groups.store import Store, StoreReader
 from holdfast.sdk.groups.timeline import (
-    MOST_CHANGES,
-    SHOWN,
     Snapshots,
-    delete_steps,
     diff_steps,
-    find_call,
     history_steps,
-    label_steps,
-    listed,
-    pin_steps,
-    read_restored,
-    restore_snapshot_steps,
-    restore_steps,
-    sent_paths,
-    snapshot_call,
-    snapshot_pages,
-    timeline_pages,
+    of_snapshot,
+    snapshot_or_none,
+    with_whole_id,
 )
-from holdfast.sdk.reading import (
-    as_it_is,
-    id_or_none,
-    nothing,
-    reads,
-    to_change,
-    to_changes,
-    to_health,
-    to_merged,
-    whole,
-)
+from holdfast.sdk.reading import id_or_none, reads, to_health, whole
 from holdfast.sdk.values import Imported, read_imported, read_totals
 from holdfast.wire.audit import RollbackRateAnswer
-from holdfast.wire.timeline import (
-    MergeAnswer,
-    MergeRequest,
-    NamespaceForkRequest,
-    RedoRequest,
-    StatusAnswer,
-    TextDiffAnswer,
-    TextDiffsAnswer,
-    UndoRequest,
-)
 
 DAY: Final = timedelta(hours=24)
 MOST_TEXTS: Final = 1000
 """Diffs that a server tells at once; it ends a page earlier where they become long."""
 
-_status = as_it_is(StatusAnswer)
+
+class _Counted(msgspec.Struct):
+    files_restored: int
+
+
+_files_restored = reads(_Counted, lambda answer: answer.files_restored)
 
 
 class Moment(Group[F]):
@@ -103,7 +103,7 @@ class Moment(Group[F]):
     @asked
     def snapshot(self) -> Steps[SnapshotInfo]:
         """The snapshot; over an `AsyncClient` it is awaited."""
-        return (yield find_call(self._snapshot_id))
+        return (yield asking(GetSnapshot(self._snapshot_id)))
 
 
 class Agent(Group[F]):
@@ -132,44 +132,16 @@ class Agent(Group[F]):
 
     # Snapshots
 
-    @call
-    def snapshot(
-        self,
-        label: str | None = None,
-        *,
-        reason: str | None = None,
-        task_id: str | None = None,
-        trace_id: str | None = None,
-        pin: bool = False,
-        expires_in: timedelta | None = None,
-        expected: SnapshotLike | None = None,
-    ) -> Call[SnapshotInfo]:
-        """Captures everything as it is now, in one atomic step.
-
-        With `expected`, only if the head still shows that snapshot; else raises `HeadMoved`.
-        """
-        return snapshot_call(
-            label,
-            reason=reason,
-            pin=pin,
-            expires_in=expires_in,
-            expected=expected,
-            task_id=task_id,
-            trace_id=trace_id,
-        )
+    snapshot = method(TakeSnapshot)
+    timeline = method(ListTimeline)
+    get_snapshot = method(GetSnapshot)
+    status = method(GetStatus)
 
     @flow
     def find_held(self) -> Steps[SnapshotInfo | None]:
         """Returns the snapshot that holds everything as it is now, or None if none does."""
-        status: StatusAnswer = yield _status_call()
-        if status.dirty or status.position is None:
-            return None
-        return (yield find_call(status.position))
-
-    @flow
-    def timeline(self, *, limit: int | None = None, before: int | None = None) -> Steps[Timeline]:
-        """Returns the snapshots, newest first; `before` continues below a `number`."""
-        return Timeline((yield from timeline_pages(limit, before).collect()))
+        status: Standing = yield asking(GetStatus())
+        return (yield from snapshot_or_none(None if status.dirty else status.position))
 
     @flow
     def history(
@@ -181,194 +153,81 @@ class Agent(Group[F]):
         """
         return (yield from history_steps(to_name(name), limit=limit, before=before))
 
-    @call
-    def get_snapshot(self, snapshot: SnapshotLike) -> Call[SnapshotInfo]:
-        """Returns one snapshot as it is on the timeline now."""
-        return find_call(snapshot)
-
     def at(self, snapshot: SnapshotLike) -> Moment[F]:
         """Returns the namespace as a snapshot shows it, to read."""
-        return Moment[F](self.sender, id_or_none(snapshot) or "")
+        return Moment[F](self.sender, id_of(snapshot))
 
     @flow
     def is_dirty(self) -> Steps[bool]:
         """Says whether there are changes that no snapshot holds yet."""
-        status: StatusAnswer = yield _status_call()
+        status: Standing = yield asking(GetStatus())
         return status.dirty
 
     @flow
     def size(self) -> Steps[Size]:
         """Returns how much the head holds: entries over all planes, and their bytes."""
-        status: StatusAnswer = yield _status_call()
-        return Size(status.entries, status.size_bytes)
+        status: Standing = yield asking(GetStatus())
+        return status.size
 
     # Going back, and forth
 
-    @flow
-    def restore(
-        self,
-        snapshot: SnapshotLike,
-        *,
-        planes: Sequence[Plane | str] | None = None,
-        paths: Sequence[PathLike] | None = None,
-        names: Sequence[Name] | None = None,
-        except_: Sequence[Name] | None = None,
-        dry_run: bool = False,
-        limit: int | None = SHOWN,
-        reason: str | None = None,
-        expected: SnapshotLike | None = None,
-    ) -> Steps[Restored]:
-        """Brings a snapshot back: all planes, some, or what matches some paths or is named.
-
-        Of all that, nothing that is in `except_`. What is there now is kept as a snapshot first.
-        `dry_run` says what would change and changes nothing. At most `limit` changes are listed,
-        with None as many as a server lists.
-        """
-        return (
-            yield from restore_steps(
-                snapshot,
-                planes=planes,
-                paths=paths,
-                names=names,
-                except_=except_,
-                dry_run=dry_run,
-                limit=limit,
-                reason=reason,
-                expected=expected,
-            )
-        )
-
-    @call
-    def undo(
-        self,
-        operation: SnapshotLike | None = None,
-        *,
-        task: str | None = None,
-        keep_mine: bool = False,
-        dry_run: bool = False,
-        limit: int | None = SHOWN,
-    ) -> Call[Restored]:
-        """Takes the last change back; with an operation or a task, what that one changed.
-
-        Where others changed the same as a task since, raises `OthersChanged`, with nothing taken
-        back; with `keep_mine`, that stays and the rest goes back. `dry_run` says what taking a
-        task back would change, and changes nothing.
-        """
-        body = UndoRequest(
-            operation=id_or_none(operation),
-            task=task,
-            keep_mine=keep_mine,
-            dry_run=dry_run,
-            limit=listed(limit),
-        )
-        return Call(method="POST", path="/v1/undo", body=body, read=read_restored)
-
-    @call
-    def redo(self, *, limit: int | None = SHOWN) -> Call[Restored]:
-        """Takes the last undo back."""
-        body = RedoRequest(limit=listed(limit))
-        return Call(method="POST", path="/v1/redo", body=body, read=read_restored)
+    restore = of_snapshot(RestoreSnapshot)
+    undo = method(UndoChange)
+    redo = method(RedoChange)
 
     # Comparing
 
     @flow
-    def diff(
-        self,
-        old: SnapshotLike | None = None,
-        new: SnapshotLike | None = None,
-        *,
-        planes: Sequence[Plane | str] | None = None,
-        paths: Sequence[PathLike] | None = None,
-        limit: int | None = None,
-    ) -> Steps[Changes]:
+    @takes(Diff)
+    def diff(self, wanted: Diff) -> Steps[Changes]:
         """Returns what leads from one snapshot to another.
 
         Without `new`, to what is there now; without `old`, from the snapshot that the head
         stands on. With `paths`, only files that match one of them.
         """
-        answers, more = yield from diff_steps(
-            id_or_none(old), id_or_none(new), planes=planes, paths=paths, limit=limit
-        )
-        return to_changes(answers, truncated=more).first(limit)
+        return (yield from diff_steps(wanted))
 
-    @call
-    def text_diff(
-        self,
-        path: PathLike,
-        old: SnapshotLike | None = None,
-        new: SnapshotLike | None = None,
-        *,
-        context_lines: int = 3,
-    ) -> Call[str]:
-        """Returns a unified diff of one file between two moments; empty if nothing differs."""
-        return _text_diff(path, id_or_none(old), id_or_none(new), context_lines)
+    text_diff = method(GetTextDiff)
 
     @flow
-    def text_diffs(
-        self,
-        old: SnapshotLike | None = None,
-        new: SnapshotLike | None = None,
-        *,
-        paths: Sequence[PathLike] | None = None,
-        context_lines: int = 3,
-    ) -> Steps[list[tuple[Change, str]]]:
+    @takes(TextDiffs)
+    def text_diffs(self, wanted: TextDiffs) -> Steps[list[tuple[Change, str]]]:
         """Returns every change between two moments with its unified diff."""
-        first, last = id_or_none(old), id_or_none(new)
-        return (yield from _text_diffs(first, last, paths, context_lines).collect())
+        return (yield from _text_diffs(wanted).collect())
 
     # Branching
 
     @call
-    def merge(
-        self, other: "Agent[F] | str", *, prefer: Literal["ours", "theirs"] | None = None
-    ) -> Call[MergeResult]:
+    def merge(self, other: "Agent[F] | str", *, prefer: Prefer | None = None) -> Call[MergeResult]:
         """Brings in what a fork of this namespace (or its origin) has changed.
 
         Raises `MergeConflict`, with nothing applied, where both changed the same thing; with
         `prefer`, that side wins.
         """
         source = other if isinstance(other, str) else other.sender.line.namespace or ""
-        body = MergeRequest(source=source, prefer=prefer, limit=MOST_CHANGES)
-        return Call(method="POST", path="/v1/merge", body=body, read=reads(MergeAnswer, to_merged))
+        return asking(MergeNamespace(source, prefer=prefer, limit=MOST_CHANGES))
 
     # Keeping and forgetting
 
-    @flow
-    def pin(self, snapshot: SnapshotLike) -> Steps[SnapshotInfo]:
-        """Keeps a snapshot until it is unpinned."""
-        return (yield from pin_steps(snapshot, "POST"))
-
-    @flow
-    def unpin(self, snapshot: SnapshotLike) -> Steps[SnapshotInfo]:
-        """Lets a snapshot expire again, a full term from now."""
-        return (yield from pin_steps(snapshot, "DELETE"))
-
-    @flow
-    def set_label(self, snapshot: SnapshotLike, label: str | None) -> Steps[SnapshotInfo]:
-        """Gives a snapshot another label."""
-        return (yield from label_steps(snapshot, label))
-
-    @flow
-    def delete_snapshot(self, snapshot: SnapshotLike) -> Steps[None]:
-        """Takes a snapshot off the timeline; an admin can bring it back for a while."""
-        yield from delete_steps(snapshot)
+    pin = of_snapshot(PinSnapshot)
+    unpin = of_snapshot(UnpinSnapshot)
+    set_label = of_snapshot(LabelSnapshot)
+    delete_snapshot = of_snapshot(DeleteSnapshot)
 
     # By the names of other clients
 
     @call
     def create_snapshot(self, label: str | None = None) -> Call[SnapshotInfo]:
         """Captures everything as it is now, as `snapshot` does."""
-        return snapshot_call(label)
+        return asking(TakeSnapshot(label))
 
-    @flow
-    def list_snapshots(self) -> Steps[list[SnapshotInfo]]:
-        """Returns the snapshots that were taken on purpose, newest first."""
-        return (yield from snapshot_pages(None, None).collect())
+    list_snapshots = method(ListSnapshots)
 
     @flow
     def restore_snapshot(self, snapshot: SnapshotLike) -> Steps[int]:
         """Brings a whole snapshot back, as `restore` does; returns how many files it has."""
-        return (yield from restore_snapshot_steps(snapshot))
+        asked = yield from with_whole_id(RestoreSnapshot(snapshot, limit=0))
+        return (yield replace(asking(asked), read=_files_restored))
 
     # Looking after
 
@@ -445,39 +304,15 @@ def health_query(
     return asked
 
 
-def fork_call(name: str, at: SnapshotLike | None) -> Call[None]:
-    """Describes making a namespace with the same content."""
-    body = NamespaceForkRequest(name=name, at=id_or_none(at))
-    return Call(method="POST", path="/v1/fork", body=body, read=nothing)
+def _text_diffs(wanted: TextDiffs) -> Pages[tuple[Change, str]]:
+    form = form_of(GetTextDiffs)
 
-
-def _text_diff(path: PathLike, old: str | None, new: str | None, context_lines: int) -> Call[str]:
-    query = {"path": sent_path(path), "from": old, "to": new, "context_lines": context_lines}
-    read = reads(TextDiffAnswer, lambda answer: answer.diff)
-    return Call(method="GET", path="/v1/diff/text", query=query, read=read)
-
-
-def _text_diffs(
-    old: str | None, new: str | None, paths: Sequence[PathLike] | None, context_lines: int
-) -> Pages[tuple[Change, str]]:
-    def read(answer: TextDiffsAnswer) -> Page[tuple[Change, str]]:
-        found = [(to_change(each.change), each.diff) for each in answer.diffs]
-        return Page(found, answer.next_cursor)
+    def read(body: bytes) -> Page[tuple[Change, str]]:
+        page: TextsPage = form.read_answer(body)
+        return Page([(each.change, each.diff) for each in page.diffs], page.next_cursor)
 
     def ask(cursor: str | None, most: int) -> Call[Page[tuple[Change, str]]]:
-        query: Query = {
-            "from": old,
-            "to": new,
-            "path": sent_paths(paths),
-            "context_lines": context_lines,
-            "limit": most,
-            "cursor": cursor,
-        }
-        read_page = reads(TextDiffsAnswer, read)
-        return Call(method="GET", path="/v1/diff/texts", query=query, read=read_page, is_slow=True)
+        told: Any = asking(GetTextDiffs(**vars(wanted), limit=most, cursor=cursor))
+        return replace(told, read=read)
 
     return Pages(MOST_TEXTS, ask)
-
-
-def _status_call() -> Call[StatusAnswer]:
-    return Call(method="GET", path="/v1/status", read=_status)

@@ -297,13 +297,16 @@ class _Iterating(_Described[P, T]):
 class method(_Answering[P, T]):  # noqa: N801 - as a decorator is
     """A method of a client that asks a server for an operation."""
 
+    steps: Callable[[Operation[Any], Mapping[str, str]], Steps[Any]] | None = None
+    """How it is asked for, if not by one call, or one for each part of a list."""
+
     def __init__(self, operation: Callable[P, Operation[T]]) -> None:
         is_paged = cast("type[Operation[T]]", operation).http.paged is not None
-        self.verb = "run" if is_paged else "send"
+        ask = self.steps or (collecting if is_paged else asking)
+        self.verb = "send" if ask is asking else "run"
 
         def describe(group: Group[Any], *args: P.args, **kwargs: P.kwargs) -> Any:  # noqa: ANN401 - as the verb wants it
-            asked = operation(*args, **kwargs)
-            return (collecting if is_paged else asking)(asked, group.above)
+            return ask(operation(*args, **kwargs), group.above)
 
         described: Any = describe
         described.__doc__, described.__signature__ = operation.__doc__, signature_of(operation)

@@ -13,8 +13,9 @@ import os
 from typing import TYPE_CHECKING
 
 from holdfast.model.basics import SnapshotLike
-from holdfast.sdk.agent import Agent, fork_call
-from holdfast.sdk.calls import Async, Sender, Sync
+from holdfast.operations.timeline import ForkNamespace
+from holdfast.sdk.agent import Agent
+from holdfast.sdk.calls import Async, Sender, Sync, asking
 from holdfast.sdk.forms import Awaiting, Waiting
 from holdfast.sdk.lines import TIMEOUT_S, line_for, naming
 from holdfast.sdk.tasks import AsyncCheckpointed, AsyncTasks, Checkpointed, SyncTasks
@@ -68,7 +69,7 @@ class Client(Agent[Sync], Waiting):
 
     def fork(self, name: str, *, at: SnapshotLike | None = None) -> "Client":
         """Makes a new namespace with the same content, as it is now or was at a snapshot."""
-        self.sender.send(fork_call(name, at))
+        self.sender.send(asking(ForkNamespace(name, at=at)))
         return self.namespace(name)
 
     def task(self, name: str, *, rollback_on_failure: bool = False) -> SyncTasks:
@@ -140,7 +141,7 @@ class AsyncClient(Agent[Async], Awaiting):
 
     async def fork(self, name: str, *, at: SnapshotLike | None = None) -> "AsyncClient":
         """Makes a new namespace with the same content, as it is now or was at a snapshot."""
-        await self.sender.send(fork_call(name, at))
+        await self.sender.send(asking(ForkNamespace(name, at=at)))
         return self.namespace(name)
 
     def task(self, name: str, *, rollback_on_failure: bool = False) -> AsyncTasks:

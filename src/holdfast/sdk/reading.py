@@ -4,32 +4,25 @@ One function for each kind. What a number inside a vault would be (`namespace_id
 needs: it is 0.
 """
 
-from base64 import b64decode
-from collections import Counter
 from collections.abc import Callable, Iterable
 from datetime import datetime
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
 from holdfast.errors import InvalidValue
-from holdfast.ids import NamespaceId, ObjectId, SnapshotId, TraceId
-from holdfast.model.basics import Kind, Plane, Size, SnapshotInfo, SnapshotLike, id_of
-from holdfast.model.changes import Change, Changes, MergeResult, Restored, counted, tally
+from holdfast.ids import NamespaceId, SnapshotId, TraceId
+from holdfast.model.basics import Plane, SnapshotInfo, SnapshotLike, id_of
 from holdfast.model.entities import Entity
 from holdfast.model.health import Health, Level, Loop
-from holdfast.model.history import Step
 from holdfast.model.memories import FoundMemory, Memory
 from holdfast.model.tasks import TaskRun, TaskStatus
 from holdfast.model.traces import TraceInfo
-from holdfast.storekeys import to_store_key
+from holdfast.operations.shapes import shape_of
 from holdfast.wire.audit import RollbackRateAnswer
-from holdfast.wire.changes import ChangeAnswer, Counts
 from holdfast.wire.entities import EntityAnswer
 from holdfast.wire.memories import FoundAnswer, MemoryAnswer
-from holdfast.wire.snapshots import RestoreAnswer, SnapshotAnswer
 from holdfast.wire.tasks import TaskAnswer
-from holdfast.wire.timeline import MergeAnswer, StepAnswer
 from holdfast.wire.traces import TraceAnswer
 
 A = TypeVar("A")
@@ -97,111 +90,7 @@ def sent(when: datetime | None) -> str | None:
     return when.isoformat()
 
 
-def to_snapshot(answer: SnapshotAnswer) -> SnapshotInfo:
-    """Returns a snapshot."""
-    return SnapshotInfo(
-        id=SnapshotId(answer.snapshot_id),
-        namespace_id=ELSEWHERE,
-        number=answer.number,
-        kind=Kind(answer.kind),
-        root=ObjectId(bytes.fromhex(answer.root)),
-        parent=_snapshot_id(answer.parent),
-        created_at=instant(answer.created_at),
-        size=Size(answer.entries, answer.size_bytes),
-        target=_snapshot_id(answer.target),
-        label=answer.label,
-        reason=answer.reason,
-        actor=answer.actor,
-        task_id=answer.task_id,
-        trace_id=answer.trace_id,
-        pinned=answer.pinned,
-        expires_at=instant_or_none(answer.expires_at),
-        detail=answer.detail,
-        namespace=answer.namespace,
-    )
-
-
-def to_step(answer: StepAnswer) -> Step:
-    """Returns something that happened."""
-    return Step(
-        change=answer.change,
-        snapshot=None if answer.snapshot is None else to_snapshot(answer.snapshot),
-        previous=_snapshot_id(answer.previous),
-        gone=answer.gone,
-        old_bytes=answer.old_bytes,
-        new_bytes=answer.new_bytes,
-        entries=answer.entries,
-    )
-
-
-def to_change(answer: ChangeAnswer) -> Change:
-    """Returns one thing that differs; of its entries, the sizes."""
-    plane, key = Plane(answer.plane), answer.name.encode("utf-8", "surrogateescape")
-    if answer.name_b64 is not None:
-        key = b64decode(answer.name_b64, validate=True)
-    elif answer.namespace is not None and answer.key is not None:
-        key = to_store_key(answer.namespace, answer.key)
-    return Change(
-        plane,
-        key,
-        answer.name if plane is Plane.STORE else key.decode("utf-8", "surrogateescape"),
-        answer.change,
-        old_bytes=answer.old_bytes,
-        new_bytes=answer.new_bytes,
-    )
-
-
-def to_changes(
-    answers: list[ChangeAnswer], *, truncated: bool, counts: Counts | None = None
-) -> Changes:
-    """Returns what differs, and how much more there is if a server has counted it."""
-    # A later server may know planes that this client does not.
-    items = [to_change(each) for each in answers if each.plane in _PLANES]
-    if counts is None:
-        return Changes(items, truncated)
-    every = Counter(
-        {
-            (Plane(plane), word): n
-            for plane, words in counts.items()
-            for word, n in words.items()
-            if plane in _PLANES
-        }
-    )
-    return counted(items, every - tally(items))
-
-
-def _all_changes(answer: RestoreAnswer | MergeAnswer) -> Changes:
-    return to_changes(answer.changes, truncated=answer.truncated, counts=answer.counts)
-
-
-def to_restored(answer: RestoreAnswer) -> Restored:
-    """Returns what a restore did."""
-    return Restored(
-        target=SnapshotId(answer.snapshot_id),
-        snapshot=None if answer.snapshot is None else to_snapshot(answer.snapshot),
-        safety_id=_snapshot_id(answer.safety_snapshot_id),
-        root=ObjectId(bytes.fromhex(answer.root)),
-        changes=_all_changes(answer),
-        files=answer.files,
-        verified=answer.verified,
-        dry_run=answer.dry_run,
-        kept=answer.kept,
-        uncovered=answer.uncovered,
-        uncaptured=answer.uncaptured,
-        is_partial=answer.partial or bool(answer.uncaptured),
-        in_motion=answer.in_motion,
-        left_alone=[Plane(plane) for plane in answer.left_alone if plane in _PLANES],
-        left=answer.left,
-        by_snapshots=answer.by_snapshots,
-    )
-
-
-def to_merged(answer: MergeAnswer) -> MergeResult:
-    """Returns what a merge did."""
-    return MergeResult(
-        snapshot=to_snapshot(answer.snapshot),
-        changes=_all_changes(answer),
-    )
+to_snapshot: Callable[[Any], SnapshotInfo] = cast("Any", shape_of(SnapshotInfo).read)
 
 
 def to_memory(answer: MemoryAnswer) -> Memory:

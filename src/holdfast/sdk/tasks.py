@@ -21,11 +21,12 @@ from msgspec.structs import replace
 
 from holdfast.model.basics import SnapshotInfo
 from holdfast.model.tasks import TaskRun
+from holdfast.operations.snapshots import GetSnapshot
 from holdfast.running import Runs, check_function, checkpointed, ending, failure_in, sees, told
 from holdfast.sdk.agent import Agent
-from holdfast.sdk.calls import Async, F, Steps, Sync
+from holdfast.sdk.calls import Async, F, Steps, Sync, asking
 from holdfast.sdk.groups.activity import TaskRuns
-from holdfast.sdk.groups.timeline import find_call
+from holdfast.sdk.groups.timeline import snapshot_or_none
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -72,7 +73,7 @@ class _Tasks(Generic[F]):
             self._agent.tasks, self._name, rollback_on_failure=self._rolls_back
         )
         run: TaskRun = yield replace(start, within=("new",))
-        return Task(self._name, run.id, (yield find_call(run.before)))
+        return Task(self._name, run.id, (yield asking(GetSnapshot(run.before))))
 
     def _end(self, task: Task, error: BaseException | None) -> Steps[None]:
         tasks = self._agent.tasks
@@ -82,8 +83,8 @@ class _Tasks(Generic[F]):
             run = yield TaskRuns.fail.describe(
                 tasks, task.id, error=told(error, max_chars=MAX_REASON_CHARS)
             )
-        task.after = None if run.after is None else (yield find_call(run.after))
-        task.rolled_back = None if run.restored is None else (yield find_call(run.restored))
+        task.after = yield from snapshot_or_none(run.after)
+        task.rolled_back = yield from snapshot_or_none(run.restored)
 
 
 class SyncTasks(_Tasks[Sync]):

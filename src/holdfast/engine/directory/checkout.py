@@ -11,11 +11,11 @@ from holdfast.engine.directory.retrieval import MapGoal, Retrieval, check_entry
 from holdfast.engine.objects.stage import StagedObjects
 from holdfast.engine.planes.handle import Handle, looking_at
 from holdfast.engine.timeline.diff import collect_changes, iter_changes
-from holdfast.engine.timeline.restore import SHOWN
 from holdfast.entries import decode_entry
 from holdfast.errors import Damaged, DirectoryRefused, PathExists, Unavailable
 from holdfast.model.basics import Plane, Root, SnapshotInfo
 from holdfast.model.changes import Restored
+from holdfast.operations.choices import SHOWN
 from holdfast.progress import Progress
 from holdfast.tree import iterate
 from holdfast.workspace.descent import open_target

@@ -4,23 +4,26 @@ A moment is a snapshot, or what is there now: then what is pending is folded in 
 and nothing is stored.
 """
 
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from itertools import dropwhile
 from typing import Final
 
 from holdfast import tree
-from holdfast.engine.core.paths import PathLike, to_key
+from holdfast.engine.core.paths import to_key
 from holdfast.engine.objects.stage import StagedObjects
 from holdfast.engine.planes.handle import Handle
 from holdfast.engine.timeline import history, restore, snapshots
 from holdfast.engine.timeline.diff import collect_changes, iter_changes, text_diff, to_changes
 from holdfast.engine.timeline.selection import select
-from holdfast.model.basics import Plane, Root, SnapshotLike
-from holdfast.model.changes import Change, Changes
+from holdfast.model.basics import Plane, Root, SnapshotInfo, SnapshotLike
+from holdfast.model.changes import Change, ChangesPage, ChangeText, TextsPage
 from holdfast.model.history import History
 from holdfast.model.names import Name
+from holdfast.operations.timeline import Compare, GetChanges, GetTextDiff, GetTextDiffs
 from holdfast.tree import Edit
 
 PAGE_CHARS: Final = 1 << 20
@@ -42,19 +45,17 @@ class Comparing:
     @contextmanager
     def changes(
         self,
-        old: SnapshotLike | None,
-        new: SnapshotLike | None,
+        wanted: Compare,
         *,
         planes: Sequence[Plane | str] | None = None,
-        paths: Sequence[PathLike] | None = None,
         after: Place | None = None,
     ) -> Generator[tuple[StagedObjects, Iterator[Change]]]:
         """Opens the changes between two moments, in some planes or under some paths.
 
         With `after`, only those that come behind the one at that place.
         """
-        parts = select(planes=planes, paths=paths).parts
-        with self.roots(old, new) as (source, before, goal):
+        parts = select(planes=planes, paths=wanted.paths).parts
+        with self.roots(wanted.old, wanted.new) as (source, before, goal):
             found = iter_changes(source, before, goal, planes=parts)
             those = (c for c in found if (selects := parts[c.plane]) is None or selects(c.key))
             yield source, those if after is None else _behind(those, after)
@@ -72,40 +73,35 @@ class Comparing:
             goal = after.root if after else folded.root_id
             yield source, source.get_root(base), source.get_root(goal)
 
-    def page(
-        self,
-        old: SnapshotLike | None,
-        new: SnapshotLike | None,
-        *,
-        planes: Sequence[Plane | str] | None,
-        paths: Sequence[PathLike] | None,
-        after: Place | None,
-        most: int,
-    ) -> Changes:
+    def page(self, wanted: GetChanges, *, after: Place | None, most: int) -> ChangesPage:
         """Returns a part of what leads from one moment to another."""
-        opened = self.changes(old, new, planes=planes, paths=paths, after=after)
-        with opened as (_, found):
+        # First, so that what means a snapshot means the same all the while.
+        old, new = self._chosen(wanted.old), self._chosen(wanted.new)
+        wanted = replace(wanted, old=old, new=new)
+        with self.changes(wanted, planes=wanted.planes, after=after) as (_, found):
             # Counted page by page, what follows would be counted again and again.
-            return collect_changes(found, limit=most, counts=False)
+            part = collect_changes(found, limit=most, counts=False)
+        return ChangesPage(
+            old=old and old.id,
+            new=new and new.id,
+            changes=[*part],
+            truncated=part.truncated,
+            next_cursor=_cursor(part.items[-1]) if part.truncated else None,
+        )
 
-    def text(
-        self,
-        path: PathLike,
-        old: SnapshotLike | None,
-        new: SnapshotLike | None,
-        *,
-        context_lines: int,
-        is_over: Callable[[], bool] = lambda: False,
-    ) -> str:
+    def _chosen(self, snapshot: SnapshotLike | None) -> SnapshotInfo | None:
+        return None if snapshot is None else snapshots.resolve(self._handle, snapshot)
+
+    def text(self, wanted: GetTextDiff, *, is_over: Callable[[], bool] = lambda: False) -> str:
         """Returns the unified diff of one file; empty if nothing differs."""
-        key = to_key(path)
-        with self.roots(old, new) as (source, before, after):
+        key = to_key(wanted.path)
+        with self.roots(wanted.old, wanted.new) as (source, before, after):
             maps = before.plane(Plane.FILES), after.plane(Plane.FILES)
             edit = Edit(key, *(tree.get(source, each, key) for each in maps))
             change = next(to_changes(source, Plane.FILES, [edit], maps), None)
             if change is None:
                 return ""
-            return self._text(source, change, context_lines, is_over)
+            return self._text(source, change, wanted.context_lines, is_over)
 
     def page_of_history(self, name: Name, *, limit: int, before: int | None) -> History:
         """Returns as much of what happened to one thing as can be told quickly."""
@@ -113,33 +109,30 @@ class Comparing:
 
     def page_of_texts(
         self,
-        old: SnapshotLike | None,
-        new: SnapshotLike | None,
+        wanted: GetTextDiffs,
         *,
-        paths: Sequence[PathLike] | None,
-        context_lines: int,
         after: Place | None,
         most: int,
         is_over: Callable[[], bool] = lambda: False,
-    ) -> tuple[list[tuple[Change, str]], bool]:
-        """Returns a part of the changes with their unified diffs, and whether more follows.
+    ) -> TextsPage:
+        """Returns a part of the changes with their unified diffs.
 
         It ends early if the one who asked is gone (`is_over`).
         """
-        page: list[tuple[Change, str]] = []
+        page, size, cursor = list[ChangeText](), 0, None
         clock = self._handle.context.clock
         stop = clock() + PAGE_TIME
-        with self.changes(old, new, paths=paths, after=after) as (source, found):
-            size = 0
+        with self.changes(wanted, after=after) as (source, found):
             for change in found:
                 if len(page) >= most or size >= PAGE_CHARS or (page and clock() >= stop):
-                    return page, True
+                    cursor = _cursor(page[-1].change)
+                    break
                 if is_over():
                     break
-                text = self._text(source, change, context_lines, is_over)
-                page.append((change, text))
+                text = self._text(source, change, wanted.context_lines, is_over)
+                page.append(ChangeText(change=change, diff=text))
                 size += len(text)
-        return page, False
+        return TextsPage(diffs=page, next_cursor=cursor)
 
     def _text(
         self,
@@ -156,3 +149,14 @@ def _behind(changes: Iterator[Change], after: Place) -> Iterator[Change]:
     order = {plane: number for number, plane in enumerate(Plane)}
     last = (order[after[0]], after[1])
     return dropwhile(lambda change: (order[change.plane], change.key) <= last, changes)
+
+
+def _cursor(change: Change) -> str:
+    """Returns where a list of changes goes on behind this one."""
+    return f"{change.plane.value}.{urlsafe_b64encode(change.key).decode('ascii')}"
+
+
+def read_cursor(cursor: str) -> Place:
+    """Returns where a list of changes goes on; raises `ValueError` for what no page has said."""
+    plane, _, key = cursor.partition(".")
+    return Plane(plane), urlsafe_b64decode(key)

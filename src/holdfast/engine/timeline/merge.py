@@ -8,7 +8,6 @@ conflict; of a session, to the same key of its state. With a conflict nothing is
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Literal
 
 import msgspec
 
@@ -30,10 +29,9 @@ from holdfast.ids import ObjectId
 from holdfast.model.basics import Head, Kind, Plane, Size
 from holdfast.model.changes import Changes, MergeResult
 from holdfast.operations.snapshots import Note
+from holdfast.operations.timeline import Prefer
 from holdfast.packs import ObjectKind
 from holdfast.tree import Conflict, NodeSource, apply, merge
-
-Prefer = Literal["ours", "theirs"]
 
 
 class MergedRoot(msgspec.Struct, frozen=True, kw_only=True):

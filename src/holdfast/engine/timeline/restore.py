@@ -40,12 +40,10 @@ from holdfast.errors import Damaged, InTheWay, NameNotFound, ObjectMissing, Pack
 from holdfast.ids import ObjectId, SnapshotId
 from holdfast.model.basics import EMPTY_MAP, Kind, Plane, Root, Size, SnapshotInfo
 from holdfast.model.changes import Change, Changes, Restored
+from holdfast.operations.choices import SHOWN
 from holdfast.operations.snapshots import Note
 from holdfast.packs import ObjectKind
 from holdfast.tree import Edit, apply, count, diff, get_many, iterate
-
-SHOWN: Final = 1000
-"""Changes that an answer lists unless more are asked for: it stays constant in time."""
 
 _FROM_ROOT: Final = "Paths and patterns begin at the root, wherever you are."
 

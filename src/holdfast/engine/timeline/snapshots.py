@@ -5,6 +5,7 @@ changed since the last one, never what is there.
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 
@@ -18,9 +19,9 @@ from holdfast.engine.pending.fold import Folded, lacking_at
 from holdfast.engine.planes.handle import Handle, check_text, dated, is_expired, is_over
 from holdfast.engine.timeline.head import Mark, Move, advance
 from holdfast.engine.timeline.weight import check_size
-from holdfast.errors import Conflict, SnapshotNotFound, shorten
+from holdfast.errors import Conflict, NotFound, SnapshotNotFound, shorten
 from holdfast.ids import SnapshotId, is_snapshot_id
-from holdfast.model.basics import Head, Kind, SnapshotInfo, SnapshotLike, Timeline
+from holdfast.model.basics import Head, Kind, Size, SnapshotInfo, SnapshotLike, Standing, Timeline
 from holdfast.operations.snapshots import MAX_LABEL_CHARS, Note, TakeSnapshot
 
 
@@ -144,8 +145,14 @@ def held_by(transaction: Transaction, handle: Handle, head: Head) -> SnapshotInf
     return dated(handle.context, head, found)
 
 
-def timeline(handle: Handle, *, limit: int | None = None, before: int | None = None) -> Timeline:
-    """Returns the usable snapshots, newest first; `before` continues below a number."""
+def timeline(
+    handle: Handle,
+    *,
+    limit: int | None = None,
+    before: int | None = None,
+    kind: Kind | None = None,
+) -> Timeline:
+    """Returns the usable snapshots, all or of one kind, newest first; `before` is a number."""
     check_limit(limit)
     with handle.context.catalog.read() as transaction:
         head = handle.find_head(transaction)
@@ -153,10 +160,25 @@ def timeline(handle: Handle, *, limit: int | None = None, before: int | None = N
             return Timeline()
         compare = transaction.comparing(head.namespace_id, "snapshots")
         pages = list[int]()
-        found = Timeline(islice(iter_usable(handle, transaction, head, before, pages), limit))
+        usable = iter_usable(handle, transaction, head, before, pages)
+        found = Timeline(islice((s for s in usable if kind in (None, s.kind)), limit))
         is_all = before is None and (limit is None or len(found) < limit)
         compare(sum(pages) if is_all else None)
         return found
+
+
+def standing(handle: Handle) -> Standing:
+    """Says where a namespace stands; one that does not exist is empty."""
+    with handle.context.catalog.read() as transaction:
+        head = handle.find_head(transaction)
+        if head is None:
+            return Standing(exists=False, dirty=False, size=Size(), position=None)
+        dirty = transaction.count_pending(head.namespace_id) > 0
+        found = None
+        if head.position is not None:
+            with suppress(NotFound):
+                found = handle.get_snapshot(transaction, head, head.position).id
+    return Standing(exists=True, dirty=dirty, size=head.size, position=found)
 
 
 def pin(handle: Handle, snapshot_id: SnapshotId, *, pinned: bool) -> SnapshotInfo:

@@ -32,7 +32,7 @@ from holdfast.engine.sessions.reviving import revive
 from holdfast.engine.timeline.diff import collect_changes, entry_name, iter_changes, timeless
 from holdfast.engine.timeline.head import Mark, Move, advance, replacing
 from holdfast.engine.timeline.merge import merge_roots, without_clashes
-from holdfast.engine.timeline.restore import SHOWN, folded_head, present, prove
+from holdfast.engine.timeline.restore import folded_head, present, prove
 from holdfast.entries import Directory, Entry, Memory, decode_entry, encode_entry
 from holdfast.errors import (
     InvalidValue,
@@ -49,7 +49,9 @@ from holdfast.model.basics import EMPTY_MAP, Head, Kind, Plane, Root, Size, Snap
 from holdfast.model.changes import Changes, Restored
 from holdfast.model.files import USUAL_DIRECTORY_MODE
 from holdfast.model.tasks import TaskChange, TaskRun, TaskStatus
+from holdfast.operations.choices import SHOWN
 from holdfast.operations.snapshots import Note
+from holdfast.operations.timeline import Undo
 from holdfast.packs import ObjectKind
 from holdfast.tree import apply, get_many
 
@@ -84,11 +86,11 @@ class _Shown:
     lacking: Lacking
 
 
-def check_choice(operation: object, task: str | None, *, keep_mine: bool, dry_run: bool) -> None:
+def check_choice(wanted: Undo, *, dry_run: bool) -> None:
     """Raises `InvalidValue` for a choice of what to undo that cannot be."""
-    if operation is not None and task is not None:
+    if wanted.operation is not None and wanted.task is not None:
         raise InvalidValue("an operation or a task is undone, not both")
-    if task is None and (keep_mine or dry_run):
+    if wanted.task is None and (wanted.keep_mine or dry_run):
         raise InvalidValue("keep_mine and dry_run are for undoing a task: name it")
 
 

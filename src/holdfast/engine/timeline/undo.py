@@ -17,11 +17,12 @@ from holdfast.engine.planes.handle import Handle
 from holdfast.engine.timeline.diff import collect_changes, iter_changes
 from holdfast.engine.timeline.head import Mark, Move, advance, replacing
 from holdfast.engine.timeline.merge import merge_roots
-from holdfast.engine.timeline.restore import SHOWN, folded_head, goal_of, left_alone, present, prove
+from holdfast.engine.timeline.restore import folded_head, goal_of, left_alone, present, prove
 from holdfast.errors import NothingToUndo, SnapshotNotFound
 from holdfast.ids import ObjectId, SnapshotId
 from holdfast.model.basics import Kind, Plane, SnapshotInfo
 from holdfast.model.changes import Changes, Restored
+from holdfast.operations.choices import SHOWN
 from holdfast.operations.snapshots import Note
 
 Towards = Callable[[SnapshotInfo], None]

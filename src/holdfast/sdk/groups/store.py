@@ -5,13 +5,16 @@ JSON, which says the same (`wire.storevalues`).
 """
 
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 
 import msgspec
 
 from holdfast.model.basics import Kind, Plane, SnapshotInfo, SnapshotLike, id_of
 from holdfast.model.changes import Restored
+from holdfast.operations.operation import takes
+from holdfast.operations.snapshots import RestoreSnapshot, TakeSnapshot
+from holdfast.operations.timeline import Diff, ListTimeline
 from holdfast.sdk.calls import (
     Call,
     F,
@@ -21,7 +24,9 @@ from holdfast.sdk.calls import (
     Sender,
     Steps,
     asked,
+    asking,
     call,
+    collecting,
     flow,
     page_of,
     pages,
@@ -202,6 +207,8 @@ class StoreSnapshot(Group[F]):
     `size_bytes` are awaited.
     """
 
+    stands_for = SnapshotInfo
+
     def __init__(self, sender: Sender, info: SnapshotInfo) -> None:
         super().__init__(sender)
         self.info = info
@@ -277,11 +284,9 @@ class StoreSnapshot(Group[F]):
     def diff(self, base: SnapshotLike) -> Steps[dict[str, list[Pair]]]:
         """Returns what leads from `base` to this one, at the cost of what differs."""
         kinds = {"added": list[Pair](), "removed": list[Pair](), "changed": list[Pair]()}
-        answers, _ = yield from timeline.diff_steps(
-            id_of(base), self.id, planes=[Plane.STORE], paths=None, limit=None
-        )
-        for each in answers:
-            kinds[each.change].append((each.namespace or "", each.key or ""))
+        wanted = Diff(id_of(base), self.id, planes=[Plane.STORE])
+        for each in (yield from timeline.diff_steps(wanted)):
+            kinds[each.change].append((each.named.namespace or "", each.named.key or ""))
         return kinds
 
     @flow
@@ -342,31 +347,13 @@ class Store(StoreReader[F]):
         return Call(method="POST", path="/v1/store/clear", read=nothing)
 
     @flow
-    def snapshot(
-        self,
-        label: str | None = None,
-        *,
-        reason: str | None = None,
-        task_id: str | None = None,
-        trace_id: str | None = None,
-        pin: bool = False,
-        expires_in: timedelta | None = None,
-        expected: SnapshotLike | None = None,
-    ) -> Steps[StoreSnapshot[F]]:
+    @takes(TakeSnapshot)
+    def snapshot(self, wanted: TakeSnapshot) -> Steps[StoreSnapshot[F]]:
         """Captures the whole namespace as it is now, in one atomic step.
 
         With `expected`, only if the head still shows that snapshot; else raises `HeadMoved`.
         """
-        info = yield timeline.snapshot_call(
-            label,
-            reason=reason,
-            pin=pin,
-            expires_in=expires_in,
-            expected=expected,
-            task_id=task_id,
-            trace_id=trace_id,
-        )
-        return StoreSnapshot[F](self.sender, info)
+        return StoreSnapshot[F](self.sender, (yield asking(wanted)))
 
     @flow
     def restore(self, snapshot: "SnapshotLike | StoreSnapshot[F]") -> Steps[Restored]:
@@ -375,12 +362,13 @@ class Store(StoreReader[F]):
         What is there now is kept as a snapshot first.
         """
         wanted = snapshot.info if isinstance(snapshot, StoreSnapshot) else snapshot
-        return (yield from timeline.restore_steps(wanted, planes=[Plane.STORE]))
+        asked = RestoreSnapshot(wanted, planes=[Plane.STORE])
+        return (yield asking((yield from timeline.with_whole_id(asked))))
 
     @flow
     def history(self) -> Steps[list[StoreSnapshot[F]]]:
         """Returns the snapshots of the namespace, oldest first."""
-        found = yield from timeline.timeline_pages(None, None).collect()
+        found = yield from collecting(ListTimeline())
         return [StoreSnapshot[F](self.sender, info) for info in reversed(found)]
 
     def at(self, snapshot: SnapshotLike) -> StoreReader[F]:

@@ -1,0 +1,48 @@
+"""What of a namespace is meant, and how much of it is listed: types of arguments."""
+
+from collections.abc import Sequence, Sized
+from typing import Annotated, Final
+
+from holdfast.errors import InvalidValue
+from holdfast.model.basics import Plane
+from holdfast.model.marks import Shape
+from holdfast.model.paths import PathLike, read_path, sent_path
+
+SHOWN: Final = 1000
+"""Changes that an answer lists unless more are asked for: it stays constant in time."""
+
+MOST_CHANGES: Final = 100_000
+"""Changes that one answer of a server lists: they are all in memory at once."""
+
+LAST_NUMBER: Final = 2**53
+"""Further than any list goes, and a number that every client reads right."""
+
+Paths = Annotated[
+    Sequence[PathLike],
+    Shape(
+        list[str],
+        lambda paths: [*map(sent_path, paths)],
+        lambda paths: [*map(read_path, paths)],
+    ),
+]
+"""Files and directories, with or without `workspace/`; `*`, `?` and `[` make a pattern."""
+
+Planes = Annotated[Sequence[Plane | str], Shape(list[str], lambda planes: [*map(str, planes)])]
+
+
+def check_chosen(kind: str, given: Sized | None) -> None:
+    """Raises `InvalidValue` for a choice of nothing: in a query it would be one of everything."""
+    if given is not None and not len(given):
+        message = f"nothing is selected: name at least one {kind}"
+        raise InvalidValue(message)
+
+
+Listed = Annotated[
+    int | None,
+    Shape(
+        int | None,
+        lambda limit: MOST_CHANGES if limit is None else limit,
+        lambda limit: SHOWN if limit is None else min(limit, MOST_CHANGES),
+    ),
+]
+"""How many changes are listed at the most: 1,000 if it is not said, 0 for none, None for all."""
