@@ -14,7 +14,9 @@ import pytest
 from holdfast.engine.erasing.door import Erasures
 from holdfast.engine.files.editing import Files
 from holdfast.engine.memories import Memories
+from holdfast.engine.sessions.door import Sessions
 from holdfast.engine.sessions.entities import Entities
+from holdfast.engine.sessions.reader import SessionsReader
 from holdfast.engine.tasks.schedules import Schedules
 from holdfast.engine.tenancy.keys import Keys
 from holdfast.engine.tenancy.webhooks import Webhooks
@@ -33,6 +35,8 @@ from holdfast.sdk.groups import activity, erasures, operators
 from holdfast.sdk.groups.files import Files as SdkFiles
 from holdfast.sdk.groups.memory import Entities as SdkEntities
 from holdfast.sdk.groups.memory import Memories as SdkMemories
+from holdfast.sdk.groups.sessions import Sessions as SdkSessions
+from holdfast.sdk.groups.sessions import SessionsReader as SdkSessionsReader
 from holdfast.server.doors import answers
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -318,6 +322,8 @@ def test_a_span_that_no_calendar_has_is_refused() -> None:
 
 DOORS: list[tuple[type, Any]] = [
     (Files, SdkFiles),
+    (Sessions, SdkSessions),
+    (SessionsReader, SdkSessionsReader),
     (Schedules, activity.Schedules),
     (Memories, SdkMemories),
     (Entities, SdkEntities),
