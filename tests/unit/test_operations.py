@@ -17,6 +17,7 @@ from holdfast.engine.memories import Memories
 from holdfast.engine.sessions.door import Sessions
 from holdfast.engine.sessions.entities import Entities
 from holdfast.engine.sessions.reader import SessionsReader
+from holdfast.engine.store.plane import Store
 from holdfast.engine.tasks.schedules import Schedules
 from holdfast.engine.tenancy.keys import Keys
 from holdfast.engine.tenancy.webhooks import Webhooks
@@ -37,6 +38,7 @@ from holdfast.sdk.groups.memory import Entities as SdkEntities
 from holdfast.sdk.groups.memory import Memories as SdkMemories
 from holdfast.sdk.groups.sessions import Sessions as SdkSessions
 from holdfast.sdk.groups.sessions import SessionsReader as SdkSessionsReader
+from holdfast.sdk.groups.store import Store as SdkStore
 from holdfast.server.doors import answers
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -311,8 +313,9 @@ def test_null_says_nothing_where_none_is_no_value() -> None:
 )
 def test_what_is_of_another_type_is_refused_by_name(given: dict[str, Any]) -> None:
     name = [*given][-1]
-    with pytest.raises(InvalidValue, match=f"^{name} is "):
+    with pytest.raises(InvalidValue, match=f"^{name} is ") as caught:
         AskThing(**given)
+    assert isinstance(caught.value, TypeError)
 
 
 def test_a_span_that_no_calendar_has_is_refused() -> None:
@@ -330,6 +333,7 @@ DOORS: list[tuple[type, Any]] = [
     (Keys, operators.Keys),
     (Webhooks, operators.Webhooks),
     (Erasures, erasures.Erasures),
+    (Store, SdkStore),
 ]
 METHODS = [
     pytest.param(door, client, name, id=f"{door.__name__}.{name}")

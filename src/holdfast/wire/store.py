@@ -44,14 +44,6 @@ class BatchAnswer(msgspec.Struct, kw_only=True):
     values: list[ValueAnswer | None]
 
 
-class KeysAnswer(msgspec.Struct, kw_only=True):
-    """Keys of the store in order."""
-
-    namespace: str
-    keys: list[str]
-    has_more: bool
-
-
 class ItemsAnswer(msgspec.Struct, kw_only=True):
     """Values by namespace and key; with `has_more`, more follows the last of them."""
 
@@ -65,28 +57,3 @@ class CountAnswer(msgspec.Struct, kw_only=True):
     count: int
     size_bytes: int | None
     """How much they take as msgpack, if that was asked for."""
-
-
-class MaxKeyAnswer(msgspec.Struct, kw_only=True):
-    """The greatest key of a namespace; null if it holds nothing."""
-
-    namespace: str
-    key: str | None
-
-
-class ClearedAnswer(msgspec.Struct, kw_only=True):
-    """That the store is empty."""
-
-    cleared: bool
-
-
-class StoreNamespacesAnswer(msgspec.Struct, kw_only=True):
-    """The namespaces inside the store that hold something."""
-
-    namespaces: list[str]
-
-
-class DeletedValueAnswer(msgspec.Struct, kw_only=True):
-    """Whether there was something to delete."""
-
-    deleted: bool

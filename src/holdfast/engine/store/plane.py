@@ -22,8 +22,9 @@ from holdfast.entries import Inline, encode_entry
 from holdfast.errors import TooLarge
 from holdfast.model.basics import Plane, Size, SnapshotLike
 from holdfast.model.changes import Restored
-from holdfast.operations.operation import takes
+from holdfast.operations.operation import does, takes
 from holdfast.operations.snapshots import TakeSnapshot
+from holdfast.operations.store import ClearStore, DeleteValue
 from holdfast.store.core import encode
 from holdfast.storekeys import to_store_key
 
@@ -55,16 +56,16 @@ class Store(StoreReader):
         """Puts many values, all or none of them."""
         self._put({to_store_key(n, k): encode(value) for n, k, value in items})
 
-    def delete(self, namespace: str, key: str) -> bool:
-        """Deletes a key; says whether it was there."""
-        wanted, was_there = to_store_key(namespace, key), [False]
+    @does(DeleteValue)
+    def delete(self, wanted: DeleteValue) -> bool:
+        key, was_there = to_store_key(wanted.namespace, wanted.key), [False]
         # Looked at first: where there is nothing to delete, nobody has to wait for a turn.
-        if not self.contains(namespace, key):
+        if not self.contains(wanted.namespace, wanted.key):
             return False
 
         def compute(view: View) -> Rows:
-            was_there[:] = [view.get(wanted) is not None]
-            return {wanted: None} if was_there[0] else {}
+            was_there[:] = [view.get(key) is not None]
+            return {key: None} if was_there[0] else {}
 
         change_rows(self._handle, Plane.STORE, compute, creates=False)
         return was_there[0]
@@ -82,9 +83,8 @@ class Store(StoreReader):
             change_rows(self._handle, Plane.STORE, compute, creates=False)
         return gone[0]
 
-    def clear(self) -> None:
-        """Deletes every key of every namespace; snapshots stay."""
-
+    @does(ClearStore)
+    def clear(self, _wanted: ClearStore) -> None:
         def compute(view: View) -> Rows:
             return dict.fromkeys(key for key, _ in view.iterate())
 

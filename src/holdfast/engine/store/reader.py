@@ -14,6 +14,8 @@ from holdfast.engine.files.reader import Opened
 from holdfast.engine.planes.storevalues import value_of
 from holdfast.engine.planes.view import View
 from holdfast.entries import decode_entry
+from holdfast.operations.operation import does
+from holdfast.operations.store import FindMaxKey, ListStoreKeys, ListStoreNamespaces
 from holdfast.storekeys import (
     encode_text,
     from_store_key,
@@ -55,23 +57,13 @@ class StoreReader(Part):
         with self.opened() as view:
             return view.get(wanted) is not None
 
-    def keys(
-        self,
-        namespace: str,
-        prefix: str | None = None,
-        *,
-        after: str | None = None,
-        limit: int | None = None,
-    ) -> list[str]:
-        """Returns the keys of a namespace in order; with a prefix, those that begin with it.
-
-        At most `limit` of them, and only those that come `after` a key.
-        """
-        check_limit(limit)
-        start = namespace_start(namespace)
+    @does(ListStoreKeys)
+    def keys(self, wanted: ListStoreKeys) -> list[str]:
+        check_limit(wanted.limit)
+        start = namespace_start(wanted.namespace)
         with self.opened() as view:
-            found = _iterate(view, start, prefix, after=after)
-            return [key[len(start) :].decode() for key, _ in islice(found, limit)]
+            found = _iterate(view, start, wanted.prefix, after=wanted.after)
+            return [key[len(start) :].decode() for key, _ in islice(found, wanted.limit)]
 
     @overload
     def items(self, namespace: str, prefix: str | None = None) -> list[tuple[str, Any]]: ...
@@ -101,17 +93,17 @@ class StoreReader(Part):
                 if pair[1].startswith(beginning)
             ]
 
-    def max_key(self, namespace: str) -> str | None:
-        """Returns the greatest key of a namespace, or None."""
-        start = namespace_start(namespace)
+    @does(FindMaxKey)
+    def max_key(self, wanted: FindMaxKey) -> str | None:
+        start = namespace_start(wanted.namespace)
         with self.opened() as view:
             found = view.last(start, namespace_stop(start))
             return None if found is None else found[0][len(start) :].decode()
 
-    def namespaces(self, prefix: str | None = None) -> list[str]:
-        """Returns the namespaces that hold something, in order."""
+    @does(ListStoreNamespaces)
+    def namespaces(self, wanted: ListStoreNamespaces) -> list[str]:
         with self.opened() as view:
-            return [name for name in _names(view) if name.startswith(prefix or "")]
+            return [name for name in _names(view) if name.startswith(wanted.prefix or "")]
 
     def count(self) -> int:
         """Returns how many values there are."""

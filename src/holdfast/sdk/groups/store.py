@@ -4,7 +4,7 @@ Values are what msgpack makes of them, as in every other form of the store; on t
 JSON, which says the same (`wire.storevalues`).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
@@ -14,6 +14,13 @@ from holdfast.model.basics import Kind, Plane, SnapshotInfo, SnapshotLike, id_of
 from holdfast.model.changes import Restored
 from holdfast.operations.operation import takes
 from holdfast.operations.snapshots import RestoreSnapshot, TakeSnapshot
+from holdfast.operations.store import (
+    ClearStore,
+    DeleteValue,
+    FindMaxKey,
+    ListStoreKeys,
+    ListStoreNamespaces,
+)
 from holdfast.operations.timeline import Diff, ListTimeline
 from holdfast.sdk.calls import (
     Call,
@@ -28,8 +35,9 @@ from holdfast.sdk.calls import (
     call,
     collecting,
     flow,
-    page_of,
+    method,
     pages,
+    paging,
 )
 from holdfast.sdk.groups import timeline
 from holdfast.sdk.reading import nothing, reads
@@ -38,12 +46,8 @@ from holdfast.wire.store import (
     BatchAnswer,
     BatchRequest,
     CountAnswer,
-    DeletedValueAnswer,
     ItemsAnswer,
     KeyPlace,
-    KeysAnswer,
-    MaxKeyAnswer,
-    StoreNamespacesAnswer,
     ValueAnswer,
     ValueRequest,
 )
@@ -62,7 +66,7 @@ class StoreReader(Group[F]):
 
     def __init__(self, sender: Sender, *, at: str | None = None) -> None:
         super().__init__(sender)
-        self._at = at
+        self.above = {} if at is None else {"at": at}
 
     @flow
     def get(
@@ -87,25 +91,12 @@ class StoreReader(Group[F]):
         found = yield from self._read([(namespace, key)])
         return found[0] is not None
 
-    @flow
-    def keys(
-        self,
-        namespace: str,
-        prefix: str | None = None,
-        *,
-        after: str | None = None,
-        limit: int | None = None,
-    ) -> Steps[list[str]]:
-        """Returns the keys of a namespace in order; with a prefix, those that begin with it.
-
-        At most `limit` of them, and only those that come `after` a key.
-        """
-        return (yield from self._keys(namespace, prefix, after, limit).collect())
+    keys = method(ListStoreKeys)
 
     @pages
     def iter_keys(self, namespace: str, prefix: str | None = None) -> Pages[str]:
         """Goes through the keys of a namespace in order."""
-        return self._keys(namespace, prefix, None, None)
+        return paging(ListStoreKeys(namespace, prefix), self.above)
 
     @flow
     def items(self, namespace: str | None = None, prefix: str | None = None) -> Steps[list[Any]]:
@@ -125,24 +116,13 @@ class StoreReader(Group[F]):
         """Goes through pairs of namespace and key with their values, in order."""
         return self._items(namespace, prefix)
 
-    @call
-    def max_key(self, namespace: str) -> Call[str | None]:
-        """Returns the greatest key of a namespace, or None."""
-        query = {"namespace": namespace, "at": self._at}
-        read = reads(MaxKeyAnswer, lambda answer: answer.key)
-        return Call(method="GET", path="/v1/store/max_key", query=query, read=read)
-
-    @call
-    def namespaces(self, prefix: str | None = None) -> Call[list[str]]:
-        """Returns the namespaces that hold something, in order."""
-        query = {"prefix": prefix, "at": self._at}
-        read = reads(StoreNamespacesAnswer, lambda answer: answer.namespaces)
-        return Call(method="GET", path="/v1/store/namespaces", query=query, read=read)
+    max_key = method(FindMaxKey)
+    namespaces = method(ListStoreNamespaces)
 
     @call
     def count(self) -> Call[int]:
         """Returns how many values there are."""
-        return _count(self._at, sizes=False)
+        return _count(self.above, sizes=False)
 
     def _read(self, pairs: list[Pair]) -> Steps[list[ValueAnswer | None]]:
         found: list[ValueAnswer | None] = []
@@ -151,32 +131,13 @@ class StoreReader(Group[F]):
             answer: BatchAnswer = yield Call(
                 method="POST",
                 path="/v1/store/batch",
-                query={"at": self._at},
+                query=self.above,
                 body=BatchRequest(get=wanted),
                 read=_batch,
                 is_reading=True,
             )
             found += answer.values
         return found
-
-    def _keys(
-        self, namespace: str, prefix: str | None, after: str | None, limit: int | None
-    ) -> Pages[str]:
-        def read(answer: KeysAnswer) -> Page[str]:
-            return page_of(answer.keys, has_more=answer.has_more, cursor=str)
-
-        def ask(cursor: str | None, most: int) -> Call[Page[str]]:
-            query = {
-                "namespace": namespace,
-                "prefix": prefix,
-                "limit": most,
-                "starting_after": after if cursor is None else cursor,
-                "at": self._at,
-            }
-            path = "/v1/store/keys"
-            return Call(method="GET", path=path, query=query, read=reads(KeysAnswer, read))
-
-        return Pages(PAGE, ask, limit)
 
     def _items(self, namespace: str | None, prefix: str | None) -> Pages[tuple[Pair, Any]]:
         def read(answer: ItemsAnswer) -> Page[tuple[Pair, Any]]:
@@ -192,7 +153,7 @@ class StoreReader(Group[F]):
                 "limit": most,
                 "starting_after": None if last is None else last[1],
                 "starting_after_namespace": None if last is None else last[0],
-                "at": self._at,
+                **self.above,
             }
             path = "/v1/store/items"
             return Call(method="GET", path=path, query=query, read=reads(ItemsAnswer, read))
@@ -267,17 +228,17 @@ class StoreSnapshot(Group[F]):
     @asked
     def size_bytes(self) -> Steps[int]:
         """How much the values take as msgpack; every entry is looked at."""
-        return (yield _count(self.id, sizes=True))
+        return (yield _count({"at": self.id}, sizes=True))
 
     @asked
     def keys(self) -> Steps[list[Pair]]:
         """Every namespace with every key, in order."""
         found: list[Pair] = []
-        then = StoreReader[Any](self.sender, at=self.id)
-        names: list[str] = yield StoreReader.namespaces.describe(then)
+        then = {"at": self.id}
+        names: list[str] = yield asking(ListStoreNamespaces(), then)
         for name in names:
-            keys: Steps[list[str]] = StoreReader.keys.describe(then, name)
-            found += [(name, key) for key in (yield from keys)]
+            keys: list[str] = yield from collecting(ListStoreKeys(name), then)
+            found += [(name, key) for key in keys]
         return found
 
     @flow
@@ -324,15 +285,7 @@ class Store(StoreReader[F]):
         body = BatchRequest(set=[_value(*item) for item in items])
         return Call(method="POST", path="/v1/store/batch", body=body, read=nothing)
 
-    @call
-    def delete(self, namespace: str, key: str) -> Call[bool]:
-        """Deletes a key; says whether it was there."""
-        return Call(
-            method="DELETE",
-            path="/v1/store/value",
-            query={"namespace": namespace, "key": key},
-            read=reads(DeletedValueAnswer, lambda answer: answer.deleted),
-        )
+    delete = method(DeleteValue)
 
     @call
     def delete_many(self, pairs: Iterable[Pair]) -> Call[int]:
@@ -341,10 +294,7 @@ class Store(StoreReader[F]):
         body, read = BatchRequest(delete=wanted), reads(BatchAnswer, lambda answer: answer.deleted)
         return Call(method="POST", path="/v1/store/batch", body=body, read=read)
 
-    @call
-    def clear(self) -> Call[None]:
-        """Deletes every key of every namespace; snapshots stay."""
-        return Call(method="POST", path="/v1/store/clear", read=nothing)
+    clear = method(ClearStore)
 
     @flow
     @takes(TakeSnapshot)
@@ -385,9 +335,9 @@ def _value(namespace: str, key: str, value: object) -> ValueRequest:
     return ValueRequest(namespace=namespace, key=key, value=to_json(plain))
 
 
-def _count(at: str | None, *, sizes: bool) -> Call[int]:
+def _count(above: Mapping[str, str], *, sizes: bool) -> Call[int]:
     def read(answer: CountAnswer) -> int:
         return (answer.size_bytes or 0) if sizes else answer.count
 
-    query = {"at": at, "sizes": sizes or None}
+    query = {**above, "sizes": sizes or None}
     return Call(method="GET", path="/v1/store/count", query=query, read=reads(CountAnswer, read))

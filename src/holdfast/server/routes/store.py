@@ -10,24 +10,21 @@ from typing import Any, Final
 
 from holdfast.engine.core.wellformed import walk
 from holdfast.engine.namespace import Namespace
+from holdfast.engine.store.plane import Store
 from holdfast.engine.store.reader import StoreReader, items_page, size_of
 from holdfast.errors import NotFound, UnsafeArchive
+from holdfast.server import doors
 from holdfast.server.counting import MOST_VALUES
 from holdfast.server.moments import At, seen
-from holdfast.server.paging import page_size, paged
+from holdfast.server.paging import page_size
 from holdfast.server.problems import Unfit
-from holdfast.server.routing import Route, delete, get, post, put
+from holdfast.server.routing import Route, get, post, put
 from holdfast.store.core import encode
 from holdfast.wire.store import (
     BatchAnswer,
     BatchRequest,
-    ClearedAnswer,
     CountAnswer,
-    DeletedValueAnswer,
     ItemsAnswer,
-    KeysAnswer,
-    MaxKeyAnswer,
-    StoreNamespacesAnswer,
     ValueAnswer,
     ValueRequest,
 )
@@ -62,31 +59,6 @@ def read(agent: Namespace, namespace: str, key: str, at: At = None) -> ValueAnsw
     return ValueAnswer(namespace=namespace, key=key, value=to_json(value))
 
 
-@delete(_VALUE)
-def remove(agent: Namespace, namespace: str, key: str) -> DeletedValueAnswer:
-    """Deletes a key; says whether it was there."""
-    return DeletedValueAnswer(deleted=agent.store.delete(namespace, key))
-
-
-@get("/v1/store/keys")
-def keys(
-    agent: Namespace,
-    namespace: str,
-    prefix: str | None = None,
-    limit: int | None = None,
-    starting_after: str | None = None,
-    at: At = None,
-) -> KeysAnswer:
-    """Lists keys in order; `starting_after` is the last one seen."""
-    store = seen(agent, at).store
-
-    def fetch(most: int) -> list[str]:
-        return store.keys(namespace, prefix, after=starting_after, limit=most)
-
-    page, has_more = paged(fetch, page_size(limit, usual=LISTED, most=MOST_LISTED))
-    return KeysAnswer(namespace=namespace, keys=page, has_more=has_more)
-
-
 @get("/v1/store/items")
 def items(
     agent: Namespace,
@@ -116,30 +88,11 @@ def items(
     return ItemsAnswer(items=answers, has_more=has_more)
 
 
-@get("/v1/store/namespaces")
-def namespaces(agent: Namespace, prefix: str | None = None, at: At = None) -> StoreNamespacesAnswer:
-    """Lists the namespaces inside the store that hold something."""
-    return StoreNamespacesAnswer(namespaces=seen(agent, at).store.namespaces(prefix))
-
-
 @get("/v1/store/count")
 def count(agent: Namespace, sizes: bool = False, at: At = None) -> CountAnswer:
     """Returns how many values there are; with `sizes`, how many bytes they take."""
     store = seen(agent, at).store
     return CountAnswer(count=len(store), size_bytes=size_of(store) if sizes else None)
-
-
-@get("/v1/store/max_key")
-def max_key(agent: Namespace, namespace: str, at: At = None) -> MaxKeyAnswer:
-    """Returns the greatest key of a namespace."""
-    return MaxKeyAnswer(namespace=namespace, key=seen(agent, at).store.max_key(namespace))
-
-
-@post("/v1/store/clear")
-def clear(agent: Namespace) -> ClearedAnswer:
-    """Deletes every key of every namespace inside the store; snapshots stay."""
-    agent.store.clear()
-    return ClearedAnswer(cleared=True)
 
 
 @post("/v1/store/batch")
@@ -197,14 +150,10 @@ class _Packed:
 
 
 ROUTES: Final[list[Route]] = [
+    *doors.routes_of(Store, lambda agent: agent.store),
     set_,
     read,
-    remove,
-    keys,
     items,
-    namespaces,
     count,
-    max_key,
-    clear,
     batch,
 ]
