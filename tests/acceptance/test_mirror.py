@@ -104,8 +104,8 @@ def test_names_that_are_no_text_come_back(project: Project) -> None:
 
 def test_the_remote_form_has_the_names_and_arguments_of_the_local_one() -> None:
     for name, member in inspect.getmembers(holdfast.Workspace):
-        if name.startswith("_") or not callable(member):
-            continue
+        if name.startswith("_") or not callable(member) or name == "acting_as":
+            continue  # On a server, whoever holds the key acts.
         wanted = set(inspect.signature(member).parameters)
         assert wanted <= set(inspect.signature(getattr(RemoteWorkspace, name)).parameters), name
 

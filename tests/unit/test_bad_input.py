@@ -391,7 +391,7 @@ NOTES: dict[str, dict[str, Any]] = {
     "a hostile label": {"label": HOSTILE},
     **{
         f"{name}: {what}": {name: text}
-        for name in ("reason", "actor", "task_id", "trace_id")
+        for name in ("reason", "task_id", "trace_id")
         for what, text in (("long", "x" * 4097), ("NUL", "\0"), ("half a character", "\udfff"))
     },
 }
@@ -402,8 +402,14 @@ def test_a_note_that_no_row_holds_is_refused(prepared: Prepared, note: str) -> N
     refuse(prepared, InvalidName, lambda p: p.alice.snapshot(**NOTES[note]))
     if "label" in NOTES[note]:
         refuse(prepared, InvalidName, lambda p: p.alice.set_label(p.snapshot, **NOTES[note]))
-    elif NOTES[note].keys() <= {"reason", "actor"}:
+    elif "reason" in NOTES[note]:
         refuse(prepared, InvalidName, lambda p: p.alice.restore(p.snapshot, **NOTES[note]))
+
+
+@pytest.mark.parametrize("actor", ["x" * 4097, "\0", "\udfff"])
+def test_an_actor_that_no_row_holds_is_refused(prepared: Prepared, actor: str) -> None:
+    refuse(prepared, InvalidName, lambda p: p.alice.acting_as(actor).snapshot())
+    refuse(prepared, InvalidName, lambda p: p.alice.acting_as(actor).restore(p.snapshot))
 
 
 TIMELINE: dict[str, tuple[Expected, Case]] = {

@@ -202,6 +202,10 @@ class RestoreSnapshot(Restore, Operation[Restored], post="/v1/snapshots/{snapsho
     planes: Planes | None = None
     expected: SnapshotLike | None = None
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_chosen("plane", self.planes)
+
 
 Drift = Literal["capture", "refuse"]
 """What to do with what is in the directory and in no snapshot: take one first, or refuse."""
