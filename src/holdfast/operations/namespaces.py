@@ -3,7 +3,9 @@
 from dataclasses import KW_ONLY
 from typing import Annotated, Final
 
+from holdfast.model.entities import Entity
 from holdfast.model.marks import Header
+from holdfast.model.memories import Memory
 from holdfast.model.upkeep import DeletedNamespace, NamespaceInfo, Policy, Quota
 from holdfast.operations.operation import Operation, Paged, Who
 
@@ -99,3 +101,21 @@ class SetQuota(Operation[Quota], put=f"{_WORKSPACE}/quota", who=Who.OPERATOR):
     """Limits how many bytes the workspace may take; None takes the limit away."""
 
     quota_bytes: int | None
+
+
+class RecoverMemory(
+    Operation[Memory], post=f"{_ONE}/memories/{{memory_id}}/recover", who=Who.OPERATOR
+):
+    """Brings a deleted memory back during the grace period."""
+
+    name: _Name
+    memory_id: str
+
+
+class RecoverEntity(
+    Operation[Entity], post=f"{_ONE}/entities/{{row_id}}/recover", who=Who.OPERATOR
+):
+    """Brings a deleted entity back during the grace period."""
+
+    name: _Name
+    row_id: str

@@ -13,14 +13,12 @@ import msgspec
 from holdfast.errors import InvalidValue
 from holdfast.ids import NamespaceId, SnapshotId, TraceId
 from holdfast.model.basics import Plane, SnapshotInfo, SnapshotLike, id_of
-from holdfast.model.entities import Entity
 from holdfast.model.health import Health, Level, Loop
 from holdfast.model.memories import FoundMemory, Memory
 from holdfast.model.tasks import TaskRun, TaskStatus
 from holdfast.model.traces import TraceInfo
 from holdfast.operations.shapes import shape_of
 from holdfast.wire.audit import RollbackRateAnswer
-from holdfast.wire.entities import EntityAnswer
 from holdfast.wire.memories import FoundAnswer, MemoryAnswer
 from holdfast.wire.tasks import TaskAnswer
 from holdfast.wire.traces import TraceAnswer
@@ -115,20 +113,6 @@ def to_memory(answer: MemoryAnswer) -> Memory:
 def to_found(answer: FoundAnswer) -> FoundMemory:
     """Returns something that is remembered, with how well it answers."""
     return FoundMemory(to_memory(answer), answer.score)
-
-
-def to_entity(answer: EntityAnswer) -> Entity:
-    """Returns a thing that a session knows of."""
-    return Entity(
-        id=answer.id,
-        session_id=answer.session_id,
-        entity_type=answer.entity_type,
-        entity_id=answer.entity_id,
-        attributes=answer.attributes,
-        version=answer.version,
-        created_at=instant(answer.created_at),
-        updated_at=instant(answer.updated_at),
-    )
 
 
 def to_trace(answer: TraceAnswer) -> TraceInfo:

@@ -8,8 +8,6 @@ from typing import Final, TypeVar
 
 from holdfast.errors import InvalidName
 from holdfast.model.basics import SnapshotInfo
-from holdfast.model.entities import Entity
-from holdfast.model.memories import Memory
 from holdfast.model.upkeep import Policy
 from holdfast.model.webhooks import Delivery
 from holdfast.operations.keys import CreateKey, ListKeys, RevokeKey
@@ -20,6 +18,8 @@ from holdfast.operations.namespaces import (
     GetRetention,
     ListDeletedNamespaces,
     ListNamespaces,
+    RecoverEntity,
+    RecoverMemory,
     RecoverNamespace,
     SetNamespaceQuota,
     SetRetention,
@@ -48,12 +48,8 @@ from holdfast.sdk.calls import (
 )
 from holdfast.sdk.reading import (
     reads,
-    to_entity,
-    to_memory,
     to_snapshot,
 )
-from holdfast.wire.entities import EntityAnswer
-from holdfast.wire.memories import MemoryAnswer
 from holdfast.wire.namespaces import (
     DeletedSnapshotList,
     ForgetRequest,
@@ -150,17 +146,8 @@ class Namespaces(OperatorGroup[F]):
         read = reads(SnapshotAnswer, to_snapshot)
         return self._recover(name, "/snapshots/{part}/recover", snapshot_id, read)
 
-    @call
-    def recover_memory(self, name: str, memory_id: str) -> Call[Memory]:
-        """Brings a deleted memory back during the grace period."""
-        read = reads(MemoryAnswer, to_memory)
-        return self._recover(name, "/memories/{part}/recover", memory_id, read)
-
-    @call
-    def recover_entity(self, name: str, row_id: str) -> Call[Entity]:
-        """Brings a deleted entity back during the grace period."""
-        read = reads(EntityAnswer, to_entity)
-        return self._recover(name, "/entities/{part}/recover", row_id, read)
+    recover_memory = method(RecoverMemory)
+    recover_entity = method(RecoverEntity)
 
     def _about(
         self,

@@ -5,43 +5,41 @@ with a slash in it cannot be a part of a path: it stands in the header X-Namespa
 its place.
 """
 
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Final
 
-from msgspec import convert
 from msgspec.structs import replace
 
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.tenant import TenantVault
 from holdfast.errors import InvalidName, NamespaceNotFound
 from holdfast.model.basics import SnapshotInfo
+from holdfast.model.entities import Entity
+from holdfast.model.memories import Memory
 from holdfast.model.upkeep import NamespaceInfo, Policy, Quota
 from holdfast.operations.namespaces import (
     GetNamespace,
     GetNamespaceQuota,
     GetQuota,
     GetRetention,
+    RecoverEntity,
+    RecoverMemory,
     RecoverNamespace,
     SetNamespaceQuota,
     SetQuota,
     SetRetention,
 )
-from holdfast.operations.shapes import shape_of
 from holdfast.server.callers import name_in
 from holdfast.server.doors import answers, routes_of
 from holdfast.server.parameters import Header, Made
 from holdfast.server.requests import Caller
 from holdfast.server.routes.snapshots import to_answer
 from holdfast.server.routing import Route, Who, get, post
-from holdfast.wire.entities import EntityAnswer
-from holdfast.wire.memories import MemoryAnswer
 from holdfast.wire.namespaces import (
     DeletedSnapshotList,
     ForgetRequest,
     ForgottenAnswer,
 )
 from holdfast.wire.snapshots import SnapshotAnswer
-
-A = TypeVar("A")
 
 _WORKSPACE: Final = "/v1/workspaces/{workspace_id}"
 _ALL: Final = f"{_WORKSPACE}/namespaces"
@@ -149,18 +147,18 @@ def recover_snapshot(
     return _told(agent, agent.recover_snapshot(snapshot_id))
 
 
-@post(f"{_ONE}/memories/{{memory_id}}/recover", who=Who.OPERATOR)
-def recover_memory(caller: Caller, workspace_id: str, place: Place, memory_id: str) -> MemoryAnswer:
+@answers(RecoverMemory)
+def recover_memory(caller: Caller, wanted: RecoverMemory) -> Memory:
     """Brings a memory back that was forgotten; what it says is for its agents alone."""
-    found = caller.vault.namespace(place).memory.recover(memory_id)
-    return _written(replace(found, content="", tags=(), metadata={}), MemoryAnswer)
+    found = caller.vault.namespace(wanted.name).memory.recover(wanted.memory_id)
+    return replace(found, content="", tags=(), metadata={})
 
 
-@post(f"{_ONE}/entities/{{row_id}}/recover", who=Who.OPERATOR)
-def recover_entity(caller: Caller, workspace_id: str, place: Place, row_id: str) -> EntityAnswer:
+@answers(RecoverEntity)
+def recover_entity(caller: Caller, wanted: RecoverEntity) -> Entity:
     """Brings an entity back that was deleted; what is known of it is for its agents alone."""
-    found = caller.vault.namespace(place).entities.recover(row_id)
-    return _written(replace(found, attributes={}), EntityAnswer)
+    found = caller.vault.namespace(wanted.name).entities.recover(wanted.row_id)
+    return replace(found, attributes={})
 
 
 def _told(agent: Namespace, snapshot: SnapshotInfo) -> SnapshotAnswer:
@@ -190,11 +188,6 @@ def _existing(caller: Caller, name: str) -> Namespace:
     if name not in caller.vault.namespaces():
         raise NamespaceNotFound(name)
     return caller.vault.namespace(name)
-
-
-def _written(value: object, kind: type[A]) -> A:
-    write = shape_of(type(value)).send
-    return convert(value if write is None else write(value), kind, from_attributes=True)
 
 
 ROUTES: Final[list[Route]] = [
