@@ -42,7 +42,7 @@ _HOMES = {
     "History": "holdfast.model.history",
     "Holdfast": "holdfast.engine.vault",
     "HoldfastError": "holdfast.errors",
-    "Imported": "holdfast.engine.archives.imported",
+    "Imported": "holdfast.model.archives",
     "Key": "holdfast.model.keys",
     "Kind": "holdfast.model.basics",
     "Level": "holdfast.model.health",

@@ -1,7 +1,6 @@
 # What type checkers see: `__init__.py` looks the same names up when they are first used.
 from holdfast import errors as errors
 from holdfast.durable import DurableStore
-from holdfast.engine.archives.imported import Imported
 from holdfast.engine.audit.export import verify_audit_file
 from holdfast.engine.core.coverage import Coverage, Omission
 from holdfast.engine.core.embedding import Embedder
@@ -16,6 +15,7 @@ from holdfast.engine.vault import Holdfast
 from holdfast.engine.workspace import Workspace
 from holdfast.errors import HoldfastError
 from holdfast.mirror import AsyncRemoteWorkspace, RemoteWorkspace
+from holdfast.model.archives import Imported
 from holdfast.model.basics import Kind, Plane, Size, SnapshotInfo, Timeline
 from holdfast.model.changes import Change, Changes, MergeResult, Restored
 from holdfast.model.entities import Entity, Totals

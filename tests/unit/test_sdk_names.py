@@ -1,24 +1,21 @@
 """The client offers what the embedded door offers, by the same names, awaited or not.
 
-Three comparisons: `Client` with `AsyncClient`, both with `Namespace` and its groups, and the
-values that only a server tells with what stands on the wire. What may be missing is in a table,
-with the reason.
+Two comparisons: `Client` with `AsyncClient`, and both with `Namespace` and its groups. What may be
+missing is in a table, with the reason.
 """
 
 import ast
-import dataclasses
 import inspect
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 import holdfast
 from holdfast.errors import InvalidValue, Unauthorized
+from holdfast.model.archives import Manifest
 from holdfast.model.basics import SnapshotInfo
-from holdfast.sdk import values
 from holdfast.sdk.calls import Group, _Described, _Iterating, asked
 from holdfast.sdk.groups.store import StoreSnapshot
 from holdfast.sdk.tasks import AsyncTasks, SyncTasks
@@ -272,37 +269,11 @@ def test_a_remote_directory_has_every_name_of_a_local_one() -> None:
             assert {each: taken.get(each) for each in wanted} == wanted, name
 
 
-# Values that only a server tells.
+# What a client reads from the wire without a description.
 
 
-STRUCTS: list[tuple[type[msgspec.Struct], type[msgspec.Struct]]] = [
-    (values.Manifest, ManifestAnswer),
-]
-
-
-@pytest.mark.parametrize(("ours", "wire"), STRUCTS, ids=lambda kind: kind.__name__)
-def test_a_value_has_the_fields_that_stand_on_the_wire(
-    ours: type[msgspec.Struct], wire: type[msgspec.Struct]
-) -> None:
-    assert fields_of(ours) == fields_of(wire)
-
-
-def fields_of(kind: type[msgspec.Struct]) -> set[str]:
-    return {field.encode_name for field in msgspec.structs.fields(kind)}
-
-
-def test_every_value_is_compared_with_its_own() -> None:
-    structs = {
-        kind
-        for kind in vars(values).values()
-        if isinstance(kind, type)
-        and issubclass(kind, msgspec.Struct)
-        and kind.__module__ == values.__name__
-    }
-    # What an import did is put together from several.
-    assert structs - {ours for ours, _ in STRUCTS} == {values.Imported}
-    embedded = {field.name for field in dataclasses.fields(holdfast.Imported)}
-    assert set(values.Imported.__struct_fields__) == embedded
+def test_a_manifest_has_the_fields_that_stand_on_the_wire() -> None:
+    assert set(Manifest.__struct_fields__) == set(ManifestAnswer.__struct_fields__)
 
 
 def test_what_is_given_and_empty_is_not_taken_from_the_environment(

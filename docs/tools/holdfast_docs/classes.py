@@ -156,7 +156,7 @@ TOPICS: Final = (
 )
 
 OTHERS: Final = (
-    f"{_SDK}.values:Manifest",
+    "holdfast.model.archives:Manifest",
     "holdfast.model.basics:Size",
     "holdfast.model.entities:Entity",
     "holdfast.model.entities:Totals",

@@ -9,7 +9,6 @@ from functools import cached_property
 from os import PathLike as OsPathLike
 from typing import Any, TypeVar, overload
 
-from holdfast.engine.archives.imported import Imported
 from holdfast.engine.audit import health
 from holdfast.engine.audit.traces import Traces
 from holdfast.engine.files.browsing import count_files
@@ -37,6 +36,7 @@ from holdfast.engine.timeline.fork import fork
 from holdfast.engine.timeline.selection import select
 from holdfast.errors import InvalidValue
 from holdfast.ids import SnapshotId
+from holdfast.model.archives import Imported
 from holdfast.model.basics import Kind, Plane, Size, SnapshotInfo, SnapshotLike, Standing, Timeline
 from holdfast.model.changes import Change, Changes, MergeResult, Restored
 from holdfast.model.entities import Totals

@@ -20,7 +20,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from holdfast.engine.archives.imported import Imported
 from holdfast.engine.core.paths import PathLike
 from holdfast.engine.directory.attachments import Attachment, check, make_anew, take_over, unmake
 from holdfast.engine.directory.capture import Rereading
@@ -42,6 +41,7 @@ from holdfast.engine.timeline.diff import collect_changes
 from holdfast.engine.timeline.selection import select
 from holdfast.engine.timeline.takeback import check_choice, take_back
 from holdfast.errors import Damaged, DriftFound, HoldfastError, InvalidValue, Unavailable
+from holdfast.model.archives import Imported
 from holdfast.model.basics import SnapshotInfo, SnapshotLike
 from holdfast.model.changes import Change, Changes, Restored
 from holdfast.model.history import History

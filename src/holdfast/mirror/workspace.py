@@ -34,6 +34,7 @@ from holdfast.errors import Busy, DriftFound, InvalidValue, Unavailable
 from holdfast.mirror.comparing import Comparing, texts_of
 from holdfast.mirror.fetching import fetch
 from holdfast.mirror.following import Moved
+from holdfast.model.archives import Imported
 from holdfast.model.basics import EMPTY_MAP, Plane, SnapshotInfo, SnapshotLike
 from holdfast.model.changes import Changes, Restored, counted
 from holdfast.operations.choices import SHOWN
@@ -47,7 +48,6 @@ from holdfast.operations.snapshots import (
 )
 from holdfast.operations.timeline import UndoOfDirectory
 from holdfast.progress import Progress, no_progress
-from holdfast.sdk.values import Imported
 from holdfast.wire.exchange import CommitRequest
 
 

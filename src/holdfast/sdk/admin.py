@@ -27,8 +27,7 @@ from holdfast.sdk.groups.erasures import Erasures
 from holdfast.sdk.groups.events import Events
 from holdfast.sdk.groups.operators import Keys, Namespaces, Webhooks
 from holdfast.sdk.lines import TIMEOUT_S, line_for
-from holdfast.sdk.reading import reads, to_health, whole
-from holdfast.sdk.values import read_report, read_totals
+from holdfast.sdk.reading import read_report, read_totals, reads, to_health, whole
 from holdfast.wire.audit import RollbackRateAnswer
 
 MINE: Final = "me"

@@ -7,6 +7,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
+from holdfast.model.archives import Imported
 from holdfast.model.basics import Size, SnapshotInfo, SnapshotLike, Standing, id_of
 from holdfast.model.changes import Change, Changes, MergeResult, TextsPage
 from holdfast.model.entities import Totals
@@ -71,8 +72,14 @@ from holdfast.sdk.groups.timeline import (
     snapshot_or_none,
     with_whole_id,
 )
-from holdfast.sdk.reading import id_or_none, reads, to_health, whole
-from holdfast.sdk.values import Imported, read_imported, read_totals
+from holdfast.sdk.reading import (
+    id_or_none,
+    read_imported,
+    read_totals,
+    reads,
+    to_health,
+    whole,
+)
 from holdfast.wire.audit import RollbackRateAnswer
 
 DAY: Final = timedelta(hours=24)

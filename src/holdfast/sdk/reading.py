@@ -12,16 +12,21 @@ import msgspec
 
 from holdfast.errors import InvalidValue
 from holdfast.ids import NamespaceId, SnapshotId, TraceId
+from holdfast.model.archives import Imported, Manifest
 from holdfast.model.basics import Plane, SnapshotInfo, SnapshotLike, id_of
+from holdfast.model.entities import Totals
 from holdfast.model.health import Health, Level, Loop
 from holdfast.model.memories import FoundMemory, Memory
 from holdfast.model.tasks import TaskRun, TaskStatus
 from holdfast.model.traces import TraceInfo
+from holdfast.model.upkeep import AuditProblem, AuditReport
 from holdfast.operations.shapes import shape_of
-from holdfast.wire.audit import RollbackRateAnswer
+from holdfast.wire.audit import AuditAnswer, RollbackRateAnswer
+from holdfast.wire.dashboard import StatsAnswer
 from holdfast.wire.memories import FoundAnswer, MemoryAnswer
 from holdfast.wire.tasks import TaskAnswer
 from holdfast.wire.traces import TraceAnswer
+from holdfast.wire.upkeep import ImportedAnswer, ManifestAnswer
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -176,3 +181,51 @@ def _snapshot_id(text: str | None) -> SnapshotId | None:
 
 
 Json = dict[str, Any]
+
+
+def _imported(answer: ImportedAnswer) -> Imported:
+    kept = answer.safety_snapshot_id
+    return Imported(
+        snapshot=to_snapshot(answer.snapshot),
+        safety_id=None if kept is None else SnapshotId(kept),
+        manifest=_manifest(answer.manifest),
+        verified=answer.verified,
+    )
+
+
+def _manifest(answer: ManifestAnswer) -> Manifest:
+    return Manifest(
+        format=answer.format,
+        namespace=answer.namespace,
+        snapshot=answer.snapshot,
+        label=answer.label,
+        created_at=instant_or_none(answer.created_at),
+        root=answer.root,
+        entries=answer.entries,
+        content_bytes=answer.content_bytes,
+        uncaptured=answer.uncaptured,
+        in_motion=answer.in_motion,
+    )
+
+
+def _totals(answer: StatsAnswer) -> Totals:
+    found = answer.stats
+    return Totals(
+        sessions=found.total_sessions,
+        turns=found.total_turns,
+        memories=found.total_memories,
+        entities=found.total_entities,
+        active_sessions=found.active_sessions_24h,
+        storage_bytes=found.storage_usage_bytes,
+        by_hour=tuple((instant(each.timestamp), each.count) for each in answer.recent_activity),
+    )
+
+
+def _report(answer: AuditAnswer) -> AuditReport:
+    problems = [AuditProblem(each.number, each.reason, each.namespace) for each in answer.problems]
+    return AuditReport(answer.checked, answer.anchor, problems)
+
+
+read_imported = reads(ImportedAnswer, _imported)
+read_totals = reads(StatsAnswer, _totals)
+read_report = reads(AuditAnswer, _report)

@@ -7,7 +7,6 @@ stands first, so that an archive of a later holdfast is recognised before the re
 
 import re
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Annotated, Final
 
 import msgspec
@@ -16,7 +15,7 @@ from holdfast.engine.core.coverage import Lacking, from_names, to_names
 from holdfast.engine.core.paths import MAX_PATH_BYTES
 from holdfast.engine.planes.handle import MAX_NAME_CHARS, check_text
 from holdfast.errors import InvalidName, UnsafeArchive, VaultTooNew
-from holdfast.model.basics import Size
+from holdfast.model import archives
 from holdfast.operations.snapshots import MAX_LABEL_CHARS
 
 ARCHIVE_FORMAT: Final = 2
@@ -42,25 +41,20 @@ _Names = Annotated[list[_Name], msgspec.Meta(max_length=_MOST_NAMES)]
 
 
 class Manifest(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+    archives.Manifest, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    """What an archive says of itself."""
+    """What an archive says of itself, within bounds, and which paths it does not vouch for."""
 
-    format: int
     namespace: Annotated[str, msgspec.Meta(max_length=MAX_NAME_CHARS)]
     snapshot: Annotated[str, msgspec.Meta(max_length=MAX_NAME_CHARS)] | None
-    """The snapshot that was exported; None if it was what the head then showed."""
     label: Annotated[str, msgspec.Meta(max_length=MAX_LABEL_CHARS)] | None
-    created_at: datetime | None
     root: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}$")]
     entries: _Count
     content_bytes: _Count
     uncaptured: _Count = 0
-    """Paths that should be in it and could not be captured; left out if none."""
     in_motion: _Count = 0
-    """Files in it that somebody could write to while they were captured; left out if none."""
-    uncaptured_paths: _Names = []
-    in_motion_paths: _Names = []
+    uncaptured_paths: _Names = []  # noqa: RUF012 - a struct: each has a list of its own
+    in_motion_paths: _Names = []  # noqa: RUF012 - as above
     """Which these are; left out if they are too many. One that is not UTF-8 has its bytes beside
     it, in hexadecimal."""
 
@@ -72,11 +66,6 @@ class Manifest(
             from_names(self.in_motion_paths),
             self.uncaptured > len(self.uncaptured_paths),
         )
-
-    @property
-    def size(self) -> Size:
-        """How much the archive says to hold."""
-        return Size(self.entries, self.content_bytes)
 
     def encode(self) -> bytes:
         """Returns the manifest as JSON for people to read: the same bytes for the same values."""

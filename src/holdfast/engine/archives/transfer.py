@@ -21,7 +21,6 @@ import msgspec
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.archives.archivefile import FileName, Source, writing_to
 from holdfast.engine.archives.arriving import Arriving
-from holdfast.engine.archives.imported import Imported
 from holdfast.engine.archives.manifest import (
     ARCHIVE_FORMAT,
     MANIFEST_NAME,
@@ -55,6 +54,7 @@ from holdfast.entries import (
 )
 from holdfast.errors import UnsafeArchive
 from holdfast.ids import ObjectId, object_id_of
+from holdfast.model.archives import Imported
 from holdfast.model.basics import Head, Kind, Plane, Root, Size, SnapshotInfo
 from holdfast.operations.snapshots import Note
 from holdfast.packs import ObjectKind

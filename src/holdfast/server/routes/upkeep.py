@@ -7,8 +7,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from holdfast.engine.archives.manifest import Manifest
 from holdfast.engine.namespace import Namespace
+from holdfast.model.archives import Manifest
 from holdfast.model.paths import shown_name
 from holdfast.model.upkeep import Collected, Verified
 from holdfast.operations.upkeep import Collect, Verify

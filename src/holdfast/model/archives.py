@@ -1,0 +1,47 @@
+"""Values of archives: what one says of itself, and what came of an import.
+
+As in `model`: frozen, without behaviour beyond what follows from their fields.
+"""
+
+from datetime import datetime
+
+import msgspec
+
+from holdfast.ids import SnapshotId
+from holdfast.model.basics import Size, SnapshotInfo
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """What an archive says of itself."""
+
+    format: int
+    namespace: str
+    snapshot: str | None
+    """The snapshot that was exported; None if it was what the head then showed."""
+    label: str | None
+    created_at: datetime | None
+    root: str
+    entries: int
+    content_bytes: int
+    uncaptured: int = 0
+    """Paths that should be in it and could not be captured: what was exported is partial."""
+    in_motion: int = 0
+    """Files in it that may be mixtures: somebody could write to them when they were captured."""
+
+    @property
+    def size(self) -> Size:
+        """How much the archive says to hold."""
+        return Size(self.entries, self.content_bytes)
+
+
+class Imported(msgspec.Struct, frozen=True, kw_only=True):
+    """What an import did."""
+
+    snapshot: SnapshotInfo
+    """The new snapshot on the timeline."""
+    safety_id: SnapshotId | None
+    """The snapshot that keeps what was there before; None if an older one does."""
+    manifest: Manifest
+    """What the archive says of itself: where it comes from, and how much it holds."""
+    verified: bool
+    """Whether the stored result was read back and has the root that the manifest names."""
