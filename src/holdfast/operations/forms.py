@@ -182,8 +182,9 @@ def _not_empty(part: Part, value: Any) -> Any:  # noqa: ANN401 - text
 def _in_body(part: Part) -> tuple[Any, ...]:
     if part.default is not REQUIRED:
         return part.wire, part.shape.wire | None | msgspec.UnsetType, msgspec.UNSET
-    # Who writes by hand need not write null.
-    return (part.wire, part.shape.wire, *([None] if part.takes_none else []))
+    # Who writes by hand need not write null; but what may be anything has to be said.
+    is_null = part.takes_none and part.shape.wire is not Any
+    return (part.wire, part.shape.wire, *([None] if is_null else []))
 
 
 def _body(operation: type[Operation[Any]], http: Http, parts: list[Part]) -> Any:  # noqa: ANN401 - a struct
