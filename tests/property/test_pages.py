@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 import holdfast
 from holdfast.engine.files.download import find_sendable
 from holdfast.engine.store.reader import items_page
+from holdfast.engine.timeline.comparison import Place, read_cursor
 from holdfast.errors import HoldfastError
-from holdfast.model.basics import Plane
+from holdfast.operations.timeline import GetChanges, GetTextDiffs
 from holdfast.wiring import open_vault
 
 _NUMBERS = count(1)
@@ -49,6 +50,10 @@ def fill(agent: holdfast.Namespace, stored: set[str], pending: set[str]) -> None
                 continue  # A file is where this one needs a directory.
         if some is stored:
             agent.snapshot()
+
+
+def place_of(cursor: str | None) -> Place | None:
+    return None if cursor is None else read_cursor(cursor)
 
 
 @_SOME
@@ -128,22 +133,24 @@ def test_pages_of_changes_are_the_changes(
     fill(agent, stored, pending)
     agent.store.set_many([(n, k, 1) for n, k in pairs])
     found, texts = [], []
-    after: tuple[Plane, bytes] | None = None
+    cursor: str | None = None
     while True:
-        page = agent.comparing.page(None, None, planes=None, paths=None, after=after, most=most)
-        found += page.items
+        page = agent.comparing.page(GetChanges(cursor=cursor), after=place_of(cursor), most=most)
+        found += page.changes
+        assert page.truncated == (page.next_cursor is not None)
         if not page.truncated:
             break
-        assert after != (page.items[-1].plane, page.items[-1].key)
-        after = (page.items[-1].plane, page.items[-1].key)
+        assert cursor != page.next_cursor
+        cursor = page.next_cursor
     assert found == list(agent.diff())
-    after, has_more = None, True
-    while has_more:
-        part, has_more = agent.comparing.page_of_texts(
-            None, None, paths=None, context_lines=1, after=after, most=most
-        )
-        texts += part
-        after = (part[-1][0].plane, part[-1][0].key) if part else None
+    cursor = None
+    while True:
+        wanted = GetTextDiffs(context_lines=1, cursor=cursor)
+        part = agent.comparing.page_of_texts(wanted, after=place_of(cursor), most=most)
+        texts += [(each.change, each.diff) for each in part.diffs]
+        cursor = part.next_cursor
+        if cursor is None:
+            break
     assert texts == agent.text_diffs(context_lines=1)
 
 
@@ -154,11 +161,9 @@ def test_a_page_of_texts_ends_when_its_time_is_up(tmp_path: Path) -> None:
     with open_vault(tmp_path / "vault", clock=clock) as opened:
         agent = opened.namespace("a")
         agent.files.write_many((f"f{number}", "x") for number in range(20))
-        part, has_more = agent.comparing.page_of_texts(
-            None, None, paths=None, context_lines=1, after=None, most=100
-        )
-        assert has_more
-        assert 0 < len(part) <= 5
+        part = agent.comparing.page_of_texts(GetTextDiffs(), after=None, most=100)
+        assert part.next_cursor is not None
+        assert 0 < len(part.diffs) <= 5
         assert len(agent.text_diffs()) == 20
 
 

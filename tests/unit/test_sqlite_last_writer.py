@@ -4,6 +4,7 @@ commit, nor that of a tool, is overlooked by it."""
 import sqlite3
 from collections.abc import Generator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,13 @@ import holdfast
 from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.catalog.sqlite_connections import Connection, SqliteConnections
 from holdfast.catalog.sqlite_count import count_at_once
-from holdfast.errors import QuotaExceeded
+from holdfast.engine.core.replying import Replying
+from holdfast.engine.namespace import Namespace
+from holdfast.errors import QuotaExceeded, RequestRunning
 from holdfast.ids import NamespaceId, TenantId
 from holdfast.instants import from_us
 from holdfast.model.basics import EMPTY_ROOT, Head, Size
+from holdfast.model.replies import Reply
 
 START = from_us(0)
 
@@ -124,3 +128,24 @@ def empty_head(tenant_id: TenantId) -> Head:
         size=Size(),
         created_at=START,
     )
+
+
+def test_what_was_undone_with_its_answer_is_not_believed(vault: holdfast.Holdfast) -> None:
+    alice = vault.namespace("alice")
+    handle = alice._handle
+    replying = Replying(handle.context.catalog, lambda _, __: False)
+    request = Namespace(replace(handle, context=replace(handle.context, catalog=replying)))
+
+    def answer() -> None:
+        with replying.answering():
+            assert request.sessions.update_state("s", {"undone": True}).version == 4
+            replying.keep(Reply(fingerprint=b"", created_at=START, leased_until=START))
+
+    with pytest.raises(RequestRunning):
+        answer()
+    # The next commit of this connection has the number that the undone one would have had.
+    vault.namespace("bob").sessions.create("bot", session_id="x", initial_state={})
+    made = alice.sessions.update_state("s", {"real": 1})
+    assert (made.version, made.state) == (4, {"n": 2, "real": 1})
+    assert [each.number for each in alice.sessions.history("s")] == [0, 1, 2, 3, 4]
+    assert vault.verify().faults == []

@@ -4,8 +4,9 @@
     ├── Invalid             the request itself is wrong: change it
     │   ├── InvalidPath         a path that could leave the namespace, or that no file system holds
     │   ├── InvalidName         a namespace, tenant or label that cannot be used
-    │   ├── InvalidValue        an argument out of its range (also a `ValueError`)
-    │   │   └── Unencodable         a value that cannot be stored (also a `TypeError`)
+    │   ├── InvalidValue        an argument of another type, or out of its range
+    │   │                       (also a `ValueError` and a `TypeError`)
+    │   │   └── Unencodable         a value that cannot be stored
     │   ├── NotAFile            a directory or link stands where a file was asked for
     │   ├── NotADirectory       a file stands where a directory is needed
     │   ├── UnsafeArchive       an archive that tries to do harm, or is not ours

@@ -25,14 +25,14 @@ class InvalidName(Invalid):
         self.kind, self.name, self.reason = kind, name, reason
 
 
-class InvalidValue(Invalid, ValueError):
-    """An argument out of its range."""
+class InvalidValue(Invalid, ValueError, TypeError):
+    """An argument of another type, or out of its range."""
 
     code = "invalid_value"
     hint = "Pass a value of the documented type and range."
 
 
-class Unencodable(InvalidValue, TypeError):
+class Unencodable(InvalidValue):
     """A value that cannot be stored as it is: of a wrong type, too deep, or too large."""
 
     code = "unencodable"

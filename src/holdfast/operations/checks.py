@@ -29,10 +29,6 @@ _WORDS: Final[dict[type, str]] = {
 }
 
 
-class WrongType(InvalidValue, TypeError):
-    """An argument is of another type than it says: what Python itself raises `TypeError` for."""
-
-
 def check_of(kind: Any) -> Check:  # noqa: ANN401 - any type
     """Returns what checks arguments of a type."""
     kinds = _parts(kind)
@@ -49,7 +45,7 @@ def check_of(kind: Any) -> Check:  # noqa: ANN401 - any type
             isinstance(value, classes) or getattr(value, "stands_for", None) in classes
         ):
             message = f"{name} is {said}, not {_given(value)}"
-            raise WrongType(message)
+            raise InvalidValue(message)
 
     text = next(filter(None, map(_text, _flat(kind))), None)
     if text is None:

@@ -8,7 +8,8 @@ import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, Field, dataclass, fields
 from enum import StrEnum
-from functools import wraps
+from functools import reduce, wraps
+from operator import or_
 from types import NoneType
 from typing import (
     Any,
@@ -17,6 +18,7 @@ from typing import (
     Generic,
     ParamSpec,
     TypeVar,
+    Union,
     cast,
     dataclass_transform,
     get_args,
@@ -233,8 +235,13 @@ def _signature(given: Any, returned: Any) -> inspect.Signature:  # noqa: ANN401 
     hints = get_type_hints(given)
     own = inspect.signature(given)
     first = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
-    asked = [each.replace(annotation=hints[name]) for name, each in own.parameters.items()]
+    asked = [each.replace(annotation=_plain(hints[name])) for name, each in own.parameters.items()]
     return own.replace(parameters=[first, *asked], return_annotation=returned)
+
+
+def _plain(hint: Any) -> Any:  # noqa: ANN401 - a type
+    """Returns a type as people write it: `str | None`."""
+    return reduce(or_, get_args(hint)) if get_origin(hint) is Union else hint
 
 
 def operations_of(door: type) -> dict[str, Any]:

@@ -196,7 +196,8 @@ class _Widening:
 
 def _wider(kind: Any, more: Mapping[str, Told], name: str = "") -> Any:  # noqa: ANN401 - a struct
     told = tuple((name, each.kind) for name, each in more.items())
-    return _with(kind, told, name or kind.__name__)
+    # By another name than what it is made of: a value may be told in both ways.
+    return _with(kind, told, name or f"Extended{kind.__name__}")
 
 
 @cache

@@ -262,7 +262,10 @@ class Draft(msgspec.Struct, kw_only=True):
             version, more_of_row = (
                 (self.opened.found[1], ()) if made is None else (made.value, made.values)
             )
-            of_both, commit = (*stored, *more_of_row), self.transaction.commit
+            of_both = (*stored, *more_of_row)
+            # What is committed only with its answer may yet be undone: the next one looks.
+            is_certain = self.handle.context.is_committed_at_once
+            commit = self.transaction.commit if is_certain else None
             self.leaves = moved, LeftSession(session, version, of_both, stored[-1], commit)
 
     def _sealed(
