@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import MISSING, Field, dataclass, fields
 from enum import StrEnum
 from functools import reduce, wraps
-from operator import or_
 from types import NoneType
 from typing import (
     Any,
@@ -241,7 +240,11 @@ def _signature(given: Any, returned: Any) -> inspect.Signature:  # noqa: ANN401 
 
 def _plain(hint: Any) -> Any:  # noqa: ANN401 - a type
     """Returns a type as people write it: `str | None`."""
-    return reduce(or_, get_args(hint)) if get_origin(hint) is Union else hint
+    return (
+        reduce(lambda one, other: one | other, get_args(hint))
+        if get_origin(hint) is Union
+        else hint
+    )
 
 
 def operations_of(door: type) -> dict[str, Any]:
