@@ -1,15 +1,12 @@
 """Pages of lists: how many, where they go on, and whether there is more."""
 
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from holdfast.errors import HoldfastError, shorten
 from holdfast.server.problems import Refused, Unfit
 
 T = TypeVar("T")
-
-LAST_NUMBER: Final = 2**53
-"""Further than any list goes, and a number that every client reads right."""
 
 
 class UnknownCursor(Refused):

@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from holdfast.engine.namespace import Namespace
 from holdfast.model.health import Health, Thresholds
-from holdfast.server.paging import LAST_NUMBER
+from holdfast.operations.choices import LAST_NUMBER
 from holdfast.server.parameters import Made
 from holdfast.server.problems import Unfit
 from holdfast.server.requests import Caller, Request

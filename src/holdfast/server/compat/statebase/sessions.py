@@ -29,7 +29,7 @@ from holdfast.operations.sessions import (
     UpdateState,
 )
 from holdfast.operations.shapes import ASKED
-from holdfast.server.dialects import Exchange, Speech, Told
+from holdfast.server.dialects import Exchange, Speech, Told, always
 from holdfast.server.paging import page_size
 from holdfast.server.problems import Unfit
 from holdfast.server.routes.traces import to_answer as to_trace
@@ -42,11 +42,6 @@ MOST_BACK: Final = 1000
 _STATE: Final = "/v1/sessions/{session_id}/state"
 _REASON: Final = {"x_reason": Annotated[str, Header("X-Reason")]}
 _MATCH: Final = {"if_match": Annotated[str, Header("If-Match")]}
-
-
-def always(word: str) -> Told:
-    """Returns a field that always says the same."""
-    return Told(str, lambda _: word)
 
 
 def _preview(side: str) -> Told:
