@@ -502,6 +502,77 @@ def test_retention_is_the_operators_to_set(
     assert admin.put("/namespaces/nobody/retention", json=wanted).status_code == 404
     own = f"/v1/workspaces/{server.workspace_id}{place}"
     assert agent.put(own, json=wanted).status_code == 403
+    for nothing in (b"", b"null"):
+        assert refusal(admin.put(place, content=nothing)) == (422, "invalid_request")
+    assert ok(admin.get(place)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("PATCH", "/v1/memories/m"),
+        ("PUT", "/v1/memories/m"),
+        ("PATCH", "/v1/memory/m"),
+        ("POST", "/v1/schedules"),
+        ("PATCH", "/v1/schedules/s"),
+        ("PATCH", "/v1/sessions/s"),
+        ("PATCH", "/v1/sessions/s/state"),
+        ("PUT", "/v1/sessions/s/state"),
+        ("POST", "/v1/sessions/s/state"),
+        ("POST", "/v1/sessions/s/state/rollback"),
+        ("POST", "/v1/sessions/s/rollback"),
+    ],
+)
+def test_what_changes_something_needs_a_body(agent: httpx.Client, method: str, path: str) -> None:
+    without = agent.request(method, path)
+    assert refusal(without) == (422, "invalid_request")
+    assert without.json()["error"]["message"] == "the request needs a JSON body"
+    assert refusal(agent.request(method, path, content=b"null")) == (422, "invalid_request")
+
+
+def test_a_webhook_is_changed_by_a_body(admin: httpx.Client) -> None:
+    assert refusal(admin.patch("/webhooks/w")) == (422, "invalid_request")
+
+
+def test_what_means_something_by_itself_needs_no_body(
+    agent: httpx.Client, admin: httpx.Client, namespace: str
+) -> None:
+    put(agent, "k", 1)
+    for nothing in (b"", b"null"):
+        assert ok(agent.post("/v1/snapshots", content=nothing))["label"] is None
+        ok(agent.post("/v1/snapshots/latest/restore", content=nothing))
+        put(agent, "k", nothing.decode())
+        ok(agent.post("/v1/undo", content=nothing))
+        ok(agent.post("/v1/redo", content=nothing))
+        made = ok(agent.post("/v1/sessions", json={"agent_id": "a"}))
+        ok(agent.post(f"/v1/sessions/{made['id']}/fork", content=nothing))
+        assert admin.delete(f"/namespaces/{namespace}").status_code == 204
+        ok(admin.post(f"/namespaces/{namespace}/recover", content=nothing))
+
+
+def test_what_was_the_newest_snapshot_is_told_by_its_id(agent: httpx.Client) -> None:
+    put(agent, "k", 1)
+    newest = snap(agent)
+    gone = ok(agent.delete("/v1/snapshots/latest"))
+    assert gone == {"snapshot_id": newest, "deleted": True}
+    assert refusal(agent.delete("/v1/snapshots/latest"))[0] == 404
+    assert refusal(agent.delete(f"/v1/snapshots/{newest[:12]}"))[0] == 404
+
+
+def test_a_refusal_names_the_part_of_the_query(agent: httpx.Client, admin: httpx.Client) -> None:
+    for who, path, name in (
+        (agent, "/v1/sessions", "created_after"),
+        (agent, "/v1/sessions", "created_before"),
+        (admin, "/events", "since"),
+    ):
+        refused = who.get(path, params={name: "soon"})
+        assert refused.status_code == 400
+        assert refused.json()["error"]["message"].startswith(f"{name} is an instant such as")
+    unfit = agent.get("/v1/sessions", params={"metadata": "[1]"})
+    assert unfit.status_code == 422
+    assert unfit.json()["error"]["param"] == "metadata"
+    assert unfit.json()["error"]["message"] == "metadata is a JSON object"
+    assert unfit.json()["detail"][0]["loc"] == ["query", "metadata"]
 
 
 def test_a_quota_is_kept_to(agent: httpx.Client, admin: httpx.Client, namespace: str) -> None:

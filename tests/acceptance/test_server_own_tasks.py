@@ -178,3 +178,13 @@ def test_a_schedule_that_makes_no_sense_is_refused(
     agent: httpx.Client, wanted: dict[str, object]
 ) -> None:
     assert agent.post("/v1/schedules", json=wanted).status_code in (400, 422)
+
+
+@pytest.mark.parametrize("name", ["every_seconds", "when_quiet_seconds"])
+@pytest.mark.parametrize("seconds", [-1, 0, 10**9 + 1, 10**30])
+def test_a_schedule_of_no_time_or_too_much_does_not_fit(
+    agent: httpx.Client, name: str, seconds: int
+) -> None:
+    refused = agent.post("/v1/schedules", json={name: seconds})
+    assert refused.status_code == 422
+    assert name in refused.json()["error"]["message"]

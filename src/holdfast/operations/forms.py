@@ -1,15 +1,17 @@
 """Operations as requests, and what comes back as answers: for who sends and for who serves them."""
 
 import re
-from dataclasses import fields
+from dataclasses import fields, replace
+from datetime import datetime
 from enum import StrEnum
-from functools import cache
+from functools import cache, partial
 from types import NoneType
 from typing import Any, Final, NamedTuple, get_args, get_origin, get_type_hints
 
 import msgspec
 
 from holdfast.errors import InvalidName
+from holdfast.instants import from_text
 from holdfast.jsontext import to_json
 from holdfast.model.marks import AtMost, Header, Instead, Query, Shape
 from holdfast.operations.operation import REQUIRED, Http, Operation
@@ -161,6 +163,8 @@ def _parts(operation: type[Operation[Any]], http: Http) -> list[Part]:
         none = bare is Any or NoneType in get_args(bare)
         if place is Place.QUERY and _is_object(bare):
             shape = Shape(shape.wire, lambda value: to_json(value).decode(), shape.read)
+        if datetime in (bare, *get_args(bare)):
+            shape = replace(shape, read=partial(_instant, wire))
         part = Part(each.name, wire, place, shape, each.default, none, instead)
         word, most = mark(hint, Instead), mark(hint, AtMost)
         found.append(part._replace(none_as=word and word.name, most=most and most.number))
@@ -170,6 +174,11 @@ def _parts(operation: type[Operation[Any]], http: Http) -> list[Part]:
 def _is_object(kind: Any) -> bool:  # noqa: ANN401 - any type
     """Says whether a query has it as the text of an object."""
     return any(get_origin(each) is dict for each in (kind, *get_args(kind)))
+
+
+def _instant(name: str, text: str | None) -> datetime | None:
+    """Returns the instant that a request says, or refuses it by the name that it has there."""
+    return None if text is None else from_text(text, name)
 
 
 def _not_empty(part: Part, value: Any) -> Any:  # noqa: ANN401 - text

@@ -51,7 +51,9 @@ class DeleteNamespace(Operation[None], delete=_ONE, status=204, who=Who.OPERATOR
     name: _Name
 
 
-class RecoverNamespace(Operation[NamespaceInfo], post=f"{_ONE}/recover", who=Who.OPERATOR):
+class RecoverNamespace(
+    Operation[NamespaceInfo], post=f"{_ONE}/recover", who=Who.OPERATOR, needs_body=False
+):
     """Brings a deleted namespace back during the grace period.
 
     Of several with this name the last deleted one, or that with the `number` that the list of

@@ -101,6 +101,9 @@ class Http:
     """Fields of the operation that an answer says again."""
     done: str | None = None
     """What an answer says to be true of what was asked for, where nothing comes back."""
+    needs_body: bool = True
+    """Whether a request has to have a body, where fields stand in one: whoever forgets it has not
+    asked for all defaults. Not for what means something by itself."""
     is_secret: bool = False
     """Whether an answer is shown once: it is not kept for who asks again."""
     is_bulky: bool = False

@@ -2,18 +2,24 @@
 
 from dataclasses import KW_ONLY
 from datetime import timedelta
+from typing import Annotated
+
+from msgspec import Meta
 
 from holdfast.model.tasks import Schedule
 from holdfast.operations.operation import Operation
+
+_Span = Annotated[timedelta, Meta(gt=0, le=10**9)]
+"""What a request can say at all; what makes sense of it, the door decides."""
 
 
 class CreateSchedule(Operation[Schedule], post="/v1/schedules", status=201):
     """Makes a schedule of one of three kinds; the first snapshot comes in its time."""
 
     _: KW_ONLY
-    every: timedelta | None = None
+    every: _Span | None = None
     after_changes: int | None = None
-    when_quiet: timedelta | None = None
+    when_quiet: _Span | None = None
     label: str | None = None
     only_if_changed: bool = True
 

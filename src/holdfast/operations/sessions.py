@@ -86,7 +86,7 @@ class DeleteSession(Operation[None], delete=_ONE, status=204):
     reason: str | None = None
 
 
-class ForkSession(Operation[SessionInfo], post=f"{_ONE}/fork", status=201):
+class ForkSession(Operation[SessionInfo], post=f"{_ONE}/fork", status=201, needs_body=False):
     """Makes a session that goes on from a version of this one, which stays as it is."""
 
     session_id: str

@@ -54,7 +54,9 @@ class Note(Arguments):
 NOTHING_SAID: Final = Note()
 
 
-class TakeSnapshot(Note, Operation[SnapshotInfo], post="/v1/snapshots", status=201):
+class TakeSnapshot(
+    Note, Operation[SnapshotInfo], post="/v1/snapshots", status=201, needs_body=False
+):
     """Captures everything as it is now, in one atomic step.
 
     With `expected`, only if the head still shows that snapshot; else raises `HeadMoved`.
@@ -190,7 +192,12 @@ class Restore(Arguments):
             check_names(kind, names or ())
 
 
-class RestoreSnapshot(Restore, Operation[Restored], post="/v1/snapshots/{snapshot_id}/restore"):
+class RestoreSnapshot(
+    Restore,
+    Operation[Restored],
+    post="/v1/snapshots/{snapshot_id}/restore",
+    needs_body=False,
+):
     """Brings a snapshot back: all planes, some, or what matches some paths or is named.
 
     Of all that, nothing that is in `except_`. What is there now is kept as a snapshot first.

@@ -162,7 +162,7 @@ class Undo(Arguments):
     limit: Listed = SHOWN
 
 
-class UndoChange(Undo, Operation[Restored], post="/v1/undo"):
+class UndoChange(Undo, Operation[Restored], post="/v1/undo", needs_body=False):
     """Takes the last change back; with an operation or a task, what that one changed.
 
     Where others changed the same as a task since, raises `OthersChanged`, with nothing taken
@@ -171,7 +171,7 @@ class UndoChange(Undo, Operation[Restored], post="/v1/undo"):
     """
 
 
-class RedoChange(Operation[Restored], post="/v1/redo"):
+class RedoChange(Operation[Restored], post="/v1/redo", needs_body=False):
     """Takes the last undo back."""
 
     _: KW_ONLY

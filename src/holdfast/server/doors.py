@@ -183,9 +183,7 @@ def _parameters(form: Form, speech: Speech) -> Iterator[Parameter]:
         else:
             yield _parameter(name, kind | None, None)
     if (body := body_of(form, speech, inside)) is not None:
-        asked = [each for each in form.parts if each.place is Place.BODY]
-        needed = [each for each in asked if each.default is REQUIRED]
-        is_needed = any(each.wire not in speech.optional for each in needed)
+        is_needed = form.http.needs_body
         yield _parameter(DATA, body) if is_needed else _parameter(DATA, body | None, None)
 
 

@@ -164,16 +164,20 @@ class Parameters:
             if each.name in given:
                 try:
                     found[each.name] = _value(given[each.name], each)
-                except (msgspec.DecodeError, RecursionError, UnicodeError) as exc:
+                except msgspec.ValidationError as exc:
                     unfit.append(f"{each.wire}: {str(exc).partition(' - at `')[0]}")
         if unfit:
             raise Unfit("; ".join(unfit[:MOST_TOLD]))
 
 
 def _value(text: Annotation, parameter: Parameter) -> Annotation:
-    if parameter.is_object:
+    if not parameter.is_object:
+        return msgspec.convert(text, parameter.kind, strict=False)
+    try:
         return msgspec.json.decode(text, type=dict[str, Any])
-    return msgspec.convert(text, parameter.kind, strict=False)
+    except (msgspec.DecodeError, RecursionError, UnicodeError) as exc:
+        message = f"{parameter.wire} is a JSON object"
+        raise Unfit(message, param=parameter.wire) from exc
 
 
 def _parameter(kind: Annotation, signed: inspect.Parameter, path: Collection[str]) -> Parameter:

@@ -17,7 +17,7 @@ from holdfast.model.history import History
 from holdfast.model.names import Name
 from holdfast.operations.choices import MOST_CHANGES, SHOWN
 from holdfast.operations.shapes import shape_of
-from holdfast.operations.snapshots import RestoreSnapshot, ShowSnapshot
+from holdfast.operations.snapshots import NEWEST, DeleteSnapshot, RestoreSnapshot, ShowSnapshot
 from holdfast.operations.timeline import (
     ForkNamespace,
     GetChanges,
@@ -128,6 +128,12 @@ def _files_restored(exchange: Exchange) -> int:
     return count_files(agent.at(made.snapshot or agent.get_snapshot(made.target)).files)
 
 
+def _hear_newest(exchange: Exchange) -> None:
+    """Who deletes the newest one is told which it was."""
+    if exchange.said["snapshot_id"] == NEWEST:
+        exchange.said["snapshot_id"] = exchange.agent.get_snapshot(NEWEST).id
+
+
 def _of(get: Callable[[Namespace], Any]) -> Callable[[Exchange], Any]:
     return lambda exchange: get(exchange.agent)
 
@@ -141,6 +147,7 @@ _STANDING: Final[dict[str, Told]] = {
 }
 _BESIDE: Final = Dialect(
     operations={
+        DeleteSnapshot: [Speech(hears=_hear_newest)],
         ListTimeline: [Speech(tells=_STANDING)],
         RestoreSnapshot: _COUNTED,
         UndoChange: _COUNTED,
