@@ -28,6 +28,7 @@ Randomness = Callable[[int], bytes]
 
 OBJECT_ID_BYTES: Final = 32
 _SNAPSHOT: Final = re.compile("snap-[a-z2-7]{16}")
+_MADE: Final = re.compile("[a-z]{2,5}[-_](?:[a-z2-7]{12}|[a-z2-7]{16})")
 _TRACE_TAIL: Final = 14
 """Random characters at the end of a trace's id: 56 bits, beside an instant nobody can guess."""
 
@@ -40,6 +41,11 @@ def object_id_of(data: bytes | memoryview) -> ObjectId:
 def is_snapshot_id(name: str) -> bool:
     """Says whether a name is the whole id of a snapshot, of one that there is or not."""
     return _SNAPSHOT.fullmatch(name) is not None
+
+
+def is_made_id(name: str) -> bool:
+    """Says whether a name has the form of an id that is made here at random, of any kind."""
+    return _MADE.fullmatch(name) is not None
 
 
 def instant_of_trace(trace_id: str) -> int | None:

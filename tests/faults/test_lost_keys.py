@@ -151,8 +151,7 @@ def test_what_was_deleted_is_not_missed(kept: Kept) -> None:
     assert kept.vault.verify().ok
 
 
-# Snapshots are found by the beginnings of their ids, too, which is past that index.
-INDEXES = {table: f"sqlite_autoindex_{table}_1" for table in ALL if table != "snapshots"}
+INDEXES = {table: f"sqlite_autoindex_{table}_1" for table in ALL}
 
 
 @pytest.mark.parametrize("table", [*INDEXES, "namespaces"])

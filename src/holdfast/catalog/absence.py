@@ -3,7 +3,8 @@
 A row whose own key was damaged is found by nobody who asks for it, and so is one that the index of
 its key has lost. So where a key has no row, all keys are asked for that differ from it by one bit,
 past that index: the checksum of a row that has one of these says whether it is the one. Who finds
-what he asks for pays nothing for it.
+what he asks for pays nothing for it. And since anybody can ask for what is not there, a miss has a
+bound: what cannot be an id, a long name, and one among very many rows is not looked for all over.
 """
 
 import json
@@ -14,15 +15,16 @@ from holdfast.catalog.counting import MOST_COUNTED, CountQueries
 from holdfast.catalog.mending import flipped
 from holdfast.catalog.rows import HEAD, Record, Row, sum_of
 from holdfast.errors import RowDamaged
+from holdfast.ids import is_made_id
 
 _OWNERS: Final = ("tenant_id", "namespace_id")
 """Columns that say whose a row is."""
 
-_MOST_CHARS: Final = 256
-"""No name and no id is longer."""
+_MOST_BYTES: Final = 64
+"""Of a name that is looked for twice: it has 512 bits, and each is a key to try."""
 
 _COUNTED: Final = {"memory": "memories", "entity": "entities"}
-"""Records of which there may be very many, and whose deleted rows stay for a while."""
+"""Records whose deleted rows stay for a while: what is counted is what is looked through."""
 
 
 class AbsenceQueries(CountQueries):
@@ -43,13 +45,13 @@ class AbsenceQueries(CountQueries):
         return row
 
     def _is_lost(self, record: Record[Any], asked: Mapping[str, Any]) -> bool:
+        key: str = asked[_key_of(record)]
+        if not (_is_short(key) if record is HEAD else is_made_id(key)):
+            return False
         counted = _COUNTED.get(record.name)
         if counted is not None and self.comparing(asked["namespace_id"], counted)() > MOST_COUNTED:
             return False
-        key: str = asked[_key_of(record)]
-        if len(key) > _MOST_CHARS:
-            return False
-        near = {**asked, "keys": json.dumps(_near(key))}
+        near = {**asked, "keys": json.dumps(_near(key)), "most": MOST_COUNTED}
         if record is HEAD:
             near["tenants"] = json.dumps([*flipped(asked["tenant_id"])])
         columns = (*_OWNERS, _key_of(record))
@@ -60,6 +62,10 @@ class AbsenceQueries(CountQueries):
 
 def _key_of(record: Record[Any]) -> str:
     return "name" if record is HEAD else "id"
+
+
+def _is_short(name: str) -> bool:
+    return len(name) <= _MOST_BYTES and len(name.encode()) <= _MOST_BYTES
 
 
 def _near(key: str) -> list[object]:

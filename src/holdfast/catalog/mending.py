@@ -5,7 +5,6 @@ differ from the one that is there by a single bit has it. What is not told so st
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -331,6 +330,11 @@ def flipped(value: object) -> Iterator[object]:
     if isinstance(value, int):
         yield from (value ^ 1 << bit for bit in range(_NUMBER_BITS))
         yield value ^ -1 << _NUMBER_BITS
+    elif isinstance(value, str) and value.isascii():
+        # The eighth bit of a single byte makes no text.
+        for at, char in enumerate(value):
+            before, after = value[:at], value[at + 1 :]
+            yield from (before + chr(ord(char) ^ 1 << bit) + after for bit in range(7))
     elif isinstance(value, str | bytes):
         data = bytearray(
             value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
@@ -340,6 +344,8 @@ def flipped(value: object) -> Iterator[object]:
             if isinstance(value, bytes):
                 yield bytes(data)
             else:
-                with suppress(UnicodeDecodeError):
-                    yield data.decode()
+                # An exception for each that is no text takes longer than all else.
+                other = data.decode("utf-8", "ignore")
+                if len(other.encode()) == len(data):
+                    yield other
             data[bit >> 3] ^= 1 << (bit & 7)

@@ -112,6 +112,9 @@ def find(handle: Handle, name: str) -> SnapshotInfo:
 
 def _find_named(transaction: Transaction, head: Head, name: str) -> SnapshotInfo | None:
     """Returns a snapshot by its id or a unique beginning of it; by its id also a deleted one."""
+    # Nothing else begins with a whole id, and what begins with a text takes the whole timeline.
+    if is_snapshot_id(name):
+        return transaction.find_snapshot(head.namespace_id, SnapshotId(name))
     matches = list[SnapshotInfo]()
     if name:
         matches = transaction.find_snapshots_by_prefix(head.namespace_id, name)
@@ -122,10 +125,7 @@ def _find_named(transaction: Transaction, head: Head, name: str) -> SnapshotInfo
         some = " and ".join(each.id for each in matches)
         message = f"more than one snapshot begins with {shorten(name)}, such as {some}"
         raise Conflict(message).with_hint("Give more of the id.")
-    # Only now, and only for what can be an id: that nothing has it takes the whole timeline.
-    if not is_snapshot_id(name):
-        return None
-    return transaction.find_snapshot(head.namespace_id, SnapshotId(name))
+    return None
 
 
 def find_held(handle: Handle) -> SnapshotInfo | None:

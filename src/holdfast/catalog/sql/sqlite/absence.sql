@@ -1,34 +1,46 @@
--- Rows that have a key, or one that differs from it by a bit: past the index that has not found it.
+-- Rows that have a key, or one that differs from it by a bit. The key itself is looked for past the
+-- index that has not found it, unless there are very many rows.
 
 -- name: near_namespace
 SELECT {namespace} FROM namespaces
-WHERE (tenant_id = :tenant_id AND (name = :name OR name IN (SELECT value FROM json_each(:keys))))
+WHERE (tenant_id = :tenant_id AND name = :name)
+  OR (tenant_id = :tenant_id AND name IN (SELECT value FROM json_each(:keys)))
   OR (tenant_id IN (SELECT value FROM json_each(:tenants)) AND name = :name)
 
 -- name: near_task
 SELECT {task} FROM tasks
-WHERE (namespace_id = :namespace_id AND (+id = :id OR +id IN (SELECT value FROM json_each(:keys))))
-  OR id = :id
+WHERE id = :id OR id IN (SELECT value FROM json_each(:keys))
+  OR (namespace_id = (
+      SELECT n.id FROM namespaces n WHERE n.id = :namespace_id AND n.tasks <= :most
+    ) AND +id = :id)
 
 -- name: near_schedule
 SELECT {schedule} FROM schedules
-WHERE (namespace_id = :namespace_id AND (+id = :id OR +id IN (SELECT value FROM json_each(:keys))))
-  OR id = :id
+WHERE id = :id OR id IN (SELECT value FROM json_each(:keys))
+  OR (namespace_id = (
+      SELECT n.id FROM namespaces n WHERE n.id = :namespace_id AND n.schedules <= :most
+    ) AND +id = :id)
 
 -- name: near_snapshot
 SELECT {snapshot} FROM snapshots
-WHERE (namespace_id = :namespace_id AND (+id = :id OR +id IN (SELECT value FROM json_each(:keys))))
-  OR id = :id
+WHERE id = :id OR id IN (SELECT value FROM json_each(:keys))
+  OR (namespace_id = (
+      SELECT n.id FROM namespaces n WHERE n.id = :namespace_id AND n.generation - n.purged <= :most
+    ) AND +id = :id)
 
 -- name: near_key
 SELECT {key} FROM keys
-WHERE (tenant_id = :tenant_id AND (+id = :id OR +id IN (SELECT value FROM json_each(:keys))))
-  OR id = :id
+WHERE id = :id OR id IN (SELECT value FROM json_each(:keys))
+  OR (tenant_id = (
+      SELECT c.tenant_id FROM counted c WHERE c.tenant_id = :tenant_id AND c.keys <= :most
+    ) AND +id = :id)
 
 -- name: near_webhook
 SELECT {webhook} FROM webhooks
-WHERE (tenant_id = :tenant_id AND (+id = :id OR +id IN (SELECT value FROM json_each(:keys))))
-  OR id = :id
+WHERE id = :id OR id IN (SELECT value FROM json_each(:keys))
+  OR (tenant_id = (
+      SELECT c.tenant_id FROM counted c WHERE c.tenant_id = :tenant_id AND c.webhooks <= :most
+    ) AND +id = :id)
 
 -- name: near_memory
 SELECT {memory} FROM memories
