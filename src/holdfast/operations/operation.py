@@ -236,7 +236,7 @@ def signature_of(operation: Any) -> inspect.Signature:  # noqa: ANN401 - a class
 def _signature(given: Any, returned: Any) -> inspect.Signature:  # noqa: ANN401 - a class of arguments, a type
     hints = get_type_hints(given)
     own = inspect.signature(given)
-    first = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+    first = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     asked = [each.replace(annotation=_plain(hints[name])) for name, each in own.parameters.items()]
     return own.replace(parameters=[first, *asked], return_annotation=returned)
 
