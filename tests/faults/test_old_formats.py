@@ -217,7 +217,7 @@ def check_it_is_whole(vault: Holdfast) -> None:
     assert [each.entity_id for each in alice.entities.list(session_id="talk")] == ["17"]
     assert [task.name for task in alice.tasks.list()] == ["tidy up"]
     assert [schedule.label for schedule in alice.schedules.list()] == ["hourly"]
-    assert [webhook.events for webhook in vault.webhooks.list()] == [("snapshot.created",)]
+    assert [webhook.events for webhook in vault.webhooks.list()] == [["snapshot.created"]]
     assert [key.name for key in vault.keys.list()] == ["ops"]
     assert vault.namespace("branch").files.read("tidy.txt") == b"done"
     acme = vault.tenant("acme")

@@ -21,10 +21,10 @@ pytestmark = pytest.mark.postgres
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 ASKED = {
-    "update_state": (6, 1),
-    "add_turn": (7, 1),
-    "turn with a state": (11, 3),
-    "rollback": (7, 2),
+    "update_state": (5, 1),
+    "add_turn": (6, 1),
+    "turn with a state": (10, 3),
+    "rollback": (6, 2),
     "get_state": (1, 1),
     "an old state": (5, 3),
     "history": (5, 3),

@@ -470,7 +470,7 @@ def expected_info(tree: Tree, path: bytes, begun: datetime) -> FileInfo:
         case File():
             return FileInfo(text(path), "file", node.size, node.mode, node.mtime)
         case Link():
-            return FileInfo(text(path), "link", node.size, 0o777, node.mtime)
+            return FileInfo(text(path), "link", node.size, 0o777, node.mtime, text(node.target))
         case Folder():
             # As new as the newest of what lies in it; an empty one is as old as the namespace.
             inside = [tree[name] for name in below(tree, path)]

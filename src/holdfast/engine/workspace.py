@@ -20,6 +20,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from msgspec.structs import replace as changed
+
 from holdfast.engine.core.paths import PathLike
 from holdfast.engine.directory.attachments import Attachment, check, make_anew, take_over, unmake
 from holdfast.engine.directory.capture import Rereading
@@ -342,7 +344,7 @@ class Workspace:
                 follower,
                 reason="before importing an archive",
             )
-        return replace(
+        return changed(
             done,
             safety_id=done.safety_id or kept,
             verified=done.verified and follower.is_verified,

@@ -181,7 +181,7 @@ def _instant(name: str, text: str | None) -> datetime | None:
     return None if text is None else from_text(text, name)
 
 
-def _not_empty(part: Part, value: Any) -> Any:  # noqa: ANN401 - text
+def _not_empty(part: Part, value: Any) -> Any:  # noqa: ANN401 - what a query says
     # Without a value it would be what really is called as the sign that stands for it.
     if not value:
         raise InvalidName(part.name, value, reason="it is empty")

@@ -162,7 +162,7 @@ class Arguments:
         return f"{type(self).__name__}({', '.join(given)})"
 
 
-def _values(given: Any) -> tuple[Any, ...]:  # noqa: ANN401 - arguments
+def _values(given: Any) -> tuple[Any, ...]:  # noqa: ANN401 - any arguments
     return tuple(getattr(given, each.name) for each in fields(given))
 
 

@@ -213,7 +213,7 @@ def _is_name(word: str) -> bool:
 def _either(name: str, header: str) -> Callable[..., str]:
     """Returns what finds a value in the path, or where that says so, in a header."""
 
-    def choose(**given: Any) -> str:  # noqa: ANN401 - text
+    def choose(**given: Any) -> str:  # noqa: ANN401 - what the path says
         said = given[_INSTEAD]
         if given[name] != ELSEWHERE or said is None:
             return given[name]

@@ -37,7 +37,8 @@ class of_snapshot(method[P, T]):  # noqa: N801 - as a decorator is
 
     @staticmethod
     def steps(asked: Operation[Any], _above: Mapping[str, str]) -> Steps[Any]:
-        """Asks for it with the whole id."""
+        """Asks for it with the whole id; what cannot be sent is refused before that."""
+        asking(asked)
         return (yield asking((yield from with_whole_id(asked))))
 
 
