@@ -13,26 +13,31 @@ WHERE (tenant_id = :tenant_id
 SELECT {task} FROM tasks
 WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:keys AS JSONB))))
   OR (id = :id AND namespace_id <> :namespace_id)
+LIMIT :most
 
 -- name: near_schedule
 SELECT {schedule} FROM schedules
 WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:keys AS JSONB))))
   OR (id = :id AND namespace_id <> :namespace_id)
+LIMIT :most
 
 -- name: near_snapshot
 SELECT {snapshot} FROM snapshots
 WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:keys AS JSONB))))
   OR (id = :id AND namespace_id <> :namespace_id)
+LIMIT :most
 
 -- name: near_key
 SELECT {key} FROM keys
 WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:keys AS JSONB))))
   OR (id = :id AND tenant_id <> :tenant_id)
+LIMIT :most
 
 -- name: near_webhook
 SELECT {webhook} FROM webhooks
 WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:keys AS JSONB))))
   OR (id = :id AND tenant_id <> :tenant_id)
+LIMIT :most
 
 -- name: near_memory
 SELECT {memory} FROM memories
