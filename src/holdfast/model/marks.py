@@ -5,7 +5,9 @@ Said in its annotation: `id: Annotated[str, Named("schedule_id")]`.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
+
+M = TypeVar("M")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,3 +95,9 @@ class Shape:
     wire: Any
     send: Callable[[Any], Any] | None = None
     read: Callable[[Any], Any] | None = None
+
+
+def mark(kind: Any, wanted: type[M]) -> M | None:  # noqa: ANN401 - a type, with what stands beside it
+    """Returns what an annotation says of such a kind; None if it says nothing."""
+    said = getattr(kind, "__metadata__", ())
+    return next((each for each in said if isinstance(each, wanted)), None)

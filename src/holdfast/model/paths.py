@@ -10,6 +10,7 @@ import os
 from typing import Annotated, Final
 
 from holdfast.errors import InvalidPath
+from holdfast.jsontext import legible
 from holdfast.model.marks import Shape
 
 PREFIX: Final = "workspace"
@@ -46,7 +47,7 @@ def shown_path(path: str) -> str:
 
 def shown_name(name: str) -> str:
     """Returns a name as it is answered; what is no UTF-8 in it is replaced."""
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return legible(name)
 
 
 FilePath = Annotated[PathLike, Shape(str, sent_path, read_path)]

@@ -9,7 +9,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, Union, cast, get_args, get_origin
 
 from holdfast.errors import InvalidName, InvalidValue
-from holdfast.model.marks import Text
+from holdfast.model.marks import Text, mark
 
 Check = Callable[[str, Any], None]
 """Raises `InvalidValue` if what an argument of that name is given does not fit."""
@@ -47,7 +47,7 @@ def check_of(kind: Any) -> Check:  # noqa: ANN401 - any type
             message = f"{name} is {said}, not {_given(value)}"
             raise InvalidValue(message)
 
-    text = next(filter(None, map(_text, _flat(kind))), None)
+    text = next(filter(None, (mark(each, Text) for each in _flat(kind))), None)
     if text is None:
         return check
     most = text.most
@@ -73,11 +73,6 @@ def check_text(kind: str, text: str | None, *, max_chars: int) -> str | None:
 def _flat(kind: Any) -> list[Any]:  # noqa: ANN401 - any type
     is_union = get_origin(kind) in (Union, UnionType)
     return [part for each in get_args(kind) for part in _flat(each)] if is_union else [kind]
-
-
-def _text(kind: Any) -> Text | None:  # noqa: ANN401 - any type
-    said = getattr(kind, "__metadata__", ())
-    return next((each for each in said if isinstance(each, Text)), None)
 
 
 def _parts(kind: Any) -> list[Any]:  # noqa: ANN401 - any type

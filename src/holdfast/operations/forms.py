@@ -13,9 +13,9 @@ import msgspec
 from holdfast.errors import InvalidName
 from holdfast.instants import from_text
 from holdfast.jsontext import to_json
-from holdfast.model.marks import AtMost, Header, Instead, Query, Shape
+from holdfast.model.marks import AtMost, Header, Instead, Query, Shape, mark
 from holdfast.operations.operation import REQUIRED, Http, Operation
-from holdfast.operations.shapes import mark, shape_of, wire_name
+from holdfast.operations.shapes import shape_of, wire_name
 
 NAMES: Final = re.compile(r"{(\w+)(?::path)?}")
 """What stands for a part of a path; as `{name:path}`, for all that is left of it."""

@@ -202,9 +202,8 @@ def does(
     """Makes the method of a door of what does an operation: it takes the operation's fields."""
 
     def decorate(run: Callable[[D, Any], T]) -> Callable[Concatenate[D, P], T]:
-        described: Any = takes(operation)(run)
+        described: Any = _method(operation, run, signature_of(operation))
         described.__doc__ = operation.__doc__
-        described.__signature__ = signature_of(operation)
         described.operation, described.run = operation, run
         return described
 
@@ -217,15 +216,21 @@ def takes(
     """Makes a method that takes arguments of their own, of one that takes them together."""
 
     def decorate(run: Callable[[D, Any], T]) -> Callable[Concatenate[D, P], T]:
-        @wraps(run)
-        def method(self: D, /, *args: P.args, **kwargs: P.kwargs) -> T:
-            return run(self, given(*args, **kwargs))
-
-        described: Any = method
-        described.__signature__ = _signature(given, run.__annotations__.get("return"))
-        return method
+        return _method(given, run, _signature(given, run.__annotations__.get("return")))
 
     return decorate
+
+
+def _method(
+    given: Callable[P, Arguments], run: Callable[[D, Any], T], signature: inspect.Signature
+) -> Callable[Concatenate[D, P], T]:
+    @wraps(run)
+    def method(self: D, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return run(self, given(*args, **kwargs))
+
+    described: Any = method
+    described.__signature__ = signature
+    return method
 
 
 def signature_of(operation: Any) -> inspect.Signature:  # noqa: ANN401 - a class of operations

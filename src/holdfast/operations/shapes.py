@@ -31,7 +31,7 @@ from holdfast.errors import InvalidValue
 from holdfast.ids import ObjectId
 from holdfast.instants import from_text, to_text
 from holdfast.model.basics import SnapshotLike, id_of
-from holdfast.model.marks import Flat, Here, Inside, Named, Shape, While
+from holdfast.model.marks import Flat, Here, Inside, Named, Shape, While, mark
 
 Kind = Any
 """A type, with what stands beside it."""
@@ -77,16 +77,10 @@ def _class(kind: Any) -> Shape:  # noqa: ANN401 - a class, or what only a type c
     return Shape(kind)
 
 
-def mark(kind: Kind, wanted: type[Any]) -> Any:  # noqa: ANN401 - of the type that is wanted
-    """Returns what an annotation says of such a kind; None if it says nothing."""
-    said = getattr(kind, "__metadata__", ())
-    return next((each for each in said if isinstance(each, wanted)), None)
-
-
 def wire_name(name: str, kind: Kind) -> str:
     """Returns what a field is called on the wire."""
     if (named := mark(kind, Named)) is not None:
-        return cast("Named", named).name
+        return named.name
     return f"{name}_seconds" if _is_span(kind) else name
 
 
@@ -190,7 +184,7 @@ def _fields(kind: type, prefix: str = "") -> list[_Field]:
             found += _fields(hint.__origin__, f"{prefix}{name}.")
         elif not mark(hint, Inside):
             wire = encoded if encoded != name else wire_name(name, hint)
-            told: While | None = mark(hint, While)
+            told = mark(hint, While)
             field = None if told is None else told.field
             found.append(_Field(wire, prefix + name, shape_of(hint), field))
     for wire, path in getattr(kind, "ON_WIRE", {}).items():
@@ -213,7 +207,7 @@ def _reader(kind: type) -> Callable[[Any], Any]:
     for name, encoded in _names(kind):
         hint = hints[name]
         if (inside := mark(hint, Inside)) is not None:
-            outside[name] = cast("Inside", inside).outside
+            outside[name] = inside.outside
         elif mark(hint, Flat):
             part = hint.__origin__
             is_shaped = hasattr(part, "wire_shape")

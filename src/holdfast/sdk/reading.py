@@ -6,14 +6,14 @@ needs: it is 0.
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
-from typing import Any, Final, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 
 from holdfast.errors import InvalidValue
 from holdfast.ids import NamespaceId, SnapshotId, TraceId
 from holdfast.model.archives import Imported, Manifest
-from holdfast.model.basics import Plane, SnapshotInfo, SnapshotLike, id_of
+from holdfast.model.basics import SnapshotInfo, SnapshotLike, id_of
 from holdfast.model.entities import Totals
 from holdfast.model.health import Health, Level, Loop
 from holdfast.model.memories import FoundMemory, Memory
@@ -32,8 +32,6 @@ A = TypeVar("A")
 T = TypeVar("T")
 
 ELSEWHERE = NamespaceId(0)
-
-_PLANES: Final = frozenset(Plane)
 
 
 def reads(kind: type[A], make: Callable[[A], T]) -> Callable[[bytes], T]:
@@ -67,11 +65,6 @@ def texts(name: str, given: Iterable[str]) -> list[str]:
         message = f"{name} are a list of text, not one text"
         raise InvalidValue(message)
     return [*given]
-
-
-def texts_or_none(name: str, given: Iterable[str] | None) -> list[str] | None:
-    """Returns what is given as a list, if it is."""
-    return None if given is None else texts(name, given)
 
 
 def instant(text: str) -> datetime:
@@ -171,16 +164,8 @@ def to_health(answer: RollbackRateAnswer) -> Health:
     )
 
 
-def items_of(answers: list[A], make: Callable[[A], T]) -> list[T]:
-    """Returns a value for each answer."""
-    return [make(each) for each in answers]
-
-
 def _snapshot_id(text: str | None) -> SnapshotId | None:
     return None if text is None else SnapshotId(text)
-
-
-Json = dict[str, Any]
 
 
 def _imported(answer: ImportedAnswer) -> Imported:

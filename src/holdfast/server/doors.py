@@ -15,15 +15,15 @@ import msgspec
 
 from holdfast.engine.namespace import Namespace
 from holdfast.errors import InvalidName
-from holdfast.model.marks import Header as HeaderMark
+from holdfast.model.marks import Header, mark
 from holdfast.operations.forms import ELSEWHERE, NAMES, Form, Part, Place
 from holdfast.operations.operation import REQUIRED, Http, Paged, Who, Work, operations_of
-from holdfast.operations.shapes import ASKED, mark
+from holdfast.operations.shapes import ASKED
 from holdfast.server.callers import name_in
 from holdfast.server.dialects import OURS, PLAIN, Dialect, Exchange, Speech, body_of
 from holdfast.server.moments import At, seen
 from holdfast.server.paging import UnknownCursor, page_size
-from holdfast.server.parameters import DATA, Header, Made, Parameters, Query
+from holdfast.server.parameters import DATA, Made, Parameters, Query
 from holdfast.server.requests import Caller, Request
 from holdfast.server.routing import Route
 
@@ -176,8 +176,8 @@ def _parameters(form: Form, speech: Speech) -> Iterator[Parameter]:
     yield from (_parameter(each, str) for each in NAMES.findall(form.http.path) if each not in own)
     inside, has_body = list[str](), form.http.method not in ("GET", "DELETE")
     for name, kind in speech.takes.items():
-        if (header := mark(kind, HeaderMark)) is not None:
-            yield _parameter(name, Annotated[str | None, Header(header.name)], None)
+        if (header := mark(kind, Header)) is not None:
+            yield _parameter(name, Annotated[str | None, header], None)
         elif has_body:
             inside.append(name)
         else:

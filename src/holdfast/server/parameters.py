@@ -11,17 +11,17 @@ import inspect
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any, Final, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, get_args, get_origin, get_type_hints
 
 import msgspec
 
 from holdfast.engine.namespace import Namespace
+from holdfast.model.marks import Header, mark
 from holdfast.server.bodies import Decoder, decoder_of
 from holdfast.server.leaving import IsGone
 from holdfast.server.problems import Unfit
 from holdfast.server.requests import Caller, Request, Services
 
-M = TypeVar("M")
 Annotation = Any
 """A type, with what stands beside it."""
 
@@ -36,13 +36,6 @@ _OBJECT: Final = Annotated[str, msgspec.Meta(description="A JSON object.")]
 @dataclass(frozen=True, slots=True)
 class Query:
     """A parameter of the query by another name than the function's."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Header:
-    """A parameter that is a header."""
 
     name: str
 
@@ -105,7 +98,7 @@ class Parameters:
                 self.data, self.decoder, self.needs_data = kind, decoder_of(kind), is_required
             elif name == BYTES:
                 self.takes_bytes = True
-            elif (maker := _meta(kind, Made)) is not None:
+            elif (maker := mark(kind, Made)) is not None:
                 self.made[name] = (maker.by, Parameters(maker.by, path))
             else:
                 self.own.append(_parameter(kind, signed, path))
@@ -183,9 +176,9 @@ def _value(text: Annotation, parameter: Parameter) -> Annotation:
 def _parameter(kind: Annotation, signed: inspect.Parameter, path: Collection[str]) -> Parameter:
     name = signed.name
     place, wire = Place.PATH if name in path else Place.QUERY, name
-    if (header := _meta(kind, Header)) is not None:
+    if (header := mark(kind, Header)) is not None:
         place, wire = Place.HEADER, header.name
-    elif (query := _meta(kind, Query)) is not None:
+    elif (query := mark(kind, Query)) is not None:
         wire = query.name
     bare = kind.__origin__ if get_origin(kind) is Annotated else kind
     is_object = any(get_origin(part) is dict for part in (bare, *get_args(bare)))
@@ -200,12 +193,6 @@ def _parameter(kind: Annotation, signed: inspect.Parameter, path: Collection[str
         is_list=any(get_origin(part) is list for part in (bare, *get_args(bare))),
         is_object=is_object,
     )
-
-
-def _meta(kind: Annotation, wanted: type[M]) -> M | None:
-    """Returns what an annotation says of such a kind; None if it says nothing."""
-    said = getattr(kind, "__metadata__", ())
-    return next((each for each in said if isinstance(each, wanted)), None)
 
 
 def _read_by_msgspec(kind: Annotation) -> Annotation:

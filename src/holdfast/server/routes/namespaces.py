@@ -14,6 +14,7 @@ from holdfast.engine.tenant import TenantVault
 from holdfast.errors import InvalidName, NamespaceNotFound
 from holdfast.model.basics import SnapshotInfo
 from holdfast.model.entities import Entity
+from holdfast.model.marks import Header
 from holdfast.model.memories import Memory
 from holdfast.model.upkeep import NamespaceInfo, Policy, Quota
 from holdfast.operations.namespaces import (
@@ -30,7 +31,7 @@ from holdfast.operations.namespaces import (
 )
 from holdfast.server.callers import name_in
 from holdfast.server.doors import answers, routes_of
-from holdfast.server.parameters import Header, Made
+from holdfast.server.parameters import Made
 from holdfast.server.requests import Caller
 from holdfast.server.routes.snapshots import to_answer
 from holdfast.server.routing import Route, Who, get, post

@@ -14,12 +14,12 @@ from holdfast.engine.core.paths import to_key
 from holdfast.engine.files.download import Sendable, find_sendable
 from holdfast.engine.namespace import Namespace
 from holdfast.model.files import FileInfo
+from holdfast.model.marks import Header
 from holdfast.model.paths import read_path
 from holdfast.operations.shapes import shape_of
 from holdfast.server import transfer
 from holdfast.server.calling import encoded
 from holdfast.server.moments import At, seen
-from holdfast.server.parameters import Header
 from holdfast.server.problems import RangeUnfit
 from holdfast.server.requests import Request
 from holdfast.server.responses import Stream
