@@ -160,3 +160,13 @@ def test_the_check_for_reasons_can_fail(tmp_path: Path, comment: str, is_explain
     path = tmp_path / "example.py"
     path.write_text(f"x = 1  {comment}\n")
     assert (list(unexplained_silencers(path)) == []) is is_explained
+
+
+def test_a_word_has_one_meaning_and_the_house_has_forty_of_them_at_the_most() -> None:
+    page = (SOURCE.parents[1] / "docs" / "glossary.md").read_text(encoding="utf-8")
+    met, built, _ = (
+        re.findall(r"^\| (?!Word )([^|]+) \| .+\|$", part, re.MULTILINE)
+        for part in page.split("\n## ")[1:]
+    )
+    assert len({*met, *built}) == len(met) + len(built)
+    assert 0 < len(built) <= 40
