@@ -26,8 +26,9 @@ from holdfast.ids import NamespaceId, ObjectId, object_id_of
 from holdfast.model.basics import Plane, Size, SnapshotLike
 from holdfast.model.marks import FLAT, HERE, AtMost, Header, Inside, Instead, Named
 from holdfast.model.tasks import Cadence, Schedule
+from holdfast.model.upkeep import Policy
 from holdfast.operations.forms import form_of
-from holdfast.operations.namespaces import SetQuota
+from holdfast.operations.namespaces import ForgetSnapshots, SetQuota
 from holdfast.operations.operation import Operation, Paged, Who, operations_of
 from holdfast.operations.schedules import CreateSchedule, GetSchedule
 from holdfast.operations.shapes import ASKED, shape_of
@@ -181,6 +182,21 @@ def test_a_server_finds_a_name_in_either_place(path: str, header: str | None, na
     made = route.function(whose=None, **route.parameters.values(request))
     assert asked == [NameThing(name, force=True)]
     assert msgspec.to_builtins(made) == {"deleted": True, "name": name, "force": True}
+
+
+def test_of_a_value_a_request_may_say_a_part() -> None:
+    form = form_of(ForgetSnapshots)
+    body = msgspec.json.decode(b'{"policy": {"keep_last": 2}, "dry_run": null}', type=form.body)
+    said = {"name": "a", "policy": body.policy, "dry_run": body.dry_run}
+    assert form.read(said) == ForgetSnapshots("a", policy=Policy(keep_last=2))
+    assert form.read({"name": "a"}) == ForgetSnapshots("a")
+
+
+def test_an_empty_header_names_nothing() -> None:
+    route = answers(NameThing)(lambda _, wanted: None)  # pyright: ignore[reportUnknownLambdaType]
+    request: Any = SimpleNamespace(places={"name": "-"}, query=[], header=lambda _: "")
+    with pytest.raises(InvalidName, match="empty"):
+        route.parameters.values(request)
 
 
 class ListWords(

@@ -14,12 +14,10 @@ import pytest
 
 import holdfast
 from holdfast.errors import InvalidValue, Unauthorized
-from holdfast.model.archives import Manifest
 from holdfast.model.basics import SnapshotInfo
 from holdfast.sdk.calls import Group, _Described, _Iterating, asked
 from holdfast.sdk.groups.store import StoreSnapshot
 from holdfast.sdk.tasks import AsyncTasks, SyncTasks
-from holdfast.wire.upkeep import ManifestAnswer
 
 GROUPS = ("files", "store", "sessions", "memory", "entities", "traces", "tasks", "schedules")
 
@@ -267,13 +265,6 @@ def test_a_remote_directory_has_every_name_of_a_local_one() -> None:
         taken = takes(inspect.getattr_static(there, name))
         if wanted is not None and taken is not None:
             assert {each: taken.get(each) for each in wanted} == wanted, name
-
-
-# What a client reads from the wire without a description.
-
-
-def test_a_manifest_has_the_fields_that_stand_on_the_wire() -> None:
-    assert set(Manifest.__struct_fields__) == set(ManifestAnswer.__struct_fields__)
 
 
 def test_what_is_given_and_empty_is_not_taken_from_the_environment(

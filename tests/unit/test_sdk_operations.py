@@ -168,7 +168,7 @@ TEXTS = {
     "type": "connected",
     "timestamp": "2026-01-02T03:04:05Z",
 }
-KINDS = {"SnapshotAnswer": "snapshot", "VersionAnswer": "created", "FileAnswer": "file"}
+KINDS = {"VersionAnswer": "created", "FileAnswer": "file"}
 
 
 @dataclass

@@ -15,7 +15,7 @@ from typing import Any, cast
 import pytest
 
 import holdfast
-from holdfast.errors import InvalidName, InvalidValue
+from holdfast.errors import InvalidValue
 from holdfast.model.keys import Key, Scope
 from holdfast.server.app import Prefixed
 from holdfast.server.config import Config, configure, to_environ
@@ -24,7 +24,6 @@ from holdfast.server.logs import Together
 from holdfast.server.problems import RateLimited
 from holdfast.server.rates import UNLIMITED, Rates, burst_of
 from holdfast.server.requests import Caller
-from holdfast.server.routes.namespaces import provide_name
 from holdfast.server.stopping import Stopping
 from holdfast.server.times import parse_instant, shown
 from holdfast.server.work.loops import Loops
@@ -57,13 +56,6 @@ def test_no_secret_is_told_to_a_worker(tmp_path):
     given = {"HOLDFAST_ADMIN_KEY": "secret-admin-key-1", "HOLDFAST_API_KEY": "secret-api-key-12"}
     told = to_environ(configure(given, data=str(tmp_path)))
     assert "-key-1" not in json.dumps(told)
-
-
-def test_an_empty_header_names_no_namespace():
-    assert provide_name("-", "alice") == provide_name("alice", "bob") == "alice"
-    assert provide_name("-", None) == "-"
-    with pytest.raises(InvalidName, match="empty"):
-        provide_name("-", "")
 
 
 def test_no_secret_is_shown_with_the_settings():

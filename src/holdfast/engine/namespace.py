@@ -44,6 +44,7 @@ from holdfast.model.health import Health, Thresholds
 from holdfast.model.history import History
 from holdfast.model.names import PathOrName, to_name
 from holdfast.model.upkeep import Policy
+from holdfast.operations.namespaces import Forget
 from holdfast.operations.operation import does, takes
 from holdfast.operations.snapshots import (
     DeleteSnapshot,
@@ -325,9 +326,10 @@ class Namespace:
         retention.set_policy(self._handle, policy)
         return policy
 
-    def forget(self, *, policy: Policy | None = None, dry_run: bool = False) -> list[SnapshotInfo]:
+    @takes(Forget)
+    def forget(self, wanted: Forget) -> list[SnapshotInfo]:
         """Takes expired snapshots, and those that the policy does not keep, off the timeline."""
-        return retention.forget(self._handle, policy=policy, dry_run=dry_run)
+        return retention.forget(self._handle, policy=wanted.policy, dry_run=wanted.dry_run)
 
     def set_quota(self, quota_bytes: int | None) -> None:
         """Limits how many content bytes the head may hold; None takes the limit away."""

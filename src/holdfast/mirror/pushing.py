@@ -22,9 +22,9 @@ from holdfast.entries import Blob, decode_entry
 from holdfast.errors import ContentMissing, Unavailable
 from holdfast.ids import OBJECT_ID_BYTES, ObjectId, object_id_of
 from holdfast.mirror.server import Server
+from holdfast.model.changes import Committed
 from holdfast.packs import ObjectKind, PackBuilder
 from holdfast.progress import Progress
-from holdfast.sdk.groups.exchange import Pushed
 from holdfast.tree import Edit, diff
 from holdfast.wire.exchange import CommitRequest, ListedEdits, ReceivedAnswer
 
@@ -53,7 +53,7 @@ class Push:
         self._server, self._source, self._progress = server, source, progress
         self._made: dict[ObjectId, bytes] = {}
 
-    def push(self, base: ObjectId, root: ObjectId, told: CommitRequest) -> Pushed:
+    def push(self, base: ObjectId, root: ObjectId, told: CommitRequest) -> Committed:
         """Sends what leads from one files map to another; raises `HeadMoved` if it is not there."""
         edits = list(diff(self._source, base, root))
         offered = _offered(self._source, edits)
@@ -69,7 +69,7 @@ class Push:
             return self._server.commit(along)
         return self._commit(told, offered)
 
-    def _commit(self, told: CommitRequest, offered: dict[ObjectId, int]) -> Pushed:
+    def _commit(self, told: CommitRequest, offered: dict[ObjectId, int]) -> Committed:
         for attempt in range(_ATTEMPTS):
             self._send_missing(offered)
             try:

@@ -4,11 +4,26 @@ As in `model`: frozen, without behaviour beyond what follows from their fields.
 """
 
 from datetime import datetime
+from typing import Annotated
 
 import msgspec
 
 from holdfast.ids import SnapshotId
+from holdfast.instants import from_text, to_text
 from holdfast.model.basics import Size, SnapshotInfo
+from holdfast.model.marks import Instant, Named, Shape
+
+
+def _told(instant: datetime | None) -> str | None:
+    """Returns an instant that an archive names, which may be one that no calendar has in UTC."""
+    try:
+        return None if instant is None else to_text(instant)
+    except OverflowError:
+        return None
+
+
+def _read(text: str | None) -> datetime | None:
+    return None if text is None else from_text(text)
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -19,7 +34,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     snapshot: str | None
     """The snapshot that was exported; None if it was what the head then showed."""
     label: str | None
-    created_at: datetime | None
+    created_at: Annotated[datetime | None, Shape(Instant | None, _told, _read)]
     root: str
     entries: int
     content_bytes: int
@@ -39,7 +54,7 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
 
     snapshot: SnapshotInfo
     """The new snapshot on the timeline."""
-    safety_id: SnapshotId | None
+    safety_id: Annotated[SnapshotId | None, Named("safety_snapshot_id")]
     """The snapshot that keeps what was there before; None if an older one does."""
     manifest: Manifest
     """What the archive says of itself: where it comes from, and how much it holds."""

@@ -384,3 +384,11 @@ class Forked(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str
     forked_from: str
     snapshot: SnapshotInfo | None
+
+
+class Committed(msgspec.Struct, frozen=True, kw_only=True):
+    """A snapshot that was made of a directory of another machine."""
+
+    snapshot: SnapshotInfo
+    replaced: SnapshotId | None
+    """The snapshot that shows what was there before; None if there was nothing."""

@@ -5,9 +5,14 @@ Said in its annotation: `id: Annotated[str, Named("schedule_id")]`.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
+
+import msgspec
 
 M = TypeVar("M")
+
+Instant = Annotated[str, msgspec.Meta(extra_json_schema={"format": "date-time"})]
+"""An instant in UTC, always with six digits after the second: as text they sort as they follow."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,13 @@
 from dataclasses import KW_ONLY
 from typing import Annotated, Final
 
+from holdfast.model.basics import SnapshotInfo
 from holdfast.model.entities import Entity
 from holdfast.model.marks import Header
 from holdfast.model.memories import Memory
 from holdfast.model.upkeep import DeletedNamespace, NamespaceInfo, Policy, Quota
-from holdfast.operations.operation import Operation, Paged, Who
+from holdfast.operations.operation import Arguments, Operation, Paged, Who
+from holdfast.operations.shapes import given
 
 _WORKSPACE: Final = "/v1/workspaces/{workspace_id}"
 _ALL: Final = f"{_WORKSPACE}/namespaces"
@@ -103,6 +105,52 @@ class SetQuota(Operation[Quota], put=f"{_WORKSPACE}/quota", who=Who.OPERATOR):
     """Limits how many bytes the workspace may take; None takes the limit away."""
 
     quota_bytes: int | None
+
+
+class Forget(Arguments):
+    """Which snapshots to take off the timeline; without `policy`, as the namespace's own says."""
+
+    _: KW_ONLY
+    policy: Annotated[Policy, given(Policy)] | None = None
+    dry_run: bool = False
+
+
+class ForgetSnapshots(
+    Forget,
+    Operation[list[SnapshotInfo]],
+    post=f"{_ONE}/forget",
+    who=Who.OPERATOR,
+    under="snapshots",
+    repeats=("dry_run",),
+    needs_body=False,
+):
+    """Takes expired snapshots, and those that the policy does not keep, off the timeline.
+
+    With `policy`, as that says, and not as the namespace's own does. With `dry_run`, says which
+    they are, and takes none.
+    """
+
+    name: _Name
+
+
+class ListDeletedSnapshots(
+    Operation[list[SnapshotInfo]],
+    get=f"{_ONE}/deleted-snapshots",
+    who=Who.OPERATOR,
+    under="snapshots",
+):
+    """Returns the deleted snapshots that can still be recovered, newest first."""
+
+    name: _Name
+
+
+class RecoverSnapshot(
+    Operation[SnapshotInfo], post=f"{_ONE}/snapshots/{{snapshot_id}}/recover", who=Who.OPERATOR
+):
+    """Brings a deleted snapshot back during the grace period."""
+
+    name: _Name
+    snapshot_id: str
 
 
 class RecoverMemory(

@@ -31,15 +31,13 @@ from holdfast.errors import InvalidValue
 from holdfast.ids import ObjectId
 from holdfast.instants import from_text, to_text
 from holdfast.model.basics import SnapshotLike, id_of
-from holdfast.model.marks import Flat, Here, Inside, Named, Shape, While, mark
+from holdfast.model.marks import Flat, Here, Inside, Instant, Named, Shape, While, mark
 
 Kind = Any
 """A type, with what stands beside it."""
 
 ASKED: ContextVar[str | None] = ContextVar("asked", default=None)
 """The namespace that was asked: whoever writes an answer says it."""
-
-_INSTANT: Final = Annotated[str, msgspec.Meta(extra_json_schema={"format": "date-time"})]
 
 
 @cache
@@ -75,6 +73,17 @@ def _class(kind: Any) -> Shape:  # noqa: ANN401 - a class, or what only a type c
         read = plain.read or _as_it_is
         return Shape(plain.wire, plain.send, lambda items: cast("Any", kind)(read(items)))
     return Shape(kind)
+
+
+def given(kind: type[msgspec.Struct]) -> Shape:
+    """Returns how a value is written of which a request may say a part: the rest has defaults."""
+    shape = shape_of(kind)
+    types = {each.name: each.type for each in msgspec.structs.fields(shape.wire)}
+    asked = [(each.name, types[each.name], each.default) for each in msgspec.structs.fields(kind)]
+    wire = msgspec.defstruct(
+        f"Given{kind.__name__}", asked, namespace={"__doc__": kind.__doc__}, kw_only=True
+    )
+    return Shape(wire, shape.send, shape.read)
 
 
 def wire_name(name: str, kind: Kind) -> str:
@@ -243,7 +252,7 @@ def _span(seconds: int) -> timedelta:
 
 
 _RULES: Final[dict[Any, Shape]] = {
-    datetime: Shape(_INSTANT, to_text, from_text),
+    datetime: Shape(Instant, to_text, from_text),
     timedelta: Shape(int, lambda span: int(span.total_seconds()), _span),
     ObjectId: Shape(str, bytes.hex, lambda digits: ObjectId(bytes.fromhex(digits))),
     SnapshotLike: Shape(str, id_of),

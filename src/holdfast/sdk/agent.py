@@ -74,10 +74,10 @@ from holdfast.sdk.groups.timeline import (
 )
 from holdfast.sdk.reading import (
     id_or_none,
-    read_imported,
     read_totals,
     reads,
     to_health,
+    value_of,
     whole,
 )
 from holdfast.wire.audit import RollbackRateAnswer
@@ -292,7 +292,7 @@ class Agent(Group[F]):
             path="/v1/import",
             content=content,
             headers=headers,
-            read=read_imported,
+            read=value_of(Imported),
             is_slow=True,
         )
 

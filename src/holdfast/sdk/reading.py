@@ -12,8 +12,7 @@ import msgspec
 
 from holdfast.errors import InvalidValue
 from holdfast.ids import NamespaceId, SnapshotId, TraceId
-from holdfast.model.archives import Imported, Manifest
-from holdfast.model.basics import SnapshotInfo, SnapshotLike, id_of
+from holdfast.model.basics import SnapshotLike, id_of
 from holdfast.model.entities import Totals
 from holdfast.model.health import Health, Level, Loop
 from holdfast.model.memories import FoundMemory, Memory
@@ -26,7 +25,6 @@ from holdfast.wire.dashboard import StatsAnswer
 from holdfast.wire.memories import FoundAnswer, MemoryAnswer
 from holdfast.wire.tasks import TaskAnswer
 from holdfast.wire.traces import TraceAnswer
-from holdfast.wire.upkeep import ImportedAnswer, ManifestAnswer
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -43,6 +41,12 @@ def reads(kind: type[A], make: Callable[[A], T]) -> Callable[[bytes], T]:
 def as_it_is(kind: type[A]) -> Callable[[bytes], A]:
     """Returns what decodes an answer that is a value already."""
     return msgspec.json.Decoder(kind).decode
+
+
+def value_of(kind: type[T]) -> Callable[[bytes], T]:
+    """Returns what decodes an answer that says a value of ours."""
+    shape = shape_of(kind)
+    return reads(shape.wire, cast("Callable[[Any], T]", shape.read))
 
 
 def nothing(_body: bytes) -> None:
@@ -84,9 +88,6 @@ def sent(when: datetime | None) -> str | None:
     if when.utcoffset() is None:
         raise InvalidValue("an instant says in which time zone it is: datetime.now(UTC)")
     return when.isoformat()
-
-
-to_snapshot: Callable[[Any], SnapshotInfo] = cast("Any", shape_of(SnapshotInfo).read)
 
 
 def to_memory(answer: MemoryAnswer) -> Memory:
@@ -168,31 +169,6 @@ def _snapshot_id(text: str | None) -> SnapshotId | None:
     return None if text is None else SnapshotId(text)
 
 
-def _imported(answer: ImportedAnswer) -> Imported:
-    kept = answer.safety_snapshot_id
-    return Imported(
-        snapshot=to_snapshot(answer.snapshot),
-        safety_id=None if kept is None else SnapshotId(kept),
-        manifest=_manifest(answer.manifest),
-        verified=answer.verified,
-    )
-
-
-def _manifest(answer: ManifestAnswer) -> Manifest:
-    return Manifest(
-        format=answer.format,
-        namespace=answer.namespace,
-        snapshot=answer.snapshot,
-        label=answer.label,
-        created_at=instant_or_none(answer.created_at),
-        root=answer.root,
-        entries=answer.entries,
-        content_bytes=answer.content_bytes,
-        uncaptured=answer.uncaptured,
-        in_motion=answer.in_motion,
-    )
-
-
 def _totals(answer: StatsAnswer) -> Totals:
     found = answer.stats
     return Totals(
@@ -211,6 +187,5 @@ def _report(answer: AuditAnswer) -> AuditReport:
     return AuditReport(answer.checked, answer.anchor, problems)
 
 
-read_imported = reads(ImportedAnswer, _imported)
 read_totals = reads(StatsAnswer, _totals)
 read_report = reads(AuditAnswer, _report)

@@ -18,7 +18,7 @@ from holdfast.errors import InvalidName
 from holdfast.model.marks import Header, mark
 from holdfast.operations.forms import ELSEWHERE, NAMES, Form, Part, Place
 from holdfast.operations.operation import REQUIRED, Http, Paged, Who, Work, operations_of
-from holdfast.operations.shapes import ASKED
+from holdfast.operations.shapes import ASKED, shape_of
 from holdfast.server.callers import name_in
 from holdfast.server.dialects import OURS, PLAIN, Dialect, Exchange, Speech, body_of
 from holdfast.server.moments import At, seen
@@ -132,6 +132,13 @@ def _served(
         is_secret=http.is_secret,
         is_bulky=http.is_bulky,
     )
+
+
+def written(agent: Namespace, made: object) -> Any:  # noqa: ANN401 - a struct
+    """Returns a value as it stands on the wire, for a route that is code and names it `answer`."""
+    ASKED.set(agent.name)
+    send: Any = shape_of(type(made)).send
+    return send(made)
 
 
 def sign(function: Any, parameters: list[Parameter], returned: Any) -> None:  # noqa: ANN401 - a function, any type

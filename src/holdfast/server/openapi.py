@@ -8,6 +8,7 @@ from typing import Any, Final, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from holdfast.operations.shapes import shape_of
 from holdfast.server.parameters import Parameter, Place
 from holdfast.server.responses import JSON, Response, Stream
 from holdfast.server.routing import Route, Who
@@ -192,6 +193,8 @@ def _asked(route: Route) -> list[Any]:
 
 def _answered(route: Route) -> list[Any]:
     """Returns what a route answers, if that is JSON; a union of structs is none to msgspec."""
+    if route.answer is not None:
+        return [shape_of(route.answer).wire]
     kind = get_type_hints(route.function)["return"]
     kinds = get_args(kind) if get_origin(kind) is UnionType else [kind]
     return [each for each in kinds if each not in (Response, Stream, NoneType)]

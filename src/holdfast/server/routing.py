@@ -34,6 +34,8 @@ class Options(TypedDict, total=False):
     is_secret: bool
     """Whether the answer is shown once: it is not kept for who asks again."""
     body: str
+    answer: Any
+    """The value that it answers, where it returns that as it is written."""
     media_type: str
     headers: Mapping[str, str]
     """What the answer's own headers say."""
@@ -59,6 +61,7 @@ class Route:
     claims: bool = False
     is_secret: bool = False
     body: str | None = None
+    answer: Any = None
     media_type: str = JSON
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     is_spooled: bool = False

@@ -1,11 +1,12 @@
 """Types that requests and answers of every kind use."""
 
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 
-Instant = Annotated[str, msgspec.Meta(extra_json_schema={"format": "date-time"})]
-"""An instant in UTC, always with six digits after the second: as text they sort as they follow."""
+from holdfast.model.marks import Instant
+
+__all__ = ["Instant", "Problem", "ProblemAnswer"]
 
 
 class Problem(msgspec.Struct, kw_only=True, omit_defaults=True):

@@ -11,7 +11,6 @@ import msgspec
 
 from holdfast.errors import InvalidValue, TooLarge
 from holdfast.operations.snapshots import NOTHING_SAID, Note
-from holdfast.wire.snapshots import SnapshotAnswer
 
 T = TypeVar("T")
 
@@ -69,14 +68,6 @@ class CommitRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, om
     note: Note = NOTHING_SAID
     coverage: bytes = b""
     """What the snapshot covers, as JSON."""
-
-
-class CommitAnswer(msgspec.Struct, kw_only=True):
-    """The snapshot that was made."""
-
-    snapshot: SnapshotAnswer
-    replaced: str | None
-    """The snapshot that shows what was there before; null if there was nothing."""
 
 
 class StandingAnswer(msgspec.Struct, kw_only=True):

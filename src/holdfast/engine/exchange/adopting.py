@@ -35,8 +35,9 @@ from holdfast.engine.timeline.head import Mark, Move, advance, replacing, safety
 from holdfast.engine.timeline.weight import check_size
 from holdfast.entries import Blob, decode_entry
 from holdfast.errors import HeadMoved, InvalidValue, TooLarge
-from holdfast.ids import ObjectId, SnapshotId
+from holdfast.ids import ObjectId
 from holdfast.model.basics import EMPTY_MAP, Head, Kind, Plane, Size, SnapshotInfo
+from holdfast.model.changes import Committed
 from holdfast.operations.snapshots import Note
 from holdfast.packs import ObjectKind
 from holdfast.tree import Applied, Edit, apply, diff
@@ -74,15 +75,6 @@ class Commit:
     kind: Kind = Kind.SNAPSHOT
     note: Note = field(default_factory=Note)
     detail: Mapping[str, Any] = field(default_factory=dict[str, Any])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Committed:
-    """What a commit made."""
-
-    snapshot: SnapshotInfo
-    replaced: SnapshotId | None
-    """The snapshot that shows what was there before; None if there was nothing."""
 
 
 def commit(handle: Handle, told: Commit, *, is_shared: bool) -> Committed:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from holdfast.engine.exchange import adopting, receiving, sending
-from holdfast.engine.exchange.adopting import Commit, Committed
+from holdfast.engine.exchange.adopting import Commit
 from holdfast.engine.exchange.sending import SentChanges, Want
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.planes.handle import Handle
@@ -15,6 +15,7 @@ from holdfast.engine.timeline.restore import folded_head
 from holdfast.engine.timeline.snapshots import SnapshotLike, resolve
 from holdfast.ids import ObjectId, SnapshotId
 from holdfast.model.basics import Plane
+from holdfast.model.changes import Committed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,18 +4,16 @@ These are the routes as they are; what to say in which order is `holdfast.mirror
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from holdfast.model.basics import SnapshotInfo
+from holdfast.model.changes import Committed
 from holdfast.progress import no_progress
 from holdfast.sdk.calls import Call, F, Group, call
 from holdfast.sdk.content import Content
-from holdfast.sdk.reading import as_it_is, reads, to_snapshot, whole
+from holdfast.sdk.reading import as_it_is, value_of, whole
 from holdfast.wire.exchange import (
     ChangesRequest,
     ChangesTold,
-    CommitAnswer,
     CommitRequest,
     ContentRequest,
     MissingAnswer,
@@ -29,15 +27,6 @@ from holdfast.wire.exchange import (
 T = TypeVar("T")
 
 _ROOT: Final = "/v1/exchange"
-
-
-@dataclass(frozen=True, slots=True)
-class Pushed:
-    """A snapshot that a server made of a directory."""
-
-    snapshot: SnapshotInfo
-    replaced: str | None
-    """The snapshot that shows what was there before; None if there was nothing."""
 
 
 class Exchange(Group[F]):
@@ -60,9 +49,9 @@ class Exchange(Group[F]):
         return _post("objects", pack, as_it_is(ReceivedAnswer))
 
     @call
-    def commit(self, told: CommitRequest) -> Call[Pushed]:
+    def commit(self, told: CommitRequest) -> Call[Committed]:
         """Makes a snapshot of a directory."""
-        return _post("commit", encode(told), reads(CommitAnswer, _to_pushed))
+        return _post("commit", encode(told), value_of(Committed))
 
     @call
     def changes(self, old: str | None, new: str, *, after: bytes = b"") -> Call[ChangesTold]:
@@ -89,7 +78,3 @@ def _post(name: str, body: bytes, read: Callable[[bytes], T]) -> Call[T]:
         is_slow=True,
         is_harmless=True,
     )
-
-
-def _to_pushed(answer: CommitAnswer) -> Pushed:
-    return Pushed(to_snapshot(answer.snapshot), answer.replaced)

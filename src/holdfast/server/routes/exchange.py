@@ -15,16 +15,16 @@ from holdfast.entries import Blob
 from holdfast.errors import InvalidValue
 from holdfast.ids import OBJECT_ID_BYTES, ObjectId
 from holdfast.model.basics import Kind
+from holdfast.model.changes import Committed
+from holdfast.server.doors import written
 from holdfast.server.requests import Caller
 from holdfast.server.responses import Response
-from holdfast.server.routes.snapshots import to_answer
 from holdfast.server.routing import Options, Route, get, post
 from holdfast.server.threads import Work
 from holdfast.wire.exchange import (
     MEDIA_TYPE,
     ChangesRequest,
     ChangesTold,
-    CommitAnswer,
     CommitRequest,
     ContentRequest,
     MissingAnswer,
@@ -70,11 +70,11 @@ def receive(caller: Caller, agent: Namespace, body: bytes) -> ReceivedAnswer:
     return ReceivedAnswer(objects=_exchange(caller, agent).receive(body))
 
 
-@post("/v1/exchange/commit", status=201, body=MEDIA_TYPE, work=Work.HEAVY)
-def commit(caller: Caller, agent: Namespace, body: bytes) -> CommitAnswer:
+@post("/v1/exchange/commit", status=201, body=MEDIA_TYPE, work=Work.HEAVY, answer=Committed)
+def commit(caller: Caller, agent: Namespace, body: bytes) -> object:
     """Makes a snapshot of a directory: its files are the namespace's from now on."""
     done = _exchange(caller, agent).commit(_commit_of(decode(body, CommitRequest)))
-    return CommitAnswer(snapshot=to_answer(agent, done.snapshot), replaced=done.replaced)
+    return written(agent, done)
 
 
 @post("/v1/exchange/changes", **_BYTES_FOR_BYTES)

@@ -5,61 +5,36 @@ with a slash in it cannot be a part of a path: it stands in the header X-Namespa
 its place.
 """
 
-from typing import Annotated, Final
+import dataclasses
+from typing import Final
 
 from msgspec.structs import replace
 
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.tenant import TenantVault
-from holdfast.errors import InvalidName, NamespaceNotFound
+from holdfast.errors import NamespaceNotFound
 from holdfast.model.basics import SnapshotInfo
 from holdfast.model.entities import Entity
-from holdfast.model.marks import Header
 from holdfast.model.memories import Memory
 from holdfast.model.upkeep import NamespaceInfo, Policy, Quota
 from holdfast.operations.namespaces import (
+    ForgetSnapshots,
     GetNamespace,
     GetNamespaceQuota,
     GetQuota,
     GetRetention,
+    ListDeletedSnapshots,
     RecoverEntity,
     RecoverMemory,
     RecoverNamespace,
+    RecoverSnapshot,
     SetNamespaceQuota,
     SetQuota,
     SetRetention,
 )
-from holdfast.server.callers import name_in
 from holdfast.server.doors import answers, routes_of
-from holdfast.server.parameters import Made
 from holdfast.server.requests import Caller
-from holdfast.server.routes.snapshots import to_answer
-from holdfast.server.routing import Route, Who, get, post
-from holdfast.wire.namespaces import (
-    DeletedSnapshotList,
-    ForgetRequest,
-    ForgottenAnswer,
-)
-from holdfast.wire.snapshots import SnapshotAnswer
-
-_WORKSPACE: Final = "/v1/workspaces/{workspace_id}"
-_ALL: Final = f"{_WORKSPACE}/namespaces"
-_ONE: Final = f"{_ALL}/{{name}}"
-_ELSEWHERE: Final = "-"
-"""Stands for a name in a path that is in the header."""
-
-
-def provide_name(name: str, named: Annotated[str | None, Header("X-Namespace")] = None) -> str:
-    """Returns the namespace that a request is about."""
-    if name != _ELSEWHERE or named is None:
-        return name
-    if not named:
-        # Not the one that really is called so: nobody means that who says nothing.
-        raise InvalidName("namespace", named, reason="the header X-Namespace is empty")
-    return name_in(named)
-
-
-Place = Annotated[str, Made(provide_name)]
+from holdfast.server.routing import Route
 
 
 @answers(GetNamespace)
@@ -115,37 +90,26 @@ def set_workspace_quota(caller: Caller, wanted: SetQuota) -> Quota:
     return Quota(quota_bytes=caller.vault.quota(), used_bytes=caller.vault.stored_bytes())
 
 
-@post(f"{_ONE}/forget", who=Who.OPERATOR)
-def forget(
-    caller: Caller, workspace_id: str, place: Place, data: ForgetRequest | None = None
-) -> ForgottenAnswer:
-    """Takes expired snapshots, and those that the policy does not keep, off the timeline."""
-    wanted, agent = data or ForgetRequest(), caller.vault.namespace(place)
-    rules = wanted.policy
-    policy = rules and Policy(
-        keep_last=rules.keep_last, keep_daily=rules.keep_daily, keep_weekly=rules.keep_weekly
-    )
-    gone = agent.forget(policy=policy, dry_run=bool(wanted.dry_run))
-    return ForgottenAnswer(
-        snapshots=[_told(agent, each) for each in gone], dry_run=bool(wanted.dry_run)
-    )
+@answers(ForgetSnapshots)
+def forget(caller: Caller, wanted: ForgetSnapshots) -> list[SnapshotInfo]:
+    """Takes snapshots off the timeline that nothing keeps."""
+    agent = caller.vault.namespace(wanted.name)
+    gone = agent.forget(policy=wanted.policy, dry_run=wanted.dry_run)
+    return [_of(agent, snapshot) for snapshot in gone]
 
 
-@get(f"{_ONE}/deleted-snapshots", who=Who.OPERATOR)
-def list_deleted_snapshots(caller: Caller, workspace_id: str, place: Place) -> DeletedSnapshotList:
+@answers(ListDeletedSnapshots)
+def list_deleted_snapshots(caller: Caller, wanted: ListDeletedSnapshots) -> list[SnapshotInfo]:
     """Lists the snapshots that were taken off the timeline and can be recovered."""
-    agent = caller.vault.namespace(place)
-    found = agent.deleted_snapshots()
-    return DeletedSnapshotList(snapshots=[_told(agent, snapshot) for snapshot in found])
+    agent = caller.vault.namespace(wanted.name)
+    return [_of(agent, snapshot) for snapshot in agent.deleted_snapshots()]
 
 
-@post(f"{_ONE}/snapshots/{{snapshot_id}}/recover", who=Who.OPERATOR)
-def recover_snapshot(
-    caller: Caller, workspace_id: str, place: Place, snapshot_id: str
-) -> SnapshotAnswer:
+@answers(RecoverSnapshot)
+def recover_snapshot(caller: Caller, wanted: RecoverSnapshot) -> SnapshotInfo:
     """Brings a snapshot back that was taken off the timeline."""
-    agent = caller.vault.namespace(place)
-    return _told(agent, agent.recover_snapshot(snapshot_id))
+    agent = caller.vault.namespace(wanted.name)
+    return _of(agent, agent.recover_snapshot(wanted.snapshot_id))
 
 
 @answers(RecoverMemory)
@@ -162,9 +126,9 @@ def recover_entity(caller: Caller, wanted: RecoverEntity) -> Entity:
     return replace(found, attributes={})
 
 
-def _told(agent: Namespace, snapshot: SnapshotInfo) -> SnapshotAnswer:
+def _of(agent: Namespace, snapshot: SnapshotInfo) -> SnapshotInfo:
     """Returns a snapshot as operators see it: not why an agent took it, in its own words."""
-    return replace(to_answer(agent, snapshot), reason=None)
+    return dataclasses.replace(snapshot, namespace=agent.name, reason=None)
 
 
 def _info(caller: Caller, name: str) -> NamespaceInfo:

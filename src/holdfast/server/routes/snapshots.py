@@ -4,8 +4,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
-from msgspec.structs import asdict
-
 from holdfast.engine.files.browsing import count_files
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.timeline.comparison import Place, read_cursor
@@ -16,7 +14,6 @@ from holdfast.model.changes import ChangesPage, Forked, MergeResult, TextsPage
 from holdfast.model.history import History
 from holdfast.model.names import Name
 from holdfast.operations.choices import MOST_CHANGES, SHOWN
-from holdfast.operations.shapes import shape_of
 from holdfast.operations.snapshots import NEWEST, DeleteSnapshot, RestoreSnapshot, ShowSnapshot
 from holdfast.operations.timeline import (
     ForkNamespace,
@@ -36,7 +33,6 @@ from holdfast.server.paging import page_size
 from holdfast.server.problems import Unfit
 from holdfast.server.requests import Caller
 from holdfast.server.routing import Route
-from holdfast.wire.snapshots import SnapshotAnswer
 
 LISTED, MOST_LISTED = 50, 200
 TEXTS, MOST_TEXTS = 100, 1000
@@ -106,14 +102,6 @@ def _after(cursor: str | None) -> Place | None:
         return None if cursor is None else read_cursor(cursor)
     except ValueError as exc:
         raise Unfit("cursor is the next_cursor of an answer", param="cursor") from exc
-
-
-def to_answer(agent: Namespace, snapshot: SnapshotInfo) -> SnapshotAnswer:
-    """Returns a snapshot as it stands on the wire, in an answer that is put together by hand."""
-    return SnapshotAnswer(**asdict(_send(replace(snapshot, namespace=agent.name))))
-
-
-_send: Any = shape_of(SnapshotInfo).send
 
 
 def _files_restored(exchange: Exchange) -> int:
