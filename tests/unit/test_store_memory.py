@@ -415,9 +415,61 @@ for name, operation in OPERATIONS.items():
 """
 
 
+can_end_memory = pytest.mark.skipif(
+    find_spec("_testcapi") is None, reason="this Python is without its test hooks"
+)
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not IS_COMPILED, reason="no compiler was at hand")
-@pytest.mark.skipif(find_spec("_testcapi") is None, reason="this Python is without its test hooks")
+@can_end_memory
 def test_a_call_that_runs_out_of_memory_did_all_or_nothing() -> None:
     told = run_child(WITHOUT_MEMORY, "250")
     assert sum(int(line.rsplit(maxsplit=1)[1]) for line in told.splitlines()) > 100
+
+
+FAILED_CALLS = """
+import sys, weakref, _testcapi
+sys.path.insert(0, sys.argv[1])
+from holdfast.store import Store
+
+TRIPLES = [("n", str(k), b"\\x01") for k in range(40)]
+PAIRS = [["n", str(k)] for k in range(40)]
+CALLS = {
+    "history": (),
+    "clear_history": (),
+    "get_many": (PAIRS,),
+    "put_many": (TRIPLES,),
+    "put_many of a tuple": (tuple(TRIPLES),),
+    "set_many": (TRIPLES,),
+}
+
+for name, given in CALLS.items():
+    failures = 0
+    held = [sys.getrefcount(each) for each in given]
+    for number in range(12):
+        store = Store(max_history=None)
+        taken = weakref.ref(store.snapshot())
+        call = getattr(store, name.split()[0])
+        try:
+            _testcapi.set_nomemory(number, number + 1)
+            call(*given)
+        except MemoryError:
+            failures += 1
+        finally:
+            _testcapi.remove_mem_hooks()
+        del store, call
+        assert taken() is None, f"{name} keeps the history, number {number}"
+    assert [sys.getrefcount(each) for each in given] == held, f"{name} keeps what it was given"
+    print(name, failures)
+"""
+
+
+@pytest.mark.skipif(not IS_COMPILED, reason="no compiler was at hand")
+@can_end_memory
+def test_a_call_that_runs_out_of_memory_lets_go_of_what_it_used() -> None:
+    told = run_child(FAILED_CALLS)
+    failures = {line.rsplit(maxsplit=1)[0]: int(line.split()[-1]) for line in told.splitlines()}
+    assert failures["history"] >= 1
+    assert failures["get_many"] >= 1
+    assert failures["put_many of a tuple"] >= 1

@@ -272,7 +272,7 @@ static PyObject *core_history(PyObject *self, PyObject *Py_UNUSED(nothing))
 {
     /* Not PyList_GetSlice: it counts, then makes its list, and a garbage collection in between
        may run code that clears the history. */
-    return PySequence_List(CORE(self)->history);
+    return to_list(CORE(self)->history);
 }
 
 static PyObject *core_clear_history(PyObject *self, PyObject *Py_UNUSED(nothing))

@@ -186,10 +186,22 @@ static void look_up(const Moment *moment, PyObject *list)
     }
 }
 
+/* Returns a list of what is given. PySequence_List by itself, in Python 3.11, never lets go of a
+   list or tuple that it found no memory to copy. Nothing runs code between counting and copying. */
+static PyObject *to_list(PyObject *given)
+{
+    if (!PyList_CheckExact(given) && !PyTuple_CheckExact(given))
+        return PySequence_List(given);
+    PyObject *list = PyList_New(0);
+    if (list != NULL && PyList_SetSlice(list, 0, 0, given) < 0)
+        Py_CLEAR(list);
+    return list;
+}
+
 /* Returns a sequence of tuples with `size` members, the first two of them exact text. */
 static PyObject *to_tuples(PyObject *given, Py_ssize_t size)
 {
-    PyObject *tuples = PySequence_List(given);
+    PyObject *tuples = to_list(given);
     if (tuples == NULL)
         return NULL;
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(tuples); i++) {
