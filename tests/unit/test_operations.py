@@ -193,7 +193,7 @@ def test_of_a_value_a_request_may_say_a_part() -> None:
 
 
 def test_an_empty_header_names_nothing() -> None:
-    route = answers(NameThing)(lambda _, wanted: None)  # pyright: ignore[reportUnknownLambdaType]
+    route = answers(NameThing)(lambda _, __: None)
     request: Any = SimpleNamespace(places={"name": "-"}, query=[], header=lambda _: "")
     with pytest.raises(InvalidName, match="empty"):
         route.parameters.values(request)
