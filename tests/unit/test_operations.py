@@ -18,6 +18,7 @@ from holdfast.engine.sessions.door import Sessions
 from holdfast.engine.sessions.entities import Entities
 from holdfast.engine.sessions.reader import SessionsReader
 from holdfast.engine.store.plane import Store
+from holdfast.engine.tasks.runs import TaskRuns
 from holdfast.engine.tasks.schedules import Schedules
 from holdfast.engine.tenancy.keys import Keys
 from holdfast.engine.tenancy.webhooks import Webhooks
@@ -344,6 +345,7 @@ DOORS: list[tuple[type, Any]] = [
     (Sessions, SdkSessions),
     (SessionsReader, SdkSessionsReader),
     (Schedules, activity.Schedules),
+    (TaskRuns, activity.TaskRuns),
     (Memories, SdkMemories),
     (Entities, SdkEntities),
     (Keys, operators.Keys),

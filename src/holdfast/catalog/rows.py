@@ -371,6 +371,7 @@ DELIVERY: Final = Record("delivery", Delivery, sealed=True, loose=["claimed_unti
 TASK: Final = Record(
     "task",
     TaskRun,
+    without=["namespace"],
     renamed={"before": "before_id", "after": "after_id", "restored": "restored_id"},
     sealed=True,
 )

@@ -5,15 +5,19 @@ As in `model`: frozen, without behaviour beyond what follows from their fields.
 
 import enum
 from datetime import UTC, datetime
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
 from holdfast.ids import NamespaceId, SnapshotId, TenantId
 from holdfast.model.basics import Plane
-from holdfast.model.marks import HERE, Inside, Named, While
+from holdfast.model.marks import HERE, Inside, Named, Shape, While
 
 _LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_OBJECT: Final = Shape(
+    dict[str, Any], msgspec.json.decode, lambda value: msgspec.json.encode(value).decode()
+)
+"""Text here, and the object that it is of on the wire."""
 
 
 class TaskStatus(enum.StrEnum):
@@ -27,30 +31,32 @@ class TaskStatus(enum.StrEnum):
 class TaskRun(msgspec.Struct, frozen=True, kw_only=True):
     """A piece of an agent's work that lasts longer than a call."""
 
-    id: str
-    namespace_id: NamespaceId
+    id: Annotated[str, Named("task_id")]
+    namespace_id: Annotated[NamespaceId, Inside(0)]
+    namespace: Annotated[str | None, HERE] = None
     name: str
     status: TaskStatus = TaskStatus.RUNNING
-    rolls_back: bool = False
+    rolls_back: Annotated[bool, Named("rollback_on_failure")] = False
     """Whether a failure brings back what was there before: once it failed, whether it shall."""
-    metadata: str = "{}"
+    metadata: Annotated[str, _OBJECT] = "{}"
     """A JSON object."""
     actor: str | None = None
     reason: str | None = None
     """What was said of its end."""
-    before: SnapshotId
-    after: SnapshotId | None = None
-    restored: SnapshotId | None = None
+    before: Annotated[SnapshotId, Named("before_snapshot_id")]
+    after: Annotated[SnapshotId | None, Named("snapshot_id")] = None
+    """What was there when it ended, well or not."""
+    restored: Annotated[SnapshotId | None, Named("restored_snapshot_id")] = None
     """The snapshot that the way back appended, if there was one."""
     started_at: datetime
     ended_at: datetime | None = None
-    began: int = 0
+    began: Annotated[int, Inside(0)] = 0
     """How many changes of the namespace there had been when it began."""
-    is_named: bool = False
+    is_named: Annotated[bool, Inside(outside=False)] = False
     """Whether whoever works on it says so with every change."""
-    within: tuple[str, ...] = ()
+    within: Annotated[tuple[str, ...], Inside(())] = ()
     """The tasks that it was begun in, outermost first."""
-    beside_others: bool = False
+    beside_others: Annotated[bool, Inside(outside=False)] = False
     """Whether others changed the namespace while it ran, where its changes do not name it."""
 
 

@@ -1,7 +1,6 @@
 """Answers as they stand on the wire, as the values that the embedded door returns.
 
-One function for each kind. What a number inside a vault would be (`namespace_id`) nobody outside
-needs: it is 0.
+One function for each kind.
 """
 
 from collections.abc import Callable, Iterable
@@ -11,25 +10,21 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from holdfast.errors import InvalidValue
-from holdfast.ids import NamespaceId, SnapshotId, TraceId
+from holdfast.ids import TraceId
 from holdfast.model.basics import SnapshotLike, id_of
 from holdfast.model.entities import Totals
 from holdfast.model.health import Health, Level, Loop
 from holdfast.model.memories import FoundMemory, Memory
-from holdfast.model.tasks import TaskRun, TaskStatus
 from holdfast.model.traces import TraceInfo
 from holdfast.model.upkeep import AuditProblem, AuditReport
 from holdfast.operations.shapes import shape_of
 from holdfast.wire.audit import AuditAnswer, RollbackRateAnswer
 from holdfast.wire.dashboard import StatsAnswer
 from holdfast.wire.memories import FoundAnswer, MemoryAnswer
-from holdfast.wire.tasks import TaskAnswer
 from holdfast.wire.traces import TraceAnswer
 
 A = TypeVar("A")
 T = TypeVar("T")
-
-ELSEWHERE = NamespaceId(0)
 
 
 def reads(kind: type[A], make: Callable[[A], T]) -> Callable[[bytes], T]:
@@ -135,25 +130,6 @@ def to_trace(answer: TraceAnswer) -> TraceInfo:
     )
 
 
-def to_task(answer: TaskAnswer) -> TaskRun:
-    """Returns a task."""
-    return TaskRun(
-        id=answer.task_id,
-        namespace_id=ELSEWHERE,
-        name=answer.name,
-        status=TaskStatus(answer.status),
-        rolls_back=answer.rollback_on_failure,
-        metadata=msgspec.json.encode(answer.metadata).decode(),
-        actor=answer.actor,
-        reason=answer.reason,
-        before=SnapshotId(answer.before_snapshot_id),
-        after=_snapshot_id(answer.snapshot_id),
-        restored=_snapshot_id(answer.restored_snapshot_id),
-        started_at=instant(answer.started_at),
-        ended_at=instant_or_none(answer.ended_at),
-    )
-
-
 def to_health(answer: RollbackRateAnswer) -> Health:
     """Returns how sessions fared."""
     return Health(
@@ -163,10 +139,6 @@ def to_health(answer: RollbackRateAnswer) -> Health:
         level=Level(answer.level),
         loops=[Loop(x.namespace, x.session_id, x.version, x.rollbacks) for x in answer.loops],
     )
-
-
-def _snapshot_id(text: str | None) -> SnapshotId | None:
-    return None if text is None else SnapshotId(text)
 
 
 def _totals(answer: StatsAnswer) -> Totals:

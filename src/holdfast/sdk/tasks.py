@@ -22,10 +22,10 @@ from msgspec.structs import replace
 from holdfast.model.basics import SnapshotInfo
 from holdfast.model.tasks import TaskRun
 from holdfast.operations.snapshots import GetSnapshot
+from holdfast.operations.tasks import CompleteTask, FailTask, StartTask
 from holdfast.running import Runs, check_function, checkpointed, ending, failure_in, sees, told
 from holdfast.sdk.agent import Agent
 from holdfast.sdk.calls import Async, F, Steps, Sync, asking
-from holdfast.sdk.groups.activity import TaskRuns
 from holdfast.sdk.groups.timeline import snapshot_or_none
 
 P = ParamSpec("P")
@@ -69,20 +69,15 @@ class _Tasks(Generic[F]):
         return task
 
     def _begin(self) -> Steps[Task]:
-        start = TaskRuns.start.describe(
-            self._agent.tasks, self._name, rollback_on_failure=self._rolls_back
-        )
+        start = asking(StartTask(self._name, rollback_on_failure=self._rolls_back))
         run: TaskRun = yield replace(start, within=("new",))
         return Task(self._name, run.id, (yield asking(GetSnapshot(run.before))))
 
     def _end(self, task: Task, error: BaseException | None) -> Steps[None]:
-        tasks = self._agent.tasks
         if error is None:
-            run: TaskRun = yield TaskRuns.complete.describe(tasks, task.id)
+            run: TaskRun = yield asking(CompleteTask(task.id))
         else:
-            run = yield TaskRuns.fail.describe(
-                tasks, task.id, error=told(error, max_chars=MAX_REASON_CHARS)
-            )
+            run = yield asking(FailTask(task.id, error=told(error, max_chars=MAX_REASON_CHARS)))
         task.after = yield from snapshot_or_none(run.after)
         task.rolled_back = yield from snapshot_or_none(run.restored)
 

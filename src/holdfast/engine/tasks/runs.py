@@ -13,9 +13,8 @@ from holdfast.engine.tasks.life import TaskLife
 from holdfast.errors import InvalidValue, TooLarge
 from holdfast.jsontext import to_json
 from holdfast.model.tasks import TaskRun, TaskStatus
-
-TaskList = list[TaskRun]
-"""`list` is the name of a method below."""
+from holdfast.operations.operation import does
+from holdfast.operations.tasks import CompleteTask, FailTask, GetTask, ListTasks, StartTask
 
 MAX_METADATA_BYTES: Final = 1 << 16
 
@@ -26,63 +25,50 @@ class TaskRuns(Part):
     def __init__(self, handle: Handle) -> None:
         self._handle, self._life = handle, TaskLife(handle)
 
-    def start(
-        self,
-        name: str,
-        *,
-        rollback_on_failure: bool = False,
-        metadata: dict[str, Any] | None = None,
-    ) -> TaskRun:
-        """Begins a task; what is there now is kept."""
-        if not name:
+    @does(StartTask)
+    def start(self, wanted: StartTask) -> TaskRun:
+        if not wanted.name:
             raise InvalidValue("a task has a name")
-        is_named = self._handle.door.names_tasks
         return self._life.begin(
-            name, rolls_back=rollback_on_failure, about=_encoded(metadata), is_named=is_named
+            wanted.name,
+            rolls_back=wanted.rollback_on_failure,
+            about=_encoded(wanted.metadata),
+            is_named=self._handle.door.names_tasks,
         )
 
-    def complete(self, task_id: str, *, reason: str | None = None) -> TaskRun:
-        """Ends a task well: takes a snapshot that bears its name."""
-        return self._life.end_well(task_id, reason=reason)
+    @does(CompleteTask)
+    def complete(self, wanted: CompleteTask) -> TaskRun:
+        return self._life.end_well(wanted.task_id, reason=wanted.reason)
 
-    def fail(
-        self, task_id: str, *, error: str | None = None, rollback: bool | None = None
-    ) -> TaskRun:
-        """Ends a task that went wrong: keeps the attempt, and goes back if that is wanted.
-
-        Said again, it finishes what a crash has left half done.
-        """
-        task = self._life.end_badly(task_id, error=error, rollback=rollback)
+    @does(FailTask)
+    def fail(self, wanted: FailTask) -> TaskRun:
+        task_id, rollback = wanted.task_id, wanted.rollback
+        task = self._life.end_badly(task_id, error=wanted.error, rollback=rollback)
         wants_back = task.rolls_back if rollback is None else rollback
         if wants_back and task.restored is None:
             self._life.go_back(task)
-            task = self.get(task_id)
+            task = self._life.get(task_id)
         return task
 
-    def get(self, task_id: str) -> TaskRun:
-        """Returns a task; raises `TaskNotFound`."""
-        return self._life.get(task_id)
+    @does(GetTask)
+    def get(self, wanted: GetTask) -> TaskRun:
+        return self._life.get(wanted.task_id)
 
-    def list(
-        self,
-        *,
-        status: str | None = None,
-        limit: int = 20,
-        starting_after: str | None = None,
-    ) -> TaskList:
-        """Returns tasks, newest first; `starting_after` is the id of the last one seen."""
-        check_limit(limit)
-        wanted = None if status is None else _status(status)
-        cursor = None if starting_after is None else self.get(starting_after)
+    @does(ListTasks)
+    def list(self, wanted: ListTasks) -> list[TaskRun]:
+        check_limit(wanted.limit)
+        status = None if wanted.status is None else _status(wanted.status)
+        seen = wanted.starting_after
+        cursor = None if seen is None else self._life.get(seen)
         with self._handle.context.catalog.read() as transaction:
             head = self._handle.find_head(transaction)
             if head is None:
                 return []
             found = transaction.list_tasks(
                 head.namespace_id,
-                status=wanted,
+                status=status,
                 before=None if cursor is None else (cursor.started_at, cursor.id),
-                most=limit,
+                most=wanted.limit,
             )
         return [*found]
 

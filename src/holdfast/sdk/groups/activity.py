@@ -13,6 +13,7 @@ from holdfast.operations.schedules import (
     ListSchedules,
     UpdateSchedule,
 )
+from holdfast.operations.tasks import CompleteTask, FailTask, GetTask, ListTasks, StartTask
 from holdfast.sdk.calls import (
     Call,
     F,
@@ -22,27 +23,19 @@ from holdfast.sdk.calls import (
     Query,
     Sender,
     Steps,
+    all_of,
     call,
     flow,
     method,
     page_of,
     pages,
 )
-from holdfast.sdk.reading import reads, sent, to_task, to_trace
-from holdfast.wire.tasks import (
-    TaskAnswer,
-    TaskEndRequest,
-    TaskFailureRequest,
-    TaskList,
-    TaskRequest,
-)
+from holdfast.sdk.reading import reads, sent, to_trace
 from holdfast.wire.traces import TraceAnswer, TraceList, TraceRequest
 
 PAGE: Final = 100
-_TASK: Final = "/v1/tasks/{task_id}"
 
 _trace = reads(TraceAnswer, to_trace)
-_task = reads(TaskAnswer, to_task)
 
 
 class TracesReader(Group[F]):
@@ -161,49 +154,16 @@ class Traces(TracesReader[F]):
 class TaskRuns(Group[F]):
     """Tasks that outlive a call: started by one process, completed or failed by another."""
 
-    @call
-    def start(
-        self,
-        name: str,
-        *,
-        rollback_on_failure: bool = False,
-        metadata: dict[str, Any] | None = None,
-    ) -> Call[TaskRun]:
-        """Begins a task; what is there now is kept."""
-        body = TaskRequest(name=name, rollback_on_failure=rollback_on_failure, metadata=metadata)
-        return Call(method="POST", path="/v1/tasks", body=body, read=_task)
-
-    @call
-    def complete(self, task_id: str, *, reason: str | None = None) -> Call[TaskRun]:
-        """Ends a task well: takes a snapshot that bears its name."""
-        return _end("complete", task_id, TaskEndRequest(reason=reason))
-
-    @call
-    def fail(
-        self, task_id: str, *, error: str | None = None, rollback: bool | None = None
-    ) -> Call[TaskRun]:
-        """Ends a task that went wrong: keeps the attempt, and goes back if that is wanted.
-
-        Said again, it finishes what a crash has left half done.
-        """
-        return _end("fail", task_id, TaskFailureRequest(error=error, rollback=rollback))
-
-    @call
-    def get(self, task_id: str) -> Call[TaskRun]:
-        """Returns a task; raises `TaskNotFound`."""
-        return Call(method="GET", path=_TASK, place={"task_id": task_id}, read=_task)
-
-    @flow
-    def list(
-        self, *, status: str | None = None, limit: int = 20, starting_after: str | None = None
-    ) -> Steps[list[TaskRun]]:
-        """Returns tasks, newest first; `starting_after` is the id of the last one seen."""
-        return (yield from _tasks(status, limit, starting_after).collect())
+    start = method(StartTask)
+    complete = method(CompleteTask)
+    fail = method(FailTask)
+    get = method(GetTask)
+    list = method(ListTasks)
 
     @pages
     def iter(self, *, status: str | None = None) -> Pages[TaskRun]:
         """Goes through all tasks, newest first."""
-        return _tasks(status, None, None)
+        return all_of(ListTasks(status=status))
 
 
 class Schedules(Group[F]):
@@ -214,24 +174,3 @@ class Schedules(Group[F]):
     get = method(GetSchedule)
     update = method(UpdateSchedule)
     delete = method(DeleteSchedule)
-
-
-def _end(how: str, task_id: str, body: object) -> Call[TaskRun]:
-    place = {"task_id": task_id}
-    return Call(method="POST", path=f"{_TASK}/{how}", place=place, body=body, read=_task)
-
-
-def _tasks(status: str | None, limit: int | None, after: str | None) -> Pages[TaskRun]:
-    def read(answer: TaskList) -> Page[TaskRun]:
-        found = [to_task(each) for each in answer.tasks]
-        return page_of(found, has_more=answer.has_more, cursor=lambda last: last.id)
-
-    def ask(cursor: str | None, most: int) -> Call[Page[TaskRun]]:
-        query = {
-            "status": status,
-            "limit": most,
-            "starting_after": cursor or after,
-        }
-        return Call(method="GET", path="/v1/tasks", query=query, read=reads(TaskList, read))
-
-    return Pages(PAGE, ask, limit)

@@ -4,6 +4,7 @@ from holdfast.engine.files.editing import Files
 from holdfast.engine.memories import Memories
 from holdfast.engine.sessions.door import Sessions
 from holdfast.engine.sessions.entities import Entities
+from holdfast.engine.tasks.runs import TaskRuns
 from holdfast.engine.tasks.schedules import Schedules
 from holdfast.server import doors
 from holdfast.server.dialects import OURS, Dialect
@@ -20,7 +21,6 @@ from holdfast.server.routes import (
     raw,
     snapshots,
     store,
-    tasks,
     traces,
     upkeep,
     webhooks,
@@ -37,7 +37,7 @@ NAMED: list[Route] = [
     *snapshots.ROUTES,
     *namespaces.ROUTES,
     *erasures.ROUTES,
-    *tasks.ROUTES,
+    *doors.routes_of(TaskRuns, lambda agent: agent.tasks),
     *doors.routes_of(Schedules, lambda agent: agent.schedules),
     *events.ROUTES,
     *exchange.ROUTES,
