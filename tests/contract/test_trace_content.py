@@ -77,7 +77,7 @@ def test_operators_and_who_does_not_ask_see_nothing_of_it(vault: holdfast.Holdfa
     session = agent.sessions.create("planner", initial_state={"word": "secret"})
     agent.sessions.update_state(session.id, {"word": "another secret"})
     agent.sessions.add_turn(session.id, "a secret", "kept")
-    for traces in (agent.traces.list(), vault.traces.list(with_content=True)):
+    for traces in (agent.traces.list(), vault.traces.list()):
         assert "secret" not in str(traces)
     shown = agent.traces.list(with_content=True)
     assert "another secret" in str(shown)

@@ -19,7 +19,7 @@ from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.engine.audit import chains as audit
 from holdfast.engine.audit import export as auditfile
 from holdfast.engine.audit.export import verify_audit_file
-from holdfast.engine.audit.traces import Traces, redact
+from holdfast.engine.audit.traces import Traces, WorkspaceTraces, redact
 from holdfast.engine.core.context import Context
 from holdfast.engine.core.limits import Limits
 from holdfast.engine.journal import anchors
@@ -222,17 +222,16 @@ def test_a_transaction_that_fails_takes_its_trace_along(place: Place, agent: Nam
 
 
 def test_traces_are_found_by_whatever_they_say(place: Place, agent: Namespace) -> None:
-    added = agent.traces.add(
+    added = agent.acting_as("key_1").traces.add(
         "tool_call.failed",
         session_id="sess_1",
         user_id="u",
         agent_id="a",
         resource_type="tool",
         resource_id="grep",
-        actor="key_1",
         details={"exit": 2, "big": 2**80, "text": "\0\u2028"},
     )
-    agent.traces.add("tool_call.failed", session_id="sess_2", actor="key_2")
+    agent.acting_as("key_2").traces.add("tool_call.failed", session_id="sess_2")
     agent.traces.add("session.escalated", session_id="sess_1", user_id="v")
     other = place.vault.namespace("bob")
     other.traces.add("tool_call.failed", session_id="sess_1", agent_id="a")
@@ -332,7 +331,9 @@ def test_a_trace_that_cannot_be_kept_is_refused(agent: Namespace) -> None:
     ):
         with pytest.raises(error):
             agent.traces.add("mine", details=details)
-    for more in ({"actor": "\0"}, {"user_id": "\ud800"}, {"session_id": "x" * 5000}):
+    with pytest.raises(HoldfastError):
+        agent.acting_as("\0").traces.add("mine")
+    for more in ({"user_id": "\ud800"}, {"session_id": "x" * 5000}):
         with pytest.raises(HoldfastError):
             agent.traces.add("mine", **more)
     with pytest.raises(InvalidValue, match="limit"):
@@ -442,14 +443,13 @@ EDITS = {
 def told(place: Place, agent: Namespace) -> Place:
     """A vault with six traces."""
     for number in range(6):
-        agent.traces.add(
+        agent.acting_as("key").traces.add(
             "state.updated",
             session_id="sess_1",
             user_id="u",
             agent_id="a",
             resource_type="session",
             resource_id="sess_1",
-            actor="key",
             details={"version": number},
         )
     assert place.vault.verify_audit().problems == []
@@ -869,12 +869,15 @@ def main(where: str, folder: str, number: str) -> None:
         sys.stdout.flush()
         sys.stdin.readline()
 
-        def work(name: str, traces: Traces) -> None:
+        def work(traces: Traces | WorkspaceTraces) -> None:
             for time in range(EACH):
-                traces.add("tick", actor=name, details={"time": time})
+                traces.add("tick", details={"time": time})
 
-        chains = (vault.traces, vault.namespace("shared").traces)
-        threads = [Thread(target=work, args=(f"{number}-{k}", chains[k])) for k in range(2)]
+        chains = (
+            vault.acting_as(f"{number}-0").traces,
+            vault.acting_as(f"{number}-1").namespace("shared").traces,
+        )
+        threads = [Thread(target=work, args=(traces,)) for traces in chains]
         for thread in threads:
             thread.start()
         for thread in threads:

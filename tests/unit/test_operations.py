@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import msgspec
 import pytest
 
+from holdfast.engine.audit.traces import Traces, WorkspaceTraces
 from holdfast.engine.erasing.door import Erasures
 from holdfast.engine.files.editing import Files
 from holdfast.engine.memories import Memories
@@ -346,6 +347,8 @@ DOORS: list[tuple[type, Any]] = [
     (SessionsReader, SdkSessionsReader),
     (Schedules, activity.Schedules),
     (TaskRuns, activity.TaskRuns),
+    (Traces, activity.Traces),
+    (WorkspaceTraces, activity.WorkspaceTraces),
     (Memories, SdkMemories),
     (Entities, SdkEntities),
     (Keys, operators.Keys),

@@ -186,7 +186,6 @@ MISSING: dict[str, dict[str, str]] = {
 
 NOT_TAKEN: dict[str, str] = {
     "actor": "a server writes down the key that asked",
-    "with_content": "a server shows agents what they may see of it",
 }
 """Arguments that no method of a client has."""
 

@@ -415,6 +415,7 @@ GIVEN: Json = {
     "webhook_id": "webhook-1",
     "when_quiet": timedelta(hours=1),
     "window": timedelta(hours=1),
+    "with_content": True,
 }
 
 NAMED: Json = {"names": [Name.file("b")], "except_": [Name.file("a")]}

@@ -14,7 +14,7 @@ from pathlib import Path
 from holdfast.engine.audit import health
 from holdfast.engine.audit.chains import verify_audit
 from holdfast.engine.audit.export import export_audit
-from holdfast.engine.audit.traces import Traces
+from holdfast.engine.audit.traces import WorkspaceTraces
 from holdfast.engine.core.context import Context
 from holdfast.engine.core.replying import Replying
 from holdfast.engine.directory.attachments import Attachment, Attachments
@@ -74,7 +74,7 @@ class TenantVault:
         self._context = context
         self._tenant = tenant
 
-    traces = cached_property(lambda self: Traces(self._context, self._tenant.id))
+    traces = cached_property(lambda self: WorkspaceTraces(self._context, self._tenant.id))
     keys = cached_property(lambda self: Keys(self._context, self._tenant.id))
     erasures = cached_property(lambda self: Erasures(self._context, self._tenant))
     events = cached_property(lambda self: Events(self._context, self._tenant.id))

@@ -10,18 +10,15 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from holdfast.errors import InvalidValue
-from holdfast.ids import TraceId
 from holdfast.model.basics import SnapshotLike, id_of
 from holdfast.model.entities import Totals
 from holdfast.model.health import Health, Level, Loop
 from holdfast.model.memories import FoundMemory, Memory
-from holdfast.model.traces import TraceInfo
 from holdfast.model.upkeep import AuditProblem, AuditReport
 from holdfast.operations.shapes import shape_of
 from holdfast.wire.audit import AuditAnswer, RollbackRateAnswer
 from holdfast.wire.dashboard import StatsAnswer
 from holdfast.wire.memories import FoundAnswer, MemoryAnswer
-from holdfast.wire.traces import TraceAnswer
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -107,27 +104,6 @@ def to_memory(answer: MemoryAnswer) -> Memory:
 def to_found(answer: FoundAnswer) -> FoundMemory:
     """Returns something that is remembered, with how well it answers."""
     return FoundMemory(to_memory(answer), answer.score)
-
-
-def to_trace(answer: TraceAnswer) -> TraceInfo:
-    """Returns one thing that happened."""
-    return TraceInfo(
-        id=TraceId(answer.id),
-        number=answer.number,
-        action=answer.action,
-        created_at=instant(answer.created_at),
-        namespace=answer.namespace,
-        session_id=answer.session_id,
-        user_id=answer.user_id,
-        agent_id=answer.agent_id,
-        resource_type=answer.resource_type,
-        resource_id=answer.resource_id,
-        actor=answer.actor,
-        request_id=answer.context.request_id,
-        details=answer.details,
-        is_redacted=answer.is_redacted,
-        hash=answer.hash,
-    )
 
 
 def to_health(answer: RollbackRateAnswer) -> Health:

@@ -14,6 +14,7 @@ from typing import Any, Union, cast, get_args, get_origin
 import msgspec
 from msgspec.structs import fields
 
+from holdfast.model.marks import Shape
 from holdfast.operations.forms import Form
 from holdfast.operations.operation import Operation
 from holdfast.operations.shapes import shape_of
@@ -117,6 +118,13 @@ class Dialect:
             return wire(**{**_parts(sent), **{name: told.get(exchange) for name, told in tells}})
 
         return wire, tell
+
+    def shape_of(self, kind: type) -> Shape:
+        """Returns how a value is told, where it stands in no answer of its own."""
+        plain = shape_of(kind)
+        wide, widen = self._widening.of(plain.wire)
+        send: Any = plain.send
+        return Shape(wide, send if widen is None else lambda value: widen(send(value)))
 
     @cached_property
     def _widening(self) -> "_Widening":

@@ -59,7 +59,10 @@ def _doing(name: str, find: Find) -> Callable[[Any, Any], Any]:
     return call
 
 
-def answers(operation: Any) -> Callable[[Callable[..., Any]], Route]:  # noqa: ANN401 - as above
+def answers(
+    operation: Any,  # noqa: ANN401 - as above
+    dialect: Dialect = OURS,
+) -> Callable[[Callable[..., Any]], Route]:
     """Makes a route of a function that does an operation, with more than a door has.
 
     It is called with whoever asks and the operation, and what else of a request it names by type:
@@ -68,9 +71,9 @@ def answers(operation: Any) -> Callable[[Callable[..., Any]], Route]:  # noqa: A
 
     def declare(function: Callable[..., Any]) -> Route:
         _, _, *others = signature(function).parameters.values()
-        return _served(
-            operation, function, [_parameter(each.name, each.annotation) for each in others]
-        )
+        parameters = [_parameter(each.name, each.annotation) for each in others]
+        (speech,) = dialect.speeches(operation)
+        return _served(operation, function, parameters, dialect, speech)
 
     return declare
 
@@ -195,7 +198,7 @@ def _parameters(form: Form, speech: Speech) -> Iterator[Parameter]:
 
 
 def _of_part(part: Part) -> Parameter:
-    is_needed = part.default is REQUIRED
+    is_needed = part.default is REQUIRED or part.place is Place.PATH
     kind = part.shape.wire if is_needed else part.shape.wire | None
     if part.header is not None:
         kind = Annotated[kind, Made(_either(part.wire, part.header))]

@@ -22,6 +22,7 @@ from holdfast.engine.core.context import Context
 from holdfast.engine.core.limits import check_free, check_limit
 from holdfast.engine.journal.actions import normalise
 from holdfast.engine.journal.chain import REQUEST_ID, append, details_of, is_whole
+from holdfast.engine.journal.withheld import for_operators
 from holdfast.engine.planes.handle import Handle, check_text
 from holdfast.engine.sessions.lapsing import notice_lapsed
 from holdfast.errors import Damaged, InvalidValue, TooLarge, TraceNotFound
@@ -30,9 +31,15 @@ from holdfast.instants import from_us, to_us
 from holdfast.jsontext import to_json
 from holdfast.model.basics import Head
 from holdfast.model.traces import Trace, TraceFilter, TraceInfo, TraceKind, TraceRow
-
-LISTED: Final = 20
-"""Traces that are listed unless more are asked for."""
+from holdfast.operations.operation import does, takes
+from holdfast.operations.traces import (
+    AddTrace,
+    GetTrace,
+    GetWorkspaceTrace,
+    ListTraces,
+    ListWorkspaceTraces,
+    TraceChoice,
+)
 
 MAX_ACTION_CHARS: Final = 128
 MAX_TEXT_CHARS: Final = 4096
@@ -40,14 +47,15 @@ MAX_DETAILS_BYTES: Final = 1 << 16
 """A trace says what was done; what it was done to is kept elsewhere."""
 
 _PAGE: Final = 500
+_IDS: Final = ("session_id", "user_id", "agent_id", "resource_type", "resource_id")
 _NEAR: Final = 20
 """Rows of a chain before and behind where one would stand that is not found."""
 
 TraceList = list[TraceInfo]
-"""`list` is the name of a method below."""
+"""`list` is the name of methods below."""
 
 
-class Traces(Part):
+class _Chain(Part):
     """What happened in one namespace, or to all that a tenant has."""
 
     def __init__(self, context: Context, tenant_id: TenantId, handle: Handle | None = None) -> None:
@@ -55,37 +63,16 @@ class Traces(Part):
         self._tenant_id = tenant_id
         self._handle = handle
 
-    def list(
-        self,
-        *,
-        session_id: str | None = None,
-        action: str | None = None,
-        actor: str | None = None,
-        user_id: str | None = None,
-        agent_id: str | None = None,
-        resource_type: str | None = None,
-        resource_id: str | None = None,
-        after: datetime | None = None,
-        before: datetime | None = None,
-        limit: int = LISTED,
-        starting_after: str | None = None,
-        with_content: bool = False,
-    ) -> list[TraceInfo]:
-        """Returns traces that match everything given, newest first.
-
-        From `after` on, and before `before`. `starting_after` is the id of the last one that
-        was seen: what comes after it in the list is older. `with_content`, those of a namespace
-        say what of states, turns and memories they are about, as far as it is still there.
-        """
-        check_limit(limit)
+    def _list(self, asked: TraceChoice, *, with_content: bool = False) -> TraceList:
+        check_limit(asked.limit)
         wanted = TraceFilter(
-            session_id=session_id,
-            action=None if action is None else normalise(action),
-            actor=actor,
-            user_id=user_id,
-            agent_id=agent_id,
-            resource_type=resource_type,
-            resource_id=resource_id,
+            session_id=asked.session_id,
+            action=None if asked.action is None else normalise(asked.action),
+            actor=asked.actor,
+            user_id=asked.user_id,
+            agent_id=asked.agent_id,
+            resource_type=asked.resource_type,
+            resource_id=asked.resource_id,
         )
         is_all = wanted == TraceFilter()
         notice_lapsed(self._context, self._tenant_id)
@@ -96,8 +83,8 @@ class Traces(Part):
                 if head is None:
                     return []
                 wanted = msgspec.structs.replace(wanted, namespace_id=head.namespace_id)
-            wanted = self._between(transaction, wanted, after, before, starting_after)
-            found = transaction.list_traces(self._tenant_id, wanted, most=limit)
+            wanted = self._between(transaction, wanted, asked)
+            found = transaction.list_traces(self._tenant_id, wanted, most=asked.limit)
             in_order(found, lambda each: _place_of(each[0]))
             if head is not None and is_all:
                 _check_gaps(
@@ -105,13 +92,12 @@ class Traces(Part):
                     head,
                     [row for row, _ in found],
                     is_newest=wanted.until == TraceFilter().until,
-                    is_oldest=after is None and len(found) < limit,
+                    is_oldest=asked.after is None and len(found) < asked.limit,
                 )
             shown = [_to_info(row, name) for row, name in found]
             return self._with_content(transaction, shown) if with_content else shown
 
-    def get(self, trace_id: str, *, with_content: bool = False) -> TraceInfo:
-        """Returns one trace; raises `TraceNotFound`."""
+    def _get(self, trace_id: str, *, with_content: bool = False) -> TraceInfo:
         with self._context.catalog.read() as transaction:
             row = self._find(transaction, trace_id)
             if row is None:
@@ -121,36 +107,17 @@ class Traces(Part):
             shown = _to_info(row, None if head is None else head.name)
             return self._with_content(transaction, [shown])[0] if with_content else shown
 
-    def add(
-        self,
-        action: str,
-        *,
-        session_id: str | None = None,
-        user_id: str | None = None,
-        agent_id: str | None = None,
-        resource_type: str | None = None,
-        resource_id: str | None = None,
-        actor: str | None = None,
-        details: Mapping[str, Any] | None = None,
-    ) -> TraceInfo:
-        """Adds a trace of your own; makes the namespace if it is not there yet."""
+    def _add(self, wanted: AddTrace) -> TraceInfo:
+        action = wanted.action
         if not action or len(action) > MAX_ACTION_CHARS:
             message = f"an action is text of 1 to {MAX_ACTION_CHARS} characters"
             raise InvalidValue(message)
-        texts = (action, session_id, user_id, agent_id, resource_type, resource_id, actor)
-        for text in texts:
+        ids = {name: getattr(wanted, name) for name in _IDS}
+        for text in (action, *ids.values()):
             check_text("text of a trace", text, max_chars=MAX_TEXT_CHARS)
-        trace = Trace(
-            action=normalise(action),
-            session_id=session_id,
-            user_id=user_id,
-            agent_id=agent_id,
-            resource_type=resource_type,
-            resource_id=resource_id,
-            actor=actor,
-            details=_checked(details),
+        return self._append(
+            Trace(action=normalise(action), details=_checked(wanted.details), **ids)
         )
-        return self._append(trace)
 
     def _append(self, trace: Trace) -> TraceInfo:
         context = self._context
@@ -190,21 +157,66 @@ class Traces(Part):
         self,
         transaction: Transaction,
         wanted: TraceFilter,
-        after: datetime | None,
-        before: datetime | None,
-        starting_after: str | None,
+        asked: TraceChoice,
     ) -> TraceFilter:
-        until = wanted.until
-        if before is not None:
-            until = min(until, (_us("before", before), 0, 0))
-        if starting_after is not None:
-            last = self._find(transaction, starting_after)
+        until, seen = wanted.until, asked.starting_after
+        if asked.before is not None:
+            until = min(until, (_us("before", asked.before), 0, 0))
+        if seen is not None:
+            last = self._find(transaction, seen)
             if last is None:
-                message = f"starting_after is the id of a trace, and {starting_after!r} is none"
+                message = f"starting_after is the id of a trace, and {seen!r} is none"
                 raise InvalidValue(message)
             until = min(until, _place_of(last))
-        since = wanted.since_us if after is None else _us("after", after)
+        since = wanted.since_us if asked.after is None else _us("after", asked.after)
         return msgspec.structs.replace(wanted, since_us=since, until=until)
+
+
+class Traces(_Chain):
+    """What happened in one namespace."""
+
+    @does(ListTraces)
+    def list(self, wanted: ListTraces) -> TraceList:
+        return self._list(wanted, with_content=wanted.with_content)
+
+    @does(GetTrace)
+    def get(self, wanted: GetTrace) -> TraceInfo:
+        return self._get(wanted.trace_id, with_content=wanted.with_content)
+
+    @does(AddTrace)
+    def add(self, wanted: AddTrace) -> TraceInfo:
+        return self._add(wanted)
+
+
+class WorkspaceTraces(_Chain):
+    """What happened in all namespaces of a tenant, and to the tenant itself."""
+
+    @does(ListWorkspaceTraces)
+    def list(self, wanted: ListWorkspaceTraces) -> TraceList:
+        return self._list(wanted)
+
+    @does(GetWorkspaceTrace)
+    def get(self, wanted: GetWorkspaceTrace) -> TraceInfo:
+        return self._get(wanted.trace_id)
+
+    @takes(AddTrace)
+    def add(self, wanted: AddTrace) -> TraceInfo:
+        """Adds a trace of your own to the chain of the tenant."""
+        return self._add(wanted)
+
+    def for_operators(self) -> "WorkspaceTraces":
+        """Returns the same for those who see no agent's content."""
+        return _WithheldTraces(self._context, self._tenant_id)
+
+
+class _WithheldTraces(WorkspaceTraces):
+    """The same, without what repeats an agent's content."""
+
+    def _list(self, asked: TraceChoice, *, with_content: bool = False) -> TraceList:
+        return [for_operators(each) for each in super()._list(asked, with_content=with_content)]
+
+    def _get(self, trace_id: str, *, with_content: bool = False) -> TraceInfo:
+        return for_operators(super()._get(trace_id, with_content=with_content))
 
 
 def redact(

@@ -60,7 +60,7 @@ def defaulted(dialect: Dialect = OURS) -> list[Route]:
         *doors.routes_of(Sessions, lambda agent: agent.sessions, dialect=dialect),
         *context.ROUTES,
         *doors.routes_of(Memories, lambda agent: agent.memory, dialect=dialect),
-        *traces.ROUTES,
+        *traces.routes(dialect),
         *doors.routes_of(Entities, lambda agent: agent.entities, dialect=dialect),
         *dashboard.ROUTES,
         *audit.ROUTES_OF_AGENTS,

@@ -6,13 +6,18 @@ A module says what of its topic is told and heard otherwise (`VALUES`, `OPERATIO
 
 from typing import Final
 
-from holdfast.server.compat.statebase import entities, keys, memories, sessions
+from holdfast.server.compat.statebase import entities, keys, memories, sessions, traces
 from holdfast.server.dialects import Dialect
 from holdfast.server.routing import Route
 
 DIALECT: Final = Dialect(
-    {**sessions.VALUES, **memories.VALUES, **entities.VALUES},
-    {**sessions.OPERATIONS, **memories.OPERATIONS, **entities.OPERATIONS},
+    {**sessions.VALUES, **memories.VALUES, **traces.VALUES, **entities.VALUES},
+    {
+        **sessions.OPERATIONS,
+        **memories.OPERATIONS,
+        **traces.OPERATIONS,
+        **entities.OPERATIONS,
+    },
 )
 """How they speak at our routes, and where else those are."""
 

@@ -29,15 +29,15 @@ from holdfast.operations.sessions import (
     UpdateState,
 )
 from holdfast.operations.shapes import ASKED
+from holdfast.server.compat.statebase.traces import TRACE
 from holdfast.server.dialects import Exchange, Speech, Told, always
 from holdfast.server.paging import page_size
 from holdfast.server.problems import Unfit
-from holdfast.server.routes.traces import to_answer as to_trace
-from holdfast.wire.traces import TraceAnswer
 
 PREVIEW_CHARS: Final = 100
 LONGEST_TAG: Final = 18
 MOST_BACK: Final = 1000
+_write_trace: Any = TRACE.send
 
 _STATE: Final = "/v1/sessions/{session_id}/state"
 _REASON: Final = {"x_reason": Annotated[str, Header("X-Reason")]}
@@ -176,7 +176,7 @@ def _newest(exchange: Exchange) -> int:
     return exchange.agent.sessions.get_state(exchange.asked.session_id).version
 
 
-def _traces(exchange: Exchange) -> list[TraceAnswer]:
+def _traces(exchange: Exchange) -> list[Any]:
     if exchange.said.get("include_traces") is False:
         return []
     asked = exchange.asked
@@ -184,7 +184,7 @@ def _traces(exchange: Exchange) -> list[TraceAnswer]:
     found: list[TraceInfo] = exchange.agent.traces.list(
         session_id=asked.session_id, limit=size, with_content=True
     )
-    return [to_trace(trace) for trace in found]
+    return [_write_trace(trace) for trace in found]
 
 
 def _restored_from(exchange: Exchange) -> int:
@@ -228,7 +228,7 @@ OPERATIONS: Final[Mapping[type[Operation[Any]], list[Speech]]] = {
                 **_VERSIONS.tells,
                 "session_id": Told(str, lambda x: x.asked.session_id),
                 "versions": Told(list[Any], lambda x: x.sent.data),
-                "traces": Told(list[TraceAnswer], _traces),
+                "traces": Told(list[TRACE.wire], _traces),
             },
         ),
     ],
