@@ -3,12 +3,14 @@
     make bench ONLY=http
     python bench/bench_http.py --quick                 # one second each, SQLite alone
     python bench/bench_http.py --workers 2 --json http.json
+    python bench/bench_http.py --beside ~/old/.venv/bin/holdfast    # and another build in turns
 
 A real server in a process of its own, and a client that does next to nothing, on the same
 machine: what the client takes is taken from the server. The floor is a route that does nothing.
 Every connection is an agent of its own, with a namespace of its own; all of them are one tenant's.
 Then snapshot and restore of ten changed files, with a thousand files in the namespace and with a
-hundred thousand.
+hundred thousand. With `--beside`, two servers get the same requests in turns: how many a second,
+and what the processor takes for one, ours by theirs and by the floor.
 """
 
 import argparse
@@ -18,7 +20,8 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.request import Request, urlopen
 
@@ -34,6 +37,10 @@ CHANGED = 10
 ROUNDS = 15
 TEXT = "a line of a file that an agent writes\n" * 26
 """About 1 KB."""
+
+BESIDE = (1, 16)
+TURNS = 3
+"""How many connections, and how often each, beside another build."""
 
 Ask = Callable[[int, int], tuple[str, Asked]]
 
@@ -103,6 +110,66 @@ def measure(server: Server, seconds: float) -> dict[str, list[Load]]:
     return found
 
 
+@dataclass
+class Cost:
+    """What the requests of one kind came to, with so many connections."""
+
+    requests: int = 0
+    seconds: float = 0.0
+    cpu_s: float = 0.0
+
+    def add(self, server: Server, ask: Ask, connections: int, seconds: float) -> None:
+        before = server.cpu_s()
+        load = run_load(server.url, server.api_key, ask, connections=connections, seconds=seconds)
+        self.requests, self.seconds = self.requests + load.requests, self.seconds + load.seconds
+        self.cpu_s += server.cpu_s() - before
+
+    @property
+    def rate(self) -> float:
+        return self.requests / self.seconds
+
+    @property
+    def cpu_us(self) -> float:
+        return self.cpu_s / self.requests * 1e6
+
+
+def compare(ours: Server, theirs: Server, seconds: float) -> None:
+    """Prints a table of what the same requests cost two servers, which get them in turns."""
+    print("| | conns. | req/s | theirs | ratio | of the floor | CPU | theirs | ratio |")
+    print("|---" * 9 + "|", flush=True)
+    floors = dict[int, float]()
+    for (name, ask), (_, same) in zip(cases(ours), cases(theirs), strict=True):
+        for connections in BESIDE:
+            mine, other = Cost(), Cost()
+            for _ in range(TURNS):
+                mine.add(ours, ask, connections, seconds)
+                other.add(theirs, same, connections, seconds)
+            floor = floors.setdefault(connections, mine.rate)
+            cells = (
+                f"{name} | {connections}",
+                f"{mine.rate:,.0f} | {other.rate:,.0f} | {mine.rate / other.rate:.2f}x",
+                f"{mine.rate / floor:.2f}x | {mine.cpu_us:,.0f} us | {other.cpu_us:,.0f} us",
+                f"{mine.cpu_us / other.cpu_us:.2f}x",
+            )
+            print(f"| {' | '.join(cells)} |", flush=True)
+
+
+def compare_all(command: str, seconds: float, *, quick: bool) -> None:
+    """Prints what requests cost on each catalog, beside another build."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hf-bench-")))
+        one, two = (stack.enter_context(catalogs(quick=quick)) for _ in range(2))
+        for name in one:
+            print(f"### {name}", flush=True)
+            with (
+                running_server(folder / f"{name}-ours", environ=one[name]) as ours,
+                running_server(
+                    folder / f"{name}-theirs", environ=two[name], command=[command]
+                ) as theirs,
+            ):
+                compare(ours, theirs, seconds)
+
+
 def grow(server: Server, size: int, rounds: int) -> tuple[float, float]:
     """Returns the medians of a snapshot and of a restore, with so many files in the namespace."""
     name = f"grown-{size}"
@@ -169,7 +236,11 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="one second each, SQLite alone")
     parser.add_argument("--workers", type=int, default=1, help="processes that answer")
     parser.add_argument("--json", type=Path, help="keep the figures here")
+    parser.add_argument("--beside", metavar="COMMAND", help="another build's `holdfast`")
     options = parser.parse_args()
+    if options.beside:
+        compare_all(options.beside, 1.0 if options.quick else SECONDS / 2, quick=options.quick)
+        return
     texts, grown, kept = [], {}, {}
     with (
         tempfile.TemporaryDirectory(prefix="hf-bench-") as folder,

@@ -78,6 +78,7 @@ def _run(config: Config, listening: socket.socket) -> None:
         log_config=None,
         access_log=False,
         server_header=False,
+        proxy_headers=False,  # Nobody asks where a request comes from.
         http=Connection,
         timeout_graceful_shutdown=config.grace_s,
         timeout_keep_alive=KEEP_ALIVE_S,
