@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from holdfast.catalog.counting import MOST_COUNTED, CountQueries
 from holdfast.catalog.mending import flipped
-from holdfast.catalog.rows import HEAD, Record, Row, sum_of
+from holdfast.catalog.rows import HEAD, Record, Row
 from holdfast.errors import RowDamaged
 from holdfast.ids import is_made_id
 
@@ -79,7 +79,7 @@ def _is_row_of(record: Record[Any], row: Row, wanted: dict[str, object]) -> bool
     names = [each for each in record.columns[:-1] if each not in record.loose]
     known = dict(zip(names, firm, strict=True))
     tried = known | wanted
-    if row[-1] is not None and sum_of([*tried.values()]) != row[-1]:
+    if row[-1] is not None and record.sum_of([*tried.values()]) != row[-1]:
         return tried == known
     # What was deleted is not missed.
     return tried.get("deleted_at") is None

@@ -89,6 +89,9 @@ class Record(Generic[V]):
     are no columns, or that some queries alone ask for, last. `prefix` stands before the names of
     parameters, where one query takes two values. Of a `sealed` one all columns are under a
     checksum, but for those that are `loose`: they count, and queries change them in place.
+
+    Columns that stand after the one it `grows_after` came later than rows that are there: one that
+    holds nothing is NULL, for the field's default, and no part of the checksum.
     """
 
     def __init__(
@@ -101,6 +104,7 @@ class Record(Generic[V]):
         prefix: str = "",
         sealed: bool = False,
         loose: Sequence[str] = (),
+        grows_after: str | None = None,
     ) -> None:
         self.name, self._make, self.is_sealed = name, make, sealed
         self._fields = [field for field in make.__annotations__ if field not in without]
@@ -117,6 +121,9 @@ class Record(Generic[V]):
         firm = [place for place, column in enumerate(columns) if column not in self.loose]
         self.firm: Callable[[Row], tuple[Any, ...]] = itemgetter(*firm)
         """Returns what is under the checksum, of a row's values in their order."""
+        first = len(columns) if grows_after is None else columns.index(grows_after) + 1
+        self._later = range(first, len(columns))
+        self._first = len(firm) - len(self._later)
         self._get = attrgetter(*self._paths)
         # Where a value takes its fields in their order, that is half the time.
         taken = getattr(make, "__match_args__", ())
@@ -136,7 +143,11 @@ class Record(Generic[V]):
                 values[self._size : self._size + 2] = [Size(*values[self._size : self._size + 2])]
             if self._is_by_order:
                 return self._make(*values)
-            return self._make(**dict(zip(self._fields, values, strict=True)))
+            parts = dict(zip(self._fields, values, strict=True))
+            for place in self._later:
+                if row[place] is None:
+                    del parts[self._columns[place]]
+            return self._make(**parts)
         except (KeyError, TypeError, ValueError, OverflowError) as exc:
             message = f"the row of a {self.name} cannot be read: {exc!r}"
             raise Damaged(message) from exc
@@ -156,8 +167,15 @@ class Record(Generic[V]):
 
     def check(self, values: Row, checksum: int | None) -> None:
         """Raises `RowDamaged` unless stored values are those that a checksum was made of."""
-        if checksum is not None and sum_of(self.firm(values)) != checksum:
+        if checksum is not None and self.sum_of(self.firm(values)) != checksum:
             raise RowDamaged(f"the {self.name}", name=self.name_of(values))
+
+    def sum_of(self, firm: Row) -> int:
+        """Returns the checksum of what is under it."""
+        last = len(firm)
+        while last > self._first and firm[last - 1] is None:
+            last -= 1
+        return sum_of(firm[:last])
 
     def name_of(self, values: Row) -> str:
         """Returns what people know a row by: its id, if it has one."""
@@ -175,16 +193,18 @@ class Record(Generic[V]):
         """Returns what is stored of a value, in the order of its columns."""
         values = self.values(value)
         if self.is_sealed:
-            values.append(sum_of(self.firm(values)))
+            values.append(self.sum_of(self.firm(values)))
         return values
 
     def checksum_of(self, value: V) -> int:
         """Returns the checksum that the row of a value has."""
-        return sum_of(self.firm(self.values(value)))
+        return self.sum_of(self.firm(self.values(value)))
 
     def values(self, value: V) -> list[Any]:
         """Returns the same without what seals it."""
         values: list[Any] = [*self._get(value)]
+        for place in self._later:
+            values[place] = values[place] or None
         for place, convert in self._writing:
             if (given := values[place]) is not None:
                 values[place] = convert(given)
@@ -194,7 +214,7 @@ class Record(Generic[V]):
     def _reading(self) -> list[tuple[int, Convert, bool]]:
         """What is stored in another form: where, how it is read, and whether it may be NULL."""
         return [
-            (place, _forms(kind)[0], may_lack)
+            (place, _forms(kind)[0], may_lack or place in self._later)
             for place, (kind, may_lack) in enumerate(self._kinds())
             if _forms(kind) is not _AS_IT_IS
         ]
@@ -335,7 +355,9 @@ HEAD: Final = Record(
         "unfolded",
     ],
 )
-SNAPSHOT: Final = Record("snapshot", SnapshotInfo, without=["namespace"], sealed=True)
+SNAPSHOT: Final = Record(
+    "snapshot", SnapshotInfo, without=["namespace"], sealed=True, grows_after="detail"
+)
 SESSION: Final = HashedRecord(
     "session", SessionRow, hashed=len(SessionRow.__struct_fields__), named=2
 )
