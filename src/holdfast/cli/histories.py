@@ -8,7 +8,7 @@ import holdfast
 from holdfast.cli import words
 from holdfast.cli.console import Console
 from holdfast.cli.escaping import escaped
-from holdfast.cli.views import snapshot_view
+from holdfast.cli.snapshots import snapshot_view
 
 MANY = 1000
 """Entries of a directory that are counted; there may be more."""

@@ -11,29 +11,6 @@ import holdfast
 from holdfast.cli import words
 
 
-def snapshot_view(snapshot: "holdfast.SnapshotInfo") -> dict[str, object]:
-    """Returns a snapshot as a JSON object."""
-    return {
-        "snapshot_id": snapshot.id,
-        "number": snapshot.number,
-        "kind": snapshot.kind.value,
-        "label": snapshot.label,
-        "reason": snapshot.reason,
-        "actor": snapshot.actor,
-        "task_id": snapshot.task_id,
-        "trace_id": snapshot.trace_id,
-        "created_at": instant(snapshot.created_at),
-        "expires_at": instant(snapshot.expires_at),
-        "pinned": snapshot.pinned,
-        "is_partial": snapshot.is_partial,
-        "parent_id": snapshot.parent,
-        "target_id": snapshot.target,
-        "entries": snapshot.size.entries,
-        "bytes": snapshot.size.bytes,
-        "root": snapshot.root.hex(),
-    }
-
-
 def changes_view(changes: "holdfast.Changes") -> dict[str, object]:
     """Returns what differs as the three members that every such answer has."""
     return {

@@ -28,7 +28,7 @@ from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import CONFLICT, DONE, NOT_FOUND, Refused
 from holdfast.cli.keeping import Keeper
 from holdfast.cli.resident import Door, OneVault, answer_with
-from holdfast.cli.views import snapshot_view
+from holdfast.cli.snapshots import snapshot_view
 from holdfast.errors import (
     Busy,
     CatalogReplaced,

@@ -37,7 +37,7 @@ from holdfast.engine.timeline.selection import select
 from holdfast.errors import InvalidValue
 from holdfast.ids import SnapshotId
 from holdfast.model.archives import Imported
-from holdfast.model.basics import Kind, Plane, Size, SnapshotInfo, SnapshotLike, Standing, Timeline
+from holdfast.model.basics import Plane, Size, SnapshotInfo, SnapshotLike, Standing, Timeline
 from holdfast.model.changes import Change, Changes, MergeResult, Restored
 from holdfast.model.entities import Totals
 from holdfast.model.health import Health, Thresholds
@@ -164,7 +164,7 @@ class Namespace:
 
     @does(ListTimeline)
     def timeline(self, wanted: ListTimeline) -> Timeline:
-        return snapshots.timeline(self._handle, limit=wanted.limit, before=wanted.before)
+        return snapshots.timeline(self._handle, wanted)
 
     def history(
         self, name: PathOrName, *, limit: int | None = None, before: int | None = None
@@ -350,9 +350,7 @@ class Namespace:
 
     @does(ListSnapshots)
     def list_snapshots(self, wanted: ListSnapshots) -> Timeline:
-        kind = None if wanted.all else Kind.SNAPSHOT
-        limit, before = wanted.limit, wanted.before
-        return snapshots.timeline(self._handle, limit=limit, before=before, kind=kind)
+        return snapshots.timeline(self._handle, wanted)
 
     def restore_snapshot(self, snapshot: SnapshotLike) -> int:
         """Brings a whole snapshot back, as `restore` does; returns how many files it has."""

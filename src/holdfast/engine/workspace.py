@@ -144,14 +144,12 @@ class Workspace:
         """Returns the snapshot that holds the directory as it is now, or None if none does."""
         return None if self.is_dirty() else self.namespace.find_held()
 
-    def snapshot_if_changed(
-        self, label: str | None = None, *, reason: str | None = None
-    ) -> SnapshotInfo | None:
+    @takes(Note)
+    def snapshot_if_changed(self, wanted: Note) -> SnapshotInfo | None:
         """Captures the directory if it differs from what the timeline stands on."""
-        note = Note(label=label, reason=reason)
         with self._exclusive():
             taken, _ = keep(
-                self._plain, self._directory, note, only_if_changed=True, progress=no_progress
+                self._plain, self._directory, wanted, only_if_changed=True, progress=no_progress
             )
         return taken
 

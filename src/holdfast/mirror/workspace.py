@@ -72,12 +72,10 @@ class RemoteWorkspace(Comparing):
             self._look(wanted.progress)
             return self._pair.send(told, overwrite=wanted.overwrite, progress=wanted.progress)
 
-    def snapshot_if_changed(
-        self, label: str | None = None, *, reason: str | None = None
-    ) -> SnapshotInfo | None:
+    @takes(Note)
+    def snapshot_if_changed(self, wanted: Note) -> SnapshotInfo | None:
         """Captures the directory if it differs from what was last pushed or pulled."""
-        note = Note(label=label, reason=reason)
-        told = CommitRequest(name="", base=b"", root=b"", note=note)
+        told = CommitRequest(name="", base=b"", root=b"", note=wanted)
         with self._exclusive():
             self._finish(no_progress)
             self._look(no_progress)

@@ -4,7 +4,7 @@ As in `model`: frozen, without behaviour beyond what follows from their fields.
 """
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 
@@ -47,6 +47,10 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     def size(self) -> Size:
         """How much the archive says to hold."""
         return Size(self.entries, self.content_bytes)
+
+
+OF_SNAPSHOT: Final = ("label", "created_at")
+"""What a manifest says of the snapshot that was exported, by the names that it has there."""
 
 
 class Imported(msgspec.Struct, frozen=True, kw_only=True):

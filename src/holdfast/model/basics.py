@@ -6,7 +6,7 @@ entries. The words are those of `docs/glossary.md`.
 
 import enum
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal
@@ -242,6 +242,11 @@ class SnapshotInfo:
     def is_partial(self) -> bool:
         """Whether something that should have been captured could not be; stays so for ever."""
         return bool(self.detail.get("partial"))
+
+
+def without_words(snapshot: SnapshotInfo, namespace: str) -> SnapshotInfo:
+    """Returns a snapshot as operators see it: not why an agent took it, in its own words."""
+    return replace(snapshot, namespace=namespace, reason=None)
 
 
 SnapshotLike = SnapshotInfo | str

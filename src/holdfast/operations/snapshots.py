@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, fields
 from datetime import timedelta
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
 from holdfast.errors import InvalidValue, SnapshotNotFound
 from holdfast.ids import is_snapshot_id
-from holdfast.model.basics import SnapshotInfo, SnapshotLike, Timeline, id_of
+from holdfast.model.basics import Kind, SnapshotInfo, SnapshotLike, Timeline, id_of
 from holdfast.model.changes import Restored
 from holdfast.model.marks import Named, Shape, Text
 from holdfast.model.names import Name, check_names
@@ -86,6 +86,15 @@ def note_of(given: Note) -> Note:
     return Note(**{each.name: getattr(given, each.name) for each in fields(Note)})
 
 
+def said_of(note: Note) -> dict[str, Any]:
+    """Returns what a note says that a snapshot has as a field of its own."""
+    said = ((name, getattr(note, name)) for name in _SAID)
+    return {name: value for name, value in said if value is not None}
+
+
+_SAID: Final = [each.name for each in fields(Note) if each.name in SnapshotInfo.__annotations__]
+
+
 # Finding them
 
 
@@ -101,7 +110,19 @@ WholeId = Annotated[SnapshotLike, Named("snapshot_id"), Shape(str, id_of, _whole
 """A snapshot that a request names by its whole id, or as the newest."""
 
 
+class Choice(Arguments):
+    """Which snapshots of a timeline are meant."""
+
+    _: KW_ONLY
+    limit: int | None = None
+
+    def means(self, _snapshot: SnapshotInfo) -> bool:
+        """Says whether one is among them."""
+        return True
+
+
 class ListSnapshots(
+    Choice,
     Operation[Timeline],
     get="/v1/snapshots",
     under="snapshots",
@@ -114,9 +135,12 @@ class ListSnapshots(
     """
 
     _: KW_ONLY
-    limit: int | None = None
     before: Annotated[int, msgspec.Meta(ge=0, le=LAST_NUMBER)] | None = None
     all: bool = False
+
+    def means(self, snapshot: SnapshotInfo) -> bool:
+        """Says whether one was taken on purpose, and is among them."""
+        return (self.all or snapshot.kind is Kind.SNAPSHOT) and super().means(snapshot)
 
 
 class GetSnapshot(Operation[SnapshotInfo], get="/v1/timeline/{snapshot_id}"):

@@ -19,6 +19,7 @@ from holdfast.operations.choices import (
     check_chosen,
 )
 from holdfast.operations.operation import Arguments, Operation, Paged, Work
+from holdfast.operations.snapshots import Choice
 from holdfast.progress import Progress, no_progress
 
 MOST_LINES: Final = 1_000_000
@@ -32,6 +33,7 @@ Lines = Annotated[int, msgspec.Meta(ge=0, le=MOST_LINES)]
 
 
 class ListTimeline(
+    Choice,
     Operation[Timeline],
     get="/v1/timeline",
     under="snapshots",
@@ -40,7 +42,6 @@ class ListTimeline(
     """Returns the snapshots, newest first; `before` continues below a `number`."""
 
     _: KW_ONLY
-    limit: int | None = None
     before: Annotated[int | None, _NUMBER] = None
 
 

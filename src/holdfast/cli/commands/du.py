@@ -12,7 +12,8 @@ from holdfast.cli.attached import get_workspace
 from holdfast.cli.console import Console
 from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import DONE, usage
-from holdfast.cli.views import path_view, snapshot_view
+from holdfast.cli.snapshots import snapshot_view
+from holdfast.cli.views import path_view
 from holdfast.errors import NotFound
 from holdfast.settings import CATALOG_NAME, is_url
 

@@ -14,7 +14,8 @@ from holdfast.cli.console import Console
 from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import CONFLICT, DONE, PARTIAL, Refused, operand_of, usage
 from holdfast.cli.nesting import remarks
-from holdfast.cli.views import coverage_view, find_coverage, path_view, snapshot_view
+from holdfast.cli.snapshots import snapshot_view
+from holdfast.cli.views import coverage_view, find_coverage, path_view
 from holdfast.settings import DATA, DATABASE_URL, LOCAL_NAME, holds_vault
 
 EXAMPLES = """\

@@ -9,12 +9,10 @@ from holdfast.cli import words
 from holdfast.cli.attached import get_workspace, is_gone, note_if_missing
 from holdfast.cli.console import Console
 from holdfast.cli.escaping import escaped
-from holdfast.cli.exits import DONE, usage
+from holdfast.cli.exits import DONE
 from holdfast.cli.histories import history_lines, history_view
-from holdfast.cli.views import snapshot_view
+from holdfast.cli.snapshots import add_choice, choice_of, snapshot_view
 from holdfast.errors import NotFound
-
-USUALLY_SHOWN = 20
 
 EXAMPLES = """\
 examples:
@@ -33,14 +31,7 @@ def configure(parser: ArgumentParser) -> None:
     """Adds what the command understands."""
     parser.description = "Lists the snapshots, or what happened to one thing, newest first."
     parser.epilog = EXAMPLES
-    parser.add_argument(
-        "-n",
-        "--number",
-        metavar="N",
-        type=int,
-        default=USUALLY_SHOWN,
-        help=f"how many (default {USUALLY_SHOWN}; 0: all)",
-    )
+    add_choice(parser)
     about = parser.add_mutually_exclusive_group()
     about.add_argument("path", nargs="?", metavar="PATH", help="what happened to this, from here")
     about.add_argument(
@@ -51,15 +42,14 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace, console: Console) -> int:
     """Does it; returns the exit code."""
-    if arguments.number < 0:
-        raise usage("-n is 0 or more", hint="`holdfast log -n 0` lists all of them.")
+    choice = choice_of(arguments)
     workspace = get_workspace(console)
     note_if_missing(console, workspace)
     name = _find_name(arguments, console, workspace)
     if name is not None:
-        return _tell_history(arguments, console, workspace, name)
+        return _tell_history(console, workspace, name, limit=choice["limit"])
     namespace = workspace.namespace
-    timeline = namespace.timeline(limit=arguments.number or None)
+    timeline = namespace.timeline(**choice)
     position = _position(namespace)
     console.answer(
         document=lambda: {
@@ -90,13 +80,14 @@ def _find_name(
 
 
 def _tell_history(
-    arguments: Namespace,
     console: Console,
     workspace: "holdfast.Workspace",
     name: "holdfast.Name",
+    *,
+    limit: int | None,
 ) -> int:
     door = workspace.namespace if is_gone(workspace.path) else workspace
-    found = door.history(name, limit=arguments.number or None)
+    found = door.history(name, limit=limit)
     console.answer(
         document=lambda: {"namespace": workspace.namespace.name, **history_view(found)},
         lines=lambda: history_lines(console, found),

@@ -24,8 +24,9 @@ from holdfast.cli.attached import get_workspace, note_if_missing
 from holdfast.cli.console import Console
 from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import report, usage
+from holdfast.cli.snapshots import snapshot_view
 from holdfast.cli.task import wait_for
-from holdfast.cli.views import find_coverage, restored_view, snapshot_view
+from holdfast.cli.views import find_coverage, restored_view
 from holdfast.errors import DirectoryMissing, HoldfastError
 
 MAX_LABEL_CHARS: Final = 128

@@ -9,13 +9,13 @@ from holdfast.cli.attached import get_workspace, note_if_missing
 from holdfast.cli.console import Console
 from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import DONE
+from holdfast.cli.snapshots import shown_fields, snapshot_view
 from holdfast.cli.views import (
     changes_view,
     coverage_view,
     find_coverage,
     find_lacking,
     path_view,
-    snapshot_view,
 )
 from holdfast.errors import NotFound
 
@@ -78,7 +78,7 @@ def _lines(
 ) -> Iterator[str]:
     partial = console.paint("  PARTIAL", "red") if snapshot.is_partial else ""
     yield f"{console.paint(snapshot.id, 'cyan')}  {snapshot.kind.value}{partial}"
-    for name, value in _fields(snapshot):
+    for name, value in shown_fields(snapshot):
         if value:
             yield f"  {name:<9}{escaped(value)}"
     if coverage is not None:
@@ -93,19 +93,3 @@ def _lines(
         return
     yield f"Changed since {words.short(snapshot.parent or '')}: {changes.summary()}"
     yield from words.change_lines(console, changes)
-
-
-def _fields(snapshot: "holdfast.SnapshotInfo") -> Iterator[tuple[str, str | None]]:
-    yield "label", snapshot.label
-    yield "reason", snapshot.reason
-    yield "actor", snapshot.actor
-    yield "task", snapshot.task_id
-    yield "trace", snapshot.trace_id
-    yield "taken", words.local(snapshot.created_at)
-    expires = "never: pinned" if snapshot.pinned else None
-    if snapshot.expires_at is not None:
-        expires = words.local(snapshot.expires_at)
-    yield "expires", expires
-    yield "holds", f"{snapshot.size.entries:,} entries, {words.size(snapshot.size.bytes)}"
-    yield "after", snapshot.parent
-    yield "target", snapshot.target

@@ -8,7 +8,8 @@ from holdfast.cli import words
 from holdfast.cli.attached import get_workspace
 from holdfast.cli.console import Console
 from holdfast.cli.exits import DONE, PARTIAL
-from holdfast.cli.views import coverage_view, find_coverage, snapshot_view
+from holdfast.cli.snapshots import add_note, note_of, snapshot_view
+from holdfast.cli.views import coverage_view, find_coverage
 
 EXAMPLES = """\
 examples:
@@ -22,18 +23,14 @@ def configure(parser: ArgumentParser) -> None:
     """Adds what the command understands."""
     parser.description = "Keeps the directory as it is now. Exits with 6 if it is partial."
     parser.epilog = EXAMPLES
-    parser.add_argument("-m", "--label", metavar="LABEL", help="what to call it")
-    parser.add_argument("--reason", metavar="TEXT", help="why it is taken")
-    parser.add_argument("--pin", action="store_true", help="keep it until it is unpinned")
+    add_note(parser)
 
 
 def run(arguments: Namespace, console: Console) -> int:
     """Does it; returns the exit code."""
     workspace = get_workspace(console)
     with console.progress() as progress:
-        snapshot = workspace.snapshot(
-            arguments.label, reason=arguments.reason, pin=arguments.pin, progress=progress
-        )
+        snapshot = workspace.snapshot(**note_of(arguments), progress=progress)
     coverage = find_coverage(snapshot)
     console.answer(
         document=lambda: {**snapshot_view(snapshot), "coverage": coverage_view(coverage)},

@@ -9,7 +9,8 @@ from holdfast.cli.attached import get_workspace
 from holdfast.cli.console import Console
 from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import DONE
-from holdfast.cli.views import changes_view, coverage_view, path_view, snapshot_view
+from holdfast.cli.snapshots import snapshot_view
+from holdfast.cli.views import changes_view, coverage_view, path_view
 
 EXAMPLES = """\
 examples:

@@ -6,7 +6,7 @@ from holdfast.cli import words
 from holdfast.cli.attached import get_workspace
 from holdfast.cli.console import Console
 from holdfast.cli.exits import DONE
-from holdfast.cli.views import snapshot_view
+from holdfast.cli.snapshots import snapshot_view
 
 EXAMPLES = """\
 examples:

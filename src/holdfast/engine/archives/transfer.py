@@ -54,7 +54,7 @@ from holdfast.entries import (
 )
 from holdfast.errors import UnsafeArchive
 from holdfast.ids import ObjectId, object_id_of
-from holdfast.model.archives import Imported
+from holdfast.model.archives import OF_SNAPSHOT, Imported
 from holdfast.model.basics import Head, Kind, Plane, Root, Size, SnapshotInfo
 from holdfast.operations.snapshots import Note
 from holdfast.packs import ObjectKind
@@ -136,8 +136,7 @@ def _describe(
         format=ARCHIVE_FORMAT if told.root.holds(Plane.MEMORIES) else WITHOUT_MEMORIES,
         namespace=handle.name,
         snapshot=snapshot.id if snapshot else None,
-        label=snapshot.label if snapshot else None,
-        created_at=snapshot.created_at if snapshot else None,
+        **{name: getattr(snapshot, name, None) or None for name in OF_SNAPSHOT},
         root=told.root_id.hex(),
         entries=told.size.entries,
         content_bytes=told.size.bytes,

@@ -25,6 +25,7 @@ from holdfast.model.changes import Restored
 from holdfast.operations.operation import does, takes
 from holdfast.operations.snapshots import TakeSnapshot
 from holdfast.operations.store import ClearStore, DeleteValue
+from holdfast.operations.timeline import ListTimeline
 from holdfast.store.core import encode
 from holdfast.storekeys import to_store_key
 
@@ -115,7 +116,7 @@ class Store(StoreReader):
 
     def history(self) -> list[StoreSnapshot]:
         """Returns the snapshots of the namespace, oldest first."""
-        found = reversed(snapshots.timeline(self._handle))
+        found = reversed(snapshots.timeline(self._handle, ListTimeline()))
         return [StoreSnapshot.of(self._handle, snapshot) for snapshot in found]
 
     def clear_history(self) -> None:

@@ -46,7 +46,7 @@ from holdfast.errors import (
 )
 from holdfast.ids import NamespaceId, ObjectId, SnapshotId
 from holdfast.model.basics import UNSTORED_ROOTS, Head, Kind, Plane, Size, SnapshotInfo
-from holdfast.operations.snapshots import NOTHING_SAID, Note
+from holdfast.operations.snapshots import NOTHING_SAID, Note, said_of
 from holdfast.packs import ObjectKind
 
 
@@ -423,11 +423,8 @@ def to_snapshot(
         target=mark.target,
         created_at=now,
         size=mark.size,
-        label=mark.note.label,
-        reason=mark.note.reason,
+        **said_of(mark.note),
         actor=handle.context.actor,
-        task_id=mark.note.task_id,
-        trace_id=mark.note.trace_id,
         pinned=mark.note.pin,
         expires_at=None if mark.note.expires_in is None else now + mark.note.expires_in,
         detail={**mark.detail, **mark.lacking.to_detail(), **added},

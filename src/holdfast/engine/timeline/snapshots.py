@@ -22,7 +22,8 @@ from holdfast.engine.timeline.weight import check_size
 from holdfast.errors import Conflict, NotFound, SnapshotNotFound, shorten
 from holdfast.ids import SnapshotId, is_snapshot_id
 from holdfast.model.basics import Head, Kind, Size, SnapshotInfo, SnapshotLike, Standing, Timeline
-from holdfast.operations.snapshots import MAX_LABEL_CHARS, Note, TakeSnapshot
+from holdfast.operations.snapshots import MAX_LABEL_CHARS, ListSnapshots, Note, TakeSnapshot
+from holdfast.operations.timeline import ListTimeline
 
 
 def take(
@@ -145,14 +146,9 @@ def held_by(transaction: Transaction, handle: Handle, head: Head) -> SnapshotInf
     return dated(handle.context, head, found)
 
 
-def timeline(
-    handle: Handle,
-    *,
-    limit: int | None = None,
-    before: int | None = None,
-    kind: Kind | None = None,
-) -> Timeline:
-    """Returns the usable snapshots, all or of one kind, newest first; `before` is a number."""
+def timeline(handle: Handle, wanted: ListTimeline | ListSnapshots) -> Timeline:
+    """Returns the usable snapshots that are meant, newest first; `before` is a number."""
+    limit, before = wanted.limit, wanted.before
     check_limit(limit)
     with handle.context.catalog.read() as transaction:
         head = handle.find_head(transaction)
@@ -161,7 +157,7 @@ def timeline(
         compare = transaction.comparing(head.namespace_id, "snapshots")
         pages = list[int]()
         usable = iter_usable(handle, transaction, head, before, pages)
-        found = Timeline(islice((s for s in usable if kind in (None, s.kind)), limit))
+        found = Timeline(islice(filter(wanted.means, usable), limit))
         is_all = before is None and (limit is None or len(found) < limit)
         compare(sum(pages) if is_all else None)
         return found

@@ -11,7 +11,7 @@ from holdfast.model.changes import Change, Changes, ChangesPage
 from holdfast.model.history import History, Step
 from holdfast.model.names import Name
 from holdfast.operations.choices import MOST_CHANGES
-from holdfast.operations.operation import Operation
+from holdfast.operations.operation import Operation, takes
 from holdfast.operations.shapes import shape_of
 from holdfast.operations.snapshots import (
     DeleteSnapshot,
@@ -65,9 +65,10 @@ class Snapshots(Group[F]):
     set_label = of_snapshot(LabelSnapshot)
 
     @pages
-    def iter(self, *, before: int | None = None) -> Pages[SnapshotInfo]:
+    @takes(ListSnapshots)
+    def iter(self, wanted: ListSnapshots) -> Pages[SnapshotInfo]:
         """Goes through the snapshots, newest first."""
-        return paging(ListSnapshots(before=before))
+        return paging(wanted)
 
 
 def diff_steps(wanted: Diff) -> Steps[Changes]:

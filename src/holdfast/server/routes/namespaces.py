@@ -5,7 +5,6 @@ with a slash in it cannot be a part of a path: it stands in the header X-Namespa
 its place.
 """
 
-import dataclasses
 from typing import Final
 
 from msgspec.structs import replace
@@ -13,7 +12,7 @@ from msgspec.structs import replace
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.tenant import TenantVault
 from holdfast.errors import NamespaceNotFound
-from holdfast.model.basics import SnapshotInfo
+from holdfast.model.basics import SnapshotInfo, without_words
 from holdfast.model.entities import Entity
 from holdfast.model.memories import Memory
 from holdfast.model.upkeep import NamespaceInfo, Policy, Quota
@@ -95,21 +94,21 @@ def forget(caller: Caller, wanted: ForgetSnapshots) -> list[SnapshotInfo]:
     """Takes snapshots off the timeline that nothing keeps."""
     agent = caller.vault.namespace(wanted.name)
     gone = agent.forget(policy=wanted.policy, dry_run=wanted.dry_run)
-    return [_of(agent, snapshot) for snapshot in gone]
+    return [without_words(snapshot, agent.name) for snapshot in gone]
 
 
 @answers(ListDeletedSnapshots)
 def list_deleted_snapshots(caller: Caller, wanted: ListDeletedSnapshots) -> list[SnapshotInfo]:
     """Lists the snapshots that were taken off the timeline and can be recovered."""
     agent = caller.vault.namespace(wanted.name)
-    return [_of(agent, snapshot) for snapshot in agent.deleted_snapshots()]
+    return [without_words(snapshot, agent.name) for snapshot in agent.deleted_snapshots()]
 
 
 @answers(RecoverSnapshot)
 def recover_snapshot(caller: Caller, wanted: RecoverSnapshot) -> SnapshotInfo:
     """Brings a snapshot back that was taken off the timeline."""
     agent = caller.vault.namespace(wanted.name)
-    return _of(agent, agent.recover_snapshot(wanted.snapshot_id))
+    return without_words(agent.recover_snapshot(wanted.snapshot_id), agent.name)
 
 
 @answers(RecoverMemory)
@@ -124,11 +123,6 @@ def recover_entity(caller: Caller, wanted: RecoverEntity) -> Entity:
     """Brings an entity back that was deleted; what is known of it is for its agents alone."""
     found = caller.vault.namespace(wanted.name).entities.recover(wanted.row_id)
     return replace(found, attributes={})
-
-
-def _of(agent: Namespace, snapshot: SnapshotInfo) -> SnapshotInfo:
-    """Returns a snapshot as operators see it: not why an agent took it, in its own words."""
-    return dataclasses.replace(snapshot, namespace=agent.name, reason=None)
 
 
 def _info(caller: Caller, name: str) -> NamespaceInfo:

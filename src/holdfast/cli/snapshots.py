@@ -1,0 +1,83 @@
+"""Snapshots, as commands take and show them: what is said of one, which are meant, what is told."""
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from typing import Any
+
+import holdfast
+from holdfast.cli import words
+from holdfast.cli.exits import usage
+from holdfast.cli.views import instant
+
+USUALLY_SHOWN = 20
+
+
+def add_note(parser: ArgumentParser) -> None:
+    """Adds what can be said of a snapshot that is taken."""
+    parser.add_argument("-m", "--label", metavar="LABEL", help="what to call it")
+    parser.add_argument("--reason", metavar="TEXT", help="why it is taken")
+    parser.add_argument("--pin", action="store_true", help="keep it until it is unpinned")
+
+
+def note_of(arguments: Namespace) -> dict[str, Any]:
+    """Returns what is said of a snapshot, as `snapshot` takes it."""
+    return {"label": arguments.label, "reason": arguments.reason, "pin": arguments.pin}
+
+
+def add_choice(parser: ArgumentParser) -> None:
+    """Adds what says which snapshots are meant."""
+    parser.add_argument(
+        "-n",
+        "--number",
+        metavar="N",
+        type=int,
+        default=USUALLY_SHOWN,
+        help=f"how many (default {USUALLY_SHOWN}; 0: all)",
+    )
+
+
+def choice_of(arguments: Namespace) -> dict[str, Any]:
+    """Returns which snapshots are meant, as `timeline` takes it."""
+    if arguments.number < 0:
+        raise usage("-n is 0 or more", hint="`holdfast log -n 0` lists all of them.")
+    return {"limit": arguments.number or None}
+
+
+def snapshot_view(snapshot: "holdfast.SnapshotInfo") -> dict[str, object]:
+    """Returns a snapshot as a JSON object."""
+    return {
+        "snapshot_id": snapshot.id,
+        "number": snapshot.number,
+        "kind": snapshot.kind.value,
+        "label": snapshot.label,
+        "reason": snapshot.reason,
+        "actor": snapshot.actor,
+        "task_id": snapshot.task_id,
+        "trace_id": snapshot.trace_id,
+        "created_at": instant(snapshot.created_at),
+        "expires_at": instant(snapshot.expires_at),
+        "pinned": snapshot.pinned,
+        "is_partial": snapshot.is_partial,
+        "parent_id": snapshot.parent,
+        "target_id": snapshot.target,
+        "entries": snapshot.size.entries,
+        "bytes": snapshot.size.bytes,
+        "root": snapshot.root.hex(),
+    }
+
+
+def shown_fields(snapshot: "holdfast.SnapshotInfo") -> Iterator[tuple[str, str | None]]:
+    """Yields what is shown of a snapshot to people, by name."""
+    yield "label", snapshot.label
+    yield "reason", snapshot.reason
+    yield "actor", snapshot.actor
+    yield "task", snapshot.task_id
+    yield "trace", snapshot.trace_id
+    yield "taken", words.local(snapshot.created_at)
+    expires = "never: pinned" if snapshot.pinned else None
+    if snapshot.expires_at is not None:
+        expires = words.local(snapshot.expires_at)
+    yield "expires", expires
+    yield "holds", f"{snapshot.size.entries:,} entries, {words.size(snapshot.size.bytes)}"
+    yield "after", snapshot.parent
+    yield "target", snapshot.target
