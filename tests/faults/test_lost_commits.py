@@ -59,8 +59,13 @@ def at_commit(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Harm]]:
 
 def lose_the_answer(talk: Talk) -> None:
     """Has the server commit, and hang up on us before it can say so."""
-    line = cast("Any", talk)._line
-    line.send("COMMIT", None, Answer())
+    known = cast("Any", talk)
+    if known._said is None:
+        known._line.send("COMMIT", None, Answer())
+    else:
+        known._send(None)
+        known._said = None
+    line = known._line
     line.pgconn.pipeline_sync()
     assert line.pgconn.flush() == 0
     with socket.socket(fileno=os.dup(line.pgconn.socket)) as connection:
@@ -175,3 +180,25 @@ def test_a_fork_that_may_have_happened_is_not_said_not_to_have(
     deadline = time.monotonic() + PATIENCE_S
     while vault.namespaces() != ["agent", "copy"]:
         assert time.monotonic() < deadline
+
+
+def test_a_version_that_may_have_come_about_is_not_said_not_to_have(
+    vault: holdfast.Holdfast, at_commit: list[Harm]
+) -> None:
+    sessions = vault.namespace("agent").sessions
+    sessions.create("bot", session_id="s", initial_state={"n": 0})
+    for number in (1, 2, 3):
+        sessions.update_state("s", {"n": number})
+    # Nothing is asked any more: what is said is one piece, and committed at its end.
+    at_commit.append(lose_the_answer)
+    with pytest.raises(OutcomeUnknown):
+        sessions.update_state("s", {"n": 4})
+    deadline = time.monotonic() + PATIENCE_S
+    while sessions.get_state("s").version != 4:
+        assert time.monotonic() < deadline
+    at_commit.append(lose_the_question)
+    with pytest.raises(Unavailable):
+        sessions.update_state("s", {"n": 5})
+    assert sessions.get_state("s").state == {"n": 4}
+    sessions.update_state("s", {"n": 6})
+    assert [each.number for each in sessions.history("s", limit=9)] == [0, 1, 2, 3, 4, 5]

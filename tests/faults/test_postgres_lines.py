@@ -13,17 +13,18 @@ import holdfast
 from holdfast.catalog.postgres import PostgresCatalog
 from holdfast.catalog.postgres_lines import Answer, Line, Parameters
 from holdfast.catalog.transaction import Transaction
-from holdfast.errors import Busy, InvalidValue
+from holdfast.errors import Busy, Conflict, InvalidValue
 from holdfast.ids import NamespaceId, TenantId
+from holdfast.model.sessions import BranchRow
 
 pytestmark = pytest.mark.postgres
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 ASKED = {
-    "update_state": (5, 1),
-    "add_turn": (6, 1),
-    "turn with a state": (10, 3),
+    "update_state": (3, 1),
+    "add_turn": (4, 1),
+    "turn with a state": (8, 3),
     "rollback": (6, 2),
     "get_state": (1, 1),
     "an old state": (5, 3),
@@ -214,6 +215,52 @@ def test_what_was_prepared_in_vain_is_prepared_again(postgres_url: str) -> None:
             assert not transaction.is_lagging(NamespaceId(0))
     finally:
         catalog.close()
+
+
+def test_what_fails_only_when_it_is_committed_has_failed(
+    vault: holdfast.Holdfast, postgres_url: str
+) -> None:
+    calls = operations(vault.namespace("alice"))
+    for number in range(1, 4):
+        calls["update_state"](number)
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$BEGIN RAISE unique_violation; END$$"
+        )
+        connection.execute(
+            "CREATE CONSTRAINT TRIGGER refusing AFTER INSERT ON holdfast.versions "
+            "DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse()"
+        )
+        with pytest.raises(Conflict):
+            calls["update_state"](7)
+        assert vault.namespace("alice").sessions.get_state("s").state == {"n": 3}
+        connection.execute("DROP TRIGGER refusing ON holdfast.versions")
+    calls["update_state"](8)
+    assert vault.namespace("alice").sessions.get_state("s").state == {"n": 8}
+    assert vault.namespace("alice").sessions.get_state("s").version == 4
+
+
+def add_all(catalog: PostgresCatalog, tenant: TenantId, *branches: BranchRow) -> None:
+    with catalog.write() as transaction:
+        for branch in branches:
+            transaction.add_branch(tenant, branch)
+
+
+def test_of_what_is_refused_before_it_is_sent_nothing_is_committed(postgres_url: str) -> None:
+    catalog = PostgresCatalog(postgres_url)
+    with closing(catalog):
+        with catalog.write() as transaction:
+            tenant = transaction.add_tenant("t", public_id="t", now=NOW).id
+        sound, refused = (
+            BranchRow(id=name, parent=None, parent_turns=0, turns=0, bytes=0)
+            for name in ("sound", "no\0ne")
+        )
+        for _ in range(3):
+            with pytest.raises(InvalidValue):
+                add_all(catalog, tenant, sound, refused)
+            with catalog.read() as transaction:
+                assert transaction.find_branch(tenant, "sound") is None
 
 
 def test_values_that_no_row_can_hold_are_refused_before_they_are_sent(postgres_url: str) -> None:

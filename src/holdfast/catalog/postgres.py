@@ -69,6 +69,8 @@ _DEFAULTS: Final = {
 
 _SESSION: Final = (
     "-c search_path=holdfast"
+    # Of a transaction that no statement begins: see `postgres_talk.py`.
+    r" -c default_transaction_isolation=read\ committed"
     # The server, too, notices within half a minute that we vanished, and frees our locks.
     " -c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3"
 )

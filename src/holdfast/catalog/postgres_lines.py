@@ -12,7 +12,7 @@ import re
 import select
 import threading
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from hashlib import blake2b
@@ -267,7 +267,11 @@ def _receive(
             answer.arrive(result, forms)
             if result.status == ExecStatus.FATAL_ERROR and failure is None:
                 failure = error_from_result(result, encoding="utf-8")
-        yield from fetch_many(pgconn)
+        (ended,) = yield from fetch_many(pgconn)
+        if ended.status == ExecStatus.FATAL_ERROR:
+            # Of what is committed here: the end of the piece comes after its error.
+            failure = failure or error_from_result(ended, encoding="utf-8")
+            yield from fetch_many(pgconn)
     except psycopg.OperationalError as exc:
         return failure or exc
     return failure
@@ -295,62 +299,40 @@ def _name_of(text: bytes, kinds: Sequence[int], number: int) -> bytes:
     return f"holdfast_{told.hexdigest()}_{number}".encode()
 
 
-def _text(value: str) -> bytes:
-    if "\0" in value:
-        raise ValueError("text cannot hold a NUL")
-    return value.encode()
-
-
-def _number(value: int) -> bytes:
-    if not -_INT8 <= value < _INT8:
-        raise ValueError("a number has 64 bits at the most")
-    return b"%d" % value
-
-
-def _same(value: object) -> object:
-    return value
-
-
-_DUMPED: Final[Mapping[type, Callable[[Any], Any]]] = {
-    str: _text,
-    int: _number,
-    bytes: _same,
-    NoneType: _same,
-}
-_KINDS: Final = {int: _INT8_OID, bytes: _BYTEA_OID}
+_KINDS: Final = {int: _INT8_OID, bytes: _BYTEA_OID, str: 0, NoneType: 0}
 """A number is of the same type whatever its size, so that a statement is prepared once."""
 
 
 def _dump(known: abc.Transformer, values: Sequence[Any]) -> tuple[Sequence[Any], Sequence[int]]:
     """Returns values as they are sent, and in which form each is."""
-    try:
-        sent = [_DUMPED[value.__class__](value) for value in values]
-    except KeyError:
-        return _dump_by_driver(known, values)
-    return sent, [_BINARY if value.__class__ is bytes else _TEXT for value in values]
-
-
-def _dump_by_driver(
-    known: abc.Transformer, values: Sequence[Any]
-) -> tuple[Sequence[Any], Sequence[int]]:
-    """Does the same where there is something that few queries take: a list of keys."""
     sent, forms = list[Any](), list[int]()
     for value in values:
-        if (dump := _DUMPED.get(value.__class__)) is not None:
-            sent.append(dump(value))
-            forms.append(_BINARY if value.__class__ is bytes else _TEXT)
-        else:
+        # In place: sixty calls take as long as all the rest of it.
+        kind, dumped, form = value.__class__, value, _TEXT
+        if kind is int:
+            if not -_INT8 <= value < _INT8:
+                raise ValueError("a number has 64 bits at the most")
+            dumped = b"%d" % value
+        elif kind is str:
+            if "\0" in value:
+                raise ValueError("text cannot hold a NUL")
+            dumped = value.encode()
+        elif kind is bytes:
+            form = _BINARY
+        elif value is not None:
+            # What few queries take: a list of keys.
             dumper = known.get_dumper(value, PyFormat.AUTO)
-            sent.append(dumper.dump(value))
-            forms.append(int(dumper.format))
+            dumped, form = dumper.dump(value), int(dumper.format)
+        sent.append(dumped)
+        forms.append(form)
     return sent, forms
 
 
 def _kinds(known: abc.Transformer, values: Sequence[Any]) -> Sequence[int]:
     """Returns the type of each value, 0 if that shows in the statement."""
     return [
-        _KINDS.get(value.__class__, 0)
-        if value.__class__ in _DUMPED
+        _KINDS[value.__class__]
+        if value.__class__ in _KINDS
         else known.get_dumper(value, PyFormat.AUTO).oid
         for value in values
     ]

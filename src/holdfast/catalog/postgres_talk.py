@@ -2,8 +2,13 @@
 
 A wait costs more than most statements, for either side falls asleep. So what nobody needs an
 answer to is only said: it goes out with the next question, in one piece, and its error shows with
-that answer. The beginning is said like that, too, and the end with whatever was said last: a
-transaction that asks nothing is a single wait. The end of one that has only read is not waited for.
+that answer. The beginning goes with the first question, and the end with whatever was said last.
+The end of one that has only read is not waited for.
+
+A transaction that asks nothing is a single wait, and neither begins nor ends by a statement: what
+is sent in one piece is one transaction for PostgreSQL, and is committed at the end of the piece. So
+until something is asked nothing is handed to the connection, and who asks begins first: no answer
+that is waited for commits what was said before it.
 
 A connection may have died since it was used, in a restart of the server for instance. Mostly that
 is seen before anything is said, else with the first answer. Until then nothing can have been
@@ -48,19 +53,17 @@ class Talk:
     def __init__(self, lines: Lines, begin: LiteralString | None) -> None:
         self._lines, self._begin = lines, begin
         self._deadline = time.monotonic() + lines.timeout
-        self._said: list[Said] | None = [] if begin is None else [(begin, None, Answer())]
+        self._said: list[Said] | None = []
         """All that was said, until the connection is known to live: it may have to be replaced."""
         self._connect()
 
     def say(self, query: LiteralString, parameters: Parameters | None = None) -> Answer:
         """Takes a statement whose outcome nobody waits for yet; the next wait brings its answer."""
         answer = Answer()
-        if self._said is not None:
-            self._said.append((query, parameters, answer))
-        try:
+        if self._said is None:
             self._line.send(query, parameters, answer)
-        except psycopg.OperationalError:
-            self._say_again()
+        else:
+            self._said.append((query, parameters, answer))
         return answer
 
     def ask(self, query: LiteralString, parameters: Parameters | None = None) -> Answer:
@@ -72,6 +75,7 @@ class Talk:
         is_there = answer.is_there
         while not is_there:
             try:
+                self._send(self._begin)
                 self._line.receive()
             except (psycopg.OperationalError, *UNKNOWN_THERE):
                 self._say_again()
@@ -106,9 +110,14 @@ class Talk:
         """Ends the transaction well, or raises what went wrong in it; `Unheard` if nobody knows."""
         if self._begin is None:
             return
-        self._said = None
-        self._line.send("COMMIT", None, Answer())
-        if self._begin == READING:
+        is_reading, is_begun = self._begin == READING, self._said is None
+        if is_begun:
+            self._line.send("COMMIT", None, Answer())
+        elif is_reading or not self._said:
+            return  # Nobody wants to know.
+        else:
+            self._send(None)
+        if is_reading:
             self._line.owe()
         else:
             try:
@@ -124,6 +133,20 @@ class Talk:
         if line is not None:
             self._lines.give(line)
 
+    def _send(self, begin: str | None) -> None:
+        """Hands to the connection what was said, and was not yet, with what it begins by."""
+        is_sent = self._said is None
+        while not is_sent:
+            try:
+                if begin is not None:
+                    self._line.send(begin, None, Answer())
+                for said in self._said or ():
+                    self._line.send(*said)
+            except psycopg.OperationalError:
+                self._say_again()
+            else:
+                is_sent = True
+
     def _say_again(self) -> None:
         """Goes on with another connection, if this one died unseen; raises what is handled."""
         is_lost = self._line.connection.broken or isinstance(sys.exc_info()[1], UNKNOWN_THERE)
@@ -133,13 +156,5 @@ class Talk:
         self._connect()
 
     def _connect(self) -> None:
-        while True:
-            wait_s = max(self._deadline - time.monotonic(), 0.001)
-            self._lent = self._line = self._lines.take(timeout=wait_s)
-            try:
-                for said in self._said or ():
-                    self._line.send(*said)
-            except psycopg.OperationalError:
-                self.end()
-            else:
-                return
+        wait_s = max(self._deadline - time.monotonic(), 0.001)
+        self._lent = self._line = self._lines.take(timeout=wait_s)
