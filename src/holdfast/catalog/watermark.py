@@ -24,7 +24,6 @@ import os
 import shutil
 import struct
 import zlib
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -103,13 +102,15 @@ class Watermark:
         return (count, place) if count == begun else None
 
     def _put(self, begun: int, count: int, place: int) -> None:
-        # The change itself is kept: at worst, a loss of it would not be noticed.
-        with suppress(OSError):
+        try:
             if self._fd is None:
                 self._fd = os.open(self._path, _FLAGS, 0o600)
                 self._inode = self._catalog.stat().st_ino
             body = _RECORD.pack(_MAGIC, self._inode, count, begun, place)
             os.pwrite(self._fd, body + _CHECKED.pack(zlib.crc32(body)), 0)
+        except OSError:
+            # The change itself is kept: at worst, a loss of it would not be noticed.
+            return
 
     def _load(self) -> tuple[int, int, int] | None:
         """Returns the counts that were acknowledged and begun, and where the first of them stands.

@@ -116,17 +116,20 @@ class KnownState(msgspec.Struct, frozen=True):
     """The values by key, with None for those of `deep`."""
     deep: frozenset[str] = frozenset()
     """The keys of lists and objects, and of very long text."""
+    text_bytes: int = 0
+    """Of all parts."""
 
     @property
     def size(self) -> int:
         """About the bytes that it takes in memory."""
-        return 2 * sum(map(len, self.parts.values())) + _KEY_BYTES * len(self.parts)
+        return 2 * self.text_bytes + _KEY_BYTES * len(self.parts)
 
     def with_changes(self, changes: Parts) -> Self:
         """Returns the state with some keys replaced or added, and its keys in order."""
         parts, plain = {**self.parts, **changes}, dict(self.plain)
-        deep = set(self.deep.difference(changes))
+        deep, text_bytes = set(self.deep.difference(changes)), self.text_bytes
         for key, text in changes.items():
+            text_bytes += len(text) - len(self.parts.get(key, b""))
             if text.startswith((b"{", b"[")) or len(text) > _LONG_BYTES:
                 deep.add(key)
                 plain[key] = None
@@ -134,7 +137,7 @@ class KnownState(msgspec.Struct, frozen=True):
                 plain[key] = _decode(text)
         if len(parts) > len(self.parts):
             parts, plain = dict(sorted(parts.items())), dict(sorted(plain.items()))
-        return type(self)(parts, plain, frozenset(deep))
+        return type(self)(parts, plain, frozenset(deep), text_bytes)
 
     def to_state(self) -> dict[str, Any]:
         """Returns the state, for somebody who may change it."""
