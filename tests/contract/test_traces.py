@@ -471,7 +471,7 @@ def test_an_edited_row_is_found(told: Place, column: str) -> None:
     assert 3 in numbers(told.vault.verify_audit())
 
 
-HASHES = ("previous", "hash", "salt", "version_hash", "turn_hash")
+HASHES = ("previous", "hash", "salt", "version_hash", "turn_hash", "roots")
 
 
 @pytest.mark.parametrize("column", HASHES)

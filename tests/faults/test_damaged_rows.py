@@ -215,3 +215,16 @@ def test_of_a_memory_nothing_is_lost_with_its_pending_row(kept: Kept) -> None:
     agent.restore(before)
     assert [memory.content for memory in agent.memory.list()] == ["deleted since", "before"]
     assert kept.vault.verify().faults == []
+
+
+def test_where_a_webhook_is_stands_under_its_checksum(kept: Kept) -> None:
+    hook = kept.vault.webhooks.create("https://hooks.example/in")
+    agent = kept.vault.namespace("alice")
+    agent.files.write("a.txt", "1")
+    kept.vault.outbox().expand()
+    kept.vault.webhooks.update(hook.id, description="moved")
+    assert kept.vault.webhooks.get(hook.id).description == "moved"
+    kept.flip("webhooks", "cursor")
+    with pytest.raises(RowDamaged):
+        kept.vault.webhooks.list()
+    assert (kept.vault.repair().mended, len(kept.vault.webhooks.list())) == (1, 1)

@@ -46,7 +46,7 @@ from holdfast.testing.postgres import PostgresServer
 from holdfast.testing.statements import one_of_each
 
 FIXTURE = Path(__file__).with_name("format_15.zip")
-NOW = [*range(29, newest_format() + 1)]
+NOW = [*range(30, newest_format() + 1)]
 """The formats that a vault of today has had."""
 
 LATER = datetime(2026, 1, 2, tzinfo=UTC)

@@ -120,7 +120,7 @@ def test_what_one_database_needs_belongs_to_a_migration_of_both() -> None:
 
 
 KNOWN = [(each.number, each.name) for each in load_migrations("sqlite")]
-FIRST = 29
+FIRST = 30
 OLD = [(number, f"{number:04}_x") for number in range(1, OLDEST_FORMAT)]
 OLD.append((OLDEST_FORMAT, "0015_writers"))
 
@@ -160,7 +160,7 @@ def test_an_opener_refuses_a_format_that_was_never_released(number: int) -> None
         [*OLD[:-1], (15, "0015_other")],
         [*OLD[:3], *OLD[4:]],
         [(0, "0000_before"), *OLD],
-        [(FIRST, "0029_other"), *KNOWN[1:]],
+        [(FIRST, "0030_other"), *KNOWN[1:]],
         [OLD[-1], *KNOWN],
         [(FIRST - 1, "0026_x"), *KNOWN],
     ],

@@ -10,7 +10,15 @@ import pytest
 from blake3 import blake3
 
 import holdfast
-from holdfast.catalog.hashing import FORMAT, erased, hash_of, redacted
+from holdfast.catalog.hashing import (
+    FORMAT,
+    erased,
+    hash_of,
+    join_roots,
+    redacted,
+    split_roots,
+    without_roots,
+)
 from holdfast.engine.audit import chains as audit
 from holdfast.engine.audit import export as auditfile
 from holdfast.engine.audit.export import verify_audit_file
@@ -124,6 +132,21 @@ def test_what_a_row_made_is_hashed_with_it_each_by_its_own_hash() -> None:
     assert len(hashes) == 9
 
 
+def test_roots_are_hashed_apart_and_may_be_taken_out() -> None:
+    salt, roots = b"fedcba9876543210", [blake3(b"1").digest(), blake3(b"2").digest()]
+    stored = join_roots(roots, salt)
+    made = blake3(msgspec.msgpack.encode((None, None, blake3(salt + b"".join(roots)).digest())))
+    packed = msgspec.msgpack.encode((2, *FACTS[1:], *PARTS, made.digest()))
+    full = row(format=2, roots=stored)
+    assert hash_of(full) == blake3(packed).digest()
+    assert split_roots(stored) == roots
+    without = without_roots(full)
+    assert (split_roots(without.roots), without_roots(without)) == ([], without)
+    assert hash_of(without) == hash_of(erased(full)) == hash_of(full)
+    for other in (row(roots=stored), row(format=2)):
+        assert not is_whole(other), "of another format"
+
+
 def test_a_row_of_the_one_chain_before_is_hashed_as_it_was() -> None:
     details = blake3(b'{"version":1}').digest()
     fields = (NO_HASH, 1, 1, "trace_1", 2, "sess_1", None, None, "state.updated", "session")
@@ -216,7 +239,7 @@ def exported(tmp_path: Path) -> Path:
     with holdfast.open(tmp_path / "vault") as hf:
         agent = hf.namespace("alice")
         for number in range(5):
-            agent.traces.add("tick", actor="me", details={"number": number, "text": "ä\n"})
+            agent.acting_as("me").traces.add("tick", details={"number": number, "text": "ä\n"})
         target = tmp_path / "audit.jsonl"
         assert hf.export_audit(target) == 6
         assert holdfast.verify_audit_file(target) == hf.verify_audit()
@@ -238,7 +261,7 @@ def test_a_file_holds_nobody_elses_eyes_and_a_line_for_each_trace(exported: Path
     header, *own, start, one, two, three, four, five, end, last = map(
         json.loads, lines_of(exported)
     )
-    assert header["audit_format"] == 2
+    assert header["audit_format"] == 3
     traces = [one, two, three, four, five]
     assert [trace["number"] for trace in traces] == [1, 2, 3, 4, 5]
     assert json.loads(traces[0]["details"]) == {"number": 0, "text": "ä\n"}
@@ -326,7 +349,7 @@ def test_a_file_that_is_none_of_ours_is_refused(tmp_path: Path, data: bytes) -> 
 
 def test_a_file_of_a_later_format_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "file"
-    path.write_bytes(b'{"audit_format":3,"tenant":"ws-1","tenant_id":1}\n')
+    path.write_bytes(b'{"audit_format":4,"tenant":"ws-1","tenant_id":1}\n')
     with pytest.raises(VaultTooNew):
         verify_audit_file(path)
 

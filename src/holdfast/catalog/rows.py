@@ -387,8 +387,8 @@ MEMORY: Final = Record(
 )
 ENTITY: Final = Record("entity", EntityRow, sealed=True)
 KEY: Final = Record("key", Key, sealed=True)
-# Where a webhook is, and who has a delivery in hand, moves without a look at the rest.
-WEBHOOK: Final = Record("webhook", Webhook, sealed=True, loose=["cursor"])
+WEBHOOK: Final = Record("webhook", Webhook, sealed=True)
+# Who has a delivery in hand changes without a look at the rest.
 DELIVERY: Final = Record("delivery", Delivery, sealed=True, loose=["claimed_until"])
 TASK: Final = Record(
     "task",

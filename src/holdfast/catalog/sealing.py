@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.catalog.hashing import digest_of, hash_in_format_1, to_seal
+from holdfast.catalog.hashing import digest_of, hash_in_parts, hash_of_made, to_seal
 from holdfast.catalog.rows import Row
 from holdfast.ids import IdMaker
 from holdfast.instants import to_us
@@ -141,7 +141,7 @@ class _Tenant:
         place, of = end.number + 1, None if stream == OWN else stream
         hashed = (1, end.hash, self._id, stream, place, "kept", self._ids.trace(self._now))
         hashed += (of, None, None, None, *about, self._now)
-        digest = hash_in_format_1(hashed, details, salt, version=version, turn=turn)
+        digest = hash_in_parts(hashed, details, salt, hash_of_made(version, turn))
         self._run(_APPEND, (*hashed, details, salt, digest, version, turn))
         self._ends[stream] = TraceEnd(place, digest)
         return place

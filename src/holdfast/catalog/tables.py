@@ -30,7 +30,7 @@ OLDEST_FORMAT: Final = 15
 
 _OLDEST_NAME: Final = "0015_writers"
 
-_THEN: Final = {29: seal_all}
+_THEN: Final = {30: seal_all}
 
 _COMMENT: Final = re.compile(r"--[^\n]*")
 _MAKE: Final = re.compile(r"MAKE (\w+)")

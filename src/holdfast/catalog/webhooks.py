@@ -1,8 +1,8 @@
 """The part of a transaction that is about webhooks and their deliveries.
 
-A webhook has a cursor over its tenant's events. Whoever moves it, adds the deliveries of what it
-moved over in the same transaction, and it moves only from where it was seen: each event becomes
-one delivery of each webhook that wants it, whoever looks and however often. A delivery is claimed
+A webhook has a cursor over its tenant's events. Whoever moves it has its row locked, and adds the
+deliveries of what it moved over in the same transaction: each event becomes one delivery of each
+webhook that wants it, whoever looks and however often. A delivery is claimed
 for a while before it is tried: two workers never try the same one at once.
 """
 
@@ -52,7 +52,7 @@ class WebhookQueries(AbsenceQueries):
         return in_order(map(WEBHOOK.read, found), attrgetter("created_at", "id"), rising=True)
 
     def set_webhook(self, webhook: Webhook) -> None:
-        """Replaces what can change in a webhook that is locked, but for its cursor."""
+        """Replaces what can change in a webhook that is locked."""
         self._db.say("set_webhook", **WEBHOOK.write(webhook))
 
     def delete_webhook(self, tenant_id: TenantId, webhook_id: str) -> bool:
@@ -76,10 +76,6 @@ class WebhookQueries(AbsenceQueries):
         """Returns enabled webhooks, of all tenants, with deliveries that can be claimed."""
         rows = self._db.all("due_webhooks", after=after, now=to_us(now), most=most)
         return [row[0] for row in rows]
-
-    def move_webhook(self, webhook_id: str, *, old: int, new: int) -> bool:
-        """Moves a cursor; False if it is not where it was seen."""
-        return self._db.run("move_webhook", id=webhook_id, old=old, new=new) > 0
 
     def note_delivery(
         self, webhook_id: str, *, now: datetime, status: int | None, ok: bool

@@ -34,6 +34,8 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     task_id: str | None = None
     actor: str | None = None
     details: dict[str, Any] = {}
+    roots: tuple[bytes, ...] = ()
+    """Of the snapshots that it tells of: of the one in `resource_id`, then of `safety`."""
 
 
 class TraceKind(enum.Enum):
@@ -46,7 +48,8 @@ class TraceKind(enum.Enum):
     ANCHOR = "anchor"
     """Where the chains of namespaces ended."""
     KEPT = "kept"
-    """A version or a turn that came with something else, which has a trace of its own."""
+    """A version or a turn that came with something else, which has a trace of its own; or what
+    roots snapshots have since something was erased of them."""
 
 
 class TraceRow(msgspec.Struct, frozen=True):
@@ -83,6 +86,8 @@ class TraceRow(msgspec.Struct, frozen=True):
     version_hash: bytes | None = None
     turn_hash: bytes | None = None
     """Of the version and of the turn that it made, which lie in tables of their own."""
+    roots: bytes | None = None
+    """Those of the snapshots that it tells of, behind random bytes; or the hash of all that."""
 
 
 class TraceEnd(msgspec.Struct, frozen=True):

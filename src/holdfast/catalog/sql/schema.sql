@@ -282,6 +282,8 @@ CREATE TABLE journal (
     -- Of the version and of the turn that it made.
     version_hash BYTES,
     turn_hash BYTES,
+    -- Those of the snapshots that it tells of, behind random bytes; or, once taken out, their hash.
+    roots BYTES,
     PRIMARY KEY (tenant_id, stream, number)
 ) BY KEY;
 

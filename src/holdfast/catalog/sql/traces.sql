@@ -40,7 +40,8 @@ INSERT INTO journal ({trace}) VALUES ({:told})
 -- name: redact_trace
 UPDATE journal
 SET details = :details, salt = :salt, session_id = :session_id, user_id = :user_id,
-    agent_id = :agent_id, resource_id = :resource_id, task_id = :task_id, actor = :actor
+    agent_id = :agent_id, resource_id = :resource_id, task_id = :task_id, actor = :actor,
+    roots = :roots
 WHERE tenant_id = :tenant_id AND stream = :stream AND number = :number
 
 -- name: find_trace

@@ -17,7 +17,7 @@ UPDATE webhooks SET
     secret = :secret, enabled = :enabled, disabled_reason = :disabled_reason,
     last_delivery_at = :last_delivery_at, last_delivery_ok = :last_delivery_ok,
     last_delivery_status = :last_delivery_status, last_success_at = :last_success_at,
-    checksum = :checksum
+    cursor = :cursor, checksum = :checksum
 WHERE id = :id
 
 -- To write a row is what locks it, on both databases.
@@ -44,9 +44,6 @@ WHERE id > :after AND enabled = 1 AND EXISTS (
         AND deliveries.next_at <= :now AND deliveries.claimed_until <= :now
 )
 ORDER BY id LIMIT :most
-
--- name: move_webhook
-UPDATE webhooks SET cursor = :new WHERE id = :id AND cursor = :old
 
 -- name: add_delivery
 INSERT INTO deliveries ({delivery}) VALUES ({:delivery})

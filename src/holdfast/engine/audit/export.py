@@ -22,7 +22,7 @@ from holdfast.model.traces import OWN, TraceEnd, TraceKind, TraceRow
 from holdfast.model.upkeep import AuditReport
 from holdfast.progress import Progress, no_progress
 
-EXPORT_FORMAT: Final = 2
+EXPORT_FORMAT: Final = 3
 
 _READ_BYTES: Final = 1 << 20
 _MAX_LINE_BYTES: Final = 1 << 26
@@ -158,6 +158,7 @@ class _Line(msgspec.Struct, forbid_unknown_fields=True):
     hash: str
     version_hash: str | None = None
     turn_hash: str | None = None
+    roots: str | None = None
 
     @classmethod
     def of(cls, row: TraceRow) -> "_Line":
@@ -177,7 +178,7 @@ class _Line(msgspec.Struct, forbid_unknown_fields=True):
         return TraceRow(*known.values())
 
 
-_IN_HEXADECIMAL: Final = ("previous", "salt", "hash", "version_hash", "turn_hash")
+_IN_HEXADECIMAL: Final = ("previous", "salt", "hash", "version_hash", "turn_hash", "roots")
 
 
 class _OldLine(msgspec.Struct, forbid_unknown_fields=True):

@@ -1,8 +1,9 @@
 """Says where the journal and what it tells of do not agree.
 
 Each chain is followed to its end: no row of it was changed, and none is missing. Every snapshot on
-a timeline was told, and so was how far every task is. A head stands on a snapshot that shows
-what its base root holds, and counts what it holds. All of it is read a page at a time.
+a timeline was told, with the root that it has, and so was how far every task is. A head stands on
+a snapshot that shows what its base root holds, and counts what it holds. All of it is read a page
+at a time.
 """
 
 from collections.abc import Iterator
@@ -16,11 +17,12 @@ from holdfast.engine.audit.chains import Check, Stream, streams_in
 from holdfast.engine.audit.notes import fault_of
 from holdfast.engine.core.context import Context
 from holdfast.engine.journal.actions import MARKED
-from holdfast.engine.journal.chain import details_of
+from holdfast.engine.journal.chain import details_of, is_whole
+from holdfast.engine.journal.roots import roots_in
 from holdfast.engine.objects.reader import Objects
 from holdfast.engine.pending.damage import count
 from holdfast.errors import Damaged
-from holdfast.ids import TenantId
+from holdfast.ids import ObjectId, TenantId
 from holdfast.model.basics import Head, Size
 from holdfast.model.tasks import TaskStatus
 from holdfast.model.traces import TraceKind, TraceRow
@@ -41,6 +43,8 @@ class _Told(msgspec.Struct):
     """What the journal says of one namespace."""
 
     snapshots: set[str] = msgspec.field(default_factory=set[str])
+    roots: dict[str, ObjectId] = msgspec.field(default_factory=dict[str, ObjectId])
+    """Those that snapshots were given; what is older than the telling of them has none."""
     tasks: dict[str, TaskStatus] = msgspec.field(default_factory=dict[str, TaskStatus])
     is_whole: bool = True
     """Whether nothing of that was redacted, or cannot be read."""
@@ -91,21 +95,28 @@ def _find_in_head(
         yield f"head of {head.name}", f"it counts {head.size}, and holds {size}"
     for reason in transaction.find_miscounted(head.namespace_id):
         yield f"head of {head.name}", reason
-    if not told.is_whole:
-        return
-    before: int | None = None
-    while page := transaction.timeline(head.namespace_id, before=before, most=_PAGE):
-        for snapshot in page:
-            if snapshot.id not in told.snapshots:
-                yield f"snapshot: {snapshot.id}", "the journal does not tell of it"
-        before = page[-1].number
+    yield from _find_in_timeline(transaction, head, told)
     for task_id, status in told.tasks.items():
-        task = transaction.find_task(head.namespace_id, task_id)
+        task = transaction.find_task(head.namespace_id, task_id) if told.is_whole else None
         if task is not None and task.status is not status:
             yield f"task: {task_id}", f"it is {task.status}, and the journal says {status}"
 
 
+def _find_in_timeline(transaction: Transaction, head: Head, told: _Told) -> Iterator[Found]:
+    before: int | None = None
+    while page := transaction.timeline(head.namespace_id, before=before, most=_PAGE):
+        for snapshot in page:
+            if told.is_whole and snapshot.id not in told.snapshots:
+                yield f"snapshot: {snapshot.id}", "the journal does not tell of it"
+            if told.roots.get(snapshot.id, snapshot.root) != snapshot.root:
+                yield f"snapshot: {snapshot.id}", "the journal says that it has another root"
+        before = page[-1].number
+
+
 def _note(told: _Told, row: TraceRow) -> None:
+    # One that is not what was hashed is named already: it accuses no snapshot.
+    if row.roots is not None and is_whole(row):
+        told.roots |= roots_in(row)
     if row.kind != TraceKind.DONE.value:
         return  # What somebody only added says what they like.
     is_mark = row.action in _MARKS and row.resource_type == "snapshot"

@@ -16,9 +16,10 @@ import msgspec
 
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.core.context import Context
-from holdfast.engine.erasing.rewriting import Timeline
+from holdfast.engine.erasing.rewriting import ALL, Timeline
 from holdfast.engine.erasing.telling import erase_events, redact_session
 from holdfast.engine.journal.events import shortened
+from holdfast.engine.journal.roots import tell_anew
 from holdfast.engine.objects.reader import Objects
 from holdfast.engine.objects.stage import Stage, StagedObjects
 from holdfast.engine.planes.memoryforms import memory_of
@@ -114,6 +115,8 @@ class _Taking:
         for plane, keys in gone.items():
             transaction.erase_keys(namespace_id, plane, keys)
         rewritten = self._timeline.rewrite(self._source, self._stage, gone, more=more)
+        left = transaction.timeline(namespace_id, before=None, most=ALL)
+        tell_anew(transaction, self._context, head, left)
         return Counts(removed, rewritten, redacted, told)
 
     def _find_sessions(self) -> set[bytes]:

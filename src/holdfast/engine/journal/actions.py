@@ -172,10 +172,12 @@ def told_by(done: Sequence[SnapshotInfo]) -> Trace:
     details |= {name: last.detail[name] for name in _TOLD_OF_DETAIL if name in last.detail}
     if last.kind in ROLLBACKS:
         details.setdefault("reason", named(last))
+    roots = (last.root,)
     if last.kind is Kind.SAFETY:
         details["safety"] = last.id
     elif len(done) > 1:
         details["safety"] = done[0].id
+        roots += (done[0].root,)
     return Trace(
         action=MARKED[last.kind],
         resource_type="snapshot",
@@ -183,6 +185,7 @@ def told_by(done: Sequence[SnapshotInfo]) -> Trace:
         task_id=last.task_id,
         actor=last.actor,
         details=details,
+        roots=roots,
     )
 
 

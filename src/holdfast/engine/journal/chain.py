@@ -7,7 +7,8 @@ chain is whole is found out in `audit/chains.py`, how they belong together is in
 
 Details are hashed first, with random bytes before them, and their hash stands for them: they can
 be taken out, where a law asks for it, and the chain still holds. So it is with the ids that say who
-did what to what, and with the version of a session and the turn that a trace made.
+did what to what, with the version of a session and the turn that a trace made, and with the roots
+of snapshots.
 """
 
 from collections.abc import Mapping
@@ -16,7 +17,15 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.catalog.hashing import FORMAT, REDACTED, hash_in_format_1, hash_of
+from holdfast.catalog.hashing import (
+    FORMAT,
+    REDACTED,
+    WITH_ROOTS,
+    hash_in_parts,
+    hash_of,
+    hash_of_made,
+    join_roots,
+)
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.core.context import Context
 from holdfast.engine.journal.events import events_of, tell
@@ -105,7 +114,7 @@ def row_after(
     elif trace.details:
         details = _to_json(trace.details).decode()
     header = (
-        FORMAT,
+        WITH_ROOTS if trace.roots else FORMAT,
         end.hash,
         tenant_id,
         stream,
@@ -125,8 +134,9 @@ def row_after(
         _instant(trace_id),
     )
     salt = context.ids.salt()
-    made = hash_in_format_1(header, details, salt, version, turn)
-    return TraceRow(*header, details, salt, made, version, turn)
+    roots = join_roots(trace.roots, context.ids.salt()) if trace.roots else None
+    digest = hash_in_parts(header, details, salt, hash_of_made(version, turn, roots))
+    return TraceRow(*header, details, salt, digest, version, turn, roots)
 
 
 def announce(

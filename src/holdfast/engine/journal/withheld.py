@@ -2,15 +2,16 @@
 
 An operator's key opens no agent's data, and a trace repeats some of it: why a state was changed,
 what a memory is tagged with, whatever an agent adds in a trace of its own. So details are shown to
-operators by name (`actions.without_content`). The chain holds all the same: a trace that was
-withheld from is told as one whose details were redacted, by their hash.
+operators by name (`actions.without_content`), and no roots: who knows nearly all of what a
+snapshot holds could try out the rest. The chain holds all the same: a trace that was withheld from
+is told as one of which that was taken out, by its hash.
 """
 
 from typing import Any
 
 import msgspec
 
-from holdfast.catalog.hashing import REDACTED, redacted
+from holdfast.catalog.hashing import REDACTED, redacted, without_roots
 from holdfast.engine.journal.actions import without_content
 from holdfast.model.traces import TraceInfo, TraceKind, TraceRow
 
@@ -22,7 +23,8 @@ def for_operators(trace: TraceInfo) -> TraceInfo:
 
 
 def row_for_operators(row: TraceRow) -> TraceRow:
-    """Returns a row of the chain, its details redacted if they repeat an agent's content."""
+    """Returns a row of the chain without roots, and redacted if it repeats an agent's content."""
+    row = without_roots(row)
     if row.details.startswith(REDACTED) or row.kind == TraceKind.ANCHOR.value:
         return row  # An anchor says numbers and hashes, and a file without them proves less.
     try:

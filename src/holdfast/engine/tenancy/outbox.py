@@ -147,14 +147,16 @@ class Outbox:
                     ]
         return found
 
-    def _expand(self, webhook: Webhook) -> None:
+    def _expand(self, seen: Webhook) -> None:
         with self._context.catalog.write() as transaction:
+            webhook = transaction.lock_webhook(seen.tenant_id, seen.id)
+            if webhook is None or webhook.cursor != seen.cursor:
+                return  # Another was faster.
             # First: what is told between the two is on the page, or comes with the next one.
             last = transaction.last_event(webhook.tenant_id)
             page = transaction.page_events(webhook.tenant_id, after=webhook.cursor, most=_PAGE)
             end = page[-1].number if page else last
-            if not transaction.move_webhook(webhook.id, old=webhook.cursor, new=end):
-                return  # Another worker was faster.
+            transaction.set_webhook(replace(webhook, cursor=end))
             now = self._context.clock()
             wanted = [(event, told_as(webhook, event)) for event in page]
             transaction.add_deliveries(

@@ -101,8 +101,9 @@ class Webhooks(Part):
             # Its own making is not news to it.
             number_all(transaction, context, self._tenant.id)
             end = transaction.last_event(self._tenant.id)
-            transaction.move_webhook(webhook.id, old=webhook.cursor, new=end)
-        return replace(webhook, cursor=end)
+            webhook = replace(webhook, cursor=end)
+            transaction.set_webhook(webhook)
+        return webhook
 
     @does(ListWebhooks)
     def list(self, _: ListWebhooks) -> WebhookList:
