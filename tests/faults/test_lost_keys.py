@@ -12,6 +12,7 @@ import pytest
 
 import holdfast
 from holdfast import Holdfast
+from holdfast.catalog import absence
 from holdfast.errors import Damaged, NotFound, RowDamaged
 from holdfast.testing.damaged import Kept
 from holdfast.testing.flips import flip_in_index
@@ -188,3 +189,35 @@ def test_so_is_a_trace(kept: Kept, column: str) -> None:
     kept.flip("journal", column, bit=3, where=f"id = '{trace.id}'")
     with kept.reopen() as vault, pytest.raises(Damaged, match="trace"):
         vault.namespace("alice").traces.get(trace.id)
+
+
+@pytest.mark.parametrize("table", ALL)
+def test_so_is_one_whose_id_has_two_flipped_bits(kept: Kept, table: str) -> None:
+    key = _id_in(kept, table)
+    kept.sql(f"UPDATE {table} SET id = ? WHERE id = ?", key[:-4] + "zzzz", key)
+    with kept.reopen() as vault:
+        with pytest.raises(RowDamaged, match=key):
+            ALL[table](vault, key)
+        with pytest.raises(NotFound):
+            ALL[table](vault, key[:-6] + "777777")
+
+
+LONG = "a-name-of-a-namespace-that-somebody-has-made-of-" + "many-words-" * 7
+"""It has 125 bytes."""
+
+
+@pytest.mark.parametrize("at", [3, 60, 120])
+@pytest.mark.parametrize("others", [0, absence.FEW])
+def test_so_is_a_namespace_with_a_long_name(kept: Kept, at: int, others: int) -> None:
+    for number in range(others):
+        kept.vault.namespace(f"other-{number}").files.write("a.txt", "0")
+    kept.vault.namespace(LONG).files.write("a.txt", "1")
+    damaged = LONG[:at] + chr(ord(LONG[at]) ^ 1) + LONG[at + 1 :]
+    kept.sql("UPDATE namespaces SET name = ? WHERE name = ?", damaged, LONG)
+    with kept.reopen() as vault:
+        with pytest.raises(RowDamaged, match=r"a-name-of-a"):
+            vault.namespace(LONG).files.write("a.txt", "2")
+        # What is pending there is nobody's who asks by the other name.
+        with pytest.raises(RowDamaged):
+            vault.namespace(damaged).files.read("a.txt")
+        assert vault.namespace(LONG[:-1]).files.list() == []

@@ -2,13 +2,15 @@
 
 A row whose own key was damaged is found by nobody who asks for it, and so is one that the index of
 its key has lost. So where a key has no row, all keys are asked for that differ from it by one bit,
-past that index: the checksum of a row that has one of these says whether it is the one. Who finds
-what he asks for pays nothing for it. And since anybody can ask for what is not there, a miss has a
-bound: what cannot be an id, a long name, and one among very many rows is not looked for all over.
+past that index, and where there are few rows all of these: the checksum of a row says whether it is
+the one, with this key in it. Who finds what he asks for pays nothing for it. And since anybody can
+ask for what is not there, a miss has a bound: what cannot be an id is not looked for, and one among
+very many rows not all over.
 """
 
 import json
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
 from holdfast.catalog.counting import MOST_COUNTED, CountQueries
@@ -21,7 +23,16 @@ _OWNERS: Final = ("tenant_id", "namespace_id")
 """Columns that say whose a row is."""
 
 _MOST_BYTES: Final = 64
-"""Of a name that is looked for twice: it has 512 bits, and each is a key to try."""
+"""Of a name of which every bit is tried: it has 512 of them."""
+
+_PREFIX_BYTES: Final = 32
+"""Of a longer name, where every bit is tried: of what follows, names are read that begin so."""
+
+FEW: Final = 50
+"""Rows that are all read, however much of their key is damaged: that takes less than to try."""
+
+_LAST: Final = "\U0010ffff"
+"""Behind every name that begins as what stands before it."""
 
 _COUNTED: Final = {"memory": "memories", "entity": "entities"}
 """Records whose deleted rows stay for a while: what is counted is what is looked through."""
@@ -46,40 +57,62 @@ class AbsenceQueries(CountQueries):
 
     def _is_lost(self, record: Record[Any], asked: Mapping[str, Any]) -> bool:
         key: str = asked[_key_of(record)]
-        if not (_is_short(key) if record is HEAD else is_made_id(key)):
+        if record is not HEAD and not is_made_id(key):
             return False
         counted = _COUNTED.get(record.name)
         if counted is not None and self.comparing(asked["namespace_id"], counted)() > MOST_COUNTED:
             return False
-        near = {**asked, "keys": json.dumps(_near(key)), "most": MOST_COUNTED}
+        shared, keys = _near(key)
+        near = {**asked, "keys": json.dumps(keys), "most": MOST_COUNTED, "few": FEW}
         if record is HEAD:
             near["tenants"] = json.dumps([*flipped(asked["tenant_id"])])
-        columns = (*_OWNERS, _key_of(record))
-        wanted = {column: asked[column] for column in columns if column in asked}
+            near |= {"start": shared, "stop": shared and shared + _LAST}
         found = self._db.all_as_stored(f"near_{record.name}", **near)
-        return any(_is_row_of(record, row, wanted) for row in found)
+        return any(map(_Looking(record, asked, {key, *keys}), found))
 
 
 def _key_of(record: Record[Any]) -> str:
     return "name" if record is HEAD else "id"
 
 
-def _is_short(name: str) -> bool:
-    return len(name) <= _MOST_BYTES and len(name.encode()) <= _MOST_BYTES
+def _near(key: str) -> tuple[str, list[str]]:
+    """Returns the keys that differ from one by a bit; of a long one, in the part that is returned.
+
+    Else that is empty.
+    """
+    data = key.encode()
+    if len(data) <= _MOST_BYTES:
+        return "", _flipped(key)
+    shared = data[:_PREFIX_BYTES].decode("utf-8", "ignore")
+    rest = key[len(shared) :]
+    return shared, [each + rest for each in _flipped(shared)]
 
 
-def _near(key: str) -> list[object]:
-    """Returns all keys that differ from one by a bit."""
-    return [each for each in flipped(key) if "\0" not in str(each)]
+def _flipped(text: str) -> list[str]:
+    return [each for each in map(str, flipped(text)) if "\0" not in each]
 
 
-def _is_row_of(record: Record[Any], row: Row, wanted: dict[str, object]) -> bool:
-    """Says whether a row is the one that is asked for, or was so before its key was damaged."""
-    firm = record.firm(row)
-    names = [each for each in record.columns[:-1] if each not in record.loose]
-    known = dict(zip(names, firm, strict=True))
-    tried = known | wanted
-    if row[-1] is not None and record.sum_of([*tried.values()]) != row[-1]:
-        return tried == known
-    # What was deleted is not missed.
-    return tried.get("deleted_at") is None
+class _Looking:
+    """Says of rows whether one is what is asked for, or was so before its key was damaged."""
+
+    def __init__(
+        self, record: Record[Any], asked: Mapping[str, Any], near: AbstractSet[str]
+    ) -> None:
+        self._firm, self._sum_of, self._near = record.firm, record.sum_of, near
+        names = [each for each in record.columns[:-1] if each not in record.loose]
+        self._key = names.index(_key_of(record))
+        wanted = {*_OWNERS, _key_of(record)}
+        self._wanted = [(at, asked[of]) for at, of in enumerate(names) if of in wanted & {*asked}]
+        self._deleted = names.index("deleted_at") if "deleted_at" in names else None
+
+    def __call__(self, row: Row) -> bool:
+        known, checksum = [*self._firm(row)], row[-1]
+        if checksum is None and known[self._key] not in self._near:
+            return False  # It may be any other.
+        tried = [*known]
+        for at, value in self._wanted:
+            tried[at] = value
+        if checksum is not None and self._sum_of(tried) != checksum:
+            return tried == known
+        # What was deleted is not missed.
+        return self._deleted is None or tried[self._deleted] is None

@@ -63,10 +63,11 @@ class PendingQueries(AbsenceQueries):
         if row is None:
             return None
         head, found = row[: rows.HEAD.width], row[rows.HEAD.width :]
+        # Of another namespace's id nothing is pending, another root holds something else, and under
+        # another name all of it is somebody else's.
+        rows.HEAD.check(head[:-1], head[-1])
         base = head[0], ObjectId(head[_ROOT]), head[_UNFOLDED]
         if found[0] is None:
-            # Of another namespace's id nothing is pending, and another root holds something else.
-            rows.HEAD.check(head[:-1], head[-1])
             return base, None
         # A damaged page may lead to a row that is sound, and another's.
         if found[0] != key:
