@@ -97,6 +97,11 @@ def user_vault(environ: Mapping[str, str], *, platform: str = sys.platform) -> s
     return os.path.join(home, ".local", "share", "holdfast")
 
 
+def mirrors_of(environ: Mapping[str, str]) -> str:
+    """Returns where the user's caches of directories are whose timelines are on servers."""
+    return os.path.join(user_vault(environ), "remote")
+
+
 def expand(path: str, environ: Mapping[str, str]) -> str:
     """Returns a path with `~` replaced by the home directory that the environment names."""
     home = environ.get("HOME")

@@ -21,7 +21,7 @@ from holdfast.cli.console import Console
 from holdfast.cli.exits import DAMAGE_HINT, hint_of
 from holdfast.errors import HoldfastError
 from holdfast.private import is_open
-from holdfast.settings import holds_vault, is_url
+from holdfast.settings import holds_vault, is_url, mirrors_of
 
 OK, WARN, FAIL = "ok", "warn", "fail"
 
@@ -69,6 +69,7 @@ def run_checks(console: Console) -> Iterator[Check]:
         yield from _lags(vault, console)
         yield _attached(vault)
         yield from _workspace(console, location)
+    yield from _mirrors(console)
     yield _compiled_check()
     yield _watches()
     yield _git(console)
@@ -198,6 +199,14 @@ def _attached(vault: "holdfast.Holdfast") -> Check:
         )
         return Check("directories", WARN, f"{len(missing)} not there: {named}", hint)
     return Check("directories", OK, f"{len(attached)} attached")
+
+
+def _mirrors(console: Console) -> Iterator[Check]:
+    folder = mirrors_of(console.environ)
+    if os.path.isdir(folder):
+        from holdfast.cli.mirrors import check_mirrors  # noqa: PLC0415 - loads a client
+
+        yield from check_mirrors(folder, console)
 
 
 def _workspace(console: Console, location: str) -> Iterator[Check]:

@@ -8,6 +8,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from holdfast.engine.core.paths import PathLike, to_folder, to_key, to_text
 from holdfast.engine.directory.capture import Rereading
@@ -37,7 +38,11 @@ class Comparing:
         self.namespace = agent
         """The client of the namespace: its timeline, and all that belongs to it."""
         self._name, self._vault, self._local = name, vault, local
-        self._pair = Pair(local, Server(agent), MemoFile(local.attachment.state))
+        # Without who asks: what is kept beside it is shown to anybody who looks after this machine.
+        url = urlsplit(agent.sender.line.url)
+        where = f"{name} on {url.scheme}://{url.netloc.rpartition('@')[2]}"
+        memo = MemoFile(local.attachment.state, where=where)
+        self._pair = Pair(local, Server(agent), memo)
 
     @property
     def path(self) -> Path:

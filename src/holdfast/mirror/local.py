@@ -61,7 +61,7 @@ def cache_of(url: str, workspace_id: str, namespace: str) -> Path:
     """Returns where that vault is, unless somebody says otherwise: one for each namespace."""
     named = "\0".join((url.rstrip("/"), workspace_id, namespace))
     digest = hashlib.blake2b(named.encode(), digest_size=12).hexdigest()
-    return Path(settings.user_vault(settings.process_environ())) / "remote" / digest
+    return Path(settings.mirrors_of(settings.process_environ()), digest)
 
 
 class Local(Workspace):

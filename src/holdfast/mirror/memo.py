@@ -30,6 +30,8 @@ class Memo(msgspec.Struct, frozen=True, kw_only=True):
     """Files that were sent since, of which it is not certain whether they arrived."""
     is_following: bool = False
     """Whether the server may have moved while the directory has not."""
+    where: str = ""
+    """The namespace, and on which server: for people, who ask no server."""
 
     @property
     def files(self) -> ObjectId:
@@ -40,8 +42,8 @@ class Memo(msgspec.Struct, frozen=True, kw_only=True):
 class MemoFile:
     """Where it is written down; used by whoever holds the directory's lock."""
 
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / "remote.json"
+    def __init__(self, folder: Path, *, where: str = "") -> None:
+        self._path, self._where = folder / "remote.json", where
         self.now = Memo()
 
     def load(self) -> Memo:
@@ -54,7 +56,7 @@ class MemoFile:
 
     def note(self, memo: Memo, *, durably: bool = True) -> None:
         """Writes it down. What is told before a request need not outlive a power cut."""
-        self.now = memo
+        self.now = memo = msgspec.structs.replace(memo, where=self._where or memo.where)
         temporary = self._path.with_suffix(".tmp")
         try:
             with create(temporary) as file:
