@@ -1,13 +1,14 @@
-"""Flips single bits all over a catalog, and says what is read after each.
+"""Flips bits all over a catalog, and says what is read after each.
 
     python bench/soak_bit_flips.py [--flips 2000] [--seed 1] [--only sqlite|postgres] [--table T]
-        [--repair]
+        [--bits 1] [--repair]
 
 A vault with a bit of everything is read as it is. Then one bit is flipped, in the used bytes of
 SQLite's file or by an UPDATE in a row of PostgreSQL's, everything is read through the public names,
 compared, and the bit is put back. A line for each table says how many were named (an error of
 ours), left nothing to be seen, made something seem not to be there, were returned as data, or came
-out as an error that is none of ours. It ends with 1 if one of the last three is not 0.
+out as an error that is none of ours. It ends with 1 if one of the last three is not 0. With
+`--bits` so many are flipped at a time, in eight bytes of the file or in one value.
 
 With `--repair` the vault is repaired after each flip, and the law of that is looked at: `verify` is
 clean, or what it names was named by `repair`, a backup can be made, and nothing else is read than
@@ -53,36 +54,37 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", choices=["sqlite", "postgres"])
     parser.add_argument("--table", help="flip bits of this one alone")
+    parser.add_argument("--bits", type=int, default=1, help="flip so many at a time")
     parser.add_argument("--repair", action="store_true", help="repair after each flip")
     given = parser.parse_args()
     logging.disable()
     bad = 0
     for name, prepared in (("sqlite", on_sqlite), ("postgres", on_postgres)):
         if given.only in (None, name):
-            with prepared(Random(given.seed)) as flips:
+            with prepared(Random(given.seed), given.bits) as flips:
                 work = soak_repairs if given.repair else soak
                 bad += work(name, flips, given.flips, given.table)
     return 1 if bad else 0
 
 
 @contextmanager
-def on_sqlite(random: Random) -> Iterator[SqliteFlips]:
+def on_sqlite(random: Random, bits: int) -> Iterator[SqliteFlips]:
     """Makes a vault in a directory."""
     with tempfile.TemporaryDirectory() as folder:
         vault = Path(folder, "vault")
         with open_at(str(vault), vault / "packs") as opened:
             fill(opened)
-        yield SqliteFlips(vault, random)
+        yield SqliteFlips(vault, random, bits=bits)
 
 
 @contextmanager
-def on_postgres(random: Random) -> Iterator[PostgresFlips]:
+def on_postgres(random: Random, bits: int) -> Iterator[PostgresFlips]:
     """Makes a vault in a database."""
     with tempfile.TemporaryDirectory() as folder, PostgresServer() as server:
         url = server.dsn(server.create_database())
         with open_at(url, Path(folder)) as opened:
             fill(opened)
-        with closing(PostgresFlips(url, Path(folder), random)) as flips:
+        with closing(PostgresFlips(url, Path(folder), random, bits=bits)) as flips:
             yield flips
 
 

@@ -1,4 +1,4 @@
-"""Flips single bits of a catalog, reads everything after each, and says what came of it.
+"""Flips bits of a catalog, reads everything after each, and says what came of it.
 
 A vault with a bit of everything is read once as it is. Then one bit is flipped, everything is read
 again by the names that users have, and the two are compared: what is read is what was written, or
@@ -205,11 +205,16 @@ def examine(before: dict[str, Any], flip: Flip, location: str, objects: Path) ->
     return Flip(flip.table, flip.where, outcome, detail)
 
 
+_NEAR_BYTES: Final = 8
+"""How far from each other bits are flipped, where more than one is at a time."""
+
+
 class SqliteFlips:
     """Flips bits in the used bytes of SQLite's file, whose log is empty."""
 
-    def __init__(self, folder: Path, random: Random) -> None:
+    def __init__(self, folder: Path, random: Random, *, bits: int = 1) -> None:
         self.location, self.objects, self._random = str(folder), folder / "packs", random
+        self._bits = bits
         self._path = folder / "catalog.sqlite"
         with closing(sqlite3.connect(self._path)) as connection:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -250,15 +255,18 @@ class SqliteFlips:
         return sorted({table for table, _, _ in self._used})
 
     def flip(self, table: str | None = None) -> Flip:
-        """Flips one bit, of a table or of any, in place of the one before."""
+        """Flips a bit, or several that are near, of a table or of any, in place of those before."""
         used = [each for each in self._used if table in (None, each[0])]
         weights = [end - start for _, start, end in used]
         name, start, end = self._random.choices(used, weights)[0]
-        at, bit = self._random.randrange(start, end), self._random.randrange(8)
+        at = self._random.randrange(start, end)
+        near = range(8 * at, 8 * min(at + _NEAR_BYTES, end))
+        chosen = self._random.sample(near, self._bits)
         changed = bytearray(self._bytes)
-        changed[at] ^= 1 << bit
+        for bit in chosen:
+            changed[bit >> 3] ^= 1 << (bit & 7)
         self._write(bytes(changed))
-        return Flip(name, f"byte {at}, bit {bit}")
+        return Flip(name, ", ".join(f"byte {bit >> 3}, bit {bit & 7}" for bit in chosen))
 
     def put_back(self) -> None:
         """Puts the file back as it was."""
@@ -285,8 +293,9 @@ class Undo(NamedTuple):
 class PostgresFlips:
     """Flips bits in the rows of a database, by changing them; no constraint stands in the way."""
 
-    def __init__(self, url: str, objects: Path, random: Random) -> None:
+    def __init__(self, url: str, objects: Path, random: Random, *, bits: int = 1) -> None:
         self.location, self.objects, self._random = url, objects, random
+        self._bits = bits
         self._connection = psycopg.connect(
             url,
             autocommit=True,
@@ -313,7 +322,7 @@ class PostgresFlips:
         return sorted({table for table, _ in self._cells})
 
     def flip(self, table: str | None = None) -> Flip:
-        """Flips one bit, of a table or of any, after the one before was put back."""
+        """Flips bits of one value, of a table or of any, after those before were put back."""
         self.put_back()
         cells = [
             (cell, weight)
@@ -325,8 +334,11 @@ class PostgresFlips:
             query = f"SELECT ctid, {column} FROM {name} WHERE {column} IS NOT NULL"  # noqa: S608 - the same
             rows = self._run(query)
             place, old = self._random.choice(rows)
-            new, bit = self._flipped(old)
-            if new is None:
+            new, bits = old, list[int]()
+            for _ in range(self._bits):
+                new, bit = self._flipped(new)
+                bits.append(bit)
+            if new is None or new == old:
                 continue
             set_it = f"UPDATE {name} SET {column} = %s WHERE ctid = %s RETURNING ctid"  # noqa: S608 - the same
             try:
@@ -334,9 +346,11 @@ class PostgresFlips:
             except psycopg.Error:
                 continue  # Two rows of one key, say: no bit on a disk would be refused so.
             self._undo = Undo(name, column, f"WHERE ctid = '{moved}'", old)
-            return Flip(name, f"{column}, bit {bit}")
+            return Flip(name, f"{column}, bits {bits}")
 
     def _flipped(self, old: object) -> tuple[object, int]:
+        if old is None:
+            return None, 0
         if isinstance(old, int):
             bit = self._random.randrange(64)
             return (old ^ (1 << bit) if bit < 63 else old ^ (-1 << 63)), bit  # noqa: PLR2004 - the sign
