@@ -1,9 +1,9 @@
 """How deliveries of webhooks are signed, and how whoever gets one makes sure of it.
 
-Two schemes, both HMAC-SHA256 over the exact bytes of the body and the instant of sending:
-`X-Trove-Signature: t=…,v1=…`, keyed with the secret as it stands, and Standard Webhooks
-(`webhook-id`, `webhook-timestamp`, `webhook-signature`), keyed with the same bytes. Receivers use
-it, too: nothing here needs a vault or a client.
+Two schemes, both HMAC-SHA256 over the exact bytes of the body and the instant of sending, keyed
+with the secret as it stands: Standard Webhooks (`webhook-id`, `webhook-timestamp`,
+`webhook-signature`), and a stamp, `t=…,v1=…`, in a header `…-Signature` of whatever name.
+Receivers use it, too: nothing here needs a vault or a client.
 """
 
 import base64
@@ -12,7 +12,7 @@ import hmac
 import json
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final, cast
 
@@ -21,21 +21,23 @@ from holdfast.errors import InvalidSignature, InvalidValue
 TOLERANCE_S: Final = 300
 """How old a delivery may be, or how far ahead the sender's clock."""
 
-TROVE_HEADER: Final = "X-Trove-Signature"
+_SIGNATURE: Final = "webhook-signature"
 _STANDARD_PREFIX: Final = "whsec_"
 _SECONDS: Final = re.compile("[0-9]{1,12}")
 
 
-def sign(secret: str, body: bytes, *, event_id: str, event_type: str, now: int) -> dict[str, str]:
+def sign(secret: str, body: bytes, *, event_id: str, now: int) -> dict[str, str]:
     """Returns the headers of a delivery that is sent at `now`, in seconds since 1970."""
     return {
-        TROVE_HEADER: f"t={now},v1={_trove(secret, body, now)}",
-        "X-Trove-Event": event_type,
-        "X-Trove-Event-Id": event_id,
         "webhook-id": event_id,
         "webhook-timestamp": str(now),
-        "webhook-signature": f"v1,{_standard(secret, body, event_id, now)}",
+        _SIGNATURE: f"v1,{_standard(secret, body, event_id, now)}",
     }
+
+
+def stamp(secret: str, body: bytes, *, now: int) -> str:
+    """Returns the stamp of a delivery that is sent at `now`."""
+    return f"t={now},v1={_stamped(secret, body, now)}"
 
 
 def standard_secret(secret: str) -> str:
@@ -53,24 +55,33 @@ def is_authentic(
 ) -> bool:
     """Says whether a delivery was signed with this secret, and not too long ago.
 
-    Either scheme will do: the first if its header is there, the other if not.
+    Either scheme will do.
     """
     given = {name.lower(): value for name, value in headers.items()}
-    if TROVE_HEADER.lower() in given:
-        sent, signatures = _of_trove(given[TROVE_HEADER.lower()])
-        expect = partial(_trove, secret, body)
-    else:
-        sent, signatures = _of_standard(given)
-        expect = partial(_standard, secret, body, given.get("webhook-id", ""))
-    if not _SECONDS.fullmatch(sent):
-        return False
-    instant = int(sent)
-    if abs((time.time() if now is None else now) - instant) > tolerance_s:
-        return False
-    expected = expect(instant).encode()
+    moment = time.time() if now is None else now
     # All of them, and each in the same time, whether it fits or not.
-    fits = [hmac.compare_digest(each.encode("utf-8", "replace"), expected) for each in signatures]
+    fits = [
+        hmac.compare_digest(each.encode("utf-8", "replace"), expect(int(sent)).encode())
+        for sent, signatures, expect in _schemes(secret, body, given)
+        if _SECONDS.fullmatch(sent) and abs(moment - int(sent)) <= tolerance_s
+        for each in signatures
+    ]
     return any(fits)
+
+
+def _schemes(
+    secret: str, body: bytes, given: Mapping[str, str]
+) -> Iterator[tuple[str, list[str], Callable[[int], str]]]:
+    """Yields when a delivery was sent, how it was signed, and what makes the signature then."""
+    yield *_of_standard(given), partial(_standard, secret, body, given.get("webhook-id", ""))
+    stamps = (
+        value
+        for name, value in given.items()
+        if name.endswith("-signature") and name != _SIGNATURE and "v1=" in value
+    )
+    # One, however many somebody sends: each would be as much work as the body is long.
+    if (found := next(stamps, None)) is not None:
+        yield *_of_stamp(found), partial(_stamped, secret, body)
 
 
 def verify_webhook(
@@ -111,7 +122,7 @@ def _plain_secret(secret: str) -> str:
         return secret
 
 
-def _of_trove(header: str) -> tuple[str, list[str]]:
+def _of_stamp(header: str) -> tuple[str, list[str]]:
     """Returns when it was sent, and the signature that counts: the last, as others see it."""
     pairs = [part.strip().partition("=") for part in header.split(",")]
     parts = {name: value for name, _, value in pairs}
@@ -120,11 +131,11 @@ def _of_trove(header: str) -> tuple[str, list[str]]:
 
 def _of_standard(given: Mapping[str, str]) -> tuple[str, list[str]]:
     """Returns when it was sent, and the signatures: there can be one for each secret in use."""
-    versions = [part.partition(",") for part in given.get("webhook-signature", "").split()]
+    versions = [part.partition(",") for part in given.get(_SIGNATURE, "").split()]
     return given.get("webhook-timestamp", ""), [sig for kind, _, sig in versions if kind == "v1"]
 
 
-def _trove(secret: str, body: bytes, now: int) -> str:
+def _stamped(secret: str, body: bytes, now: int) -> str:
     return hmac.new(secret.encode(), f"{now}.".encode() + body, hashlib.sha256).hexdigest()
 
 

@@ -152,6 +152,12 @@ def refused(body: bytes | str, headers: Mapping[str, str], secret: str) -> None:
     assert "400" in raised.value.hint
 
 
+def signed(secret: str, body: bytes, *, now: int) -> dict[str, str]:
+    """Returns headers of both schemes."""
+    stamp = signing.stamp(secret, body, now=now)
+    return signing.sign(secret, body, event_id="evt-1", now=now) | {"X-Trove-Signature": stamp}
+
+
 SCHEMES = ["only one scheme", "only the other"]
 
 
@@ -190,7 +196,7 @@ def test_no_headers_are_no_signature(delivery: Delivery) -> None:
 def test_an_empty_secret_opens_nothing(delivery: Delivery) -> None:
     # Who forgot to set the variable is not at the mercy of whoever signs with nothing.
     body = b'{"type": "snapshot.created"}'
-    forged = signing.sign("", body, event_id="evt", event_type="x", now=int(time.time()))
+    forged = signed("", body, now=int(time.time()))
     with pytest.raises(errors.InvalidValue):
         holdfast.verify_webhook(body, forged, "")
     assert delivery.made.secret
@@ -200,8 +206,9 @@ def test_an_empty_secret_opens_nothing(delivery: Delivery) -> None:
 def test_what_is_old_or_from_the_future_is_refused(delivery: Delivery, age_s: int) -> None:
     secret = delivery.made.secret
     then = int(time.time()) - age_s
-    headers = signing.sign(secret, delivery.body, event_id="evt-1", event_type="x", now=then)
+    headers = signed(secret, delivery.body, now=then)
     for scheme in SCHEMES:
+        assert SHAPES[scheme](headers)
         refused(delivery.body, SHAPES[scheme](headers), secret)
     found = holdfast.verify_webhook(delivery.body, headers, secret, tolerance_s=abs(age_s) + 60)
     assert found["type"] == "snapshot.created"
@@ -210,8 +217,7 @@ def test_what_is_old_or_from_the_future_is_refused(delivery: Delivery, age_s: in
 def test_what_is_signed_and_no_event_is_refused(delivery: Delivery) -> None:
     secret = delivery.made.secret
     for body in (b"[]", b'"text"', b"not json", b"\xff", b"1", b""):
-        headers = signing.sign(secret, body, event_id="e", event_type="x", now=int(time.time()))
-        refused(body, headers, secret)
+        refused(body, signed(secret, body, now=int(time.time())), secret)
 
 
 def test_libraries_of_others_agree(delivery: Delivery) -> None:

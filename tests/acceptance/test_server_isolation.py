@@ -19,7 +19,7 @@ import httpx
 import pytest
 
 import holdfast
-from holdfast.server.verdicts import VERDICTS
+from holdfast.server.app import VERDICTS
 from holdfast.testing.servers import ADMIN_KEY, API_KEY, Server, running_server
 
 PUBLIC = {"/", "/health", "/health/ready", "/health/live", "/metrics", "/openapi.json"}

@@ -16,10 +16,10 @@ from holdfast.engine.timeline import additions as adding
 from holdfast.errors import AddOnly, Busy, InvalidValue, QuotaExceeded
 from holdfast.model.basics import EMPTY_ROOT
 from holdfast.model.upkeep import Policy
-from holdfast.server.app import _groups
+from holdfast.server.app import VERDICTS, _groups
 from holdfast.server.config import configure
 from holdfast.server.routing import Route, Who
-from holdfast.server.verdicts import READS, VERDICTS
+from holdfast.server.verdicts import READS
 from holdfast.testing.clocks import Watch
 
 DAY = timedelta(days=1)

@@ -8,7 +8,7 @@ import pytest
 import trove_sdk
 from standardwebhooks import Webhook, WebhookVerificationError
 
-from holdfast.signing import TOLERANCE_S, is_authentic, sign, standard_secret
+from holdfast.signing import TOLERANCE_S, is_authentic, sign, stamp, standard_secret
 
 SECRET = "trove-whsec-0123456789abcdef"
 NOW = 1767225600
@@ -21,7 +21,8 @@ VECTOR = "22ca0d5f42bae8d88e8dbbf3ec183c9888a7e45f459b93631f7c171cd1f3682c"
 
 
 def signed(now: int = NOW) -> dict[str, str]:
-    return sign(SECRET, BODY, event_id="evt-1", event_type="snapshot.created", now=now)
+    theirs = {"X-Trove-Signature": stamp(SECRET, BODY, now=now)}
+    return sign(SECRET, BODY, event_id="evt-1", now=now) | theirs
 
 
 def without(headers: Mapping[str, str], name: str) -> dict[str, str]:
@@ -56,6 +57,7 @@ def test_we_believe_either_scheme() -> None:
     assert is_authentic(SECRET, BODY, headers, now=NOW)
     assert is_authentic(SECRET, BODY, without(headers, "X-Trove-Signature"), now=NOW)
     assert is_authentic(SECRET, BODY, {"x-trove-signature": f" v1={VECTOR} , t={NOW}"}, now=NOW)
+    assert is_authentic(SECRET, BODY, {"x-others-signature": "a=b", **headers}, now=NOW)
     two = {**headers, "webhook-signature": f"v1,AAAA v2,x {headers['webhook-signature']}"}
     assert is_authentic(SECRET, BODY, without(two, "X-Trove-Signature"), now=NOW)
 

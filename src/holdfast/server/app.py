@@ -13,12 +13,15 @@ from holdfast.engine.core.limits import Limits
 from holdfast.engine.core.linediff import Unify, unify
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import HoldfastError
-from holdfast.server import routes
+from holdfast.server import routes, verdicts
 from holdfast.server.application import Application
 from holdfast.server.asgi import App, Receive, Scope, Send
 from holdfast.server.callers import Admission
 from holdfast.server.compat import statebase, trove
+from holdfast.server.compat.statebase.failures import Phrasing
+from holdfast.server.compat.trove.deliveries import sign
 from holdfast.server.config import Config, configure
+from holdfast.server.connections import Connection
 from holdfast.server.counting import MOST_VALUES
 from holdfast.server.logs import log_to
 from holdfast.server.observing import Observer
@@ -44,6 +47,14 @@ for every route that computes something. A tenth of it makes a write over HTTP a
 
 _NOWHERE: Final = "/.outside"
 """A path that no route has: what answers there is what answers everything unknown."""
+
+VERDICTS: Final = {**verdicts.VERDICTS, **statebase.VERDICTS, **trove.VERDICTS}
+
+
+class Speaking(Connection):
+    """A connection that says what it cannot read as the application says what fails."""
+
+    rephrase = Phrasing()
 
 
 def create() -> App:
@@ -87,12 +98,13 @@ def make_app(config: Config, vault: Holdfast, texts: TextProcesses) -> App:
     threads = Threads(pace)
     sender = Sender(allow_private=config.allow_private_webhooks)
     jobs = _jobs(config, vault, rates, sender, stopping, pace=pace)
-    table = Table(_groups(config))
+    table = Table(_groups(config), VERDICTS)
     services = Services(
         config=config,
         ping=vault.tenants,
         streams=Streams(stopping),
         sender=sender,
+        sign=sign,
         is_stopping=stopping.is_set,
         room=Room(config),
         # Where rows or packs are elsewhere, the loop would wait for a network.
@@ -105,7 +117,8 @@ def make_app(config: Config, vault: Holdfast, texts: TextProcesses) -> App:
         services,
         refusing=Refusing(rates, table.public_paths()),
         admit=admission.admit,
-        observer=Observer(rates),
+        observer=Observer(rates, statebase.headers),
+        rephrase=Phrasing(config.validation_status),
         lifespans=[
             partial(_closing, vault, rates, texts),
             threads.running,
@@ -148,7 +161,7 @@ def _jobs(
         jobs["sessions"] = sessions.make_job(vault)
         jobs["upkeep"] = partial(pace.run, upkeep.make_job(vault))
         outbox = vault.outbox(retries_s=config.retries_s)
-        jobs["delivery"] = delivery.make_job(outbox, sender, is_stopping=stopping.is_set)
+        jobs["delivery"] = delivery.make_job(outbox, sender, sign=sign, is_stopping=stopping.is_set)
     return jobs
 
 

@@ -13,7 +13,7 @@ from holdfast.server import idempotency
 from holdfast.server.asgi import Receive, Scope, Send
 from holdfast.server.bodies import let_in
 from holdfast.server.calling import call
-from holdfast.server.failures import answer_to
+from holdfast.server.failures import Rephrase, answer_to, say_plainly
 from holdfast.server.observing import Observer, request_id_of, tracer
 from holdfast.server.refusing import Refusing
 from holdfast.server.requests import Request, Services
@@ -35,11 +35,13 @@ class Application:
         refusing: Refusing,
         admit: Admit,
         observer: Observer,
+        rephrase: Rephrase = say_plainly,
         lifespans: Sequence[Lifespan] = (),
     ) -> None:
         self._table, self._services = table, services
         self._refusing, self._admit = refusing, admit
         self._observer, self._lifespans = observer, lifespans
+        self._rephrase = rephrase
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one request, or lives for as long as the server does."""
@@ -82,11 +84,11 @@ class Application:
                 try:
                     return await call(entry, request)
                 except Exception as exc:  # noqa: BLE001 - as below
-                    return answer_to(request, exc)
+                    return answer_to(request, exc, self._rephrase)
 
             return await idempotency.answered(entry, request, name, work)
         except Exception as exc:  # noqa: BLE001 - whatever it is, somebody waits for an answer
-            return answer_to(request, exc)
+            return answer_to(request, exc, self._rephrase)
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()

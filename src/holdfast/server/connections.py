@@ -15,12 +15,11 @@ import http
 import resource
 from typing import Any, ClassVar, Final, cast
 
-import msgspec
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from holdfast.server.failures import Failure, Rephrase, say_plainly
 from holdfast.server.observing import GUARD, request_id_of
-from holdfast.server.problems import is_for_sessions, type_of
-from holdfast.wire.basics import Problem, ProblemAnswer
+from holdfast.wire.basics import Problem
 
 MAX_HEAD_BYTES: Final = 64 << 10
 MAX_URL_BYTES: Final = 16 << 10
@@ -83,6 +82,7 @@ class Connection(HttpToolsProtocol):
     _most: ClassVar[int] = 0
     _wasting_until: ClassVar[float] = 0.0
     """When all that has come and nobody needs will have had its time."""
+    rephrase: ClassVar[Rephrase] = staticmethod(say_plainly)
 
     def __init__(self, *arguments: Any, **named: Any) -> None:  # noqa: ANN401 - uvicorn's own
         super().__init__(*arguments, **named)
@@ -185,11 +185,11 @@ class Connection(HttpToolsProtocol):
         status = self._refused or http.HTTPStatus.BAD_REQUEST
         text = msg if self._refused is None else f"{status.phrase}: {self._why}."
         request_id = request_id_of(self.headers)
-        problem = Problem(
-            code=_CODES[status], message=text, type=type_of(status), request_id=request_id
-        )
-        detail = None if is_for_sessions(self.url.decode("latin-1").partition("?")[0]) else text
-        body = msgspec.json.encode(ProblemAnswer(detail=detail, error=problem))
+        problem = Problem(code=_CODES[status], message=text, request_id=request_id)
+        path = self.url.decode("latin-1").partition("?")[0]
+        failure = Failure(path, status, problem, text)
+        type(self).rephrase(failure)
+        body = failure.encode()
         head = (
             f"HTTP/1.1 {status.value} {status.phrase}\r\ncontent-type: application/json\r\n"
             f"content-length: {len(body)}\r\nx-request-id: {request_id}\r\n{_GUARD}"

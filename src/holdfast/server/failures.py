@@ -1,12 +1,13 @@
-"""Errors as answers: a body that both kinds of clients understand.
+"""Errors as answers, in a body that every client understands.
 
-Every body has an `error` object. For clients of files and snapshots there is a sentence in
-`detail`, first and short, since some print the beginning of the body. Clients of sessions expect
-a list there, and only where a request did not fit. No traceback ever leaves the server.
+Every body has an `error` object, and a sentence in `detail`, first and short: who prints the
+beginning of it prints that. Whoever serves clients that expect something else there passes what
+says it their way. No traceback ever leaves the server.
 """
 
 import logging
-from collections.abc import Sized
+from collections.abc import Callable, Sized
+from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -16,10 +17,7 @@ from holdfast.server.problems import (
     FAULT,
     NoMethod,
     NotBuilt,
-    Refused,
     Unauthorized,
-    Unfit,
-    is_for_sessions,
     status_of,
     type_of,
 )
@@ -45,71 +43,68 @@ _PLAIN: Final = (str, bytes, list, tuple)
 LONGEST_VALUE: Final = 4096
 """Characters, bytes or items of a value that an answer repeats: what the longest path has."""
 
-_CODES_OF_SESSIONS: Final = {400: "invalid_request", 413: "payload_too_large"}
-"""What clients of sessions know some answers by, whatever went wrong in detail."""
+
+@dataclass(slots=True)
+class Failure:
+    """What a request is told that has failed."""
+
+    path: str
+    status: int
+    problem: Problem
+    detail: str | list[dict[str, Any]] | None
+    error: Exception | None = None
+    """What was raised; None where nothing was, since the request could not even be read."""
+    place: str = "body"
+    """Where the part is that did not fit: in the query, or in the body."""
+
+    def encode(self) -> bytes:
+        """Returns the body that tells it."""
+        self.problem.type = type_of(self.status)
+        return msgspec.json.encode(ProblemAnswer(detail=self.detail, error=self.problem))
 
 
-def answer_to(request: Request, error: Exception) -> Response:
+Rephrase = Callable[[Failure], None]
+"""Says it as other clients expect it, where those ask."""
+
+
+def say_plainly(_: Failure, /) -> None:
+    """Leaves it as it is said."""
+
+
+def answer_to(request: Request, error: Exception, rephrase: Rephrase = say_plainly) -> Response:
     """Returns what a request is answered that has failed."""
-    return _known(request, error) if isinstance(error, HoldfastError) else _fault(request, error)
+    if isinstance(error, HoldfastError):
+        status, problem = status_of(error), _problem_of(error)
+        # The server's own fault, which its operator has to know; what it does not do is none.
+        if status >= FAULT and not isinstance(error, NotBuilt):
+            logger.error("%s: %s (request %s)", error.code, error, request.id, exc_info=error)
+    else:
+        status, problem = FAULT, _fault()
+        logger.error("a request failed (request %s)", request.id, exc_info=error)
+    problem.request_id = request.id
+    failure = Failure(request.path, status, problem, problem.message, error)
+    if problem.param is not None and problem.param in dict(request.query):
+        failure.place = "query"
+    rephrase(failure)
+    return Response(failure.encode(), status=failure.status, headers=_headers(failure))
 
 
-def _known(request: Request, error: HoldfastError) -> Response:
-    """Answers an error that was raised on purpose."""
-    status = status_of(error)
-    # The server's own fault, which its operator has to know; what it does not do is none.
-    if status >= FAULT and not isinstance(error, NotBuilt):
-        logger.error("%s: %s (request %s)", error.code, error, request.id, exc_info=error)
-    problem = _problem_of(error)
-    if is_for_sessions(request.path):
-        if not isinstance(error, Refused) and status in _CODES_OF_SESSIONS:
-            problem.cause, problem.code = problem.code, _CODES_OF_SESSIONS[status]
-        if status == Unfit.http_status:
-            status = request.services.config.validation_status
-    headers = error.headers if isinstance(error, NoMethod) else {}
-    return _answer(request, status, problem, headers, param=getattr(error, "param", None))
+def _headers(failure: Failure) -> dict[str, str]:
+    headers = failure.error.headers if isinstance(failure.error, NoMethod) else {}
+    if failure.problem.retry_after is not None:
+        headers["Retry-After"] = str(failure.problem.retry_after)
+    if failure.status == Unauthorized.http_status:
+        headers["WWW-Authenticate"] = "Bearer"
+    return headers
 
 
-def _fault(request: Request, error: Exception) -> Response:
-    """Answers a fault of ours: the log has it whole, the client an id to ask about."""
-    logger.error("a request failed (request %s)", request.id, exc_info=error)
-    problem = Problem(
+def _fault() -> Problem:
+    """Tells a fault of ours: the log has it whole, the client an id to ask about."""
+    return Problem(
         code=INTERNAL,
         message="the server failed; its log says why",
         suggestion="Retry; if it stays, give the request id to the server's operator.",
     )
-    return _answer(request, FAULT, problem, {})
-
-
-def _answer(
-    request: Request,
-    status: int,
-    problem: Problem,
-    headers: dict[str, str],
-    *,
-    param: str | None = None,
-) -> Response:
-    problem.type = type_of(status)
-    problem.param = param
-    problem.request_id = request.id
-    detail: str | list[dict[str, Any]] | None = problem.message
-    if is_for_sessions(request.path):
-        is_unfit = problem.code == Unfit.code and status in (400, Unfit.http_status)
-        place = [_place_of(request, param), *([param] if param else [])]
-        detail = (
-            [{"loc": place, "msg": problem.message, "type": "value_error"}] if is_unfit else None
-        )
-    if problem.retry_after is not None:
-        headers["Retry-After"] = str(problem.retry_after)
-    if status == Unauthorized.http_status:
-        headers["WWW-Authenticate"] = "Bearer"
-    body = msgspec.json.encode(ProblemAnswer(detail=detail, error=problem))
-    return Response(body, status=status, headers=headers)
-
-
-def _place_of(request: Request, param: str | None) -> str:
-    """Returns where the part of a request is that did not fit."""
-    return "query" if param in dict(request.query) else "body"
 
 
 def _message_of(error: HoldfastError) -> str:
@@ -131,6 +126,7 @@ def _problem_of(error: HoldfastError) -> Problem:
     return Problem(
         code=error.code,
         message=_message_of(error),
+        param=getattr(error, "param", None),
         suggestion=error.hint or None,
         retry_after=getattr(error, "retry_after", None),
         conflicts=conflicts,

@@ -7,7 +7,7 @@ what and how it went; never a key, a body, a query or a file's content.
 import logging
 import random
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -53,11 +53,15 @@ _OUR_OWN: Final = ("application/json", "text/")
 """Types of what we say ourselves; of any other type are bytes that somebody stored."""
 
 
-class Observer:
-    """Watches the requests of one application."""
+def _nothing(_: int, /) -> Sequence[Header]:
+    return ()
 
-    def __init__(self, rates: Rates) -> None:
-        self._rates = rates
+
+class Observer:
+    """Watches the requests of one application; `beside` is what else every answer says."""
+
+    def __init__(self, rates: Rates, beside: Callable[[int], Sequence[Header]] = _nothing) -> None:
+        self._rates, self._beside = rates, beside
         # Spans cost time, and without a provider nobody ever sees one.
         provider = trace.get_tracer_provider()
         self.has_spans = not isinstance(provider, trace.ProxyTracerProvider)
@@ -69,7 +73,7 @@ class Observer:
         return [
             *(GUARD if media_type.startswith(_OUR_OWN) else _GUARD_OF_STORED),
             (b"x-request-id", request.id.encode()),
-            (b"x-statebase-latency", b"%.3f" % ((time.monotonic_ns() - begun) / 1e6)),
+            *self._beside(begun),
             *self._rates.headers(request.caller),
         ]
 

@@ -20,9 +20,6 @@ from holdfast.errors import (
     shorten,
 )
 
-SESSION_GROUPS: Final = ("sessions", "memories", "memory", "traces", "entities", "dashboard")
-"""The first words of routes whose clients expect the other shape of errors."""
-
 _STATUSES: Final[tuple[tuple[type[HoldfastError], int], ...]] = (
     (QuotaExceeded, 413),
     (TooLarge, 413),
@@ -189,12 +186,6 @@ def status_of(error: HoldfastError) -> int:
     if isinstance(error, Refused):
         return error.http_status or 400
     return next((status for kind, status in _STATUSES if isinstance(error, kind)), 500)
-
-
-def is_for_sessions(path: str) -> bool:
-    """Says whether a route is one whose clients expect a list in `detail`."""
-    words = path.strip("/").split("/")
-    return words[:1] == ["v1"] and len(words) > 1 and words[1] in SESSION_GROUPS
 
 
 def type_of(status: int) -> str:

@@ -17,6 +17,7 @@ from holdfast.server.problems import BodyTooLarge, Forbidden, Unfit
 from holdfast.server.room import Room, Taken
 from holdfast.server.streams import Streams
 from holdfast.server.threads import Turns, tenant_here
+from holdfast.server.work.delivery import Sign
 
 Pairs = list[tuple[str, str]]
 
@@ -55,6 +56,8 @@ class Services:
     """Asks the catalog for something, and raises if it does not answer."""
     streams: Streams
     sender: Sender
+    sign: Sign
+    """How what it sends is signed."""
     is_stopping: Callable[[], bool]
     room: Room
     turns: Turns

@@ -20,9 +20,8 @@ from uvicorn.supervisors import Multiprocess
 
 from holdfast.errors import Unavailable
 from holdfast.private import is_open
-from holdfast.server.app import open_vault
+from holdfast.server.app import Speaking, open_vault
 from holdfast.server.config import Config, to_environ
-from holdfast.server.connections import Connection
 from holdfast.server.credentials import Started, make_credentials
 from holdfast.server.scratch import remove_uploads, shared_folder
 
@@ -79,7 +78,7 @@ def _run(config: Config, listening: socket.socket) -> None:
         access_log=False,
         server_header=False,
         proxy_headers=False,  # Nobody asks where a request comes from.
-        http=Connection,
+        http=Speaking,
         timeout_graceful_shutdown=config.grace_s,
         timeout_keep_alive=KEEP_ALIVE_S,
         backlog=BACKLOG,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from holdfast.server.problems import NoMethod, NoRoute
 from holdfast.server.requests import Request
 from holdfast.server.routing import NAMES, Route, Who, options
-from holdfast.server.verdicts import verdict_on
+from holdfast.server.verdicts import VERDICTS, Verdicts, verdict_on
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,7 +54,8 @@ class _Part:
 class Table:
     """All routes, by where they are."""
 
-    def __init__(self, groups: Iterable[Group]) -> None:
+    def __init__(self, groups: Iterable[Group], verdicts: Verdicts = VERDICTS) -> None:
+        self._verdicts = verdicts
         self.entries = list[Entry]()
         self._plain = dict[str, Methods]()
         self._root = _Part()
@@ -108,7 +109,7 @@ class Table:
             template,
             None if route.is_spooled else group.max_body_bytes,
             group.default_namespace,
-            verdict_on(route.method, template),
+            verdict_on(route.method, template, self._verdicts),
             "{workspace_id}" in template,
         )
         self.entries.append(entry)

@@ -34,7 +34,7 @@ def test(caller: Caller, wanted: TestWebhook, services: Services) -> WebhookTest
     """Sends a test."""
     hooks = caller.vault.webhooks
     parcel = hooks.make_test(hooks.get(wanted.webhook_id))
-    outcome = send(services.sender, parcel, now=int(time.time()))
+    outcome = send(services.sender, parcel, now=int(time.time()), sign=services.sign)
     hooks.note(wanted.webhook_id, outcome)
     return WebhookTest(
         ok=outcome.ok,

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Final
 
+from holdfast import signing
 from holdfast.engine.tenancy.outbox import Outbox
 from holdfast.engine.tenancy.webhooks import Outcome, Parcel
 from holdfast.server.outbound import Sender, Unreachable
 from holdfast.server.work.loops import Job
-from holdfast.signing import sign
 
 AT_ONCE: Final = 16
 """Threads that wait for answers, most of the time."""
@@ -22,6 +22,15 @@ AT_ONCE: Final = 16
 OF_ONE: Final = 2
 IDLE_S: Final = 0.3
 _SUCCESS: Final = range(200, 300)
+
+Sign = Callable[[Parcel, int], dict[str, str]]
+"""Returns the headers by which a receiver knows who sent a parcel at an instant."""
+
+
+def sign(parcel: Parcel, now: int) -> dict[str, str]:
+    """Signs as libraries for Standard Webhooks verify it."""
+    event_id = parcel.delivery.event_id
+    return signing.sign(parcel.webhook.secret, parcel.body, event_id=event_id, now=now)
 
 
 def never() -> bool:
@@ -37,10 +46,11 @@ class Courier:
         outbox: Outbox,
         sender: Sender,
         *,
+        sign: Sign = sign,
         is_stopping: Callable[[], bool] = never,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._outbox, self._sender = outbox, sender
+        self._outbox, self._sender, self._sign = outbox, sender, sign
         self._is_stopping, self._clock = is_stopping, clock
         self._pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="holdfast-courier")
         self._running: dict[Future[None], str] = {}
@@ -78,22 +88,16 @@ class Courier:
             future.result()
 
     def _try(self, parcel: Parcel) -> None:
-        outcome = send(self._sender, parcel, now=int(self._clock()))
+        outcome = send(self._sender, parcel, now=int(self._clock()), sign=self._sign)
         self._outbox.record(parcel, outcome)
 
 
-def send(sender: Sender, parcel: Parcel, *, now: int) -> Outcome:
+def send(sender: Sender, parcel: Parcel, *, now: int, sign: Sign = sign) -> Outcome:
     """Sends a parcel, signed as of now, and says what came of it."""
     headers = {
         "Content-Type": "application/json",
         "User-Agent": "holdfast-webhooks/1",
-        **sign(
-            parcel.webhook.secret,
-            parcel.body,
-            event_id=parcel.delivery.event_id,
-            event_type=parcel.delivery.event_type,
-            now=now,
-        ),
+        **sign(parcel, now),
     }
     try:
         status = sender.post(parcel.webhook.url, parcel.body, headers)
@@ -105,6 +109,8 @@ def send(sender: Sender, parcel: Parcel, *, now: int) -> Outcome:
     return Outcome(ok=is_ok, status=status, error=None if is_ok else f"it answered {status}")
 
 
-def make_job(outbox: Outbox, sender: Sender, *, is_stopping: Callable[[], bool] = never) -> Job:
+def make_job(
+    outbox: Outbox, sender: Sender, *, sign: Sign = sign, is_stopping: Callable[[], bool] = never
+) -> Job:
     """Returns the job."""
-    return Courier(outbox, sender, is_stopping=is_stopping).deliver
+    return Courier(outbox, sender, sign=sign, is_stopping=is_stopping).deliver

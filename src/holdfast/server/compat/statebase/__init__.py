@@ -4,11 +4,15 @@ A module says what of its topic is told and heard otherwise (`VALUES`, `OPERATIO
 `ROUTES` for paths that are none of ours.
 """
 
+import time
+from collections.abc import Sequence
 from typing import Final
 
+from holdfast.server.asgi import Header
 from holdfast.server.compat.statebase import entities, keys, memories, sessions, traces
 from holdfast.server.dialects import Dialect
 from holdfast.server.routing import Route
+from holdfast.server.verdicts import Verdicts, verdicts_in
 
 DIALECT: Final = Dialect(
     {**sessions.VALUES, **memories.VALUES, **traces.VALUES, **entities.VALUES},
@@ -21,6 +25,8 @@ DIALECT: Final = Dialect(
 )
 """How they speak at our routes, and where else those are."""
 
+VERDICTS: Final[Verdicts] = verdicts_in(DIALECT)
+
 ROUTES: Final[list[Route]] = [*keys.ROUTES]
 """Paths that only those clients know."""
 
@@ -28,3 +34,8 @@ ROUTES: Final[list[Route]] = [*keys.ROUTES]
 def all_routes(ours: list[Route]) -> list[Route]:
     """Returns our routes, which are in their dialect, and their own ones."""
     return [*memories.searching(ours), *ROUTES]
+
+
+def headers(begun: int) -> Sequence[Header]:
+    """Returns what their clients read of every answer: the milliseconds that it took."""
+    return ((b"x-statebase-latency", b"%.3f" % ((time.monotonic_ns() - begun) / 1e6)),)

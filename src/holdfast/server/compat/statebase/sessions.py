@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Annotated, Any, Final
 
 from holdfast.engine.namespace import Moment
-from holdfast.engine.sessions.byturn import version_after, version_before
 from holdfast.model.marks import Header
 from holdfast.model.sessions import SessionInfo, State, Turn
 from holdfast.model.traces import TraceInfo
@@ -29,6 +28,7 @@ from holdfast.operations.sessions import (
     UpdateState,
 )
 from holdfast.operations.shapes import ASKED
+from holdfast.server.compat.statebase.byturn import version_after, version_before
 from holdfast.server.compat.statebase.traces import TRACE
 from holdfast.server.dialects import Exchange, Speech, Told, always
 from holdfast.server.paging import page_size

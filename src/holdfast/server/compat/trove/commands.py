@@ -1,6 +1,6 @@
 """Running commands, which this server does not do.
 
-The client takes a 404 here for an older server and try another route: the answer says what it is.
+The client takes a 404 here for an older server and tries another route: the answer says what it is.
 """
 
 from typing import Any, Final
@@ -18,4 +18,5 @@ def run(agent: Namespace, data: dict[str, Any] | None = None) -> None:
     raise NotBuilt(message)
 
 
+WHAT: Final = "run a command"
 ROUTES: Final[list[Route]] = [run]

@@ -1,0 +1,44 @@
+"""What went wrong, as StateBase's clients are told it.
+
+They expect a list in `detail`, and only where a request did not fit; some answers they know by one
+code, whatever went wrong in detail.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from holdfast.server.failures import Failure
+from holdfast.server.problems import Refused, Unfit
+
+TOPICS: Final = frozenset({"sessions", "memories", "memory", "traces", "entities", "dashboard"})
+"""What follows `/v1/` in paths that those clients ask for."""
+
+_CODES: Final = {400: Unfit.code, 413: "payload_too_large"}
+
+
+@dataclass(frozen=True, slots=True)
+class Phrasing:
+    """Says what went wrong at their paths as they know it."""
+
+    unfit_status: int | None = None
+    """What a request is answered that does not fit; None for what everybody is answered."""
+
+    def __call__(self, failure: Failure) -> None:
+        """Changes what is said at a path that is theirs."""
+        if not _is_theirs(failure.path):
+            return
+        problem, error = failure.problem, failure.error
+        if failure.status in _CODES and error is not None and not isinstance(error, Refused):
+            problem.cause, problem.code = problem.code, _CODES[failure.status]
+        if failure.status == Unfit.http_status:
+            failure.status = self.unfit_status or failure.status
+        failure.detail = None
+        if problem.code == Unfit.code and failure.status in (400, Unfit.http_status):
+            place = [failure.place, *([problem.param] if problem.param else [])]
+            said = {"loc": place, "msg": problem.message, "type": "value_error"}
+            failure.detail = [said]
+
+
+def _is_theirs(path: str) -> bool:
+    words = path.strip("/").split("/")
+    return words[:1] == ["v1"] and len(words) > 1 and words[1] in TOPICS
