@@ -25,13 +25,23 @@ from holdfast.engine.tenancy.keys import Keys
 from holdfast.engine.tenancy.webhooks import Webhooks
 from holdfast.errors import InvalidName, InvalidValue
 from holdfast.ids import NamespaceId, ObjectId, object_id_of
-from holdfast.model.basics import Plane, Size, SnapshotLike
-from holdfast.model.marks import FLAT, HERE, AtMost, Header, Inside, Instead, Named
+from holdfast.model.basics import Plane, Size, SnapshotInfo, SnapshotLike
+from holdfast.model.marks import (
+    FLAT,
+    HERE,
+    AtMost,
+    Header,
+    Inside,
+    Instead,
+    Named,
+    Shape,
+    Text,
+)
 from holdfast.model.tasks import Cadence, Schedule
 from holdfast.model.upkeep import Policy
 from holdfast.operations.forms import form_of
 from holdfast.operations.namespaces import ForgetSnapshots, SetQuota
-from holdfast.operations.operation import Operation, Paged, Who, operations_of
+from holdfast.operations.operation import Arguments, Operation, Paged, Who, operations_of, takes
 from holdfast.operations.schedules import CreateSchedule, GetSchedule
 from holdfast.operations.shapes import ASKED, shape_of
 from holdfast.sdk.calls import method, paging
@@ -43,6 +53,8 @@ from holdfast.sdk.groups.sessions import Sessions as SdkSessions
 from holdfast.sdk.groups.sessions import SessionsReader as SdkSessionsReader
 from holdfast.sdk.groups.store import Store as SdkStore
 from holdfast.server.doors import answers
+from holdfast.server.openapi import describe
+from holdfast.server.table import Group, Table
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -181,7 +193,7 @@ def test_a_server_finds_a_name_in_either_place(path: str, header: str | None, na
         query=[("force", "true")],
         header=lambda wanted: given[wanted].decode("latin-1") if wanted in given else None,
     )
-    made = route.function(whose=None, **route.parameters.values(request))
+    made = route.function(whose=None, request=request, **route.parameters.values(request))
     assert asked == [NameThing(name, force=True)]
     assert msgspec.to_builtins(made) == {"deleted": True, "name": name, "force": True}
 
@@ -239,7 +251,8 @@ def test_a_part_of_a_list_ends_where_it_can_go_on(words: str, limit: int, page: 
         return [*words][: wanted.limit]
 
     route = answers(ListWords)(answer)
-    made = msgspec.to_builtins(route.function(whose=None, at=None, of="it", limit=limit))
+    given: dict[str, Any] = {"whose": None, "request": None, "at": None}
+    made = msgspec.to_builtins(route.function(**given, of="it", limit=limit))
     assert made == {"of": "it", "words": [*page], "has_more": len(page) < len(words)}
 
 
@@ -334,6 +347,181 @@ def test_what_is_of_another_type_is_refused_by_name(given: dict[str, Any]) -> No
     with pytest.raises(InvalidValue, match=f"^{name} is ") as caught:
         AskThing(**given)
     assert isinstance(caught.value, TypeError)
+
+
+class BoundThing(Operation[None], post="/v1/bound"):
+    """Asks for what has bounds."""
+
+    _: KW_ONLY
+    count: Annotated[int, msgspec.Meta(ge=0, lt=10)] | None = None
+    lasts: Annotated[Annotated[timedelta, msgspec.Meta(gt=0, le=60)] | None, Named("span")] = None
+    words: Annotated[list[str], msgspec.Meta(min_length=1, max_length=2)] | None = None
+    label: Annotated[str, Text(3), msgspec.Meta(max_length=3)] | None = None
+
+
+WITHIN: list[dict[str, Any]] = [
+    {"count": 0},
+    {"count": 9},
+    {"lasts": timedelta(seconds=1)},
+    {"lasts": timedelta(seconds=60)},
+    {"words": ["a", "b"]},
+    {"label": "abc"},
+    {"count": None, "lasts": None, "label": None},
+]
+BEYOND: list[dict[str, Any]] = [
+    {"count": -1},
+    {"count": 10},
+    {"lasts": timedelta(0)},
+    {"lasts": timedelta(milliseconds=500)},
+    {"lasts": timedelta(seconds=61)},
+    {"words": list[str]()},
+    {"words": ["a", "b", "c"]},
+    {"label": "abcd"},
+]
+
+
+def decoded(given: dict[str, Any]) -> Operation[Any]:
+    """Returns what a server makes of a request that says so."""
+    form = form_of(BoundThing)
+    ((name, value),) = given.items()
+    (part,) = (each for each in form.parts if each.name == name)
+    sent = value if part.shape.send is None or value is None else part.shape.send(value)
+    body = msgspec.json.decode(msgspec.json.encode({part.wire: sent}), type=form.body)
+    return form.read({part.wire: getattr(body, part.wire)})
+
+
+@pytest.mark.parametrize("given", [each for each in WITHIN if len(each) == 1])
+def test_what_is_within_its_bounds_is_taken_at_every_door(given: dict[str, Any]) -> None:
+    assert decoded(given) == BoundThing(**given)
+
+
+@pytest.mark.parametrize("given", BEYOND)
+def test_a_bound_holds_at_every_door(given: dict[str, Any]) -> None:
+    (name,) = given
+    with pytest.raises((InvalidValue, InvalidName), match=name):
+        BoundThing(**given)
+    with pytest.raises(msgspec.ValidationError):
+        decoded(given)
+
+
+def test_none_is_within_all_bounds() -> None:
+    assert BoundThing(**WITHIN[-1]) == BoundThing()
+
+
+@pytest.mark.parametrize("text", ["a\0", "a\ud800"])
+def test_text_that_no_row_holds_is_refused(text: str) -> None:
+    with pytest.raises(InvalidName, match="NUL or half a character"):
+        BoundThing(label=text)
+    with pytest.raises(InvalidName, match="more than 3 characters"):
+        BoundThing(label="abcd")
+    with pytest.raises(InvalidValue, match="label is text or None, not bytes"):
+        BoundThing(label=b"a")  # pyright: ignore[reportArgumentType]
+
+
+class Stands:
+    """Not a snapshot, and as good as one."""
+
+    stands_for = SnapshotInfo
+    id = "snap-1"
+
+
+def test_what_stands_for_a_value_is_taken_for_it() -> None:
+    stands: Any = Stands()
+    sent: Any = form_of(AskThing).send(AskThing("t", after=stands)).body
+    assert sent.after == "snap-1"
+    with pytest.raises(InvalidValue, match="thing_id is text"):
+        AskThing(stands)
+
+
+class Heap:
+    """Items that say how many they are, in a shape of its own."""
+
+    def __init__(self, *items: str) -> None:
+        self.items = items
+
+    @classmethod
+    def wire_shape(cls) -> Shape:
+        return Shape(
+            HeapOnWire,
+            lambda heap: HeapOnWire([*heap.items], len(heap.items)),
+            lambda sent: cls(*sent.items),
+        )
+
+
+class HeapOnWire(msgspec.Struct):
+    """Such items."""
+
+    items: list[str]
+    count: int
+
+
+class Holder(msgspec.Struct, frozen=True):
+    """Holds them flat."""
+
+    name: str
+    heap: Annotated[Heap, FLAT]
+
+
+def test_what_has_a_shape_of_its_own_may_lie_flat() -> None:
+    shape: Any = shape_of(Holder)
+    sent = shape.send(Holder("n", Heap("a", "b")))
+    assert msgspec.to_builtins(sent) == {"name": "n", "items": ["a", "b"], "count": 2}
+    read = shape.read(msgspec.convert(msgspec.to_builtins(sent), shape.wire))
+    assert (read.name, read.heap.items) == ("n", ("a", "b"))
+
+
+class Pair(Arguments):
+    """Two texts."""
+
+    first: str
+    _: KW_ONLY
+    second: str = "b"
+
+
+class Taker:
+    """Takes arguments of their own, together."""
+
+    @takes(Pair)
+    def join(self, pair: Pair) -> str:
+        """Joins them."""
+        return pair.first + pair.second
+
+
+def test_a_method_takes_arguments_that_are_given_on_together() -> None:
+    assert Taker().join("a") == "ab"
+    assert Taker().join("a", second="c") == "ac"
+    signed = inspect.signature(Taker.join)
+    assert str(signed) == "(self, first: str, *, second: str = 'b') -> str"
+    assert Taker.join.__doc__ == "Joins them."
+    with pytest.raises(InvalidValue, match="second is text, not a whole number"):
+        Taker().join("a", second=3)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(TypeError):
+        Taker().join("a", "b")  # pyright: ignore[reportCallIssue]
+
+
+def namesake(module: str) -> Any:
+    class Twin(Operation[list[str]], post=f"/v1/{module}", under=module):
+        """One of two that are called so."""
+
+        __module__ = module
+        name: str
+
+    return Twin
+
+
+def test_operations_of_one_name_have_schemas_of_their_own() -> None:
+    def answer(_: object, wanted: Any) -> list[str]:
+        return [wanted.name]
+
+    routes = [answers(namesake(module))(answer) for module in ("cats", "dogs")]
+    document = json.loads(describe(Table([Group(routes, 99)])))
+    assert {"cats.Twin", "dogs.Twin", "cats.TwinAnswer", "dogs.TwinAnswer"} <= {
+        *document["components"]["schemas"]
+    }
+    answered = document["paths"]["/v1/dogs"]["post"]["responses"]["200"]["content"]
+    assert answered["application/json"]["schema"] == {
+        "$ref": "#/components/schemas/dogs.TwinAnswer"
+    }
 
 
 def test_a_span_that_no_calendar_has_is_refused() -> None:

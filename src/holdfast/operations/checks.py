@@ -2,14 +2,20 @@
 
 import enum
 import inspect
+import operator
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from types import NoneType, UnionType
-from typing import Annotated, Any, Final, Literal, Union, cast, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, TypeVar, Union, cast, get_args, get_origin
+
+from msgspec import Meta
 
 from holdfast.errors import InvalidName, InvalidValue
-from holdfast.model.marks import Text, mark
+from holdfast.model.marks import Text
+
+M = TypeVar("M")
 
 Check = Callable[[str, Any], None]
 """Raises `InvalidValue` if what an argument of that name is given does not fit."""
@@ -27,6 +33,16 @@ _WORDS: Final[dict[type, str]] = {
     NoneType: "None",
     os.PathLike: "a path",
 }
+
+_BOUNDS: Final[dict[str, tuple[Callable[[Any, Any], bool], str]]] = {
+    "gt": (operator.gt, "above"),
+    "ge": (operator.ge, "at least"),
+    "lt": (operator.lt, "below"),
+    "le": (operator.le, "at most"),
+    "min_length": (lambda value, least: len(value) >= least, "no shorter than"),
+    "max_length": (lambda value, most: len(value) <= most, "no longer than"),
+}
+"""What a bound demands, by the name that it has there."""
 
 
 def check_of(kind: Any) -> Check:  # noqa: ANN401 - any type
@@ -47,16 +63,33 @@ def check_of(kind: Any) -> Check:  # noqa: ANN401 - any type
             message = f"{name} is {said}, not {_given(value)}"
             raise InvalidValue(message)
 
-    text = next(filter(None, (mark(each, Text) for each in _flat(kind))), None)
-    if text is None:
+    texts = [text.most for text in _marks(kind, Text)]
+    bounds = [each for meta in _marks(kind, Meta) for each in _bounds(meta)]
+    if not texts and not bounds:
         return check
-    most = text.most
 
-    def check_both(name: str, value: Any) -> None:  # noqa: ANN401 - text, once it is checked
+    def check_all(name: str, value: Any) -> None:  # noqa: ANN401 - of the type, once it is checked
         check(name, value)
-        check_text(name, value, max_chars=most)
+        for most in texts:
+            check_text(name, value, max_chars=most)
+        if value is not None:
+            for fits, words in bounds:
+                if not fits(value):
+                    message = f"{name} is {words}, not {value!r}"
+                    raise InvalidValue(message)
 
-    return check_both
+    return check_all
+
+
+def _bounds(meta: Meta) -> Iterator[tuple[Callable[[Any], bool], str]]:
+    """Yields what holds of every value, and in which words; spans of time count in seconds."""
+    for name, (holds, words) in _BOUNDS.items():
+        if (bound := getattr(meta, name)) is not None:
+            yield partial(_holds, holds, bound), f"{words} {bound}"
+
+
+def _holds(holds: Callable[[Any, Any], bool], bound: float, value: Any) -> bool:  # noqa: ANN401 - as above
+    return holds(int(value.total_seconds()) if isinstance(value, timedelta) else value, bound)
 
 
 def check_text(kind: str, text: str | None, *, max_chars: int) -> str | None:
@@ -70,9 +103,14 @@ def check_text(kind: str, text: str | None, *, max_chars: int) -> str | None:
     return text
 
 
-def _flat(kind: Any) -> list[Any]:  # noqa: ANN401 - any type
-    is_union = get_origin(kind) in (Union, UnionType)
-    return [part for each in get_args(kind) for part in _flat(each)] if is_union else [kind]
+def _marks(kind: Any, wanted: type[M]) -> Iterator[M]:  # noqa: ANN401 - any type
+    """Yields what an annotation says of such a kind, and those of what it is one of."""
+    yield from (each for each in getattr(kind, "__metadata__", ()) if isinstance(each, wanted))
+    if get_origin(kind) is Annotated:
+        yield from _marks(kind.__origin__, wanted)
+    elif get_origin(kind) in (Union, UnionType):
+        for each in get_args(kind):
+            yield from _marks(each, wanted)
 
 
 def _parts(kind: Any) -> list[Any]:  # noqa: ANN401 - any type

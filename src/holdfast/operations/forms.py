@@ -205,7 +205,7 @@ def _body(operation: type[Operation[Any]], http: Http, parts: list[Part]) -> Any
     # What the path says, the body does not: it is another one than the operation's own.
     apart = [each for each in NAMES.findall(http.path) if each not in operation.http.path]
     name = "_".join([operation.__name__, *apart])
-    return _struct(name, tuple(asked), operation.__doc__, is_strict=http.is_strict)
+    return _struct(operation, name, tuple(asked), is_strict=http.is_strict)
 
 
 def _answer(operation: type[Operation[Any]], http: Http, repeated: list[Part]) -> Shape:
@@ -216,7 +216,7 @@ def _answer(operation: type[Operation[Any]], http: Http, repeated: list[Part]) -
     said = [] if name is None else [(name, bool if http.done else shape.wire)]
     said += [(part.wire, part.shape.wire) for part in repeated]
     said += [("has_more", bool)] if http.paged else []
-    wire = _struct(f"{operation.__name__}Answer", tuple(said), operation.__doc__)
+    wire = _struct(operation, f"{operation.__name__}Answer", tuple(said))
     read = shape.read
     if name is None:
         return Shape(wire, shape.send)
@@ -229,9 +229,19 @@ def _answer(operation: type[Operation[Any]], http: Http, repeated: list[Part]) -
 
 @cache
 def _struct(
-    name: str, parts: tuple[tuple[Any, ...], ...], doc: str | None, *, is_strict: bool = False
+    operation: type[Operation[Any]],
+    name: str,
+    parts: tuple[tuple[Any, ...], ...],
+    *,
+    is_strict: bool = False,
 ) -> Any:  # noqa: ANN401 - a struct
     """Returns a struct: the same one for all who ask for the same."""
     return msgspec.defstruct(
-        name, parts, namespace={"__doc__": doc}, kw_only=True, forbid_unknown_fields=is_strict
+        name,
+        parts,
+        # Where it is from tells it apart from another one that is called so.
+        module=operation.__module__,
+        namespace={"__doc__": operation.__doc__},
+        kw_only=True,
+        forbid_unknown_fields=is_strict,
     )

@@ -148,6 +148,7 @@ def _value(kind: type) -> Shape:
     wire = msgspec.defstruct(
         kind.__name__,
         [part for each in told for part in _wire_fields(each)],
+        module=kind.__module__,
         namespace={"__doc__": kind.__doc__},
         kw_only=True,
     )
