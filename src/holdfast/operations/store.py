@@ -1,10 +1,13 @@
 """The store: keys of its namespaces. Values come and go several at a time, which is code."""
 
 from dataclasses import KW_ONLY
-from typing import Annotated
+from typing import Annotated, Final
 
 from holdfast.model.marks import Named
 from holdfast.operations.operation import Operation, Paged
+
+PARTS: Final = Paged(cursor="after", last=None, usual=1000, most=10_000)
+"""How keys are listed, and values."""
 
 
 class ListStoreKeys(
@@ -12,7 +15,7 @@ class ListStoreKeys(
     get="/v1/store/keys",
     under="keys",
     repeats=("namespace",),
-    paged=Paged(cursor="after", last=None, usual=1000, most=10_000),
+    paged=PARTS,
     of_moments=True,
 ):
     """Returns the keys of a namespace in order; with a prefix, those that begin with it.

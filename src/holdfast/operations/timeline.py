@@ -31,13 +31,16 @@ Old = Annotated[SnapshotLike | None, Named("from")]
 New = Annotated[SnapshotLike | None, Named("to")]
 Lines = Annotated[int, msgspec.Meta(ge=0, le=MOST_LINES)]
 
+PARTS: Final = Paged("before", "number", usual=50, most=200)
+"""How snapshots are listed, and what happened to one name."""
+
 
 class ListTimeline(
     Choice,
     Operation[Timeline],
     get="/v1/timeline",
     under="snapshots",
-    paged=Paged("before", "number", usual=50, most=200),
+    paged=PARTS,
 ):
     """Returns the snapshots, newest first; `before` continues below a `number`."""
 

@@ -9,17 +9,16 @@ server answers a name that it knows without doing anything twice, and anything t
 
 import uuid
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from functools import cache
 from typing import Any, Final, NamedTuple, TypeVar, cast
 from urllib.parse import quote
 
 import httpx2
 import msgspec
 
-from holdfast import errors
 from holdfast.errors import (
     Incompatible,
     InvalidValue,
-    NotFound,
     RequestRunning,
     Unavailable,
     Unreachable,
@@ -30,7 +29,7 @@ from holdfast.sdk.calls import Call
 from holdfast.sdk.content import Content
 from holdfast.sdk.lines import Line
 from holdfast.sdk.patience import Patience
-from holdfast.sdk.problems import UNREADABLE, error_of
+from holdfast.sdk.problems import UNREADABLE, error_of, not_found
 
 T = TypeVar("T")
 
@@ -41,26 +40,8 @@ MAX_NAMED_BYTES: Final = 8 << 20
 CONNECT_S: Final = 10.0
 """Who does not take a connection within that time is not there."""
 
-ANYBODYS: Final = frozenset({"input", "output"})
-"""Fields of requests that hold any JSON, and not only objects."""
-
 BUSY: Final = 429
 AGAIN: Final = frozenset({BUSY, 502, 503, 504})
-
-_NO_SUCH: Final[dict[str, Callable[[str], NotFound]]] = {
-    "snapshot_id": errors.SnapshotNotFound,
-    "session_id": errors.SessionNotFound,
-    "turn_id": errors.TurnNotFound,
-    "memory_id": errors.MemoryNotFound,
-    "row_id": errors.EntityNotFound,
-    "trace_id": errors.TraceNotFound,
-    "task_id": errors.TaskNotFound,
-    "schedule_id": errors.ScheduleNotFound,
-    "key_id": errors.KeyNotFound,
-    "webhook_id": errors.WebhookNotFound,
-    "delivery_id": errors.WebhookNotFound,
-}
-"""What is raised for an id that cannot be one: it would not be a part of a path."""
 
 Body = Callable[[Content], Iterator[bytes] | AsyncIterator[bytes]]
 
@@ -178,7 +159,7 @@ def _path(call: Call[Any]) -> str:
     """Returns the path with its names filled in, none of which reaches beyond its own part."""
     for key, value in call.place.items():
         if not value or "/" in value or value in {".", ".."}:
-            raise _NO_SUCH.get(key, NotFound)(value)
+            raise not_found(key, value)
     return call.path.format_map({key: quote(value, safe="") for key, value in call.place.items()})
 
 
@@ -195,18 +176,24 @@ def _encoded(body: object) -> bytes:
     """
     if not isinstance(body, msgspec.Struct):
         return to_json(body)
-    parts: list[bytes] = []
+    parts, anybodys = list[bytes](), _anybodys(type(body))
     for name, shown in zip(body.__struct_fields__, body.__struct_encode_fields__, strict=True):
         value: Any = getattr(body, name)
         if value is msgspec.UNSET:
             continue
-        is_anybodys = type(value) is dict or (name in ANYBODYS and value is not None)
+        is_anybodys = type(value) is dict or name in anybodys
         try:
             text = to_json(cast("object", value)) if is_anybodys else msgspec.json.encode(value)
         except UnicodeEncodeError as exc:
             raise _half_a_character(shown) from exc
         parts.append(msgspec.json.encode(shown) + b":" + text)
     return b"{" + b",".join(parts) + b"}"
+
+
+@cache
+def _anybodys(kind: type[msgspec.Struct]) -> frozenset[str]:
+    """Returns the fields that hold any JSON, and not only objects."""
+    return frozenset(each.name for each in msgspec.structs.fields(kind) if each.type is Any)
 
 
 def _check_characters(call: Call[Any]) -> None:

@@ -233,21 +233,24 @@ class _Described(Generic[P, T]):
         def method(group: Group[Any], *args: P.args, **kwargs: P.kwargs) -> Any:  # noqa: ANN401 - as above
             return getattr(group.sender, verb)(describe(group, *args, **kwargs))
 
-        self._method = _returning(method, describe, is_iterating=isinstance(self, _Iterating))
+        described: Any = method
+        described.describe = describe
+        if not hasattr(method, "__signature__"):
+            described.__signature__ = _returning(
+                describe, is_iterating=isinstance(self, _Iterating)
+            )
+        self._method = described
 
     def _bind(self, group: object) -> Any:  # noqa: ANN401 - as above
         """Returns the method of a group; of the class itself, a function with the description."""
         return self._method if group is None else MethodType(self._method, group)
 
 
-def _returning(method: Any, describe: Callable[..., Any], *, is_iterating: bool) -> Any:  # noqa: ANN401 - a function
-    """Returns a method that tells `help` what it returns, and not what its description does."""
-    method.describe = describe
+def _returning(describe: Callable[..., Any], *, is_iterating: bool) -> inspect.Signature:
+    """Returns the signature of a method: what it returns, and not what its description does."""
     signature = inspect.signature(describe)
     *_, answer = get_args(signature.return_annotation) or (signature.return_annotation,)
-    returned = Iterator[answer] if is_iterating else answer
-    method.__signature__ = signature.replace(return_annotation=returned)
-    return method
+    return signature.replace(return_annotation=Iterator[answer] if is_iterating else answer)
 
 
 class _Answering(_Described[P, T]):
@@ -311,7 +314,6 @@ class method(_Answering[P, T]):  # noqa: N801 - as a decorator is
         described: Any = describe
         described.__doc__, described.__signature__ = operation.__doc__, signature_of(operation)
         super().__init__(described)
-        self._method.__signature__ = described.__signature__
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._method.__name__, self._method.__qualname__ = name, f"{owner.__qualname__}.{name}"

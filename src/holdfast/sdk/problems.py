@@ -57,6 +57,14 @@ def error_of(status: int, body: bytes, *, request_id: str | None = None) -> Hold
     return error
 
 
+def not_found(name: str, value: str) -> HoldfastError:
+    """Returns what is raised for an id that cannot be one: it would not be a part of a path."""
+    thing = name.removesuffix("_id")
+    code = f"{_THINGS.get(thing, thing)}_not_found"
+    kind: Any = _BY_CODE.get(code, errors.NotFound) if thing != name else errors.NotFound
+    return kind(value)
+
+
 def _printable(text: str) -> str:
     """Returns what a server says, without what a terminal would take for an order."""
     return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text)
@@ -93,6 +101,9 @@ def _codes() -> dict[str, type[HoldfastError]]:
             found[kind.code] = kind
     return found
 
+
+_THINGS: Final = {"row": "entity", "delivery": "webhook"}
+"""What ids are of that are called otherwise."""
 
 _HINTS: Final = {
     "authentication_failed": errors.Unauthorized.hint,

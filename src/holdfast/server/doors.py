@@ -22,7 +22,7 @@ from holdfast.operations.shapes import ASKED, shape_of
 from holdfast.server.callers import name_in
 from holdfast.server.dialects import OURS, PLAIN, Dialect, Exchange, Speech, body_of
 from holdfast.server.moments import At, seen
-from holdfast.server.paging import UnknownCursor, page_size
+from holdfast.server.paging import page_size, paged
 from holdfast.server.parameters import DATA, Made, Parameters, Query
 from holdfast.server.requests import Caller, Request
 from holdfast.server.routing import Route
@@ -66,7 +66,7 @@ def answers(
     """Makes a route of a function that does an operation, with more than a door has.
 
     It is called with whoever asks and the operation, and what else of a request it names by type:
-    `Request`, `Services`.
+    `Services`, `Caller`, `IsGone`.
     """
 
     def declare(function: Callable[..., Any]) -> Route:
@@ -95,7 +95,7 @@ def _served(
         whose, data = given.pop(_WHOSE), given.pop(DATA, None)
         more = {name: given.pop(name) for name in apart}
         moment = given.pop(_AT) if http.of_moments else None
-        request = given.pop(_REQUEST, None)
+        request = given.pop(_REQUEST)
         said = {wires.get(name, name): each for name, each in given.items() if each is not None}
         if data is not None:
             told = ((name, getattr(data, name)) for name in data.__struct_fields__)
@@ -108,8 +108,8 @@ def _served(
             speech.hears(exchange)
         exchange.asked = asked = form.read(said)
         if http.paged is not None:
-            page = _page(http.paged, asked, lambda page: run(whose, page, **more))
-            exchange.made, has_more = page
+            part = _part(http.paged, asked, lambda wanted: run(whose, wanted, **more))
+            exchange.made, has_more = part
         else:
             exchange.made, has_more = run(whose, asked, **more), False
         if speech.shows is not None:
@@ -151,34 +151,29 @@ def sign(function: Any, parameters: list[Parameter], returned: Any) -> None:  # 
     function.__annotations__["return"] = returned
 
 
-def _page(
-    paged: Paged,
+def _part(
+    how: Paged,
     asked: Any,  # noqa: ANN401 - an operation
     fetch: Callable[[Any], list[Any]],
 ) -> tuple[list[Any], bool]:
-    """Returns a part of a list, and whether there is more: one too many is asked for."""
-    size = page_size(asked.limit, usual=paged.usual, most=paged.most)
-    cursor = None if paged.cursor is None else getattr(asked, paged.cursor)
+    """Returns a part of a list, and whether there is more."""
+    size = page_size(asked.limit, usual=how.usual, most=how.most)
+    cursor = None if how.cursor is None else getattr(asked, how.cursor)
     if cursor == "":  # Said, and empty: the list begins.
-        asked, cursor = replace(asked, **{str(paged.cursor): None}), None
-    try:
-        found = fetch(replace(asked, limit=size + 1))
-    except paged.unknown as exc:
-        if cursor is None:
-            raise
-        raise UnknownCursor(cursor) from exc
-    while paged.may_end and len(found) > size and not paged.may_end(found[size - 1]):
-        size += 1
-        if size == len(found):
-            found = fetch(replace(asked, limit=2 * size))
-    return found[:size], len(found) > size
+        asked, cursor = replace(asked, **{str(how.cursor): None}), None
+    return paged(
+        lambda most: fetch(replace(asked, limit=most)),
+        size,
+        cursor=cursor,
+        unknown=how.unknown,
+        may_end=how.may_end,
+    )
 
 
 def _parameters(form: Form, speech: Speech) -> Iterator[Parameter]:
     """Yields what a route takes, as `Parameters` reads it."""
     yield _parameter(_WHOSE, Namespace if form.http.who is Who.AGENT else Caller)
-    if speech is not PLAIN:
-        yield _parameter(_REQUEST, Request)
+    yield _parameter(_REQUEST, Request)
     yield from (_of_part(part) for part in form.parts if part.place is not Place.BODY)
     if form.http.of_moments:
         yield _parameter(_AT, At, None)

@@ -1,7 +1,7 @@
 """Pages of lists: how many, where they go on, and whether there is more."""
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from holdfast.errors import HoldfastError, shorten
 from holdfast.server.problems import Refused, Unfit
@@ -33,17 +33,23 @@ def paged(
     fetch: Callable[[int], list[T]],
     size: int,
     *,
-    cursor: str | None = None,
-    unknown: type[HoldfastError] | None = None,
+    cursor: Any = None,  # noqa: ANN401 - as lists go on
+    unknown: tuple[type[HoldfastError], ...] = (),
+    may_end: Callable[[T], bool] | None = None,
 ) -> tuple[list[T], bool]:
     """Returns a page, and whether more follows: one too many is asked for.
 
-    `unknown` is what `fetch` raises for a cursor that it does not know.
+    `unknown` is what `fetch` raises for a cursor that it does not know; a page is longer where it
+    may not end.
     """
     try:
         found = fetch(size + 1)
-    except HoldfastError as exc:
-        if cursor is not None and unknown is not None and isinstance(exc, unknown):
-            raise UnknownCursor(cursor) from exc
-        raise
+    except unknown as exc:
+        if cursor is None:
+            raise
+        raise UnknownCursor(cursor) from exc
+    while may_end is not None and len(found) > size and not may_end(found[size - 1]):
+        size += 1
+        if size == len(found):
+            found = fetch(2 * size)
     return found[:size], len(found) > size

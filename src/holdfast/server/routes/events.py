@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from holdfast.engine.journal.envelopes import envelope
+from holdfast.engine.journal.events import LISTED, MAX_LISTED
 from holdfast.errors import InvalidValue
 from holdfast.model.events import Event, EventPage
 from holdfast.operations.events import EVENTS, ListEvents
@@ -20,7 +21,6 @@ from holdfast.server.routing import Route, Who, get
 from holdfast.server.streams import Streams
 from holdfast.server.threads import in_thread
 
-LISTED, MOST_LISTED = 20, 200
 _STREAM: Final = "text/event-stream"
 
 
@@ -41,7 +41,7 @@ def list_(caller: Caller, wanted: ListEvents) -> EventPage:
         namespace=_visible(caller, wanted.namespace),
         types=wanted.types or (),
         since=wanted.since,
-        limit=page_size(wanted.limit, usual=LISTED, most=MOST_LISTED),
+        limit=page_size(wanted.limit, usual=LISTED, most=MAX_LISTED),
         cursor=wanted.cursor or None,
     )
     mine = caller.vault.tenant_id

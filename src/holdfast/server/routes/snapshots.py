@@ -16,6 +16,7 @@ from holdfast.model.names import Name
 from holdfast.operations.choices import MOST_CHANGES, SHOWN
 from holdfast.operations.snapshots import NEWEST, DeleteSnapshot, RestoreSnapshot, ShowSnapshot
 from holdfast.operations.timeline import (
+    PARTS,
     ForkNamespace,
     GetChanges,
     GetHistory,
@@ -34,7 +35,6 @@ from holdfast.server.problems import Unfit
 from holdfast.server.requests import Caller
 from holdfast.server.routing import Route
 
-LISTED, MOST_LISTED = 50, 200
 TEXTS, MOST_TEXTS = 100, 1000
 
 
@@ -49,7 +49,7 @@ def history(agent: Namespace, asked: GetHistory) -> History:
     """Returns as much of a history as can be told quickly."""
     return agent.comparing.page_of_history(
         Name(asked.plane, asked.name, asked.namespace, asked.key, asked.name_b64),
-        limit=page_size(asked.limit, usual=LISTED, most=MOST_LISTED),
+        limit=page_size(asked.limit, usual=PARTS.usual, most=PARTS.most),
         before=asked.before,
     )
 

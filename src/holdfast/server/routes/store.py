@@ -13,6 +13,7 @@ from holdfast.engine.namespace import Namespace
 from holdfast.engine.store.plane import Store
 from holdfast.engine.store.reader import StoreReader, items_page, size_of
 from holdfast.errors import NotFound, UnsafeArchive
+from holdfast.operations.store import PARTS
 from holdfast.server import doors
 from holdfast.server.counting import MOST_VALUES
 from holdfast.server.moments import At, seen
@@ -30,7 +31,6 @@ from holdfast.wire.store import (
 )
 from holdfast.wire.storevalues import from_json, to_json
 
-LISTED, MOST_LISTED = 1000, 10_000
 MOST_OF_BATCH: Final = 10_000
 _VALUE: Final = "/v1/store/value"
 _MISSING: Final = object()
@@ -82,7 +82,7 @@ def items(
         namespace,
         prefix,
         after=None if starting_after is None or where is None else (where, starting_after),
-        most=page_size(limit, usual=LISTED, most=MOST_LISTED),
+        most=page_size(limit, usual=PARTS.usual, most=PARTS.most),
     )
     answers = [ValueAnswer(namespace=n, key=k, value=to_json(value)) for n, k, value in found]
     return ItemsAnswer(items=answers, has_more=has_more)
