@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from holdfast.errors import TooLarge
 from holdfast.server import answers, bodies, counting
+from holdfast.server.compat.trove.texts import UNQUOTED_BYTES, Unquoted
 from holdfast.server.problems import Unfit
-from holdfast.server.transfer import UNQUOTED_BYTES, Unquoted
 
 MIB = 1 << 20
 

@@ -1,7 +1,7 @@
 """Real servers for tests: a process of their own, on a free port, over a vault of their own.
 
     with running_server(tmp_path) as server:
-        client = TroveClient(api_key=server.api_key, base_url=server.url, namespace="alice")
+        client = holdfast.Client(server.api_key, url=server.url, namespace="alice")
 
 It is started by the command that users type, as it lies in this environment, or by `command`.
 What a server writes to its log is in `server.log`; one that dies, or does not come up in time,

@@ -8,6 +8,7 @@ from typing import BinaryIO, Final, cast
 
 from holdfast.engine.core.paths import to_key
 from holdfast.engine.files.browsing import browse, find_short, read_short
+from holdfast.engine.files.download import find_sendable
 from holdfast.engine.files.reader import EPOCH, FilesReader
 from holdfast.engine.namespace import Namespace
 from holdfast.errors import InvalidPath
@@ -25,6 +26,7 @@ from holdfast.server.compat.trove.shapes import (
     WriteRequest,
     WrittenAnswer,
 )
+from holdfast.server.compat.trove.texts import Unquoted
 from holdfast.server.requests import Request
 from holdfast.server.responses import Stream
 from holdfast.server.routing import Route, get, post, put
@@ -47,7 +49,7 @@ _BYTES: Final = "application/octet-stream"
 def write(request: Request, agent: Namespace, data: WriteRequest) -> WrittenAnswer:
     """Writes a text file, byte for byte; the directories above it come about by themselves."""
     most = request.services.config.max_upload_bytes
-    body = transfer.Unquoted(data.content, max_bytes=most)
+    body = Unquoted(data.content, max_bytes=most)
     return _written(agent.files.write(written_path(data.path), cast("BinaryIO", body)))
 
 
@@ -75,7 +77,7 @@ async def upload(request: Request, agent: Namespace) -> WrittenAnswer:
 async def download(request: Request, agent: Namespace) -> Stream:
     """Returns a file's bytes; of a very large one the beginning, which a header says."""
     path, most = _url_path(request), request.services.config.max_download_bytes
-    outgoing = await in_thread(transfer.open_file, agent.files, path)
+    outgoing = await in_thread(_opened, agent.files, path)
     headers = {
         SIZE_HEADER: str(outgoing.size),
         "Content-Length": str(min(outgoing.size, most)),
@@ -187,6 +189,10 @@ def _beginning(files: FilesReader, path: str) -> bytes:
         if len(held) >= MAX_PREVIEW_BYTES:
             break
     return bytes(held[:MAX_PREVIEW_BYTES])
+
+
+def _opened(files: FilesReader, path: str) -> transfer.Outgoing:
+    return transfer.begun(find_sendable(files, path))
 
 
 def _url_path(request: Request) -> str:

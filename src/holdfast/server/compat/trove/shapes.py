@@ -1,13 +1,9 @@
 """Files as this client sends and reads them."""
 
-from typing import Annotated
-
 import msgspec
 
+from holdfast.server.compat.trove.texts import QuotedText
 from holdfast.wire.basics import Instant
-
-QuotedText = Annotated[msgspec.Raw, msgspec.Meta(extra_json_schema={"type": "string"})]
-"""A text as it came: quoted, and as long as a file may be."""
 
 
 class WriteRequest(msgspec.Struct, kw_only=True):
