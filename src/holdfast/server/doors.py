@@ -17,12 +17,12 @@ from holdfast.engine.namespace import Namespace
 from holdfast.errors import InvalidName
 from holdfast.model.marks import Header, mark
 from holdfast.operations.forms import ELSEWHERE, NAMES, Form, Part, Place
-from holdfast.operations.operation import REQUIRED, Http, Paged, Who, Work, operations_of
+from holdfast.operations.operation import REQUIRED, Http, Who, Work, operations_of
 from holdfast.operations.shapes import ASKED, shape_of
 from holdfast.server.callers import name_in
 from holdfast.server.dialects import OURS, PLAIN, Dialect, Exchange, Speech, body_of
 from holdfast.server.moments import At, seen
-from holdfast.server.paging import page_size, paged
+from holdfast.server.paging import part_of
 from holdfast.server.parameters import DATA, Made, Parameters, Query
 from holdfast.server.requests import Caller, Request
 from holdfast.server.routing import Route
@@ -108,7 +108,7 @@ def _served(
             speech.hears(exchange)
         exchange.asked = asked = form.read(said)
         if http.paged is not None:
-            part = _part(http.paged, asked, lambda wanted: run(whose, wanted, **more))
+            part = part_of(http.paged, asked, lambda wanted: run(whose, wanted, **more))
             exchange.made, has_more = part
         else:
             exchange.made, has_more = run(whose, asked, **more), False
@@ -149,25 +149,6 @@ def sign(function: Any, parameters: list[Parameter], returned: Any) -> None:  # 
     function.__signature__ = Signature(parameters)
     function.__annotations__ = {each.name: each.annotation for each in parameters}
     function.__annotations__["return"] = returned
-
-
-def _part(
-    how: Paged,
-    asked: Any,  # noqa: ANN401 - an operation
-    fetch: Callable[[Any], list[Any]],
-) -> tuple[list[Any], bool]:
-    """Returns a part of a list, and whether there is more."""
-    size = page_size(asked.limit, usual=how.usual, most=how.most)
-    cursor = None if how.cursor is None else getattr(asked, how.cursor)
-    if cursor == "":  # Said, and empty: the list begins.
-        asked, cursor = replace(asked, **{str(how.cursor): None}), None
-    return paged(
-        lambda most: fetch(replace(asked, limit=most)),
-        size,
-        cursor=cursor,
-        unknown=how.unknown,
-        may_end=how.may_end,
-    )
 
 
 def _parameters(form: Form, speech: Speech) -> Iterator[Parameter]:

@@ -1,12 +1,12 @@
 """Pages of lists: how many, where they go on, and whether there is more."""
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from dataclasses import replace
+from typing import Any
 
-from holdfast.errors import HoldfastError, shorten
+from holdfast.errors import shorten
+from holdfast.operations.operation import Paged
 from holdfast.server.problems import Refused, Unfit
-
-T = TypeVar("T")
 
 
 class UnknownCursor(Refused):
@@ -29,27 +29,24 @@ def page_size(limit: int | None, *, usual: int, most: int) -> int:
     return min(limit, most)
 
 
-def paged(
-    fetch: Callable[[int], list[T]],
-    size: int,
-    *,
-    cursor: Any = None,  # noqa: ANN401 - as lists go on
-    unknown: tuple[type[HoldfastError], ...] = (),
-    may_end: Callable[[T], bool] | None = None,
-) -> tuple[list[T], bool]:
-    """Returns a page, and whether more follows: one too many is asked for.
-
-    `unknown` is what `fetch` raises for a cursor that it does not know; a page is longer where it
-    may not end.
-    """
+def part_of(
+    paged: Paged,
+    asked: Any,  # noqa: ANN401 - an operation
+    fetch: Callable[[Any], list[Any]],
+) -> tuple[list[Any], bool]:
+    """Returns a part of a list, and whether there is more: one too many is asked for."""
+    size = page_size(asked.limit, usual=paged.usual, most=paged.most)
+    cursor = None if paged.cursor is None else getattr(asked, paged.cursor)
+    if cursor == "":  # Said, and empty: the list begins.
+        asked, cursor = replace(asked, **{str(paged.cursor): None}), None
     try:
-        found = fetch(size + 1)
-    except unknown as exc:
+        found = fetch(replace(asked, limit=size + 1))
+    except paged.unknown as exc:
         if cursor is None:
             raise
         raise UnknownCursor(cursor) from exc
-    while may_end is not None and len(found) > size and not may_end(found[size - 1]):
+    while paged.may_end and len(found) > size and not paged.may_end(found[size - 1]):
         size += 1
         if size == len(found):
-            found = fetch(2 * size)
+            found = fetch(replace(asked, limit=2 * size))
     return found[:size], len(found) > size
