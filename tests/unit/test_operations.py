@@ -372,7 +372,6 @@ BEYOND: list[dict[str, Any]] = [
     {"count": -1},
     {"count": 10},
     {"lasts": timedelta(0)},
-    {"lasts": timedelta(milliseconds=500)},
     {"lasts": timedelta(seconds=61)},
     {"words": list[str]()},
     {"words": ["a", "b", "c"]},

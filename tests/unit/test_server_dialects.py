@@ -119,7 +119,7 @@ def call(route: Route, **given: Any) -> Any:
     if "data" in given:
         given["data"] = msgspec.convert(given["data"], route.parameters.data)
     given |= {"at": given.get("at")} if "coat_id" in given else {}
-    answer = route.function(whose=Wardrobe(), **given)
+    answer = route.function(whose=Wardrobe(), request=None, **given)
     return msgspec.to_builtins(answer)
 
 

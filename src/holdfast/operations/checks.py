@@ -89,7 +89,7 @@ def _bounds(meta: Meta) -> Iterator[tuple[Callable[[Any], bool], str]]:
 
 
 def _holds(holds: Callable[[Any, Any], bool], bound: float, value: Any) -> bool:  # noqa: ANN401 - as above
-    return holds(int(value.total_seconds()) if isinstance(value, timedelta) else value, bound)
+    return holds(value.total_seconds() if isinstance(value, timedelta) else value, bound)
 
 
 def check_text(kind: str, text: str | None, *, max_chars: int) -> str | None:

@@ -14,7 +14,7 @@ _KEYS: Final = "/v1/workspaces/{workspace_id}/keys"
 LONGEST: Final = timedelta(days=36_500)
 MOST_REQUESTS: Final = 1_000_000_000
 
-_Term = Annotated[timedelta, msgspec.Meta(ge=1, le=int(LONGEST.total_seconds()))]
+_Term = Annotated[timedelta, msgspec.Meta(gt=0, le=int(LONGEST.total_seconds()))]
 _Rate = Annotated[int, msgspec.Meta(ge=1, le=MOST_REQUESTS)]
 
 

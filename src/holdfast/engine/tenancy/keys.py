@@ -6,7 +6,6 @@ is found by. A revoked or expired key is refused from the next request on, by ev
 
 import hashlib
 from collections.abc import Iterable
-from datetime import timedelta
 from typing import Final
 
 from msgspec.structs import asdict, replace
@@ -21,7 +20,7 @@ from holdfast.ids import TenantId
 from holdfast.model.basics import Tenant
 from holdfast.model.keys import Key, KeyUse, NewKey, Scope
 from holdfast.model.traces import OWN, Trace
-from holdfast.operations.keys import LONGEST, MOST_REQUESTS, CreateKey, ListKeys, RevokeKey
+from holdfast.operations.keys import CreateKey, ListKeys, RevokeKey
 from holdfast.operations.operation import does
 
 KeyList = list[Key]
@@ -53,21 +52,16 @@ class Keys(Part):
     def _create(self, wanted: CreateKey, secret: str) -> NewKey:
         self._context.check_takes_away("make a key")
         scope, namespace = _scope_of(wanted), wanted.namespace
-        expires_in, rate_limit = wanted.expires_in, wanted.rate_limit
+        expires_in = wanted.expires_in
         if namespace is not None:
             check_namespace(self._context, self._tenant_id, namespace)
             if scope is Scope.ADMIN:
                 raise InvalidValue("an admin key is not for one namespace")
-        if expires_in is not None and not timedelta(0) < expires_in <= LONGEST:
-            raise InvalidValue("a key expires after more than no time, and at most 100 years")
-        if rate_limit is not None and not 1 <= rate_limit <= MOST_REQUESTS:
-            message = f"a rate limit is 1 to {MOST_REQUESTS} requests a minute"
-            raise InvalidValue(message)
         key = self._new(wanted.name, scope, secret)
         key = replace(
             key,
             namespace=namespace,
-            rate_limit=rate_limit,
+            rate_limit=wanted.rate_limit,
             expires_at=None if expires_in is None else key.created_at + expires_in,
         )
         with self._context.work() as transaction:
