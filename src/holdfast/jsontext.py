@@ -5,12 +5,12 @@ cannot hold is refused, naming the place: NaN, keys that are no text, half a cha
 of other types.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, cast
 
 import msgspec
 
-from holdfast.errors import Unencodable, shorten
+from holdfast.errors import TooLarge, Unencodable, shorten
 
 _REFUSALS: Final = (TypeError, ValueError, OverflowError, RecursionError)
 """What is raised for what JSON cannot hold."""
@@ -38,6 +38,20 @@ def to_json(value: object, *, place: str = "") -> bytes:
     except _REFUSALS as exc:
         where, reason = _explain(value, place, exc)
         raise Unencodable(f"the value at {where} cannot be kept as JSON: {reason}") from exc
+
+
+def object_text(name: str, value: Mapping[str, object] | None, *, max_bytes: int) -> str:
+    """Returns an object as JSON text that comes back equal; raises `TooLarge`."""
+    text = to_json(value or {}, place=name)
+    if len(text) > max_bytes:
+        message = f"{name} may have {max_bytes} bytes; there are {len(text)}"
+        raise TooLarge(message)
+    return text.decode()
+
+
+def is_whole(text: str) -> bool:
+    """Says whether text holds no half of a character, which has no bytes."""
+    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def to_text(value: object) -> str:

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar, Union, cast, get_arg
 from msgspec import Meta
 
 from holdfast.errors import InvalidName, InvalidValue
+from holdfast.jsontext import is_whole
 from holdfast.model.marks import Text
 
 M = TypeVar("M")
@@ -98,7 +99,7 @@ def check_text(kind: str, text: str | None, *, max_chars: int) -> str | None:
         return None
     if len(text) > max_chars:
         raise InvalidName(kind, text, reason=f"it has more than {max_chars} characters")
-    if "\0" in text or any("\ud800" <= c <= "\udfff" for c in text):
+    if "\0" in text or not is_whole(text):
         raise InvalidName(kind, text, reason="it holds a NUL or half a character")
     return text
 

@@ -10,6 +10,7 @@ from typing import Annotated, Final
 import msgspec
 
 from holdfast.errors import TooLarge
+from holdfast.jsontext import is_whole
 from holdfast.model.files import USUAL_DIRECTORY_MODE, FileInfo
 from holdfast.model.marks import Named, Shape
 from holdfast.model.paths import FilePath, PathLike, PathText, read_path, sent_path
@@ -27,7 +28,7 @@ class StatFile(Operation[FileInfo], get="/v1/files/stat", of_moments=True):
 
 
 def _is_text(info: FileInfo) -> bool:
-    return not any("\ud800" <= char <= "\udfff" for char in info.path)
+    return is_whole(info.path)
 
 
 class ListFiles(

@@ -24,7 +24,7 @@ from holdfast.errors import (
     Unreachable,
     shorten,
 )
-from holdfast.jsontext import to_json
+from holdfast.jsontext import is_whole, to_json
 from holdfast.sdk.calls import Call
 from holdfast.sdk.content import Content
 from holdfast.sdk.lines import Line
@@ -201,7 +201,7 @@ def _check_characters(call: Call[Any]) -> None:
     for part in (call.place, call.query, call.headers):
         for name, value in part.items():
             for text in value if isinstance(value, list) else [value]:
-                if isinstance(text, str) and any("\ud800" <= c <= "\udfff" for c in text):
+                if isinstance(text, str) and not is_whole(text):
                     raise _half_a_character(name)
     for name, value in call.headers.items():
         if not value.isprintable() or value != value.strip():

@@ -15,6 +15,7 @@ import msgspec
 from holdfast.engine.core.paths import to_bytes, to_text
 from holdfast.entries import Directory, decode_entry
 from holdfast.ids import ObjectId
+from holdfast.jsontext import is_whole
 from holdfast.model.basics import SnapshotInfo
 from holdfast.tree import NodeSource, get_many
 from holdfast.workspace.scan import Omitted
@@ -218,7 +219,7 @@ def from_names(names: Sequence[Sequence[str]]) -> list[str]:
 def check_omission(row: Sequence[str]) -> Omission:
     """Returns what a row of somebody else's says; raises `ValueError` if it says nothing."""
     path, reason, *hexed = row
-    if any("\0" in part or "\ud800" <= part[:1] <= "\udfff" for part in (path, reason)):
+    if any("\0" in part or not is_whole(part) for part in (path, reason)):
         raise ValueError("a path or reason holds what no row can")
     return Omission(to_text(bytes.fromhex(hexed[0])) if hexed else path, reason)
 

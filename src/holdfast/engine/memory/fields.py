@@ -8,7 +8,7 @@ import msgspec
 
 from holdfast.engine.memory.words import words_of
 from holdfast.errors import InvalidValue, TooLarge
-from holdfast.jsontext import to_json
+from holdfast.jsontext import is_whole, object_text
 from holdfast.model.memories import MemoryRow
 
 MAX_CONTENT_CHARS: Final = 10_000
@@ -54,11 +54,7 @@ def check_tags(tags: Iterable[str]) -> str:
 
 def check_metadata(metadata: dict[str, Any] | None) -> str:
     """Returns metadata as JSON that comes back equal."""
-    text = to_json(metadata or {}, place="metadata")
-    if len(text) > MAX_METADATA_BYTES:
-        message = f"metadata takes {len(text)} bytes; {MAX_METADATA_BYTES} is the most"
-        raise TooLarge(message)
-    return text.decode()
+    return object_text("metadata", metadata, max_bytes=MAX_METADATA_BYTES)
 
 
 def check_threshold(threshold: float) -> None:
@@ -75,6 +71,6 @@ def terms_of(memory: MemoryRow) -> str:
 
 
 def _check_characters(kind: str, text: str) -> None:
-    if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
+    if "\0" in text or not is_whole(text):
         message = f"{kind} holds a NUL or half a character"
         raise InvalidValue(message)

@@ -19,9 +19,9 @@ from holdfast.engine.journal.chain import append
 from holdfast.engine.planes.handle import Handle, check_text
 from holdfast.engine.sessions import lifecycle
 from holdfast.engine.sessions.finding import get_row
-from holdfast.errors import EntityExists, EntityNotFound, InvalidName, LimitExceeded, TooLarge
+from holdfast.errors import EntityExists, EntityNotFound, InvalidName, LimitExceeded
 from holdfast.ids import TenantId
-from holdfast.jsontext import to_json
+from holdfast.jsontext import object_text
 from holdfast.model.basics import Head
 from holdfast.model.entities import Entity, EntityRow
 from holdfast.model.sessions import SessionRow
@@ -210,11 +210,7 @@ def _name(kind: str, name: str) -> str:
 
 
 def _checked(attributes: dict[str, Any] | None) -> str:
-    text = to_json(attributes or {}, place="attributes")
-    if len(text) > MAX_ATTRIBUTES_BYTES:
-        message = f"attributes take {len(text)} bytes; {MAX_ATTRIBUTES_BYTES} is the most"
-        raise TooLarge(message)
-    return text.decode()
+    return object_text("attributes", attributes, max_bytes=MAX_ATTRIBUTES_BYTES)
 
 
 def _to_entity(row: EntityRow) -> Entity:

@@ -4,14 +4,14 @@ A failed one keeps the attempt, and takes back what it changed if that was asked
 same twice changes nothing: clients repeat themselves. How tasks begin and end is in `life.py`.
 """
 
-from typing import Any, Final
+from typing import Final
 
 from holdfast.display import Part
 from holdfast.engine.core.limits import check_limit
 from holdfast.engine.planes.handle import Handle
 from holdfast.engine.tasks.life import TaskLife
-from holdfast.errors import InvalidValue, TooLarge
-from holdfast.jsontext import to_json
+from holdfast.errors import InvalidValue
+from holdfast.jsontext import object_text
 from holdfast.model.tasks import TaskRun, TaskStatus
 from holdfast.operations.operation import does
 from holdfast.operations.tasks import CompleteTask, FailTask, GetTask, ListTasks, StartTask
@@ -32,7 +32,7 @@ class TaskRuns(Part):
         return self._life.begin(
             wanted.name,
             rolls_back=wanted.rollback_on_failure,
-            about=_encoded(wanted.metadata),
+            about=object_text("metadata", wanted.metadata, max_bytes=MAX_METADATA_BYTES),
             is_named=self._handle.door.names_tasks,
         )
 
@@ -79,11 +79,3 @@ def _status(given: str) -> TaskStatus:
     except ValueError as exc:
         message = f"the status of a task is one of {', '.join(TaskStatus)}"
         raise InvalidValue(message) from exc
-
-
-def _encoded(metadata: dict[str, Any] | None) -> str:
-    encoded = to_json(metadata or {}, place="metadata")
-    if len(encoded) > MAX_METADATA_BYTES:
-        message = f"metadata may have {MAX_METADATA_BYTES} bytes; this has {len(encoded)}"
-        raise TooLarge(message)
-    return encoded.decode()
