@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ LARGE = 20 << 20
 
 
 async def echo(scope: Any, receive: Any, send: Any) -> None:
-    """Answers with how many bytes the body had; `/early` does before it has come."""
+    """Answers with how many bytes the body had, or which headers; `/early` before it has come."""
     size, more = 0, scope["path"] != "/early"
     while more:
         message = await receive()
@@ -29,6 +30,8 @@ async def echo(scope: Any, receive: Any, send: Any) -> None:
     if scope["path"] == "/slow":
         await asyncio.sleep(4 * connections.HEAD_S)
     body = b"x" * LARGE if scope["path"] == "/large" else str(size).encode()
+    if scope["path"] == "/headers":
+        body = b" ".join(name for name, _ in scope["headers"])
     headers = [(b"content-length", b"%d" % len(body))]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     if scope["path"] == "/endless":
@@ -77,8 +80,12 @@ def get(path: str = "/", *, more: str = "") -> bytes:
     return f"GET {path} HTTP/1.1\r\nHost: x\r\n{more}\r\n".encode()
 
 
+def last() -> bytes:
+    return get(more="Connection: close\r\n")
+
+
 def is_served(address: tuple[str, int]) -> bool:
-    return b"200 OK" in talk(address, get(more="Connection: close\r\n"))
+    return b"200 OK" in talk(address, last())
 
 
 def test_a_request_may_take_longer_to_answer_than_to_come(address: tuple[str, int]) -> None:
@@ -276,3 +283,88 @@ def test_who_asks_for_another_protocol_and_sends_nothing_is_answered(
 ) -> None:
     answer = talk(address, b"GET /x HTTP/1.0\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 200")
+
+
+def test_requests_sent_ahead_are_answered_in_their_order(address: tuple[str, int]) -> None:
+    count, body = 500, b"x" * 40_000
+    requests = [
+        f"POST /{n} HTTP/1.1\r\nHost: x\r\nContent-Length: {n % 7}\r\n\r\n".encode()
+        + b"y" * (n % 7)
+        for n in range(count)
+    ]
+    large = f"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+    answer = talk(address, b"".join([*requests, large, *requests, last()]))
+    told = [part.rpartition(b"\r\n\r\n")[2] for part in answer.split(b"HTTP/1.1 200 OK")[1:]]
+    each = [str(n % 7).encode() for n in range(count)]
+    assert told == [*each, str(len(body)).encode(), *each, b"0"]
+
+
+def test_whoever_sends_more_ahead_than_is_answered_waits(
+    address: tuple[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    most, parse = list[int](), Connection._parse  # pyright: ignore[reportPrivateUsage]
+
+    def watch(self: Connection) -> None:
+        parse(self)
+        most.append(len(self.pipeline))
+
+    monkeypatch.setattr(Connection, "_parse", watch)
+    with socket.create_connection(address, timeout=PATIENCE_S) as connection:
+        connection.setblocking(False)
+        # Nothing is read: the first answer that does not fit anywhere is waited for.
+        flood, sent, end = get() * 200_000, 0, time.monotonic() + 2
+        while sent < len(flood) and time.monotonic() < end:
+            try:
+                sent += connection.send(flood[sent : sent + (1 << 18)])
+            except BlockingIOError:
+                time.sleep(0.01)
+        assert is_served(address)
+    few = connections.MOST_AHEAD + connections.HEAD_PIECE // len(get()) + 1
+    assert connections.MOST_AHEAD <= max(most) <= few
+    assert sent < len(flood)
+
+
+CHUNKED = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("beginning", "more"),
+    [
+        (b"3\r\nabc\r\n0\r\n", b"T: x\r\n" * 1000),
+        (b"3\r\nabc\r\n0\r\nT: ", b"x" * 6000),
+        (b"3\r\nabc\r\n0\r\n", b"T" * 6000),
+        (b"3;", b"x" * 6000),
+    ],
+    ids=["fields", "value", "name", "extension"],
+)
+@pytest.mark.parametrize("path", [b"/", b"/early"])
+def test_what_comes_around_a_body_is_bounded(
+    address: tuple[str, int], beginning: bytes, more: bytes, path: bytes
+) -> None:
+    head = CHUNKED.replace(b"/", path, 1)
+    with socket.create_connection(address, timeout=PATIENCE_S) as connection:
+        connection.sendall(head + beginning)
+        sent = 0
+        with suppress(BrokenPipeError, ConnectionResetError):
+            while sent < LARGE:
+                connection.sendall(more)
+                sent += len(more)
+    assert sent < LARGE
+    assert is_served(address)
+
+
+@pytest.mark.parametrize("size", [1, 7, 10_000])
+def test_a_body_in_chunks_of_any_size_is_taken(address: tuple[str, int], size: int) -> None:
+    chunk, count = b"%x;note=1\r\n" % size + b"z" * size + b"\r\n", 20_000 // min(size, 100)
+    head = CHUNKED.replace(b"Host", b"Connection: close\r\nHost")
+    answer = talk(address, head, chunk * count, b"0\r\nT: x\r\n\r\n")
+    assert answer.endswith(b"\r\n\r\n%d" % (size * count))
+
+
+def test_what_stands_behind_a_body_is_no_header(address: tuple[str, int]) -> None:
+    trailer = b"3\r\nabc\r\n0\r\nX-Stamp: late\r\n\r\n"
+    answer = talk(
+        address, CHUNKED.replace(b"/", b"/headers", 1) + trailer + get("/headers"), last()
+    )
+    assert b"x-stamp" not in answer
+    assert answer.count(b"200 OK") == 3

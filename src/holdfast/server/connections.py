@@ -4,7 +4,8 @@ Whoever can reach the port needs no key to hold a connection, so none is held fo
 a request is bounded in bytes and has a deadline, which drops of it do not put off. A body has to
 come at a rate that a bad line still has. An answer that nobody reads is given up. Where there are
 as many connections as the process can have, the one that has been without a request for the
-longest makes room.
+longest makes room. Of requests that are sent before the last one was answered few are taken at a
+time; and what comes after a body is no part of a head.
 
 uvicorn parses, and has a deadline for idle connections; the rest is here. What the application
 does about the size of a body is not.
@@ -15,6 +16,7 @@ import http
 import resource
 from typing import Any, ClassVar, Final, cast
 
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from holdfast.server.failures import Failure, Rephrase, say_plainly
@@ -31,6 +33,14 @@ HEAD_S: Final = 20.0
 BODY_S: Final = 30.0
 BODY_BYTES: Final = 8 << 10
 """What a body has to bring in each such time: 270 bytes a second, a tenth of a bad mobile line."""
+
+MOST_AHEAD: Final = 16
+"""Requests that wait for the answers before theirs; what comes after them is not looked at yet."""
+
+HEAD_PIECE: Final = 2 << 10
+BODY_PIECE: Final = 16 << 10
+"""What is parsed at a time where a head or a body is awaited: the smallest request has 18 bytes,
+and each costs the loop 25 us before anybody can stop it."""
 
 LINGER_S: Final = 2.0
 """How long a client that was refused has to read why."""
@@ -91,7 +101,9 @@ class Connection(HttpToolsProtocol):
         self._timer: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
         self._is_in_head, self._head_bytes, self._body_bytes = True, 0, 0
-        self._ended = self._wasted_bytes = 0
+        self._ended = self._wasted_bytes = self._bare_bytes = 0
+        self._later = b""
+        """What has come and is not looked at yet."""
         self._answered_at = 0.0
         self._refused: http.HTTPStatus | None = None
         self._why = "the request is refused"
@@ -99,6 +111,7 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] - as uvicorn has it
         """Takes a connection, and gives another one up where there are too many."""
         super().connection_made(transport)
+        self.flow = self._gate = _Flow(transport)
         self._set_timer(HEAD_S)
         Connection._idle[self] = None
         Connection._most = Connection._most or allow_connections()
@@ -113,10 +126,29 @@ class Connection(HttpToolsProtocol):
         super().connection_lost(exc)
         self._set_timer(None)
         self.resume_writing()
+        self._later = b""
         Connection._idle.pop(self, None)
 
     def data_received(self, data: bytes) -> None:
-        """Takes what has come; refuses a head that is too large."""
+        """Takes what has come, as far as there is room for more requests."""
+        self._later += data
+        self._parse()
+
+    def _parse(self) -> None:
+        """Parses what has come, piece by piece, until too many requests wait for an answer."""
+        data, place = self._later, 0
+        while place < len(data) and len(self.pipeline) < MOST_AHEAD:
+            end = place + (HEAD_PIECE if self._is_in_head else BODY_PIECE)
+            self._take(data[place:end])
+            place = end
+        if self._is_wasted() and self._refused is None:
+            self._waste(min(place, len(data)))
+        self._later = data[place:]
+        if self._later:
+            self._gate.hold()
+
+    def _take(self, data: bytes) -> None:
+        """Parses a piece; refuses a head that is too large, or as much around a body."""
         if self._refused is not None:
             self._wasted_bytes += len(data)
             if self._wasted_bytes > LINGER_BYTES:
@@ -124,17 +156,30 @@ class Connection(HttpToolsProtocol):
             return
         before = self._ended
         self._body_bytes += len(data)
+        self._bare_bytes += len(data)
         super().data_received(data)
-        if self._is_wasted():
-            self._waste(len(data))
         # What came with the end of a request is that request, or little more.
-        if not self._is_in_head or self._ended != before or self._refused is not None:
+        if self._ended != before or self._refused is not None:
+            return
+        if not self._is_in_head:
+            if self._bare_bytes > MAX_HEAD_BYTES:
+                self._refuse(http.HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
             return
         self._head_bytes += len(data)
         if self._timer is None:
             self._set_timer(HEAD_S)
         if self._head_bytes > MAX_HEAD_BYTES:
             self._refuse(http.HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Takes a header; what is called so behind a body says nothing, and nobody looks at it."""
+        if self._is_in_head:
+            super().on_header(name, value)
+
+    def on_body(self, body: bytes) -> None:
+        """Takes a part of a body."""
+        self._bare_bytes = 0
+        super().on_body(body)
 
     def on_headers_complete(self) -> None:
         """Begins a request, unless its head is too large."""
@@ -151,6 +196,7 @@ class Connection(HttpToolsProtocol):
             raise _Refused
         Connection._idle.pop(self, None)
         self._is_in_head, self._head_bytes, self._body_bytes = False, 0, 0
+        self._bare_bytes = 0
         self._set_timer(BODY_S)
         super().on_headers_complete()
 
@@ -167,6 +213,9 @@ class Connection(HttpToolsProtocol):
         if not self.transport.is_closing():
             Connection._idle[self] = None
         super().on_response_complete()
+        if self._later and len(self.pipeline) < MOST_AHEAD:
+            # Behind whoever else has sent something meanwhile.
+            self.loop.call_soon(self._go_on)
 
     def pause_writing(self) -> None:
         """Waits for the client to take what it was sent."""
@@ -202,6 +251,12 @@ class Connection(HttpToolsProtocol):
             self.transport.write_eof()
         self._set_timer(None)
         self.loop.call_later(LINGER_S, self.transport.abort)
+
+    def _go_on(self) -> None:
+        """Looks at what has come before, and then at what comes."""
+        if not self.transport.is_closing():
+            self._gate.let_go()
+            self._parse()
 
     def _waste(self, size: int) -> None:
         """Reads on when so many bytes that nobody needs have had their time, behind all others."""
@@ -257,6 +312,27 @@ class Connection(HttpToolsProtocol):
             self.send_400_response(status.phrase)
         else:
             self.transport.abort()
+
+
+class _Flow(FlowControl):
+    """Lets nobody read on while more has come than is looked at."""
+
+    _is_held = False
+
+    def hold(self) -> None:
+        """Reads no more until it is let go."""
+        self._is_held = True
+        self.pause_reading()
+
+    def let_go(self) -> None:
+        """Reads on."""
+        self._is_held = False
+        self.resume_reading()
+
+    def resume_reading(self) -> None:
+        """Reads on, unless it is held."""
+        if not self._is_held:
+            super().resume_reading()
 
 
 class _Refused(Exception):
