@@ -157,7 +157,19 @@ class IdMaker:
 
     def _short_tail(self) -> str:
         """Returns 12 characters: 60 random bits, in the form that ids of sessions have."""
-        return base64.b32encode(self._randomness(8)).decode("ascii").lower()[:12]
+        return _base32(int.from_bytes(self._randomness(8)) >> 4, 12)
 
     def _tail(self) -> str:
-        return base64.b32encode(self._randomness(10)).decode("ascii").lower()
+        return _base32(int.from_bytes(self._randomness(10)), 16)
+
+
+_DIGITS: Final = "abcdefghijklmnopqrstuvwxyz234567"
+_PAIRS: Final = [first + second for first in _DIGITS for second in _DIGITS]
+
+
+def _base32(number: int, chars: int) -> str:
+    """Returns so many characters, an even number, that `base64.b32encode` has for the same bits.
+
+    Small letters, in a sixth of the time: every snapshot and every small file has such an id.
+    """
+    return "".join([_PAIRS[number >> at & 1023] for at in range(5 * chars - 10, -1, -10)])

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import product
 from pathlib import Path
@@ -436,7 +436,7 @@ def test_text_that_no_row_can_hold_is_invalid(
         lambda t: t.find_head(TenantId(1), text),
         lambda t: t.find_snapshot(namespace, SnapshotId(text)),
         lambda t: t.find_snapshots_by_prefix(namespace, text),
-        lambda t: t.add_snapshot(replace(snapshot_of(namespace, 1), label=text)),
+        lambda t: t.add_snapshot(structs.replace(snapshot_of(namespace, 1), label=text)),
         lambda t: t.set_retention(namespace, text),
     ]
     for use in uses:
@@ -866,7 +866,7 @@ def test_a_snapshot_keeps_every_field(catalog: Catalog, namespace: NamespaceId) 
 def test_every_kind_of_snapshot_can_be_stored(catalog: Catalog, namespace: NamespaceId) -> None:
     with catalog.write() as transaction:
         for number, kind in enumerate(Kind, 1):
-            snapshot = replace(snapshot_of(namespace, number), kind=kind)
+            snapshot = structs.replace(snapshot_of(namespace, number), kind=kind)
             transaction.add_snapshot(snapshot)
             assert transaction.find_snapshot(namespace, snapshot.id) == snapshot
 
@@ -876,7 +876,7 @@ def test_an_instant_of_another_zone_is_the_same_instant(
 ) -> None:
     zone = datetime.fromisoformat("2025-03-01T23:00:00.000001+09:00")
     with catalog.write() as transaction:
-        transaction.add_snapshot(replace(snapshot_of(namespace, 1), created_at=zone))
+        transaction.add_snapshot(structs.replace(snapshot_of(namespace, 1), created_at=zone))
         found = transaction.find_snapshot(namespace, SnapshotId("snap-0001"))
     assert found is not None
     assert found.created_at == zone
@@ -909,7 +909,7 @@ def test_a_timeline_is_read_in_pages_from_the_newest(
         for snapshot in (*wanted[5:], *wanted[:5]):
             transaction.add_snapshot(snapshot)
         transaction.delete_snapshot(namespace, wanted[3].id, now=NOW)
-    wanted[3] = replace(wanted[3], deleted_at=NOW)
+    wanted[3] = structs.replace(wanted[3], deleted_at=NOW)
     found, before = list[SnapshotInfo](), None
     with catalog.read() as transaction:
         while page := transaction.timeline(namespace, before=before, most=4):
@@ -967,7 +967,7 @@ def test_a_deleted_snapshot_hides_from_prefixes_until_it_is_recovered(
         assert not transaction.delete_snapshot(namespace, snapshot.id, now=NOW + timedelta(1))
     with catalog.read() as transaction:
         assert transaction.find_snapshots_by_prefix(namespace, "snap") == []
-        deleted = replace(snapshot, deleted_at=NOW)
+        deleted = structs.replace(snapshot, deleted_at=NOW)
         assert transaction.find_snapshot(namespace, snapshot.id) == deleted
     with catalog.write() as transaction:
         assert transaction.recover_snapshot(namespace, snapshot.id)
@@ -981,15 +981,15 @@ def test_a_deleted_snapshot_hides_from_prefixes_until_it_is_recovered(
 def test_a_snapshot_is_labelled_pinned_and_let_go(catalog: Catalog, namespace: NamespaceId) -> None:
     snapshot, later = snapshot_of(namespace, 1), NOW + timedelta(days=30)
     with catalog.write() as transaction:
-        transaction.add_snapshot(replace(snapshot, expires_at=later))
+        transaction.add_snapshot(structs.replace(snapshot, expires_at=later))
         assert transaction.set_pinned(namespace, snapshot.id, pinned=True, expires_at=None)
         assert transaction.set_label(namespace, snapshot.id, "üben 🧨")
         found = transaction.find_snapshot(namespace, snapshot.id)
-        assert found == replace(snapshot, pinned=True, label="üben 🧨")
+        assert found == structs.replace(snapshot, pinned=True, label="üben 🧨")
         assert transaction.set_pinned(namespace, snapshot.id, pinned=False, expires_at=later)
         assert transaction.set_label(namespace, snapshot.id, None)
         found = transaction.find_snapshot(namespace, snapshot.id)
-        assert found == replace(snapshot, expires_at=later)
+        assert found == structs.replace(snapshot, expires_at=later)
 
 
 # Packs

@@ -388,7 +388,7 @@ class World:
     def dated(self, row: Row, now: datetime) -> SnapshotInfo:
         """A snapshot as it is shown: an end that has passed is none."""
         expiry = None if self.is_over(row, now) else self.expiry(row)
-        return replace(row.snapshot, expires_at=expiry)
+        return msgspec.structs.replace(row.snapshot, expires_at=expiry)
 
     def needed(self) -> set[str | None]:
         """What the head stands on, one step back from it, and what redo would go to."""

@@ -11,12 +11,13 @@ import json
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from holdfast import (
     Change,
@@ -92,10 +93,10 @@ class FakeNamespace:
         return Changes([a_change("a.txt")])
 
     def pin(self, name: str) -> SnapshotInfo:
-        return replace(self.get_snapshot(name), pinned=True)
+        return structs.replace(self.get_snapshot(name), pinned=True)
 
     def unpin(self, name: str) -> SnapshotInfo:
-        return replace(self.get_snapshot(name), expires_at=NOW)
+        return structs.replace(self.get_snapshot(name), expires_at=NOW)
 
     def forget(self, *, dry_run: bool, **_: object) -> list[SnapshotInfo]:
         return self.snapshots if dry_run else []

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from msgspec import structs
 
 import holdfast
 from holdfast import errors
@@ -212,7 +213,7 @@ def test_what_a_server_says_of_what_a_snapshot_lacks_is_checked(
 ) -> None:
     taken = far.namespace("agent").snapshot()
     with pytest.raises(errors.Unavailable):
-        lacking_of(replace(taken, detail=detail))
+        lacking_of(structs.replace(taken, detail=detail))
 
 
 def test_changes_without_an_end_are_not_waited_for(here: holdfast.Holdfast) -> None:

@@ -1,6 +1,5 @@
 """The store of a namespace: it answers as the in-process store does, and outlives the process."""
 
-import dataclasses
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,6 +18,7 @@ from holdfast.errors import (
     TooLarge,
     Unencodable,
 )
+from holdfast.model.basics import fields_of
 from holdfast.testing.clocks import Watch
 
 START = datetime(2025, 3, 1, 12, 0, tzinfo=UTC)
@@ -51,8 +51,7 @@ def test_a_snapshot_of_the_store_is_one_of_the_namespace(agent: holdfast.Namespa
     taken = store.snapshot("first", reason="why", task_id="t", trace_id="r", pin=True)
     (stored,) = agent.timeline()
     assert isinstance(taken, holdfast.SnapshotInfo)
-    known = {f.name: getattr(taken, f.name) for f in dataclasses.fields(holdfast.SnapshotInfo)}
-    assert holdfast.SnapshotInfo(**known) == stored
+    assert holdfast.SnapshotInfo(**fields_of(taken)) == stored
     assert (taken.label, taken.reason, taken.actor) == ("first", "why", "me")
     assert (taken.task_id, taken.trace_id, taken.pinned) == ("t", "r", True)
 

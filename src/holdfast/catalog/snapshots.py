@@ -1,9 +1,10 @@
 """The part of a transaction that is about snapshots."""
 
-from dataclasses import replace
 from datetime import datetime
 from operator import attrgetter
 from typing import Any
+
+from msgspec.structs import replace
 
 from holdfast.catalog import rows
 from holdfast.catalog.absence import AbsenceQueries

@@ -1,19 +1,17 @@
 """A snapshot of a durable store that was taken while it was open: it is in memory, too."""
 
-from dataclasses import dataclass, field, fields
 from typing import Any
 
 from holdfast.engine.planes.handle import Handle
 from holdfast.engine.store.snapshot import Pair, StoreSnapshot
-from holdfast.model.basics import SnapshotInfo, SnapshotLike
+from holdfast.model.basics import SnapshotInfo, SnapshotLike, fields_of
 from holdfast.store import Snapshot
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
-class RememberedSnapshot(StoreSnapshot):
+class RememberedSnapshot(StoreSnapshot, frozen=True, kw_only=True, eq=False, weakref=True):
     """A snapshot on the timeline that answers from memory, for as long as somebody holds it."""
 
-    memory: Snapshot = field(repr=False)
+    memory: Snapshot
     """What the store held, as the store itself had it."""
 
     @classmethod
@@ -21,8 +19,7 @@ class RememberedSnapshot(StoreSnapshot):
         cls, handle: Handle, snapshot: SnapshotInfo, memory: Snapshot
     ) -> "RememberedSnapshot":
         """Returns a snapshot with what the store held when it was taken."""
-        known = {each.name: getattr(snapshot, each.name) for each in fields(SnapshotInfo)}
-        return cls(**known, _handle=handle, memory=memory)
+        return cls(**fields_of(snapshot), _handle=handle, memory=memory)
 
     @property
     def size_bytes(self) -> int:

@@ -204,7 +204,7 @@ class Namespace:
     def restore(self, wanted: RestoreSnapshot) -> Restored:
         return restore.restore(
             self._handle,
-            self.get_snapshot(wanted.snapshot),
+            snapshots.to_target(self._handle, wanted.snapshot),
             selection=select(
                 planes=wanted.planes,
                 paths=wanted.paths,

@@ -1,6 +1,6 @@
 """Fetches a snapshot of the server's to be looked at, compared, or put somewhere else."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from holdfast.engine.exchange.adopting import adopt
 from holdfast.engine.exchange.coverage import lacking_of

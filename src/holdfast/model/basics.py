@@ -6,7 +6,6 @@ entries. The words are those of `docs/glossary.md`.
 
 import enum
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal
@@ -182,8 +181,7 @@ class Tenant(msgspec.Struct, frozen=True):
     quota_bytes: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotInfo:
+class SnapshotInfo(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """A point on a timeline."""
 
     id: Annotated[SnapshotId, Named("snapshot_id")]
@@ -203,11 +201,16 @@ class SnapshotInfo:
     pinned: bool = False
     expires_at: datetime | None = None
     deleted_at: Annotated[datetime | None, Inside()] = None
-    detail: Annotated[dict[str, Any], LEGIBLE] = field(default_factory=dict[str, Any])
+    detail: Annotated[dict[str, Any], LEGIBLE] = msgspec.field(default_factory=dict[str, Any])
     """What else is kept with it: what of a directory it covers, what a restore was limited to."""
-    namespace: Annotated[str | None, HERE] = field(default=None, compare=False)
-    """The name of its namespace, where somebody has asked for it by that."""
+    namespace: Annotated[str | None, HERE] = None
+    """The name of its namespace, where somebody has asked for it by that: no part of what it is."""
     ON_WIRE = MappingProxyType({"partial": "is_partial"})
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, SnapshotInfo) or type(other) is not type(self):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in _COMPARED)
 
     def __hash__(self) -> int:
         return hash(self.id)
@@ -244,13 +247,21 @@ class SnapshotInfo:
         return bool(self.detail.get("partial"))
 
 
+_COMPARED: Final = [name for name in SnapshotInfo.__struct_fields__ if name != "namespace"]
+
+
 def without_words(snapshot: SnapshotInfo, namespace: str) -> SnapshotInfo:
     """Returns a snapshot as operators see it: not why an agent took it, in its own words."""
-    return replace(snapshot, namespace=namespace, reason=None)
+    return msgspec.structs.replace(snapshot, namespace=namespace, reason=None)
 
 
 SnapshotLike = SnapshotInfo | str
 """A snapshot, or what means one: its id or a unique beginning, `latest`, `@`, `@-2`."""
+
+
+def fields_of(snapshot: SnapshotInfo) -> dict[str, Any]:
+    """Returns what is known of a snapshot, by the names of its fields."""
+    return {name: getattr(snapshot, name) for name in SnapshotInfo.__struct_fields__}
 
 
 def id_of(snapshot: SnapshotLike) -> str:

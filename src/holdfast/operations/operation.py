@@ -123,8 +123,10 @@ class Arguments:
     """Values that somebody gives, each of the type that it says. A subclass is a dataclass."""
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
-    _checks: ClassVar[list[tuple[str, Check]] | None] = None
-    """Made when the first one is: whoever imports a client uses few of them."""
+    _checks: ClassVar[list[tuple[str, Any, Check]] | None] = None
+    """Of each field its default, which is given most often and fits, and what checks another.
+
+    Made when the first one is: whoever imports a client uses few of them."""
     _lists: ClassVar[list[str]]
     """Fields that take whatever can be iterated over: perhaps once only."""
 
@@ -138,17 +140,20 @@ class Arguments:
     def __post_init__(self) -> None:
         """Raises `InvalidValue` for what is of another type than a field says."""
         checks = self._checks
-        for name, check in self._make_checks() if checks is None else checks:
-            check(name, getattr(self, name))
+        for name, default, check in self._make_checks() if checks is None else checks:
+            if (value := getattr(self, name)) is not default:
+                check(name, value)
         for name in self._lists:
             if (items := getattr(self, name)) is not None:
                 object.__setattr__(self, name, tuple(items))
 
     @classmethod
-    def _make_checks(cls) -> list[tuple[str, Check]]:
+    def _make_checks(cls) -> list[tuple[str, Any, Check]]:
         hints = get_type_hints(cls, include_extras=True)
         cls._lists = [each.name for each in fields(cls) if _takes_any_list(hints[each.name])]
-        cls._checks = made = [(each.name, check_of(hints[each.name])) for each in fields(cls)]
+        cls._checks = made = [
+            (each.name, each.default, check_of(hints[each.name])) for each in fields(cls)
+        ]
         return made
 
     def __eq__(self, other: object) -> bool:

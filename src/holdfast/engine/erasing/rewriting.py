@@ -7,10 +7,9 @@ its id, its place on the timeline and all else that it says.
 
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
 from typing import Any, Final
 
-import msgspec
+from msgspec.structs import replace
 
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.core.growth import size_of
@@ -80,7 +79,7 @@ class Timeline:
         head, fork_root = self._head, self._head.fork_root
         root, _ = new.root(head.root)
         if fork_root is not None:
-            head = msgspec.structs.replace(head, fork_root=new.root(fork_root)[0])
+            head = replace(head, fork_root=new.root(fork_root)[0])
         stage.seal(self._transaction)
         stage.record(self._transaction)
         for other in changed:

@@ -103,7 +103,9 @@ class Objects:
                 block = fetch_block(self._context, same[0])
             except PackMissing:
                 for found in same:
-                    self.read(found)  # Which the collector may have moved since we looked.
+                    # Which the collector may have moved since we looked; not what a cache has.
+                    moved = self._relocated(found)
+                    cut(fetch_block(self._context, moved), moved.placement, pack=moved.pack)
                 continue
             for found in same:
                 cut(block, found.placement, pack=found.pack)

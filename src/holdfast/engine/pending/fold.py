@@ -1,8 +1,6 @@
 """Folds what is pending into the maps of a head, in memory: what the head shows, as a root."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cache
 
 import msgspec
 
@@ -23,8 +21,7 @@ StandIn = Callable[[Transaction, StagedObjects, Head], tuple[Root, Sequence[Plan
 """Returns a root in place of the head's, where that cannot be read, and what it lacks of it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Folded:
+class Folded(msgspec.Struct, frozen=True):
     """A head with its pending rows folded into the maps, not yet stored."""
 
     head: Head
@@ -52,7 +49,7 @@ def fold(
 ) -> Folded:
     """Folds what is pending into the maps; new nodes go to the stage."""
     source = stage.source(handle.objects.bound(transaction))
-    at = _stands_on(transaction, head)
+    at = _StandsOn(transaction, head)
     pending = transaction.all_pending(head.namespace_id)
     missing.check_all(transaction, head, pending)
     lost: Sequence[Plane] = ()
@@ -91,13 +88,20 @@ def fold(
     return Folded(head, root_id, root, head.size, bool(pending), source, stage, at, entries, lost)
 
 
-def _stands_on(transaction: Transaction, head: Head) -> Callable[[], SnapshotInfo | None]:
-    """Asks for the snapshot that a head stands on; returns what has it, once it is needed."""
-    where, position = head.namespace_id, head.position
-    if position is None:
-        return lambda: None
-    transaction.ahead(Transaction.find_snapshot, where, position)
-    return cache(lambda: transaction.find_snapshot(where, position))
+class _StandsOn:
+    """Asks for the snapshot that a head stands on, and has it once it is needed."""
+
+    def __init__(self, transaction: Transaction, head: Head) -> None:
+        self._transaction, self._head = transaction, head
+        self._found: SnapshotInfo | None = None
+        if head.position is not None:
+            transaction.ahead(Transaction.find_snapshot, head.namespace_id, head.position)
+
+    def __call__(self) -> SnapshotInfo | None:
+        head = self._head
+        if self._found is None and head.position is not None:
+            self._found = self._transaction.find_snapshot(head.namespace_id, head.position)
+        return self._found
 
 
 def lacking_at(folded: Folded) -> Lacking:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Annotated, Final
 
+from msgspec import structs
+
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.core.context import Context
 from holdfast.engine.objects.reader import Objects
@@ -146,20 +148,26 @@ class Handle:
 
 
 @contextmanager
-def looking_at(handle: Handle, snapshot: SnapshotInfo) -> Generator[None]:
+def looking_at(handle: Handle, snapshot: SnapshotInfo | SnapshotId) -> Generator[None]:
     """Makes what looks like damage `SnapshotNotFound`, if the snapshot went while it was used.
 
     Once it is off the timeline, the collector takes what it alone has held. `Conflict` says that
-    something was erased from it meanwhile.
+    something was erased from it meanwhile; by its id, it is used as it is.
     """
+    is_known = not isinstance(snapshot, str)
+    snapshot_id = snapshot.id if is_known else snapshot
     try:
         yield
+    except NamespaceNotFound as exc:
+        if is_known:
+            raise
+        raise SnapshotNotFound(snapshot_id) from exc
     except (ObjectMissing, PackMissing) as exc:
         with handle.context.catalog.read() as transaction:
-            found = handle.get_snapshot(transaction, handle.get_head(transaction), snapshot.id)
-        if found.root == snapshot.root:
+            found = handle.get_snapshot(transaction, handle.get_head(transaction), snapshot_id)
+        if not is_known or found.root == snapshot.root:
             raise
-        message = f"something was erased from snapshot {snapshot.id}: look it up again"
+        message = f"something was erased from snapshot {snapshot_id}: look it up again"
         raise Conflict(message) from exc
 
 
@@ -170,7 +178,9 @@ def as_it_is(transaction: Transaction, snapshot: SnapshotInfo) -> SnapshotInfo:
     would come back with a root that was looked up before.
     """
     found = transaction.find_snapshot(snapshot.namespace_id, snapshot.id)
-    return snapshot if found is None else replace(snapshot, root=found.root, size=found.size)
+    if found is None:
+        return snapshot
+    return structs.replace(snapshot, root=found.root, size=found.size)
 
 
 def term_of(context: Context, head: Head, snapshot: SnapshotInfo) -> datetime | None:
@@ -208,7 +218,7 @@ def dated(context: Context, head: Head, snapshot: SnapshotInfo) -> SnapshotInfo:
     """
     term = term_of(context, head, snapshot)
     stays = snapshot.id == head.position and term is not None and term <= context.clock()
-    return replace(snapshot, expires_at=None if stays else term, namespace=head.name)
+    return structs.replace(snapshot, expires_at=None if stays else term, namespace=head.name)
 
 
 def check_name(kind: str, name: str) -> str:

@@ -6,7 +6,6 @@ as long as the snapshot is on the timeline.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
 from typing import Any, overload
 
 from holdfast.engine.files.opening import opened_at
@@ -14,7 +13,7 @@ from holdfast.engine.planes.handle import Handle, looking_at
 from holdfast.engine.store.reader import StoreReader
 from holdfast.engine.timeline import snapshots
 from holdfast.entries import decode_entry
-from holdfast.model.basics import Plane, SnapshotInfo, SnapshotLike
+from holdfast.model.basics import Plane, SnapshotInfo, SnapshotLike, fields_of
 from holdfast.storekeys import from_store_key
 from holdfast.tree import Edit, diff
 
@@ -22,20 +21,15 @@ Pair = tuple[str, str]
 """A namespace and a key of the store."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class StoreSnapshot(SnapshotInfo):
+class StoreSnapshot(SnapshotInfo, frozen=True, kw_only=True, eq=False):
     """A point on a timeline, with what the store held there."""
 
-    _handle: Handle = field(repr=False)
+    _handle: Handle
 
     @classmethod
     def of(cls, handle: Handle, snapshot: SnapshotInfo) -> "StoreSnapshot":
         """Returns a snapshot of a namespace as its store sees it."""
-        known = {each.name: getattr(snapshot, each.name) for each in fields(SnapshotInfo)}
-        return cls(**known, _handle=handle)
-
-    def __hash__(self) -> int:
-        return hash(self.id)
+        return cls(**fields_of(snapshot), _handle=handle)
 
     @property
     def timestamp(self) -> float:

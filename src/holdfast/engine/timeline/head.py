@@ -17,10 +17,11 @@ first.
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.core.coverage import LACKS_NOTHING, Lacking
@@ -50,8 +51,7 @@ from holdfast.operations.snapshots import NOTHING_SAID, Note, said_of
 from holdfast.packs import ObjectKind
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
+class Mark(msgspec.Struct, frozen=True, kw_only=True):
     """A snapshot to append."""
 
     id: SnapshotId
@@ -61,7 +61,7 @@ class Mark:
     parent: SnapshotId | None
     target: SnapshotId | None = None
     note: Note = NOTHING_SAID
-    detail: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    detail: Mapping[str, Any] = msgspec.field(default_factory=dict[str, Any])
     lacking: Lacking = LACKS_NOTHING
     """What the snapshot that it comes from does not vouch for: nor does it."""
 
@@ -69,8 +69,7 @@ class Mark:
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Move(Generic[T]):
+class Move(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     """What a plan wants: snapshots to append, in order, and where the head shall stand.
 
     `result` is what its caller is told. `needs` are snapshots that must still be there when the
@@ -125,7 +124,7 @@ def safety(
 
     None if nothing is pending and a snapshot that is not about to go holds it already.
     """
-    if not folded.is_dirty and _is_held(handle, transaction, folded.head):
+    if not folded.is_dirty and _is_held(handle, transaction, folded):
         return None
     return Mark(
         id=handle.context.ids.snapshot(),
@@ -213,7 +212,7 @@ class _Moving(Generic[T]):
                     if move.exact:
                         raise Withdrawn(f"others keep changing {head.name!r}")
                     _hold_on(transaction, handle, folded)
-                folded = replace(folded, head=msgspec.structs.replace(now, sequence=head.sequence))
+                folded = replace(folded, head=replace(now, sequence=head.sequence))
                 done += self._commit(transaction, folded, move, look)
         except (ObjectMissing, PackMissing) as exc:
             # The collector was faster: what we saw a moment ago has moved, or is gone. Real
@@ -431,16 +430,18 @@ def to_snapshot(
     )
 
 
-def _is_held(handle: Handle, transaction: Transaction, head: Head) -> bool:
+def _is_held(handle: Handle, transaction: Transaction, folded: Folded) -> bool:
     """Says whether the newest snapshot holds the base root, for longer than the grace period.
 
     It may be past its time and there only because the head stands on it: a restore would let
     go of it, and there would be nothing to undo to.
     """
-    newest = transaction.timeline(head.namespace_id, before=None, most=1)
-    if not newest:
-        return head.root in UNSTORED_ROOTS
-    snapshot = newest[0]
+    head, snapshot = folded.head, folded.at()
+    if snapshot is None or snapshot.number != head.generation:
+        newest = transaction.timeline(head.namespace_id, before=None, most=1)
+        if not newest:
+            return head.root in UNSTORED_ROOTS
+        snapshot = newest[0]
     if snapshot.root != head.root or snapshot.deleted_at is not None:
         return False
     context = handle.context

@@ -7,13 +7,15 @@ changed, how to get back, and that what is now stored is what was asked for.
 
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from typing import Final
 
+import msgspec
+from msgspec.structs import replace
+
 from holdfast.catalog.transaction import Transaction
-from holdfast.engine.core.coverage import Lacking, lacking_in
+from holdfast.engine.core.coverage import LACKS_NOTHING, Lacking, lacking_in
 from holdfast.engine.core.growth import size_of
 from holdfast.engine.core.limits import check_limit
 from holdfast.engine.core.paths import legible, to_text
@@ -26,7 +28,6 @@ from holdfast.engine.files.fitting import (
     settle,
 )
 from holdfast.engine.objects.content import content_refs
-from holdfast.engine.objects.reader import Objects
 from holdfast.engine.objects.stage import Stage, StagedObjects
 from holdfast.engine.pending.fold import Folded, fold, lacking_at
 from holdfast.engine.planes.attached import Shows
@@ -38,7 +39,7 @@ from holdfast.engine.timeline.selection import EVERYTHING, Selection, is_pattern
 from holdfast.entries import blobs_of
 from holdfast.errors import Damaged, InTheWay, NameNotFound, ObjectMissing, PackDamaged
 from holdfast.ids import ObjectId, SnapshotId
-from holdfast.model.basics import EMPTY_MAP, Kind, Plane, Root, Size, SnapshotInfo
+from holdfast.model.basics import EMPTY_MAP, UNSTORED_ROOTS, Kind, Plane, Root, Size, SnapshotInfo
 from holdfast.model.changes import Change, Changes, Restored
 from holdfast.operations.choices import SHOWN
 from holdfast.operations.snapshots import Note
@@ -50,23 +51,26 @@ _FROM_ROOT: Final = "Paths and patterns begin at the root, wherever you are."
 BATCH: Final = 1000
 """Objects that are looked for together."""
 
+_NEVER_STORED: Final = {*UNSTORED_ROOTS, EMPTY_MAP}
+
 Check = Callable[[Iterable[Change]], Iterator[Change]]
 
 
-@dataclass(frozen=True, slots=True)
-class _Aim:
+class _Aim(msgspec.Struct, frozen=True):
     """Where a restore leads: the root, its size, what changes on the way."""
 
     root: ObjectId
     size: Size
     changes: Changes
+    target: SnapshotId
     files: int | None = None
+    lacking: Lacking = LACKS_NOTHING
     left_alone: Sequence[Plane] = ()
 
 
 def restore(
     handle: Handle,
-    target: SnapshotInfo,
+    target: SnapshotInfo | SnapshotId,
     *,
     selection: Selection = EVERYTHING,
     dry_run: bool = False,
@@ -77,15 +81,19 @@ def restore(
 ) -> Restored:
     """Brings a snapshot back: all of it, or what is selected.
 
-    `keeps_redo` leaves the way forward open: nothing is changed by going back to what was.
+    By its id, it is looked up beside the head. `keeps_redo` leaves the way forward open: nothing is
+    changed by going back to what was.
     """
     check_limit(limit)
     selects = selection.on(Plane.FILES)
-    lacking = lacking_in(target, selects)
 
     def plan(transaction: Transaction, folded: Folded) -> Move[_Aim]:
         transaction.ahead(Transaction.is_heard)
-        now = as_it_is(transaction, target)
+        if isinstance(target, str):
+            now = handle.get_snapshot(transaction, folded.head, target)
+        else:
+            now = as_it_is(transaction, target)
+        lacking = lacking_in(now, selects)
         goal = goal_of(handle, transaction, folded, now, planes=selection.parts)
         check = partial(present, handle, transaction, folded)
         aim = _aim(folded, goal, selection, limit=limit, check=check)
@@ -97,8 +105,8 @@ def restore(
             kind=Kind.RESTORE,
             root=aim.root,
             size=aim.size,
-            reason=f"before restoring {target.id}",
-            target=target.id,
+            reason=f"before restoring {now.id}",
+            target=now.id,
             note=note,
             detail=selection.detail,
             lacking=lacking.joined(lacking_at(folded).only(lambda k: not selects(k))),
@@ -107,8 +115,8 @@ def restore(
             marks=marks,
             position=marks[-1].id,
             redo=folded.head.redo if keeps_redo else (),
-            result=replace(aim, left_alone=left),
-            needs=[target.id],
+            result=replace(aim, lacking=lacking, left_alone=left),
+            needs=[now.id],
             exact=True,
         )
 
@@ -116,11 +124,11 @@ def restore(
         if dry_run:
             with folded_head(handle) as (transaction, folded):
                 aim = plan(transaction, folded).result
-            return _answer(target, None, aim, None, lacking=lacking)
+            return _answer(None, aim, None)
         done, aim = advance(handle, plan, expected=expected)
     safety_id = done[0].id if len(done) > 1 else None
     is_proven = prove(handle, done[-1])
-    return _answer(target, done[-1], aim, safety_id, lacking=lacking, verified=is_proven)
+    return _answer(done[-1], aim, safety_id, verified=is_proven)
 
 
 @contextmanager
@@ -149,15 +157,14 @@ def prove(handle: Handle, snapshot: SnapshotInfo) -> bool:
     The row on the timeline, the head, the root object and the top of each map: all of them are
     found by their names and hash to them.
     """
-    context = handle.context
-    with context.catalog.read() as transaction:
+    with handle.context.catalog.read() as transaction:
         transaction.ahead(Transaction.find_snapshot, snapshot.namespace_id, snapshot.id)
         transaction.ahead(Transaction.find_head_by_id, snapshot.namespace_id)
-        objects = Objects(context.without_caches(), handle.tenant_id, transaction)
+        objects = handle.objects_in(transaction)
         try:
             root = objects.get_root(snapshot.root)
-            tops = [root.plane(plane) for plane in Plane if root.plane(plane) != EMPTY_MAP]
-            objects.get_nodes(tops)
+            named = (snapshot.root, *map(root.plane, Plane))
+            objects.check_stored([each for each in named if each not in _NEVER_STORED])
         except Damaged:
             return False
         row = transaction.find_snapshot(snapshot.namespace_id, snapshot.id)
@@ -233,14 +240,15 @@ def _aim(
     if selection.is_everything:
         found = iter_changes(source, folded.root, goal)
         changes = collect_changes(check(found), limit=limit, counts=True)
-        return _Aim(target.root, target.size, changes, files)
+        return _Aim(target.root, target.size, changes, target.id, files)
     root, size, found = folded.root, folded.size, list[Iterator[Change]]()
     for plane in selection.parts:
         moved, edits = _moved(folded, goal, plane, selection)
         found.append(to_changes(source, plane, edits, (root.plane(plane), moved)))
         root, size = root.replacing(**{plane.value: moved}), size + size_of(edits)
     changes = collect_changes(check(chain(*found)), limit=limit, counts=True)
-    return _Aim(folded.stage.add(root.encode(), ObjectKind.NODE), size, changes, files)
+    root_id = folded.stage.add(root.encode(), ObjectKind.NODE)
+    return _Aim(root_id, size, changes, target.id, files)
 
 
 def _moved(
@@ -343,16 +351,15 @@ def _check_present(handle: Handle, transaction: Transaction, wanted: Sequence[Ob
 
 
 def _answer(
-    target: SnapshotInfo,
     snapshot: SnapshotInfo | None,
     aim: _Aim,
     safety_id: SnapshotId | None,
     *,
-    lacking: Lacking,
     verified: bool = False,
 ) -> Restored:
+    lacking = aim.lacking
     return Restored(
-        target=target.id,
+        target=aim.target,
         snapshot=snapshot,
         safety_id=safety_id,
         root=aim.root if snapshot is None else snapshot.root,

@@ -98,6 +98,8 @@ def select(
     except_: Sequence[Name] | None = None,
 ) -> Selection:
     """Returns what is chosen; raises `InvalidValue` for a choice that contradicts itself."""
+    if planes is None and paths is None and names is None and except_ is None:
+        return EVERYTHING
     wanted = to_planes(planes)
     if isinstance(paths, str):
         raise InvalidValue("paths is a list of paths, not one: each letter would be a path")

@@ -82,6 +82,12 @@ def resolve(handle: Handle, snapshot: SnapshotLike) -> SnapshotInfo:
     return find(handle, name)
 
 
+def to_target(handle: Handle, snapshot: SnapshotLike) -> SnapshotInfo | SnapshotId:
+    """Returns a snapshot by what somebody calls it: a whole id is left to who opens the head."""
+    name = snapshot.id if isinstance(snapshot, SnapshotInfo) else snapshot
+    return SnapshotId(name) if is_snapshot_id(name) else resolve(handle, name)
+
+
 def id_of(handle: Handle, snapshot: SnapshotLike | None) -> SnapshotId | None:
     """Returns the id of a snapshot that somebody expects the head to show."""
     # One at hand is compared by its id: it may be past its time and still the head's.

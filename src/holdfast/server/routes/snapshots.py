@@ -1,8 +1,9 @@
 """Snapshots and the timeline, where a server says more than a namespace, or sets bounds."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from holdfast.engine.files.browsing import count_files
 from holdfast.engine.namespace import Namespace
