@@ -31,12 +31,12 @@ ASKED = {
     "history": (5, 3),
     "store.set": (7, 3),
     "store.get": (3, 1),
-    "files.write": (8, 3),
-    "files.write of 3 KB": (14, 4),
+    "files.write": (9, 3),
+    "files.write of 3 KB": (16, 3),
     "files.read": (3, 1),
     "a snapshot of nothing new": (13, 4),
     "a snapshot": (21, 5),
-    "restore": (39, 11),
+    "restore": (34, 8),
 }
 """How many statements an operation has sent, and how often it waits for the database, of who has
 the namespace to itself. The limits that were set: 5 waits for a write, 8 for a snapshot, 14 for a

@@ -27,7 +27,7 @@ from holdfast.packs.format import (
     ObjectKind,
 )
 from holdfast.packs.reader import RangeReader, cut, parse_index, read_block, read_index
-from holdfast.packs.writer import Pack, PackBuilder
+from holdfast.packs.writer import Pack, PackBuilder, pack_all
 
 __all__ = [
     "BLOCK_TARGET_BYTES",
@@ -41,6 +41,7 @@ __all__ = [
     "RangeReader",
     "check_pack",
     "cut",
+    "pack_all",
     "parse_index",
     "read_block",
     "read_index",

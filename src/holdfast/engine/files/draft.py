@@ -9,7 +9,7 @@ A draft holds changes over a view and upholds two invariants:
    one. So equal trees are equal maps, however they came about.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 
 from holdfast.engine.core.paths import ancestors, parent_of
 from holdfast.engine.planes.view import View
@@ -29,8 +29,10 @@ class Draft:
         self._folders: set[bytes] = set()
         self.rows: dict[bytes, bytes | None] = {}
 
-    def prefetch(self, keys: Iterable[bytes]) -> None:
-        """Looks many keys and the directories above them up at once."""
+    def prefetch(self, keys: Collection[bytes]) -> None:
+        """Looks many keys and the directories above them up at once; of one, what is below it."""
+        if len(keys) == 1:
+            self._view.ask_under(b"".join(keys) + b"/")
         wanted = {name for key in keys for name in (key, *ancestors(key))} - self._known.keys()
         found = self._view.get_many(sorted(wanted))
         self._known |= {key: found.get(key) for key in wanted}

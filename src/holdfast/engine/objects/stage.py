@@ -24,7 +24,7 @@ Wherever its objects went, `source` reads them.
 import os
 import threading
 from collections import ChainMap, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType, TracebackType
 from typing import IO, Final, Self, cast
 
@@ -41,8 +41,11 @@ from holdfast.engine.objects.trust import find_unsound
 from holdfast.errors import StorageFull
 from holdfast.ids import ObjectId, PackId, PackName, TenantId, object_id_of
 from holdfast.model.basics import Placement, Root
-from holdfast.packs import PACK_TARGET_BYTES, ObjectKind, Pack, PackBuilder
+from holdfast.packs import PACK_TARGET_BYTES, ObjectKind, Pack, pack_all
 from holdfast.tree import Node, decode_node
+
+_SMALL_BYTES: Final = 16 << 10
+"""What takes 0.1 ms to compress, and less to look for beside the head than by itself."""
 
 SPILLERS: Final = 2
 """Threads that compress and write packs, and packs in their hands: 64 MB of plain bytes more."""
@@ -102,7 +105,7 @@ class Stage:
         self._announced: list[_Announced] = []
         self._placed: dict[ObjectId, Located] = {}
         self._inline: list[Pack] = []
-        self._is_recorded = False
+        self._is_asked = self._is_recorded = False
         self._spilling: deque[Spill] = deque()
 
     def __enter__(self) -> Self:
@@ -200,16 +203,27 @@ class Stage:
         while self._spilling:
             self._join()
         missing = self._take_missing(transaction)
-        for pack in _packs(missing):
+        for pack in pack_all(missing):
             if transaction is not None or len(pack.data) <= self._context.limits.inline_bytes:
                 self._inline.append(pack)
             else:
                 self._announce(pack)
 
-    def join_ahead(self, transaction: Transaction) -> None:
-        """Asks what `record` will ask, if it will name something."""
-        if self._inline or self._announced or self._reused:
+    @property
+    def is_small(self) -> bool:
+        """Whether it may be sealed in the transaction that names it: nobody waits long for that."""
+        most = min(_SMALL_BYTES, self._context.limits.inline_bytes)
+        return self._fresh_bytes <= most and not self._spilling
+
+    def join_ahead(self, transaction: Transaction) -> bool:
+        """Asks what `seal` and `record` will ask in it, if they will name something."""
+        self._is_asked = bool(self._fresh or self._inline or self._announced or self._reused)
+        if self._is_asked:
             transaction.ahead(Transaction.join_tenant, self._tenant_id)
+        if self._fresh:
+            # Behind the epoch: from there on, the collector takes nothing that is found.
+            transaction.ahead(Transaction.stamps_of, self._tenant_id, list(self._fresh))
+        return self._is_asked
 
     def record(self, transaction: Transaction) -> None:
         """Names the batch; raises `Withdrawn` if the collector got in between."""
@@ -269,7 +283,8 @@ class Stage:
 
         In the transaction that will name them, one that has the epoch's stamp is safe.
         """
-        transaction.ahead(Transaction.join_tenant, self._tenant_id)
+        if not self._is_asked:
+            transaction.ahead(Transaction.join_tenant, self._tenant_id)
         stamps = transaction.stamps_of(self._tenant_id, list(fresh))
         self._joined = transaction.join_tenant(self._tenant_id)
         known = stamps.keys() - self._find_unsound(transaction, fresh, stamps.keys())
@@ -379,7 +394,7 @@ class Spill:
 
     def _run(self) -> None:
         try:
-            for pack in _packs(self.objects):
+            for pack in pack_all(self.objects):
                 self._announce(pack)
         except BaseException as exc:  # noqa: BLE001 - a test's power cut too: the caller raises it
             self._failure = exc
@@ -483,16 +498,3 @@ class StagedObjects:
         if self._stage is None or len(found) == len(object_ids):
             return found
         return found | self._stage.read(i for i in object_ids if i not in found)
-
-
-def _packs(objects: Fresh) -> Iterator[Pack]:
-    if not objects:
-        return  # a builder takes 13 µs to make
-    builder = PackBuilder()
-    for object_id, (data, kind) in objects.items():
-        builder.add(object_id, data, kind=kind)
-        if builder.stored_bytes >= PACK_TARGET_BYTES:
-            yield builder.finish()
-            builder = PackBuilder()
-    if len(builder):
-        yield builder.finish()

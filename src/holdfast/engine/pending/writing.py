@@ -54,7 +54,8 @@ def change(
 
     def write(stage: Stage) -> None:
         compute = prepare(stage)
-        stage.seal()
+        if not stage.is_small:
+            stage.seal()
         _write(handle, plane, stage, compute, held=held, over=over, creates=creates, told=told)
 
     carry_out(handle, write)
@@ -88,7 +89,8 @@ def _write(
     context = handle.context
     with context.work() as transaction:
         handle.lock_ahead(transaction)
-        stage.join_ahead(transaction)
+        if stage.join_ahead(transaction):
+            transaction.ahead(Transaction.get_tenant, handle.tenant_id)  # New content needs room.
         lock = handle.lock_or_create if creates else handle.find_and_lock
         head = lock(transaction)
         if head is None:
@@ -105,6 +107,7 @@ def _write(
             rows, old, more = _changes(view, compute, held)
         if not rows:
             return
+        stage.seal(transaction)
         new = sum(mark_of(plane, key) for key in rows if key not in view.pending)
         put_rows(transaction, handle, head, plane, rows, stage=stage, more=more, unfolded=new)
         note_change(transaction, handle, head.namespace_id, plane, old=old, new=rows)

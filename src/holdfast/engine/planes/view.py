@@ -98,6 +98,18 @@ class View:
         """Yields the entries whose keys begin with the prefix."""
         return self.iterate(prefix, prefix_stop(prefix))
 
+    def ask_under(self, prefix: bytes) -> None:
+        """Asks for what `under` will ask first, together with the next question."""
+        if self._transaction is not None and self._namespace_id is not None:
+            self._transaction.ahead(
+                Transaction.range_pending,
+                self._namespace_id,
+                self._plane,
+                start=prefix,
+                stop=prefix_stop(prefix),
+                most=FIRST_PAGE,
+            )
+
     def first_under(self, prefix: bytes) -> tuple[bytes, bytes] | None:
         """Returns the first entry whose key begins with the prefix, or None."""
         return next(self.under(prefix), None)

@@ -5,7 +5,6 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from holdfast.engine.files.browsing import count_files
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.timeline.comparison import Place, read_cursor
 from holdfast.entries import Directory
@@ -114,7 +113,7 @@ def _files_restored(exchange: Exchange) -> int:
             change.plane is Plane.FILES and not isinstance(change.new, Directory | None)
             for change in made.changes
         )
-    return count_files(agent.at(made.snapshot or agent.get_snapshot(made.target)).files)
+    return agent.count_restored(made)
 
 
 def _hear_newest(exchange: Exchange) -> None:
