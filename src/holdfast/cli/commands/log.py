@@ -106,7 +106,7 @@ def _lines(
     console: Console, timeline: Sequence["holdfast.SnapshotInfo"], position: str | None
 ) -> Iterator[str]:
     if not timeline:
-        yield "No snapshot yet."
+        yield "No snapshot yet." if position is None else "None of the snapshots is meant."
     for snapshot in timeline:
         mark = "@" if snapshot.id == position else " "
         name = console.paint(words.short(snapshot.id), "cyan")
