@@ -180,8 +180,8 @@ def _parameter(kind: Annotation, signed: inspect.Parameter, path: Collection[str
         place, wire = Place.HEADER, header.name
     elif (query := mark(kind, Query)) is not None:
         wire = query.name
-    bare = kind.__origin__ if get_origin(kind) is Annotated else kind
-    is_object = any(get_origin(part) is dict for part in (bare, *get_args(bare)))
+    bare = _bare(kind)
+    is_object = any(get_origin(_bare(part)) is dict for part in (bare, *get_args(bare)))
     return Parameter(
         name,
         wire,
@@ -193,6 +193,11 @@ def _parameter(kind: Annotation, signed: inspect.Parameter, path: Collection[str
         is_list=any(get_origin(part) is list for part in (bare, *get_args(bare))),
         is_object=is_object,
     )
+
+
+def _bare(kind: Annotation) -> Annotation:
+    """Returns a type without what stands beside it."""
+    return kind.__origin__ if get_origin(kind) is Annotated else kind
 
 
 def _read_by_msgspec(kind: Annotation) -> Annotation:
