@@ -170,6 +170,23 @@ def test_a_diff_shows_what_was_asked_for(project: Session) -> None:
     assert "1 changed" in project.ok("diff", "--stat").out
 
 
+def test_what_is_kept_with_a_snapshot_finds_it_again(project: Session) -> None:
+    project.ok("snapshot", "-m", "nightly", "--meta", "run=7", "--meta", "by=a = b")
+    project.ok("snapshot", "-m", "other", "--meta", "run=8")
+    project.ok("snapshot", "-m", "plain")
+    (line,) = project.ok("log", "--meta", "run=7").out.splitlines()
+    assert line.endswith("nightly")
+    found = project.ok("log", "--meta", "run=7", "--meta", "by=a = b", "--json").document
+    assert [each["metadata"] for each in found["snapshots"]] == [{"run": "7", "by": "a = b"}]
+    assert project.ok("log", "--meta", "run=9").out == "None of the snapshots is meant.\n"
+    shown = project.ok("show", found["snapshots"][0]["snapshot_id"]).out
+    assert "  metadata run=7\n  metadata by=a = b\n" in shown
+    assert project.ok("show", "latest", "--json").document["metadata"] == {}
+    for wrong in ("run", "=7"):
+        assert project("snapshot", "--meta", wrong).code == 2
+    assert project("snapshot", "--meta", f"{'k' * 65}=7").code == 2
+
+
 def test_a_log_of_a_path_says_what_happened_to_it(project: Session) -> None:
     project.write("src/app.py", "x = 1\n")
     project.ok("snapshot", "-m", "shorter")

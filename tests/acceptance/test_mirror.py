@@ -118,8 +118,11 @@ def test_the_asynchronous_form_has_the_names_of_the_waiting_one() -> None:
 def test_a_snapshot_is_the_servers_with_all_that_was_said(project: Project) -> None:
     project.put("a.txt", "one")
     project.client.store.set("notes", "key", {"value": 1})
-    taken = project.workspace.snapshot("mine", reason="because", pin=True, task_id="task-1")
-    (found,) = project.client.timeline()
+    taken = project.workspace.snapshot(
+        "mine", reason="because", pin=True, task_id="task-1", metadata={"run": "7"}
+    )
+    (found,) = project.client.timeline(metadata={"run": "7"})
+    assert found.metadata == {"run": "7"}
     assert found == taken
     assert (found.label, found.reason, found.pinned, found.task_id) == (
         "mine",

@@ -14,6 +14,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 import holdfast
@@ -234,12 +235,15 @@ def test_what_was_deleted_can_be_recovered(side: Side) -> None:
     session = ask(side.agent.sessions.create("helper"))
     memory = ask(side.agent.memory.add("remember me"))
     entity = ask(side.agent.entities.create(session.id, entity_type="t", entity_id="i"))
-    taken = ask(side.agent.snapshot("wanted"))
+    taken = ask(side.agent.snapshot("wanted", metadata={"why": "for its agents alone"}))
     ask(side.agent.files.write("a", "1"))
     ask(side.agent.snapshot())
     ask(side.agent.delete_snapshot(taken))
-    assert [each.id for each in ask(spaces.deleted_snapshots(name))] == [taken.id]
-    assert ask(spaces.recover_snapshot(name, taken.id)).id == taken.id
+    (gone,) = ask(spaces.deleted_snapshots(name))
+    assert (gone.id, gone.label, gone.metadata) == (taken.id, "wanted", {})
+    back = ask(spaces.recover_snapshot(name, taken.id))
+    assert (back.id, back.metadata) == (taken.id, {})
+    assert ask(side.agent.get_snapshot(taken)).metadata == {"why": "for its agents alone"}
     assert ask(side.agent.get_snapshot(taken)).label == "wanted"
     ask(side.agent.memory.delete(memory.id))
     ask(side.agent.entities.delete(entity.id))
@@ -254,6 +258,45 @@ def test_what_was_deleted_can_be_recovered(side: Side) -> None:
     back = ask(spaces.recover(name, number=deleted.number, as_name=f"{name} again"))
     assert back.namespace == f"{name} again"
     assert ask(side.agent.namespace(f"{name} again").memory.get(memory.id)) == memory
+
+
+def test_snapshots_are_found_by_what_is_kept_with_them(side: Side, server: Server) -> None:
+    ask, agent = side.ask, side.agent
+    first = ask(agent.snapshot("first", metadata={"run": "1", "of": "ü & =?"}))
+    for _ in range(260):  # More than a page of either list holds.
+        ask(agent.snapshot(metadata={"run": "2"}))
+    last = ask(agent.snapshots.create("last", metadata={"run": "1"}))
+    assert (first.metadata, last.metadata) == ({"run": "1", "of": "ü & =?"}, {"run": "1"})
+    wanted = {"run": "1"}
+    for found in (
+        ask(agent.timeline(metadata=wanted)),
+        ask(agent.list_snapshots(metadata=wanted)),
+        side.listed(agent.snapshots.iter(metadata=wanted)),
+    ):
+        assert found == [last, first]
+    assert ask(agent.timeline(metadata=wanted, before=last.number)) == [first]
+    assert ask(agent.timeline(metadata=first.metadata)) == [first]
+    assert ask(agent.timeline(metadata={"run": "3"})) == []
+    assert len(ask(agent.timeline(metadata={"run": "2"}))) == 260
+    for wrong in ({"run": 1}, {"": "1"}, {"run": "1" * 1025}, "run=1"):
+        for refused in (agent.snapshot, agent.timeline):
+            with pytest.raises(errors.InvalidValue, match="metadata"):
+                ask(refused(metadata=wrong))
+    headers = {
+        "Authorization": f"Bearer {server.api_key}",
+        "X-Namespace": f"by hand {next(_NUMBERS)}",
+    }
+    with httpx.Client(base_url=server.url, headers=headers) as plain:
+        made = plain.post("/v1/snapshots", json={"metadata": {"a": "1"}})
+        assert (made.status_code, made.json()["metadata"]) == (201, {"a": "1"})
+        assert plain.post("/v1/snapshots", json={"label": "none"}).json()["metadata"] == {}
+        for path in ("/v1/timeline", "/v1/snapshots"):
+            asked = plain.get(path, params={"metadata": '{"a": "1"}'}).json()
+            assert [each["metadata"] for each in asked["snapshots"]] == [{"a": "1"}]
+            for text in ("{", "[]", '"a"', '{"a": 1}'):
+                assert plain.get(path, params={"metadata": text}).status_code in (400, 422)
+        for body in ({"a": 1}, ["a"], {"a": "b" * 1025}, {"": "b"}):
+            assert plain.post("/v1/snapshots", json={"metadata": body}).status_code in (400, 422)
 
 
 def test_a_workspace_is_looked_after(side: Side, tmp_path: Path) -> None:

@@ -148,6 +148,7 @@ def test_a_session_whose_entry_is_damaged_comes_back_from_its_rows(kept: Kept) -
 
 ROWS = {
     "snapshots": ("label", lambda v: v.namespace("alice").timeline()),
+    "snapshots, in their metadata": ("metadata", lambda v: v.namespace("alice").timeline()),
     "namespaces": ("name", lambda v: v.namespaces()),
     "tasks": ("name", lambda v: v.namespace("alice").tasks.list()),
     "schedules": ("amount", lambda v: v.namespace("alice").schedules.list()),
@@ -161,9 +162,10 @@ ROWS = {
 @pytest.mark.parametrize("table", ROWS)
 def test_a_row_that_is_not_what_was_written_is_named_and_mended(kept: Kept, table: str) -> None:
     vault, (column, look) = kept.vault, ROWS[table]
+    table = table.partition(",")[0]
     agent = vault.namespace("alice")
     agent.files.write("a", "1")
-    agent.snapshot("label")
+    agent.snapshot("label", metadata={"run": "a number"})
     agent.tasks.start("a task")
     agent.schedules.create(every=timedelta(hours=1))
     vault.keys.create("ops")
@@ -180,6 +182,21 @@ def test_a_row_that_is_not_what_was_written_is_named_and_mended(kept: Kept, tabl
     assert (done.ok, done.mended) == (True, 1)
     assert look(vault) == before
     assert vault.verify().ok
+
+
+def test_metadata_is_nothing_else_than_what_was_given(kept: Kept) -> None:
+    agent = kept.vault.namespace("alice")
+    agent.snapshot("with", metadata={"run": "7"})
+    agent.snapshot("without")
+    for changed, label in (("NULL", "with"), ("'{}'", "with"), ('\'{"run": "7"}\'', "without")):
+        ((was,),) = kept.sql("SELECT metadata FROM snapshots WHERE label = ?", label)
+        kept.sql(f"UPDATE snapshots SET metadata = {changed} WHERE label = ?", label)
+        with pytest.raises(RowDamaged):
+            agent.timeline(metadata={"run": "7"})
+        assert not kept.vault.verify().ok
+        kept.sql("UPDATE snapshots SET metadata = ? WHERE label = ?", was, label)
+    assert [each.metadata for each in agent.timeline()] == [{}, {"run": "7"}]
+    assert kept.vault.verify().ok
 
 
 def test_what_is_damaged_beyond_one_bit_stays_named(kept: Kept) -> None:

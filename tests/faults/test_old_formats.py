@@ -254,6 +254,8 @@ def carried_back(rows: Rows) -> Rows:
     assert rows.pop("listening") == [("events", 0)]  # It had events: somebody listened.
     assert rows.pop("task_changes") == []
     assert rows.pop("erasures") == []
+    assert {row[-1] for row in rows["snapshots"]} <= {None}  # Its metadata.
+    rows["snapshots"] = [row[:-1] for row in rows["snapshots"]]
     for name in SEALED:
         assert {row[-1] for row in rows[name]} <= {None}  # Nothing has been written since.
         rows[name] = [row[:-1] for row in rows[name]]

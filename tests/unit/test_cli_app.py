@@ -81,8 +81,11 @@ class FakeNamespace:
     name: str = "project"
     snapshots: list[SnapshotInfo] = field(default_factory=lambda: [a_snapshot()])
 
-    def timeline(self, *, limit: int | None = None) -> list[SnapshotInfo]:
-        return self.snapshots[:limit]
+    def timeline(
+        self, *, limit: int | None = None, metadata: dict[str, str] | None = None
+    ) -> list[SnapshotInfo]:
+        wanted = (metadata or {}).items()
+        return [each for each in self.snapshots if wanted <= each.metadata.items()][:limit]
 
     def get_snapshot(self, name: str) -> SnapshotInfo:
         if name == "gone":

@@ -345,7 +345,7 @@ GIVEN: Json = {
     "limit": 1,
     "memory_id": "memory-1",
     "memory_limit": 1,
-    "metadata": {"a": 1},
+    "metadata": {"a": "1"},
     "mode": 0o600,
     "modified_at": datetime.now(UTC),
     "name": "name",

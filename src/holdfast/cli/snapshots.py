@@ -1,6 +1,6 @@
 """Snapshots, as commands take and show them: what is said of one, which are meant, what is told."""
 
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,11 +17,13 @@ def add_note(parser: ArgumentParser) -> None:
     parser.add_argument("-m", "--label", metavar="LABEL", help="what to call it")
     parser.add_argument("--reason", metavar="TEXT", help="why it is taken")
     parser.add_argument("--pin", action="store_true", help="keep it until it is unpinned")
+    _add_pairs(parser, "keep this with it; may be given again")
 
 
 def note_of(arguments: Namespace) -> dict[str, Any]:
     """Returns what is said of a snapshot, as `snapshot` takes it."""
-    return {"label": arguments.label, "reason": arguments.reason, "pin": arguments.pin}
+    said = {"label": arguments.label, "reason": arguments.reason, "pin": arguments.pin}
+    return {**said, "metadata": dict(arguments.meta)}
 
 
 def add_choice(parser: ArgumentParser) -> None:
@@ -34,13 +36,27 @@ def add_choice(parser: ArgumentParser) -> None:
         default=USUALLY_SHOWN,
         help=f"how many (default {USUALLY_SHOWN}; 0: all)",
     )
+    _add_pairs(parser, "only snapshots that were taken with this; may be given again")
 
 
 def choice_of(arguments: Namespace) -> dict[str, Any]:
     """Returns which snapshots are meant, as `timeline` takes it."""
     if arguments.number < 0:
         raise usage("-n is 0 or more", hint="`holdfast log -n 0` lists all of them.")
-    return {"limit": arguments.number or None}
+    return {"limit": arguments.number or None, "metadata": dict(arguments.meta)}
+
+
+def _add_pairs(parser: ArgumentParser, said: str) -> None:
+    parser.add_argument(
+        "--meta", metavar="KEY=VALUE", action="append", default=[], type=_pair, help=said
+    )
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, is_pair, value = text.partition("=")
+    if not (key and is_pair):
+        raise ArgumentTypeError("it is KEY=VALUE")
+    return key, value
 
 
 def snapshot_view(snapshot: "holdfast.SnapshotInfo") -> dict[str, object]:
@@ -63,6 +79,7 @@ def snapshot_view(snapshot: "holdfast.SnapshotInfo") -> dict[str, object]:
         "entries": snapshot.size.entries,
         "bytes": snapshot.size.bytes,
         "root": snapshot.root.hex(),
+        "metadata": snapshot.metadata,
     }
 
 
@@ -70,6 +87,8 @@ def shown_fields(snapshot: "holdfast.SnapshotInfo") -> Iterator[tuple[str, str |
     """Yields what is shown of a snapshot to people, by name."""
     yield "label", snapshot.label
     yield "reason", snapshot.reason
+    for key, value in snapshot.metadata.items():
+        yield "metadata", f"{key}={value}"
     yield "actor", snapshot.actor
     yield "task", snapshot.task_id
     yield "trace", snapshot.trace_id

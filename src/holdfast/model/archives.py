@@ -10,7 +10,7 @@ import msgspec
 
 from holdfast.ids import SnapshotId
 from holdfast.instants import from_text, to_text
-from holdfast.model.basics import Size, SnapshotInfo
+from holdfast.model.basics import Metadata, Size, SnapshotInfo
 from holdfast.model.marks import Instant, Named, Shape
 
 
@@ -42,6 +42,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """Paths that should be in it and could not be captured: what was exported is partial."""
     in_motion: int = 0
     """Files in it that may be mixtures: somebody could write to them when they were captured."""
+    metadata: Metadata | None = None
+    """What was kept with the snapshot in words of its owner; None if there was nothing."""
 
     @property
     def size(self) -> Size:
@@ -49,7 +51,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         return Size(self.entries, self.content_bytes)
 
 
-OF_SNAPSHOT: Final = ("label", "created_at")
+OF_SNAPSHOT: Final = ("label", "created_at", "metadata")
 """What a manifest says of the snapshot that was exported, by the names that it has there."""
 
 

@@ -5,7 +5,7 @@ entries. The words are those of `docs/glossary.md`.
 """
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal
@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 
 from holdfast.display import MOST_ROWS, brief, counted, minute, quoted, table
-from holdfast.errors import Damaged, VaultTooNew
+from holdfast.errors import Damaged, InvalidValue, VaultTooNew
 from holdfast.ids import NamespaceId, ObjectId, SnapshotId, TenantId, object_id_of
 from holdfast.jsontext import legible
 from holdfast.model.marks import FLAT, HERE, Inside, Named, Shape
@@ -181,6 +181,29 @@ class Tenant(msgspec.Struct, frozen=True):
     quota_bytes: int | None
 
 
+_PLAIN: Final = r"^[^\x00\ud800-\udfff]*$"
+"""Text that a row can hold: without a NUL, and without half a character."""
+
+Metadata = Annotated[
+    dict[
+        Annotated[str, msgspec.Meta(min_length=1, max_length=64, pattern=_PLAIN)],
+        Annotated[str, msgspec.Meta(max_length=1024, pattern=_PLAIN)],
+    ],
+    msgspec.Meta(max_length=50),
+]
+"""What people keep with a snapshot, in words of their own."""
+
+
+def checked_metadata(given: Mapping[str, str]) -> dict[str, str]:
+    """Returns a copy; raises `InvalidValue` for what is not text, too much or too long."""
+    try:
+        return msgspec.convert({**given}, Metadata)
+    except (msgspec.ValidationError, TypeError) as exc:
+        bounds = "keys of 1 to 64 characters, values of up to 1,024"
+        message = f"metadata is up to 50 pairs of text, {bounds}: {exc}"
+        raise InvalidValue(message) from exc
+
+
 class SnapshotInfo(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """A point on a timeline."""
 
@@ -203,6 +226,8 @@ class SnapshotInfo(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     deleted_at: Annotated[datetime | None, Inside()] = None
     detail: Annotated[dict[str, Any], LEGIBLE] = msgspec.field(default_factory=dict[str, Any])
     """What else is kept with it: what of a directory it covers, what a restore was limited to."""
+    metadata: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+    """What whoever took it keeps with it, in words of their own."""
     namespace: Annotated[str | None, HERE] = None
     """The name of its namespace, where somebody has asked for it by that: no part of what it is."""
     ON_WIRE = MappingProxyType({"partial": "is_partial"})
@@ -252,7 +277,7 @@ _COMPARED: Final = [name for name in SnapshotInfo.__struct_fields__ if name != "
 
 def without_words(snapshot: SnapshotInfo, namespace: str) -> SnapshotInfo:
     """Returns a snapshot as operators see it: not why an agent took it, in its own words."""
-    return msgspec.structs.replace(snapshot, namespace=namespace, reason=None)
+    return msgspec.structs.replace(snapshot, namespace=namespace, reason=None, metadata={})
 
 
 SnapshotLike = SnapshotInfo | str

@@ -9,7 +9,15 @@ import msgspec
 
 from holdfast.errors import InvalidValue, SnapshotNotFound
 from holdfast.ids import is_snapshot_id
-from holdfast.model.basics import Kind, SnapshotInfo, SnapshotLike, Timeline, id_of
+from holdfast.model.basics import (
+    Kind,
+    Metadata,
+    SnapshotInfo,
+    SnapshotLike,
+    Timeline,
+    checked_metadata,
+    id_of,
+)
 from holdfast.model.changes import Restored
 from holdfast.model.marks import Named, Shape, Text
 from holdfast.model.names import Name, check_names
@@ -44,9 +52,12 @@ class Note(Arguments):
     trace_id: Said | None = None
     pin: bool = False
     expires_in: timedelta | None = None
+    metadata: Metadata | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.metadata is not None:
+            object.__setattr__(self, "metadata", checked_metadata(self.metadata))
         if self.expires_in is not None and not timedelta(0) < self.expires_in <= LONGEST:
             raise InvalidValue("expires_in is longer than no time at all, and at most 1000 years")
 
@@ -115,10 +126,16 @@ class Choice(Arguments):
 
     _: KW_ONLY
     limit: int | None = None
+    metadata: Metadata | None = None
 
-    def means(self, _snapshot: SnapshotInfo) -> bool:
-        """Says whether one is among them."""
-        return True
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.metadata is not None:
+            object.__setattr__(self, "metadata", checked_metadata(self.metadata))
+
+    def means(self, snapshot: SnapshotInfo) -> bool:
+        """Says whether one is among them: one that has all of the `metadata`."""
+        return (self.metadata or {}).items() <= snapshot.metadata.items()
 
 
 class ListSnapshots(
@@ -131,7 +148,7 @@ class ListSnapshots(
     """Returns the snapshots that were taken on purpose, newest first.
 
     `before` continues below a `number`. With `all`, those that undo and restore left are listed,
-    too.
+    too; with `metadata`, only those that have all of these pairs.
     """
 
     _: KW_ONLY

@@ -42,7 +42,10 @@ class ListTimeline(
     under="snapshots",
     paged=PARTS,
 ):
-    """Returns the snapshots, newest first; `before` continues below a `number`."""
+    """Returns the snapshots, newest first; `before` continues below a `number`.
+
+    With `metadata`, only those that have all of these pairs.
+    """
 
     _: KW_ONLY
     before: Annotated[int | None, _NUMBER] = None

@@ -248,7 +248,7 @@ def _advance(
             root=goal_id,
             size=size,
             reason="before importing an archive",
-            note=Note(reason=f"imported from {manifest.namespace}"),
+            note=Note(reason=f"imported from {manifest.namespace}", metadata=manifest.metadata),
             detail={
                 "imported_from": manifest.namespace,
                 "imported_snapshot": manifest.snapshot,

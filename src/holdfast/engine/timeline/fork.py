@@ -30,6 +30,9 @@ def fork(handle: Handle, new: Handle, *, at: SnapshotInfo | None = None) -> None
             raise NamespaceExists(new.name)
         origin = at and as_it_is(transaction, at)
         kept = None if origin else _kept(handle, transaction, folded, new)
+        shown = at
+        if not (at or kept) and head.position is not None:
+            shown = transaction.find_snapshot(head.namespace_id, head.position)
         mark = Mark(
             id=handle.context.ids.snapshot(),
             kind=Kind.FORK,
@@ -37,7 +40,9 @@ def fork(handle: Handle, new: Handle, *, at: SnapshotInfo | None = None) -> None
             size=origin.size if origin else folded.size,
             parent=None,
             target=at.id if at else (kept.id if kept else head.position),
-            note=Note(reason=f"forked from {handle.name}"),
+            note=Note(
+                reason=f"forked from {handle.name}", metadata=shown.metadata if shown else None
+            ),
             detail={"forked_from": handle.name},
             lacking=lacking_in(at) if at else lacking_at(folded),
         )
