@@ -201,6 +201,22 @@ def test_flooding_pushes_nothing_out_where_a_policy_counts(
         assert owner.files.read_text("a") == f"good {number}"
 
 
+def test_what_a_schedule_takes_since_it_wrote_pushes_nothing_out(
+    vault: holdfast.Holdfast, owner: holdfast.Namespace, adder: holdfast.Namespace, watch: Watch
+) -> None:
+    owner.set_retention(keep_last=3)
+    for number in range(3):
+        owner.files.write("a", f"good {number}")
+        owner.snapshot(f"good {number}")
+    owner.schedules.create(after_changes=1, label="auto")
+    for number in range(10):
+        adder.files.write("a", f"bad {number}")
+        watch.wait(timedelta(minutes=1))
+        vault.run_schedules()
+        vault.collect(now=True)
+    assert labels(owner) == ["auto"] * 10 + ["good 2", "good 1", "good 0"]
+
+
 def test_what_it_made_stays_for_a_full_term_and_then_the_policy_counts(
     vault: holdfast.Holdfast, owner: holdfast.Namespace, adder: holdfast.Namespace, watch: Watch
 ) -> None:

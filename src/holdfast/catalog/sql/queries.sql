@@ -62,7 +62,7 @@ UPDATE namespaces SET checksum = :checksum WHERE id = :id
 -- name: move_head
 UPDATE namespaces
 SET generation = :generation, root = :root, position = :position, redo = :redo,
-    checksum = :checksum, entries = entries + :more_entries, bytes = bytes + :more_bytes,
+    writer = :writer, checksum = :checksum, entries = entries + :more_entries, bytes = bytes + :more_bytes,
     unfolded = CASE WHEN sequence = :sequence THEN 0 ELSE unfolded END
 WHERE id = :id AND generation = :expected
 RETURNING id

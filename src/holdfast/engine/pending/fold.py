@@ -11,6 +11,7 @@ from holdfast.engine.objects.stage import Stage, StagedObjects
 from holdfast.engine.planes import missing
 from holdfast.engine.planes.handle import Handle
 from holdfast.engine.planes.overlays import settle_session
+from holdfast.engine.planes.writers import mark_of
 from holdfast.errors import Damaged
 from holdfast.ids import ObjectId
 from holdfast.model.basics import EMPTY_MAP, Head, Plane, Root, Size, SnapshotInfo
@@ -35,6 +36,8 @@ class Folded(msgspec.Struct, frozen=True):
     """Returns the snapshot that the head stands on."""
     pending: Sequence[bytes] = ()
     """The entries of the rows that were folded in."""
+    authors: int = 0
+    """Who wrote what was pending: as the head's mark says it."""
     lost: Sequence[Plane] = ()
     """Planes of which the root could not be read, and another had to stand in."""
 
@@ -85,7 +88,10 @@ def fold(
     root_id = stage.add(root.encode(), ObjectKind.NODE) if changed else base
     # The head's size counts what is pending, so it is the size of what was just folded.
     entries = [entry for _, _, entry in pending if entry is not None]
-    return Folded(head, root_id, root, head.size, bool(pending), source, stage, at, entries, lost)
+    authors = mark_of(head).authors if pending else 0
+    return Folded(
+        head, root_id, root, head.size, bool(pending), source, stage, at, entries, authors, lost
+    )
 
 
 class _StandsOn:

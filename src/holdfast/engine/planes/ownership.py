@@ -9,11 +9,13 @@ without what others did: see `timeline/takeback.py`.
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from msgspec.structs import replace
+
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.planes.handle import Handle
 from holdfast.engine.planes.memoryforms import settle_memory, whole
 from holdfast.engine.planes.overlays import NamesOnly, Sink, StateSource, settle_session
-from holdfast.engine.planes.writers import written
+from holdfast.engine.planes.writers import all_folded, written
 from holdfast.errors import ObjectMissing, PackMissing
 from holdfast.ids import NamespaceId, ObjectId
 from holdfast.model.basics import Head, Plane, Root
@@ -49,7 +51,8 @@ def note_move(
 
     In those that this is done in, if none are named.
     """
-    transaction.set_writer(head.namespace_id, written(handle, head))
+    moved = replace(head, writer=written(handle, head))
+    transaction.set_writer(head.namespace_id, all_folded(moved))
     within = handle.door.within() if within is None else within
     if not within:
         return

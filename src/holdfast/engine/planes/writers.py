@@ -5,6 +5,9 @@ them nobody else did: the actor, then the tasks that the change was made in, out
 change writes the next mark with itself, so that it costs nothing. A task whose changes do not name
 it finds in it whether everything since its beginning was its own; others note what they change
 (`ownership.py`).
+
+Where a caller was who only adds, the mark also says who wrote what is pending: see
+`timeline/additions.py`.
 """
 
 from collections.abc import Sequence
@@ -32,6 +35,18 @@ class Mark(msgspec.Struct, array_like=True):
 
     changes: int = 0
     levels: list[tuple[str, int]] = []
+    authors: int = 0
+    """Who wrote what is pending: the sum of the numbers below."""
+
+
+ADDERS: Final = 1
+"""Callers who only add have written some of it, or time has passed where they were."""
+
+OTHERS: Final = 2
+"""Others have written some of it, as far as that is known: where the next one is said, too."""
+
+WERE_HERE: Final = 4
+"""A caller who only adds has changed something here, at some time."""
 
 
 _decode: Final = msgspec.json.Decoder(Mark).decode
@@ -51,15 +66,41 @@ def mark_of(head: Head) -> Mark:
 
 def written(handle: Handle, head: Head) -> str:
     """Returns the mark of a head after one more change."""
-    if handle.door is UPKEEP:
-        return head.writer
     old = mark_of(head)
+    if handle.door is UPKEEP:
+        # Somebody who only adds may have said when: it is theirs as far as anybody knows.
+        if not old.authors & WERE_HERE:
+            return head.writer
+        return _encode(Mark(old.changes, old.levels, old.authors | ADDERS)).decode()
     number, is_same = old.changes + 1, True
     levels: list[tuple[str, int]] = []
     for at, name in enumerate(path_of(handle)):
         is_same = is_same and at < len(old.levels) and old.levels[at][0] == name
         levels.append((name, old.levels[at][1] if is_same else number))
-    return _encode(Mark(number, levels)).decode()
+    return _encode(Mark(number, levels, _authors(handle, old))).decode()
+
+
+def _authors(handle: Handle, old: Mark) -> int:
+    if not handle.context.adds_only:
+        return old.authors | OTHERS if old.authors & WERE_HERE else old.authors
+    # Before the first of them nobody counted: others may have left something.
+    before = old.authors or (OTHERS if old.changes else 0)
+    return before | ADDERS | WERE_HERE
+
+
+def came_here(origin: Head, new: Handle) -> str:
+    """Returns the mark of a fork: what was written in its origin may show in it later."""
+    if not (new.context.adds_only or mark_of(origin).authors):
+        return ""
+    return _encode(Mark(authors=WERE_HERE)).decode()
+
+
+def all_folded(head: Head) -> str:
+    """Returns the mark of a head of which nothing is pending any more."""
+    mark = mark_of(head)
+    if not mark.authors & ~WERE_HERE:
+        return head.writer
+    return _encode(Mark(mark.changes, mark.levels, WERE_HERE)).decode()
 
 
 def path_of(handle: Handle) -> Sequence[str]:

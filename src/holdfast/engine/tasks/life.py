@@ -68,7 +68,7 @@ class TaskLife:
             if head is not None and held is not None:
                 add(held.id, transaction, head)
         if held is None:
-            snapshots.take(self._handle, note, also=add)
+            snapshots.take(self._handle, note, is_asked=False, also=add)
         return self.get(task_id)
 
     def end_well(self, task_id: str, *, reason: str | None = None) -> TaskRun:

@@ -295,7 +295,8 @@ def _take(handle: Handle, old: Schedule, new: Schedule, judged: Head) -> bool:
     note = Note(label=old.label, reason=_reason(old))
     try:
         # Without a namespace to go with, it was deleted a moment ago: none is made for it.
-        snapshots.take(handle.acting_as(old.id), note, creates=False, also=mark)
+        taker = handle.acting_as(old.id)
+        snapshots.take(taker, note, creates=False, is_asked=False, also=mark)
     except (_Missed, NamespaceNotFound):
         return False
     return True

@@ -5,7 +5,9 @@ Such a caller writes, takes snapshots, restores and undoes. What takes away for 
 would let go of a snapshot without anybody asking for it, and both are met here:
 
 1. A policy counts snapshots, so new ones push old ones out. Those that such a caller made say so,
-   and are counted for themselves: they take no place of anybody else's.
+   and are counted for themselves: they take no place of anybody else's. So do those that nobody
+   asked for, which were taken because such a caller had written: by a schedule, before a task or
+   another operation. Those that hold work of others, too, are counted among such.
 2. What the head stands on, and what one undo or any redo needs, stays whatever its age; who moves
    the head on lets go of that. What such a caller's snapshot has let go of it names, and while the
    snapshot is younger than a full term, neither of them goes.
@@ -18,6 +20,7 @@ from holdfast.catalog.port import Transaction
 from holdfast.engine.core.context import Context
 from holdfast.engine.core.lineage import Stored, needed, one_back
 from holdfast.engine.planes.handle import Handle, is_over, term_of
+from holdfast.engine.planes.writers import ADDERS, OTHERS, WERE_HERE, mark_of
 from holdfast.errors import Busy
 from holdfast.ids import ObjectId, SnapshotId
 from holdfast.model.basics import Head, SnapshotInfo
@@ -29,8 +32,27 @@ ADDED: Final = "add_only"
 """What the detail of a snapshot calls those that its maker, who only adds, let go of."""
 
 
+SHARED: Final = "add_only_shared"
+"""Stands in the detail of such a snapshot if it holds what others have written, too."""
+
+
+def takes_part(context: Context, authors: int, *, is_asked: bool) -> bool:
+    """Says whether a snapshot is there since a caller who only adds took it, or had written."""
+    return context.adds_only or (not is_asked and bool(authors & ADDERS))
+
+
+def detail_of(authors: int, let_go: Sequence[SnapshotId]) -> dict[str, object]:
+    """Returns what the detail of such a snapshot says of it."""
+    return {ADDED: [*let_go], **({SHARED: True} if authors & OTHERS else {})}
+
+
+def is_shared(snapshot: SnapshotInfo) -> bool:
+    """Says whether such a snapshot holds what others have written, too."""
+    return SHARED in snapshot.detail
+
+
 def is_added(snapshot: SnapshotInfo) -> bool:
-    """Says whether a caller made it who only adds."""
+    """Says whether it is there because of a caller who only adds."""
     return ADDED in snapshot.detail
 
 
@@ -51,7 +73,8 @@ def look_back(
     would wait for it.
     """
     leads_there = roots is not None and {*roots} <= {head.root}
-    if leads_there or not handle.context.adds_only:
+    authors = mark_of(head).authors
+    if leads_there or not (handle.context.adds_only or authors & (ADDERS | WERE_HERE)):
         return None
     back = one_back(head, Stored(transaction, head.namespace_id))
     return Look(head.position, head.root, back and back.id)

@@ -15,6 +15,8 @@ from holdfast.engine.journal.actions import told_by
 from holdfast.engine.journal.chain import append
 from holdfast.engine.pending.fold import Folded, lacking_at
 from holdfast.engine.planes.handle import Handle, as_it_is
+from holdfast.engine.planes.writers import came_here
+from holdfast.engine.timeline.additions import detail_of
 from holdfast.engine.timeline.head import Mark, Move, advance, safety, to_snapshot
 from holdfast.errors import NamespaceExists
 from holdfast.model.basics import EMPTY_MAP, Head, Kind, Plane, SnapshotInfo
@@ -81,11 +83,13 @@ def _create(new: Handle, mark: Mark, transaction: Transaction, origin: Head) -> 
         retention=origin.retention,
         fork_of=origin.namespace_id,
         fork_root=mark.root,
+        writer=came_here(origin, new),
     )
     added = transaction.add_namespace(row)
     if added is None:
         raise NamespaceExists(new.name)
-    snapshot = to_snapshot(new, added.namespace_id, mark, number=1)
+    detail = detail_of(0, ()) if new.context.adds_only else {}
+    snapshot = to_snapshot(new, added.namespace_id, mark, number=1, detail=detail)
     transaction.add_snapshot(snapshot)
     append(transaction, new.context, added, told_by([snapshot]))
     root = new.objects_in(transaction).get_root(mark.root)

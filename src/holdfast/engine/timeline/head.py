@@ -34,7 +34,8 @@ from holdfast.engine.planes.attached import Moving
 from holdfast.engine.planes.handle import Handle, dated, term_of
 from holdfast.engine.planes.ownership import note_move
 from holdfast.engine.planes.unit import carry_out
-from holdfast.engine.timeline.additions import ADDED, Look, let_go, look_back
+from holdfast.engine.planes.writers import all_folded
+from holdfast.engine.timeline.additions import Look, detail_of, let_go, look_back, takes_part
 from holdfast.engine.timeline.rows import follow
 from holdfast.errors import (
     HeadMoved,
@@ -64,6 +65,8 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
     detail: Mapping[str, Any] = msgspec.field(default_factory=dict[str, Any])
     lacking: Lacking = LACKS_NOTHING
     """What the snapshot that it comes from does not vouch for: nor does it."""
+    is_asked: bool = True
+    """Whether somebody asked for it: else it is there since something had changed."""
 
 
 T = TypeVar("T")
@@ -135,6 +138,7 @@ def safety(
         note=Note(reason=reason),
         detail=detail or {},
         lacking=lacking_at(folded),
+        is_asked=False,
     )
 
 
@@ -212,6 +216,8 @@ class _Moving(Generic[T]):
                     if move.exact:
                         raise Withdrawn(f"others keep changing {head.name!r}")
                     _hold_on(transaction, handle, folded)
+                else:
+                    now = replace(now, writer=all_folded(now))
                 folded = replace(folded, head=replace(now, sequence=head.sequence))
                 done += self._commit(transaction, folded, move, look)
         except (ObjectMissing, PackMissing) as exc:
@@ -230,6 +236,8 @@ class _Moving(Generic[T]):
             folded, move = self._planned(transaction, self._lock(transaction), stage)
             stage.seal(transaction)
             move = _follow(handle, folded.source, folded, move, transaction)
+            head = replace(folded.head, writer=all_folded(folded.head))
+            folded = replace(folded, head=head)
             done += self._commit(transaction, folded, move, look)
         return done, move.result
 
@@ -292,12 +300,18 @@ class _Moving(Generic[T]):
                 raise SnapshotNotFound(snapshot_id)
         folded.stage.record(transaction)
         done, left = list[SnapshotInfo](), list[SnapshotId]()
-        if move.marks and handle.context.adds_only:
+        added = [
+            takes_part(handle.context, folded.authors, is_asked=mark.is_asked)
+            for mark in move.marks
+        ]
+        if any(added):
             roots, still = [mark.root for mark in move.marks], (move.position, *move.redo)
             left += let_go(transaction, handle, head, roots=roots, still=still, look=look)
-        for mark in move.marks:
+        for mark, is_added in zip(move.marks, added, strict=True):
             number = head.generation + len(done) + 1
-            snapshot = to_snapshot(handle, head.namespace_id, mark, number=number, let_go=left)
+            # What was pending is in the first.
+            detail = detail_of(0 if done else folded.authors, left) if is_added else {}
+            snapshot = to_snapshot(handle, head.namespace_id, mark, number=number, detail=detail)
             transaction.add_snapshot(snapshot)
             done.append(snapshot)
         if done:
@@ -407,11 +421,10 @@ def to_snapshot(
     mark: Mark,
     *,
     number: int,
-    let_go: Sequence[SnapshotId] = (),
+    detail: Mapping[str, object],
 ) -> SnapshotInfo:
     """Returns the snapshot row of a mark."""
     now = handle.context.clock()
-    added = {ADDED: [*let_go]} if handle.context.adds_only else {}
     return SnapshotInfo(
         id=mark.id,
         namespace_id=namespace_id,
@@ -426,7 +439,7 @@ def to_snapshot(
         actor=handle.context.actor,
         pinned=mark.note.pin,
         expires_at=None if mark.note.expires_in is None else now + mark.note.expires_in,
-        detail={**mark.detail, **mark.lacking.to_detail(), **added},
+        detail={**mark.detail, **mark.lacking.to_detail(), **detail},
     )
 
 

@@ -24,7 +24,7 @@ from holdfast.engine.journal.events import purge_events
 from holdfast.engine.memory.plane import purge_memories
 from holdfast.engine.planes.handle import Handle, is_expired
 from holdfast.engine.sessions.entities import purge_entities
-from holdfast.engine.timeline.additions import is_added, spared
+from holdfast.engine.timeline.additions import is_added, is_shared, spared
 from holdfast.errors import NamespaceNotFound
 from holdfast.ids import SnapshotId, TenantId
 from holdfast.model.basics import Head, SnapshotInfo
@@ -146,9 +146,10 @@ def choose(
         for snapshot in timeline
         if snapshot.deleted_at is None and not is_expired(handle.context, head, snapshot)
     ]
-    added = [snapshot for snapshot in live if is_added(snapshot)]
-    rest = [snapshot for snapshot in live if not is_added(snapshot)]
-    kept = _kept(rest, policy) | _kept(added, policy) if policy.is_set else None
+    kept = set[SnapshotId]() if policy.is_set else None
+    for group in ((False, False), (True, False), (True, True)):
+        alike = [each for each in live if (is_added(each), is_shared(each)) == group]
+        kept = kept if kept is None else kept | _kept(alike, policy)
 
     def may_go(snapshot: SnapshotInfo) -> bool:
         if snapshot.id in needs:

@@ -32,12 +32,13 @@ def take(
     *,
     expected: SnapshotId | None = None,
     creates: bool = True,
+    is_asked: bool = True,
     also: Callable[[SnapshotId, Transaction, Head], None] | None = None,
 ) -> SnapshotInfo:
     """Takes a snapshot of all planes; makes the namespace if it is not there yet.
 
     Unless it `creates`: then raises `NamespaceNotFound`. `also` is done in the same transaction:
-    where it raises, there is no snapshot.
+    where it raises, there is no snapshot. `is_asked`, as `Mark` has it.
     """
     snapshot_id = handle.context.ids.snapshot()
 
@@ -53,6 +54,7 @@ def take(
             parent=head.position,
             note=note,
             lacking=lacking_at(folded),
+            is_asked=is_asked,
         )
         # A snapshot of what an undo has just shown does not take the way forward.
         redo = () if folded.is_dirty else head.redo
