@@ -1,5 +1,7 @@
 """Our own routes over a real server: timeline, store, namespaces, audit, moving, upkeep."""
 
+import io
+import tarfile
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -705,3 +707,18 @@ def test_damage_is_told_and_named(tmp_path: Path) -> None:
             found = ok(admin.post(f"/v1/workspaces/{server.workspace_id}/verify"))
     assert not found["ok"]
     assert any(damaged in fault["snapshots"] for fault in found["faults"])
+
+
+def test_an_archive_of_a_later_format_is_the_clients_to_change(
+    agent: httpx.Client, server: Server
+) -> None:
+    told = b'{"format": 999, "namespace": "x"}'
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        member = tarfile.TarInfo("holdfast.json")
+        member.size = len(told)
+        tar.addfile(member, io.BytesIO(told))
+    refused = agent.post("/v1/import", content=archive.getvalue())
+    assert refusal(refused) == (400, "vault_too_new")
+    assert "format 999" in refused.json()["error"]["message"]
+    assert "Traceback" not in server.read_log()

@@ -251,3 +251,29 @@ def test_any_answer_in_parts_is_the_answer(value: object) -> None:
     # So large that its parts are not together.
     answer = [value, "x" * answers.LIGHT, value]
     assert answers.encode(answer) == msgspec.json.encode(answer)
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        b"1." + b"1" * 388 + b"e-300",
+        b"1.2345678901234567e-300",
+        b"2.5E-324",
+        b"9e0000289",
+        b"1." + b"1" * 19 + b"e99",
+        b"0." + b"0" * 300 + b"12345678901234567",
+    ],
+)
+def test_a_number_that_is_slow_to_convert_counts_for_a_hundred_values(number: bytes) -> None:
+    counter = counting.Counter()
+    counter.add(b"[" + b",".join([number] * 100) + b"]")
+    assert counter.weight >= 100 * counting.HARDER
+    with pytest.raises(TooLarge):
+        counter.add_all(b"," + b",".join([number] * 5_000))
+
+
+@pytest.mark.parametrize("number", [0.1234567890123456, -1.2345678901234567e-05, 1e-200, 7, 2**53])
+def test_a_number_as_encoders_write_it_counts_once(number: float) -> None:
+    counter = counting.Counter()
+    counter.add(json.dumps([number] * 100).encode())
+    assert counter.values + counter.weight == 101

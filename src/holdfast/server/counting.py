@@ -33,6 +33,22 @@ LONGEST_NUMBER: Final = 400
 MOST_DIGITS: Final = 12 << 20
 """Characters of all numbers, with the commas between them: 80 ms, however long each is."""
 
+HARD, HARDER = 3, 100
+"""For how many values a number counts that has to be converted exactly: in arithmetic of any
+length where no table of powers of ten helps. The fewest encoders write one. Far from 1 it takes
+up to 20 us, near to it up to 0.7 us; others take 0.05 us, at the very worst 0.3 us."""
+
+_HARD_DOTLESS: Final = (b"0" * 18, b"e0", b"e+")
+_HARD: Final = (b"0" * 15 + b".", b"0" * 17 + b"e")
+"""What can lie right between two floats: digits without number, or a large number."""
+
+_HARDER_DOTLESS: Final = (b"0" * 18 + b"e", b"0" * 100)
+_EXPONENTS: Final = (b"e000", b"e+000", b"e-000")
+_FAR: Final = re.compile(rb"[eE][+-]?0*+(?:2[89]\d|[3-9]\d\d|[1-9]\d{3})")
+"""An exponent beyond the table's powers of ten."""
+
+_AS_ZEROS: Final = bytes.maketrans(b"123456789E", b"000000000e")
+
 _SHORT: Final = re.compile(rb"(?:[^,]{0,%d}+,)*+[^,]{0,%d}+" % (LONGEST_NUMBER, LONGEST_NUMBER))
 _STEPS: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 _NO_NUMBERS: Final = b" \t\r\n[]{}:"
@@ -46,7 +62,7 @@ class Counter:
         self.values = 1
         self.inside = 0
         self.depth = self.deepest = 0
-        self.digits = 0
+        self.digits = self.weight = 0
         self._utf8 = codecs.getincrementaldecoder("utf-8")()
         self._outside = Outside()
 
@@ -63,9 +79,9 @@ class Counter:
         inside, values = count_inside(outside)
         self.inside += inside
         self.values += values
+        self._check_digits(outside)
         self._check_number()
         self._check_depth(outside)
-        self._check_digits(outside)
 
     def end(self) -> None:
         """Raises `Unfit` for text that ends within a character."""
@@ -80,7 +96,7 @@ class Counter:
     def _check_number(self) -> None:
         if self.inside > MOST_INSIDE:
             raise Unfit(f"the body holds more than {MOST_INSIDE} lists and objects")
-        if self.values > MOST_VALUES:
+        if self.values + self.weight > MOST_VALUES:
             raise TooLarge(f"a body may hold {MOST_VALUES} values and keys; this one holds more")
 
     def _check_depth(self, outside: bytes) -> None:
@@ -96,6 +112,19 @@ class Counter:
         self.digits += len(digits)
         if self.digits > MOST_DIGITS:
             raise TooLarge(f"the numbers of a body have {MOST_DIGITS} characters at the most")
+        self.weight += _weight(digits)
         # Between two commas there is one value at the most that is no string.
         if not _SHORT.fullmatch(digits):
             raise Unfit(f"a number has {LONGEST_NUMBER} characters at the most")
+
+
+def _weight(digits: bytes) -> int:
+    """Returns for how many values numbers count, beyond the one that each is."""
+    # Most floats begin with a zero that is no digit of theirs.
+    shape = digits.replace(b",0.", b",.").replace(b",-0.", b",.").translate(_AS_ZEROS)
+    dotless = shape.replace(b".", b"")
+    hard = sum(map(dotless.count, _HARD_DOTLESS)) + sum(map(shape.count, _HARD))
+    harder = sum(map(dotless.count, _HARDER_DOTLESS))
+    if any(each in dotless for each in _EXPONENTS):
+        harder += len(_FAR.findall(digits))
+    return HARD * hard + HARDER * harder

@@ -17,6 +17,7 @@ from holdfast.errors import (
     StorageFull,
     TooLarge,
     Unavailable,
+    VaultTooNew,
     shorten,
 )
 
@@ -136,6 +137,17 @@ class Unfit(Refused):
     def __init__(self, message: str, *, param: str | None = None) -> None:
         super().__init__(message)
         self.param = param
+
+
+class ArchiveTooNew(Refused):
+    """An archive that came has a later format: it is the client's, and nothing is wrong here."""
+
+    code = VaultTooNew.code
+    hint = "Upgrade the server, or export it with the version that the server has."
+
+    def __init__(self, error: VaultTooNew) -> None:
+        super().__init__(str(error))
+        self.found, self.known = error.found, error.known
 
 
 class RangeUnfit(Refused):

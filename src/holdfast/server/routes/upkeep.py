@@ -6,12 +6,14 @@ from typing import Final
 from msgspec.structs import replace
 
 from holdfast.engine.namespace import Namespace
+from holdfast.errors import VaultTooNew
 from holdfast.model.archives import Imported
 from holdfast.model.paths import shown_name
 from holdfast.model.upkeep import Collected, Verified
 from holdfast.operations.upkeep import Collect, Verify
 from holdfast.server.calling import encoded
 from holdfast.server.doors import answers, written
+from holdfast.server.problems import ArchiveTooNew
 from holdfast.server.requests import Caller, Request
 from holdfast.server.responses import Stream
 from holdfast.server.routing import Route, get, post
@@ -69,7 +71,10 @@ async def import_(request: Request, agent: Namespace) -> object:
     most = request.services.config.max_import_bytes
     async with Upload(request, agent, max_bytes=most, is_file=False).written() as source:
         make = partial(encoded, lambda: written(agent, agent.import_(source)))
-        return await in_thread(make, work=Work.LONG)
+        try:
+            return await in_thread(make, work=Work.LONG)
+        except VaultTooNew as exc:
+            raise ArchiveTooNew(exc) from exc
 
 
 ROUTES: Final[list[Route]] = [collect, verify, export, import_]
