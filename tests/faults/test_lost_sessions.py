@@ -1,7 +1,9 @@
 """A session whose row is damaged is named by lists and by its id, and comes back by a repair."""
 
-from contextlib import AbstractContextManager, suppress
+import sqlite3
+from contextlib import AbstractContextManager, closing, suppress
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -200,3 +202,29 @@ def loose(kept: Kept, statement: str, *given: object) -> None:
         for table, name in names:
             kept.sql(f"ALTER TABLE {table} DROP CONSTRAINT {name}")
     kept.sql(statement, *given)
+
+
+def test_a_list_that_an_index_leads_to_an_early_end_says_so(tmp_path: Path) -> None:
+    with holdfast.open(tmp_path) as vault:
+        for name in ("bob", "alice"):
+            for number in range(3):
+                vault.namespace(name).sessions.create("planner", session_id=f"{name}-{number}")
+    path = tmp_path / "catalog.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        query = "SELECT rootpage FROM sqlite_master WHERE name = 'sessions_present'"
+        ((root,),) = connection.execute(query).fetchall()
+        ((size,),) = connection.execute("PRAGMA page_size").fetchall()
+    good = path.read_bytes()
+    at = good.index(b"alice-1", (root - 1) * size, root * size)
+    seen = set[str]()
+    for bit in range(8 * (at - 14), 8 * at):
+        bad = bytearray(good)
+        bad[bit >> 3] ^= 1 << (bit & 7)
+        path.write_bytes(bad)
+        try:
+            with holdfast.open(tmp_path) as vault:
+                assert len(vault.namespace("alice").sessions.list()) == 3
+        except Damaged as exc:
+            seen.add(str(exc))
+    assert any("lost the row of the session alice-" in each for each in seen)

@@ -15,7 +15,7 @@ from holdfast.engine.planes.handle import Handle, check_text
 from holdfast.engine.sessions.finding import alive, find_row
 from holdfast.engine.sessions.following import catch_up
 from holdfast.engine.sessions.lapsing import notice_lapsed
-from holdfast.engine.sessions.presence import check_absent, check_list
+from holdfast.engine.sessions.presence import check_absent, check_list, check_listed
 from holdfast.engine.sessions.state import Parts, StoredState, to_parts
 from holdfast.engine.sessions.turns import to_object
 from holdfast.engine.sessions.writing import Draft, change, get_locked, get_wanted, write
@@ -267,6 +267,7 @@ def iterate(handle: Handle, wanted: ListSessions) -> Iterator[Found]:
             catch_up(transaction, handle, handle.lock(transaction), now=context.clock())
     if head is None:
         return
+    is_all = (before, after, wanted.agent_id, wanted.user_id) == (None, None, None, None)
     while True:
         now = context.clock()
         with context.catalog.read() as transaction:
@@ -278,7 +279,9 @@ def iterate(handle: Handle, wanted: ListSessions) -> Iterator[Found]:
                 agent_id=wanted.agent_id,
                 user_id=wanted.user_id,
             )
-            check_list(transaction, handle, page.damaged)
+            present = check_list(transaction, handle, page.damaged)
+            if is_all and before is None and page.last is None and not page.damaged:
+                check_listed(transaction, handle, len(page.sound), present)
         for found in page.sound:
             if alive(found, now=now) and (metadata is None or matches(found[0], metadata)):
                 yield found

@@ -22,15 +22,17 @@ MOST_COUNTED: Final = 20_000
 """Sessions of a namespace that a list counts: of as many, it takes about a millisecond."""
 
 
-def check_list(transaction: Transaction, handle: Handle, damaged: Mapping[str, Damaged]) -> None:
+def check_list(transaction: Transaction, handle: Handle, damaged: Mapping[str, Damaged]) -> int:
     """Raises `Damaged` if sessions that are present are missing from lists of their namespace.
+
+    Returns how many have to be present.
 
     What is damaged of a list, and not in the plane, is none of this namespace's: a row of another
     one, or of a session that has ended.
     """
     head = handle.find_head(transaction)
     if head is None:
-        return
+        return 0
     if damaged:
         held = _view(transaction, handle, head).get_many([name.encode() for name in damaged])
         for name, error in damaged.items():
@@ -43,6 +45,25 @@ def check_list(transaction: Transaction, handle: Handle, damaged: Mapping[str, D
         for key, _ in _view(transaction, handle, head).iterate():
             if (name := key.decode("utf-8", "replace")) not in present:
                 raise _lost(name)
+    return wanted
+
+
+def check_listed(transaction: Transaction, handle: Handle, listed: int, wanted: int) -> None:
+    """Raises `Damaged` if a list of all sessions lacks one that the plane holds.
+
+    An index that counts all of its rows need not lead to all of them. Where the number itself is
+    wrong, none is missing.
+    """
+    head = handle.find_head(transaction) if listed != wanted else None
+    if head is None:
+        return
+    # First: one that another begins meanwhile is in the list, and in the plane or not.
+    held = [key.decode("utf-8", "replace") for key, _ in _view(transaction, handle, head).iterate()]
+    page = transaction.list_sessions(head.namespace_id, most=max(wanted, len(held)) + MOST_COUNTED)
+    shown = {session.id for session, _ in page.sound} | {*page.damaged}
+    for name in held:
+        if name not in shown and transaction.find_session(handle.tenant_id, handle.name, name):
+            raise _lost(name)
 
 
 def check_absent(
