@@ -50,18 +50,20 @@ def is_made_id(name: str) -> bool:
 
 def instant_of_trace(trace_id: str) -> int | None:
     """Returns the instant that a trace's id begins with; None if it is no such id."""
-    try:
-        return int(trace_id.removeprefix("trace_")[:-_TRACE_TAIL], 16)
-    except ValueError:
-        return None
+    return _instant_in(trace_id.removeprefix("trace_"))
 
 
 def instant_of_event(event_id: str) -> int | None:
     """Returns the instant that an event's id begins with; None if it is no such id."""
+    return _instant_in(event_id.removeprefix("evt-"))
+
+
+def _instant_in(text: str) -> int | None:
     try:
-        return int(event_id.removeprefix("evt-")[:-_TRACE_TAIL], 16)
+        found = int(text[:-_TRACE_TAIL], 16)
     except ValueError:
         return None
+    return found if 0 <= found < 2**63 else None  # No row holds more.
 
 
 class IdMaker:

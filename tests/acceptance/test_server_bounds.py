@@ -280,3 +280,64 @@ def test_texts_that_are_slow_to_compare_keep_nobody_else_waiting(
         thread.join()
     assert sorted(compared) == 4 * ["half.txt"] + 4 * ["none.txt"]
     assert worst < WORST_S
+
+
+def test_reading_under_ever_new_names_keeps_no_answers(server: Server, agent: httpx.Client) -> None:
+    value = "x" * 700_000
+    agent.put("/v1/store/value", json={"namespace": "n", "key": "large", "value": value})
+    asked = {"get": [{"namespace": "n", "key": "large"}]}
+    before = sum(each.stat().st_size for each in server.data.rglob("*") if each.is_file())
+    for name in range(20):
+        answer = agent.post(
+            "/v1/store/batch", json=asked, headers={"Idempotency-Key": f"read-{name}"}
+        )
+        assert answer.status_code == 200, answer.text
+        assert value in answer.text
+    again = agent.post("/v1/store/batch", json=asked, headers={"Idempotency-Key": "read-0"})
+    assert value in again.text
+    assert "Idempotent-Replayed" not in again.headers
+    after = sum(each.stat().st_size for each in server.data.rglob("*") if each.is_file())
+    assert after - before < 4 * MIB
+
+
+def test_numbers_that_no_row_holds_are_refused_by_name(server: Server, agent: httpx.Client) -> None:
+    headers = {"Authorization": f"Bearer {server.admin_key}"}
+    for path in ("quota", "namespaces/alice/quota"):
+        answer = httpx.put(
+            f"{server.url}/v1/workspaces/me/{path}",
+            json={"quota_bytes": 2**63},
+            headers=headers,
+            trust_env=False,
+        )
+        assert answer.status_code in (400, 422), answer.text
+        assert "quota_bytes" in answer.text
+        assert "SQLite" not in answer.text
+    answer = agent.get(f"/v1/traces/{'9' * 390}")
+    assert answer.status_code == 404
+
+
+def test_a_quota_says_what_a_refusal_says(server: Server, agent: httpx.Client) -> None:
+    headers, place = {"Authorization": f"Bearer {server.admin_key}"}, "/v1/workspaces/me/quota"
+    with httpx.Client(base_url=server.url, headers=headers, trust_env=False) as operator:
+        assert operator.put(place, json={"quota_bytes": 1}).status_code == 200
+        refused = agent.post("/write", json={"path": "more.txt", "content": "x" * 2000})
+        used = operator.get(place).json()["used_bytes"]
+        assert operator.put(place, json={"quota_bytes": None}).status_code == 200
+    assert refused.status_code == 413
+    assert f"uses {used} of 1 bytes" in refused.text
+
+
+def test_whoever_asks_for_another_protocol_writes_nothing_into_the_log(server: Server) -> None:
+    for protocol in ("websocket", "h2c"):
+        upgrade = {"Connection": "Upgrade", "Upgrade": protocol}
+        answer = httpx.get(f"{server.url}/health/live", headers=upgrade, trust_env=False)
+        assert answer.status_code == 200
+    assert "upgrade" not in server.read_log().lower()
+    assert "websocket" not in server.read_log().lower()
+
+
+def test_counters_are_made_once_a_second(server: Server) -> None:
+    def ask() -> str:
+        return httpx.get(f"{server.url}/metrics", trust_env=False).text
+
+    assert any(ask() == ask() for _ in range(3))

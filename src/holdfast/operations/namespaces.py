@@ -3,6 +3,8 @@
 from dataclasses import KW_ONLY
 from typing import Annotated, Final
 
+import msgspec
+
 from holdfast.model.basics import SnapshotInfo
 from holdfast.model.entities import Entity
 from holdfast.model.marks import Header
@@ -94,7 +96,7 @@ class SetNamespaceQuota(Operation[Quota], put=f"{_ONE}/quota", who=Who.OPERATOR)
     """Limits how many bytes a namespace may hold; None takes the limit away."""
 
     name: _Name
-    quota_bytes: int | None
+    quota_bytes: Annotated[int, msgspec.Meta(le=2**63 - 1)] | None
 
 
 class GetQuota(Operation[Quota], get=f"{_WORKSPACE}/quota", who=Who.OPERATOR):
@@ -104,7 +106,7 @@ class GetQuota(Operation[Quota], get=f"{_WORKSPACE}/quota", who=Who.OPERATOR):
 class SetQuota(Operation[Quota], put=f"{_WORKSPACE}/quota", who=Who.OPERATOR):
     """Limits how many bytes the workspace may take; None takes the limit away."""
 
-    quota_bytes: int | None
+    quota_bytes: Annotated[int, msgspec.Meta(le=2**63 - 1)] | None
 
 
 class Forget(Arguments):

@@ -22,10 +22,9 @@ from holdfast.sdk.agent import DAY, health_query
 from holdfast.sdk.calls import Async, Call, Download, F, Group, Sender, Sync, call, download, method
 from holdfast.sdk.content import Target
 from holdfast.sdk.forms import Awaiting, Waiting
-from holdfast.sdk.groups.activity import WorkspaceTraces
 from holdfast.sdk.groups.erasures import Erasures
 from holdfast.sdk.groups.events import Events
-from holdfast.sdk.groups.operators import Keys, Namespaces, Webhooks
+from holdfast.sdk.groups.operators import Keys, Namespaces, Webhooks, WorkspaceTraces
 from holdfast.sdk.lines import TIMEOUT_S, line_for
 from holdfast.sdk.reading import read_report, read_totals, reads, to_health, whole
 from holdfast.wire.audit import RollbackRateAnswer

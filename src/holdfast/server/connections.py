@@ -252,6 +252,9 @@ class Connection(HttpToolsProtocol):
         self._set_timer(None)
         self.loop.call_later(LINGER_S, self.transport.abort)
 
+    def _unsupported_upgrade_warning(self) -> None:
+        """Says nothing of it in the log, where anybody could fill it."""
+
     def _go_on(self) -> None:
         """Looks at what has come before, and then at what comes."""
         if not self.transport.is_closing():

@@ -4,7 +4,8 @@ The answer of one that went well is kept for a day, and given again with the hea
 `Idempotent-Replayed: true`. It is kept in the transaction of what was done, so that a server that
 dies between the two does neither. One that failed is not kept: it may be tried again. Of an answer
 that holds a secret, or is too large, only that there was one is kept: repeating it is a conflict,
-and not a second key. A body that is too large to be compared is refused if it bears a name.
+and not a second key. What only reads is answered anew if its answer is long. A body that is too
+large to be compared is refused if it bears a name.
 """
 
 import asyncio
@@ -45,6 +46,10 @@ METHODS: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 MAX_NAME_CHARS: Final = 255
 MAX_ANSWER_BYTES: Final = 1 << 20
+MAX_READ_BYTES: Final = 4 << 10
+"""What is kept of a request that only read: with a larger answer it is answered anew, which does
+nothing twice. Else whoever reads under ever new names would fill a disk beside every quota."""
+
 MAX_PATH_CHARS: Final = 200
 """Longer ones are hashed: an index has no room for what an attacker may call a path."""
 
@@ -139,6 +144,9 @@ async def _settle(
         await _release(replies, answering.asked)
         return
     body = done.body if isinstance(done, Response) else None
+    if not answering.catalog.has_acted and (body is None or len(body) > MAX_READ_BYTES):
+        await _release(replies, answering.asked)
+        return
     kept = answering.to_keep(done.status, done.media_type, body, is_secret=is_secret)
     # It is done by now, and who is told otherwise does it again.
     await _patiently(partial(replies.keep, answering.asked, kept), unless=Unavailable)

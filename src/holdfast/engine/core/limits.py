@@ -86,12 +86,21 @@ def check_tenant(
 ) -> None:
     """Raises `QuotaExceeded` if a tenant with this quota may not have so many more bytes."""
     if quota is not None:
-        used = transaction.stored_bytes(tenant_id) + transaction.pending_bytes(tenant_id)
-        used += transaction.memory_bytes(tenant_id) + transaction.turn_bytes(tenant_id)
+        used = used_bytes(transaction, tenant_id)
         if used + needed_bytes > quota:
             raise QuotaExceeded(
                 "the tenant", used_bytes=used, needed_bytes=needed_bytes, quota_bytes=quota
             )
+
+
+def used_bytes(transaction: Transaction, tenant_id: TenantId) -> int:
+    """Returns what counts against a tenant's quota."""
+    return (
+        transaction.stored_bytes(tenant_id)
+        + transaction.pending_bytes(tenant_id)
+        + transaction.memory_bytes(tenant_id)
+        + transaction.turn_bytes(tenant_id)
+    )
 
 
 def check_free(

@@ -31,6 +31,8 @@ class Replying:
         self._has_reply = False
         self.is_kept = False
         """Whether the answer is in the catalog, with what was done for it."""
+        self.has_acted = False
+        """Whether more was done than to read."""
 
     @contextmanager
     def answering(self) -> Generator[None]:
@@ -63,6 +65,7 @@ class Replying:
 
     def commit(self) -> None:
         """Commits what is held open: something else is about to be done."""
+        self.has_acted = True
         if self._until_answered is not None:
             self._open = None
             self._until_answered.pop_all().close()

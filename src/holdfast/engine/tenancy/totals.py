@@ -8,6 +8,7 @@ from typing import Final
 
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.core.context import Context
+from holdfast.engine.core.limits import used_bytes
 from holdfast.ids import TenantId
 from holdfast.instants import to_us
 from holdfast.model.basics import Head
@@ -34,16 +35,6 @@ def total_of(
         active_sessions=transaction.count_active_sessions(
             tenant_id, namespace_id, since_us=to_us(now - DAY), agent_id=None
         ),
-        storage_bytes=_stored(transaction, tenant_id) if head is None else head.size.bytes,
+        storage_bytes=used_bytes(transaction, tenant_id) if head is None else head.size.bytes,
         by_hour=tuple(transaction.count_by_hour(tenant_id, namespace_id, since=now - DAY)),
-    )
-
-
-def _stored(transaction: Transaction, tenant_id: TenantId) -> int:
-    """Returns what counts against a tenant's quota."""
-    return (
-        transaction.stored_bytes(tenant_id)
-        + transaction.pending_bytes(tenant_id)
-        + transaction.memory_bytes(tenant_id)
-        + transaction.turn_bytes(tenant_id)
     )

@@ -13,12 +13,9 @@ from holdfast.operations.tasks import CompleteTask, FailTask, GetTask, ListTasks
 from holdfast.operations.traces import (
     AddTrace,
     GetTrace,
-    GetWorkspaceTrace,
     ListTraces,
-    ListWorkspaceTraces,
 )
 from holdfast.sdk.calls import F, Group, Pages, all_of, method, pages
-from holdfast.sdk.groups.operators import OperatorGroup
 
 
 class Traces(Group[F]):
@@ -34,21 +31,6 @@ class Traces(Group[F]):
     ) -> Pages[TraceInfo]:
         """Goes through all traces, newest first."""
         return all_of(ListTraces(session_id=session_id, action=action, actor=actor))
-
-
-class WorkspaceTraces(OperatorGroup[F]):
-    """What happened in all namespaces of a workspace, and to the workspace itself."""
-
-    list = method(ListWorkspaceTraces)
-    get = method(GetWorkspaceTrace)
-
-    @pages
-    def iter(
-        self, *, session_id: str | None = None, action: str | None = None, actor: str | None = None
-    ) -> Pages[TraceInfo]:
-        """Goes through all traces, newest first."""
-        wanted = ListWorkspaceTraces(session_id=session_id, action=action, actor=actor)
-        return all_of(wanted, self.above)
 
 
 class TaskRuns(Group[F]):

@@ -3,6 +3,7 @@
 `admin.keys`, `admin.webhooks`, `admin.namespaces`.
 """
 
+from holdfast.model.traces import TraceInfo
 from holdfast.model.webhooks import Delivery
 from holdfast.operations.keys import CreateKey, ListKeys, RevokeKey
 from holdfast.operations.namespaces import (
@@ -21,6 +22,7 @@ from holdfast.operations.namespaces import (
     SetNamespaceQuota,
     SetRetention,
 )
+from holdfast.operations.traces import GetWorkspaceTrace, ListWorkspaceTraces
 from holdfast.operations.webhooks import (
     CreateWebhook,
     DeleteWebhook,
@@ -32,7 +34,7 @@ from holdfast.operations.webhooks import (
     TestWebhook,
     UpdateWebhook,
 )
-from holdfast.sdk.calls import F, Group, Pages, Sender, method, pages, paging
+from holdfast.sdk.calls import F, Group, Pages, Sender, all_of, method, pages, paging
 
 
 class OperatorGroup(Group[F]):
@@ -93,3 +95,18 @@ class Namespaces(OperatorGroup[F]):
     recover_snapshot = method(RecoverSnapshot)
     recover_memory = method(RecoverMemory)
     recover_entity = method(RecoverEntity)
+
+
+class WorkspaceTraces(OperatorGroup[F]):
+    """What happened in all namespaces of a workspace, and to the workspace itself."""
+
+    list = method(ListWorkspaceTraces)
+    get = method(GetWorkspaceTrace)
+
+    @pages
+    def iter(
+        self, *, session_id: str | None = None, action: str | None = None, actor: str | None = None
+    ) -> Pages[TraceInfo]:
+        """Goes through all traces, newest first."""
+        wanted = ListWorkspaceTraces(session_id=session_id, action=action, actor=actor)
+        return all_of(wanted, self.above)

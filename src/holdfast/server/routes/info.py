@@ -1,8 +1,10 @@
 """What a server says about itself."""
 
+import math
 import time
 from datetime import UTC, datetime
 from importlib.metadata import version
+from threading import Lock
 from typing import Final
 
 from prometheus_client import (
@@ -20,6 +22,7 @@ from holdfast.server.threads import Work
 from holdfast.server.times import shown
 from holdfast.wire.info import Health, ServiceHealth, Welcome
 
+_ANEW_S: Final = 1.0
 _STARTED: Final = time.monotonic()
 VERSION: Final = version("holdfast")
 
@@ -53,14 +56,31 @@ def welcome(services: Services) -> Welcome:
     )
 
 
+class _Counted:
+    """The counters as text, made once a second at the most: anybody may ask, and it takes long."""
+
+    def __init__(self) -> None:
+        self._guard, self._made_at, self._text = Lock(), -math.inf, b""
+
+    def text(self, *, is_shared: bool) -> bytes:
+        with self._guard:
+            if time.monotonic() > self._made_at + _ANEW_S:
+                registry = REGISTRY
+                if is_shared:
+                    registry = CollectorRegistry()
+                    multiprocess.MultiProcessCollector(registry)
+                self._text, self._made_at = generate_latest(registry), time.monotonic()
+            return self._text
+
+
+_COUNTED: Final = _Counted()
+
+
 @get("/metrics", who=Who.ANYBODY, media_type=CONTENT_TYPE_LATEST)
 def metrics(services: Services) -> Response:
-    """Returns the counters, as Prometheus reads them."""
-    registry = REGISTRY
-    if services.config.workers > 1:
-        registry = CollectorRegistry()
-        multiprocess.MultiProcessCollector(registry)
-    return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+    """Returns the counters, as Prometheus reads them: of a second ago at the most."""
+    text = _COUNTED.text(is_shared=services.config.workers > 1)
+    return Response(text, media_type=CONTENT_TYPE_LATEST)
 
 
 @get("/openapi.json", who=Who.ANYBODY, is_shown=False)
