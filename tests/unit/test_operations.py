@@ -535,7 +535,7 @@ DOORS: list[tuple[type, Any]] = [
     (Schedules, activity.Schedules),
     (TaskRuns, activity.TaskRuns),
     (Traces, activity.Traces),
-    (WorkspaceTraces, activity.WorkspaceTraces),
+    (WorkspaceTraces, operators.WorkspaceTraces),
     (Memories, SdkMemories),
     (Entities, SdkEntities),
     (Keys, operators.Keys),
