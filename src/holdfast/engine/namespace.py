@@ -354,10 +354,7 @@ class Namespace:
 
     def restore_snapshot(self, snapshot: SnapshotLike) -> int:
         """Brings a whole snapshot back, as `restore` does; returns how many files it has."""
-        return self.count_restored(self.restore(snapshot))
-
-    def count_restored(self, made: Restored) -> int:
-        """Returns how many files and links a snapshot has that was brought back as a whole."""
+        made = self.restore(snapshot)
         # It was read a moment ago: it is not looked up once more.
         shown = made.snapshot or self.get_snapshot(made.target)
         return count_files(FilesReader(opened_at(self._handle, shown, Plane.FILES)))

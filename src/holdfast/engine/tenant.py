@@ -16,7 +16,6 @@ from holdfast.engine.audit.chains import verify_audit
 from holdfast.engine.audit.export import export_audit
 from holdfast.engine.audit.traces import WorkspaceTraces
 from holdfast.engine.core.context import Context
-from holdfast.engine.core.limits import used_bytes
 from holdfast.engine.core.replying import Replying
 from holdfast.engine.directory.attachments import Attachment, Attachments
 from holdfast.engine.directory.directory import forget as forget_index
@@ -369,11 +368,6 @@ class TenantVault:
         """Returns how many bytes the tenant's packs take that are in use."""
         with self._context.catalog.read() as transaction:
             return transaction.stored_bytes(self._tenant.id)
-
-    def used_bytes(self) -> int:
-        """Returns how many bytes count against the quota: packs, and what is in no snapshot yet."""
-        with self._context.catalog.read() as transaction:
-            return used_bytes(transaction, self._tenant.id)
 
     def retired_bytes(self) -> int:
         """Returns how many bytes wait to be given back: no quota counts them."""

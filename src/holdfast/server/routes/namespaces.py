@@ -79,14 +79,14 @@ def set_quota(caller: Caller, wanted: SetNamespaceQuota) -> Quota:
 @answers(GetQuota)
 def read_workspace_quota(caller: Caller, _: GetQuota) -> Quota:
     """Returns how many bytes a workspace may store, and how many it does."""
-    return Quota(quota_bytes=caller.vault.quota(), used_bytes=caller.vault.used_bytes())
+    return Quota(quota_bytes=caller.vault.quota(), used_bytes=caller.vault.totals().storage_bytes)
 
 
 @answers(SetQuota)
 def set_workspace_quota(caller: Caller, wanted: SetQuota) -> Quota:
     """Limits how many bytes a workspace may store."""
     caller.vault.set_quota(wanted.quota_bytes)
-    return Quota(quota_bytes=caller.vault.quota(), used_bytes=caller.vault.used_bytes())
+    return Quota(quota_bytes=caller.vault.quota(), used_bytes=caller.vault.totals().storage_bytes)
 
 
 @answers(ForgetSnapshots)

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from holdfast.engine.files.browsing import count_files
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.timeline.comparison import Place, read_cursor
 from holdfast.entries import Directory
@@ -113,7 +114,7 @@ def _files_restored(exchange: Exchange) -> int:
             change.plane is Plane.FILES and not isinstance(change.new, Directory | None)
             for change in made.changes
         )
-    return agent.count_restored(made)
+    return count_files(agent.at(made.target).files)
 
 
 def _hear_newest(exchange: Exchange) -> None:
