@@ -63,7 +63,7 @@ def _instant_in(text: str) -> int | None:
         found = int(text[:-_TRACE_TAIL], 16)
     except ValueError:
         return None
-    return found if 0 <= found < 2**63 else None  # No row holds more.
+    return found if -(2**63) <= found < 2**63 else None  # No row holds more.
 
 
 class IdMaker:

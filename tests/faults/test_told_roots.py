@@ -1,8 +1,8 @@
 """The journal names the root that each snapshot was given, and `verify` compares them."""
 
-from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import holdfast
@@ -30,7 +30,7 @@ def swap(kept: Kept, one: SnapshotInfo, other: SnapshotInfo) -> None:
             each.id: each for each in transaction.timeline(one.namespace_id, before=None, most=100)
         }
     for mine, theirs in ((one, other), (other, one)):
-        row = SNAPSHOT.write(replace(old[mine.id], root=old[theirs.id].root))
+        row = SNAPSHOT.write(msgspec.structs.replace(old[mine.id], root=old[theirs.id].root))
         change = "UPDATE snapshots SET root = ?, checksum = ? WHERE id = ?"
         kept.sql(change, row["root"], row["checksum"], mine.id)
 

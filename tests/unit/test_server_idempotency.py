@@ -44,7 +44,7 @@ class Replies:
         return replace(asked, is_claimed=True)
 
     def begin(self, _asked: Asked) -> SimpleNamespace:
-        return SimpleNamespace(is_kept=False)
+        return SimpleNamespace(is_kept=False, has_acted=True)
 
     def renew(self, _asked: Asked) -> None:
         self._ask("renew")

@@ -237,6 +237,9 @@ class SnapshotInfo(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             return NotImplemented
         return all(getattr(self, name) == getattr(other, name) for name in _COMPARED)
 
+    def __ne__(self, other: object) -> bool:  # A struct has one of its own.
+        return not self == other
+
     def __hash__(self) -> int:
         return hash(self.id)
 
