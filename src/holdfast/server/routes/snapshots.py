@@ -114,7 +114,7 @@ def _files_restored(exchange: Exchange) -> int:
             change.plane is Plane.FILES and not isinstance(change.new, Directory | None)
             for change in made.changes
         )
-    return count_files(agent.at(made.target).files)
+    return count_files(agent.at(made.snapshot or made.target).files)
 
 
 def _hear_newest(exchange: Exchange) -> None:
