@@ -354,10 +354,7 @@ class Namespace:
 
     def restore_snapshot(self, snapshot: SnapshotLike) -> int:
         """Brings a whole snapshot back, as `restore` does; returns how many files it has."""
-        made = self.restore(snapshot)
-        # It was read a moment ago: it is not looked up once more.
-        shown = made.snapshot or self.get_snapshot(made.target)
-        return count_files(FilesReader(opened_at(self._handle, shown, Plane.FILES)))
+        return count_files(self.at(self.restore(snapshot).snapshot or snapshot).files)
 
     # Looking after
 

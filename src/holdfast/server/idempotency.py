@@ -140,11 +140,9 @@ async def _settle(
     replies: Replies, answering: _Answering, done: Answer, *, is_secret: bool
 ) -> None:
     """Keeps an answer that says that something was done; forgets any other."""
-    if done.status not in _SUCCESS:
-        await _release(replies, answering.asked)
-        return
     body = done.body if isinstance(done, Response) else None
-    if not answering.catalog.has_acted and (body is None or len(body) > MAX_READ_BYTES):
+    is_long = body is None or len(body) > MAX_READ_BYTES
+    if done.status not in _SUCCESS or (is_long and not answering.catalog.has_acted):
         await _release(replies, answering.asked)
         return
     kept = answering.to_keep(done.status, done.media_type, body, is_secret=is_secret)
