@@ -89,15 +89,21 @@ def place(original: Path) -> Iterator[Path]:
 
 
 def damages(place: Path) -> Iterator[Callable[[], None]]:
-    """Yields ways to damage the vault: each kind for each pack, one at a time."""
+    """Yields ways to damage the vault: each kind for each pack, one at a time.
+
+    The directories are copied each time, so that a snapshot reads their files again: in files that
+    rest, a flip that nobody has read is found by `verify` alone.
+    """
     sound = place.with_name(f"{place.name}-sound")
     shutil.copytree(place, sound, symlinks=True)
-    for at in range(len(packs_of(place))):
-        for damage in DAMAGES:
-            yield lambda damage=damage, at=at: damage(packs_of(place)[at])
-            shutil.rmtree(place)
-            shutil.copytree(sound, place, symlinks=True)
-    shutil.rmtree(sound)
+    try:
+        for at in range(len(packs_of(place))):
+            for damage in DAMAGES:
+                shutil.rmtree(place)
+                shutil.copytree(sound, place, symlinks=True)
+                yield lambda damage=damage, at=at: damage(packs_of(place)[at])
+    finally:
+        shutil.rmtree(sound)
 
 
 def test_bytes_that_were_in_hand_come_back_whatever_copy_of_them_went_bad(place: Path) -> None:
