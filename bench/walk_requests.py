@@ -30,8 +30,8 @@ from holdfast.catalog.postgres_lines import Line
 from holdfast.catalog.postgres_talk import Talk
 from holdfast.engine.objects import trust
 from holdfast.server.app import create, open_vault
+from holdfast.server.callers import make_credentials
 from holdfast.server.config import configure
-from holdfast.server.credentials import make_credentials
 from holdfast.testing.postgres import PostgresServer
 from holdfast.testing.servers import ADMIN_KEY, API_KEY
 
@@ -153,16 +153,20 @@ async def walk(profiler: Profiler, client: httpx.AsyncClient) -> dict[str, Walk]
 
     made = await send("POST", "/v1/sessions", {"agent_id": "walker", "initial_state": {"step": 0}})
     state = f"/v1/sessions/{made['id']}/state"
+    await write(0)
+    taken = await send("POST", "/v1/snapshots", {"label": "taken"})
     requests: dict[str, tuple[str, str, Callable[[int], object]]] = {
         "update_state": ("PATCH", state, lambda n: {"state": {"step": n}}),
+        "write": ("POST", "/write", lambda n: {"path": "d0/f.txt", "content": f"{n}"}),
         "snapshot": ("POST", "/v1/snapshots", lambda n: {"label": f"{n}"}),
+        "restore": ("POST", f"/v1/snapshots/{taken['snapshot_id']}/restore", lambda _: {}),
     }
     found: dict[str, Walk] = {}
     for what, (method, path, body) in requests.items():
         for suffix in ("", ", named"):
             walks: list[Walk] = []
             for n in range(WARMING + COUNTED):
-                if what == "snapshot":
+                if what in ("snapshot", "restore"):
                     await write(n)
                 walks.append(profiler.begin())
                 await send(method, path, body(n), f"{what}-{n}" if suffix else None)

@@ -23,8 +23,7 @@ from holdfast.catalog.port import Catalog
 from holdfast.catalog.postgres import PostgresCatalog
 from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.testing.clocks import Watch
-from holdfast.testing.memory import find_base
-from holdfast.testing.postgres import PostgresServer
+from holdfast.testing.postgres import PostgresServer, find_base
 
 # No deadlines: a shared machine is slow at times, and that is not a bug in the code under test.
 # For the same reason slow generation of inputs is no error.

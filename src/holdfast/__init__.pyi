@@ -17,15 +17,13 @@ from holdfast.errors import HoldfastError
 from holdfast.mirror import AsyncRemoteWorkspace, RemoteWorkspace
 from holdfast.model.archives import Imported
 from holdfast.model.basics import Kind, Plane, Size, SnapshotInfo, Timeline
-from holdfast.model.changes import Change, Changes, MergeResult, Restored
+from holdfast.model.changes import Change, Changes, History, MergeResult, Restored, Step
 from holdfast.model.entities import Entity, Totals
 from holdfast.model.erasures import Certificate
 from holdfast.model.events import Event
 from holdfast.model.files import FileInfo
-from holdfast.model.health import Health, Level, Loop, Thresholds
-from holdfast.model.history import History, Step
 from holdfast.model.keys import Key, NewKey
-from holdfast.model.memories import FoundMemory, Memory
+from holdfast.model.memories import Memory, MemoryMatch
 from holdfast.model.names import Name
 from holdfast.model.sessions import (
     Lineage,
@@ -38,7 +36,7 @@ from holdfast.model.sessions import (
     VersionKind,
 )
 from holdfast.model.tasks import Schedule, TaskRun
-from holdfast.model.traces import TraceInfo
+from holdfast.model.traces import Health, Level, Loop, Thresholds, TraceInfo
 from holdfast.model.upkeep import (
     AuditProblem,
     AuditReport,
@@ -83,7 +81,6 @@ __all__ = [
     "Entity",
     "Event",
     "FileInfo",
-    "FoundMemory",
     "Health",
     "History",
     "Holdfast",
@@ -97,6 +94,7 @@ __all__ = [
     "Loop",
     "Lost",
     "Memory",
+    "MemoryMatch",
     "MergeResult",
     "Moment",
     "Name",

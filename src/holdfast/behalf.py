@@ -1,4 +1,7 @@
-"""For whom something is done, where one process does it for many. Imports nothing of ours."""
+"""For whom something is done, and by which request, where one process does it for many.
+
+Imports nothing of ours.
+"""
 
 from contextvars import ContextVar
 from typing import Final
@@ -8,3 +11,6 @@ NOBODY: Final = ""
 
 BEHALF: Final[ContextVar[str]] = ContextVar("behalf", default=NOBODY)
 """The tenant; inherited by whatever is started with a copy of the context."""
+
+REQUEST: Final[ContextVar[str | None]] = ContextVar("request", default=None)
+"""The id of the request, behind a server; inherited in the same way."""

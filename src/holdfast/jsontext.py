@@ -15,9 +15,6 @@ from holdfast.errors import TooLarge, Unencodable, shorten
 _REFUSALS: Final = (TypeError, ValueError, OverflowError, RecursionError)
 """What is raised for what JSON cannot hold."""
 
-PIECE_BYTES: Final = 64 << 10
-"""What is counted at a time, with everybody else in between."""
-
 
 def legible(value: Any) -> Any:  # noqa: ANN401 - any JSON
     """Returns JSON with what is no UTF-8 in it replaced: names of files can be such."""
@@ -60,50 +57,6 @@ def to_text(value: object) -> str:
         return str(value)
     except (RecursionError, ValueError) as exc:
         raise Unencodable(f"the value cannot be kept as text: {exc}") from exc
-
-
-class Outside:
-    """What of a JSON text is in no string, of pieces in their order.
-
-    Each step is one pass of the interpreter's own C over a piece; nothing is decoded.
-    """
-
-    def __init__(self) -> None:
-        self._is_in_string = False
-        self._rest = b""
-
-    def of(self, piece: bytes) -> bytes:
-        """Returns what is in no string, with a space for each that was there."""
-        piece = self._rest + piece
-        if b"\\" in piece:
-            # An escape that the end of a piece cuts in two belongs to the next one.
-            cut = (len(piece) - len(piece.rstrip(b"\\"))) % 2
-            piece, self._rest = piece[: len(piece) - cut], piece[len(piece) - cut :]
-            # Without escapes, every quote begins or ends a string.
-            piece = piece.replace(b"\\\\", b"").replace(b'\\"', b"")
-        else:
-            self._rest = b""
-        parts = piece.split(b'"')
-        outside = b" ".join(parts[self._is_in_string :: 2])
-        self._is_in_string ^= len(parts) % 2 == 0
-        return outside
-
-
-def count_inside(outside: bytes) -> tuple[int, int]:
-    """Returns how many lists and objects begin in a text without strings, and how many values.
-
-    A value or key follows a bracket, a comma or a colon, but for the first of all.
-    """
-    inside = outside.count(b"[") + outside.count(b"{")
-    return inside, inside + outside.count(b",") + outside.count(b":")
-
-
-def count_values(text: bytes) -> int:
-    """Returns how many values and keys a JSON text holds at the most, without making them."""
-    outside, values = Outside(), 1
-    for start in range(0, len(text), PIECE_BYTES):
-        values += count_inside(outside.of(text[start : start + PIECE_BYTES]))[1]
-    return values
 
 
 def _is_same(given: object, back: object) -> bool:

@@ -168,8 +168,8 @@ def _prove(vault: Holdfast, source: Backup, location: str, progress: Progress) -
     for name in tenants:
         found = vault.tenant(name).verify(progress=progress)
         lost += [f"{each.what}: {each.reason}" for each in found.faults]
-        if found.faults and not found.is_known:
-            first = next(each for each in found.faults if not each.is_known)
+        if found.faults and not found.is_noted:
+            first = next(each for each in found.faults if not each.is_noted)
             raise BackupDamaged(first.what, reason=first.reason)
         packs, objects, total = packs + found.packs, objects + found.objects, total + found.bytes
     return Reinstated(

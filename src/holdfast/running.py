@@ -180,7 +180,7 @@ def ending(error: BaseException | None) -> Generator[None]:
         failure.add_note(f"{type(exc).__name__}: {exc}")
 
 
-def told(error: BaseException, *, max_chars: int) -> str:
+def text_of(error: BaseException, *, max_chars: int) -> str:
     """Returns an exception as text that any row can hold; it may be an attacker's to word."""
     try:
         text = repr(error)

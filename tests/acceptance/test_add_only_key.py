@@ -6,9 +6,12 @@ the history before is in it still, and every snapshot restores.
 """
 
 import io
+import re
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -206,6 +209,124 @@ def test_an_attacker_with_the_key_destroys_nothing_of_the_history(world: World) 
     assert row["attributes"] == {"a": 1}
     assert world.ok(ADMIN, "GET", f"{world.workspace}/audit/verify")["ok"]
     assert world.ok(ADMIN, "POST", f"{world.workspace}/verify")["ok"]
+
+
+# Sessions: an hour in a snapshot, three weeks now.
+
+
+@dataclass
+class Talk:
+    """A session that an attacker wants to be over soon, as its owner and the attacker see it."""
+
+    world: World
+    owner: dict[str, str]
+    adder: dict[str, str]
+    forged: bytes
+    empty: str = ""
+    brief: str = ""
+
+    def own(self, method: str, path: str, **more: Any) -> Any:
+        return self.world.ok(self.owner, method, path, **more)
+
+    def attack(self, method: str, path: str, **more: Any) -> Any:
+        return self.world.ok(self.adder, method, path, **more)
+
+    def bring_in(self, archive: bytes) -> Any:
+        headers = {**self.adder, "Content-Type": "application/x-tar"}
+        return self.world.ok(headers, "POST", "/v1/import", content=archive)
+
+
+@pytest.fixture
+def talk(world: World, tmp_path: Path, request: pytest.FixtureRequest) -> Talk:
+    body = {"name": "agent", "add_only": True}
+    key = world.ok(ADMIN, "POST", f"{world.workspace}/keys", json=body)["api_key"]
+    here = {"X-Namespace": re.sub(r"\W+", "-", request.node.name)}
+    with holdfast.open(tmp_path / "elsewhere") as elsewhere:
+        mine = elsewhere.namespace("mine")
+        mine.sessions.create("evil", session_id="x", ttl_seconds=1)
+        mine.export(tmp_path / "forged.tar")
+    forged = (tmp_path / "forged.tar").read_bytes()
+    owner = {"Authorization": f"Bearer {API_KEY}", **here}
+    talk = Talk(world, owner, {"Authorization": f"Bearer {key}", **here}, forged)
+    talk.own("PUT", "/files/a.txt", content=b"good")
+    talk.empty = talk.own("POST", "/v1/snapshots", json={})["snapshot_id"]
+    made = {"agent_id": "a", "session_id": "x", "ttl_seconds": 3600, "initial_state": {"n": 0}}
+    talk.own("POST", "/v1/sessions", json=made)
+    talk.brief = talk.own("POST", "/v1/snapshots", json={})["snapshot_id"]
+    talk.own("PATCH", "/v1/sessions/x", json={"ttl_seconds": 21 * 86_400})
+    talk.own("PATCH", "/v1/sessions/x/state", json={"state": {"n": 1}})
+    talk.own("POST", "/v1/snapshots", json={})
+    return talk
+
+
+def by_task(talk: Talk) -> None:
+    talk.own("POST", f"/v1/snapshots/{talk.brief}/restore", json={})
+    task = talk.own("POST", "/v1/tasks", json={"name": "t"})["task_id"]
+    talk.own("PATCH", "/v1/sessions/x", json={"ttl_seconds": 21 * 86_400})
+    talk.own("PATCH", "/v1/sessions/x/state", json={"state": {"n": 2}})
+    talk.attack("POST", f"/v1/tasks/{task}/fail", json={"rollback": True})
+
+
+def by_merge(talk: Talk) -> None:
+    fork = f"{talk.owner['X-Namespace']}-fork"
+    talk.own("POST", "/v1/fork", json={"name": fork})
+    there = {**talk.owner, "X-Namespace": fork}
+    talk.world.ok(there, "PATCH", "/v1/sessions/x", json={"ttl_seconds": 1})
+    talk.attack("POST", "/v1/merge", json={"source": fork})
+
+
+def by_id(talk: Talk) -> None:
+    talk.attack("POST", f"/v1/snapshots/{talk.empty}/restore", json={})
+    made = {"agent_id": "evil", "session_id": "x", "ttl_seconds": 1}
+    talk.attack("POST", "/v1/sessions", json=made)
+
+
+def by_export(talk: Talk) -> None:
+    talk.bring_in(talk.attack("GET", "/v1/export", params={"snapshot": talk.brief}))
+
+
+def set_aside_first(talk: Talk) -> None:
+    talk.attack("POST", f"/v1/snapshots/{talk.empty}/restore", json={})
+    talk.bring_in(talk.forged)
+
+
+ENDS: dict[str, Callable[[Talk], object]] = {
+    "restore": lambda talk: talk.attack("POST", f"/v1/snapshots/{talk.brief}/restore", json={}),
+    "undo": lambda talk: talk.attack("POST", "/v1/undo", json={}),
+    "import": lambda talk: talk.bring_in(talk.forged),
+    "export and import": by_export,
+    "set aside": set_aside_first,
+    "fail a task": by_task,
+    "merge": by_merge,
+    "begin anew": by_id,
+}
+
+
+@pytest.mark.parametrize("way", ENDS)
+def test_an_attacker_with_the_key_ends_no_session_sooner(talk: Talk, way: str) -> None:
+    ENDS[way](talk)
+    found = talk.own("GET", "/v1/sessions/x")
+    left = datetime.fromisoformat(found["ttl_expires_at"]) - datetime.now(tz=UTC)
+    assert left > timedelta(days=20), found
+    newest = talk.own("GET", "/v1/timeline")["snapshots"][0]
+    assert way == "begin anew" or newest["detail"]["terms_kept"] == 1
+    refused = talk.world.http.patch("/v1/sessions/x", headers=talk.adder, json={"ttl_seconds": 60})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (403, "add_only")
+    told = talk.world.ok(ADMIN, "GET", f"{talk.world.workspace}/traces", params={"limit": 5})
+    assert any(each["details"].get("terms_kept") == 1 for each in told["data"])
+
+
+@pytest.mark.parametrize("path", ["/v1/sessions/x/state/rollback", "/v1/sessions/x/rollback"])
+def test_an_attacker_with_the_key_takes_no_turn_away(talk: Talk, path: str) -> None:
+    for number in range(3):
+        talk.own("POST", "/v1/sessions/x/turns", json={"input": f"{number}", "output": "yes"})
+    talk.attack("POST", path, json={"version": 0, "conversation": True})
+    assert talk.own("GET", "/v1/sessions/x/turns")["data"] == []
+    talk.world.ok(ADMIN, "POST", f"{talk.world.workspace}/collect", params={"now": True})
+    newest = talk.own("GET", "/v1/sessions/x")["version"]
+    talk.own("POST", path, json={"version": newest - 1, "conversation": True})
+    turns = talk.own("GET", "/v1/sessions/x/turns", params={"order": "asc"})["data"]
+    assert [turn["input"]["content"] for turn in turns] == ["0", "1", "2"]
 
 
 def test_our_clients_get_a_typed_refusal_and_an_operator_makes_such_a_key(world: World) -> None:

@@ -34,7 +34,7 @@ from holdfast.store import Store
 from holdfast.testing.faults import (
     Trouble,
 )
-from holdfast.testing.systemcalls import FusedOs
+from holdfast.testing.places import FusedOs
 
 BOTH = pytest.mark.parametrize("sync", ["full", "normal"])
 

@@ -14,7 +14,7 @@ import holdfast
 from holdfast.engine.exchange.edits import encode_edits
 from holdfast.entries import Blob, Entry, Inline, encode_entry, pack_ref
 from holdfast.ids import object_id_of
-from holdfast.mirror.pushing import ALONG_BYTES
+from holdfast.mirror.following import ALONG_BYTES
 from holdfast.model.basics import EMPTY_MAP
 from holdfast.packs import ObjectKind, PackBuilder
 from holdfast.testing.servers import ADMIN_KEY, API_KEY, Server, running_server

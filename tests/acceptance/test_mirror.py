@@ -23,7 +23,7 @@ from holdfast import Name, errors
 from holdfast.engine.core.coverage import lacking_in
 from holdfast.engine.directory import capture
 from holdfast.engine.namespace import Namespace
-from holdfast.mirror import AsyncRemoteWorkspace, RemoteWorkspace, pushing
+from holdfast.mirror import AsyncRemoteWorkspace, RemoteWorkspace, following
 from holdfast.mirror.local import CROWDED, KEPT
 from holdfast.model.basics import Kind, Plane
 from holdfast.testing.servers import Server
@@ -132,7 +132,7 @@ def test_a_snapshot_is_the_servers_with_all_that_was_said(project: Project) -> N
     )
     assert project.read(taken, "a.txt") == b"one"
     assert project.client.at(taken).store.get("notes", "key") == {"value": 1}
-    assert project.workspace.find_held() == taken
+    assert project.workspace.find_current() == taken
 
 
 def test_a_task_that_the_server_keeps_is_taken_back_here_too(project: Project) -> None:
@@ -385,7 +385,7 @@ def test_a_directory_that_was_moved_goes_on_in_its_new_place(project: Project) -
     cache = project.folder / "cache"
     with project.client.workspace(elsewhere, cache=cache) as moved:
         assert moved.moved_from == project.tree
-        assert moved.find_held() == taken
+        assert moved.find_current() == taken
         assert moved.recover() is None
 
 
@@ -495,7 +495,7 @@ def test_an_event_loop_has_the_same(project: Project) -> None:
 def test_many_changes_are_sent_as_content(
     project: Project, other: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pushing, "TOLD_BYTES", 2000)
+    monkeypatch.setattr(following, "TOLD_BYTES", 2000)
     for number in range(200):
         project.put(f"{number % 7}/{number}", str(number))
     project.workspace.snapshot()
@@ -507,7 +507,7 @@ def test_many_changes_are_sent_as_content(
 def test_what_the_server_lost_since_it_was_asked_is_sent_all_the_same(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pushing, "ALONG_BYTES", 0)
+    monkeypatch.setattr(following, "ALONG_BYTES", 0)
     project.put("a", os.urandom(5000))
     server, answers = project.workspace._pair.server, list[bytes]()
     missing = server.missing
@@ -595,7 +595,7 @@ def test_the_same_directory_on_two_machines_is_no_conflict(
     project.put("a", "1")
     project.workspace.snapshot()
     shutil.copy2(project.tree / "a", other.tree / "a")
-    held = project.workspace.find_held()
+    held = project.workspace.find_current()
     assert held is not None
     assert other.workspace.snapshot().root == held.root
 

@@ -30,10 +30,10 @@ from holdfast import errors
 from holdfast.engine.namespace import Namespace
 from holdfast.model.basics import Kind, Plane, SnapshotInfo
 from holdfast.model.changes import Changes, Restored
-from holdfast.model.health import Level
 from holdfast.model.names import Name
 from holdfast.model.sessions import VersionKind
 from holdfast.model.tasks import Cadence, TaskStatus
+from holdfast.model.traces import Level
 from holdfast.sdk.agent import Moment
 from holdfast.sdk.calls import Group
 from holdfast.sdk.tasks import AsyncCheckpointed, AsyncTasks
@@ -487,10 +487,10 @@ def test_the_head_says_whether_a_snapshot_holds_it(agent: Namespace) -> None:
     assert not agent.is_dirty()
     agent.files.write("a", "1")
     assert agent.is_dirty()
-    assert agent.find_held() is None
+    assert agent.find_current() is None
     taken = agent.snapshot()
     assert not agent.is_dirty()
-    assert agent.find_held() == taken
+    assert agent.find_current() == taken
     assert (agent.size().entries, agent.size().bytes) == (1, 1)
 
 

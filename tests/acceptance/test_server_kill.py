@@ -295,13 +295,13 @@ class Soak:
                 for event in page:
                     number += 1
                     assert event.number == number
-                    feed.setdefault(event.namespace or "", []).append(told_by(event))
+                    feed.setdefault(event.namespace or "", []).append(trace_of(event))
         assert number >= self.events
         self.events = number
         return feed
 
 
-def told_by(event: Any) -> Told:
+def trace_of(event: Any) -> Told:
     """Returns an event as an agent expects it."""
     data = httpx.Response(200, content=event.data).json()
     match event.type:

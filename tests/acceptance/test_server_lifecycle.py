@@ -458,7 +458,7 @@ def test_health_needs_no_key_and_metrics_hold_no_secret(server: Server):
         assert secret not in answer.text
 
 
-def told_by(server: Server) -> list[dict[str, Any]]:
+def log_of(server: Server) -> list[dict[str, Any]]:
     lines = server.log.read_text().splitlines()
     return [json.loads(line.partition(" holdfast.access ")[2]) for line in lines]
 
@@ -477,8 +477,8 @@ def test_the_log_says_who_did_what_and_holds_no_key_name_body_or_query(server: S
     headers = {"X-Request-Id": "log-request-2", "Authorization": "Bearer log-wrong-key"}
     assert httpx.get(f"{server.url}/v1/me", headers=headers, trust_env=False).status_code == 401
     last = "log-request-2"
-    wait_until(lambda: any(line["request_id"] == last for line in told_by(server)), "the last line")
-    told, lines = told_by(server), server.log.read_text().splitlines()
+    wait_until(lambda: any(line["request_id"] == last for line in log_of(server)), "the last line")
+    told, lines = log_of(server), server.log.read_text().splitlines()
     [mine] = [line for line in told if line["request_id"] == "log-request-1"]
     assert (mine["method"], mine["route"], mine["status"]) == ("GET", "/v1/me", 200)
     assert (mine["key"], mine["workspace"]) == (key_id, server.workspace_id)

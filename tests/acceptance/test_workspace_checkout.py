@@ -13,7 +13,7 @@ import pytest
 import holdfast
 from holdfast import errors
 from holdfast.engine.directory import checkout
-from holdfast.engine.directory.comparison import is_as_written
+from holdfast.engine.directory.checkout import is_as_written
 from holdfast.engine.workspace import Workspace
 from holdfast.workspace import writing
 

@@ -21,8 +21,7 @@ from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.engine.core.context import Context
 from holdfast.engine.core.limits import Limits
 from holdfast.engine.journal import events
-from holdfast.engine.journal.envelopes import envelope
-from holdfast.engine.journal.events import KEPT, MAX_LISTED, Events, number_all, tell
+from holdfast.engine.journal.events import KEPT, MAX_LISTED, Events, envelope, number_all, tell
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import InvalidValue
@@ -252,7 +251,7 @@ WORK = [
 
 def told_rows(catalog: Catalog) -> int:
     with catalog.read() as transaction:
-        return len(transaction.list_told(TenantId(1), most=1000))
+        return len(transaction.list_unnumbered(TenantId(1), most=1000))
 
 
 def test_nothing_is_told_where_nobody_has_ever_listened(quiet: Place) -> None:

@@ -158,6 +158,20 @@ def test_a_turn_after_one_that_a_fork_has_added_belongs_to_another_story(opener:
     assert told("bob") == ["one", "two", "three", "bob's"]
 
 
+def test_who_begins_to_listen_hears_what_is_written_unseen(opener: Opener) -> None:
+    one, other = opener(), opener()
+    sessions = one.namespace("alice").sessions
+    sessions.create("bot", session_id="s", initial_state={})
+    for number in range(4):
+        sessions.update_state("s", {"n": number})
+    other.events.listen()
+    for number in range(3):
+        sessions.update_state("s", {"n": number})
+        sessions.add_turn("s", input=str(number), output="yes")
+    heard = [event.type for event in other.events.page(after=0)]
+    assert sorted(heard) == ["state.updated"] * 3 + ["turn.added"] * 3
+
+
 def test_threads_of_one_process_lose_nothing(both: tuple[Sessions, Sessions]) -> None:
     def write(sessions: Sessions, name: str) -> None:
         for number in range(10):

@@ -18,7 +18,7 @@ from holdfast.errors import (
     TooLarge,
     Unencodable,
 )
-from holdfast.model.memories import FoundMemory, MemoryFilter
+from holdfast.model.memories import MemoryFilter, MemoryMatch
 from holdfast.testing.clocks import Watch
 
 START = datetime(2025, 3, 1, 12, 30, tzinfo=UTC)
@@ -47,7 +47,7 @@ def memory(ns: holdfast.Namespace) -> Memories:
     return ns.memory
 
 
-def contents(found: Sequence[FoundMemory]) -> list[str]:
+def contents(found: Sequence[MemoryMatch]) -> list[str]:
     return [each.memory.content for each in found]
 
 

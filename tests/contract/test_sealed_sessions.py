@@ -22,7 +22,7 @@ from holdfast.engine.namespace import Namespace
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import Damaged, HoldfastError
 from holdfast.model.traces import TraceKind
-from holdfast.testing.statements import run_in
+from holdfast.testing.damaged import run_in
 
 TABLES = {
     "sessions": ("namespace_id", "id"),
@@ -252,8 +252,8 @@ def test_versions_that_a_restore_brings_are_in_the_chain_and_in_no_list(place: P
     assert fork.sessions.get_state("s").state["step"] == 7
     assert [each.kind.value for each in agent.sessions.history("s")][-2:] == ["restore"] * 2
     told = agent.sessions.history("s")[-2]
-    (told_by,) = (each for each in agent.traces.list() if each.action == "snapshot.restored")
-    assert (told.reasoning, told.trace_id) == (f"restore {first.id}", told_by.id)
+    (trace_of,) = (each for each in agent.traces.list() if each.action == "snapshot.restored")
+    assert (told.reasoning, told.trace_id) == (f"restore {first.id}", trace_of.id)
     for namespace in (agent, fork):
         assert not any("kept" in trace.action for trace in namespace.traces.list(limit=100))
         head = namespace.traces.list(limit=1)[0]

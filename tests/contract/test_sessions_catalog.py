@@ -519,7 +519,7 @@ def test_a_session_is_opened_with_its_head_its_tenant_and_a_version(
         assert opened is not None
         assert opened.head == transaction.lock_live_head(tenant, "alice")
         assert opened.quota_bytes == 2**40
-        assert opened.found == (session, version_row(2))
+        assert opened.rows == (session, version_row(2))
         assert opened.wanted is None
 
 
@@ -548,7 +548,7 @@ def test_a_session_that_is_not_there_leaves_its_head_and_no_head_leaves_nothing(
             opened = transaction.open_session(tenant, "alice", "s", wanted=wanted)
             assert opened is not None
             assert opened.head.namespace_id == alice
-            assert opened.found is None
+            assert opened.rows is None
             assert opened.wanted is None
             assert transaction.open_session(tenant, "nobody", "s", wanted=wanted) is None
 

@@ -17,7 +17,9 @@ from holdfast.testing.postgres import PostgresServer
 
 _NUMBERS = count(1)
 TEXT = st.characters(exclude_characters="\0", exclude_categories=["Cs"])
-PAIRS = st.dictionaries(st.text(TEXT, min_size=1, max_size=64), st.text(TEXT, max_size=1024))
+PAIRS = st.dictionaries(
+    st.text(TEXT, min_size=1, max_size=64), st.text(TEXT, max_size=1024), max_size=50
+)
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import holdfast
+from holdfast.behalf import REQUEST
 from holdfast.engine.audit.content import MOST_BYTES
 from holdfast.engine.journal.withheld import for_operators
 from holdfast.testing.clocks import Watch
@@ -101,9 +102,11 @@ def test_a_list_shows_changes_of_so_many_bytes_and_a_single_trace_its_own(
 
 
 def test_a_trace_says_by_which_request_it_was_done(vault: holdfast.Holdfast) -> None:
-    asked = vault.asked_by("req_1").namespace("alice")
+    asked = vault.namespace("alice")
+    token = REQUEST.set("req_1")
     asked.sessions.create("planner")
     asked.traces.add("own.thing", details={"request_id": "mine"})
+    REQUEST.reset(token)
     own, made = asked.traces.list()
     assert (made.request_id, "request_id" in made.details) == ("req_1", False)
     assert (own.request_id, own.details) == (None, {"request_id": "mine"})

@@ -30,15 +30,15 @@ from holdfast.errors import (
     Damaged,
     HoldfastError,
     InvalidValue,
+    QuotaExceeded,
     TooLarge,
     TraceNotFound,
     Unencodable,
 )
-from holdfast.model.health import Level, Thresholds
-from holdfast.model.traces import Trace, TraceInfo
+from holdfast.model.traces import Level, Thresholds, Trace, TraceInfo
 from holdfast.model.upkeep import AuditReport
 from holdfast.testing.clocks import Watch
-from holdfast.testing.statements import run_in
+from holdfast.testing.damaged import run_in
 
 NOON = datetime(2025, 3, 1, 12, tzinfo=UTC)
 APPENDERS = 8
@@ -882,6 +882,67 @@ def main(where: str, folder: str, number: str) -> None:
             thread.start()
         for thread in threads:
             thread.join()
+
+
+def added(place: Place) -> int:
+    with place.context.catalog.read() as transaction:
+        tenant = transaction.find_tenant("default")
+        assert tenant is not None
+        return transaction.added_bytes(tenant.id)
+
+
+def test_what_somebody_adds_counts_against_the_quota_until_it_is_erased(
+    place: Place, agent: Namespace
+) -> None:
+    vault, said = place.vault, {"why": "é" * 2_000}
+    agent.sessions.create("agent", session_id="s")
+    assert added(place) == 0
+    for chain in (agent.traces, vault.namespace("other").traces, vault.traces):
+        before, used = added(place), vault.totals().storage_bytes
+        chain.add("tool.called", session_id="s", details=said)
+        assert 4_000 < added(place) - before < 4_100
+        assert vault.totals().storage_bytes - used >= 4_000
+    vault.set_quota(vault.totals().storage_bytes + 4_000)
+    for chain in (agent.traces, vault.traces):
+        with pytest.raises(QuotaExceeded):
+            chain.add("tool.called", details=said)
+    assert agent.traces.add("tool.called").details == {}
+    kept = added(place)
+    vault.erasures.session("alice", "s")
+    assert kept - 4_000 < added(place) < kept - 3_800
+
+
+def test_what_was_added_to_a_namespace_counts_when_that_is_gone(place: Place) -> None:
+    agent = place.vault.namespace("gone")
+    agent.traces.add("tool.called", details={"why": "x" * 2_000})
+    place.vault.delete_namespace("gone")
+    place.clock.wait(timedelta(days=8))
+    counted = added(place)
+    place.vault.collect()
+    assert [*place.vault.deleted_namespaces()] == []
+    assert added(place) == counted > 2_000
+
+
+def test_what_is_erased_in_a_namespace_that_is_gone_counts_no_more(place: Place) -> None:
+    agent = place.vault.namespace("gone")
+    agent.sessions.create("agent", session_id="s", user_id="u")
+    agent.traces.add("tool.called", session_id="s", user_id="u", details={"why": "x" * 2_000})
+    place.vault.delete_namespace("gone")
+    place.clock.wait(timedelta(days=8))
+    place.vault.collect()
+    counted = added(place)
+    place.vault.erasures.user("u")
+    assert added(place) < counted - 1_800
+
+
+def test_what_was_added_before_it_was_counted_is_no_debt(place: Place, agent: Namespace) -> None:
+    agent.sessions.create("agent", session_id="s")
+    for chain in (agent.traces, place.vault.traces):
+        chain.add("tool.called", session_id="s", details={"why": "x" * 2_000})
+    for table in ("namespaces", "tenants"):
+        place.run(f"UPDATE {table} SET added_bytes = 0")
+    place.vault.erasures.session("alice", "s")
+    assert added(place) == 0
 
 
 if __name__ == "__main__":

@@ -59,9 +59,9 @@ from holdfast_docs.running import (
     served,
 )
 
+from holdfast.cli.app import Parser, load
 from holdfast.cli.commands import COMMANDS
 from holdfast.cli.console import Console
-from holdfast.cli.parsing import Parser, load
 
 EXAMPLES = ROOT / "examples"
 SHOWN = sorted([ROOT / "README.md", *DOCS.rglob("*.md"), *EXAMPLES.glob("*.md")])

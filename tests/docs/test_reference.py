@@ -89,7 +89,7 @@ CLASSES: dict[str, tuple[type, set[str]]] = {
     "Collected": (Collected, set()),
     "Memories": (Memories, set()),
     "Memory": (holdfast.Memory, set()),
-    "FoundMemory": (holdfast.FoundMemory, set()),
+    "MemoryMatch": (holdfast.MemoryMatch, set()),
     "Embedder": (holdfast.Embedder, set()),
     "Traces": (Traces, set()),
     "TraceInfo": (holdfast.TraceInfo, set()),

@@ -54,8 +54,8 @@ from holdfast.testing.faults import (
     fuses,
     observe,
 )
+from holdfast.testing.places import fused_files, touches_files
 from holdfast.testing.postgres import PostgresServer
-from holdfast.testing.systemcalls import fused_files, touches_files
 
 LIMITS = Limits(inline_bytes=512, free_floor_bytes=0, grace=timedelta(0))
 

@@ -20,7 +20,7 @@ import pytest
 
 import holdfast
 from holdfast.catalog.sqlite import SqliteCatalog
-from holdfast.catalog.sqlite_count import count_of
+from holdfast.catalog.sqlite_transaction import count_of
 from holdfast.catalog.watermark import Acknowledged, Watermark
 from holdfast.errors import Damaged, Unavailable
 from holdfast.testing.flips import flip_in_file
@@ -362,10 +362,24 @@ def test_counts_go_on_beyond_what_the_header_holds(tmp_path: Path, at: int) -> N
         assert count == at + 8
 
 
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda vault: vault.namespace("alice").files.write("a", "3"),
+        lambda vault: vault.namespace("bob").files.write("a", "3"),
+        lambda vault: vault.keys.create("of no namespace"),
+    ],
+    ids=["alice", "bob", "nobody"],
+)
 def test_a_count_that_a_dead_writer_has_used_is_not_used_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    write: Callable[[holdfast.Holdfast], object],
 ) -> None:
-    """It died between its commit and its mark; the next one was open all the while."""
+    """It died between its commit and its mark; the next one was open all the while.
+
+    Where its count stands, the one before it stood, or another, or that of no namespace.
+    """
     with holdfast.open(tmp_path / "vault") as dies, holdfast.open(tmp_path / "vault") as goes_on:
         for name in ("alice", "bob"):
             dies.namespace(name).files.write("a", "1")
@@ -380,8 +394,8 @@ def test_a_count_that_a_dead_writer_has_used_is_not_used_again(
 
             killed.setattr(Watermark, "write", die)
             with pytest.raises(KeyboardInterrupt):
-                dies.namespace("alice").files.write("a", "3")
-        goes_on.namespace("bob").files.write("a", "3")
+                write(dies)
+        goes_on.namespace("bob").files.write("a", "4")
         with counted(goes_on) as count:
             assert count == before + 2
 

@@ -33,8 +33,8 @@ from holdfast.errors import (
 )
 from holdfast.model.upkeep import Fault
 from holdfast.packs import parse_index
+from holdfast.testing.damaged import run_in
 from holdfast.testing.flips import flip_in_file
-from holdfast.testing.statements import run_in
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 LIMITS = Limits(inline_bytes=4096, free_floor_bytes=0)

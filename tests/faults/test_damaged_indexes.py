@@ -135,3 +135,31 @@ def test_an_index_of_a_database_that_lacks_a_row_is_named_and_made_anew(
         assert vault.verify().ok
         assert [vault.namespace("alice").at(each).files.read("a.txt") for each in ids]
         vault.backup(tmp_path / "backup")
+
+
+@pytest.mark.parametrize("table", ["anchored", "tasks", "packs"])
+@pytest.mark.parametrize("bit", [2, 5])
+def test_what_is_found_beyond_the_last_row_of_a_page_is_no_row(
+    tmp_path: Path, table: str, bit: int
+) -> None:
+    with holdfast.open(tmp_path) as vault:
+        agent = vault.namespace("alice")
+        with agent.task("one of them"):
+            agent.files.write("a.txt", "kept")
+        assert vault.verify().ok
+    path = tmp_path / "catalog.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        kept = connection.execute(f"SELECT * FROM {table}").fetchall()
+        query = "SELECT rootpage FROM sqlite_master WHERE name = ?"
+        (root,) = connection.execute(query, (table,)).fetchone()
+        (size,) = connection.execute("PRAGMA page_size").fetchone()
+    data = bytearray(path.read_bytes())
+    data[(root - 1) * size + 4] ^= 1 << bit  # How many rows the page has.
+    path.write_bytes(data)
+    with holdfast.open(tmp_path) as vault:
+        done = vault.repair()
+        assert (done.lost, done.damaged) == ([], ())
+        assert vault.verify().ok
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute(f"SELECT * FROM {table}").fetchall() == kept

@@ -33,7 +33,7 @@ from holdfast.testing.faults import (
     PowerCut,
     fuses,
 )
-from holdfast.testing.systemcalls import FusedOs, touches_files
+from holdfast.testing.places import FusedOs, touches_files
 
 LIMITS = Limits(inline_bytes=4096, free_floor_bytes=0)
 Model = dict[tuple[str, str], Any]

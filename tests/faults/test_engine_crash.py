@@ -32,6 +32,7 @@ from holdfast.engine.vault import Holdfast
 from holdfast.errors import Conflict, NotFound
 from holdfast.model.basics import Size
 from holdfast.model.upkeep import Policy
+from holdfast.testing.damaged import one_of_each
 from holdfast.testing.faults import (
     Counts,
     Fuse,
@@ -55,7 +56,6 @@ from holdfast.testing.places import (
     fingerprint,
     opened,
 )
-from holdfast.testing.statements import one_of_each
 
 NOTHING = {
     "position": None,

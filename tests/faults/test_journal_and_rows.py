@@ -1,10 +1,11 @@
 """`verify` compares the journal with what there is, a repair counts anew, and lags are counted."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from holdfast.errors import Damaged
+from holdfast.testing.clocks import Watch
 from holdfast.testing.damaged import Kept
 
 
@@ -63,9 +64,24 @@ def test_what_a_head_counts_is_compared_and_counted_anew(kept: Kept) -> None:
     assert (agent.size(), reasons(kept)) == (size, "")
 
 
+def test_a_head_shows_what_its_newest_snapshot_does(kept: Kept) -> None:
+    agent = kept.vault.namespace("alice")
+    agent.sessions.create("planner", session_id="brief", ttl_seconds=60)
+    first = agent.snapshot()
+    agent.sessions.delete("brief")
+    agent.snapshot()
+    # It comes back alive, and so not quite as the snapshot has it that the head stands on then.
+    with kept.reopen(clock=Watch(datetime.now(tz=UTC) + timedelta(hours=1))) as later:
+        later.namespace("alice").undo()
+    assert agent.status().position == first.id
+    assert reasons(kept) == ""
+    kept.sql("UPDATE namespaces SET root = ?, checksum = NULL", first.root)
+    assert "head of alice: it does not show what snap-" in reasons(kept)
+
+
 def test_what_waits_to_be_done_is_counted(kept: Kept) -> None:
     vault = kept.vault
-    assert vault.lags().told == vault.lags().pending == 0
+    assert vault.lags().unnumbered == vault.lags().pending == 0
     vault.webhooks.create("https://hooks.example/in")
     agent = vault.namespace("alice")
     agent.files.write("a.txt", "1")
@@ -74,11 +90,11 @@ def test_what_waits_to_be_done_is_counted(kept: Kept) -> None:
     agent.schedules.create(every=timedelta(hours=1))
     lags = vault.lags()
     assert (lags.pending, lags.namespaces, lags.anchors, lags.deliveries) == (1, 1, 1, 0)
-    assert lags.told == 4
-    assert lags.told_since is not None
+    assert lags.unnumbered == 4
+    assert lags.unnumbered_since is not None
     vault.outbox().expand()
     lags = vault.lags()
-    assert (lags.told, lags.webhooks, lags.deliveries) == (0, 0, 4)
+    assert (lags.unnumbered, lags.webhooks, lags.deliveries) == (0, 0, 4)
     assert lags.deliveries_since is not None
     assert (lags.looked_after_at, lags.collected_at) == (None, None)
     vault.look_after()

@@ -72,10 +72,10 @@ def test_a_trace_that_is_lost_is_named_noted_and_carried(kept: Kept, elsewhere: 
     assert any("journal of alice: trace 2" in each.what for each in done.lost)
     found = kept.vault.verify()
     assert not found.ok
-    assert found.is_known
+    assert found.is_noted
     report = kept.vault.verify_audit()
     assert not report.ok
-    assert [each.is_known for each in report.problems] == [True]
+    assert [each.is_noted for each in report.problems] == [True]
     made = kept.vault.backup(elsewhere / "backup")
     assert len(made.damage) == 1
     assert "trace 2" in made.damage[0]
@@ -85,7 +85,7 @@ def test_a_trace_that_is_lost_is_named_noted_and_carried(kept: Kept, elsewhere: 
     assert len(kept.vault.traces.list(action="tenant.damage_noted")) == notes == 1
     # What is changed since is new, and so is another one.
     kept.flip("journal", "details", bit=3, where=OF_ALICE)
-    assert not kept.vault.verify().is_known
+    assert not kept.vault.verify().is_noted
     assert agent.files.read("a.txt") == b"two"
 
 

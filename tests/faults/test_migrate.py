@@ -14,15 +14,16 @@ from typing import Protocol
 import psycopg
 import pytest
 
+import holdfast
 from holdfast.catalog.port import Catalog
 from holdfast.catalog.postgres import PostgresCatalog
 from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.catalog.tables import Step, load_tables, newest_format, no_step
 from holdfast.errors import Damaged, Incompatible, Unavailable, VaultTooNew, VaultTooOld
 from holdfast.ids import NamespaceId
+from holdfast.testing.damaged import one_of_each
 from holdfast.testing.faults import fuses
 from holdfast.testing.postgres import PostgresServer
-from holdfast.testing.statements import one_of_each
 
 NOW = datetime(2025, 3, 1, tzinfo=UTC)
 NEWEST = newest_format()
@@ -276,6 +277,23 @@ def test_who_has_a_catalog_open_that_a_newer_version_changes_writes_no_more(plac
         with catalog.read() as transaction:
             assert transaction.find_tenant("default") == tenant
             assert transaction.find_tenant("another") is None
+
+
+def test_who_writes_unseen_to_tables_that_a_newer_version_has_changed_is_told(
+    postgres_url: str, tmp_path: Path
+) -> None:
+    with holdfast.open(postgres_url, objects=tmp_path) as vault:
+        sessions = vault.namespace("alice").sessions
+        sessions.create("bot", session_id="s", initial_state={})
+        for number in range(4):
+            sessions.update_state("s", {"n": number})
+        with psycopg.connect(postgres_url, options="-c search_path=holdfast") as connection:
+            connection.execute("ALTER TABLE versions RENAME COLUMN state TO another")
+            connection.execute(f"INSERT INTO migrations VALUES ({NEWEST + 1}, 'from then', 0)")
+        for _ in range(2):
+            with pytest.raises(VaultTooNew) as raised:
+                sessions.update_state("s", {"n": 9})
+            assert (raised.value.found, raised.value.known) == (NEWEST + 1, NEWEST)
 
 
 def test_a_newer_version_waits_until_nobody_writes(postgres: PostgresServer) -> None:

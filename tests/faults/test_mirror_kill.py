@@ -19,7 +19,7 @@ import pytest
 
 import holdfast
 from holdfast import errors
-from holdfast.mirror.pushing import PACK_BYTES
+from holdfast.mirror.following import PACK_BYTES
 from holdfast.testing.servers import Server, running_server
 
 FILES = 40

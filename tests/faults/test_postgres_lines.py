@@ -1,6 +1,8 @@
 """Connections to PostgreSQL: how often they are waited for, and what happens when they break."""
 
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,8 +15,10 @@ import holdfast
 from holdfast.catalog.postgres import PostgresCatalog
 from holdfast.catalog.postgres_lines import Answer, Line, Parameters
 from holdfast.catalog.transaction import Transaction
+from holdfast.engine.journal.replies import reply_of
 from holdfast.errors import Busy, Conflict, InvalidValue
 from holdfast.ids import NamespaceId, TenantId
+from holdfast.model.replies import ReplyPlace
 from holdfast.model.sessions import BranchRow
 
 pytestmark = pytest.mark.postgres
@@ -22,7 +26,7 @@ pytestmark = pytest.mark.postgres
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 ASKED = {
-    "update_state": (3, 1),
+    "update_state": (1, 1),
     "add_turn": (4, 1),
     "turn with a state": (8, 3),
     "rollback": (6, 2),
@@ -68,10 +72,15 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def operations(agent: holdfast.Namespace) -> dict[str, Callable[[int], object]]:
-    sessions = agent.sessions
-    sessions.create("bot", session_id="s", initial_state={"n": 0})
+    agent.sessions.create("bot", session_id="s", initial_state={"n": 0})
     agent.files.write("a.txt", "first")
-    taken = agent.snapshot()
+    return calls_of(agent, agent.snapshot())
+
+
+def calls_of(
+    agent: holdfast.Namespace, taken: holdfast.SnapshotInfo
+) -> dict[str, Callable[[int], object]]:
+    sessions = agent.sessions
     return {
         "update_state": lambda n: sessions.update_state("s", {"n": n}),
         "add_turn": lambda n: sessions.add_turn("s", input=str(n), output="yes"),
@@ -108,6 +117,34 @@ def test_an_operation_asks_as_much_as_is_said(vault: holdfast.Holdfast, asked: l
     assert found == ASKED
 
 
+NAMED = {"update_state": 3, "files.write": 4, "files.write of 3 KB": 4, "a snapshot": 6}
+"""How often the same waits under a name, with which it is looked for and its answer is kept. A
+server also looks the key up."""
+
+
+def test_a_request_under_a_name_waits_as_often_as_is_said(
+    vault: holdfast.Holdfast, asked: list[int]
+) -> None:
+    operations(vault.namespace("alice"))
+    taken, found = vault.namespace("alice").snapshot(), dict[str, int]()
+    for name in NAMED:
+        counts = list[int]()
+        for number in range(1, 6):
+            vault.namespace("alice").files.write("b.txt", f"{number} {name}" * 500)
+            asked[:] = 0, 0
+            place = ReplyPlace("key", "POST", "/", f"{name} {number}")
+            wanted = vault.replies.look(place, b"body")
+            catalog = vault.replies.begin(wanted)
+            agent = vault.replying(catalog).namespace("alice")
+            with catalog.answering():
+                calls_of(agent, taken)[name](number)
+                catalog.keep(reply_of(wanted.mine, status=200, media_type="", body=b""))
+            assert catalog.is_kept
+            counts.append(asked[1])
+        found[name] = min(counts[2:])
+    assert found == NAMED
+
+
 def backends(url: str) -> list[tuple[int, str]]:
     query = "SELECT pid, state FROM pg_stat_activity WHERE application_name = 'holdfast'"
     with psycopg.connect(url) as connection:
@@ -131,6 +168,44 @@ def test_a_write_that_does_not_look_never_meets_a_connection_that_the_server_has
         calls[name](7)
     versions = vault.namespace("alice").sessions.history("s", limit=100)
     assert [version.number for version in versions] == [*range(7)]
+
+
+WAITING = "SELECT COUNT(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+
+
+def waits_for_locks(url: str, *, number: int) -> bool:
+    """Returns once so many wait for others in a database."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        query = f"{WAITING} AND datname = current_database()"
+        stop = time.monotonic() + 30
+        while connection.execute(query).fetchone() != (number,):
+            if time.monotonic() > stop:
+                return False
+    return True
+
+
+def test_who_compares_and_writes_at_once_sees_whom_it_waited_for(
+    vault: holdfast.Holdfast, postgres_url: str, tmp_path: Path
+) -> None:
+    calls, locks = operations(vault.namespace("alice")), "-c search_path=holdfast"
+    for number in range(1, 5):
+        calls["update_state"](number)
+    with (
+        holdfast.open(postgres_url, objects=tmp_path / "packs") as other,
+        ThreadPoolExecutor(2) as threads,
+    ):
+        with psycopg.connect(postgres_url, options=locks) as holder:
+            holder.execute("SELECT 1 FROM namespaces FOR UPDATE")
+            updating = other.namespace("alice").sessions.update_state
+            first = threads.submit(updating, "s", {"first": True})
+            assert waits_for_locks(postgres_url, number=1)
+            second = threads.submit(calls["update_state"], 5)
+            assert waits_for_locks(postgres_url, number=2)
+        assert first.result().version == 5
+        second.result()
+        found = other.namespace("alice").sessions.get_state("s")
+        assert (found.version, found.state) == (6, {"n": 5, "first": True})
+        assert other.verify_audit().ok
 
 
 def test_what_was_asked_ahead_on_a_lost_connection_is_asked_again(postgres_url: str) -> None:

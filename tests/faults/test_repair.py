@@ -182,7 +182,7 @@ def test_a_wrong_index_is_written_anew(place: Place) -> None:
     with open_vault(place.root) as hf:
         done = hf.repair()
         assert done.ok
-        assert done.found
+        assert done.misplaced
         assert not done.rebuilt
         assert hf.verify().ok
         place.check(hf, set())

@@ -31,8 +31,8 @@ from holdfast.testing.places import (
     attached,
     fingerprint,
     opened,
+    touches_files,
 )
-from holdfast.testing.systemcalls import touches_files
 
 Seen = dict[str, Any]
 """What a namespace shows, as plain values, without ids that differ from run to run."""

@@ -88,7 +88,7 @@ def test_a_repair_names_them_and_a_fork_has_a_root_of_its_own(kept: Kept) -> Non
     swap(kept, first, second)
     lost = {each.what for each in kept.vault.repair().lost}
     assert lost == {f"{what}: {why}" for what, why in named(first, second)}
-    assert all(fault.is_known for fault in kept.vault.verify().faults)
+    assert all(fault.is_noted for fault in kept.vault.verify().faults)
 
 
 def test_a_row_whose_roots_were_changed_is_named_itself(kept: Kept) -> None:

@@ -39,8 +39,15 @@ from holdfast.testing.faults import (
     fuses,
     leaves_traces,
 )
-from holdfast.testing.places import Attached, Place, PostgresPlace, SqlitePlace, attached, copy
-from holdfast.testing.systemcalls import touches_files
+from holdfast.testing.places import (
+    Attached,
+    Place,
+    PostgresPlace,
+    SqlitePlace,
+    attached,
+    copy,
+    touches_files,
+)
 from holdfast.workspace import journal, writing
 from holdfast.workspace.statindex import StatIndex
 

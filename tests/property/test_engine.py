@@ -48,7 +48,7 @@ from holdfast.model.basics import EMPTY_ROOT, Size
 from holdfast.model.changes import Changes, Restored
 from holdfast.model.files import FileInfo
 from holdfast.storekeys import to_store_key
-from holdfast.testing.memory import find_base
+from holdfast.testing.postgres import find_base
 
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
 USUAL_FILE, USUAL_FOLDER = 0o644, 0o755

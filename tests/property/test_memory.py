@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import holdfast
 from holdfast.engine.memories import Memories
-from holdfast.engine.memory.ranking import Question
+from holdfast.engine.memory.recall import Question
 from holdfast.engine.memory.words import words_asked, words_of
 from holdfast.errors import MemoryNotFound
 from holdfast.model.memories import Memory

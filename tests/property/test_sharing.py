@@ -76,7 +76,7 @@ class World:
         for each in self.holding:
             held[each.tenant] += each.amount
         assert self.shares.free == self.shares.total - held.total() >= 0
-        assert all(self.shares.held_by(tenant) == held[tenant] for tenant in TENANTS)
+        assert all(self.shares.taken_by(tenant) == held[tenant] for tenant in TENANTS)
         first = {each.tenant: each for each in reversed(self.waiting)}
         for tenant, asked in first.items():
             # Nobody waits for what it could have.

@@ -21,7 +21,7 @@ from holdfast import (
 )
 from holdfast.model.events import Event
 from holdfast.model.keys import NewKey
-from holdfast.model.memories import FoundMemory
+from holdfast.model.memories import MemoryMatch
 from holdfast.model.webhooks import NewWebhook
 
 
@@ -38,7 +38,7 @@ def waits(client: Client, admin: AdminClient) -> None:
     assert_type(client.files.list(recursive=True), list[FileInfo])
     assert_type(client.sessions.create("agent", initial_state={}), SessionInfo)
     assert_type(client.sessions.update_state("sess_1", {"step": 2}), State)
-    assert_type(client.memory.search("seats"), list[FoundMemory])
+    assert_type(client.memory.search("seats"), list[MemoryMatch])
     assert_type(client.events.stream(), Iterator[Event])
     assert_type(client.store.get("n", "k"), Any)
     assert_type(client.at("latest").files.read("notes.md"), bytes)
@@ -57,7 +57,7 @@ async def awaits(client: AsyncClient, admin: AsyncAdminClient) -> None:
     assert_type(await client.files.read("notes.md"), bytes)
     assert_type(client.files.stream("notes.md"), AsyncIterator[bytes])
     assert_type(await client.sessions.create("agent"), SessionInfo)
-    assert_type(await client.memory.search("seats"), list[FoundMemory])
+    assert_type(await client.memory.search("seats"), list[MemoryMatch])
     assert_type(client.events.stream(), AsyncIterator[Event])
     assert_type(await client.at("latest").files.read("notes.md"), bytes)
     assert_type(await client.fork("other"), AsyncClient)

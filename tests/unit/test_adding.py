@@ -217,6 +217,82 @@ def test_what_a_schedule_takes_since_it_wrote_pushes_nothing_out(
     assert labels(owner) == ["auto"] * 10 + ["good 2", "good 1", "good 0"]
 
 
+def test_what_is_kept_before_a_task_or_a_restore_since_it_wrote_pushes_nothing_out(
+    vault: holdfast.Holdfast, owner: holdfast.Namespace, adder: holdfast.Namespace
+) -> None:
+    owner.set_retention(keep_last=5)
+    good = [_good(owner, number) for number in range(3)]
+    for number in range(4):
+        adder.files.write("a", f"before a task {number}")
+        owner.tasks.start(f"task {number}")
+    for number in range(2):
+        adder.files.write("a", f"before a restore {number}")
+        # What an owner asks for counts among the owner's: with those of before, five.
+        owner.restore(good[0])
+    vault.collect(now=True)
+    assert [each for each in labels(owner) if each] == [
+        *(f"before task {number}" for number in (3, 2, 1, 0)),
+        *("good 2", "good 1", "good 0"),
+    ]
+    kept = [each for each in owner.timeline() if each.kind.value == "safety"]
+    assert [adding.ADDED in each.detail for each in kept] == [True, True]
+
+
+def test_what_a_schedule_takes_as_its_sessions_lapse_pushes_nothing_out(
+    vault: holdfast.Holdfast, owner: holdfast.Namespace, adder: holdfast.Namespace, watch: Watch
+) -> None:
+    owner.set_retention(keep_last=3)
+    for number in range(3):
+        _good(owner, number)
+    for number in range(5):
+        adder.sessions.create("a", ttl_seconds=60 * (number + 1))
+    owner.schedules.create(after_changes=1, label="auto")
+    for _ in range(5):
+        watch.wait(timedelta(minutes=1))
+        assert vault.end_lapsed_sessions() == 1
+        vault.run_schedules()
+        vault.collect(now=True)
+    assert labels(owner) == ["auto"] * 5 + ["good 2", "good 1", "good 0"]
+    assert all(adding.ADDED in each.detail for each in owner.timeline()[:5])
+
+
+def test_what_holds_work_of_others_too_is_counted_among_such(
+    vault: holdfast.Holdfast, owner: holdfast.Namespace, adder: holdfast.Namespace, watch: Watch
+) -> None:
+    owner.set_retention(keep_last=2)
+    for number in range(2):
+        _good(owner, number)
+    owner.schedules.create(after_changes=1, label="auto")
+
+    def runs(who: str) -> bool:
+        watch.wait(timedelta(minutes=1))
+        assert vault.run_schedules() == 1, who
+        return adding.is_shared(owner.timeline()[0])
+
+    for number in range(2):
+        owner.files.write("good", f"{number}")
+        adder.files.write("a", "beside it")
+        assert runs("both"), "the owner's work is in no other snapshot"
+    shared = [each.id for each in owner.timeline()[:2]]
+    for number in range(5):
+        adder.files.write("a", f"bad {number}")
+        assert not runs("the adder alone")
+    watch.wait(2 * MONTH)
+    vault.collect(now=True)
+    left = owner.timeline()
+    assert [each.id for each in left if adding.is_shared(each)] == shared
+    assert [each.label for each in left] == ["auto"] * 4 + ["good 1", "good 0"]
+    owner.files.write("good", "alone")
+    watch.wait(timedelta(minutes=1))
+    assert vault.run_schedules() == 1
+    assert not adding.is_added(owner.timeline()[0]), "nobody else had written"
+
+
+def _good(owner: holdfast.Namespace, number: int) -> holdfast.SnapshotInfo:
+    owner.files.write("a", f"good {number}")
+    return owner.snapshot(f"good {number}")
+
+
 def test_what_it_made_stays_for_a_full_term_and_then_the_policy_counts(
     vault: holdfast.Holdfast, owner: holdfast.Namespace, adder: holdfast.Namespace, watch: Watch
 ) -> None:

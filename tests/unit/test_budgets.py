@@ -4,7 +4,7 @@ import ast
 import re
 import tokenize
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -170,3 +170,36 @@ def test_a_word_has_one_meaning_and_the_house_has_forty_of_them_at_the_most() ->
     )
     assert len({*met, *built}) == len(met) + len(built)
     assert 0 < len(built) <= 40
+
+
+WORDS = "told|found|shown|held|known"
+VERBS = re.compile(rf"(^|_)({WORDS})($|_)|({WORDS.title()})([A-Z]|$)")
+ALLOWED = re.compile(r"NotFound$|^DriftFound$|^told$")
+"""Errors say what is the matter; a column of a table keeps its name."""
+
+
+def public_names(body: Iterable[ast.stmt]) -> Iterator[str]:
+    """Yields what others call the things that a module or a class has."""
+    for each in body:
+        if isinstance(each, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            names = [each.name]
+        elif isinstance(each, ast.Assign | ast.AnnAssign):
+            targets = each.targets if isinstance(each, ast.Assign) else [each.target]
+            names = [target.id for target in targets if isinstance(target, ast.Name)]
+        else:
+            continue
+        for name in names:
+            if not name.startswith("_"):
+                yield name
+        if isinstance(each, ast.ClassDef) and not each.name.startswith("_"):
+            yield from public_names(each.body)
+
+
+def test_a_public_name_says_what_a_thing_is() -> None:
+    verbs = [
+        f"{module}: {name}"
+        for module, tree in syntax_trees()
+        for name in public_names(tree.body)
+        if VERBS.search(name) and not ALLOWED.search(name)
+    ]
+    assert verbs == []

@@ -31,10 +31,9 @@ from holdfast import (
     Status,
 )
 from holdfast.cli import app, main
+from holdfast.cli.app import Parser, find_command, load
 from holdfast.cli.commands import COMMANDS, GROUPS, is_there
-from holdfast.cli.console import Console
-from holdfast.cli.parsing import Parser, find_command, load
-from holdfast.cli.progress import Bar
+from holdfast.cli.console import Bar, Console
 from holdfast.entries import Inline
 from holdfast.errors import Damaged, DriftFound, SnapshotNotFound
 from holdfast.ids import NamespaceId, ObjectId, SnapshotId
@@ -662,7 +661,7 @@ def test_main_gives_the_exit_code_of_the_app(
 def test_a_bar_is_drawn_rarely_and_goes_away(monkeypatch: pytest.MonkeyPatch) -> None:
     instants: Sequence[float] = [0.0, 0.01, 0.2, 0.25, 0.4]
     ticks = iter(instants)
-    monkeypatch.setattr("holdfast.cli.progress.time.monotonic", lambda: next(ticks))
+    monkeypatch.setattr("holdfast.cli.console.time.monotonic", lambda: next(ticks))
     stream = io.StringIO()
     bar = Bar(stream, width=40)
     for done in range(1, 5):

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.cli.commands.run import wait_for
 from holdfast.cli.exits import Refused
-from holdfast.cli.task import wait_for
 
 ENVIRON = {"PATH": os.environ["PATH"]}
 
@@ -53,7 +53,7 @@ def test_handlers_are_as_they_were_afterwards() -> None:
 
 PARENT = """
 import os, sys
-from holdfast.cli.task import wait_for
+from holdfast.cli.commands.run import wait_for
 child = 'trap "exit 7" {0}; echo ready; while :; do sleep 0.05; done'
 sys.exit(wait_for(["sh", "-c", child], cwd="/", environ=os.environ))
 """

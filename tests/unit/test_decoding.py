@@ -10,17 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import holdfast
-from holdfast import Limits
+from holdfast import Limits, jsonweight
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.sessions.state import is_same
 from holdfast.errors import TooLarge
-from holdfast.jsontext import count_values
+from holdfast.jsonweight import Scale
 
 MOST = 70_000
 BOUNDED = Limits(decoded_values=MOST, decoded_bytes=1 << 20)
 """Up to 64 KiB an archive's values are decoded whatever they hold, so the bound is beyond."""
 
-MANY, ENOUGH = [[7]] * (MOST // 2), [7] * (MOST - 9)
+MANY, ENOUGH = [[7]] * (MOST // 2), [7] * (MOST - 19)
 
 
 def fill(agent: Namespace, *, many: str, value: object = MANY) -> None:
@@ -50,6 +50,23 @@ def test_an_archive_that_holds_too_many_values_at_one_place_is_refused_and_leave
         assert vault.namespace("b").import_(tmp_path / "b.tar").verified
     with holdfast.open(tmp_path / "three") as vault:
         assert vault.namespace("a").import_(tmp_path / "a.tar").verified
+
+
+def test_numbers_that_are_slow_to_convert_count_for_what_they_cost(tmp_path: Path) -> None:
+    slow = [2.5e-320] * (2 * MOST // jsonweight.HARDER + 9_999)
+    with holdfast.open(tmp_path / "one") as vault:
+        fill(vault.namespace("a"), many="state", value=slow)
+        vault.namespace("a").export(tmp_path / "a.tar")
+    with (
+        holdfast.open(tmp_path / "two", limits=BOUNDED) as vault,
+        pytest.raises(TooLarge, match=str(MOST)),
+    ):
+        vault.namespace("a").import_(tmp_path / "a.tar")
+    with (
+        holdfast.open(tmp_path / "one", limits=BOUNDED) as vault,
+        pytest.raises(TooLarge, match="export it"),
+    ):
+        vault.namespace("a").sessions.diff("s", 0, 1)
 
 
 Reading = Callable[[Namespace], Any]
@@ -120,7 +137,9 @@ def test_values_are_counted_without_being_made(value: object) -> None:
             return 1 + len(value) + (sum(map(nodes, value.values())) or 1)
         return 1 + (sum(map(nodes, value)) or 1) if isinstance(value, list) else 1
 
-    assert count_values(msgspec.json.encode(value)) == nodes(value)
+    scale = Scale()
+    scale.add(msgspec.json.encode(value))
+    assert scale.values == nodes(value)
 
 
 def test_where_texts_are_handed_out_states_and_turns_are_the_text_that_is_stored(

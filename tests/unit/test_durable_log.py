@@ -20,7 +20,7 @@ from holdfast.testing.faults import (
     Trouble,
     fuses,
 )
-from holdfast.testing.systemcalls import FusedOs
+from holdfast.testing.places import FusedOs
 
 NAMED = LogName("log-a", "store")
 PAYLOADS = [b"first", b"2", b"x" * 300, b"12345678", b"last one"]

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import holdfast
+from holdfast.catalog.transaction import Transaction
 from holdfast.engine.core.caches import ByteCache
 from holdfast.engine.core.limits import Limits
 from holdfast.engine.core.paths import ancestors, check_key, parent_of, to_folder, to_key, to_text
@@ -114,6 +115,30 @@ def test_threads_may_share_a_cache() -> None:
 
 
 # Paths
+
+
+def test_a_short_file_is_looked_for_once_and_again_when_all_is_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    located = list[Sequence[ObjectId]]()
+    locate = Transaction.locate
+
+    def count(self: Transaction, tenant_id: TenantId, object_ids: Sequence[ObjectId]) -> Any:
+        located.append(object_ids)
+        return locate(self, tenant_id, object_ids)
+
+    with holdfast.open(tmp_path / "vault") as vault:
+        files = vault.namespace("alice").files
+        files.write("short", b"short" * 200)
+        files.write("long", bytes(range(256)) * 80)
+        monkeypatch.setattr(Transaction, "locate", count)
+        assert {files.read("short") for _ in range(3)} == {b"short" * 200}
+        assert len(located) == 1
+        vault._context.forget_caches()
+        assert files.read("short") == b"short" * 200
+        assert len(located) == 2
+        assert {files.read("long") for _ in range(3)} == {bytes(range(256)) * 80}
+        assert len(located) == 5
 
 
 @given(st.lists(st.binary(min_size=1, max_size=12), min_size=1, max_size=5))

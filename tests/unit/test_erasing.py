@@ -14,7 +14,7 @@ import holdfast
 from holdfast.blobs.memory import MemoryBlobStore
 from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.engine.core.context import Context
-from holdfast.engine.erasing import finishing
+from holdfast.engine.erasing import door
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import Busy, Damaged, InvalidValue, SessionNotFound
 from holdfast.model.basics import Tenant
@@ -97,7 +97,7 @@ def test_a_backup_of_one_that_was_only_begun_has_it_finished(
         vault.namespace("gone").files.write("a", WORD * 10_000)
         vault.namespace("kept").files.write("b", "other")
         with monkeypatch.context() as patch:
-            patch.setattr(finishing, "collect", busy)
+            patch.setattr(door, "collect", busy)
             with pytest.raises(Busy):
                 vault.erasures.namespace("gone")
         vault.backup(tmp_path / "backup")
@@ -126,7 +126,7 @@ def test_a_certificate_that_does_not_say_who_was_erased_is_refused(tmp_path: Pat
 def test_one_that_another_has_finished_meanwhile_is_certified(
     vault: Holdfast, monkeypatch: pytest.MonkeyPatch, is_busy: bool
 ) -> None:
-    finish = finishing.finish_all
+    finish = door.finish_all
 
     def after_another(context: Context, tenant: Tenant, **more: Any) -> list[Certificate]:
         finish(context, tenant)
@@ -137,7 +137,7 @@ def test_one_that_another_has_finished_meanwhile_is_certified(
     agent = vault.namespace("alice")
     agent.sessions.create("helper", session_id="ses-1", user_id="ann")
     agent.sessions.create("helper", session_id="ses-2", user_id="ann")
-    monkeypatch.setattr(finishing, "finish_all", after_another)
+    monkeypatch.setattr(door, "finish_all", after_another)
     assert vault.erasures.session("alice", "ses-1").session_id == "ses-1"
     assert vault.erasures.user("ann").removed["sessions"] == 1
     assert vault.erasures.namespace("alice").namespace == "alice"

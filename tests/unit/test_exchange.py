@@ -15,7 +15,7 @@ from blake3 import blake3
 import holdfast
 from holdfast import errors
 from holdfast.engine.core.limits import Limits
-from holdfast.engine.exchange import reach, receiving, sending
+from holdfast.engine.exchange import door, reach, receiving
 from holdfast.engine.exchange.adopting import Commit
 from holdfast.engine.exchange.coverage import checked_detail
 from holdfast.engine.exchange.door import Exchange
@@ -417,7 +417,7 @@ def test_files_with_long_lists_are_looked_through_a_few_at_a_time(
     done = exchange.commit(commit(files, pack=packed(PART, PART[1:])))
     wants = [(b"one", [object_id_of(PART)]), (b"two", [object_id_of(PART[1:])])]
     assert len(receiving.unpack(exchange.content(done.snapshot, wants))) == 2
-    monkeypatch.setattr(sending, "MAX_LISTED", 1)
+    monkeypatch.setattr(door, "MAX_LISTED", 1)
     assert len(receiving.unpack(exchange.content(done.snapshot, wants))) == 1
 
 
@@ -715,7 +715,7 @@ def test_a_coverage_that_is_none_is_refused(told: object) -> None:
 def test_changes_come_in_pages(
     vault: holdfast.Holdfast, exchange: Exchange, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.engine.exchange.sending.MAX_TOLD", 7)
+    monkeypatch.setattr("holdfast.engine.exchange.door.MAX_TOLD", 7)
     files: Files = {b"f%03d" % at: FILE for at in range(40)}
     done = exchange.commit(commit(files))
     found: list[bytes] = []

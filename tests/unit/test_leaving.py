@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.server.leaving import watching
+from holdfast.server.stopping import watching
 
 
 @pytest.mark.parametrize("why", ["left", "stopping"])

@@ -21,15 +21,15 @@ from holdfast.engine.objects.stage import StagedObjects
 from holdfast.engine.planes.handle import Handle
 from holdfast.entries import REF_BYTES, Blob, Inline, Link, encode_entry, pack_ref
 from holdfast.ids import ObjectId, object_id_of
+from holdfast.mirror.following import Push
 from holdfast.mirror.memo import Memo, MemoFile
 from holdfast.mirror.pulling import Pull
-from holdfast.mirror.pushing import Push
 from holdfast.mirror.server import Server
 from holdfast.model.basics import EMPTY_MAP, Plane
 from holdfast.operations.snapshots import Note
 from holdfast.packs import ObjectKind, PackBuilder
 from holdfast.progress import no_progress
-from holdfast.wire.exchange import ChangesTold, CommitRequest
+from holdfast.wire.exchange import ChangesBetween, CommitRequest
 from holdfast.wiring import open_vault
 
 LARGE = os.urandom(3_000_000)
@@ -42,9 +42,9 @@ class Near:
         self._exchange = Exchange.of(namespace, is_shared=True)
         self.asked = 0
 
-    def changes(self, old: str | None, new: str, *, after: bytes = b"") -> ChangesTold:
+    def changes(self, old: str | None, new: str, *, after: bytes = b"") -> ChangesBetween:
         told = self._exchange.changes(old, new, after=after)
-        return ChangesTold(root=told.root, edits=list(told.edits), has_more=told.has_more)
+        return ChangesBetween(root=told.root, edits=list(told.edits), has_more=told.has_more)
 
     def content(self, snapshot: str, wants: dict[bytes, list[bytes]]) -> bytes:
         self.asked += 1
@@ -80,8 +80,8 @@ def pull(near: Any, here: holdfast.Holdfast, snapshot_id: str, known: Memo = Mem
 def test_a_snapshot_arrives_with_all_its_content(
     far: holdfast.Holdfast, here: holdfast.Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.engine.exchange.sending.SENT_BYTES", 500_000)
-    monkeypatch.setattr("holdfast.engine.exchange.sending.MAX_TOLD", 2)
+    monkeypatch.setattr("holdfast.engine.exchange.door.SENT_BYTES", 500_000)
+    monkeypatch.setattr("holdfast.engine.exchange.door.MAX_TOLD", 2)
     agent = far.namespace("agent")
     agent.files.write("large", LARGE)
     for number in range(10):
@@ -150,9 +150,9 @@ def packed(*parts: bytes) -> bytes:
     return builder.finish().data
 
 
-def telling(**fields: Any) -> Callable[..., ChangesTold]:
+def telling(**fields: Any) -> Callable[..., ChangesBetween]:
     told = {"root": b"x" * 32, "edits": [], "has_more": False} | fields
-    return lambda *_, **__: ChangesTold(**told)
+    return lambda *_, **__: ChangesBetween(**told)
 
 
 def edit(key: bytes, entry: Any) -> list[tuple[bytes, bytes | None]]:
@@ -220,10 +220,10 @@ def test_changes_without_an_end_are_not_waited_for(here: holdfast.Holdfast) -> N
     class Endless:
         told = 0
 
-        def changes(self, *_: object, **__: object) -> ChangesTold:
+        def changes(self, *_: object, **__: object) -> ChangesBetween:
             self.told += 1
             found = edit(f"{self.told:09}".encode(), Inline(b"1", 0o644))
-            return ChangesTold(root=b"x" * 32, edits=found, has_more=True)
+            return ChangesBetween(root=b"x" * 32, edits=found, has_more=True)
 
     handle, near = handle_of(here.namespace("agent")), Endless()
     few = replace(handle.context, limits=Limits(workspace_files=10))

@@ -16,7 +16,7 @@ from holdfast.catalog.counting import MOST_COUNTED
 from holdfast.catalog.mending import flipped
 from holdfast.catalog.sqlite_connections import Connection, SqliteConnections
 from holdfast.errors import NotFound
-from holdfast.testing.statements import run_in
+from holdfast.testing.damaged import run_in
 
 MOST_KEYS = 2 * (8 * 64 + 64)
 """The bits of the longest name that is looked for twice, and those of its tenant.

@@ -15,6 +15,7 @@ from holdfast.engine.audit.traces import Traces, WorkspaceTraces
 from holdfast.engine.erasing.door import Erasures
 from holdfast.engine.files.editing import Files
 from holdfast.engine.memories import Memories
+from holdfast.engine.namespace import Namespace
 from holdfast.engine.sessions.door import Sessions
 from holdfast.engine.sessions.entities import Entities
 from holdfast.engine.sessions.reader import SessionsReader
@@ -42,13 +43,14 @@ from holdfast.model.upkeep import Policy
 from holdfast.operations.forms import form_of
 from holdfast.operations.namespaces import ForgetSnapshots, SetQuota
 from holdfast.operations.operation import Arguments, Operation, Paged, Who, operations_of, takes
-from holdfast.operations.schedules import CreateSchedule, GetSchedule
 from holdfast.operations.shapes import ASKED, shape_of
+from holdfast.operations.tasks import CreateSchedule, GetSchedule
+from holdfast.sdk.agent import Agent
 from holdfast.sdk.calls import method, paging
-from holdfast.sdk.groups import activity, erasures, operators
+from holdfast.sdk.groups import activity, operators
 from holdfast.sdk.groups.files import Files as SdkFiles
-from holdfast.sdk.groups.memory import Entities as SdkEntities
-from holdfast.sdk.groups.memory import Memories as SdkMemories
+from holdfast.sdk.groups.sessions import Entities as SdkEntities
+from holdfast.sdk.groups.sessions import Memories as SdkMemories
 from holdfast.sdk.groups.sessions import Sessions as SdkSessions
 from holdfast.sdk.groups.sessions import SessionsReader as SdkSessionsReader
 from holdfast.sdk.groups.store import Store as SdkStore
@@ -242,6 +244,19 @@ def test_what_nothing_comes_back_for_may_be_said_again() -> None:
     assert form.read_answer(sent) is None
 
 
+class MeasureThing(Operation[Size], get="/v1/size", repeats=("within",)):
+    """Asks how large one is."""
+
+    within: timedelta
+
+
+def test_what_is_said_again_stands_beside_what_comes_back() -> None:
+    form, asked = form_of(MeasureThing), MeasureThing(timedelta(minutes=1))
+    sent = msgspec.json.encode(form.write(asked, Size(1, 2)))
+    assert json.loads(sent) == {"entries": 1, "size_bytes": 2, "within_seconds": 60}
+    assert form.read_answer(sent) == Size(1, 2)
+
+
 @pytest.mark.parametrize(
     ("words", "limit", "page"),
     [("abc", 2, "ab"), ("abc", 3, "abc"), ("a??bc", 2, "a??b"), ("a????", 2, "a????")],
@@ -317,6 +332,21 @@ def test_any_of_none_can_be_said_in_a_query() -> None:
 def test_what_can_be_iterated_over_once_can_be_sent_twice() -> None:
     asked = FindThings(kind for kind in "ab")
     assert [form_of(FindThings).send(asked).query["kinds"] for _ in range(2)] == [["a", "b"]] * 2
+
+
+class WeighThings(Operation[None], get="/v1/weights", status=204):
+    """Asks for some that are large enough."""
+
+    size: Annotated[Size | None, FLAT] = None
+
+
+def test_the_fields_of_a_value_may_stand_beside_the_others() -> None:
+    form = form_of(WeighThings)
+    assert form.send(WeighThings()).query == {}
+    assert form.read({}) == WeighThings()
+    asked = WeighThings(Size(1, 2))
+    assert form.send(asked).query == {"entries": 1, "size_bytes": 2}
+    assert form.read({"entries": 1, "size_bytes": 2}) == asked
 
 
 def test_null_need_not_be_written_where_it_has_to_be_said() -> None:
@@ -540,8 +570,9 @@ DOORS: list[tuple[type, Any]] = [
     (Entities, SdkEntities),
     (Keys, operators.Keys),
     (Webhooks, operators.Webhooks),
-    (Erasures, erasures.Erasures),
+    (Erasures, operators.Erasures),
     (Store, SdkStore),
+    (Namespace, Agent),
 ]
 METHODS = [
     pytest.param(door, client, name, id=f"{door.__name__}.{name}")

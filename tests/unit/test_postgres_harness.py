@@ -11,7 +11,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from holdfast.testing import memory
+from holdfast.testing import postgres
 from holdfast.testing import postgres as harness
 from holdfast.testing.postgres import PostgresNotStarted, PostgresServer
 
@@ -35,10 +35,10 @@ def home_of(url: str) -> Path:
 def test_a_server_starts_serves_and_goes_without_a_trace(
     monkeypatch: pytest.MonkeyPatch, needed: int
 ) -> None:
-    monkeypatch.setattr(memory, "MEMORY_BYTES", needed)
+    monkeypatch.setattr(postgres, "MEMORY_BYTES", needed)
     with PostgresServer(in_memory=True) as server:
         pid, home = server.pid, home_of(server.dsn())
-        assert (home.parent == memory.MEMORY) == (needed == 0 and memory.MEMORY.is_dir())
+        assert (home.parent == postgres.MEMORY) == (needed == 0 and postgres.MEMORY.is_dir())
         name = server.create_database()
         with psycopg.connect(server.dsn(name)) as connection:
             assert connection.execute("SELECT current_database()").fetchone() == (name,)

@@ -1,10 +1,10 @@
-"""What a score means: the table of examples behind the formula in `engine/memory/ranking.py`."""
+"""What a score means: the table of examples behind the formula in `engine/memory/recall.py`."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.engine.memory.ranking import MOST_WORDS, Question, bent, best
+from holdfast.engine.memory.recall import MOST_WORDS, Question, bent, best
 from holdfast.engine.memory.words import words_asked, words_of
 
 REMEMBERED = [

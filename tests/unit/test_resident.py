@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from holdfast.cli import thin
-from holdfast.cli.keeping import Keeper
 from holdfast.cli.resident import Door, Request
+from holdfast.cli.watch import Keeper
 from holdfast.errors import Busy
 from holdfast.settings import find_location
 

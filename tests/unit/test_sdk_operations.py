@@ -25,8 +25,8 @@ import pytest
 
 from holdfast.ids import NamespaceId, ObjectId, SnapshotId
 from holdfast.model.basics import Kind, Size, SnapshotInfo
-from holdfast.model.health import Thresholds
 from holdfast.model.names import Name
+from holdfast.model.traces import Thresholds
 from holdfast.model.upkeep import Policy
 from holdfast.operations.timeline import ForkNamespace
 from holdfast.sdk.admin import Operator
@@ -38,7 +38,7 @@ from holdfast.sdk.lines import Line
 from holdfast.server.app import make_app, open_vault
 from holdfast.server.config import configure
 from holdfast.server.textprocesses import TextProcesses
-from holdfast.wire.exchange import ChangesTold, CommitRequest, MissingAnswer, encode
+from holdfast.wire.exchange import ChangesBetween, CommitRequest, MissingAnswer, encode
 
 Json = dict[str, Any]
 Operation = tuple[str, str]
@@ -65,6 +65,7 @@ WITHOUT_METHOD: dict[str, str] = {
     "GET /v1/snapshots/{}/files/content": VENDORS,
     "GET /v1/workspaces/{}/webhooks/stream": VENDORS,
     "GET /v1/dashboard/keys": VENDORS,
+    "GET /v1/dashboard/stats": VENDORS,
     "POST /v1/dashboard/keys": VENDORS,
     "DELETE /v1/dashboard/keys/{}": VENDORS,
     "GET /v1/traces/sessions/{}/traces": VENDORS,
@@ -93,7 +94,7 @@ NOT_SENT: dict[str, dict[str, str]] = {
 """Query parameters that no method sends."""
 
 NOT_GIVEN: dict[str, dict[str, str]] = {
-    "ContextRequest": {"turn_order": VENDORS},
+    "GetContext": {"turn_order": VENDORS},
     "AddMemory": {"memory_type": VENDORS},
     "CreateSession": {"never_expires": "said where no ttl_seconds is given"},
     "ForkSession": dict.fromkeys(["at_turn_id", "new_agent_id"], VENDORS),
@@ -197,12 +198,11 @@ class Examples:
             # One of each: but no list within itself.
             return [] if name == "forks" else [self.of(schema.get("items", {}), name=name)]
         if schema.get("type") == "string":
-            return self._text(name, title)
+            is_instant = schema.get("format") == "date-time"
+            return "2026-01-02T03:04:05Z" if is_instant else self._text(name, title)
         return {"integer": 1, "number": 1, "boolean": False}.get(schema.get("type", ""))
 
     def _text(self, name: str, title: str) -> str:
-        if name.endswith("_at"):
-            return "2026-01-02T03:04:05Z"
         if name == "kind":
             return KINDS.get(title, "text")
         return TEXTS.get(name, "text")
@@ -224,7 +224,7 @@ SNAPSHOT = SnapshotInfo(
 
 PACKED: dict[str, msgspec.Struct] = {
     "/v1/exchange/missing": MissingAnswer(ids=b""),
-    "/v1/exchange/changes": ChangesTold(root=b"", edits=[], has_more=False),
+    "/v1/exchange/changes": ChangesBetween(root=b"", edits=[], has_more=False),
 }
 """Answers that are no JSON, and that the document calls bytes."""
 

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast import jsonweight
 from holdfast.errors import TooLarge
-from holdfast.server import answers, bodies, counting
+from holdfast.server import bodies, calling, counting
 from holdfast.server.compat.trove.texts import UNQUOTED_BYTES, Unquoted
 from holdfast.server.problems import Unfit
 
@@ -127,7 +128,7 @@ def test_a_body_of_a_hostile_shape_is_refused_before_anything_is_made_of_it(
 
 
 def test_a_field_that_nobody_knows_is_passed_over_and_not_made() -> None:
-    body = b'{"unknown":[' + b'"abcdefgh",' * (MANY - 9) + b'1],"number":7}'
+    body = b'{"unknown":[' + b'"abcdefgh",' * (MANY * 9 // 10) + b'1],"number":7}'
     tracemalloc.start()
     try:
         assert decoded(body, Taken) == Taken(number=7)
@@ -141,8 +142,8 @@ def test_a_field_that_nobody_knows_is_passed_over_and_not_made() -> None:
 @pytest.mark.parametrize(
     "value",
     [
-        [1.5] * (MANY - 9),
-        {str(number): None for number in range(MANY // 2 - 9)},
+        [1.5] * (MANY - 19),
+        {str(number): None for number in range(MANY // 3 - 9 - MANY // 300)},
         [[]] * (counting.MOST_INSIDE - 9),
         ["1,2;3:4[{" * 99_999],
         10**399,
@@ -240,17 +241,17 @@ LARGE = {
 def test_an_answer_in_parts_is_the_answer(shape: str) -> None:
     answer = Answer(session_id="s", state=LARGE[shape], data=LARGE[shape])
     whole = msgspec.json.encode(answer)
-    assert answers.encode(answer) == whole
-    assert answers.encode([answer]) == b"[" + whole + b"]"
+    assert calling.encode(answer) == whole
+    assert calling.encode([answer]) == b"[" + whole + b"]"
     # A character is six at the most.
-    assert max(map(len, answers.parts_of(answer))) <= 6 * answers.LIGHT
+    assert max(map(len, calling.parts_of(answer))) <= 6 * calling.LIGHT
 
 
 @given(value=VALUES)
 def test_any_answer_in_parts_is_the_answer(value: object) -> None:
     # So large that its parts are not together.
-    answer = [value, "x" * answers.LIGHT, value]
-    assert answers.encode(answer) == msgspec.json.encode(answer)
+    answer = [value, "x" * calling.LIGHT, value]
+    assert calling.encode(answer) == msgspec.json.encode(answer)
 
 
 @pytest.mark.parametrize(
@@ -267,13 +268,97 @@ def test_any_answer_in_parts_is_the_answer(value: object) -> None:
 def test_a_number_that_is_slow_to_convert_counts_for_a_hundred_values(number: bytes) -> None:
     counter = counting.Counter()
     counter.add(b"[" + b",".join([number] * 100) + b"]")
-    assert counter.weight >= 100 * counting.HARDER
+    assert counter.weight >= 100 * jsonweight.HARDER
     with pytest.raises(TooLarge):
         counter.add_all(b"," + b",".join([number] * 5_000))
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        b"578317797100.00000",
+        b"-81533691256500.000",
+        b"26932812663400.000e-2",
+        b"9765625.0009765625",
+        b"0.98760223388671875",
+        b"90071992547409.93",
+        b"9007199254740995e-1",
+        b"99999999999.00000",
+    ],
+)
+def test_a_number_that_is_a_float_to_the_last_of_many_digits_counts_for_four(number: bytes) -> None:
+    counter = counting.Counter()
+    counter.add(b"[1" + b"," + b",".join([number] * 100) + b",1]")
+    assert counter.weight - counter.values >= 100 * jsonweight.HARD
 
 
 @pytest.mark.parametrize("number", [0.1234567890123456, -1.2345678901234567e-05, 1e-200, 7, 2**53])
 def test_a_number_as_encoders_write_it_counts_once(number: float) -> None:
     counter = counting.Counter()
     counter.add(json.dumps([number] * 100).encode())
-    assert counter.values + counter.weight == 101
+    # The list counts twice.
+    assert counter.weight == 102
+
+
+@pytest.mark.parametrize(
+    ("text", "weight"),
+    [
+        (b'["' + b"a" * 2_560 + b'"]', 3 + 10),
+        (b'["' + b"\\n" * 80 + b'"]', 3 + 10),
+        (b'["' + "é".encode() * 160 + b'"]', 3 + 1 + 10),
+        (b'{"a":1,"b":2}', 2 + 2 * 3),
+        (b"[[],[]]", 5 + 3),
+    ],
+)
+def test_what_takes_longer_than_a_number_counts_for_more(text: bytes, weight: int) -> None:
+    assert jsonweight.weigh(text) == weight
+
+
+def test_a_file_of_any_characters_fits_into_a_body() -> None:
+    counter = counting.Counter()
+    counter.add_all(b'{"path":"a","content":"' + b"\\n" * (30 * MIB) + b'"}')
+    assert jsonweight.MOST_TEXT < counter.weight < counting.MOST_VALUES
+
+
+PARTS = st.sampled_from(
+    [
+        b"[",
+        b"]",
+        b"{",
+        b"}",
+        b'"',
+        b"\\",
+        b",",
+        b":",
+        b" ",
+        b"1e300",
+        b"0" * 150,
+        b"\xc3\xa4",
+        b"\xc3",
+    ]
+)
+
+
+def outcome(judge: Any, text: bytes) -> str:
+    try:
+        judge(text)
+    except (TooLarge, Unfit) as exc:
+        return repr(exc)
+    return "taken"
+
+
+def counted(text: bytes) -> None:
+    counter = counting.Counter()
+    counter.add_all(text)
+    counter.end()
+
+
+@given(text=st.lists(PARTS | st.sampled_from([b"[" * 150, b"x" * 300]), max_size=12).map(b"".join))
+def test_a_short_text_is_judged_as_a_long_one_is(text: bytes) -> None:
+    assert outcome(counting.count_short, text) == outcome(counted, text)
+
+
+@given(value=VALUES)
+def test_how_long_an_indented_text_is_at_the_most_is_known_before_it_is_made(value: object) -> None:
+    text = msgspec.json.encode(value)
+    assert len(msgspec.json.format(text, indent=2)) <= jsonweight.indented_bytes(text, indent=2)

@@ -12,7 +12,7 @@ from holdfast.errors import SessionNotFound
 from holdfast.model.marks import Header, Named
 from holdfast.operations.operation import Operation, Paged, does
 from holdfast.server import doors
-from holdfast.server.dialects import Dialect, Exchange, Speech, Told
+from holdfast.server.dialects import Answered, Dialect, Exchange, Speech
 from holdfast.server.paging import UnknownCursor
 from holdfast.server.routing import Route
 
@@ -94,7 +94,12 @@ def hear(exchange: Exchange) -> None:
 
 
 THEIRS = Dialect(
-    {Coat: {"object": Told(str, lambda _: "coat"), "half": Told(int, lambda s: s.coat_size // 2)}},
+    {
+        Coat: {
+            "object": Answered(str, lambda _: "coat"),
+            "half": Answered(int, lambda s: s.coat_size // 2),
+        }
+    },
     {
         MakeCoat: [
             Speech(
@@ -102,7 +107,7 @@ THEIRS = Dialect(
                 optional=frozenset({"size"}),
                 hears=hear,
                 shows=lambda exchange: Coat("shown", exchange.made.size),
-                tells={"asked": Told(int, lambda exchange: exchange.asked.size)},
+                tells={"asked": Answered(int, lambda exchange: exchange.asked.size)},
             ),
             Speech(method="GET", paths=["/v1/coat", "/coat"], name="make_by_get"),
         ],

@@ -15,10 +15,9 @@ from msgspec.structs import replace
 from holdfast.errors import SnapshotNotFound, Unavailable
 from holdfast.model.replies import Asked, Reply, ReplyPlace
 from holdfast.server import idempotency
-from holdfast.server.application import Admit, Application
+from holdfast.server.app import Admit, Application
 from holdfast.server.observing import Observer
-from holdfast.server.rates import Rates
-from holdfast.server.refusing import Refusing
+from holdfast.server.rates import Rates, Refusing
 from holdfast.server.requests import Caller, Request
 from holdfast.server.responses import Response
 from holdfast.server.routing import post

@@ -126,14 +126,14 @@ def test_who_goes_through_all_it_has_rests_often(place_in_memory: Path, what: st
 def test_whoever_is_admitted_asks_and_who_looks_whether_the_server_lives_does_not(who: Who) -> None:
     rests = Rests()
     key = SimpleNamespace(id="key-1", scope=Scope.RUNTIME)
-    tenant = SimpleNamespace(tenant_id="ws-1", asked_by=lambda _: SimpleNamespace(tenant_id="ws-1"))
+    tenant = SimpleNamespace(tenant_id="ws-1")
     admission = Admission(
         cast("Any", SimpleNamespace(admit=lambda _: (tenant, key))),
         lambda _: None,
         Threads(rests.pace),
         waits=False,
     )
-    route = SimpleNamespace(who=who, at_once=None)
+    route = SimpleNamespace(who=who)
     entry = SimpleNamespace(route=route, verdict=None, names_workspace=False)
     request = SimpleNamespace(scope={"headers": [(b"x-api-key", b"secret")]}, id="req_1")
     asyncio.run(admission.admit(cast("Any", entry), cast("Any", request)))

@@ -8,11 +8,10 @@ import httpx
 import pytest
 
 from holdfast.model.keys import Key, Scope
-from holdfast.server.application import Application
+from holdfast.server.app import Application
 from holdfast.server.callers import secret_of
 from holdfast.server.observing import Observer
-from holdfast.server.rates import Rates
-from holdfast.server.refusing import APART_S, KNOWN_S, Refusing
+from holdfast.server.rates import APART_S, KNOWN_S, Rates, Refusing
 from holdfast.server.requests import Caller, Request
 from holdfast.server.routing import Who, get
 from holdfast.server.table import Entry, Group, Table

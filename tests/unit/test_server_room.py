@@ -48,17 +48,56 @@ def is_as_before(room: Room) -> bool:
 
 def test_uploads_of_one_tenant_wait_for_each_other_and_are_told_so(room: Room) -> None:
     async def test() -> None:
-        held = [Taken(room, "greedy") for _ in range(room.disk.total // (16 * GIB) // 2)]
+        held = [Taken(room, "greedy", each) for each in "ab"]
         for each in held:
             await each.take_disk(16 * GIB)
         with pytest.raises(TooManyAtOnce, match="at once") as refused:
-            await Taken(room, "greedy").take_disk(16 * GIB)
+            await Taken(room, "greedy", "c").take_disk(16 * GIB)
         assert refused.value.retry_after
-        other = Taken(room, "modest")
+        other = Taken(room, "modest", "k")
         await other.take_disk(16 * GIB)
         for each in (*held, other):
             each.give_back()
         assert is_as_before(room)
+
+    asyncio.run(test())
+
+
+def test_what_one_key_has_declared_holds_up_no_other_key_of_its_tenant(room: Room) -> None:
+    size = 125 * MIB
+
+    async def test() -> None:
+        first, modest, other = (Taken(room, "tenant", key) for key in ("greedy", "modest", "other"))
+        await first.take_memory(size)
+        with pytest.raises(TooManyAtOnce, match="this key"):
+            await Taken(room, "tenant", "greedy").take_memory(size)
+        with pytest.raises(TooManyAtOnce):
+            first.grow_memory(size)
+        await modest.take_memory(size)
+        other.grow_memory(4 * MIB)
+        for each in (first, modest, other):
+            each.give_back()
+        assert is_as_before(room)
+
+    asyncio.run(test())
+
+
+def test_what_waits_for_its_tenant_and_is_given_up_leaves_its_key_nothing(room: Room) -> None:
+    async def test() -> None:
+        others = [Taken(room, tenant, "k") for tenant in "abcde"]
+        for each in others:
+            await each.take_memory(room.memory.total // 8)
+        mine, half = Taken(room, "mine", "k"), room.memory.total // 4
+        await mine.take_memory(half // 2)
+        with pytest.raises(TooManyAtOnce):
+            await Taken(room, "mine", "l").take_memory(half)
+        await Taken(room, "a", "l").take_memory(MIB)
+        mine.give_back()
+        for each in others[1:]:
+            each.give_back()
+        again = Taken(room, "mine", "l")
+        await again.take_memory(half)
+        again.give_back()
 
     asyncio.run(test())
 
@@ -69,8 +108,8 @@ def test_one_that_waits_goes_on_when_another_is_done(
     monkeypatch.setattr(room_, "PATIENCE_S", 20.0)
 
     async def test() -> None:
-        first, second = Taken(room, "greedy"), Taken(room, "greedy")
-        await first.take_memory(room.memory.total // 2)
+        first, second = Taken(room, "greedy", "k"), Taken(room, "greedy", "k")
+        await first.take_memory(room.memory.total // 4)
         waiting = asyncio.create_task(second.take_memory(MIB))
         await asyncio.sleep(0)
         assert not waiting.done()
@@ -83,8 +122,8 @@ def test_one_that_waits_goes_on_when_another_is_done(
 
 
 def test_an_upload_of_unknown_length_takes_room_as_it_comes_until_there_is_none(room: Room) -> None:
-    taken = Taken(room, "greedy")
-    for _ in range(room.disk.total // GIB // 2):
+    taken = Taken(room, "greedy", "k")
+    for _ in range(room.disk.total // GIB // 4):
         taken.write(GIB)
     with pytest.raises(TooManyAtOnce):
         taken.write(1)
@@ -98,7 +137,7 @@ def test_bytes_that_are_on_their_way_count_before_they_have_come(
     has_free(monkeypatch, GIB)
 
     async def test() -> None:
-        first, second = Taken(room, "one"), Taken(room, "two")
+        first, second = Taken(room, "one", "k"), Taken(room, "two", "k")
         await first.take_disk(600 * MIB)
         with pytest.raises(StorageFull):
             await second.take_disk(600 * MIB)
@@ -106,7 +145,7 @@ def test_bytes_that_are_on_their_way_count_before_they_have_come(
         first.write(600 * MIB)
         # They lie on the disk by now, which has so much less free.
         has_free(monkeypatch, 424 * MIB)
-        third = Taken(room, "three")
+        third = Taken(room, "three", "k")
         await third.take_disk(300 * MIB)
         for each in (first, third):
             each.give_back()
@@ -117,7 +156,7 @@ def test_bytes_that_are_on_their_way_count_before_they_have_come(
 
 def test_what_a_request_took_comes_back_once() -> None:
     given_back = list[str]()
-    taken = Taken(Room(Config(data=Path())), "one")
+    taken = Taken(Room(Config(data=Path())), "one", "k")
     taken.until_answered(lambda: given_back.append("a seat"))
     taken.give_back()
     taken.give_back()
@@ -143,9 +182,9 @@ def test_who_leaves_a_full_disk_needs_none_of_it(
 ) -> None:
     room = Room(Config(data=tmp_path))
     on_disks(monkeypatch, temporary=OTHER_DISK, free={tmp_path: 0, OTHER_DISK: 100 * GIB})
-    leaving = Taken(room, "leaving")
+    leaving = Taken(room, "leaving", "k")
     asyncio.run(leaving.take_export(99 * GIB))
-    following = Taken(room, "next")
+    following = Taken(room, "next", "k")
     with pytest.raises(StorageFull, match=str(OTHER_DISK)) as refused:
         asyncio.run(following.take_export(2 * GIB))
     following.give_back()
@@ -164,18 +203,18 @@ def test_an_export_leaves_the_vaults_disk_what_is_kept_free_of_it(
     floor = Limits().free_floor_bytes
     on_disks(monkeypatch, temporary=temporary, free={tmp_path: floor, temporary: floor + GIB})
     with pytest.raises(StorageFull, match="kept"):
-        asyncio.run(Taken(room, "a").take_export(GIB + 1))
+        asyncio.run(Taken(room, "a", "k").take_export(GIB + 1))
 
 
 def test_exports_of_one_tenant_wait_for_each_other_and_for_nobody_elses(room: Room) -> None:
     async def test() -> None:
-        held = [Taken(room, "greedy") for _ in range(room.exports.total // 2)]
+        held = [Taken(room, "greedy", "k") for _ in range(room.exports.total // 2)]
         for each in held:
             await each.take_export(200 * MIB)
             each.exported()
         with pytest.raises(TooManyAtOnce):
-            await Taken(room, "greedy").take_export(1)
-        other = Taken(room, "modest")
+            await Taken(room, "greedy", "k").take_export(1)
+        other = Taken(room, "modest", "k")
         await other.take_export(1)
         for each in (*held, other):
             each.give_back()
@@ -190,5 +229,5 @@ def test_memory_has_an_end_however_large_an_upload_may_be(tmp_path: Path, upload
     room = Room(config)
     assert room.memory.total <= GIB
     # One that is as large as it may be fits all the same.
-    assert room.memory.take_at_once("a", config.max_text_bytes)
-    assert room.disk.take_at_once("a", upload)
+    assert room.memory.take_at_once("a", "k", config.max_text_bytes)
+    assert room.disk.take_at_once("a", "k", upload)

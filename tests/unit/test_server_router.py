@@ -15,14 +15,13 @@ from msgspec import Meta
 
 import holdfast
 from holdfast.model.keys import KeyUse, Scope
-from holdfast.server.application import Application
+from holdfast.server.app import Application
 from holdfast.server.callers import check_may
 from holdfast.server.config import Config
 from holdfast.server.observing import Observer
 from holdfast.server.openapi import describe
 from holdfast.server.parameters import Header, Made, Query
-from holdfast.server.rates import Rates
-from holdfast.server.refusing import Refusing
+from holdfast.server.rates import Rates, Refusing
 from holdfast.server.requests import Caller, Request
 from holdfast.server.responses import Stream
 from holdfast.server.routing import Route, Who, delete, get, post

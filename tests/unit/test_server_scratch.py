@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.server.scratch import (
+from holdfast.server.room import (
     PREFIX,
     remove_left,
     remove_uploads,
@@ -19,7 +19,7 @@ from holdfast.server.scratch import (
 
 KILLED = """
 import os, signal, sys, tempfile
-from holdfast.server.scratch import shared_folder
+from holdfast.server.room import shared_folder
 tempfile.tempdir = sys.argv[1]
 with shared_folder():
     os.kill(os.getpid(), signal.SIGKILL)

@@ -1,7 +1,9 @@
 """Threads that tenants share: who waits for whom, and what comes back when something goes wrong."""
 
 import asyncio
+import gc
 import threading
+import weakref
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -176,3 +178,54 @@ def test_what_nobody_asked_for_runs_in_any_thread() -> None:
         assert await in_thread(threading.get_ident) != threading.get_ident()
 
     run(test)
+
+
+def test_where_no_thread_can_be_made_none_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def test(threads: Threads) -> None:
+        with seat_of(threads, "a"):
+            with monkeypatch.context() as patch:
+                patch.setattr(threading.Thread, "start", start)
+                for _ in range(TOTALS[Work.COSTLY] + 1):
+                    with pytest.raises(RuntimeError, match="new thread"):
+                        await in_thread(BEHALF.get, work=Work.COSTLY)
+            assert await in_thread(BEHALF.get, work=Work.COSTLY) == "a"
+
+    run(test)
+
+
+def test_nothing_is_begun_once_the_threads_have_ended() -> None:
+    async def test() -> None:
+        threads = Threads(Pace(threading.Event().wait))
+        async with threads.running():
+            pass
+        with pytest.raises(RuntimeError, match="have ended"):
+            await threads.run("a", Work.COSTLY, BEHALF.get)
+
+    asyncio.run(test())
+
+
+def test_a_failure_holds_nothing_of_what_was_asked_for() -> None:
+    class Asked:
+        def __call__(self) -> None:
+            raise LookupError
+
+    async def test(threads: Threads) -> None:
+        asked = Asked()
+        still_there = weakref.ref(asked)
+        with seat_of(threads, "a"):
+            try:
+                await in_thread(asked)
+            except LookupError:
+                del asked
+        # Until the thread has put it down, too.
+        while still_there() is not None:  # noqa: ASYNC110 - nobody tells when a thing is gone
+            await asyncio.sleep(0.001)
+
+    gc.disable()
+    try:
+        run(test)
+    finally:
+        gc.enable()

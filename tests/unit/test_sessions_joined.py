@@ -167,6 +167,19 @@ def test_a_large_state_is_compared_by_size_alone(agent: holdfast.Namespace) -> N
     assert re.fullmatch(r"Binary or large: \d+ -> \d+ bytes\n", text)
 
 
+def test_a_state_or_value_of_long_lines_is_compared_by_size_alone(
+    agent: holdfast.Namespace,
+) -> None:
+    deep: object = [1] * 50_000
+    for _ in range(190):
+        deep = [deep]
+    agent.snapshot()
+    agent.sessions.update_state("s", {"deep": deep})
+    agent.store.set("n", "k", deep)
+    for _, text in agent.text_diffs():
+        assert text.startswith("Binary or large: ")
+
+
 def test_planes_select_sessions_and_a_dry_run_lists_them(agent: holdfast.Namespace) -> None:
     agent.files.write("a", "b")
     then = agent.snapshot()

@@ -9,7 +9,7 @@ import pytest
 import holdfast
 from holdfast.engine.core.caches import ByteCache
 from holdfast.engine.sessions import state as states
-from holdfast.engine.sessions.state import KnownState
+from holdfast.engine.sessions.state import CachedState
 
 LONG = {f"text{number:03d}": "some words " * 20 for number in range(50)}
 """Long enough to be a map of its own."""
@@ -23,7 +23,7 @@ def agent(tmp_path) -> Iterator[holdfast.Namespace]:
 
 def test_a_state_in_memory_is_what_its_text_says():
     parts = {"b": b'{"deep":[1]}', "a": b"12345678901234567890123", "c": b"null", "d": b'"text"'}
-    known = KnownState().with_changes(parts)
+    known = CachedState().with_changes(parts)
     assert known.to_state() == {
         "a": 12345678901234567890123,
         "b": {"deep": [1]},
@@ -34,7 +34,7 @@ def test_a_state_in_memory_is_what_its_text_says():
 
 
 def test_changes_make_another_state_and_leave_the_old_one():
-    old = KnownState().with_changes({"a": b"[1]", "b": b"2", "c": b"[3]"})
+    old = CachedState().with_changes({"a": b"[1]", "b": b"2", "c": b"[3]"})
     new = old.with_changes({"a": b"1", "b": b"[2]", "_": b"0"})
     assert old.to_state() == {"a": [1], "b": 2, "c": [3]}
     assert list(new.to_state().items()) == [("_", 0), ("a", 1), ("b", [2]), ("c", [3])]

@@ -31,11 +31,12 @@ FILES = sorted(
 )
 
 READS_A_WHOLE_TABLE = {
-    *("iter_retired", "iter_tenants", "pack_names"),
-    "told_tenants",  # Of webhooks, of which there are few.
+    *("counted_tenants", "iter_retired", "iter_tenants", "pack_names"),
+    "tenants_to_number",  # Of webhooks, of which there are few.
     "count_lags",  # What waits, for who asks a doctor.
+    "has_lost_packs",  # For who would give up bytes that no row names.
     # For who repairs one row that is damaged beyond repair.
-    *("drop_changes_of_task", "drop_stray_session", "stray_traces"),
+    *("drop_changes_of_task", "drop_stray_session", "iter_stray_bytes", "stray_traces"),
 }
 """Queries that are meant to."""
 

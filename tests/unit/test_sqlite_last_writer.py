@@ -12,7 +12,7 @@ import pytest
 import holdfast
 from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.catalog.sqlite_connections import Connection, SqliteConnections
-from holdfast.catalog.sqlite_count import count_at_once
+from holdfast.catalog.sqlite_transaction import count_at_once
 from holdfast.engine.core.replying import Replying
 from holdfast.engine.namespace import Namespace
 from holdfast.errors import QuotaExceeded, RequestRunning

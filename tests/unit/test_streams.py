@@ -15,7 +15,7 @@ from holdfast.model.events import EventRow
 from holdfast.server import streams
 from holdfast.server.problems import TooManyAtOnce
 from holdfast.server.stopping import Stopping
-from holdfast.server.streams import Streams, told
+from holdfast.server.streams import Streams, message_line
 from holdfast.wiring import open_vault
 
 PATIENCE_S = 20.0
@@ -266,7 +266,7 @@ def test_a_catalog_that_is_away_for_a_while_ends_no_stream(
 
 
 def test_a_message_is_one_line_of_ascii() -> None:
-    line = told({"a": "x\u2028y\r\nzü\x85"}, event_id="evt-1")
+    line = message_line({"a": "x\u2028y\r\nzü\x85"}, event_id="evt-1")
     assert line == b'id: evt-1\ndata: {"a":"x\\u2028y\\r\\nz\\u00fc\\u0085"}\n\n'
 
 

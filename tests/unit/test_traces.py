@@ -26,8 +26,7 @@ from holdfast.engine.journal.actions import ACTIONS, normalise
 from holdfast.engine.journal.chain import is_whole
 from holdfast.errors import HoldfastError, InvalidValue, NotFound, VaultTooNew
 from holdfast.ids import IdMaker, NamespaceId, TenantId, instant_of_trace
-from holdfast.model.health import Level, Thresholds
-from holdfast.model.traces import NO_HASH, TraceRow
+from holdfast.model.traces import NO_HASH, Level, Thresholds, TraceRow
 from holdfast.model.upkeep import AuditReport
 
 # Names

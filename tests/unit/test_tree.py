@@ -33,7 +33,7 @@ from holdfast.tree import (
     merge,
     prefix_stop,
 )
-from holdfast.tree.paths import Paths
+from holdfast.tree.apply import Paths
 from holdfast.tree.split import natural_ends
 
 

@@ -32,7 +32,7 @@ class Body:
     is_cut: bool = False
     tenant_quota: int | None = None
     quota: int | None = None
-    taken: Taken = field(default_factory=lambda: Taken(ROOM, "t"))
+    taken: Taken = field(default_factory=lambda: Taken(ROOM, "t", "k"))
 
     @property
     def admitted(self) -> Any:
@@ -133,7 +133,7 @@ def test_a_disk_that_takes_no_more_is_called_full_whenever_it_says_so(
     """A single byte more is written when the file is read, or closed."""
     for use in (spool, keep):
         body = Body([b"x" * SPOOLED_BYTES, b"y" * more])
-        body.taken = Taken(Room(Config(data=tmp_path)), "t")
+        body.taken = Taken(Room(Config(data=tmp_path)), "t", "k")
         with files_up_to(SPOOLED_BYTES), pytest.raises(StorageFull):
             use(body, max_bytes=4 * SPOOLED_BYTES)
         assert list(tmp_path.iterdir()) == []

@@ -14,9 +14,8 @@ from random import Random
 import pytest
 
 from holdfast.errors import Unavailable
-from holdfast.workspace import inotify
-from holdfast.workspace.inotify import Inotify
-from holdfast.workspace.watching import Watcher
+from holdfast.workspace import watching
+from holdfast.workspace.watching import Inotify, Watcher
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
 
@@ -206,7 +205,7 @@ def test_an_overflow_is_admitted_and_overcome(
     events = list(watcher._inotify.drain())
     assert events == []
     (tree / "unseen/below").mkdir(parents=True)
-    lost = [inotify.Event(-1, inotify.Q_OVERFLOW, b"")]
+    lost = [watching.Event(-1, watching.Q_OVERFLOW, b"")]
     with monkeypatch.context() as patch:
         patch.setattr(Inotify, "drain", lambda _: iter(lost))
         assert watcher.take() is None

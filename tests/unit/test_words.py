@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.engine.memory.stemming import stem
-from holdfast.engine.memory.words import LONGEST, words_asked, words_of
+from holdfast.engine.memory.words import LONGEST, stem, words_asked, words_of
 
 
 @pytest.mark.parametrize(

@@ -112,9 +112,9 @@ TOPICS: Final = (
         "memory",
         "Memories, entities, traces",
         (
-            Thing("Memories", f"{_ENGINE}.memories:Memories", f"{_GROUPS}.memory:Memories"),
+            Thing("Memories", f"{_ENGINE}.memories:Memories", f"{_GROUPS}.sessions:Memories"),
             Thing(
-                "Entities", f"{_ENGINE}.sessions.entities:Entities", f"{_GROUPS}.memory:Entities"
+                "Entities", f"{_ENGINE}.sessions.entities:Entities", f"{_GROUPS}.sessions:Entities"
             ),
             Thing("Traces", f"{_ENGINE}.audit.traces:Traces", f"{_GROUPS}.activity:Traces"),
         ),

@@ -126,11 +126,10 @@ class DiskBlobStore:
         whether files came or went: what was whole in one that has not changed since is only
         looked at again after a minute, as what was cut in place changes nothing there.
         """
-        for name in expected:
-            check_name(name)
-        short: dict[str, int] = {}
+        usable = [name for name in expected if is_blob_name(name)]
+        short = dict.fromkeys(expected.keys() - {*usable}, 0)
         with _translated("the blob directory"):
-            for shard, names in groupby(sorted(expected, key=self._shard), key=self._shard):
+            for shard, names in groupby(sorted(usable, key=self._shard), key=self._shard):
                 short |= self._short_in(shard, {name: expected[name] for name in names})
         for name in short:
             if isinstance(error := self._missing(name), Unavailable):
@@ -160,6 +159,8 @@ class DiskBlobStore:
 
     def delete(self, name: str, /) -> None:
         """Removes the file, and the temporary files of interrupted puts."""
+        if not is_blob_name(name):
+            return
         path = self._path(name)
         with _translated(f"blob {name}"):
             _unlink(path)
@@ -188,7 +189,8 @@ class DiskBlobStore:
         return f"{self._root}/{name[-2:]}"
 
     def _path(self, name: str) -> str:
-        check_name(name)
+        if not is_blob_name(name):
+            raise self._missing(name)
         return f"{self._shard(name)}/{name}.pack"
 
     def _make_shard(self, shard: str) -> None:

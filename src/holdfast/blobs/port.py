@@ -20,8 +20,9 @@ class BlobStore(Protocol):
     - `put` is atomic and durable. Once it returns, `get` returns exactly those bytes, also
       after a power cut. When it raises or the process dies, nothing or the whole is there.
     - `get` returns exactly the range that was asked for, or raises. It never returns less.
-    - A name that does not match `[a-z0-9][a-z0-9-]{0,63}` raises `InvalidName` everywhere,
-      before it becomes a path or a request.
+    - A name that does not match `[a-z0-9][a-z0-9-]{0,63}` becomes no path and no request: to
+      put something there is `InvalidName`, and else there is no such blob. A row of the catalog
+      in which a bit flipped may name one.
     - All methods are safe to call from many threads and several processes at once.
     - A place that does not answer raises `Unavailable`; nothing of its own errors gets out.
     """

@@ -70,9 +70,11 @@ class ErasureQueries(CountQueries):
         found = self._db.all("traces_about_user", tenant_id=tenant_id, user_id=user_id, most=_PAGE)
         return [TRACE.read(row) for row in found]
 
-    def sessions_told_of(self, tenant_id: TenantId, user_id: str) -> list[tuple[NamespaceId, str]]:
+    def sessions_in_events(
+        self, tenant_id: TenantId, user_id: str
+    ) -> list[tuple[NamespaceId, str]]:
         """Returns the sessions that were a user's when something was done to them."""
-        found = self._db.all("sessions_told_of", tenant_id=tenant_id, user_id=user_id)
+        found = self._db.all("sessions_in_events", tenant_id=tenant_id, user_id=user_id)
         return [(NamespaceId(row[0]), row[1]) for row in found]
 
     # Timelines

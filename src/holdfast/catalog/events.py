@@ -16,7 +16,7 @@ from holdfast.catalog.rows import EVENT, HEARD, TELLING, Sorted, get_row
 from holdfast.errors import Damaged
 from holdfast.ids import TenantId, instant_of_event
 from holdfast.instants import to_us
-from holdfast.model.events import EventFilter, EventRow, ToldRow
+from holdfast.model.events import EventFilter, EventRow, UnnumberedRow
 
 _OLDEST_FIRST: Final = {
     "list_events": "list_events_oldest_first",
@@ -46,28 +46,28 @@ class EventQueries:
         """Says whether nobody listens, as far as that is known without a question."""
         return self._db.is_unheard
 
-    def add_told(self, rows: Sequence[ToldRow]) -> None:
+    def add_unnumbered(self, rows: Sequence[UnnumberedRow]) -> None:
         """Tells something, if somebody listens; it becomes an event when somebody numbers it."""
         for row in rows:
-            self._db.say("add_told", **HEARD.write(row))
+            self._db.say("add_unnumbered", **HEARD.write(row))
 
-    def has_told(self, tenant_id: TenantId) -> bool:
+    def has_unnumbered(self, tenant_id: TenantId) -> bool:
         """Says whether something was told that has no number yet."""
-        return self._db.one("has_told", tenant_id=tenant_id) is not None
+        return self._db.one("has_unnumbered", tenant_id=tenant_id) is not None
 
-    def told_tenants(self) -> list[TenantId]:
+    def tenants_to_number(self) -> list[TenantId]:
         """Returns the tenants with a webhook that will hear of something that was told."""
-        return [TenantId(row[0]) for row in self._db.all("told_tenants")]
+        return [TenantId(row[0]) for row in self._db.all("tenants_to_number")]
 
-    def list_told(
+    def list_unnumbered(
         self, tenant_id: TenantId, *, most: int, after: int = -1
-    ) -> list[tuple[int, Sorted[ToldRow]]]:
+    ) -> list[tuple[int, Sorted[UnnumberedRow]]]:
         """Returns what has no number yet, and where it stands in the order of telling."""
-        found = self._db.all("list_told", tenant_id=tenant_id, after=after, most=most)
+        found = self._db.all("list_unnumbered", tenant_id=tenant_id, after=after, most=most)
         return [(row[0], TELLING.sort([row[1:]])) for row in found]
 
-    def drop_told(self, positions: Iterable[int]) -> None:
-        self._db.run_many("drop_told", [{"position": position} for position in positions])
+    def drop_unnumbered(self, positions: Iterable[int]) -> None:
+        self._db.run_many("drop_unnumbered", [{"position": position} for position in positions])
 
     def lock_event_end(self, tenant_id: TenantId) -> tuple[int, int]:
         """Returns the number and the instant of the last event; nobody else gives out numbers."""

@@ -12,6 +12,7 @@ from holdfast.catalog.absence import AbsenceQueries
 from holdfast.catalog.counting import in_order
 from holdfast.catalog.driver import Driver
 from holdfast.catalog.mending import mended
+from holdfast.errors import RowDamaged
 from holdfast.ids import NamespaceId, ObjectId, SnapshotId, TenantId
 from holdfast.instants import to_us
 from holdfast.model.basics import Head, Size, Tenant
@@ -59,10 +60,19 @@ class NamespaceQueries(AbsenceQueries):
         return rows.TENANT.find(row)
 
     def guess_tenant(self, name: str) -> Tenant | None:
-        """Returns a tenant whose row is damaged, with a flipped bit put back if it is that."""
+        """Returns a tenant whose row is damaged, with a flipped bit put back if it is that.
+
+        Or under the id that other rows know it by. Raises `RowDamaged` if none does: it would
+        seem to have nothing.
+        """
+        known = [row[0] for row in self._db.all("counted_tenants")]
         for *found, checksum in self._db.all("iter_tenants"):
-            tenant = Tenant(*(mended(found, checksum) or found))
+            told = ([each, *found[1:]] for each in known)
+            is_it = (values for values in told if rows.sum_of(values) == checksum)
+            tenant = Tenant(*(mended(found, checksum) or next(is_it, found)))
             if tenant.name == name:
+                if tenant.id not in known:
+                    raise RowDamaged("the tenant", name=name)
                 return tenant
         return None
 

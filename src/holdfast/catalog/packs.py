@@ -95,18 +95,13 @@ class PackQueries:
     def iter_packs(self, tenant_id: TenantId) -> list[PackRow]:
         return [_to_pack(row) for row in self._db.all("iter_packs", tenant_id=tenant_id)]
 
-    def mend_packs(self, tenant_id: TenantId) -> int:
-        """Has packs that hold a tenant's objects alone say that they are the tenant's.
-
-        And those that say neither that they are stored nor that they are being written, which of
-        both they are. Returns of how many something was not so.
-        """
-        count = self._db.run("mend_packs", tenant_id=tenant_id)
-        return count + self._db.run("mend_pack_states", tenant_id=tenant_id)
-
     def pack_names(self) -> set[str]:
         """Returns what may be in the blob store: all packs of all tenants, announced ones too."""
-        return {row[0] for row in self._db.all("pack_names")}
+        return {row[0] for row in self._db.all_as_stored("pack_names")}
+
+    def has_lost_packs(self) -> bool:
+        """Says whether objects, of whomever, are looked for in packs that no row tells of."""
+        return bool(rows.get_row(self._db.one("has_lost_packs"), "answer")[0])
 
     def pending_bytes(self, tenant_id: TenantId) -> int:
         row = self._db.one("pending_bytes", tenant_id=tenant_id)

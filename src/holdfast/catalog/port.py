@@ -82,8 +82,8 @@ class Catalog(Protocol):
         """Returns where indexes and rows do not agree: what is there is not found by its name."""
         ...
 
-    def rebuild_indexes(self) -> int:
-        """Makes indexes anew of the rows; returns how many rows are lost by that.
+    def rebuild_indexes(self) -> dict[str, int]:
+        """Makes indexes anew of the rows; returns how many rows of which tables are lost by that.
 
         Rows go only where two say to be the same one.
         """

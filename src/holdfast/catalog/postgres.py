@@ -20,17 +20,12 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import ConnectionPool
 
 from holdfast.catalog import postgres_integrity
-from holdfast.catalog.driver import Guard, paced
 from holdfast.catalog.forking import tell_of_forks
-from holdfast.catalog.postgres_driver import (
-    CHECK_FORMAT,
-    PostgresDriver,
-    to_error,
-    translated,
-)
+from holdfast.catalog.postgres_driver import translated
 from holdfast.catalog.postgres_dump import drop_rows, load_rows
 from holdfast.catalog.postgres_lines import Connection, Lines
 from holdfast.catalog.postgres_talk import READING, WRITING, Talk
+from holdfast.catalog.postgres_transaction import Conversation
 from holdfast.catalog.queries import load_queries
 from holdfast.catalog.rows import Row
 from holdfast.catalog.tables import (
@@ -39,7 +34,6 @@ from holdfast.catalog.tables import (
     check_format,
     load_tables_of,
     missing_migrations,
-    newest_format,
     no_step,
 )
 from holdfast.catalog.transaction import Transaction
@@ -47,7 +41,6 @@ from holdfast.catalog.turns import Slots
 from holdfast.errors import Busy, PathExists, Unavailable
 from holdfast.ids import IdMaker, object_id_of
 from holdfast.model.upkeep import Loss
-from holdfast.pacing import rest
 
 _OUR_TABLES: Final = (
     "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() ORDER BY tablename"
@@ -126,7 +119,7 @@ class PostgresCatalog:
 
     def write(self) -> AbstractContextManager[Transaction]:
         """Opens a transaction that happens wholly or not at all."""
-        return self._transaction(WRITING, check=CHECK_FORMAT)
+        return self._transaction(WRITING)
 
     def is_alive(self, writer: str) -> bool:
         """Says whether the connection behind a writer's name is still open."""
@@ -202,13 +195,13 @@ class PostgresCatalog:
             found = postgres_integrity.find_faults(connection)
         return [f"{index}: {reason}" for index, reason in found.items()]
 
-    def rebuild_indexes(self) -> int:
+    def rebuild_indexes(self) -> dict[str, int]:
         """Makes those indexes anew; their tables are as they are."""
         self._check_open()
         with translated(), closing(self._connect()) as connection:
             for index in postgres_integrity.find_faults(connection):
                 postgres_integrity.rebuild(connection, index)
-        return 0
+        return {}
 
     def close(self) -> None:
         """Closes every connection and lets go of the writer's name."""
@@ -232,26 +225,15 @@ class PostgresCatalog:
             self._lines, self._keeper = None, None
         self._guard.release()
 
-    @contextmanager
-    def _transaction(
-        self, begin: LiteralString | None, *, check: LiteralString | None = None
-    ) -> Generator[Transaction]:
-        guard = Guard(to_error)
-        rest()
-        with self._slots.taken():
-            with translated():
-                talk = Talk(self._get_lines(), begin)
-            try:
-                if check is not None:
-                    with guard:
-                        talk.say(check, {"known": newest_format()})
-                driver = PostgresDriver(talk, self._queries, guard)
-                yield Transaction(driver if begin == WRITING else paced(driver))
-                with guard:
-                    talk.commit()
-            finally:
-                guard.end()
-                talk.end()
+    def _transaction(self, begin: LiteralString | None) -> Conversation:
+        return Conversation(
+            self._slots, self._get_lines, self._queries, begin, check_format=self._check_format
+        )
+
+    def _check_format(self) -> None:
+        """Raises `VaultTooNew` if a newer version has changed the tables."""
+        with suppress(psycopg.Error), closing(self._connect()) as connection:
+            check_format("the catalog", found=max(_applied(connection))[0])
 
     def _get_lines(self) -> Lines:
         with self._guard:

@@ -13,7 +13,12 @@ from psycopg import errors as pg
 
 from holdfast.catalog.driver import Asked, Guard, KeyedRow, Moment, Several
 from holdfast.catalog.postgres_dump import dump_rows
-from holdfast.catalog.postgres_lines import Answer, Parameters, parameters_of
+from holdfast.catalog.postgres_lines import (
+    Answer,
+    Parameters,
+    parameters_of,
+    with_prefix,
+)
 from holdfast.catalog.postgres_talk import Talk, Unheard
 from holdfast.catalog.rows import Row
 from holdfast.errors import (
@@ -72,12 +77,18 @@ class PostgresDriver:
 
     def say_all(self, several: Several, values: Sequence[object], /) -> None:
         with self._guard:
-            query, values_of = _together(several, *map(self._query, several.names))
+            conditions = self._talk.take_conditions()
+            query, values_of = _together(
+                several, tuple([each for each, _ in conditions]), *map(self._query, several.names)
+            )
+            for each, named in conditions:
+                values = [*values, *map(named.__getitem__, parameters_of(each))]
             self._talk.say(query, values_of(values))
 
     def insist(self, name: str, /, *, locked: bool = False, **parameters: object) -> None:
         with self._guard:
-            self._talk.say(_insisting(self._query(name), locked=locked), parameters)
+            query = _insisting(self._query(name), locked=locked)
+            (self._talk.require if locked else self._talk.say)(query, parameters)
 
     def lock(self, name: str, /, **parameters: object) -> None:
         if not (self._ahead and self._ahead.pop(_question(self._query(name), parameters), None)):
@@ -126,8 +137,12 @@ class PostgresDriver:
             dump_rows(self._talk, path)
 
     def _ask(self, query: LiteralString, parameters: Parameters) -> Answer:
-        if self._ahead and (said := self._ahead.pop(_question(query, parameters), None)):
-            return self._talk.hear(said)
+        if self._ahead:
+            question = _question(query, parameters)
+            # Who only reads sees one moment: what was asked once is not asked again.
+            take = self._ahead.get if self._talk.only_reads else self._ahead.pop
+            if (said := take(question, None)) is not None:
+                return self._talk.hear(said)
         return self._talk.ask(query, parameters)
 
     def _query(self, name: str) -> LiteralString:
@@ -170,16 +185,22 @@ def _question(query: str, parameters: Parameters) -> _Question:
 
 @cache
 def _together(
-    several: Several, *queries: LiteralString
+    several: Several, conditions: Sequence[LiteralString], *queries: LiteralString
 ) -> tuple[LiteralString, Callable[[Sequence[object]], tuple[object, ...]]]:
     """Returns one statement that runs several, and what takes its values out of theirs.
 
-    What is said costs more than what is done.
+    What is said costs more than what is done. Conditions are questions of the statement itself,
+    asked before anything is changed, and if one fails, nothing is. Their values stand last.
     """
-    *first, last = zip(several.names, queries, strict=True)
-    parts = ", ".join(f"did_{name} AS ({query})" for name, query in first)
-    query = cast("LiteralString", f"WITH {parts} {last[1]}")
-    return query, itemgetter(*map(several.columns.index, parameters_of(query)))
+    parts = [f"did_{name} AS ({query})" for name, query in zip(several.names, queries, strict=True)]
+    names, asked = [*several.columns], list[str]()
+    for place, query in enumerate(conditions):
+        names += (f"condition_{place}_{name}" for name in parameters_of(query))
+        asked.append(f"({with_prefix(query, f'condition_{place}_')})")
+    last = f"SELECT {', '.join(asked)}" if asked else queries[-1]
+    before = parts if asked else parts[:-1]
+    query = cast("LiteralString", f"WITH {', '.join(before)} {last}")
+    return query, itemgetter(*map(names.index, parameters_of(query)))
 
 
 @cache

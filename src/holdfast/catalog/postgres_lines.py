@@ -282,6 +282,11 @@ def parameters_of(query: str) -> tuple[str, ...]:
     return _positional(query)[1]
 
 
+def with_prefix(query: str, prefix: str) -> str:
+    """Returns a statement whose parameters have names that begin so."""
+    return _PARAMETER.sub(rf"%({prefix}\1)s", query)
+
+
 @cache
 def _positional(query: str) -> tuple[bytes, tuple[str, ...]]:
     """Returns a statement as the server reads it, and the names of its parameters in order."""

@@ -18,8 +18,8 @@ server does not know what it was told to prepare, being another one behind a poo
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from typing import Final, LiteralString
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, LiteralString
 
 import psycopg
 from psycopg.sql import Composed
@@ -27,6 +27,9 @@ from psycopg.sql import Composed
 from holdfast.catalog.postgres_lines import UNKNOWN_THERE, Answer, Line, Lines, Parameters
 
 Said = tuple[LiteralString, Parameters | None, Answer]
+
+Condition = tuple[LiteralString, Mapping[str, Any]]
+"""A question whose answer is at most one value, and what it is asked with."""
 
 READING: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 WRITING: Final = "BEGIN ISOLATION LEVEL READ COMMITTED"
@@ -45,7 +48,7 @@ class Talk:
     `end` has to follow.
     """
 
-    __slots__ = ("_begin", "_deadline", "_lent", "_line", "_lines", "_said")
+    __slots__ = ("_begin", "_conditions", "_deadline", "_lent", "_line", "_lines", "_said")
 
     _line: Line
     _lent: Line | None
@@ -55,10 +58,30 @@ class Talk:
         self._deadline = time.monotonic() + lines.timeout
         self._said: list[Said] | None = []
         """All that was said, until the connection is known to live: it may have to be replaced."""
+        self._conditions: list[Condition] = []
         self._connect()
+
+    @property
+    def only_reads(self) -> bool:
+        """Whether all its questions see one moment."""
+        return self._begin == READING
+
+    def require(self, query: LiteralString, parameters: Mapping[str, Any]) -> None:
+        """Takes a question that fails if something is not so: it is said before all that follows.
+
+        Or with it: whoever says the next thing may take it over.
+        """
+        self._conditions.append((query, parameters))
+
+    def take_conditions(self) -> Sequence[Condition]:
+        """Returns what was held back, for who says it in one statement with something else."""
+        conditions, self._conditions = self._conditions, []
+        return conditions
 
     def say(self, query: LiteralString, parameters: Parameters | None = None) -> Answer:
         """Takes a statement whose outcome nobody waits for yet; the next wait brings its answer."""
+        if self._conditions:
+            self._say_conditions()
         answer = Answer()
         if self._said is None:
             self._line.send(query, parameters, answer)
@@ -110,7 +133,8 @@ class Talk:
         """Ends the transaction well, or raises what went wrong in it; `Unheard` if nobody knows."""
         if self._begin is None:
             return
-        is_reading, is_begun = self._begin == READING, self._said is None
+        self._say_conditions()
+        is_reading, is_begun = self.only_reads, self._said is None
         if is_begun:
             self._line.send("COMMIT", None, Answer())
         elif is_reading or not self._said:
@@ -132,6 +156,10 @@ class Talk:
         line, self._lent = self._lent, None
         if line is not None:
             self._lines.give(line)
+
+    def _say_conditions(self) -> None:
+        for query, parameters in self.take_conditions():
+            self.say(query, parameters)
 
     def _send(self, begin: str | None) -> None:
         """Hands to the connection what was said, and was not yet, with what it begins by."""

@@ -29,7 +29,7 @@ from holdfast.instants import from_us, to_us
 from holdfast.model.basics import Head, Size, SnapshotInfo, Tenant
 from holdfast.model.entities import EntityRow
 from holdfast.model.erasures import ErasureRow
-from holdfast.model.events import EventRow, ToldRow
+from holdfast.model.events import EventRow, UnnumberedRow
 from holdfast.model.keys import Key
 from holdfast.model.memories import MemoryRow
 from holdfast.model.replies import Reply
@@ -166,9 +166,26 @@ class Record(Generic[V]):
         return Sorted(sound, damaged)
 
     def check(self, values: Row, checksum: int | None) -> None:
-        """Raises `RowDamaged` unless stored values are those that a checksum was made of."""
-        if checksum is not None and self.sum_of(self.firm(values)) != checksum:
+        """Raises `RowDamaged` unless stored values are those that a checksum was made of.
+
+        Rows from before there were any have none, and so has one that has lost it.
+        """
+        if checksum is None:
+            is_sound = self._is_of_its_kind(values)
+        else:
+            is_sound = self.sum_of(self.firm(values)) == checksum
+        if not is_sound:
             raise RowDamaged(f"the {self.name}", name=self.name_of(values))
+
+    def _is_of_its_kind(self, values: Row) -> bool:
+        """Says whether values are of the types that their columns have."""
+        return all(
+            isinstance(value, _stored_as(kind))
+            or (value is None and (may_lack or place in self._later))
+            for place, (value, (kind, may_lack)) in enumerate(
+                zip(values, self._kinds(), strict=True)
+            )
+        )
 
     def sum_of(self, firm: Row) -> int:
         """Returns the checksum of what is under it."""
@@ -331,6 +348,14 @@ def _forms(hint: object) -> tuple[Convert, Convert]:
     return _AS_IT_IS
 
 
+def _stored_as(hint: object) -> type:
+    """Returns what the database gives for a field of this type."""
+    kind = get_origin(hint) or getattr(hint, "__supertype__", hint)
+    if kind in (int, bool, datetime):
+        return int
+    return bytes if kind is bytes else str
+
+
 # What nearly every head has to redo, and nearly every snapshot for its detail, is nothing: neither
 # parsed nor put into words, it saves 1 µs each time.
 
@@ -394,8 +419,8 @@ TRACE: Final = Record("trace", TraceRow, renamed={"created_us": "created_at"})
 TOLD: Final = Record("told", TraceRow, renamed={"created_us": "created_at"}, prefix="told_")
 """The trace of a version, with names that the version's own values leave free."""
 EVENT: Final = Record("event", EventRow, sealed=True)
-TELLING: Final = Record("telling", ToldRow, sealed=True)
-HEARD: Final = Record("heard", ToldRow, sealed=True, prefix="heard_")
+TELLING: Final = Record("telling", UnnumberedRow, sealed=True)
+HEARD: Final = Record("heard", UnnumberedRow, sealed=True, prefix="heard_")
 """What is told, with names that the change of a session leaves free."""
 MEMORY: Final = Record(
     "memory",

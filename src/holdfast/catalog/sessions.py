@@ -34,7 +34,7 @@ from holdfast.errors import Damaged
 from holdfast.ids import NamespaceId, TenantId
 from holdfast.instants import to_us
 from holdfast.model.basics import Plane, Size
-from holdfast.model.events import ToldRow
+from holdfast.model.events import UnnumberedRow
 from holdfast.model.sessions import (
     BranchRow,
     LeftHead,
@@ -50,18 +50,19 @@ _LATEST = 2**62
 """Above any number of a version, turn or microsecond."""
 
 _QUOTA = HEAD.width
-_SESSION = _QUOTA + 1
+_HEARD = _QUOTA + 1
+_SESSION = _HEARD + 1
 _VERSION = _SESSION + SESSION.width
 _WANTED = _VERSION + VERSION.width
-"""Where the tenant's quota, a session, its newest version and another one begin in a row that has
-all of them."""
+"""Where the tenant's quota, whether somebody listens, a session, its newest version and another one
+begin in a row that has all of them."""
 
 
 @cache
 def _changing(*given: bool) -> Several:
     """Returns the queries of a change of a session, and what their values are called."""
-    is_new, is_known, has_version, has_turn, is_told = given
-    names = [] if is_known else ["add_session" if is_new else "move_session"]
+    is_new, has_row, has_version, has_turn, is_told = given
+    names = [] if has_row else ["add_session" if is_new else "move_session"]
     columns = [*SESSION.columns, *TOLD.columns, "key", "entry", "checksum", "session_id", "plane"]
     columns += ["sequence", "more_entries", "more_bytes", "writer"]
     if has_version:
@@ -71,7 +72,7 @@ def _changing(*given: bool) -> Several:
         names.append("add_turn")
         columns += SAID.columns
     if is_told:
-        names.append("add_told")
+        names.append("add_unnumbered")
         columns += HEARD.columns
     names += ["put_pending", "add_told_trace", "set_sequence_and_end"]
     return Several(names, columns)
@@ -129,20 +130,20 @@ class SessionQueries(AbsenceQueries):
         writer: str = "",
         version: Sealed[VersionRow] | None = None,
         turn: Sealed[TurnRow] | None = None,
-        told: ToldRow | None = None,
-        is_known: bool = False,
+        told: UnnumberedRow | None = None,
+        has_row: bool = False,
     ) -> Row:
         """Adds the next version of a session, or a turn, or both, and all that goes with it.
 
         Returns the session's row.
 
         The session's row moves on, or for version 0 is added, with an id that nobody else has, or
-        if it `is_known` neither; `add_version`, `add_turn`, `add_trace`, `add_told`, `set_sequence`
-        and `put_pending` in one. The trace has the hashes of both, and follows on the end of the
-        namespace's chain, whose row is locked.
+        if it `has_row` neither; `add_version`, `add_turn`, `add_trace`, `add_unnumbered`,
+        `set_sequence` and `put_pending` in one. The trace has the hashes of both, and follows on
+        the end of the namespace's chain, whose row is locked.
         """
         namespace_id, key = session.namespace_id, session.id.encode()
-        is_new = version is not None and not version.value.number and not is_known
+        is_new = version is not None and not version.value.number and not has_row
         if is_new:
             # Apart: two changes of one row in one statement are one too many.
             self._db.say("count_new_session", namespace_id=namespace_id)
@@ -159,7 +160,7 @@ class SessionQueries(AbsenceQueries):
         if told is not None:
             values += HEARD.row(told)
         given = (version is not None, turn is not None, told is not None)
-        self._db.say_all(_changing(is_new, is_known, *given), values)
+        self._db.say_all(_changing(is_new, has_row, *given), values)
         self._ends[namespace_id] = TraceEnd(trace.number, trace.hash)
         self._sequences[namespace_id] = sequence
         return sealed.values
@@ -167,8 +168,8 @@ class SessionQueries(AbsenceQueries):
     def trust(self, left: LeftHead, found: LeftSession) -> None:
         """Locks a head that is as somebody left it, and so is one of its sessions.
 
-        If either is not, that is `Busy`, here or with the next answer. Who made the last commit of
-        all, and with it wrote both, need not ask.
+        If either is not, that is `Busy`, here or with the next answer, and so it is if somebody
+        listens by now. Who made the last commit of all, and with it wrote both, need not ask.
         """
         if found.commit is not None and found.commit == left.commit == self._db.follows:
             return
@@ -186,7 +187,9 @@ class SessionQueries(AbsenceQueries):
             session_id=found.session.id,
             seal=found.seal,
             quota_bytes=-1 if left.quota_bytes is None else left.quota_bytes,
+            is_unheard=int(left.is_unheard),
         )
+        self._db.is_unheard = self._db.is_unheard or left.is_unheard
 
     def open_session(
         self, tenant_id: TenantId, name: str, session_id: str, *, wanted: int | None = None
@@ -312,7 +315,7 @@ class SessionQueries(AbsenceQueries):
         )
         return [VERSION.read(row, namespace_id, session_id) for row in found]
 
-    def list_versions_told(
+    def list_traced_versions(
         self,
         tenant_id: TenantId,
         namespace_id: NamespaceId,
@@ -321,9 +324,9 @@ class SessionQueries(AbsenceQueries):
         after: int,
         most: int,
     ) -> Sequence[Row]:
-        """Returns the rows of versions above `after`, oldest first, for `to_told`."""
+        """Returns the rows of versions above `after`, oldest first, for `to_traced`."""
         return self._db.all(
-            "list_versions_told",
+            "list_traced_versions",
             tenant_id=tenant_id,
             namespace_id=namespace_id,
             session_id=session_id,
@@ -395,10 +398,10 @@ def to_opened(row: Row) -> OpenedSession:
         found = to_both(row[_SESSION:_WANTED])
         if len(row) > _WANTED and row[_WANTED] is not None:
             at = VERSION.read(row[_WANTED:], found[0].namespace_id, found[0].id)
-    return OpenedSession(HEAD.read(row[:_QUOTA]), row[_QUOTA], found, at)
+    return OpenedSession(HEAD.read(row[:_QUOTA]), row[_QUOTA], found, at, not row[_HEARD])
 
 
-def to_told(
+def to_traced(
     namespace_id: NamespaceId, session_id: str, row: Row
 ) -> tuple[VersionRow, TraceRow | None]:
     """Returns a row of a version joined with the trace that made it.

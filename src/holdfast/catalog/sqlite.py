@@ -17,15 +17,14 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.catalog import sqlite_integrity, sqlite_pages
+from holdfast.catalog import sqlite_reading
 from holdfast.catalog.filelocks import FileLocks
 from holdfast.catalog.queries import load_queries
 from holdfast.catalog.rows import Row
 from holdfast.catalog.sqlite_connections import BUSY_TIMEOUT_S, SqliteConnections, check_modules
-from holdfast.catalog.sqlite_count import count_at_once
 from holdfast.catalog.sqlite_errors import translated, unreadable
 from holdfast.catalog.sqlite_reading import RESERVE_BYTES, Reserve, connections_without_writing
-from holdfast.catalog.sqlite_transaction import Question, Reading, Writing
+from holdfast.catalog.sqlite_transaction import Question, Reading, Writing, count_at_once
 from holdfast.catalog.tables import Step, apply, missing_migrations, no_step
 from holdfast.catalog.turns import WRITE, Turns
 from holdfast.catalog.watermark import Watermark
@@ -169,7 +168,7 @@ class SqliteCatalog:
         """Gives the pages of deleted rows back to the file system; clears up after the dead."""
         self._locks.clear("writer-")
         with self._connections.use(writing=False) as connection, translated():
-            has_spare = sqlite_pages.has_spare(connection, self._path)
+            has_spare = sqlite_reading.has_spare(connection, self._path)
         if has_spare or ((free := self.free_bytes()) is not None and free < _SCARCE_BYTES):
             self._give_pages_back()
         self._reserve.keep(free_bytes=self.free_bytes())
@@ -177,17 +176,17 @@ class SqliteCatalog:
     def scrub(self) -> None:
         """Makes the file anew of the rows that are there, and empties the log."""
         with self._writing() as connection, translated():
-            sqlite_pages.scrub(connection)
+            sqlite_reading.scrub(connection)
 
     def find_index_faults(self) -> list[str]:
         """Returns what SQLite finds that does not agree in its file."""
         with self._connections.use(writing=False) as connection, translated():
-            return sqlite_integrity.find_faults(connection)
+            return sqlite_reading.find_faults(connection)
 
-    def rebuild_indexes(self) -> int:
+    def rebuild_indexes(self) -> dict[str, int]:
         """Makes all indexes anew of the rows, and what is out of order."""
         with self._writing() as connection, translated():
-            return sqlite_integrity.rebuild(connection)
+            return sqlite_reading.rebuild(connection)
 
     def close(self) -> None:
         """Closes every connection and lets go of the writer's name."""
@@ -209,11 +208,11 @@ class SqliteCatalog:
         while left and left != before:
             before, left = left, self._free_some_pages()
         with self._writing() as connection, translated():
-            sqlite_pages.shorten(connection, busy_timeout_s=BUSY_TIMEOUT_S)
+            sqlite_reading.shorten(connection, busy_timeout_s=BUSY_TIMEOUT_S)
 
     def _free_some_pages(self) -> int:
         with self._writing() as connection, translated():
-            return sqlite_pages.free_some(connection)
+            return sqlite_reading.free_some(connection)
 
     def _migrate(self, step: Step) -> None:
         # Switching to WAL fails at once, whatever the timeout, while another opener looks at

@@ -10,17 +10,28 @@ SQLite wants to make a log and its index beside the file even to read it. Measur
 
 A copy is private and lies in memory where the system has a place for that. It is made while the
 writers' lock is held, so it is of one moment.
+
+Whether the rows and indexes of a SQLite file agree, and how they are made to again.
+
+What a user asks for by its id is found through an index; what `verify` walks through, mostly past
+it. A flipped bit in an index therefore hides what is there. SQLite itself compares the two.
+
+The pages of a SQLite file that hold nothing: whether there are any, and how they are given back.
+
+Whoever gives some back holds the one lock that all writers wait for, and syncs the file. So it is
+asked first, without that lock, whether there is anything to give.
 """
 
 import os
 import shutil
+import sqlite3
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
 from holdfast.catalog.sqlite_connections import SqliteConnections
-from holdfast.errors import HoldfastError, StorageReadOnly
+from holdfast.errors import Busy, HoldfastError, StorageReadOnly
 
 _MEMORY: Final = "/dev/shm"  # noqa: S108 - a folder of our own, 0700, is made in it
 RESERVE_BYTES: Final = 1 << 20
@@ -92,3 +103,139 @@ class Reserve:
 
 def _place() -> str | None:
     return _MEMORY if os.access(_MEMORY, os.W_OK | os.X_OK) else None
+
+
+MOST: Final = 100
+"""Faults that are named: beyond that, nobody asks which."""
+
+_TABLES: Final = (
+    "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+    " AND sql NOT LIKE 'CREATE VIRTUAL%' ORDER BY name"
+)
+_INDEXES: Final = "SELECT name FROM sqlite_master WHERE type = 'index' ORDER BY name"
+
+_NOTHING: Final = {"INTEGER": "0", "TEXT": "''", "BLOB": "x''"}
+"""What stands where there has to be something, by the kind of a column."""
+
+
+def find_faults(connection: sqlite3.Connection, table: str | None = None) -> list[str]:
+    """Returns what SQLite says that does not agree, in all of the file or in one table."""
+    asked = f"PRAGMA integrity_check({MOST if table is None else table})"
+    try:
+        found = [str(line) for (line,) in connection.execute(asked)]
+    except sqlite3.DatabaseError as exc:
+        return [f"it cannot be checked: {exc}"]
+    lines = [line.strip() for each in found for line in each.splitlines()]
+    return [line for line in lines if line not in ("ok", "*** in database main ***")]
+
+
+def rebuild(connection: sqlite3.Connection) -> dict[str, int]:
+    """Makes indexes anew of the rows, and tables whose rows are out of order.
+
+    Returns how many rows of which tables are lost by that: those that say to be the same as
+    another one.
+    """
+    # Refers to rows that are put back in the same transaction.
+    connection.execute("PRAGMA foreign_keys=OFF")
+    try:
+        for (name,) in connection.execute(_INDEXES).fetchall():
+            _reindex(connection, name)
+        tables = [name for (name,) in connection.execute(_TABLES).fetchall()]
+        lost = {name: _copy(connection, name) for name in tables if find_faults(connection, name)}
+    finally:
+        connection.execute("PRAGMA foreign_keys=ON")
+    return {name: count for name, count in lost.items() if count}
+
+
+def _reindex(connection: sqlite3.Connection, name: str) -> None:
+    try:
+        connection.execute(f'REINDEX "{name}"')
+    except sqlite3.DatabaseError:
+        # Two rows with one key, or a table that cannot be read: whoever asks is told.
+        connection.rollback()
+
+
+def _copy(connection: sqlite3.Connection, table: str) -> int:
+    """Writes a table anew, of the rows that are found by walking through it."""
+    # What is found beyond the last row of a page has a key and defaults at the most: it is none.
+    kept, columns = _columns_of(connection, table)
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        connection.execute(f'CREATE TEMP TABLE walked AS SELECT * FROM main."{table}" WHERE {kept}')  # noqa: S608 - our own names
+        # Without a condition: nothing is looked for, all pages go.
+        connection.execute(f'DELETE FROM main."{table}"')  # noqa: S608 - the same
+        put = f'INSERT OR IGNORE INTO main."{table}" SELECT {columns} FROM walked'  # noqa: S608 - the same
+        written = connection.execute(put).rowcount
+        count = connection.execute("SELECT COUNT(*) FROM walked").fetchone()[0]
+        connection.execute("DROP TABLE walked")
+        connection.execute("COMMIT")
+    except sqlite3.DatabaseError:
+        connection.rollback()  # As it was: it is named.
+        return 0
+    return count - written
+
+
+def _columns_of(connection: sqlite3.Connection, table: str) -> tuple[str, str]:
+    """Returns which rows of a table hold something, and their columns as what they have to be.
+
+    No row is refused for its values: whether they are what was written, its checksum says to
+    whoever reads it.
+    """
+    held, columns = list[str](), list[str]()
+    for _, name, kind, is_needed, else_, key in connection.execute(f'PRAGMA table_info("{table}")'):
+        value = f'CAST("{name}" AS {kind})' if kind in _NOTHING else f'"{name}"'
+        if is_needed and kind in _NOTHING:
+            value = f"COALESCE({value}, {_NOTHING[kind]})"
+        columns.append(value)
+        # Not by IS NOT NULL: of a column that has to hold something, SQLite believes that it does.
+        held += [] if key or else_ else [f"""typeof("{name}") <> 'null'"""]
+    return " OR ".join(held) or "TRUE", ", ".join(columns)
+
+
+PAGES_PER_TURN: Final = 1000
+"""Pages freed before others may write: 4 MB, 30 ms. All in one turn would also need as much
+room again for the log."""
+
+_SPARE: Final = (
+    "SELECT freelist_count, page_count * page_size"
+    " FROM pragma_freelist_count, pragma_page_count, pragma_page_size"
+)
+
+
+def has_spare(connection: sqlite3.Connection, path: Path) -> bool:
+    """Says whether the file could be shorter: by what is free, or by what was freed already."""
+    free, needed_bytes = connection.execute(_SPARE).fetchone()
+    return free > 0 or path.stat().st_size > needed_bytes
+
+
+def free_some(connection: sqlite3.Connection) -> int:
+    """Frees pages for one turn; returns how many are left."""
+    # A script: the pragma frees one page per step and returns no row, and `execute` would take
+    # one step only.
+    connection.executescript(f"PRAGMA incremental_vacuum({PAGES_PER_TURN})")
+    return connection.execute("PRAGMA freelist_count").fetchone()[0]
+
+
+def shorten(connection: sqlite3.Connection, *, busy_timeout_s: float) -> None:
+    """Copies the log into the file, which becomes shorter with that.
+
+    A reader that still needs the log is not waited for: another checkpoint will come.
+    """
+    connection.execute("PRAGMA busy_timeout=0")
+    try:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    finally:
+        connection.execute(f"PRAGMA busy_timeout={busy_timeout_s * 1000:.0f}")
+
+
+def scrub(connection: sqlite3.Connection) -> None:
+    """Leaves nothing of rows that are gone; raises `Busy` if the log could not be emptied.
+
+    The index of words keeps those of deleted rows until its parts are merged. The file is made
+    anew, so that neither free pages nor the free room in others hold anything.
+    """
+    connection.execute("INSERT INTO memory_index (memory_index) VALUES ('optimize')")
+    connection.execute("VACUUM")
+    is_busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    if is_busy:
+        raise Busy("somebody reads from the catalog's log, which cannot be emptied")

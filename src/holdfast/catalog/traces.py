@@ -53,6 +53,7 @@ class TraceQueries:
     def add_trace(self, row: TraceRow) -> None:
         """Appends a trace, and moves the end there; the end has to be locked."""
         self._db.say_all(_TO_OWN if row.stream == OWN else _TO_NAMESPACE, TRACE.values(row))
+        self._count_added(row)
         self._remember_end(row)
 
     def add_traces(self, rows: Sequence[TraceRow]) -> None:
@@ -151,10 +152,8 @@ class TraceQueries:
         found = self._db.all("listed_between", **where)
         return TraceGap(count, [(row[0], row[1]) for row in found])
 
-    def list_traces(
-        self, tenant_id: TenantId, wanted: TraceFilter, *, most: int
-    ) -> list[tuple[TraceRow, str | None]]:
-        """Returns traces with the names of their namespaces, newest first."""
+    def list_traces(self, tenant_id: TenantId, wanted: TraceFilter, *, most: int) -> list[TraceRow]:
+        """Returns traces, newest first."""
         found = self._list(
             wanted,
             tenant_id=tenant_id,
@@ -172,7 +171,7 @@ class TraceQueries:
             until_number=wanted.until[2],
             most=most,
         )
-        return [(TRACE.read(row[:-1]), row[-1]) for row in found]
+        return [TRACE.read(row) for row in found]
 
     def _list(self, wanted: TraceFilter, **parameters: object) -> list[Row]:
         """Asks by what narrows it down the most, of what there is an index for."""
@@ -193,9 +192,32 @@ class TraceQueries:
         )
         return [TRACE.read(row) for row in found]
 
-    def redact_trace(self, row: TraceRow) -> None:
+    def redact_trace(self, found: TraceRow, row: TraceRow) -> None:
         """Writes a trace that something was taken out of: its details, or its ids, too."""
         self._db.say("redact_trace", **TRACE.write(row))
+        less = row.added_bytes - found.added_bytes
+        if (
+            less
+            and row.stream != OWN
+            and self._db.run("count_added", stream=row.stream, bytes=less)
+        ):
+            return
+        if less:  # It was the tenant's own, or its namespace is gone (`keep_added`).
+            self._db.say("count_added_of_tenant", tenant_id=row.tenant_id, bytes=less)
+
+    def _count_added(self, row: TraceRow) -> None:
+        if row.added_bytes and row.stream == OWN:
+            self._db.say("count_added_of_tenant", tenant_id=row.tenant_id, bytes=row.added_bytes)
+        elif row.added_bytes:
+            self._db.say("count_added", stream=row.stream, bytes=row.added_bytes)
+
+    def keep_added(self, tenant_id: TenantId, namespace_id: NamespaceId) -> None:
+        """Goes on counting what was added to a namespace that goes, and whose traces stay."""
+        self._db.say("keep_added", tenant_id=tenant_id, namespace_id=namespace_id)
+
+    def added_bytes(self, tenant_id: TenantId) -> int:
+        """Returns how many bytes the traces take that somebody has added."""
+        return int(get_row(self._db.one("added_bytes", tenant_id=tenant_id), "sum")[0])
 
     def count_active_sessions(
         self,

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Concatenate, ParamSpec
 
-from holdfast.catalog.backup import BackupQueries
 from holdfast.catalog.counting import CountQueries
 from holdfast.catalog.driver import Asked, Driver
 from holdfast.catalog.entities import EntityQueries
@@ -19,16 +18,16 @@ from holdfast.catalog.keys import KeyQueries
 from holdfast.catalog.memories import MemoryQueries
 from holdfast.catalog.mending import MendingQueries
 from holdfast.catalog.namespaces import NamespaceQueries
+from holdfast.catalog.packrows import PackRowQueries
 from holdfast.catalog.packs import PackQueries
 from holdfast.catalog.pending import PendingQueries
-from holdfast.catalog.received import ReceivedQueries
-from holdfast.catalog.replies import ReplyQueries
+from holdfast.catalog.replies import ReceivedQueries, ReplyQueries
 from holdfast.catalog.retired import RetiredQueries
 from holdfast.catalog.sessions import SessionQueries
 from holdfast.catalog.snapshots import SnapshotQueries
 from holdfast.catalog.tasks import TaskQueries
 from holdfast.catalog.traces import TraceQueries
-from holdfast.catalog.upkeep import UpkeepQueries
+from holdfast.catalog.upkeep import BackupQueries, UpkeepQueries
 from holdfast.catalog.webhooks import WebhookQueries
 from holdfast.model.traces import TraceEnd
 
@@ -54,6 +53,7 @@ class Transaction(
     RetiredQueries,
     BackupQueries,
     MendingQueries,
+    PackRowQueries,
     ErasureQueries,
     CountQueries,
 ):

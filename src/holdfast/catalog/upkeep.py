@@ -1,4 +1,4 @@
-"""The part of a transaction that looks after sessions: what may go, and what has to be there.
+"""The parts of a transaction about all rows: which of sessions may go, and a copy of everything.
 
 A branch is needed by the sessions and versions that name it, by those that go on from it, and by
 the planes of snapshots and heads, of which the rows here know nothing.
@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any, Final
 
+from holdfast.catalog import rows
 from holdfast.catalog.driver import Driver
 from holdfast.catalog.rows import BRANCH, TURN, VERSION, get_row
 from holdfast.catalog.sessions import to_both
@@ -18,7 +19,7 @@ from holdfast.model.sessions import BranchRow, SessionRow, TurnRow, VersionRow
 _PAGE: Final = 1000
 
 _LAGS: Final = (
-    *("deliveries", "deliveries_since", "webhooks", "told", "told_since"),
+    *("deliveries", "deliveries_since", "webhooks", "unnumbered", "unnumbered_since"),
     *("pending", "namespaces", "anchors", "schedules"),
 )
 """What `count_lags` returns, in its order."""
@@ -35,7 +36,7 @@ class UpkeepQueries:
         """Counts what waits to be done by itself, in all of the catalog."""
         row = get_row(self._db.one("count_lags", now=to_us(now)), "count")
         found: dict[str, Any] = dict(zip(_LAGS, row, strict=True))
-        for name in ("deliveries_since", "told_since"):
+        for name in ("deliveries_since", "unnumbered_since"):
             found[name] = None if found[name] is None else from_us(found[name])
         return found
 
@@ -155,3 +156,19 @@ class UpkeepQueries:
             most=most,
         )
         return [(TURN.peek(row[:-1]), TURN.is_whole(row[:-1], digest=row[-1])) for row in found]
+
+
+class BackupQueries:
+    """All rows at once."""
+
+    __slots__ = ()
+
+    _db: Driver
+
+    def dump(self, path: str) -> None:
+        """Writes all rows, as this transaction sees them, to a file, which is empty."""
+        self._db.dump(path)
+
+    def count_migrations(self) -> int:
+        """Returns how many migrations the tables have seen: which tables they are."""
+        return rows.get_row(self._db.one("count_migrations"), "number")[0]

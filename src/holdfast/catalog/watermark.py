@@ -2,8 +2,8 @@
 
 SQLite ends its log at the first frame that does not match its checksum: a flipped bit, or a cut,
 takes every later commit with it, and what is left looks like a sound, older catalog. So each
-commit counts one up inside (`sqlite_count.py`), and after it the count is written here. At the
-next opening the catalog has to have come as far as this says.
+commit counts one up inside (`sqlite_transaction.py`), and after it the count is written here. At
+the next opening the catalog has to have come as far as this says.
 
 1. Written after the commit, never synced. A kill -9 keeps it; a power cut may leave an older
    one, which asks for less: no alarm is false, whatever the disk wrote first.
@@ -12,6 +12,8 @@ next opening the catalog has to have come as far as this says.
    that was brought back from one, it says nothing.
 4. It is written before the commit, too: which count is under way. Where that is not the one that
    was acknowledged last, a writer was killed, and nobody can say by this how far the catalog came.
+   A commit whose count takes the place of the last one need not say so: where that stood, it does
+   not stand any more.
 
 A loss that was found is kept in a file beside, until somebody says that it is known, and so is
 the log as it was found: the next checkpoint drops what SQLite does not read of it. Why it is done
@@ -70,6 +72,8 @@ class Watermark:
         self._inode = 0
         self._reached: int | None = None
         self._written = (0, _NOWHERE)
+        self._stands = _NOWHERE
+        """Where the count stands that the mark says is the last, and nothing is under way."""
 
     def is_behind(self, count: int) -> bool:
         """Says whether a catalog has come less far than this process has seen it come."""
@@ -79,9 +83,10 @@ class Watermark:
         """Remembers how far the catalog had come when it was opened: the mark may be older."""
         self._reached = count
 
-    def begin(self, count: int) -> None:
-        """Says which change is about to be committed; 2 µs."""
-        self._put(count, *self._written)
+    def begin(self, count: int, place: int) -> None:
+        """Says which change is about to be committed, if where it will stand does not; 2 µs."""
+        if place != self._stands:
+            self._put(count, *self._written)
 
     def write(self, count: int, place: int = _NOWHERE) -> None:
         """Says that so many changes are acknowledged, and where that stands; 2 µs."""
@@ -93,21 +98,26 @@ class Watermark:
 
         To be called by who holds the writers' lock.
         """
-        known = self._load()
+        known, self._stands = self._load(), _NOWHERE
         if known is None:
             return None
         count, begun, place = known
         # What stays while a change of ours is under way is what others have acknowledged.
         self._written = (count, place)
-        return (count, place) if count == begun else None
+        if count != begun:
+            return None
+        self._stands = place
+        return count, place
 
     def _put(self, begun: int, count: int, place: int) -> None:
+        self._stands = _NOWHERE
         try:
             if self._fd is None:
                 self._fd = os.open(self._path, _FLAGS, 0o600)
                 self._inode = self._catalog.stat().st_ino
             body = _RECORD.pack(_MAGIC, self._inode, count, begun, place)
             os.pwrite(self._fd, body + _CHECKED.pack(zlib.crc32(body)), 0)
+            self._stands = place if count == begun else _NOWHERE
         except OSError:
             # The change itself is kept: at worst, a loss of it would not be noticed.
             return

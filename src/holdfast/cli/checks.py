@@ -172,7 +172,9 @@ def _lags(vault: "holdfast.Holdfast", console: Console) -> Iterator[Check]:
     behind = words.number(lags.webhooks, "webhook")
     message = f"{due} due, {behind} with events to look at"
     yield waiting("webhooks", message, lags.deliveries_since)
-    yield waiting("events", f"{words.number(lags.told, 'event')} to be numbered", lags.told_since)
+    yield waiting(
+        "events", f"{words.number(lags.unnumbered, 'event')} to be numbered", lags.unnumbered_since
+    )
     where = words.number(lags.namespaces, "namespace")
     changes = words.number(lags.pending, "change")
     yield waiting("pending", f"{changes} in {where} since the last snapshots")

@@ -6,10 +6,13 @@ colours and a progress bar are for terminals alone.
 
 Types of the engine stand in quotes, here and in all of `cli`: `import holdfast` loads nothing,
 and a help text should not have to wait for an engine.
+
+A progress bar of a few lines: one line on stderr, drawn over, gone when the work is done.
 """
 
 import os
 import sys
+import time
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,7 +21,6 @@ from typing import Final, TextIO
 
 import holdfast
 from holdfast.cli.escaping import escaped
-from holdfast.cli.progress import Bar
 from holdfast.cli.vaults import OwnVaults, Vaults
 from holdfast.progress import Progress, no_progress
 from holdfast.settings import (
@@ -202,3 +204,48 @@ def _terminal_width() -> int:
         except OSError:
             continue
     return USUAL_WIDTH
+
+
+PERIOD_S: Final = 0.1
+"""Ten times a second is as often as anybody can read."""
+
+BAR_CELLS: Final = 24
+
+
+class Bar:
+    """One line that says how far a piece of work has come."""
+
+    def __init__(self, stream: TextIO, *, width: int) -> None:
+        self._stream = stream
+        self._width = width
+        # The first tenth of a second is not worth a bar: most commands are done by then.
+        self._drawn_at = time.monotonic()
+        self._is_drawn = False
+
+    def update(self, stage: str, done: int, total: int, /) -> None:
+        """Draws how much of a stage is done; a total of 0 is one that nobody knows."""
+        now = time.monotonic()
+        if now - self._drawn_at < PERIOD_S:
+            return
+        self._drawn_at, self._is_drawn = now, True
+        self._draw(_line(stage, done, total))
+
+    def close(self) -> None:
+        """Takes the line away."""
+        if self._is_drawn:
+            self._draw("")
+            self._is_drawn = False
+
+    def _draw(self, text: str) -> None:
+        # One column short of the edge: in the last one some terminals wrap.
+        self._stream.write(f"\r\033[K{text[: self._width - 1]}")
+        self._stream.flush()
+
+
+def _line(stage: str, done: int, total: int) -> str:
+    if total <= 0:
+        return f"{stage} {done:,}"
+    share = min(1.0, done / total)
+    cells = int(share * BAR_CELLS)
+    bar = "#" * cells + "." * (BAR_CELLS - cells)
+    return f"{stage} [{bar}] {share:4.0%}  {done:,} of {total:,}"

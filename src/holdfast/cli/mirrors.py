@@ -7,7 +7,7 @@ from holdfast.cli.checks import OK, WARN, Check
 from holdfast.cli.console import Console
 from holdfast.cli.exits import hint_of
 from holdfast.errors import HoldfastError
-from holdfast.mirror.lagging import Lagging, find_caches, find_lagging
+from holdfast.mirror.memo import Lagging, find_caches, find_lagging
 
 _NAME = "mirrors"
 _SHOWN = 3

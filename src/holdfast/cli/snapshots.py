@@ -83,7 +83,7 @@ def snapshot_view(snapshot: "holdfast.SnapshotInfo") -> dict[str, object]:
     }
 
 
-def shown_fields(snapshot: "holdfast.SnapshotInfo") -> Iterator[tuple[str, str | None]]:
+def fields_of(snapshot: "holdfast.SnapshotInfo") -> Iterator[tuple[str, str | None]]:
     """Yields what is shown of a snapshot to people, by name."""
     yield "label", snapshot.label
     yield "reason", snapshot.reason

@@ -12,6 +12,8 @@ Promises:
 
 Reading is the in-process store's own: everything is in memory. Writers take turns; those that
 wait for the disk wait together (`_settle`). Order of locks: `_lock`, then `_syncing`.
+
+A snapshot of a durable store that was taken while it was open: it is in memory, too.
 """
 
 import logging
@@ -19,7 +21,7 @@ import threading
 from collections import deque
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 from weakref import WeakValueDictionary
 
 from holdfast.catalog.namespaces import LogPosition
@@ -28,10 +30,9 @@ from holdfast.durable.log import STEP, Log
 from holdfast.durable.logformat import LogName
 from holdfast.durable.plane import Picture
 from holdfast.durable.records import Change, Changes, Mark, encode_record, since_mark
-from holdfast.durable.snapshot import RememberedSnapshot
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.planes.handle import Handle
-from holdfast.engine.store.snapshot import StoreSnapshot
+from holdfast.engine.store.snapshot import Pair, StoreSnapshot
 from holdfast.errors import (
     Busy,
     Damaged,
@@ -40,8 +41,9 @@ from holdfast.errors import (
     TooLarge,
     Unavailable,
 )
+from holdfast.model.basics import SnapshotInfo, SnapshotLike, fields_of
 from holdfast.model.changes import Restored
-from holdfast.store import Store
+from holdfast.store import Snapshot, Store
 from holdfast.storekeys import LOG, log_stem, to_store_key
 
 Sync = Literal["full", "normal"]
@@ -356,3 +358,37 @@ def _text(text: str) -> str:
         raise TypeError(message)
     # A subclass may compare and hash as it likes.
     return str.__str__(text)
+
+
+class RememberedSnapshot(StoreSnapshot, frozen=True, kw_only=True, eq=False, weakref=True):
+    """A snapshot on the timeline that answers from memory, for as long as somebody holds it."""
+
+    memory: Snapshot
+    """What the store held, as the store itself had it."""
+
+    @classmethod
+    def remembering(
+        cls, handle: Handle, snapshot: SnapshotInfo, memory: Snapshot
+    ) -> "RememberedSnapshot":
+        """Returns a snapshot with what the store held when it was taken."""
+        return cls(**fields_of(snapshot), _handle=handle, memory=memory)
+
+    @property
+    def size_bytes(self) -> int:
+        """How much the values take as msgpack."""
+        return self.memory.size_bytes
+
+    @property
+    def keys(self) -> list[Pair]:
+        """Every namespace with every key, in order."""
+        return sorted(self.memory.keys)
+
+    def diff(self, base: SnapshotLike) -> dict[str, list[Pair]]:
+        """Returns what leads from `base` to this one, at the cost of what differs."""
+        if isinstance(base, RememberedSnapshot) and base.namespace_id == self.namespace_id:
+            return self.memory.diff(base.memory)
+        return StoreSnapshot.diff(self, base)
+
+    def get(self, namespace: str, key: str, default: Any = None) -> Any:
+        """Returns the value that a key had, or the default."""
+        return self.memory.get(namespace, key, default)

@@ -3,8 +3,8 @@
 A memory is a sentence or two, with a type, tags and metadata. It is found as soon as the call
 that added it returns. Memories are a plane of the snapshot, beside the rows that are searched
 (`memory/plane.py`); rolling a session back leaves them alone, and a session that expires does not
-take its memories along. Every change leaves a trace in its own transaction. How they are found is
-in `memory/recall.py`, how they are ranked in `memory/ranking.py`.
+take its memories along. Every change leaves a trace in its own transaction. They are found and
+ranked in `memory/recall.py`.
 """
 
 from typing import Any, Final
@@ -32,7 +32,7 @@ from holdfast.engine.sessions import lifecycle
 from holdfast.engine.sessions.finding import get_row
 from holdfast.errors import InvalidValue, MemoryNotFound, shorten
 from holdfast.model.basics import Head, Size
-from holdfast.model.memories import FoundMemory, Memory, MemoryFilter, MemoryRow
+from holdfast.model.memories import Memory, MemoryFilter, MemoryMatch, MemoryRow
 from holdfast.model.traces import Trace
 from holdfast.operations.memories import (
     AddMemory,
@@ -45,7 +45,7 @@ from holdfast.operations.memories import (
 from holdfast.operations.operation import does
 
 MemoryList = list[Memory]
-FoundList = list[FoundMemory]
+MatchList = list[MemoryMatch]
 """`list` is the name of a method below."""
 
 
@@ -159,7 +159,7 @@ class Memories(Part):
         return recall.newest_of(self._handle, chosen, most=wanted.limit, before=before)
 
     @does(SearchMemories)
-    def search(self, wanted: SearchMemories) -> FoundList:
+    def search(self, wanted: SearchMemories) -> MatchList:
         check_limit(wanted.limit)
         check_threshold(wanted.threshold)
         chosen = choose(self._handle, wanted)

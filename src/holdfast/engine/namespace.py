@@ -4,7 +4,6 @@ A thin face: each method is one use case, in the module of its name.
 """
 
 from collections.abc import Callable
-from datetime import timedelta
 from functools import cached_property
 from os import PathLike as OsPathLike
 from typing import Any, TypeVar, overload
@@ -15,7 +14,7 @@ from holdfast.engine.files.browsing import count_files
 from holdfast.engine.files.editing import Files
 from holdfast.engine.files.opening import opened_at, opened_head
 from holdfast.engine.files.reader import FilesReader
-from holdfast.engine.journal.actions import told_of_namespace
+from holdfast.engine.journal.actions import trace_of_namespace
 from holdfast.engine.journal.chain import append
 from holdfast.engine.memories import Memories
 from holdfast.engine.memory.plane import looking
@@ -38,12 +37,12 @@ from holdfast.errors import InvalidValue
 from holdfast.ids import SnapshotId
 from holdfast.model.archives import Imported
 from holdfast.model.basics import Plane, Size, SnapshotInfo, SnapshotLike, Standing, Timeline
-from holdfast.model.changes import Change, Changes, MergeResult, Restored
+from holdfast.model.changes import Change, Changes, History, MergeResult, Restored
 from holdfast.model.entities import Totals
-from holdfast.model.health import Health, Thresholds
-from holdfast.model.history import History
 from holdfast.model.names import PathOrName, to_name
+from holdfast.model.traces import Health
 from holdfast.model.upkeep import Policy
+from holdfast.operations.audit import GetHealth, GetTotals
 from holdfast.operations.namespaces import Forget
 from holdfast.operations.operation import does, takes
 from holdfast.operations.snapshots import (
@@ -155,12 +154,12 @@ class Namespace:
             given, lambda name: self.task(name, rollback_on_failure=rollback_on_failure)
         )
 
-    def find_held(self) -> SnapshotInfo | None:
+    def find_current(self) -> SnapshotInfo | None:
         """Returns the snapshot that holds everything as it is now, or None if none does.
 
         None also for one whose term is over: it stays only while the namespace stands on it.
         """
-        return snapshots.find_held(self._handle)
+        return snapshots.find_current(self._handle)
 
     @does(ListTimeline)
     def timeline(self, wanted: ListTimeline) -> Timeline:
@@ -339,7 +338,7 @@ class Namespace:
         with self._handle.context.work() as transaction:
             head = self._handle.lock_or_create(transaction)
             transaction.set_namespace_quota(head.namespace_id, quota_bytes)
-            told = told_of_namespace("namespace.quota_set", head.name, quota_bytes=quota_bytes)
+            told = trace_of_namespace("namespace.quota_set", head.name, quota_bytes=quota_bytes)
             append(transaction, self._handle.context, head, told)
 
     # By the names of other clients
@@ -358,30 +357,18 @@ class Namespace:
 
     # Looking after
 
-    def health(
-        self,
-        *,
-        window: timedelta = health.DAY,
-        agent_id: str | None = None,
-        thresholds: Thresholds | None = None,
-    ) -> Health:
-        """Returns how often sessions were rolled back lately, and which turn in circles."""
-        with self._handle.context.catalog.read() as transaction:
+    @does(GetHealth)
+    def health(self, wanted: GetHealth) -> Health:
+        context = self._handle.context
+        with context.catalog.read() as transaction:
             head = self._handle.find_head(transaction)
             if head is None:
-                return health.nothing_yet(thresholds)
-            return health.measure(
-                self._handle.context,
-                transaction,
-                head.tenant_id,
-                head.namespace_id,
-                window=window,
-                agent_id=agent_id,
-                thresholds=thresholds,
-            )
+                return health.nothing_yet(wanted)
+            tenant_id, namespace_id = head.tenant_id, head.namespace_id
+            return health.measure(context, transaction, tenant_id, namespace_id, wanted)
 
-    def totals(self) -> Totals:
-        """Returns how many sessions, turns, memories and entities there are."""
+    @does(GetTotals)
+    def totals(self, _wanted: GetTotals) -> Totals:
         with looking(self._handle) as (transaction, head):
             if head is None:
                 return NOTHING

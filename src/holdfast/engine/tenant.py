@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from holdfast.engine.core.replying import Replying
 from holdfast.engine.directory.attachments import Attachment, Attachments
 from holdfast.engine.directory.directory import forget as forget_index
 from holdfast.engine.erasing.door import Erasures
-from holdfast.engine.journal.actions import told_of_namespace
+from holdfast.engine.journal.actions import trace_of_namespace
 from holdfast.engine.journal.chain import append
 from holdfast.engine.journal.events import Events
 from holdfast.engine.journal.replies import Replies
@@ -47,8 +47,7 @@ from holdfast.errors import (
 )
 from holdfast.model.basics import Head, SnapshotInfo, Tenant
 from holdfast.model.entities import Totals
-from holdfast.model.health import Health, Thresholds
-from holdfast.model.traces import Trace
+from holdfast.model.traces import Health, Trace
 from holdfast.model.upkeep import (
     AuditReport,
     Collected,
@@ -56,6 +55,7 @@ from holdfast.model.upkeep import (
     Repaired,
     Verified,
 )
+from holdfast.operations.audit import GetWorkspaceHealth, GetWorkspaceTotals
 from holdfast.operations.namespaces import (
     DeleteNamespace,
     ListDeletedNamespaces,
@@ -98,10 +98,6 @@ class TenantVault:
     def acting_as(self, actor: str) -> "TenantVault":
         """Returns the same, with somebody who did it wherever a call does not say who."""
         return TenantVault(replace(self._context, actor=actor), self._tenant)
-
-    def asked_by(self, request_id: str) -> "TenantVault":
-        """Returns the same, for a request of a server: what it does says by which."""
-        return TenantVault(replace(self._context, request_id=request_id), self._tenant)
 
     def adding_only(self) -> "TenantVault":
         """Returns the same, for somebody who adds to the history and takes nothing of it away."""
@@ -201,7 +197,7 @@ class TenantVault:
         with self._context.work() as transaction:
             head = handle.lock(transaction)
             transaction.delete_namespace(head.namespace_id, now=self._context.clock())
-            append(transaction, self._context, head, told_of_namespace("namespace.deleted", name))
+            append(transaction, self._context, head, trace_of_namespace("namespace.deleted", name))
 
     @does(ListDeletedNamespaces)
     def deleted_namespaces(self, _: ListDeletedNamespaces) -> list[DeletedNamespace]:
@@ -232,7 +228,7 @@ class TenantVault:
                 raise NamespaceExists(handle.name)
             if not transaction.recover_namespace(chosen[0].number, name=handle.name):
                 raise NamespaceNotFound(name)
-            told = told_of_namespace("namespace.recovered", handle.name, recovered=name)
+            told = trace_of_namespace("namespace.recovered", handle.name, recovered=name)
             append(transaction, self._context, handle.get_head(transaction), told)
         return Namespace(handle)
 
@@ -316,27 +312,13 @@ class TenantVault:
             self._context, self._tenant, target, for_operators=for_operators, progress=progress
         )
 
-    def health(
-        self,
-        *,
-        window: timedelta = health.DAY,
-        agent_id: str | None = None,
-        thresholds: Thresholds | None = None,
-    ) -> Health:
-        """Returns how often sessions of all namespaces were rolled back lately."""
+    @does(GetWorkspaceHealth)
+    def health(self, wanted: GetWorkspaceHealth) -> Health:
         with self._context.catalog.read() as transaction:
-            return health.measure(
-                self._context,
-                transaction,
-                self._tenant.id,
-                None,
-                window=window,
-                agent_id=agent_id,
-                thresholds=thresholds,
-            )
+            return health.measure(self._context, transaction, self._tenant.id, None, wanted)
 
-    def totals(self) -> Totals:
-        """Returns how much there is in all namespaces together."""
+    @does(GetWorkspaceTotals)
+    def totals(self, _wanted: GetWorkspaceTotals) -> Totals:
         with self._context.catalog.read() as transaction:
             return total_of(self._context, transaction, self._tenant.id, None)
 

@@ -45,8 +45,7 @@ from holdfast.engine.timeline.takeback import check_choice, take_back
 from holdfast.errors import Damaged, DriftFound, HoldfastError, InvalidValue, Unavailable
 from holdfast.model.archives import Imported
 from holdfast.model.basics import SnapshotInfo, SnapshotLike
-from holdfast.model.changes import Change, Changes, Restored
-from holdfast.model.history import History
+from holdfast.model.changes import Change, Changes, History, Restored
 from holdfast.model.names import PathOrName
 from holdfast.operations.choices import SHOWN
 from holdfast.operations.operation import takes
@@ -140,9 +139,9 @@ class Workspace:
         with self._exclusive():
             return self._directory.rules_text()
 
-    def find_held(self) -> SnapshotInfo | None:
+    def find_current(self) -> SnapshotInfo | None:
         """Returns the snapshot that holds the directory as it is now, or None if none does."""
-        return None if self.is_dirty() else self.namespace.find_held()
+        return None if self.is_dirty() else self.namespace.find_current()
 
     @takes(Note)
     def snapshot_if_changed(self, wanted: Note) -> SnapshotInfo | None:
@@ -417,7 +416,7 @@ class Workspace:
         """Moves timeline and directory; returns what was done, and what had to be before."""
         done, kept = self._attached.lead(act, follower, reason=reason, keeps_redo=keeps_redo)
         return replace(
-            follower.told(done, kept),
+            follower.outcome(done, kept),
             changes=done.changes.without(follower.spared),
             was_missing=self._was_made,
             recovered=self._just_recovered,

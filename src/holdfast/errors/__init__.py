@@ -133,13 +133,21 @@ from holdfast.errors.families import (
     shorten,
 )
 from holdfast.errors.invalid import (
+    AddOnly,
+    Denied,
+    Forbidden,
     InvalidName,
     InvalidPath,
     InvalidSignature,
     InvalidValue,
     NotADirectory,
     NotAFile,
+    NotBuilt,
+    RateLimited,
+    ServerFault,
+    Unauthorized,
     Unencodable,
+    Unreachable,
     UnsafeArchive,
 )
 from holdfast.errors.limits import (
@@ -164,16 +172,6 @@ from holdfast.errors.missing import (
     TurnNotFound,
     VersionNotFound,
     WebhookNotFound,
-)
-from holdfast.errors.refused import (
-    AddOnly,
-    Denied,
-    Forbidden,
-    NotBuilt,
-    RateLimited,
-    ServerFault,
-    Unauthorized,
-    Unreachable,
 )
 from holdfast.errors.unavailable import CatalogReplaced, StorageReadOnly
 

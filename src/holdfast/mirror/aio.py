@@ -87,7 +87,7 @@ class AsyncRemoteWorkspace:
 
     snapshot = awaited(RemoteWorkspace.snapshot)
     snapshot_if_changed = awaited(RemoteWorkspace.snapshot_if_changed)
-    find_held = awaited(RemoteWorkspace.find_held)
+    find_current = awaited(RemoteWorkspace.find_current)
     status = awaited(RemoteWorkspace.status)
     is_dirty = awaited(RemoteWorkspace.is_dirty)
     diff = awaited(RemoteWorkspace.diff)
@@ -159,6 +159,6 @@ class _Place:
         """Returns what says what is left out."""
         return self._opened().read_rules()
 
-    def find_held(self) -> SnapshotInfo | None:
+    def find_current(self) -> SnapshotInfo | None:
         """Returns the snapshot that holds everything as it is, or None."""
-        return self._opened().find_held()
+        return self._opened().find_current()

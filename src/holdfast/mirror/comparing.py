@@ -23,8 +23,7 @@ from holdfast.mirror.local import Local
 from holdfast.mirror.memo import MemoFile
 from holdfast.mirror.server import Server
 from holdfast.model.basics import Plane, SnapshotInfo, SnapshotLike
-from holdfast.model.changes import Change, Changes
-from holdfast.model.history import History
+from holdfast.model.changes import Change, Changes, History
 from holdfast.model.names import PathOrName, to_name
 from holdfast.progress import no_progress
 from holdfast.sdk.agent import Agent
@@ -62,7 +61,7 @@ class Comparing:
     def __repr__(self) -> str:
         return f"RemoteWorkspace({str(self.path)!r}, namespace={self._name!r})"
 
-    def find_held(self) -> SnapshotInfo | None:
+    def find_current(self) -> SnapshotInfo | None:
         """Returns the snapshot that holds the directory as it is now, or None if none does."""
         return None if self.is_dirty() else self._pair.memo.now.snapshot
 

@@ -34,8 +34,7 @@ from holdfast.engine.workspace import Workspace
 from holdfast.errors import Busy
 from holdfast.ids import ObjectId
 from holdfast.model.basics import Plane, Root, SnapshotInfo
-from holdfast.model.changes import Change
-from holdfast.model.history import Step
+from holdfast.model.changes import Change, Step
 from holdfast.model.names import Name
 from holdfast.wiring import open_vault
 

@@ -4,18 +4,28 @@ Three things: the snapshot of the server's that the directory was last brought i
 the root of its files; roots that are on their way to the server, for the case that its answer
 never comes; and whether the server was told to move while the directory has not followed yet. The
 file is replaced whole. Without it nothing is lost: the next exchange is a longer one.
+
+It also says what a directory holds that its server does not have yet, without asking it. A
+snapshot is taken here first, and sent then. Where it could not be sent, it stays in the cache, and
+goes with the next one: what is newer here than what both sides had last is what the server lacks.
 """
 
 import os
 from contextlib import suppress
+from datetime import datetime
+from itertools import takewhile
 from pathlib import Path
 
 import msgspec
 
+from holdfast.engine.directory.attachments import Attachment
+from holdfast.engine.namespace import Namespace
 from holdfast.errors import Unavailable
-from holdfast.ids import ObjectId
-from holdfast.model.basics import EMPTY_MAP, SnapshotInfo
+from holdfast.ids import ObjectId, SnapshotId, object_id_of
+from holdfast.mirror.local import open_cache
+from holdfast.model.basics import EMPTY_MAP, Root, SnapshotInfo
 from holdfast.private import create
+from holdfast.settings import holds_vault
 from holdfast.syncing import sync_folder
 
 
@@ -72,3 +82,42 @@ class MemoFile:
                 temporary.unlink()
             message = f"{self._path} cannot be written: {exc.strerror}"
             raise Unavailable(message) from exc
+
+
+class Lagging(msgspec.Struct, frozen=True, kw_only=True):
+    """A directory, and how far its server is behind it, or it behind its server."""
+
+    path: Path
+    where: str
+    """The namespace, and on which server; empty if nothing was ever sent there."""
+    snapshots: list[SnapshotId]
+    """Those of the cache that the server lacks, newest first."""
+    since: datetime | None
+    """When the oldest of them was taken."""
+    is_following: bool
+    """Whether the server may have moved while the directory has not."""
+
+
+def find_caches(folder: str) -> list[Path]:
+    """Returns the caches of a user, by where they are."""
+    return [place for place in sorted(Path(folder).iterdir()) if holds_vault(str(place))]
+
+
+def find_lagging(cache: Path) -> list[Lagging]:
+    """Returns the directories of a cache, each with what its server lacks."""
+    with open_cache(cache) as vault:
+        return [_look_at(vault.namespace(each.namespace), each) for each in vault.workspaces()]
+
+
+def _look_at(namespace: Namespace, attachment: Attachment) -> Lagging:
+    known = MemoFile(attachment.state).load()
+    # There is nothing but files in a cache.
+    held = object_id_of(Root().replacing(files=known.files).encode())
+    newer = [*takewhile(lambda snapshot: snapshot.root != held, namespace.timeline())]
+    return Lagging(
+        path=attachment.path,
+        where=known.where,
+        snapshots=[snapshot.id for snapshot in newer],
+        since=newer[-1].created_at if newer else None,
+        is_following=known.is_following,
+    )

@@ -338,7 +338,7 @@ class RemoteWorkspace(Comparing):
             here = (change for change in found if change.key not in follower.spared)
             files = collect_changes(here, limit=limit, counts=True)
         return replace(
-            follower.told(done, moved.kept_id),
+            follower.outcome(done, moved.kept_id),
             changes=_joined(files, done.changes).first(limit),
             was_missing=self._local.was_made,
         )

@@ -1,4 +1,4 @@
-"""Values of comparing and of going back: what differs, and what a restore or a merge did.
+"""Values of comparing and of going back: what differs, what a restore did, the history of a thing.
 
 As in `model`: frozen, without behaviour beyond what follows from their fields. Who looks into a
 vault finds the entries themselves in a change; over HTTP there are their sizes alone.
@@ -196,14 +196,21 @@ class Changes(msgspec.Struct, frozen=True):
 
         Of one word (`added`, `removed`, `changed`), of one plane, or of all.
         """
-        if self.truncated and self.unlisted is None:
+        every = self.counts()
+        if every is None:
             return None
-        every = tally(self.items) + self._more()
         return sum(
             number
             for (on, word), number in every.items()
             if change in (None, word) and plane in (None, on)
         )
+
+    def counts(self) -> Counter[tuple[Plane, str]] | None:
+        """Returns how many there are of each plane and word, listed or not; None as `count`."""
+        if self.truncated and self.unlisted is None:
+            return None
+        listed = tally(self.items)
+        return listed + self._more() if self.unlisted else listed
 
     def _more(self) -> Counter[tuple[Plane, str]]:
         return Counter(self.unlisted or {})
@@ -230,7 +237,8 @@ class ChangesOnWire(msgspec.Struct, kw_only=True):
     @classmethod
     def of(cls, changes: Changes) -> "ChangesOnWire":
         """Returns changes as they are sent."""
-        counts = {p.value: {w: changes.count(w, plane=p) or 0 for w in WORDS} for p in Plane}
+        every = changes.counts() or tally(())
+        counts = {name: {word: every[plane, word] for word in WORDS} for name, plane in _NAMES}
         listed = [ChangeOnWire.of(each) for each in changes]
         return cls(changes=listed, truncated=changes.truncated, counts=counts)
 
@@ -252,6 +260,7 @@ class ChangesOnWire(msgspec.Struct, kw_only=True):
 
 
 _PLANES: Final = frozenset(Plane)
+_NAMES: Final = [(plane.value, plane) for plane in Plane]
 
 
 class ChangesPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -366,7 +375,8 @@ class Restored:
     @property
     def changed(self) -> dict[str, int]:
         """How many entries of each plane changed, listed or not."""
-        return {plane.value: self.changes.count(plane=plane) or 0 for plane in Plane}
+        every = self.changes.counts() or tally(())
+        return {name: sum(every[plane, word] for word in WORDS) for name, plane in _NAMES}
 
     ON_WIRE = MappingProxyType({"changed": "changed"})
 
@@ -392,3 +402,42 @@ class Committed(msgspec.Struct, frozen=True, kw_only=True):
     snapshot: SnapshotInfo
     replaced: SnapshotId | None
     """The snapshot that shows what was there before; None if there was nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """Something that happened to one thing."""
+
+    change: str
+    """`added`, `removed` or `changed`."""
+    snapshot: SnapshotInfo | None
+    """The first that shows it, with when, by whom and why; None for what is in none yet."""
+    previous: SnapshotId | None
+    """The snapshot before that one, which still shows it as it was; None if there is none."""
+    gone: int = 0
+    """How many snapshots between the two are no longer there: it may be older than `snapshot`."""
+    old_bytes: int | None = None
+    """The size before; None if it was not there, or was a directory."""
+    new_bytes: int | None = None
+    """The size after; None if it is not there, or is a directory."""
+    entries: int = 1
+    """How many entries changed: 1, but in a directory. 1,000 stands for that many or more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """What happened to one thing, newest first."""
+
+    name: Name
+    steps: Sequence[Step]
+    searched_to: int | None
+    """The number of the oldest snapshot that was looked at; None if there was none."""
+    before: Annotated[int | None, Named("next_before")]
+    """Where it goes on, for `before`; None if nothing older is there to be looked at."""
+    namespace: Annotated[str | None, HERE] = field(default=None, compare=False)
+
+    def __iter__(self) -> Iterator[Step]:
+        return iter(self.steps)
+
+    def __len__(self) -> int:
+        return len(self.steps)

@@ -4,7 +4,7 @@ As in `model`: frozen, without behaviour beyond what follows from their fields.
 """
 
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -41,6 +41,14 @@ class Entity(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: datetime
 
 
+class HourCount(NamedTuple):
+    """How much happened in an hour."""
+
+    hour: datetime
+    """When it began."""
+    traces: int
+
+
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
     """How much there is."""
 
@@ -52,6 +60,6 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
     active_sessions: int
     """Sessions that left a trace in the last 24 hours."""
     storage_bytes: int
-    by_hour: tuple[tuple[datetime, int], ...]
+    by_hour: tuple[HourCount, ...]
     """Traces of the last 24 hours, by the hour that they fall into; hours without any are left
     out."""

@@ -31,7 +31,7 @@ class Occurrence(msgspec.Struct, frozen=True):
     data: dict[str, Any]
 
 
-class ToldRow(msgspec.Struct, frozen=True):
+class UnnumberedRow(msgspec.Struct, frozen=True):
     """What was told and has no number yet."""
 
     tenant_id: TenantId

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.model.paths import FileName
+from holdfast.model.names import FileName
 
 USUAL_DIRECTORY_MODE: Final = 0o755
 

@@ -79,7 +79,10 @@ class AtMost:
 
 @dataclass(frozen=True, slots=True)
 class Flat:
-    """Its fields stand beside the others, as if they were fields of the whole."""
+    """Its fields stand beside the others, as if they were fields of the whole.
+
+    An operation's such field is None if a request says none of them.
+    """
 
 
 FLAT: Final = Flat()

@@ -49,7 +49,7 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
         return f"emb_{self.id.removeprefix('mem_')}" if self.has_embedding else None
 
 
-class FoundMemory(msgspec.Struct, frozen=True):
+class MemoryMatch(msgspec.Struct, frozen=True):
     """A memory with its relevance: 0 is none, from 0.7 on it is an obvious match.
 
     What is known of the memory can be asked of this as well.
@@ -92,7 +92,7 @@ class FoundMemory(msgspec.Struct, frozen=True):
 class Relevant(msgspec.Struct, frozen=True):
     """The memories that belong to a context, best first."""
 
-    memories: tuple[FoundMemory, ...]
+    memories: tuple[MemoryMatch, ...]
     average_relevance: float
     drift_warning: bool
     """Whether a question was asked to which what is remembered has little to say."""

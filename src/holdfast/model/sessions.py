@@ -15,7 +15,7 @@ from holdfast.display import brief, counted, quoted, shortened
 from holdfast.ids import NamespaceId
 from holdfast.model.basics import Head
 from holdfast.model.marks import Named, Shape
-from holdfast.model.memories import FoundMemory
+from holdfast.model.memories import MemoryMatch
 
 Salt = bytes
 
@@ -76,7 +76,7 @@ class VersionRow(msgspec.Struct, frozen=True):
     """Random bytes that are hashed with it."""
 
 
-Found = tuple[SessionRow, VersionRow]
+SessionRows = tuple[SessionRow, VersionRow]
 """A session with its newest version."""
 
 
@@ -86,9 +86,11 @@ class OpenedSession(msgspec.Struct, frozen=True):
     head: Head
     quota_bytes: int | None
     """The tenant's."""
-    found: Found | None
+    rows: SessionRows | None
     wanted: VersionRow | None
     """The version that was asked for."""
+    is_unheard: bool
+    """Whether nobody listens to events."""
 
 
 class LeftHead(msgspec.Struct, frozen=True):
@@ -103,6 +105,8 @@ class LeftHead(msgspec.Struct, frozen=True):
     """Whether nobody else had written since that writer's last look."""
     commit: tuple[int, ...] | None
     """The one that left it so, where it can be known again."""
+    is_unheard: bool
+    """Whether nobody listened to events when that writer looked."""
 
 
 class LeftSession(msgspec.Struct, frozen=True):
@@ -284,11 +288,14 @@ class Lineage(msgspec.Struct, frozen=True):
         return Shape(cls)
 
 
-class SessionContext(msgspec.Struct, frozen=True):
+class SessionContext(msgspec.Struct, frozen=True, kw_only=True):
     """What an agent needs to go on: state, what is relevant, and what was said last."""
 
+    session_id: str
+    version: int
+    """That of the state."""
     state: dict[str, Any]
-    memories: list[FoundMemory]
+    memories: list[MemoryMatch]
     recent_turns: list[Turn]
     average_relevance: float = 0.0
     drift_warning: bool = False

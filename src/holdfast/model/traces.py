@@ -1,4 +1,4 @@
-"""Values of traces: what happened, told once and never changed.
+"""Values of traces, told once and never changed, and of the health that they are counted for.
 
 As in `model`: frozen, without behaviour beyond what follows from their fields. Structs where one
 is made for every change of state: a dataclass of fifteen frozen fields takes 4 µs, a struct 0.1.
@@ -6,10 +6,11 @@ is made for every change of state: a dataclass of fifteen frozen fields takes 4 
 
 import enum
 from datetime import datetime
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
+from holdfast.errors import InvalidValue
 from holdfast.ids import NamespaceId, TenantId, TraceId
 
 NO_HASH: Final = bytes(32)
@@ -89,6 +90,15 @@ class TraceRow(msgspec.Struct, frozen=True):
     roots: bytes | None = None
     """Those of the snapshots that it tells of, behind random bytes; or the hash of all that."""
 
+    @property
+    def added_bytes(self) -> int:
+        """What it counts against a quota: only what somebody has added does."""
+        if self.kind != TraceKind.ADDED.value:
+            return 0
+        ids = (self.session_id, self.user_id, self.agent_id, self.resource_id)
+        texts = (self.action, self.resource_type, self.details, *ids)
+        return sum(len(text.encode()) for text in texts if text is not None)
+
 
 class TraceEnd(msgspec.Struct, frozen=True):
     """Where a chain ends: the number and the hash of its newest trace."""
@@ -162,3 +172,57 @@ class TraceInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the details were taken out; the chain still proves that there were some."""
     hash: str = ""
     """What stands for this trace and all before it in its chain, in hexadecimal."""
+
+
+class Level(enum.StrEnum):
+    """How bad a rate is."""
+
+    HEALTHY = "healthy"
+    ELEVATED = "elevated"
+    WARNING = "warning"
+    CRITICAL = "critical"
+
+
+class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
+    """From which rate on each level begins, and how many times make a loop."""
+
+    elevated: float = 0.02
+    warning: float = 0.05
+    critical: float = 0.10
+    loop: Annotated[int, msgspec.Meta(le=2**53)] = 3
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.elevated <= self.warning <= self.critical:
+            raise InvalidValue("thresholds ascend: elevated, warning, critical, from 0 on")
+        if self.loop < 1:
+            raise InvalidValue("a loop is at least one rollback")
+
+    def level_of(self, rate: float) -> Level:
+        """Returns how bad a rate is."""
+        if rate >= self.critical:
+            return Level.CRITICAL
+        if rate >= self.warning:
+            return Level.WARNING
+        return Level.ELEVATED if rate >= self.elevated else Level.HEALTHY
+
+
+class Loop(msgspec.Struct, frozen=True):
+    """A session that was rolled back to the same version again and again."""
+
+    namespace: str
+    session_id: str
+    version: int
+    rollbacks: int
+
+
+class Health(msgspec.Struct, frozen=True, kw_only=True):
+    """How sessions fared in a window of time."""
+
+    rollbacks: int
+    sessions: int
+    """Those that left a trace."""
+    rate: float
+    """Rollbacks per session; 0 without sessions. Above 1 where some were rolled back often."""
+    level: Level
+    loops: list[Loop]
+    """The longest first."""

@@ -117,7 +117,7 @@ class Fault(msgspec.Struct, frozen=True):
     object_id: ObjectId | None = None
     snapshots: tuple[str, ...] = ()
     """Where it was met first: snapshots, or `head of <namespace>`."""
-    is_known: Annotated[bool, Inside(outside=False)] = False
+    is_noted: Annotated[bool, Inside(outside=False)] = False
     """Whether `repair` has named it, and noted that it stays."""
     hint: Annotated[str, Inside("")] = ""
     """What to do, where `repair` can do nothing."""
@@ -139,9 +139,9 @@ class Verified(msgspec.Struct, frozen=True):
         return not self.faults
 
     @property
-    def is_known(self) -> bool:
+    def is_noted(self) -> bool:
         """Says whether something is damaged, and all of it was noted as lost by `repair`."""
-        return bool(self.faults) and all(fault.is_known for fault in self.faults)
+        return bool(self.faults) and all(fault.is_noted for fault in self.faults)
 
 
 class Lost(msgspec.Struct, frozen=True):
@@ -159,7 +159,7 @@ class Repaired(msgspec.Struct, frozen=True):
 
     rebuilt: int
     """Objects that were stored anew, from wherever their bytes were to be had."""
-    found: int
+    misplaced: int
     """Objects that were there, and the index said elsewhere."""
     replaced: tuple[str, ...] = ()
     """Damaged packs that nothing needs any more: all that is needed of them lies elsewhere."""
@@ -186,9 +186,9 @@ class Lags(msgspec.Struct, frozen=True, kw_only=True):
     """When the oldest of them was."""
     webhooks: int
     """Webhooks that have events to look at."""
-    told: int
+    unnumbered: int
     """What was told as an event and has no number yet."""
-    told_since: datetime | None
+    unnumbered_since: datetime | None
     pending: int
     """Changes that are in no snapshot yet."""
     namespaces: int
@@ -211,9 +211,9 @@ class AuditProblem(msgspec.Struct, frozen=True):
     reason: str
     namespace: str | None = None
     """In whose chain: that of a namespace, or the tenant's own."""
-    found: str = ""
+    hash_now: Annotated[str, Inside("")] = ""
     """What a row that was changed hashes to now, if it can be hashed."""
-    is_known: bool = False
+    is_noted: Annotated[bool, Inside(outside=False)] = False
     """Whether `repair` has noted that it stays."""
 
 
@@ -225,6 +225,7 @@ class AuditReport(msgspec.Struct, frozen=True):
     anchor: str
     """The number and the hash of the newest row of the tenant's own chain: it stands for all."""
     problems: list[AuditProblem]
+    ON_WIRE = {"ok": "ok"}
 
     @property
     def ok(self) -> bool:

@@ -6,7 +6,7 @@ from typing import Annotated, Final
 from holdfast.errors import InvalidValue
 from holdfast.model.basics import Plane
 from holdfast.model.marks import Shape
-from holdfast.model.paths import PathLike, read_path, sent_path
+from holdfast.model.names import PathLike, read_path, sent_path
 
 SHOWN: Final = 1000
 """Changes that an answer lists unless more are asked for: it stays constant in time."""

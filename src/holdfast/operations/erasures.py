@@ -4,9 +4,9 @@ from dataclasses import KW_ONLY
 from typing import Final
 
 from holdfast.model.erasures import Certificate
-from holdfast.operations.operation import Operation, Who, Work
+from holdfast.operations.operation import WORKSPACE, Operation, Who, Work
 
-_ALL: Final = "/v1/workspaces/{workspace_id}/erasures"
+_ALL: Final = f"{WORKSPACE}/erasures"
 
 
 class Erase(Operation[Certificate], post=_ALL, who=Who.OPERATOR, work=Work.LONG, is_slow=True):

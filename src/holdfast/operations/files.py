@@ -13,7 +13,7 @@ from holdfast.errors import TooLarge
 from holdfast.jsontext import is_whole
 from holdfast.model.files import USUAL_DIRECTORY_MODE, FileInfo
 from holdfast.model.marks import Named, Shape
-from holdfast.model.paths import FilePath, PathLike, PathText, read_path, sent_path
+from holdfast.model.names import FilePath, PathLike, PathText, read_path, sent_path
 from holdfast.operations.operation import Operation, Paged
 
 BATCH_FILES: Final = 4096

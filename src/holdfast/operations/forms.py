@@ -1,6 +1,7 @@
 """Operations as requests, and what comes back as answers: for who sends and for who serves them."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import fields, replace
 from datetime import datetime
 from enum import StrEnum
@@ -13,7 +14,7 @@ import msgspec
 from holdfast.errors import InvalidName
 from holdfast.instants import from_text
 from holdfast.jsontext import to_json
-from holdfast.model.marks import AtMost, Header, Instead, Query, Shape, mark
+from holdfast.model.marks import AtMost, Flat, Header, Instead, Query, Shape, mark
 from holdfast.operations.operation import REQUIRED, Http, Operation
 from holdfast.operations.shapes import shape_of, wire_name
 
@@ -53,6 +54,8 @@ class Part(NamedTuple):
     """The field that says None."""
     most: int | None = None
     """What is above this, a server takes for this."""
+    whole: tuple[str, type] | None = None
+    """The field of the operation that it is a part of, and what is made of such parts."""
 
 
 class Sent(NamedTuple):
@@ -81,7 +84,8 @@ class Form:
         """Returns what a request says: all that is not as if it had not been said."""
         sent: dict[Place, dict[str, Any]] = {place: {} for place in Place}
         for part in self.parts:
-            value = getattr(asked, part.name)
+            value = asked if part.whole is None else getattr(asked, part.whole[0])
+            value = None if value is None else getattr(value, part.name)
             if value is None and part.default is None:
                 if part.none_as is not None:
                     sent[part.place][part.none_as] = True
@@ -98,7 +102,7 @@ class Form:
 
     def read(self, given: dict[str, Any]) -> Operation[Any]:
         """Returns the operation that a request asks for, whose fields say this on the wire."""
-        asked = dict[str, Any]()
+        asked, wholes = dict[str, Any](), dict[tuple[str, type], dict[str, Any]]()
         for part in self.parts:
             value = given.get(part.wire, msgspec.UNSET)
             if value is msgspec.UNSET or (value is None and not part.takes_none):
@@ -108,7 +112,10 @@ class Form:
             convert, most = part.shape.read, part.most
             if most is not None and value is not None:
                 value = min(value, most)
-            asked[part.name] = value if convert is None else convert(value)
+            of = asked if part.whole is None else wholes.setdefault(part.whole, {})
+            of[part.name] = value if convert is None else convert(value)
+        for (name, make), said in wholes.items():
+            asked[name] = make(**said)
         return self.operation(**asked)
 
     def write(self, asked: Operation[Any], made: Any, *, has_more: bool = False) -> Any:  # noqa: ANN401 - what the operation returns
@@ -118,7 +125,10 @@ class Form:
         name = http.under or http.done
         if name is None and not self._repeated:
             return sent
-        said = dict[str, Any]() if name is None else {name: True if http.done else sent}
+        if name is None:
+            said: dict[str, Any] = {} if sent is None else msgspec.structs.asdict(sent)
+        else:
+            said = {name: True if http.done else sent}
         for part in self._repeated:
             value, convert = getattr(asked, part.name), part.shape.send
             said[part.wire] = value if convert is None else convert(value)
@@ -152,6 +162,9 @@ def _parts(operation: type[Operation[Any]], http: Http) -> list[Part]:
     found = list[Part]()
     for each in fields(operation):
         hint = hints[each.name]
+        if mark(hint, Flat):
+            found += _parts_of(each.name, plain[each.name], rest)
+            continue
         header = mark(hint, Header)
         wire, instead = wire_name(each.name, hint), None
         place = Place.PATH if wire in named else Place.QUERY if mark(hint, Query) else rest
@@ -169,6 +182,14 @@ def _parts(operation: type[Operation[Any]], http: Http) -> list[Part]:
         word, most = mark(hint, Instead), mark(hint, AtMost)
         found.append(part._replace(none_as=word and word.name, most=most and most.number))
     return found
+
+
+def _parts_of(name: str, kind: Any, place: Place) -> Iterator[Part]:  # noqa: ANN401 - a value, or None
+    """Yields the fields of a value that stand beside the operation's own; none has to be said."""
+    (make,) = (each for each in (get_args(kind) or (kind,)) if each is not NoneType)
+    for field, hint in get_type_hints(make, include_extras=True).items():
+        wire = wire_name(field, hint)
+        yield Part(field, wire, place, shape_of(hint), None, takes_none=False, whole=(name, make))
 
 
 def _is_object(kind: Any) -> bool:  # noqa: ANN401 - any type
@@ -216,10 +237,12 @@ def _answer(operation: type[Operation[Any]], http: Http, repeated: list[Part]) -
     said = [] if name is None else [(name, bool if http.done else shape.wire)]
     said += [(part.wire, part.shape.wire) for part in repeated]
     said += [("has_more", bool)] if http.paged else []
-    wire = _struct(operation, f"{operation.__name__}Answer", tuple(said))
+    # Without a name of its own, what comes back stands beside what is said again.
+    bases = () if name is not None or operation.returns is None else (shape.wire,)
+    wire = _struct(operation, f"{operation.__name__}Answer", tuple(said), bases=bases)
     read = shape.read
     if name is None:
-        return Shape(wire, shape.send)
+        return Shape(wire, shape.send, read if bases else None)
     return Shape(
         wire,
         shape.send,
@@ -233,12 +256,14 @@ def _struct(
     name: str,
     parts: tuple[tuple[Any, ...], ...],
     *,
+    bases: tuple[type, ...] = (),
     is_strict: bool = False,
 ) -> Any:  # noqa: ANN401 - a struct
     """Returns a struct: the same one for all who ask for the same."""
     return msgspec.defstruct(
         name,
         parts,
+        bases=bases or None,
         # Where it is from tells it apart from another one that is called so.
         module=operation.__module__,
         namespace={"__doc__": operation.__doc__},

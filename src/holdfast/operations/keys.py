@@ -7,9 +7,9 @@ from typing import Annotated, Final
 import msgspec
 
 from holdfast.model.keys import Key, Me, NewKey
-from holdfast.operations.operation import Operation, Who
+from holdfast.operations.operation import WORKSPACE, Operation, Who
 
-_KEYS: Final = "/v1/workspaces/{workspace_id}/keys"
+_KEYS: Final = f"{WORKSPACE}/keys"
 
 LONGEST: Final = timedelta(days=36_500)
 MOST_REQUESTS: Final = 1_000_000_000

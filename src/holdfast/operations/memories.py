@@ -1,11 +1,12 @@
-"""Memories: what an agent remembers, and finds again."""
+"""Memories, what an agent remembers and finds again; entities, what a session knows of things."""
 
 from collections.abc import Iterable
 from dataclasses import KW_ONLY
 from typing import Any
 
-from holdfast.errors import MemoryNotFound
-from holdfast.model.memories import OBVIOUS, FoundMemory, Memory
+from holdfast.errors import EntityNotFound, MemoryNotFound
+from holdfast.model.entities import Entity
+from holdfast.model.memories import OBVIOUS, Memory, MemoryMatch
 from holdfast.operations.operation import Operation, Paged
 
 
@@ -73,7 +74,7 @@ class ListMemories(
 
 
 class SearchMemories(
-    Operation[list[FoundMemory]],
+    Operation[list[MemoryMatch]],
     post="/v1/memories/search",
     under="data",
     paged=Paged(None, None, usual=10, most=1000),
@@ -95,3 +96,48 @@ class SearchMemories(
     threshold: float = OBVIOUS
     limit: int = 10
     user_id: str | None = None
+
+
+class CreateEntity(Operation[Entity], post="/v1/entities", status=201):
+    """Notes a thing; raises `EntityExists` if the session knows it already."""
+
+    session_id: str
+    _: KW_ONLY
+    entity_type: str
+    entity_id: str
+    """What its own system calls it."""
+    attributes: dict[str, Any] | None = None
+
+
+class GetEntity(Operation[Entity], get="/v1/entities/{row_id}"):
+    """Returns an entity by the id that `create` gave it; raises `EntityNotFound`."""
+
+    row_id: str
+
+
+class ListEntities(
+    Operation[list[Entity]],
+    get="/v1/entities",
+    under="data",
+    paged=Paged("starting_after", "id", usual=20, most=100, unknown=(EntityNotFound,)),
+):
+    """Returns entities, newest first; `starting_after` continues below one, by its id."""
+
+    _: KW_ONLY
+    session_id: str | None = None
+    entity_type: str | None = None
+    limit: int = 20
+    starting_after: str | None = None
+
+
+class UpdateEntity(Operation[Entity], put="/v1/entities/{row_id}"):
+    """Replaces all that is known of a thing."""
+
+    row_id: str
+    attributes: dict[str, Any]
+
+
+class DeleteEntity(Operation[None], delete="/v1/entities/{row_id}", status=204):
+    """Forgets a thing; `recover` brings it back for a while."""
+
+    row_id: str

@@ -10,11 +10,10 @@ from holdfast.model.entities import Entity
 from holdfast.model.marks import Header
 from holdfast.model.memories import Memory
 from holdfast.model.upkeep import DeletedNamespace, NamespaceInfo, Policy, Quota
-from holdfast.operations.operation import Arguments, Operation, Paged, Who
+from holdfast.operations.operation import WORKSPACE, Arguments, Operation, Paged, Who
 from holdfast.operations.shapes import given
 
-_WORKSPACE: Final = "/v1/workspaces/{workspace_id}"
-_ALL: Final = f"{_WORKSPACE}/namespaces"
+_ALL: Final = f"{WORKSPACE}/namespaces"
 _ONE: Final = f"{_ALL}/{{name}}"
 
 _Name = Annotated[str, Header("X-Namespace")]
@@ -36,7 +35,7 @@ class ListNamespaces(
 
 class ListDeletedNamespaces(
     Operation[list[DeletedNamespace]],
-    get=f"{_WORKSPACE}/deleted-namespaces",
+    get=f"{WORKSPACE}/deleted-namespaces",
     who=Who.OPERATOR,
     under="deleted",
 ):
@@ -99,11 +98,11 @@ class SetNamespaceQuota(Operation[Quota], put=f"{_ONE}/quota", who=Who.OPERATOR)
     quota_bytes: Annotated[int, msgspec.Meta(le=2**63 - 1)] | None
 
 
-class GetQuota(Operation[Quota], get=f"{_WORKSPACE}/quota", who=Who.OPERATOR):
+class GetQuota(Operation[Quota], get=f"{WORKSPACE}/quota", who=Who.OPERATOR):
     """Returns how many bytes the workspace may take, and takes."""
 
 
-class SetQuota(Operation[Quota], put=f"{_WORKSPACE}/quota", who=Who.OPERATOR):
+class SetQuota(Operation[Quota], put=f"{WORKSPACE}/quota", who=Who.OPERATOR):
     """Limits how many bytes the workspace may take; None takes the limit away."""
 
     quota_bytes: Annotated[int, msgspec.Meta(le=2**63 - 1)] | None

@@ -14,6 +14,7 @@ from typing import (
     Any,
     ClassVar,
     Concatenate,
+    Final,
     Generic,
     ParamSpec,
     TypeVar,
@@ -31,6 +32,9 @@ from holdfast.operations.checks import Check, check_of
 D = TypeVar("D")
 P = ParamSpec("P")
 T = TypeVar("T")
+
+WORKSPACE: Final = "/v1/workspaces/{workspace_id}"
+"""Below this path is what is for the operators of one workspace."""
 
 
 class Who(StrEnum):

@@ -8,9 +8,17 @@ from msgspec import Meta
 
 from holdfast.errors import SessionNotFound, TurnNotFound
 from holdfast.jsontext import to_text
-from holdfast.model.marks import Instead, Named
-from holdfast.model.sessions import Lineage, SessionInfo, State, StateDiff, Turn, Version
-from holdfast.operations.operation import Arguments, Operation, Paged
+from holdfast.model.marks import AtMost, Instead, Named
+from holdfast.model.sessions import (
+    Lineage,
+    SessionContext,
+    SessionInfo,
+    State,
+    StateDiff,
+    Turn,
+    Version,
+)
+from holdfast.operations.operation import Arguments, Operation, Paged, Work
 
 MAX_TTL_SECONDS: Final = 30 * 24 * 3600
 
@@ -153,10 +161,11 @@ class ListVersions(
     include_state: bool = True
 
 
-class CompareVersions(Operation[StateDiff], get=f"{_ONE}/diff"):
+class CompareVersions(Operation[StateDiff], get=f"{_ONE}/diff", work=Work.COSTLY):
     """Returns what leads from one version to another, or to the newest.
 
-    A negative number counts from the newest.
+    A negative number counts from the newest. A list or an object of which more than 10,000 parts
+    differ is replaced as a whole, and the text says so.
     """
 
     session_id: str
@@ -225,6 +234,21 @@ class GetTurn(Operation[Turn], get=f"{_TURNS}/{{turn_id}}"):
     turn_id: str
     _: KW_ONLY
     include_state: bool = False
+
+
+class GetContext(
+    Operation[SessionContext], post=f"{_ONE}/context", needs_body=False, is_reading=True
+):
+    """Returns the state, the memories that have to do with a question, and the last turns.
+
+    Without a question, the newest memories. Turns come newest first.
+    """
+
+    session_id: str
+    query: str | None = None
+    _: KW_ONLY
+    memory_limit: Annotated[int, Meta(ge=0), AtMost(200)] = 5
+    turn_limit: Annotated[int, Meta(ge=0), AtMost(100)] = 5
 
 
 class ListTurns(

@@ -66,7 +66,11 @@ def _class(kind: Any) -> Shape:  # noqa: ANN401 - a class, or what only a type c
         return kind.wire_shape()
     if not inspect.isclass(kind):
         return Shape(kind)
-    if issubclass(kind, msgspec.Struct) or dataclasses.is_dataclass(kind):
+    if (
+        issubclass(kind, msgspec.Struct)
+        or dataclasses.is_dataclass(kind)
+        or _has_named_places(kind)
+    ):
         return _value(cast("type", kind))
     if issubclass(kind, list) and kind is not list:
         plain = shape_of(cast("Any", kind).__orig_bases__[0])
@@ -207,7 +211,14 @@ def _names(kind: type) -> list[tuple[str, str]]:
     """Returns the names of a value's fields, and what they are called when it is encoded."""
     if issubclass(kind, msgspec.Struct):
         return list(zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True))
+    if _has_named_places(kind):
+        return [(name, name) for name in cast("Any", kind)._fields]
     return [(each.name, each.name) for each in dataclasses.fields(cast("Any", kind))]
+
+
+def _has_named_places(kind: Any) -> bool:  # noqa: ANN401 - a class
+    """Says whether it is a tuple whose places have names."""
+    return issubclass(kind, tuple) and hasattr(cast("Any", kind), "_fields")
 
 
 def _reader(kind: type) -> Callable[[Any], Any]:

@@ -6,10 +6,9 @@ from typing import Annotated, Final, Literal
 import msgspec
 
 from holdfast.model.basics import SnapshotLike, Standing, Timeline
-from holdfast.model.changes import ChangesPage, Forked, MergeResult, Restored, TextsPage
-from holdfast.model.history import History
+from holdfast.model.changes import ChangesPage, Forked, History, MergeResult, Restored, TextsPage
 from holdfast.model.marks import Named, Shape
-from holdfast.model.paths import FilePath
+from holdfast.model.names import FilePath
 from holdfast.operations.choices import (
     LAST_NUMBER,
     SHOWN,

@@ -7,10 +7,10 @@ from typing import Annotated, Any, Final
 from holdfast.errors import InvalidValue
 from holdfast.model.marks import Named
 from holdfast.model.traces import TraceInfo
-from holdfast.operations.operation import Arguments, Operation, Paged, Who
+from holdfast.operations.operation import WORKSPACE, Arguments, Operation, Paged, Who
 
 _ALL: Final = "/v1/traces"
-_OF_WORKSPACE: Final = "/v1/workspaces/{workspace_id}/traces"
+_OF_WORKSPACE: Final = f"{WORKSPACE}/traces"
 _PAGED: Final = Paged("starting_after", "id", usual=20, most=1000, unknown=(InvalidValue,))
 
 

@@ -1,18 +1,16 @@
 """Looking after all that a workspace has: collecting and verifying."""
 
 from dataclasses import KW_ONLY
-from typing import Annotated, Final
+from typing import Annotated
 
 from holdfast.model.marks import QUERY
 from holdfast.model.upkeep import Collected, Verified
-from holdfast.operations.operation import Operation, Who, Work
-
-_WORKSPACE: Final = "/v1/workspaces/{workspace_id}"
+from holdfast.operations.operation import WORKSPACE, Operation, Who, Work
 
 
 class Collect(
     Operation[Collected],
-    post=f"{_WORKSPACE}/collect",
+    post=f"{WORKSPACE}/collect",
     who=Who.OPERATOR,
     work=Work.LONG,
     is_slow=True,
@@ -28,7 +26,7 @@ class Collect(
 
 class Verify(
     Operation[Verified],
-    post=f"{_WORKSPACE}/verify",
+    post=f"{WORKSPACE}/verify",
     who=Who.OPERATOR,
     work=Work.LONG,
     is_slow=True,

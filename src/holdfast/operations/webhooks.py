@@ -1,13 +1,19 @@
-"""Webhooks: who is told of events, decided by a workspace's operators."""
+"""Events, page by page, and webhooks: who else is told of them.
+
+Of events, admins see everything, an agent's key one namespace; webhooks are for operators.
+"""
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY
-from typing import Final
+from datetime import datetime
+from typing import Annotated, Final
 
+from holdfast.model.events import EventPage
+from holdfast.model.marks import Shape
 from holdfast.model.webhooks import Delivery, NewWebhook, Webhook, WebhookTest
-from holdfast.operations.operation import Operation, Paged, Who, Work
+from holdfast.operations.operation import WORKSPACE, Operation, Paged, Who, Work
 
-_ALL: Final = "/v1/workspaces/{workspace_id}/webhooks"
+_ALL: Final = f"{WORKSPACE}/webhooks"
 _ONE: Final = f"{_ALL}/{{webhook_id}}"
 
 
@@ -107,3 +113,26 @@ class RedeliverEvent(
 
     webhook_id: str
     delivery_id: str
+
+
+def _split(text: str) -> list[str]:
+    return [kind.strip() for kind in text.split(",") if kind.strip()]
+
+
+_Types = Annotated[Sequence[str], Shape(str, ",".join, _split)]
+
+EVENTS: Final = f"{WORKSPACE}/events"
+
+
+class ListEvents(Operation[EventPage], get=EVENTS, who=Who.KEY):
+    """Returns events of some types, or all, newest first: those since an instant.
+
+    `cursor` goes on where a page ended.
+    """
+
+    _: KW_ONLY
+    types: _Types | None = None
+    since: datetime | None = None
+    namespace: str | None = None
+    limit: int | None = None
+    cursor: str | None = None

@@ -7,32 +7,24 @@
 An admin's key opens no agent's data; an agent's key opens none of this.
 """
 
-from datetime import timedelta
 from typing import Final
 
-from holdfast.model.entities import Totals
-from holdfast.model.health import Health, Thresholds
-from holdfast.model.upkeep import AuditReport
+from holdfast.operations.audit import GetWorkspaceHealth, GetWorkspaceTotals, VerifyAudit
 from holdfast.operations.keys import CreateKey, GetMe, ListKeys, RevokeKey
 from holdfast.operations.namespaces import GetQuota, SetQuota
 from holdfast.operations.upkeep import Collect, Verify
 from holdfast.operations.webhooks import CreateWebhook, DeleteWebhook, ListWebhooks
 from holdfast.progress import Progress, no_progress
-from holdfast.sdk.agent import DAY, health_query
-from holdfast.sdk.calls import Async, Call, Download, F, Group, Sender, Sync, call, download, method
+from holdfast.sdk.calls import Async, Call, Download, F, Group, Sender, Sync, download, method
+from holdfast.sdk.client import Awaiting, Waiting
 from holdfast.sdk.content import Target
-from holdfast.sdk.forms import Awaiting, Waiting
-from holdfast.sdk.groups.erasures import Erasures
 from holdfast.sdk.groups.events import Events
-from holdfast.sdk.groups.operators import Keys, Namespaces, Webhooks, WorkspaceTraces
+from holdfast.sdk.groups.operators import Erasures, Keys, Namespaces, Webhooks, WorkspaceTraces
 from holdfast.sdk.lines import TIMEOUT_S, line_for
-from holdfast.sdk.reading import read_report, read_totals, reads, to_health, whole
-from holdfast.wire.audit import RollbackRateAnswer
+from holdfast.sdk.reading import whole
 
 MINE: Final = "me"
 """The workspace of the key itself."""
-
-_WORKSPACE: Final = "/v1/workspaces/{workspace_id}"
 
 
 class Operator(Group[F]):
@@ -40,7 +32,7 @@ class Operator(Group[F]):
 
     def __init__(self, sender: Sender, *, workspace_id: str) -> None:
         super().__init__(sender)
-        self.above = self._workspace = {"workspace_id": workspace_id}
+        self.above = {"workspace_id": workspace_id}
         self.keys: Keys[F] = Keys(sender, workspace_id=workspace_id)
         self.webhooks: Webhooks[F] = Webhooks(sender, workspace_id=workspace_id)
         self.namespaces: Namespaces[F] = Namespaces(sender, workspace_id=workspace_id)
@@ -65,49 +57,16 @@ class Operator(Group[F]):
     set_quota = method(SetQuota)
     me = method(GetMe)
 
-    @call
-    def verify_audit(self, *, anchor: str | None = None) -> Call[AuditReport]:
-        """Checks that no trace was edited, removed, inserted or moved since it was written.
-
-        `anchor` is that of an earlier report: the chain has to go through it.
-        """
-        return Call(
-            method="GET",
-            path=f"{_WORKSPACE}/audit/verify",
-            place=self._workspace,
-            query={"anchor": anchor},
-            read=read_report,
-            is_slow=True,
-        )
+    verify_audit = method(VerifyAudit)
+    health = method(GetWorkspaceHealth)
+    totals = method(GetWorkspaceTotals)
 
     @download
     def export_audit(self, target: Target, *, progress: Progress = no_progress) -> Download[int]:
         """Writes all traces to a file that `holdfast.verify_audit_file` checks without a server."""
-        path = f"{_WORKSPACE}/audit/export"
-        ask = Call(method="GET", path=path, place=self._workspace, read=whole, is_slow=True)
+        path = "/v1/workspaces/{workspace_id}/audit/export"
+        ask = Call(method="GET", path=path, place=self.above, read=whole, is_slow=True)
         return Download(ask, target, lambda size: size, progress)
-
-    @call
-    def health(
-        self,
-        *,
-        window: timedelta = DAY,
-        agent_id: str | None = None,
-        thresholds: Thresholds | None = None,
-    ) -> Call[Health]:
-        """Returns how often sessions of all namespaces were rolled back lately."""
-        return Call(
-            method="GET",
-            path=f"{_WORKSPACE}/rollbacks",
-            place=self._workspace,
-            query=health_query(window, agent_id, thresholds),
-            read=reads(RollbackRateAnswer, to_health),
-        )
-
-    @call
-    def totals(self) -> Call[Totals]:
-        """Returns how much there is in all namespaces together."""
-        return Call(method="GET", path="/v1/dashboard/stats", read=read_totals)
 
 
 class AdminClient(Operator[Sync], Waiting):

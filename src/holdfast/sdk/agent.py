@@ -1,7 +1,6 @@
 """One namespace on a server: the names of `holdfast.Namespace`, once for both clients."""
 
 import os
-from datetime import timedelta
 from typing import Any, Final
 
 import msgspec
@@ -9,11 +8,9 @@ from msgspec.structs import replace
 
 from holdfast.model.archives import Imported
 from holdfast.model.basics import Size, SnapshotInfo, SnapshotLike, Standing, id_of
-from holdfast.model.changes import Change, Changes, MergeResult, TextsPage
-from holdfast.model.entities import Totals
-from holdfast.model.health import Health, Thresholds
-from holdfast.model.history import History
+from holdfast.model.changes import Change, Changes, History, MergeResult, TextsPage
 from holdfast.model.names import PathOrName, to_name
+from holdfast.operations.audit import GetHealth, GetTotals
 from holdfast.operations.choices import MOST_CHANGES
 from holdfast.operations.forms import form_of
 from holdfast.operations.keys import GetMe
@@ -61,8 +58,7 @@ from holdfast.sdk.content import Content, Target
 from holdfast.sdk.groups.activity import Schedules, TaskRuns, Traces
 from holdfast.sdk.groups.events import Events
 from holdfast.sdk.groups.files import Files, FilesReader
-from holdfast.sdk.groups.memory import Entities, Memories
-from holdfast.sdk.groups.sessions import Sessions, SessionsReader
+from holdfast.sdk.groups.sessions import Entities, Memories, Sessions, SessionsReader
 from holdfast.sdk.groups.store import Store, StoreReader
 from holdfast.sdk.groups.timeline import (
     Snapshots,
@@ -74,15 +70,11 @@ from holdfast.sdk.groups.timeline import (
 )
 from holdfast.sdk.reading import (
     id_or_none,
-    read_totals,
     reads,
-    to_health,
     value_of,
     whole,
 )
-from holdfast.wire.audit import RollbackRateAnswer
 
-DAY: Final = timedelta(hours=24)
 MOST_TEXTS: Final = 1000
 """Diffs that a server tells at once; it ends a page earlier where they become long."""
 
@@ -145,7 +137,7 @@ class Agent(Group[F]):
     status = method(GetStatus)
 
     @flow
-    def find_held(self) -> Steps[SnapshotInfo | None]:
+    def find_current(self) -> Steps[SnapshotInfo | None]:
         """Returns the snapshot that holds everything as it is now, or None if none does."""
         status: Standing = yield asking(GetStatus())
         return (yield from snapshot_or_none(None if status.dirty else status.position))
@@ -238,26 +230,8 @@ class Agent(Group[F]):
 
     # Looking after
 
-    @call
-    def health(
-        self,
-        *,
-        window: timedelta = DAY,
-        agent_id: str | None = None,
-        thresholds: Thresholds | None = None,
-    ) -> Call[Health]:
-        """Returns how often sessions were rolled back lately, and which turn in circles."""
-        query, read = (
-            health_query(window, agent_id, thresholds),
-            reads(RollbackRateAnswer, to_health),
-        )
-        return Call(method="GET", path="/v1/rollbacks", query=query, read=read)
-
-    @call
-    def totals(self) -> Call[Totals]:
-        """Returns how many sessions, turns, memories and entities there are."""
-        return Call(method="GET", path="/v1/dashboard/stats", read=read_totals)
-
+    health = method(GetHealth)
+    totals = method(GetTotals)
     me = method(GetMe)
 
     # Moving
@@ -295,20 +269,6 @@ class Agent(Group[F]):
             read=value_of(Imported),
             is_slow=True,
         )
-
-
-def health_query(
-    window: timedelta, agent_id: str | None, thresholds: Thresholds | None
-) -> dict[str, str | float | None]:
-    """Returns what a server is asked about health."""
-    asked: dict[str, str | float | None] = {
-        "window_seconds": int(window.total_seconds()),
-        "agent_id": agent_id,
-    }
-    if thresholds is not None:
-        asked["elevated"], asked["warning"] = thresholds.elevated, thresholds.warning
-        asked["critical"], asked["loop"] = thresholds.critical, thresholds.loop
-    return asked
 
 
 def _text_diffs(wanted: TextDiffs) -> Pages[tuple[Change, str]]:

@@ -29,7 +29,7 @@ from holdfast.sdk.calls import Call
 from holdfast.sdk.content import Content
 from holdfast.sdk.lines import Line
 from holdfast.sdk.patience import Patience
-from holdfast.sdk.problems import UNREADABLE, error_of, not_found
+from holdfast.sdk.problems import UNREADABLE, absence_of, error_of
 
 T = TypeVar("T")
 
@@ -159,7 +159,7 @@ def _path(call: Call[Any]) -> str:
     """Returns the path with its names filled in, none of which reaches beyond its own part."""
     for key, value in call.place.items():
         if not value or "/" in value or value in {".", ".."}:
-            raise not_found(key, value)
+            raise absence_of(key, value)
     return call.path.format_map({key: quote(value, safe="") for key, value in call.place.items()})
 
 

@@ -12,7 +12,7 @@ from holdfast.sdk import targets
 from holdfast.sdk.attempts import Pause, answer_of, conversation, refusal_of
 from holdfast.sdk.calls import Call, Download, Feed, Pages, Steps
 from holdfast.sdk.content import Content
-from holdfast.sdk.feeds import Told, waits_for
+from holdfast.sdk.feeds import FeedReader, waits_for
 from holdfast.sdk.lines import Line
 from holdfast.sdk.reception import Reception
 
@@ -142,21 +142,21 @@ class AsyncSender:
 
     async def listen(self, feed: Feed[T]) -> AsyncIterator[T]:
         """Yields what is told, and connects again where the connection breaks."""
-        told, failures = Told(feed), 0
+        reader, failures = FeedReader(feed), 0
         while True:
             try:
-                response = await self._opened(told.call())
+                response = await self._opened(reader.call())
                 try:
                     async for piece in response.aiter_bytes():
                         failures = 0
-                        for event in told.take(piece):
+                        for event in reader.take(piece):
                             yield event
                 finally:
                     await response.aclose()
             except httpx2.RequestError as exc:
                 failures += 1
                 waits_for(failures, self.line, exc)
-            await self._sleep(told.pause(failures))
+            await self._sleep(reader.pause(failures))
 
     async def _opened(self, call: Call[Any]) -> httpx2.Response:
         """Returns an answer whose body is still to come; raises what went wrong."""

@@ -7,6 +7,8 @@
 What is not given is read from the environment: `HOLDFAST_URL`, `HOLDFAST_API_KEY`,
 `HOLDFAST_NAMESPACE`. A client keeps its connections, and any number of threads (of an
 asynchronous one: tasks of one event loop) may share it.
+
+What every client of a form has in common: it is opened, used in a block, and closed.
 """
 
 import os
@@ -16,13 +18,58 @@ from holdfast.model.basics import SnapshotLike
 from holdfast.operations.timeline import ForkNamespace
 from holdfast.sdk.agent import Agent
 from holdfast.sdk.calls import Async, Sender, Sync, asking
-from holdfast.sdk.forms import Awaiting, Waiting
 from holdfast.sdk.lines import TIMEOUT_S, line_for, naming
 from holdfast.sdk.tasks import AsyncCheckpointed, AsyncTasks, Checkpointed, SyncTasks
 
 if TYPE_CHECKING:
     # Directories bring a whole engine along: it is loaded by `workspace`, and only there.
     from holdfast.mirror import AsyncRemoteWorkspace, RemoteWorkspace
+from types import TracebackType
+from typing import Self
+
+from holdfast.sdk.calls import Group
+
+
+class Waiting(Group[Sync]):
+    """A client whose methods wait for the answer."""
+
+    @classmethod
+    def from_env(cls) -> Self:
+        """Makes a client of what the environment says."""
+        return cls()  # pyright: ignore[reportCallIssue] - of a client, which needs nothing more
+
+    def close(self) -> None:
+        """Lets go of the connections, also of clients for other namespaces that share them."""
+        self.sender.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Awaiting(Group[Async]):
+    """A client whose methods are coroutines."""
+
+    @classmethod
+    def from_env(cls) -> Self:
+        """Makes a client of what the environment says."""
+        return cls()  # pyright: ignore[reportCallIssue] - of a client, which needs nothing more
+
+    async def close(self) -> None:
+        """Lets go of the connections, also of clients for other namespaces that share them."""
+        await self.sender.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
+    ) -> None:
+        await self.close()
 
 
 class Client(Agent[Sync], Waiting):

@@ -32,13 +32,15 @@ Source = str | bytes | bytearray | memoryview | BinaryIO
 Target = str | os.PathLike[str] | BinaryIO
 """Where a download goes."""
 
-Told = Callable[[str, int, int], None]
+Progress = Callable[[str, int, int], None]
 
 
 class Content:
     """What a request sends as its body."""
 
-    def __init__(self, source: Source | Path, *, progress: Told, stage: str = "sending") -> None:
+    def __init__(
+        self, source: Source | Path, *, progress: Progress, stage: str = "sending"
+    ) -> None:
         self._progress, self._stage = progress, stage
         self._source = encoded(source) if isinstance(source, str) else source
         self._size: int | None = None

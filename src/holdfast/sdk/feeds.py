@@ -17,7 +17,7 @@ MAX_EVENT_BYTES: Final = 1 << 24
 """Longer than any event: what never ends one is no server of ours."""
 
 
-class Told(Generic[T]):
+class FeedReader(Generic[T]):
     """What was told so far, as far as it is needed to go on."""
 
     def __init__(self, feed: Feed[T]) -> None:

@@ -12,7 +12,7 @@ import msgspec
 from holdfast import errors
 from holdfast.errors import HoldfastError
 from holdfast.wire.basics import ProblemAnswer
-from holdfast.wire.storevalues import from_json
+from holdfast.wire.store import from_json
 
 _BY_STATUS: Final[dict[int, type[HoldfastError]]] = {
     401: errors.Unauthorized,
@@ -57,7 +57,7 @@ def error_of(status: int, body: bytes, *, request_id: str | None = None) -> Hold
     return error
 
 
-def not_found(name: str, value: str) -> HoldfastError:
+def absence_of(name: str, value: str) -> HoldfastError:
     """Returns what is raised for an id that cannot be one: it would not be a part of a path."""
     thing = name.removesuffix("_id")
     code = f"{_THINGS.get(thing, thing)}_not_found"

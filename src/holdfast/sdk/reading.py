@@ -11,14 +11,7 @@ import msgspec
 
 from holdfast.errors import InvalidValue
 from holdfast.model.basics import SnapshotLike, id_of
-from holdfast.model.entities import Totals
-from holdfast.model.health import Health, Level, Loop
-from holdfast.model.memories import FoundMemory, Memory
-from holdfast.model.upkeep import AuditProblem, AuditReport
 from holdfast.operations.shapes import shape_of
-from holdfast.wire.audit import AuditAnswer, RollbackRateAnswer
-from holdfast.wire.dashboard import StatsAnswer
-from holdfast.wire.memories import FoundAnswer, MemoryAnswer
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -80,60 +73,3 @@ def sent(when: datetime | None) -> str | None:
     if when.utcoffset() is None:
         raise InvalidValue("an instant says in which time zone it is: datetime.now(UTC)")
     return when.isoformat()
-
-
-def to_memory(answer: MemoryAnswer) -> Memory:
-    """Returns something that is remembered."""
-    return Memory(
-        id=answer.id,
-        content=answer.content,
-        type=answer.type,
-        tags=tuple(answer.tags),
-        metadata=answer.metadata,
-        session_id=answer.session_id or None,
-        user_id=answer.user_id,
-        agent_id=answer.agent_id,
-        is_searchable=answer.is_searchable,
-        has_embedding=answer.has_embedding,
-        version=answer.version,
-        created_at=instant(answer.created_at),
-        updated_at=instant(answer.updated_at),
-    )
-
-
-def to_found(answer: FoundAnswer) -> FoundMemory:
-    """Returns something that is remembered, with how well it answers."""
-    return FoundMemory(to_memory(answer), answer.score)
-
-
-def to_health(answer: RollbackRateAnswer) -> Health:
-    """Returns how sessions fared."""
-    return Health(
-        rollbacks=answer.rollbacks,
-        sessions=answer.sessions,
-        rate=answer.rate,
-        level=Level(answer.level),
-        loops=[Loop(x.namespace, x.session_id, x.version, x.rollbacks) for x in answer.loops],
-    )
-
-
-def _totals(answer: StatsAnswer) -> Totals:
-    found = answer.stats
-    return Totals(
-        sessions=found.total_sessions,
-        turns=found.total_turns,
-        memories=found.total_memories,
-        entities=found.total_entities,
-        active_sessions=found.active_sessions_24h,
-        storage_bytes=found.storage_usage_bytes,
-        by_hour=tuple((instant(each.timestamp), each.count) for each in answer.recent_activity),
-    )
-
-
-def _report(answer: AuditAnswer) -> AuditReport:
-    problems = [AuditProblem(each.number, each.reason, each.namespace) for each in answer.problems]
-    return AuditReport(answer.checked, answer.anchor, problems)
-
-
-read_totals = reads(StatsAnswer, _totals)
-read_report = reads(AuditAnswer, _report)

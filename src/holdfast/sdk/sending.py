@@ -9,7 +9,7 @@ import httpx2
 from holdfast.sdk import targets
 from holdfast.sdk.attempts import Pause, answer_of, conversation, refusal_of
 from holdfast.sdk.calls import Call, Download, Feed, Pages, Steps
-from holdfast.sdk.feeds import Told, waits_for
+from holdfast.sdk.feeds import FeedReader, waits_for
 from holdfast.sdk.lines import Line
 from holdfast.sdk.reception import Reception
 
@@ -101,20 +101,20 @@ class SyncSender:
 
     def listen(self, feed: Feed[T]) -> Iterator[T]:
         """Yields what is told, and connects again where the connection breaks."""
-        told, failures = Told(feed), 0
+        reader, failures = FeedReader(feed), 0
         while True:
             try:
-                response = self._opened(told.call())
+                response = self._opened(reader.call())
                 try:
                     for piece in response.iter_bytes():
                         failures = 0
-                        yield from told.take(piece)
+                        yield from reader.take(piece)
                 finally:
                     response.close()
             except httpx2.RequestError as exc:
                 failures += 1
                 waits_for(failures, self.line, exc)
-            self._sleep(told.pause(failures))
+            self._sleep(reader.pause(failures))
 
     def _opened(self, call: Call[Any]) -> httpx2.Response:
         """Returns an answer whose body is still to come; raises what went wrong."""

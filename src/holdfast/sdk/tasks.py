@@ -23,7 +23,7 @@ from holdfast.model.basics import SnapshotInfo
 from holdfast.model.tasks import TaskRun
 from holdfast.operations.snapshots import GetSnapshot
 from holdfast.operations.tasks import CompleteTask, FailTask, StartTask
-from holdfast.running import Runs, check_function, checkpointed, ending, failure_in, sees, told
+from holdfast.running import Runs, check_function, checkpointed, ending, failure_in, sees, text_of
 from holdfast.sdk.agent import Agent
 from holdfast.sdk.calls import Async, F, Steps, Sync, asking
 from holdfast.sdk.groups.timeline import snapshot_or_none
@@ -77,7 +77,7 @@ class _Tasks(Generic[F]):
         if error is None:
             run: TaskRun = yield asking(CompleteTask(task.id))
         else:
-            run = yield asking(FailTask(task.id, error=told(error, max_chars=MAX_REASON_CHARS)))
+            run = yield asking(FailTask(task.id, error=text_of(error, max_chars=MAX_REASON_CHARS)))
         task.after = yield from snapshot_or_none(run.after)
         task.rolled_back = yield from snapshot_or_none(run.restored)
 

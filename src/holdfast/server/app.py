@@ -1,9 +1,15 @@
-"""Puts the server together: routes, who may use them, and how their errors are answered."""
+"""Puts the server together, and says what becomes of a request until the line that tells of it.
+
+In this order: whether its key is over its limit, which route it is for, who sends it and whether
+that key is for this, whether there is room for its body, whether it was answered before, and only
+then the route itself. What any of them raises is answered, too.
+"""
 
 import gc
 import sys
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from datetime import timedelta
 from functools import cache, partial
 from typing import Final
@@ -13,28 +19,29 @@ from holdfast.engine.core.limits import Limits
 from holdfast.engine.core.linediff import Unify, unify
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import HoldfastError
-from holdfast.server import routes, verdicts
-from holdfast.server.application import Application
+from holdfast.server import idempotency, routes, verdicts
 from holdfast.server.asgi import App, Receive, Scope, Send
+from holdfast.server.bodies import let_in
 from holdfast.server.callers import Admission
+from holdfast.server.calling import call
 from holdfast.server.compat import statebase, trove
 from holdfast.server.compat.statebase.failures import Phrasing
 from holdfast.server.compat.trove.deliveries import sign
 from holdfast.server.config import Config, configure
 from holdfast.server.connections import Connection
 from holdfast.server.counting import MOST_VALUES
-from holdfast.server.logs import log_to
-from holdfast.server.observing import Observer
+from holdfast.server.failures import Rephrase, answer_to, say_plainly
+from holdfast.server.observing import Observer, log_to, request_id_of, tracer
 from holdfast.server.openapi import describe
 from holdfast.server.outbound import Sender
 from holdfast.server.pacing import Pace
-from holdfast.server.rates import Rates
-from holdfast.server.refusing import Refusing
-from holdfast.server.requests import Services
+from holdfast.server.rates import Rates, Refusing
+from holdfast.server.requests import Request, Services
+from holdfast.server.responses import Response, Stream
 from holdfast.server.room import Room
 from holdfast.server.stopping import Stopping, stop_with_parent
 from holdfast.server.streams import Streams
-from holdfast.server.table import Group, Table
+from holdfast.server.table import Entry, Group, Table
 from holdfast.server.textprocesses import TextProcesses
 from holdfast.server.threads import AT_ONCE, Threads, Turns
 from holdfast.server.work import delivery, schedules, sessions, upkeep, uses
@@ -192,3 +199,90 @@ async def _closing(vault: Holdfast, rates: Rates, texts: TextProcesses) -> Async
             vault.record_uses(rates.take_uses())
         vault.close()
         texts.close()
+
+
+Admit = Callable[[Entry, Request], Awaitable[None]]
+Lifespan = Callable[[], AbstractAsyncContextManager[None]]
+
+
+class Application:
+    """All routes, behind whoever admits."""
+
+    def __init__(
+        self,
+        table: Table,
+        services: Services,
+        *,
+        refusing: Refusing,
+        admit: Admit,
+        observer: Observer,
+        rephrase: Rephrase = say_plainly,
+        lifespans: Sequence[Lifespan] = (),
+    ) -> None:
+        self._table, self._services = table, services
+        self._refusing, self._admit = refusing, admit
+        self._observer, self._lifespans = observer, lifespans
+        self._rephrase = rephrase
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers one request, or lives for as long as the server does."""
+        if scope["type"] == "http":
+            begun = time.monotonic_ns()
+            request = Request(scope, receive, self._services, request_id_of(scope["headers"]))
+            if self._observer.has_spans:
+                with tracer.start_as_current_span("request"):
+                    await self._serve(request, send, begun)
+            else:
+                await self._serve(request, send, begun)
+        elif scope["type"] == "lifespan":
+            await self._live(receive, send)
+        else:
+            await send({"type": "websocket.close"})
+
+    async def _serve(self, request: Request, send: Send, begun: int) -> None:
+        status = 0
+        try:
+            response = await self._answer(request)
+            status = response.status
+            more = self._observer.headers(request, response.media_type, begun)
+            await response.send(request.receive, send, more)
+        finally:
+            request.give_back()
+            self._refusing.note(request)
+            self._observer.note(request, status, begun)
+
+    async def _answer(self, request: Request) -> Response | Stream:
+        try:
+            await self._refusing.check(request)
+            entry = self._table.find(request)
+            await self._admit(entry, request)
+            await let_in(request, entry.max_body_bytes)
+            name = idempotency.name_of(request)
+            if name is None:
+                return await call(entry, request)
+
+            async def work() -> Response | Stream:
+                try:
+                    return await call(entry, request)
+                except Exception as exc:  # noqa: BLE001 - as below
+                    return answer_to(request, exc, self._rephrase)
+
+            return await idempotency.answered(entry, request, name, work)
+        except Exception as exc:  # noqa: BLE001 - whatever it is, somebody waits for an answer
+            return answer_to(request, exc, self._rephrase)
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        await receive()
+        has_begun = False
+        try:
+            async with AsyncExitStack() as stack:
+                for lifespan in self._lifespans:
+                    await stack.enter_async_context(lifespan())
+                await send({"type": "lifespan.startup.complete"})
+                has_begun = True
+                await receive()
+        except Exception as exc:
+            word = "shutdown" if has_begun else "startup"
+            await send({"type": f"lifespan.{word}.failed", "message": str(exc)})
+            raise
+        await send({"type": "lifespan.shutdown.complete"})

@@ -5,7 +5,7 @@ is, before anything is made of it. The rest is decoded straight into what the ro
 that it does not know is passed over, and nothing is built for it.
 """
 
-from collections.abc import Callable, Sized
+from collections.abc import Callable, Mapping, Sized
 from contextlib import nullcontext
 from threading import Lock
 from typing import Any, Final, TypeVar, cast
@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar, cast
 import msgspec
 
 from holdfast.server.asgi import Message, Receive
-from holdfast.server.counting import Counter
+from holdfast.server.counting import Counter, count_short
 from holdfast.server.problems import Unfit
 from holdfast.server.requests import Request
 from holdfast.server.room import FREE_BYTES, MAX_NAMED_BYTES, STEP_BYTES, Taken
@@ -39,7 +39,7 @@ would come to it between two of them."""
 async def let_in(request: Request, most: int | None) -> None:
     """Waits until there is room for the body of a request, of which the route takes so much."""
     headers = request.headers
-    size = None if b"transfer-encoding" in headers else int(headers.get(b"content-length", b"0"))
+    size = None if b"transfer-encoding" in headers else size_of(headers)
     if size is not None and size <= FREE_BYTES:
         return
     # Without a limit, a route spools, and only what bears a name is read whole.
@@ -55,6 +55,10 @@ async def read_json(request: Request, decoder: Decoder, most: int | None) -> Any
 
     The latter before the rest has come, where that can be told.
     """
+    if is_short(request):
+        text = await read_bytes(request, most)
+        count_short(text)
+        return decode(text, decoder) if text else NOTHING
     coming = Coming()
     async for piece in request.stream(most):
         coming.add(piece)
@@ -63,6 +67,17 @@ async def read_json(request: Request, decoder: Decoder, most: int | None) -> Any
     if not coming:
         return NOTHING
     return await _where_it_fits(decode, await _where_it_fits(Coming.whole, coming), decoder)
+
+
+def is_short(request: Request) -> bool:
+    """Says whether a body says that it has few bytes."""
+    headers = request.headers
+    return b"transfer-encoding" not in headers and size_of(headers) <= SMALL_BYTES
+
+
+def size_of(headers: Mapping[bytes, bytes]) -> int:
+    """Returns how many bytes a request says its body has."""
+    return int(headers.get(b"content-length", b"0"))
 
 
 async def read_bytes(request: Request, most: int | None) -> bytes:

@@ -158,6 +158,8 @@ class Connection(HttpToolsProtocol):
         self._body_bytes += len(data)
         self._bare_bytes += len(data)
         super().data_received(data)
+        if self._timer is None and not self._is_in_head:  # Most bodies come with their heads.
+            self._set_timer(BODY_S)
         # What came with the end of a request is that request, or little more.
         if self._ended != before or self._refused is not None:
             return
@@ -197,7 +199,7 @@ class Connection(HttpToolsProtocol):
         Connection._idle.pop(self, None)
         self._is_in_head, self._head_bytes, self._body_bytes = False, 0, 0
         self._bare_bytes = 0
-        self._set_timer(BODY_S)
+        self._set_timer(None)
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:

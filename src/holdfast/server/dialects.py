@@ -25,20 +25,20 @@ Convert = Callable[[Any], Any] | None
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Answered:
     """A field of an answer: its type, and how it is had."""
 
     kind: Any
     get: Callable[[Any], Any]
 
 
-def always(word: str) -> Told:
+def always(word: str) -> Answered:
     """Returns a field that says the same of everything."""
 
     def say(_: object) -> str:
         return word
 
-    return Told(str, say)
+    return Answered(str, say)
 
 
 @dataclass(slots=True)
@@ -76,7 +76,7 @@ class Speech:
     """Makes of what was said (`said`) what the operation takes."""
     shows: Callable[[Exchange], Any] | None = None
     """Returns what is answered instead of what was made."""
-    tells: Mapping[str, Told] = field(default_factory=dict[str, Told])
+    tells: Mapping[str, Answered] = field(default_factory=dict[str, Answered])
     """What an answer says beside its own, of the exchange."""
 
 
@@ -88,8 +88,8 @@ PLAIN = Speech()
 class Dialect:
     """How some clients speak."""
 
-    values: Mapping[type, Mapping[str, Told]] = field(
-        default_factory=dict[type, Mapping[str, Told]]
+    values: Mapping[type, Mapping[str, Answered]] = field(
+        default_factory=dict[type, Mapping[str, Answered]]
     )
     """What is told of a value beside its fields, wherever it stands; had of it as it is sent."""
     operations: Mapping[type[Operation[Any]], Sequence[Speech]] = field(
@@ -158,7 +158,7 @@ def body_of(form: Form, speech: Speech, names: Sequence[str]) -> Any:  # noqa: A
 class _Widening:
     """Types of answers with all that is told beside: each made once."""
 
-    def __init__(self, more: Mapping[Any, Mapping[str, Told]]) -> None:
+    def __init__(self, more: Mapping[Any, Mapping[str, Answered]]) -> None:
         self._more, self._known = more, dict[Any, tuple[Kind, Convert]]()
 
     def of(self, kind: Kind) -> tuple[Kind, Convert]:
@@ -188,7 +188,7 @@ class _Widening:
         converts = [(name, widen) for name, (_, widen) in inner.items() if widen is not None]
         if not beside and not converts:
             return kind, None
-        nested = {name: Told(inner[name][0], _same) for name, _ in converts}
+        nested = {name: Answered(inner[name][0], _same) for name, _ in converts}
         wide, tells = _wider(kind, {**nested, **beside}), [*beside.items()]
 
         def widen(sent: Any) -> Any:  # noqa: ANN401 - of the kind
@@ -202,7 +202,7 @@ class _Widening:
         return wide, widen
 
 
-def _wider(kind: Any, more: Mapping[str, Told], name: str = "") -> Any:  # noqa: ANN401 - a struct
+def _wider(kind: Any, more: Mapping[str, Answered], name: str = "") -> Any:  # noqa: ANN401 - a struct
     told = tuple((name, each.kind) for name, each in more.items())
     # By another name than what it is made of: a value may be told in both ways.
     return _with(kind, told, name or f"Extended{kind.__name__}")

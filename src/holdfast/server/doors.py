@@ -1,7 +1,8 @@
 """Routes for operations: what the doors of a vault do is served as the operations say.
 
 A route decodes the operation, has the door do it, and writes what it returns: nothing is said here
-of any one of them.
+of any one of them. A
+request reads what is there now, or what a snapshot shows.
 """
 
 import re
@@ -12,8 +13,9 @@ from keyword import iskeyword
 from typing import Annotated, Any, Final, cast
 
 import msgspec
+from msgspec import Meta
 
-from holdfast.engine.namespace import Namespace
+from holdfast.engine.namespace import Moment, Namespace
 from holdfast.errors import InvalidName
 from holdfast.model.marks import Header, mark
 from holdfast.operations.forms import ELSEWHERE, NAMES, Form, Part, Place
@@ -21,7 +23,6 @@ from holdfast.operations.operation import REQUIRED, Http, Who, Work, operations_
 from holdfast.operations.shapes import ASKED, shape_of
 from holdfast.server.callers import name_in
 from holdfast.server.dialects import OURS, PLAIN, Dialect, Exchange, Speech, body_of
-from holdfast.server.moments import At, seen
 from holdfast.server.paging import part_of
 from holdfast.server.parameters import DATA, Made, Parameters, Query
 from holdfast.server.requests import Caller, Request
@@ -216,3 +217,14 @@ def _either(name: str, header: str) -> Callable[..., str]:
 
 def _parameter(name: str, kind: Any, default: Any = Parameter.empty) -> Parameter:  # noqa: ANN401 - any type, any value
     return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+
+
+At = Annotated[
+    str | None,
+    Meta(description="A snapshot: what is read is as it was then, and not as it is now."),
+]
+
+
+def seen(agent: Namespace, at: str | None) -> Namespace | Moment:
+    """Returns the namespace as it is now, or as a snapshot shows it."""
+    return agent if at is None else agent.at(at)

@@ -71,7 +71,7 @@ _SCHEMES: Final = {
 
 def describe(table: Table) -> bytes:
     """Returns the OpenAPI document of all routes, as JSON."""
-    entries = [entry for entry in table.entries if entry.route.is_shown]
+    entries = [entry for entry in table.entries if entry.route.is_described]
     schemas = _Schemas(entries)
     paths = dict[str, Json]()
     for entry in sorted(entries, key=lambda each: each.template):

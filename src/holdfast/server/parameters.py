@@ -18,9 +18,9 @@ import msgspec
 from holdfast.engine.namespace import Namespace
 from holdfast.model.marks import Header, mark
 from holdfast.server.bodies import Decoder, decoder_of
-from holdfast.server.leaving import IsGone
 from holdfast.server.problems import Unfit
 from holdfast.server.requests import Caller, Request, Services
+from holdfast.server.stopping import IsGone
 
 Annotation = Any
 """A type, with what stands beside it."""

@@ -97,7 +97,8 @@ class Request:
     def taken(self) -> Taken:
         """What it has taken of what all share; given back when it has been answered."""
         if self._taken is None:
-            self._taken = Taken(self.services.room, tenant_here())
+            key_id = "" if self.caller is None else self.caller.key.id
+            self._taken = Taken(self.services.room, tenant_here(), key_id)
         return self._taken
 
     @property

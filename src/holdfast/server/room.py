@@ -3,21 +3,30 @@
 A body whose length is known waits until there is room for all of it, and until then nothing of it
 is read. One that does not say how long it is takes room as it comes, and is refused where there is
 none: half of it waiting for the rest would wait for ever. An export is counted before it is
-written. Tenants share all of it; what a request took, it gives back when it has been answered.
+written. Tenants share all of it, and the keys of a tenant what is for bodies and uploads; what a
+request took, it gives back when it has been answered.
+
+What is there while a server runs, and no longer: numbers that workers share, and uploads.
+
+A server that is killed leaves them behind. The next one to start removes them: whoever runs holds
+a lock on its own, which ends with the process, in whatever container that is.
 """
 
 import asyncio
+import fcntl
+import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import IO, BinaryIO, Final, TypeVar, cast
 
 from holdfast.engine.core.limits import GIB, MIB, Limits
 from holdfast.errors import StorageFull
 from holdfast.server.config import Config
 from holdfast.server.problems import TooManyAtOnce
-from holdfast.server.sharing import Shares
+from holdfast.server.sharing import Shares, SharesOfKeys
 
 MEMORY_BYTES: Final = 512 * MIB
 DISK_BYTES: Final = 64 * GIB
@@ -52,9 +61,9 @@ class Room:
             config.max_state_bytes,
             config.max_body_bytes,
         )
-        self.memory = Shares(max(MEMORY_BYTES, 4 * largest))
+        self.memory = SharesOfKeys(max(MEMORY_BYTES, 4 * largest))
         longest = max(config.max_import_bytes, config.max_upload_bytes)
-        self.disk = Shares(max(DISK_BYTES, 4 * longest))
+        self.disk = SharesOfKeys(max(DISK_BYTES, 4 * longest))
         self.exports = Shares(EXPORTS)
         self.leaving = 0
         """Bytes of exports that are about to be written, to where temporary files are."""
@@ -96,26 +105,26 @@ class Room:
 class Taken:
     """What one request has taken."""
 
-    def __init__(self, room: Room, tenant: str) -> None:
+    def __init__(self, room: Room, tenant: str, key: str) -> None:
         self.room = room
-        self._tenant = tenant
+        self._tenant, self._key = tenant, key
         self._memory = self._disk = self._written = self._exports = self._leaving = 0
         self._also = list[Callable[[], None]]()
 
     async def take_memory(self, amount: int) -> None:
         """Waits for so much memory; raises `TooManyAtOnce`."""
-        await self._wait(self.room.memory, amount)
+        await _soon(self.room.memory.take(self._tenant, self._key, amount))
         self._memory += amount
 
     def grow_memory(self, amount: int) -> None:
         """Takes more memory, if it is there; raises `TooManyAtOnce`."""
-        if not self.room.memory.take_at_once(self._tenant, amount):
+        if not self.room.memory.take_at_once(self._tenant, self._key, amount):
             raise _too_many()
         self._memory += amount
 
     async def take_disk(self, amount: int) -> None:
         """Waits for so much room on disk; raises `TooManyAtOnce` or `StorageFull`."""
-        await self._wait(self.room.disk, amount)
+        await _soon(self.room.disk.take(self._tenant, self._key, amount))
         self._promise(amount)
 
     def write(self, size: int) -> None:
@@ -124,13 +133,13 @@ class Taken:
         self.room.promised -= size
         if self._written > self._disk:
             amount = max(STEP_BYTES, self._written - self._disk)
-            if not self.room.disk.take_at_once(self._tenant, amount):
+            if not self.room.disk.take_at_once(self._tenant, self._key, amount):
                 raise _too_many()
             self._promise(amount)
 
     async def take_export(self, size: int) -> None:
         """Waits until an export may be written; raises `TooManyAtOnce` or `StorageFull`."""
-        await self._wait(self.room.exports, 1)
+        await _soon(self.room.exports.take(self._tenant))
         self._exports += 1
         self._leaving += size
         self.room.leaving += size
@@ -150,9 +159,9 @@ class Taken:
         while self._also:
             self._also.pop()()
         if self._memory:
-            self.room.memory.give_back(self._tenant, self._memory)
+            self.room.memory.give_back(self._tenant, self._key, self._memory)
         if self._disk:
-            self.room.disk.give_back(self._tenant, self._disk)
+            self.room.disk.give_back(self._tenant, self._key, self._disk)
         if self._exports:
             self.room.exports.give_back(self._tenant, self._exports)
         self.exported()
@@ -164,13 +173,90 @@ class Taken:
         self.room.promised += amount
         self.room.check_free()
 
-    async def _wait(self, shares: Shares, amount: int) -> None:
-        try:
-            async with asyncio.timeout(PATIENCE_S):
-                await shares.take(self._tenant, amount)
-        except TimeoutError:
-            raise _too_many() from None
+
+async def _soon(taking: Awaitable[None]) -> None:
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            await taking
+    except TimeoutError:
+        raise _too_many() from None
 
 
 def _too_many() -> TooManyAtOnce:
-    return TooManyAtOnce("this workspace has too many large requests at once")
+    return TooManyAtOnce("this key or its workspace has too many large requests at once")
+
+
+F = TypeVar("F", bound=IO[bytes])
+
+PREFIX: Final = "holdfast-metrics-"
+UPLOAD: Final = "holdfast-import-"
+_LOCK: Final = "lock"
+_FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+
+
+@contextmanager
+def shared_folder() -> Generator[str]:
+    """Lends a folder until the server ends; removes those of servers that were killed."""
+    remove_left()
+    with tempfile.TemporaryDirectory(prefix=PREFIX) as folder:
+        fd = os.open(f"{folder}/{_LOCK}.new", _FLAGS, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            # Held before it has its name: nobody finds one that is free and not yet held.
+            Path(folder, f"{_LOCK}.new").rename(Path(folder, _LOCK))
+            yield folder
+        finally:
+            os.close(fd)
+
+
+def remove_left() -> None:
+    """Removes the folders of servers of this user that do not run any more."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        with suppress(OSError):
+            if folder.is_symlink() or folder.stat().st_uid != os.geteuid():
+                continue
+            fd = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+            finally:
+                os.close(fd)
+
+
+@contextmanager
+def given_up(file: F) -> Generator[F]:
+    """Lends a file that is closed in the end, whatever the disk says: nobody wants it any more."""
+    try:
+        yield file
+    finally:
+        with suppress(OSError):
+            file.close()
+
+
+@contextmanager
+def upload_in(folder: Path) -> Generator[BinaryIO]:
+    """Lends a new file with a name, until the block ends."""
+    while True:
+        new = tempfile.NamedTemporaryFile(prefix=UPLOAD, dir=folder, delete=False)  # noqa: SIM115 - closed below
+        with given_up(new) as file:
+            path = Path(file.name)
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX)
+                # Who removes what is left may have found it before it was held.
+                if path.exists():
+                    yield cast("BinaryIO", file)
+                    return
+            finally:
+                path.unlink(missing_ok=True)
+
+
+def remove_uploads(folder: Path) -> None:
+    """Removes from a folder the uploads of servers that do not run any more."""
+    for file in folder.glob(f"{UPLOAD}*"):
+        with suppress(OSError):
+            fd = os.open(file, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                file.unlink()
+            finally:
+                os.close(fd)

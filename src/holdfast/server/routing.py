@@ -41,7 +41,7 @@ class Options(TypedDict, total=False):
     """What the answer's own headers say."""
     is_spooled: bool
     """Whether it reads its body itself, piece by piece, and says when it is too large."""
-    is_shown: bool
+    is_described: bool
     """Whether it is part of the description of all routes."""
 
 
@@ -65,7 +65,7 @@ class Route:
     media_type: str = JSON
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     is_spooled: bool = False
-    is_shown: bool = True
+    is_described: bool = True
     is_async: bool = False
     is_bulky: bool = False
     """Whether its body holds as much as several files."""
@@ -111,7 +111,7 @@ def options(path: Paths, methods: list[str]) -> Route:
     def told() -> Response:
         return Response(status=NO_CONTENT, headers={"Allow": allow})
 
-    return _declared("OPTIONS", path, {"who": Who.KEY, "work": None, "is_shown": False})(told)
+    return _declared("OPTIONS", path, {"who": Who.KEY, "work": None, "is_described": False})(told)
 
 
 def _declared(method: str, path: Paths, options: Options) -> Declare:

@@ -21,9 +21,9 @@ from uvicorn.supervisors import Multiprocess
 from holdfast.errors import Unavailable
 from holdfast.private import is_open
 from holdfast.server.app import Speaking, open_vault
+from holdfast.server.callers import Started, make_credentials
 from holdfast.server.config import Config, to_environ
-from holdfast.server.credentials import Started, make_credentials
-from holdfast.server.scratch import remove_uploads, shared_folder
+from holdfast.server.room import remove_uploads, shared_folder
 
 logger = logging.getLogger("holdfast.server")
 

@@ -35,7 +35,7 @@ class Shares:
         self._waiting = dict[str, deque[_Claim]]()
         """Those of each tenant in their order; the tenants in the order of their turns."""
 
-    def held_by(self, tenant: str) -> int:
+    def taken_by(self, tenant: str) -> int:
         """Returns how much a tenant holds."""
         return self._held.get(tenant, 0)
 
@@ -73,6 +73,11 @@ class Shares:
         if self._waiting:
             self._pass_on()
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody has any of it, or waits for some."""
+        return not (self._held or self._waiting)
+
     def _fits(self, tenant: str, amount: int) -> bool:
         return self._held.get(tenant, 0) + amount <= min(self.free, self._most)
 
@@ -107,3 +112,58 @@ class Shares:
             claims.remove(claim)
             # What it stood before may fit where it did not.
             self._pass_on()
+
+
+class SharesOfKeys:
+    """An amount that tenants share, and the keys of a tenant among each other by the same rule.
+
+    What a tenant comes to alone, half of all there is, is what its keys share: one of them comes to
+    half of that, and waits for nobody but itself where it wants more.
+    """
+
+    def __init__(self, total: int) -> None:
+        self._tenants = Shares(total)
+        self._keys = dict[str, Shares]()
+
+    @property
+    def total(self) -> int:
+        """How much there is."""
+        return self._tenants.total
+
+    @property
+    def free(self) -> int:
+        """How much of it nobody has."""
+        return self._tenants.free
+
+    def take_at_once(self, tenant: str, key: str, amount: int) -> bool:
+        """Takes some for a tenant's key, unless it would have to wait for it."""
+        keys = self._keys_of(tenant)
+        if not keys.take_at_once(key, amount):
+            return False
+        if not self._tenants.take_at_once(tenant, amount):
+            self._give_to_keys(tenant, key, amount)
+            return False
+        return True
+
+    async def take(self, tenant: str, key: str, amount: int) -> None:
+        """Takes some for a tenant's key, which has to give it back; waits for its turn."""
+        await self._keys_of(tenant).take(key, amount)
+        try:
+            await self._tenants.take(tenant, amount)
+        except asyncio.CancelledError:
+            self._give_to_keys(tenant, key, amount)
+            raise
+
+    def give_back(self, tenant: str, key: str, amount: int) -> None:
+        """Gives back what a key took, and lets those go on who waited for it."""
+        self._tenants.give_back(tenant, amount)
+        self._give_to_keys(tenant, key, amount)
+
+    def _keys_of(self, tenant: str) -> Shares:
+        return self._keys.setdefault(tenant, Shares(self.total // 2))
+
+    def _give_to_keys(self, tenant: str, key: str, amount: int) -> None:
+        keys = self._keys[tenant]
+        keys.give_back(key, amount)
+        if keys.is_idle:
+            del self._keys[tenant]

@@ -1,9 +1,12 @@
-"""Tells what would otherwise go on for ever that the server is about to stop.
+"""Tells work that its end has come: the server is about to stop, or nobody waits for the answer.
 
 The server waits for requests that are under way, and only then tells the application that it is
 over. A live stream never ends by itself: it asks here. Background work asks here, too. A thread
 that asks nobody, and is not done when its time is up, goes down with the process: what it had not
 committed never happened.
+
+A client that has gone, or a server that is about to stop, has no use for an answer. A route runs in
+a thread, which nobody can end: it is handed a question that it asks now and then.
 """
 
 import asyncio
@@ -12,10 +15,13 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from types import FrameType
 from typing import Final
+
+from holdfast.server.asgi import Receive
+from holdfast.server.responses import wait_until_gone
 
 logger = logging.getLogger("holdfast.server")
 
@@ -101,3 +107,23 @@ class Stopping:
         watching = threading.Timer(self._grace_s + _CLOSING_S, end)
         watching.daemon = True
         watching.start()
+
+
+IsGone = Callable[[], bool]
+"""Says whether nobody waits any more; asked from any thread. For routes that read no body."""
+
+
+@asynccontextmanager
+async def watching(receive: Receive, is_stopping: IsGone) -> AsyncGenerator[IsGone]:
+    """Lends the question, and looks for the answer until the block ends."""
+    gone = threading.Event()
+
+    async def look() -> None:
+        await wait_until_gone(receive)
+        gone.set()
+
+    looking = asyncio.create_task(look())
+    try:
+        yield lambda: gone.is_set() or is_stopping()
+    finally:
+        looking.cancel()

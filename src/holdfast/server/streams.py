@@ -17,8 +17,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
-from holdfast.engine.journal.envelopes import API_VERSION, envelope
-from holdfast.engine.journal.events import MAX_LISTED
+from holdfast.engine.journal.events import API_VERSION, MAX_LISTED, envelope
 from holdfast.engine.tenant import TenantVault
 from holdfast.errors import HoldfastError
 from holdfast.instants import to_text
@@ -156,7 +155,7 @@ class Streams:
         listener = Listener(namespace, last if after is None else after)
         reader, passed = self._join(vault, listener, last)
         try:
-            yield told(_connected(vault))
+            yield message_line(_connected(vault))
             async for line in self._missed(vault, listener, passed):
                 yield line
             async for line in self._live(listener, is_valid):
@@ -239,10 +238,10 @@ def read_page(vault: TenantVault, after: int) -> list[EventRow]:
 
 def line_of(event: EventRow, workspace_id: str) -> bytes:
     """Returns an event as it stands in a stream."""
-    return told(envelope(event, workspace_id=workspace_id), event_id=event.id)
+    return message_line(envelope(event, workspace_id=workspace_id), event_id=event.id)
 
 
-def told(message: dict[str, Any], *, event_id: str | None = None) -> bytes:
+def message_line(message: dict[str, Any], *, event_id: str | None = None) -> bytes:
     """Returns an object as it stands in a stream.
 
     One line of ASCII after `data: `, and a line feed at the end of each line: some clients read

@@ -6,13 +6,14 @@ that runs is known from its admission on, and inherited by all that it starts.
 """
 
 import asyncio
+import threading
 from collections.abc import AsyncGenerator, Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, asynccontextmanager
-from contextvars import ContextVar, copy_context
+from contextlib import asynccontextmanager, suppress
+from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, TypeVar
+from queue import SimpleQueue
+from typing import Any, Final, TypeVar
 
 from holdfast.behalf import BEHALF
 from holdfast.operations.operation import Work
@@ -53,40 +54,110 @@ class Threads:
 
     def __init__(self, pace: Pace) -> None:
         self.pace = pace
-        self._shares = {work: Shares(total, most=MOST.get(work)) for work, total in TOTALS.items()}
-        self._pools = {
-            work: ThreadPoolExecutor(total, thread_name_prefix=f"holdfast-{work}")
+        self._kinds = {
+            work: _Kind(f"holdfast-{work}", Shares(total, most=MOST.get(work)))
             for work, total in TOTALS.items()
         }
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
         """In the end, waits for what still runs in them."""
-        with ExitStack() as stack:
-            for pool in self._pools.values():
-                stack.enter_context(pool)
+        try:
             yield
+        finally:
+            for kind in self._kinds.values():
+                kind.end()
 
     async def run(self, tenant: str, work: Work, function: Callable[[], T]) -> T:
         """Runs a function in a thread, once it is the tenant's turn; returns what it does."""
-        shares = self._shares[work]
-        await shares.take(tenant)
-        running: Future[T] | None = None
+        kind = self._kinds[work]
+        await kind.shares.take(tenant)
+        context = copy_context()
+        context.run(BEHALF.set, tenant)
+        if work is Work.LONG:
+            function = partial(self.pace.run, function)
+        loop = asyncio.get_running_loop()
+        task = _Task(loop, loop.create_future(), partial(kind.shares.give_back, tenant))
         try:
-            context = copy_context()
-            context.run(BEHALF.set, tenant)
-            if work is Work.LONG:
-                function = partial(self.pace.run, function)
-            running = self._pools[work].submit(context.run, function)
-            return await asyncio.wrap_future(running)
+            kind.begin(partial(task.run, context, function))
+        except RuntimeError:  # No thread can be made, or the server has ended: nobody else would.
+            kind.shares.give_back(tenant)
+            raise
+        try:
+            # Should nobody wait for it any more, the thread is taken until it is done all the same.
+            return await task.told
         finally:
-            give_back = partial(shares.give_back, tenant)
-            if running is None or running.done():
-                give_back()
-            else:
-                # Nobody waits for it any more; the thread is taken until it is done all the same.
-                loop = asyncio.get_running_loop()
-                running.add_done_callback(lambda _: loop.call_soon_threadsafe(give_back))
+            del task  # It has the failure, which has this frame.
+
+
+class _Kind:
+    """The threads of one kind: as many as were ever needed at once, and who may have them.
+
+    Of `concurrent.futures`, the way to a thread and back takes twice the time: it has locks for
+    those who wait in threads, and a second future for each.
+    """
+
+    def __init__(self, name: str, shares: Shares) -> None:
+        self.shares = shares
+        self._name, self._threads = name, list[threading.Thread]()
+        self._waiting = SimpleQueue[Callable[[], None] | None]()
+        self._is_over = False
+
+    def begin(self, run: Callable[[], None]) -> None:
+        """Has something run for which a share was taken: there is a thread for each share."""
+        if self._is_over:
+            raise RuntimeError("the threads have ended")
+        if self.shares.total - self.shares.free > len(self._threads):
+            # One that a process left behind keeps it from ending no more than a power cut does.
+            thread = threading.Thread(target=self._live, name=self._name, daemon=True)
+            thread.start()
+            self._threads.append(thread)
+        self._waiting.put(run)
+
+    def end(self) -> None:
+        """Waits until all that was begun is done."""
+        self._is_over = True
+        for _ in self._threads:
+            self._waiting.put(None)
+        while self._threads:
+            self._threads.pop().join()
+
+    def _live(self) -> None:
+        while (run := self._waiting.get()) is not None:
+            run()
+            del run  # What it holds is not to stay until the next comes.
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """What is done in a thread, for somebody in the loop."""
+
+    loop: asyncio.AbstractEventLoop
+    told: "asyncio.Future[Any]"
+    give_back: Callable[[], None]
+
+    def run(self, context: Context, function: Callable[[], object]) -> None:
+        """Does it, and has the loop tell of it."""
+        made, failure = None, None
+        try:
+            made = context.run(function)
+        except BaseException as exc:  # noqa: BLE001 - a test's power cut too: who waits raises it
+            failure = exc
+        try:
+            with suppress(RuntimeError):  # The loop has ended, and nobody waits there.
+                self.loop.call_soon_threadsafe(self._tell, made, failure)
+        finally:
+            # A failure holds this frame, which is not to hold it in turn, nor what was asked for.
+            del self, made, failure, context, function
+
+    def _tell(self, made: object, failure: BaseException | None) -> None:
+        self.give_back()
+        if self.told.done():  # Cancelled: nobody waits.
+            return
+        if failure is None:
+            self.told.set_result(made)
+        else:
+            self.told.set_exception(failure)
 
 
 class Turns:

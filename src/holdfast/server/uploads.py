@@ -18,7 +18,7 @@ from holdfast.engine.namespace import Namespace
 from holdfast.errors import NamespaceNotFound, QuotaExceeded
 from holdfast.errors.system import from_system
 from holdfast.server.requests import Request
-from holdfast.server.scratch import given_up, upload_in
+from holdfast.server.room import given_up, upload_in
 from holdfast.server.threads import Work, in_thread
 from holdfast.server.transfer import too_large
 

@@ -1,13 +1,17 @@
-"""A vault on one of the databases, and a way to its rows: tests damage them."""
+"""A vault on one of the databases, and a way to its rows: tests damage them.
 
+SQL for tests: run behind a vault's back, and the statements of a migration as steps.
+"""
+
+import sqlite3
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any, LiteralString, cast
 
 import holdfast
 from holdfast import Holdfast
-from holdfast.testing.statements import run_in
 
 
 class Kept:
@@ -49,3 +53,37 @@ def kept_on_postgres(url: str, objects: Path) -> Generator[Kept]:
     reopen = partial(holdfast.open, url, objects=objects)
     with reopen() as vault:
         yield Kept(url, vault, reopen)
+
+
+def run_in(where: Path | str, statement: str, *values: object) -> list[tuple[Any, ...]]:
+    """Runs a statement with `?` for each value in the catalog of a directory or at a URL.
+
+    No reference stands in its way.
+    """
+    if isinstance(where, Path):
+        with closing(sqlite3.connect(where / "catalog.sqlite")) as database, database:
+            return database.execute(statement, values).fetchall()
+    import psycopg  # noqa: PLC0415 - an extra: importing this module needs only the core
+
+    # Chosen by a test; LiteralString cannot say so.
+    text = cast("LiteralString", statement.replace("%", "%%").replace("?", "%s"))
+    options = "-c search_path=holdfast -c session_replication_role=replica"
+    with psycopg.connect(where, options=options) as connection:
+        cursor = connection.execute(text, values)
+        return cursor.fetchall() if cursor.description else []
+
+
+def one_of_each(step: Callable[[str], None], *, words: int | None = None) -> Callable[[str], None]:
+    """Returns a step for the statements of one transaction that passes on the first of each kind.
+
+    Those are of a kind that are equal, or begin with the same `words`.
+    """
+    seen = set[str]()
+
+    def step_once(statement: str, /) -> None:
+        kind = " ".join(statement.split()[:words])
+        if kind not in seen:
+            seen.add(kind)
+            step(statement)
+
+    return step_once

@@ -14,7 +14,7 @@ the dead do nothing more. What runs after a cut, cleanup included, reaches no di
 The kernel's part is the test's: it closes the real catalog, as a dead process holds no lock.
 `observe` and `find_litter` say what a vault shows, and what was left lying about in it.
 
-Real directories are changed by system calls, without a port: `holdfast.testing.systemcalls` makes
+Real directories are changed by system calls, without a port: `holdfast.testing.places` makes
 steps of these, of the same fuse; a `Trouble` makes the call fail instead, as a full disk does.
 """
 
@@ -264,7 +264,7 @@ class FusedCatalog:
         self._fuse.step("catalog.find_index_faults")
         return self._inner.find_index_faults()
 
-    def rebuild_indexes(self) -> int:
+    def rebuild_indexes(self) -> dict[str, int]:
         """Makes indexes anew of the rows."""
         self._fuse.step("catalog.rebuild_indexes")
         return self._inner.rebuild_indexes()

@@ -11,7 +11,7 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
-from typing import Any, Final, LiteralString, NamedTuple, cast
+from typing import Any, Final, LiteralString, cast
 
 import msgspec
 import psycopg
@@ -22,6 +22,10 @@ from holdfast.errors import Conflict, HoldfastError, NotFound
 from holdfast.model.basics import Size
 from holdfast.model.upkeep import Policy
 from holdfast.testing.clocks import Watch
+
+LARGE: Final = "notes/large.bin"
+_LARGE_BYTES: Final = 300_000
+"""More than the catalog keeps inside: its pack lies in the blob store."""
 
 NOW: Final = datetime(2031, 5, 6, 7, 8, 9, 123456, tzinfo=UTC)
 
@@ -54,6 +58,7 @@ def fill(vault: Holdfast) -> None:
     vault.webhooks.create("https://hooks.example/in", description="all of it")
     for name in ("alice", "bob"):
         agent = vault.namespace(name)
+        agent.files.write(LARGE, Random(name).randbytes(_LARGE_BYTES))  # noqa: S311 - no secret
         for each in range(4):
             agent.files.write(f"notes/kept-{each}.md", f"{name} kept this, number {each}\n" * 3)
             agent.store.set("state", f"kept-{each}", {"n": each, "of": name})
@@ -120,6 +125,7 @@ def _look_at(vault: Holdfast, name: str, note: Note, known: Mapping[str, Any]) -
             path, key = f"{folder}/{kind}-{each}.md", f"{kind}-{each}"
             note(path, lambda path=path: agent.files.read(path))
             note(key, lambda key=key: agent.store.get("state", key))
+    note(LARGE, lambda: agent.files.read(LARGE))
     note("files", lambda: agent.files.list(recursive=True))
     note("store", lambda: sorted(agent.store.keys("state")))
     # Not how much there is: that is counted loosely, and compared by who verifies.
@@ -209,6 +215,26 @@ _NEAR_BYTES: Final = 8
 """How far from each other bits are flipped, where more than one is at a time."""
 
 
+class _Files:
+    """The files of a directory, as they are now."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._bytes = {each: each.read_bytes() for each in self._found()}
+
+    def _found(self) -> list[Path]:
+        return [each for each in self._folder.rglob("*") if each.is_file()]
+
+    def put_back(self) -> None:
+        """Has them as they were, and no others."""
+        for path in self._found():
+            if path not in self._bytes:
+                path.unlink()
+        for path, kept in self._bytes.items():
+            if not path.exists() or path.read_bytes() != kept:
+                path.write_bytes(kept)
+
+
 class SqliteFlips:
     """Flips bits in the used bytes of SQLite's file, whose log is empty."""
 
@@ -223,7 +249,7 @@ class SqliteFlips:
             ).fetchall()
         self._bytes = self._path.read_bytes()
         # What is kept beside it says how far it was.
-        self._beside = {each: each.read_bytes() for each in folder.rglob("*") if each.is_file()}
+        self._beside = _Files(folder)
         self._page = int.from_bytes(self._bytes[16:18], "big")
         self._used = [*self._ranges()]
 
@@ -275,19 +301,8 @@ class SqliteFlips:
     def _write(self, data: bytes) -> None:
         for end in ("-wal", "-shm"):
             Path(f"{self._path}{end}").unlink(missing_ok=True)
-        for path, kept in self._beside.items():
-            if not path.exists() or path.read_bytes() != kept:
-                path.write_bytes(kept)
+        self._beside.put_back()
         self._path.write_bytes(data)
-
-
-class Undo(NamedTuple):
-    """What puts a flipped bit back."""
-
-    table: str
-    column: str
-    where: str
-    old: object
 
 
 class PostgresFlips:
@@ -301,6 +316,8 @@ class PostgresFlips:
             autocommit=True,
             options="-c search_path=holdfast -c session_replication_role=replica",
         )
+        self._beside = _Files(objects)
+        self._keep()
         query = """SELECT table_name, column_name, is_identity FROM information_schema.columns
             WHERE table_schema = 'holdfast' AND data_type IN ('bigint', 'text', 'bytea')
             AND table_name != 'migrations' ORDER BY 1, ordinal_position"""
@@ -314,7 +331,14 @@ class PostgresFlips:
                 self._cells.append((table, column))
                 weights.append(int(size))
         self._weights = weights
-        self._undo: Undo | None = None
+
+    def _keep(self) -> None:
+        """Copies every table aside, to be put back from there."""
+        query = "SELECT tablename FROM pg_tables WHERE schemaname = 'holdfast' ORDER BY 1"
+        self._all = [name for (name,) in self._run(query)]
+        self._run("CREATE SCHEMA kept")
+        for name in self._all:
+            self._run(f"CREATE TABLE kept.{name} AS TABLE {name}")
 
     @property
     def tables(self) -> list[str]:
@@ -340,12 +364,11 @@ class PostgresFlips:
                 bits.append(bit)
             if new is None or new == old:
                 continue
-            set_it = f"UPDATE {name} SET {column} = %s WHERE ctid = %s RETURNING ctid"  # noqa: S608 - the same
+            set_it = f"UPDATE {name} SET {column} = %s WHERE ctid = %s"  # noqa: S608 - the same
             try:
-                ((moved,),) = self._run(set_it, new, place)
+                self._run(set_it, new, place)
             except psycopg.Error:
                 continue  # Two rows of one key, say: no bit on a disk would be refused so.
-            self._undo = Undo(name, column, f"WHERE ctid = '{moved}'", old)
             return Flip(name, f"{column}, bits {bits}")
 
     def _flipped(self, old: object) -> tuple[object, int]:
@@ -368,19 +391,17 @@ class PostgresFlips:
         return (None if "\0" in text else text), bit
 
     def put_back(self) -> None:
-        """Puts the last flipped bit back."""
-        if self._undo is not None:
-            table, column, where, old = self._undo
-            try:
-                self._run(f"UPDATE {table} SET {column} = %s {where}", old)  # noqa: S608 - the same
-            except psycopg.errors.UniqueViolation:
-                # Whoever missed the row has written it anew.
-                self._run(f"DELETE FROM {table} {where}")  # noqa: S608 - the same
-            self._undo = None
+        """Puts everything back as it was."""
+        self._beside.put_back()
+        with self._connection.transaction():
+            self._run(f"TRUNCATE {', '.join(self._all)}")
+            for name in self._all:
+                self._run(f"INSERT INTO {name} OVERRIDING SYSTEM VALUE TABLE kept.{name}")
 
     def close(self) -> None:
         """Ends the connection."""
         self.put_back()
+        self._run("DROP SCHEMA kept CASCADE")
         self._connection.close()
 
     def _run(self, statement: str, *given: object) -> list[tuple[Any, ...]]:

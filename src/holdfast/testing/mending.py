@@ -1,7 +1,8 @@
 """Flips single bits of a catalog, repairs, and says whether the law of repair held.
 
 After `repair`, `verify` is clean, or what it names was named by `repair`; then a backup can be
-made, and nothing that is read is anything else than what was written.
+made, and nothing that is read is anything else than what was written. And what `repair` names is
+lost: it is missed by who reads, or named by `verify`.
 """
 
 import tempfile
@@ -11,7 +12,8 @@ from typing import Any, Final, cast
 from holdfast.engine.audit.notes import NOTED
 from holdfast.errors import Damaged, HoldfastError
 from holdfast.model.events import EventRow
-from holdfast.testing.flips import RAW, WRONG, Flip, judge, look, open_at
+from holdfast.model.upkeep import Repaired, Verified
+from holdfast.testing.flips import RAW, UNSEEN, WRONG, Flip, judge, look, open_at
 
 CLEAN, KNOWN, UNREADABLE, BROKEN = "clean", "known", "unreadable", "BROKEN"
 """What can come of it: all is as it was; something is lost, and known; the catalog cannot be read
@@ -37,15 +39,9 @@ def _repair(before: dict[str, Any], location: str, objects: Path) -> tuple[str, 
     with open_at(location, objects) as vault:
         done = vault.repair()
         found = vault.verify()
-        if not found.ok and not found.is_known:
-            hints = [fault.hint for fault in found.faults if not fault.is_known]
-            named = "".join(each.what for each in done.lost)
-            if all(REMEDY in hint for hint in hints):
-                return UNREADABLE, str(found.faults[0])
-            if all(fault.reason in named for fault in found.faults if not fault.is_known):
-                return UNREADABLE, str(found.faults[0])
-            return BROKEN, f"{found.faults} after {done}"
-        if done.ok != found.ok:
+        if not found.ok and not found.is_noted:
+            return _judge_unknown(done, found)
+        if done.ok and not found.ok:
             return BROKEN, f"{done} and {found.faults}"
         with tempfile.TemporaryDirectory() as folder:
             vault.backup(Path(folder, "backup"))
@@ -57,4 +53,15 @@ def _repair(before: dict[str, Any], location: str, objects: Path) -> tuple[str, 
     outcome, detail = judge(before, after)
     if outcome in (WRONG, RAW):
         return BROKEN, f"{outcome} {detail}"
+    if not done.ok and found.ok and outcome == UNSEEN:
+        return BROKEN, f"nothing is lost of {done}"
     return (CLEAN if done.ok else KNOWN), str([each.what for each in done.lost])
+
+
+def _judge_unknown(done: Repaired, found: Verified) -> tuple[str, str]:
+    """Judges faults that no note tells of: they are the catalog's own, and a backup is named."""
+    unknown = [fault for fault in found.faults if not fault.is_noted]
+    named = "".join(each.what for each in done.lost)
+    if all(REMEDY in fault.hint or fault.reason in named for fault in unknown):
+        return UNREADABLE, str(found.faults[0])
+    return BROKEN, f"{found.faults} after {done}"

@@ -18,6 +18,8 @@ Promises:
 
 The server trusts every connection from this machine and does not sync to disk: never keep
 anything in it. The wheel's own launcher is not used: it changes permissions of parent folders.
+
+Where tests that are not about disks keep their files: in memory, if there is room.
 """
 
 import importlib.util
@@ -36,8 +38,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Final, LiteralString, Self
-
-from holdfast.testing import memory
 
 START_TIMEOUT_S: Final = 60
 """A start takes about a second; a busy machine with cold disks has been seen to need ten."""
@@ -125,7 +125,7 @@ class PostgresServer:
     ) -> None:
         self._settings = {**SETTINGS, **(settings or {})}
         self._standby_of = standby_of
-        self._base = memory.find_base() if in_memory else Path(tempfile.gettempdir()).resolve()
+        self._base = find_base() if in_memory else Path(tempfile.gettempdir()).resolve()
         self._cleanup = ExitStack()
         self._process: subprocess.Popen[bytes] | None = None
         self._port = 0
@@ -193,7 +193,7 @@ class PostgresServer:
         """
         name = f"holdfast_{next(self._numbers)}"
         create: LiteralString = "CREATE DATABASE {} TEMPLATE {}"
-        if self._base == memory.MEMORY:
+        if self._base == MEMORY:
             # Through the log, the default, is what takes less where there is a disk.
             create += " STRATEGY FILE_COPY"
         self._execute(create, name, template or "template0")
@@ -407,3 +407,16 @@ def _is_open_to_all(path: Path) -> bool:
 def _free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return int(listener.getsockname()[1])
+
+
+MEMORY: Final = Path("/dev/shm")  # noqa: S108 - whoever uses it makes a private directory in it
+
+MEMORY_BYTES: Final = 2 << 30
+"""Room for the files of a whole run of tests; containers often have less there."""
+
+
+def find_base() -> Path:
+    """Returns the directory for directories of tests: in memory, or the usual one."""
+    if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= MEMORY_BYTES:
+        return MEMORY
+    return Path(tempfile.gettempdir()).resolve()

@@ -4,10 +4,6 @@ from typing import Any
 
 import msgspec
 
-from holdfast.model.marks import Instant
-
-__all__ = ["Instant", "Problem", "ProblemAnswer"]
-
 
 class Problem(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What went wrong, and what to do about it."""

@@ -89,7 +89,7 @@ class ChangesRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     after: bytes = b""
 
 
-class ChangesTold(msgspec.Struct, kw_only=True):
+class ChangesBetween(msgspec.Struct, kw_only=True):
     """What leads from the files of one snapshot to those of another."""
 
     root: bytes

@@ -52,7 +52,7 @@ class Unreadable(Exception):
 class Reading(NamedTuple, Generic[T]):
     """What was read of a file."""
 
-    found: T
+    value: T
     state: os.stat_result
     ctime_ns: int
     """For the index: proof that what was read is one version, or else unsure."""

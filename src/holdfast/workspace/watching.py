@@ -21,35 +21,170 @@ What makes it right, and what the tests break on purpose:
 - The watches of a folder that moved away are ended: they follow the inode, and would report
   under a path that is no longer its own.
 - Folders that cannot be watched (no permission) are part of every answer, and tried again.
+
+The kernel's inotify, as it is: watches on folders, and the events that they queued.
+
+Called through ctypes, as Python has no door to it. Nothing here decides anything; which folders
+are watched and what an event means is in `holdfast.workspace.watching`.
+
+The kernel queues an event before the system call that caused it returns. Whoever drains the
+queue therefore sees everything that was finished before.
 """
 
+import ctypes
 import errno
+import fcntl
 import os
 import select
+import struct
+import termios
 import threading
 import time
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
 
 from holdfast.errors import Unavailable
-from holdfast.workspace import inotify
-from holdfast.workspace.inotify import Event, Inotify, more_of
+
+MODIFY: Final = 0x0000_0002
+ATTRIB: Final = 0x0000_0004
+CLOSE_WRITE: Final = 0x0000_0008
+OPEN: Final = 0x0000_0020
+MOVED_FROM: Final = 0x0000_0040
+MOVED_TO: Final = 0x0000_0080
+CREATE: Final = 0x0000_0100
+DELETE: Final = 0x0000_0200
+DELETE_SELF: Final = 0x0000_0400
+MOVE_SELF: Final = 0x0000_0800
+UNMOUNT: Final = 0x0000_2000
+Q_OVERFLOW: Final = 0x0000_4000
+IGNORED: Final = 0x0000_8000
+ONLYDIR: Final = 0x0100_0000
+DONT_FOLLOW: Final = 0x0200_0000
+ISDIR: Final = 0x4000_0000
+
+_HEADER: Final = struct.Struct("=iIII")  # watch, mask, cookie, length of the name
+_CLOSE_AND_NEVER_BLOCK: Final = os.O_CLOEXEC | os.O_NONBLOCK
+
+_BUFFER_BYTES: Final = 1 << 18
+"""Holds some 8,000 events: half of what the kernel queues unless it is told otherwise."""
+
+
+class Event(NamedTuple):
+    """Something that happened in the folder of a watch, or to it where there is no name."""
+
+    watch: int
+    mask: int
+    name: bytes
+
+
+def more_of(limit: str, *, instead: str) -> str:
+    """Returns what to type to have more of what the kernel limits for each user."""
+    try:
+        with open(f"/proc/sys/fs/inotify/{limit}", encoding="ascii") as file:
+            most = int(file.read())
+    except (OSError, ValueError):
+        return f"Raise fs.inotify.{limit}, {instead}."
+    return f"As root, `sysctl fs.inotify.{limit}={2 * most}` allows twice as many; {instead}."
+
+
+class Inotify:
+    """One queue of the kernel's, with its watches; its descriptor never changes."""
+
+    def __init__(self) -> None:
+        """Opens a queue; raises `Unavailable` where there are none, or no more of them."""
+        libc = ctypes.CDLL(None, use_errno=True)
+        try:
+            self._init = libc.inotify_init1
+            self._add, self._remove = libc.inotify_add_watch, libc.inotify_rm_watch
+        except AttributeError:
+            raise Unavailable("this system has no inotify: directories cannot be watched") from None
+        self._add.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_uint32]
+        self._remove.argtypes = [ctypes.c_int, ctypes.c_int]
+        self._fd = self._open()
+
+    def _open(self) -> int:
+        fd = int(self._init(_CLOSE_AND_NEVER_BLOCK))
+        if fd < 0:
+            number = ctypes.get_errno()
+            message = f"no inotify to be had: {os.strerror(number)}"
+            if number != errno.EMFILE:
+                raise Unavailable(message).with_hint("Without it, nobody can watch a directory.")
+            hint = more_of("max_user_instances", instead="or end a program that watches")
+            raise Unavailable(f"{message} (fs.inotify.max_user_instances)").with_hint(hint)
+        return fd
+
+    def renew(self) -> None:
+        """Forgets every watch and every event at once, and keeps the descriptor."""
+        fresh = self._open()
+        try:
+            os.dup2(fresh, self._fd, inheritable=False)
+        finally:
+            os.close(fresh)
+
+    def fileno(self) -> int:
+        """Returns the descriptor, which is readable while there are events."""
+        return self._fd
+
+    def close(self) -> None:
+        """Ends all watches."""
+        os.close(self._fd)
+
+    def add(self, path: bytes, mask: int) -> int:
+        """Watches the inode at a path, and returns its watch: the same one for the same inode."""
+        watch = int(self._add(self._fd, path, mask))
+        if watch < 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), os.fsdecode(path))
+        return watch
+
+    def remove(self, watch: int) -> None:
+        """Ends a watch; the kernel may have ended it already."""
+        self._remove(self._fd, watch)
+
+    def drain(self) -> Iterator[Event]:
+        """Yields what is in the queue now, and leaves what arrives meanwhile.
+
+        A program that never stops writing would otherwise never let this end.
+        """
+        queued = fcntl.ioctl(self._fd, termios.FIONREAD, bytes(4))
+        left = int.from_bytes(queued, "little" if _IS_LITTLE_ENDIAN else "big")
+        while left > 0:
+            try:
+                block = os.read(self._fd, min(left, _BUFFER_BYTES))
+            except BlockingIOError:
+                return
+            left -= len(block)
+            yield from _parse(block)
+
+
+_IS_LITTLE_ENDIAN: Final = struct.pack("=H", 1) == b"\x01\x00"
+
+
+def _parse(block: bytes) -> Iterator[Event]:
+    """Yields the events of one read; the kernel never cuts one in two."""
+    at, end = 0, len(block)
+    while at < end:
+        watch, mask, _, length = _HEADER.unpack_from(block, at)
+        at += _HEADER.size
+        yield Event(watch, mask, block[at : at + length].rstrip(b"\0"))
+        at += length
+
 
 _WATCHED: Final = (
-    inotify.CREATE
-    | inotify.DELETE
-    | inotify.MODIFY
-    | inotify.ATTRIB
-    | inotify.CLOSE_WRITE
-    | inotify.MOVED_FROM
-    | inotify.MOVED_TO
-    | inotify.DELETE_SELF
-    | inotify.MOVE_SELF
-    | inotify.ONLYDIR
+    CREATE
+    | DELETE
+    | MODIFY
+    | ATTRIB
+    | CLOSE_WRITE
+    | MOVED_FROM
+    | MOVED_TO
+    | DELETE_SELF
+    | MOVE_SELF
+    | ONLYDIR
 )
-_NAMES_CHANGED: Final = inotify.CREATE | inotify.DELETE | inotify.MOVED_FROM | inotify.MOVED_TO
-_LEFT: Final = inotify.DELETE_SELF | inotify.MOVE_SELF | inotify.IGNORED
-_EVERYTHING_LOST: Final = inotify.Q_OVERFLOW | inotify.UNMOUNT
+_NAMES_CHANGED: Final = CREATE | DELETE | MOVED_FROM | MOVED_TO
+_LEFT: Final = DELETE_SELF | MOVE_SELF | IGNORED
+_EVERYTHING_LOST: Final = Q_OVERFLOW | UNMOUNT
 
 _NOT_THERE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 _NOT_ALLOWED: Final = frozenset({errno.EACCES, errno.EPERM})
@@ -68,7 +203,7 @@ class Watcher:
     ) -> None:
         """Watches every folder; raises `Unavailable` if that is not possible."""
         self._root = os.fsencode(root)
-        self._mask = _WATCHED | inotify.OPEN if hears_opening else _WATCHED
+        self._mask = _WATCHED | OPEN if hears_opening else _WATCHED
         self._hears_opening = hears_opening
         self._listened = 0
         # As `holdfast.workspace.openings` wants them; empty if opening is not heard.
@@ -168,16 +303,16 @@ class Watcher:
         if path == b"" and event.mask & _LEFT:
             self._lose()
             return
-        if event.mask & inotify.IGNORED:
+        if event.mask & IGNORED:
             return  # Gone with its watch, which its parent tells too, by name.
         key = path + b"/" + event.name if path else event.name
-        is_file = bool(event.name) and not event.mask & inotify.ISDIR
-        if event.mask & inotify.OPEN:
+        is_file = bool(event.name) and not event.mask & ISDIR
+        if event.mask & OPEN:
             if is_file:
                 self.opened[key] = self._listened
             return
         self._happened.add(path)
-        if is_file and event.mask & inotify.CLOSE_WRITE and self._hears_opening:
+        if is_file and event.mask & CLOSE_WRITE and self._hears_opening:
             self.closed.add(key)
         if event.name and not is_file and event.mask & _NAMES_CHANGED:
             self._align(key)
@@ -204,7 +339,7 @@ class Watcher:
     def _watch(self, path: bytes) -> int | None:
         """Returns the watch of a folder: None if there is none, or it cannot be watched."""
         absolute = self._absolute(path)
-        mask = self._mask | inotify.DONT_FOLLOW if path else self._mask
+        mask = self._mask | DONT_FOLLOW if path else self._mask
         try:
             watch = self._inotify.add(absolute, mask)
             known = self._paths.get(watch, path)

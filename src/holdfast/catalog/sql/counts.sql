@@ -69,6 +69,9 @@ ON CONFLICT (tenant_id) DO UPDATE
 SET namespaces = counted.namespaces + excluded.namespaces, keys = counted.keys + excluded.keys,
     webhooks = counted.webhooks + excluded.webhooks
 
+-- name: counted_tenants
+SELECT tenant_id FROM counted
+
 -- name: compare_namespaces
 SELECT c.namespaces, CASE WHEN c.namespaces <= :most THEN (
     SELECT COUNT(*) FROM namespaces n WHERE n.tenant_id = c.tenant_id

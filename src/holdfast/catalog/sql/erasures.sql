@@ -44,7 +44,7 @@ SELECT id FROM sessions WHERE namespace_id = :namespace_id AND user_id = :user_i
 
 -- What we did to sessions ourselves: whoever adds a trace may name any, and those of format 0 do not
 -- say who it was.
--- name: sessions_told_of
+-- name: sessions_in_events
 SELECT DISTINCT namespace_id, session_id FROM journal
 WHERE tenant_id = :tenant_id AND user_id = :user_id AND session_id IS NOT NULL
     AND namespace_id IS NOT NULL AND kind = 'done' AND format > 0 AND resource_type = 'session'

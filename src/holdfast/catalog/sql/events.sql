@@ -8,7 +8,7 @@ SELECT 1 FROM listening WHERE what = 'events'
 
 -- Types are said for PostgreSQL, which takes those of the columns for values alone.
 
--- name: add_told
+-- name: add_unnumbered
 INSERT INTO told ({telling})
 SELECT
     CAST(:heard_tenant_id AS BIGINT), CAST(:heard_created_us AS BIGINT), CAST(:heard_type AS TEXT),
@@ -16,18 +16,18 @@ SELECT
     CAST(:heard_checksum AS BIGINT)
 WHERE EXISTS (SELECT 1 FROM listening WHERE what = 'events')
 
--- name: has_told
+-- name: has_unnumbered
 SELECT 1 FROM told WHERE tenant_id = :tenant_id LIMIT 1
 
--- name: told_tenants
+-- name: tenants_to_number
 SELECT DISTINCT w.tenant_id FROM webhooks w
 WHERE w.enabled = 1 AND EXISTS (SELECT 1 FROM told t WHERE t.tenant_id = w.tenant_id)
 
--- name: list_told
+-- name: list_unnumbered
 SELECT position, {telling}
 FROM told WHERE tenant_id = :tenant_id AND position > :after ORDER BY position LIMIT :most
 
--- name: drop_told
+-- name: drop_unnumbered
 DELETE FROM told WHERE position = :position
 
 -- name: begin_events

@@ -187,3 +187,36 @@ INSERT INTO task_changes
 VALUES
     (:namespace_id, :task_id, :plane, :key, :old_entry, :old_sum, :new_entry, :new_sum, :is_shared)
 ON CONFLICT (namespace_id, task_id, plane, key) DO UPDATE SET is_shared = 1
+
+-- Packs
+
+-- name: own_packs
+UPDATE packs SET tenant_id = :tenant_id
+WHERE (tenant_id < :tenant_id OR tenant_id > :tenant_id)
+  AND id IN (SELECT pack_id FROM objects WHERE tenant_id = :tenant_id)
+  AND id NOT IN (
+      SELECT pack_id FROM objects WHERE tenant_id < :tenant_id OR tenant_id > :tenant_id)
+
+-- name: iter_pack_facts
+SELECT p.id, p.name, p.state, p.is_inline, p.writer, p.size_bytes, length(d.data)
+FROM packs p LEFT JOIN pack_data d ON d.pack_id = p.id
+WHERE p.tenant_id = :tenant_id ORDER BY p.id
+
+-- name: set_pack_facts
+UPDATE packs
+SET name = :name, state = :state, is_inline = :is_inline, writer = :writer,
+    size_bytes = :size_bytes
+WHERE id = :id
+
+-- name: iter_stray_bytes
+SELECT d.pack_id, length(d.data),
+    CASE WHEN EXISTS (
+        SELECT 1 FROM objects o WHERE o.pack_id = d.pack_id AND o.tenant_id = :tenant_id
+    ) AND NOT EXISTS (
+        SELECT 1 FROM objects o WHERE o.pack_id = d.pack_id
+        AND (o.tenant_id < :tenant_id OR o.tenant_id > :tenant_id)
+    ) THEN 1 ELSE 0 END
+FROM pack_data d WHERE NOT EXISTS (SELECT 1 FROM packs p WHERE p.id = d.pack_id)
+
+-- name: join_bytes
+UPDATE pack_data SET pack_id = :target WHERE pack_id = :source

@@ -219,20 +219,13 @@ DELETE FROM packs WHERE id = :pack_id
 SELECT id, name, state, is_inline, writer, size_bytes
 FROM packs WHERE tenant_id = :tenant_id ORDER BY id
 
--- name: mend_packs
-UPDATE packs SET tenant_id = :tenant_id
-WHERE (tenant_id < :tenant_id OR tenant_id > :tenant_id)
-  AND id IN (SELECT pack_id FROM objects WHERE tenant_id = :tenant_id)
-  AND id NOT IN (
-      SELECT pack_id FROM objects WHERE tenant_id < :tenant_id OR tenant_id > :tenant_id)
-
--- Who writes one is named as long as he does.
--- name: mend_pack_states
-UPDATE packs SET state = CASE WHEN writer IS NULL THEN 'stored' ELSE 'writing' END
-WHERE tenant_id = :tenant_id AND state <> 'stored' AND state <> 'writing'
-
+-- By where bytes are: what the row says of that may be damaged.
 -- name: pack_names
-SELECT name FROM packs WHERE is_inline = 0
+SELECT name FROM packs p WHERE NOT EXISTS (SELECT 1 FROM pack_data d WHERE d.pack_id = p.id)
+
+-- name: has_lost_packs
+SELECT EXISTS (
+    SELECT 1 FROM objects o WHERE NOT EXISTS (SELECT 1 FROM packs p WHERE p.id = o.pack_id))
 
 -- name: pending_bytes
 SELECT COALESCE(SUM(length(p.key) + COALESCE(length(p.entry), 0)), 0)

@@ -4,6 +4,7 @@
 INSERT INTO replies (key_id, method, path, name, {reply})
 VALUES (:key_id, :method, :path, :name, {:reply})
 ON CONFLICT DO NOTHING
+RETURNING name
 
 -- name: find_reply
 SELECT {reply} FROM replies
@@ -18,6 +19,7 @@ UPDATE replies SET
     status = :status, media_type = :media_type, body = :body
 WHERE key_id = :key_id AND name = :name AND method = :method AND path = :path
     AND created_at = :seen_at AND leased_until = :seen_until AND coalesce(status, 0) = :seen_status
+RETURNING name
 
 -- name: renew_reply
 UPDATE replies SET leased_until = :leased_until
@@ -28,6 +30,7 @@ WHERE key_id = :key_id AND name = :name AND method = :method AND path = :path
 UPDATE replies SET status = :status, media_type = :media_type, body = :body
 WHERE key_id = :key_id AND name = :name AND method = :method AND path = :path
     AND created_at = :claimed_at AND status IS NULL
+RETURNING name
 
 -- name: delete_reply
 DELETE FROM replies

@@ -115,7 +115,7 @@ WHERE namespace_id = :namespace_id AND session_id = :session_id
 ORDER BY number LIMIT :most
 
 -- With the rows of the journal that have their hashes.
--- name: list_versions_told
+-- name: list_traced_versions
 SELECT {v.version}, {t.trace}
 FROM versions v
 LEFT JOIN journal t ON t.tenant_id = :tenant_id AND t.stream = v.namespace_id AND t.number = v.journal
@@ -184,3 +184,5 @@ WHERE n.id = :namespace_id AND n.sequence = :sequence AND n.writer = :writer
   AND EXISTS (
       SELECT 1 FROM tenants t
       WHERE t.id = :tenant_id AND COALESCE(t.quota_bytes, -1) = :quota_bytes)
+  AND (CAST(:is_unheard AS BIGINT) = 0
+      OR NOT EXISTS (SELECT 1 FROM listening WHERE what = 'events'))

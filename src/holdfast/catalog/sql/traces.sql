@@ -6,6 +6,27 @@ UPDATE tenants SET journal_number = :number, journal_hash = :hash WHERE id = :te
 -- name: move_end
 UPDATE namespaces SET journal_number = :number, journal_hash = :hash WHERE id = :stream
 
+-- name: count_added
+-- What was added before it was counted may be taken out: that is no debt.
+UPDATE namespaces
+SET added_bytes = CASE WHEN added_bytes + :bytes < 0 THEN 0 ELSE added_bytes + :bytes END
+WHERE id = :stream
+
+-- name: count_added_of_tenant
+UPDATE tenants
+SET added_bytes = CASE WHEN added_bytes + :bytes < 0 THEN 0 ELSE added_bytes + :bytes END
+WHERE id = :tenant_id
+
+-- name: keep_added
+UPDATE tenants SET added_bytes = added_bytes
+    + (SELECT n.added_bytes FROM namespaces n WHERE n.id = :namespace_id)
+WHERE id = :tenant_id
+
+-- name: added_bytes
+SELECT t.added_bytes + COALESCE(
+    (SELECT SUM(n.added_bytes) FROM namespaces n WHERE n.tenant_id = t.id), 0)
+FROM tenants t WHERE t.id = :tenant_id
+
 -- name: find_tenant_end
 SELECT journal_number, journal_hash FROM tenants WHERE id = :tenant_id
 
@@ -79,8 +100,7 @@ ORDER BY number
 -- One query for each index. A filter that is not given is NULL.
 
 -- name: list_traces
-SELECT {t.trace}, n.name
-FROM journal t LEFT JOIN namespaces n ON n.id = t.namespace_id
+SELECT {t.trace} FROM journal t
 WHERE t.tenant_id = :tenant_id AND t.kind NOT IN ('anchor', 'kept')
   AND t.created_at >= :since AND (t.created_at, t.stream, t.number) < (:until, :until_stream, :until_number)
   AND (CAST(:session_id AS TEXT) IS NULL OR t.session_id = :session_id)
@@ -93,8 +113,7 @@ WHERE t.tenant_id = :tenant_id AND t.kind NOT IN ('anchor', 'kept')
 ORDER BY t.created_at DESC, t.stream DESC, t.number DESC LIMIT :most
 
 -- name: list_traces_of_namespace
-SELECT {t.trace}, n.name
-FROM journal t LEFT JOIN namespaces n ON n.id = t.namespace_id
+SELECT {t.trace} FROM journal t
 WHERE t.namespace_id = :namespace_id AND t.kind <> 'kept'
   AND t.created_at >= :since AND (t.created_at, t.stream, t.number) < (:until, :until_stream, :until_number)
   AND (CAST(:session_id AS TEXT) IS NULL OR t.session_id = :session_id)
@@ -108,8 +127,7 @@ ORDER BY t.created_at DESC, t.stream DESC, t.number DESC LIMIT :most
 
 -- As the index says it: else it would not be used.
 -- name: list_traces_of_action
-SELECT {t.trace}, n.name
-FROM journal t LEFT JOIN namespaces n ON n.id = t.namespace_id
+SELECT {t.trace} FROM journal t
 WHERE t.namespace_id = :namespace_id AND t.action = :action
   AND t.action <> 'state.updated' AND t.action <> 'turn.added'
   AND t.created_at >= :since AND (t.created_at, t.stream, t.number) < (:until, :until_stream, :until_number)
@@ -122,8 +140,7 @@ WHERE t.namespace_id = :namespace_id AND t.action = :action
 ORDER BY t.created_at DESC, t.stream DESC, t.number DESC LIMIT :most
 
 -- name: list_traces_of_session
-SELECT {t.trace}, n.name
-FROM journal t LEFT JOIN namespaces n ON n.id = t.namespace_id
+SELECT {t.trace} FROM journal t
 WHERE t.tenant_id = :tenant_id AND t.session_id = :session_id
   AND t.created_at >= :since AND (t.created_at, t.stream, t.number) < (:until, :until_stream, :until_number)
   AND (CAST(:namespace_id AS BIGINT) IS NULL OR t.namespace_id = :namespace_id)

@@ -52,10 +52,10 @@ def run(arguments: Namespace, console: Console) -> int:
 
 def _lines(console: Console, done: "holdfast.Repaired") -> Iterator[str]:
     if not console.is_quiet:
-        if done.rebuilt or done.found or done.replaced:
+        if done.rebuilt or done.misplaced or done.replaced:
             yield (
                 f"Rebuilt {words.number(done.rebuilt, 'object')}, found "
-                f"{words.number(done.found, 'object')} elsewhere, replaced "
+                f"{words.number(done.misplaced, 'object')} elsewhere, replaced "
                 f"{words.number(len(done.replaced), 'damaged pack')}."
             )
         if done.mended:
@@ -83,7 +83,7 @@ def _document(done: "holdfast.Repaired") -> dict[str, object]:
     return {
         "ok": done.ok,
         "rebuilt": done.rebuilt,
-        "found": done.found,
+        "misplaced": done.misplaced,
         "mended": done.mended,
         "reindexed": done.reindexed,
         "replaced": list(done.replaced),

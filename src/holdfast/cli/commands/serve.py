@@ -6,7 +6,7 @@ from holdfast.cli.attached import served_place
 from holdfast.cli.console import Console
 from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import DONE, usage
-from holdfast.server.credentials import Credentials, Started
+from holdfast.server.callers import Credentials, Started
 
 EXAMPLES = """\
 examples:

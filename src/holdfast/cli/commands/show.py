@@ -9,7 +9,7 @@ from holdfast.cli.attached import get_workspace, note_if_missing
 from holdfast.cli.console import Console
 from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import DONE
-from holdfast.cli.snapshots import shown_fields, snapshot_view
+from holdfast.cli.snapshots import fields_of, snapshot_view
 from holdfast.cli.views import (
     changes_view,
     coverage_view,
@@ -78,7 +78,7 @@ def _lines(
 ) -> Iterator[str]:
     partial = console.paint("  PARTIAL", "red") if snapshot.is_partial else ""
     yield f"{console.paint(snapshot.id, 'cyan')}  {snapshot.kind.value}{partial}"
-    for name, value in shown_fields(snapshot):
+    for name, value in fields_of(snapshot):
         if value:
             yield f"  {name:<9}{escaped(value)}"
     if coverage is not None:

@@ -40,7 +40,7 @@ def run(arguments: Namespace, console: Console) -> int:
     console.answer(document=lambda: _document(verified), lines=lambda: _lines(console, verified))
     if verified.ok:
         return DONE
-    return PARTIAL if verified.is_known else DAMAGED
+    return PARTIAL if verified.is_noted else DAMAGED
 
 
 def _lines(console: Console, verified: "holdfast.Verified") -> Iterator[str]:
@@ -53,18 +53,18 @@ def _lines(console: Console, verified: "holdfast.Verified") -> Iterator[str]:
                 f"their names, {words.number(verified.roots, 'root')} {are} whole."
             )
         return
-    said = "KNOWN TO BE LOST" if verified.is_known else "DAMAGED"
+    said = "KNOWN TO BE LOST" if verified.is_noted else "DAMAGED"
     yield console.paint(f"{said}: {words.number(len(verified.faults), 'fault')}", "red")
     for fault in verified.faults:
         needed = f" (needed by {', '.join(fault.snapshots)})" if fault.snapshots else ""
-        known = ", known" if fault.is_known and not verified.is_known else ""
+        known = ", known" if fault.is_noted and not verified.is_noted else ""
         yield f"  {escaped(fault.what)}: {escaped(fault.reason)}{escaped(needed)}{known}"
     if console.is_quiet:
         return
     hints = dict.fromkeys(fault.hint for fault in verified.faults if fault.hint)
     if hints:
         yield from hints
-    elif verified.is_known:
+    elif verified.is_noted:
         yield "`holdfast repair` has named all of it; `--from` a copy may still bring it back."
     else:
         yield "`holdfast repair` rebuilds what can be rebuilt."
@@ -83,7 +83,7 @@ def _document(verified: "holdfast.Verified") -> dict[str, object]:
                 "reason": fault.reason,
                 "object_id": None if fault.object_id is None else fault.object_id.hex(),
                 "snapshots": list(fault.snapshots),
-                "known": fault.is_known,
+                "noted": fault.is_noted,
             }
             for fault in verified.faults
         ],

@@ -22,15 +22,18 @@ from holdfast.engine.archives.survey import SurveyedSession
 from holdfast.engine.archives.tarread import Member
 from holdfast.engine.core.limits import check_room
 from holdfast.engine.objects.stage import Stage
+from holdfast.engine.pending.fold import Folded
 from holdfast.engine.planes.handle import Handle
 from holdfast.engine.sessions import state as states
 from holdfast.engine.sessions.following import Keeping
 from holdfast.engine.sessions.state import StoredState
+from holdfast.engine.sessions.terms import TERMS_KEPT, later_terms
 from holdfast.entries import Session, encode_entry
 from holdfast.errors import UnsafeArchive
 from holdfast.instants import from_us
-from holdfast.model.basics import Head
+from holdfast.model.basics import Head, Plane, Root
 from holdfast.model.sessions import BranchRow, TurnRow
+from holdfast.tree import Edit, build, get_many
 
 
 def named_by(entry: Session, branch: str) -> bytes:
@@ -65,6 +68,26 @@ class Arriving:
         entry, key = _entry_of(told, stored), told.id.encode()
         self.rows.append((key, named_by(entry, branch)))
         self.told.append((key, named_by(entry, found.digest)))
+
+    def with_later_terms(
+        self, transaction: Transaction, folded: Folded, root: Root
+    ) -> tuple[Root, dict[str, object]]:
+        """Returns the root of an archive without a term that who only adds would shorten.
+
+        And what a snapshot says of that. The nodes of the archive's maps are put away by now, and
+        have no names yet: of sessions, the map is built anew.
+        """
+        if not self._handle.context.adds_only:
+            return root, {}
+        rows = dict(self.rows)
+        old = get_many(folded.source, folded.root.plane(Plane.SESSIONS), sorted(rows))
+        edits = (Edit(key, old.get(key), new) for key, new in rows.items())
+        kept = later_terms(transaction, self._handle, edits)
+        if not kept:
+            return root, {}
+        built = build(sorted((rows | kept).items()))
+        folded.stage.add_nodes(built.nodes)
+        return root.replacing(sessions=built.root), {TERMS_KEPT: len(kept)}
 
     def record(self, transaction: Transaction, head: Head) -> None:
         """Writes the turns, in the transaction that moves the head."""

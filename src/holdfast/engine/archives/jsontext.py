@@ -15,7 +15,7 @@ import msgspec
 
 from holdfast.engine.core.wellformed import DECODED_BYTES, MAX_DEPTH
 from holdfast.errors import TooLarge, UnsafeArchive
-from holdfast.jsontext import count_values
+from holdfast.jsonweight import weigh
 
 # Possessive: what cannot match is not tried in parts, whatever the text.
 _TOKEN: Final = re.compile(
@@ -43,14 +43,14 @@ _AFTER_COMMA: Final = {b"[": _Next.VALUE, b"{": _Next.KEY}
 def check_json(data: bytes, *, most: int | None = None) -> None:
     """Raises `UnsafeArchive` unless this is one JSON value, in the one text that we write.
 
-    Raises `TooLarge` for one that is longer than what is decoded anyway, and holds more than
+    Raises `TooLarge` for one that is longer than what is decoded anyway, and weighs more than
     `most` values and keys.
     """
     if len(data) <= DECODED_BYTES:
         # How deep one may go here depends on who called: the walk decides about such values.
         with suppress(RecursionError):
             return _check_by_decoding(data)
-    if most is not None and count_values(data) > most:
+    if most is not None and weigh(data) > most:
         raise TooLarge(f"a value may hold {most} values and keys; this one holds more")
     return walk(data)
 

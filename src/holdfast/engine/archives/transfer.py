@@ -10,17 +10,20 @@ memories were a plane says nothing of them: importing it leaves them alone.
 
 Two exports of the same content differ in the manifest's names alone, whatever vault they come
 from: the root depends on the content and on nothing else.
+
+What an archive tells of a namespace, and how it is written: one member for each entry.
 """
 
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from itertools import chain
 
 import msgspec
 
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.archives.archivefile import FileName, Source, writing_to
-from holdfast.engine.archives.arriving import Arriving
+from holdfast.engine.archives.arriving import Arriving, named_by
 from holdfast.engine.archives.manifest import (
     ARCHIVE_FORMAT,
     MANIFEST_NAME,
@@ -28,14 +31,21 @@ from holdfast.engine.archives.manifest import (
     Manifest,
     named,
 )
-from holdfast.engine.archives.memoryfile import read_memory
-from holdfast.engine.archives.survey import Surveyed, read_value, survey
+from holdfast.engine.archives.memoryfile import MEMORY_NAME, memory_members, read_memory
+from holdfast.engine.archives.sessionfile import (
+    SESSION_NAME,
+    TURNS_NAME,
+    Conversation,
+    measure,
+    write_session,
+    write_turns,
+)
+from holdfast.engine.archives.survey import FILES_PREFIX, VALUE_NAME, Surveyed, read_value, survey
 from holdfast.engine.archives.tarread import Member, MemberKind
 from holdfast.engine.archives.tarwrite import TarWriter
-from holdfast.engine.archives.telling import Contents, write_entries
 from holdfast.engine.core.coverage import Lacking, lacking_in
 from holdfast.engine.core.limits import check_quota
-from holdfast.engine.files.editing import USUAL_FILE_MODE
+from holdfast.engine.files.editing import MAX_MODE, USUAL_FILE_MODE
 from holdfast.engine.memory.plane import entry_of
 from holdfast.engine.objects import content
 from holdfast.engine.objects.reader import Objects
@@ -43,23 +53,134 @@ from holdfast.engine.objects.stage import Stage, StagedObjects
 from holdfast.engine.pending.fold import Folded, lacking_at
 from holdfast.engine.planes.handle import Handle
 from holdfast.engine.planes.unit import carry_out
+from holdfast.engine.sessions.following import session_of
 from holdfast.engine.timeline.head import Move, advance, replacing
 from holdfast.engine.timeline.restore import completed, folded_head, prove
 from holdfast.entries import (
+    Blob,
     Directory,
     Entry,
+    Inline,
     Link,
+    Session,
+    decode_entry,
     encode_entry,
+    twin_of,
     with_twin,
 )
-from holdfast.errors import UnsafeArchive
-from holdfast.ids import ObjectId, object_id_of
+from holdfast.errors import Damaged, UnsafeArchive
+from holdfast.ids import ObjectId, TenantId, object_id_of
 from holdfast.model.archives import OF_SNAPSHOT, Imported
 from holdfast.model.basics import Head, Kind, Plane, Root, Size, SnapshotInfo
 from holdfast.operations.snapshots import Note
 from holdfast.packs import ObjectKind
 from holdfast.progress import Progress, no_progress
-from holdfast.tree import build
+from holdfast.storekeys import from_store_key
+from holdfast.tree import build, iterate
+
+
+class Contents:
+    """What there is to export, as an archive tells it.
+
+    Its root is that of the namespace, but that a session's branch stands under the hash of its
+    conversation: what an importer can compute, too.
+    """
+
+    def __init__(
+        self,
+        transaction: Transaction,
+        tenant_id: TenantId,
+        source: Objects | StagedObjects,
+        root: Root,
+    ) -> None:
+        self._transaction, self._tenant_id = transaction, tenant_id
+        self.source, self.root = source, root
+        self.size = Size()
+        for plane in (Plane.FILES, Plane.STORE):
+            for _, data in iterate(source, root.plane(plane)):
+                self.size += Size(1, decode_entry(data).size)
+        self.conversations: list[Conversation] = []
+        rows = list[tuple[bytes, bytes]]()
+        for session_id, entry in self.sessions():
+            found = measure(self.turns(entry))
+            self.conversations.append(found)
+            rows.append((session_id.encode(), named_by(entry, found.digest)))
+            self.size += Size(1, entry.size)
+        for _, data in iterate(source, root.plane(Plane.MEMORIES)):
+            self.size += Size(1, decode_entry(data).size)
+        told = root.replacing(sessions=build(rows).root)
+        self.root_id = object_id_of(told.encode())
+
+    def sessions(self) -> Iterator[tuple[str, Session]]:
+        """Yields sessions by id."""
+        for key, data in iterate(self.source, self.root.plane(Plane.SESSIONS)):
+            yield key.decode(), session_of(data)
+
+    def turns(self, entry: Session) -> Iterator[bytes]:
+        """Yields the lines of a session's conversation."""
+        return write_turns(self._transaction, self._tenant_id, entry)
+
+
+def write_entries(writer: TarWriter, told: Contents) -> Iterator[None]:
+    """Writes one member for each entry, in the order of the maps; yields after each."""
+    source, root = told.source, told.root
+    for key, data in iterate(source, root.plane(Plane.FILES)):
+        _write_path(writer, source, FILES_PREFIX + key, decode_entry(data))
+        yield
+    for number, (key, data) in enumerate(iterate(source, root.plane(Plane.STORE))):
+        _write_value(writer, source, VALUE_NAME % number, key, decode_entry(data))
+        yield
+    for number, (session_id, entry) in enumerate(told.sessions()):
+        text = write_session(session_id, entry, source)
+        writer.add_file(SESSION_NAME % number, [text], size=len(text), mode=USUAL_FILE_MODE)
+        if entry.turns:
+            size, lines = told.conversations[number].bytes, told.turns(entry)
+            writer.add_file(TURNS_NAME % number, lines, size=size, mode=USUAL_FILE_MODE)
+        yield
+    for number, text in enumerate(memory_members(source, root.plane(Plane.MEMORIES))):
+        writer.add_file(MEMORY_NAME % number, [text], size=len(text), mode=USUAL_FILE_MODE)
+        yield
+
+
+def _write_path(
+    writer: TarWriter, source: Objects | StagedObjects, name: bytes, entry: Entry
+) -> None:
+    match entry:
+        case Inline() | Blob() if 0 <= entry.mode <= MAX_MODE:
+            parts = content.stream(source, entry)
+            writer.add_file(
+                name,
+                parts,
+                size=entry.size,
+                mode=entry.mode,
+                mtime_ns=entry.mtime_ns,
+                twin=twin_of(entry),
+            )
+        case Link():
+            writer.add_link(name, entry.target, mtime_ns=entry.mtime_ns)
+        case Directory() if 0 <= entry.mode <= MAX_MODE:
+            writer.add_directory(name, mode=entry.mode)
+        case _:
+            raise Damaged("an entry is nothing that the files plane can hold")
+
+
+def _write_value(
+    writer: TarWriter, source: Objects | StagedObjects, name: bytes, key: bytes, entry: Entry
+) -> None:
+    if not isinstance(entry, Inline | Blob) or entry.mode or entry.mtime_ns:
+        raise Damaged("an entry is nothing that the store can hold")
+    # All but the value: an empty one takes two bytes, and its content is written as it is read.
+    before = msgspec.msgpack.encode((*from_store_key(key), b""))[:-2] + _bin_header(entry.size)
+    parts = chain([before], content.stream(source, entry))
+    writer.add_file(name, parts, size=len(before) + entry.size, mode=USUAL_FILE_MODE)
+
+
+def _bin_header(size: int) -> bytes:
+    """Returns what msgpack puts before so many bytes."""
+    for width, first in ((1, b"\xc4"), (2, b"\xc5")):
+        if size < 1 << 8 * width:
+            return first + size.to_bytes(width, "big")
+    return b"\xc6" + size.to_bytes(4, "big")
 
 
 def export(
@@ -239,6 +360,7 @@ def _advance(
     def plan(transaction: Transaction, folded: Folded) -> Move[ObjectId]:
         goal, size = completed(folded, root, manifest.size)
         _check_quota(folded.head, size)
+        goal, kept = arriving.with_later_terms(transaction, folded, goal)
         goal_id = folded.stage.add(goal.encode(), ObjectKind.NODE)
         marks = replacing(
             handle,
@@ -253,6 +375,7 @@ def _advance(
                 "imported_from": manifest.namespace,
                 "imported_snapshot": manifest.snapshot,
                 "imported_label": manifest.label,
+                **kept,
             },
             lacking=manifest.lacking,
         )

@@ -109,10 +109,10 @@ class Check:
         self._seen.add(stream)
         self._compare(self._last)
 
-    def complain(self, number: int, reason: str, *, found: str = "") -> None:
+    def complain(self, number: int, reason: str, *, hash_now: str = "") -> None:
         """Notes what is wrong."""
         if len(self._problems) < MAX_PROBLEMS:
-            self._problems.append(AuditProblem(number, reason, self._namespace, found))
+            self._problems.append(AuditProblem(number, reason, self._namespace, hash_now))
 
     @property
     def next_number(self) -> int:
@@ -130,7 +130,7 @@ class Check:
             self.complain(row.number, "it does not follow from the one before it")
         whose = (self._tenant_id, self._stream)
         if (row.tenant_id, row.stream) != whose or not is_whole(row):
-            self.complain(row.number, "it was changed", found=_found(row))
+            self.complain(row.number, "it was changed", hash_now=_hash_now(row))
         elif row.stream == OWN:
             self._note(row)
         self._last = TraceEnd(row.number, row.hash)
@@ -164,7 +164,7 @@ class Check:
             known = max(self._anchors.get(stream, {1: NO_HASH}))
             self.complain(known, "the chain once went as far as this")
         problems = [
-            msgspec.structs.replace(each, is_known=key_of(fault_of(each)) in self._known)
+            msgspec.structs.replace(each, is_noted=key_of(fault_of(each)) in self._known)
             for each in self._problems
         ]
         return AuditReport(self._checked, f"{self._own.number}:{self._own.hash.hex()}", problems)
@@ -236,7 +236,7 @@ def iter_pages(context: Context, tenant_id: TenantId, stream: Stream) -> Iterato
         after = page[-1].number
 
 
-def _found(row: TraceRow) -> str:
+def _hash_now(row: TraceRow) -> str:
     try:
         return hash_of(row).hex()[:_SHOWN]
     except (ValueError, TypeError, OverflowError, msgspec.MsgspecError):

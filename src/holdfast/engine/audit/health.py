@@ -6,7 +6,6 @@ they hold across processes and restarts, and cost what the window holds.
 
 from collections import Counter
 from datetime import timedelta
-from typing import Final
 
 import msgspec
 
@@ -15,10 +14,8 @@ from holdfast.engine.core.context import Context
 from holdfast.errors import InvalidValue
 from holdfast.ids import NamespaceId, TenantId
 from holdfast.instants import to_us
-from holdfast.model.health import Health, Loop, Thresholds
-from holdfast.model.traces import Rollback
-
-DAY: Final = timedelta(hours=24)
+from holdfast.model.traces import Health, Loop, Rollback, Thresholds
+from holdfast.operations.audit import HealthWindow
 
 
 def measure(
@@ -26,15 +23,13 @@ def measure(
     transaction: Transaction,
     tenant_id: TenantId,
     namespace_id: NamespaceId | None,
-    *,
-    window: timedelta,
-    agent_id: str | None,
-    thresholds: Thresholds | None,
+    wanted: HealthWindow,
 ) -> Health:
     """Returns how one namespace fares, or all of a tenant's together."""
+    window, agent_id = wanted.window, wanted.agent_id
     if window <= timedelta(0):
         raise InvalidValue("a window is longer than no time at all")
-    thresholds = thresholds or Thresholds()
+    thresholds = wanted.thresholds or Thresholds()
     try:
         since_us = to_us(context.clock() - window)
     except OverflowError:
@@ -56,9 +51,9 @@ def measure(
     )
 
 
-def nothing_yet(thresholds: Thresholds | None) -> Health:
+def nothing_yet(wanted: HealthWindow) -> Health:
     """Returns how a namespace fares that does not exist."""
-    level = (thresholds or Thresholds()).level_of(0.0)
+    level = (wanted.thresholds or Thresholds()).level_of(0.0)
     return Health(rollbacks=0, sessions=0, rate=0.0, level=level, loops=[])
 
 

@@ -40,7 +40,7 @@ def key_of(fault: Fault) -> str:
 def fault_of(problem: AuditProblem) -> Fault:
     """Returns what `verify` says of a place where a chain is not as it was written."""
     where = "the tenant" if problem.namespace is None else problem.namespace
-    hashes = f" (it hashes to {problem.found})" if problem.found else ""
+    hashes = f" (it hashes to {problem.hash_now})" if problem.hash_now else ""
     return Fault(f"{JOURNAL}{where}", f"trace {problem.number}: {problem.reason}{hashes}")
 
 
@@ -58,17 +58,17 @@ def marked(transaction: Transaction, tenant_id: TenantId, faults: Iterable[Fault
         return faults
     try:
         found = transaction.list_traces(tenant_id, TraceFilter(action=NOTED), most=MOST)
-        keys = {key for row, _ in found for key in keys_in(row)}
+        keys = {key for row in found for key in keys_in(row)}
     except Damaged:
         return faults  # Nobody can say: then it is new.
-    return [msgspec.structs.replace(each, is_known=key_of(each) in keys) for each in faults]
+    return [msgspec.structs.replace(each, is_noted=key_of(each) in keys) for each in faults]
 
 
 def note(
     transaction: Transaction, context: Context, tenant_id: TenantId, faults: Sequence[Fault]
 ) -> None:
     """Notes what stays damaged, for as long as it is as it is now."""
-    keys = sorted({key_of(each) for each in faults if not each.is_known})
+    keys = sorted({key_of(each) for each in faults if not each.is_noted})
     for at in range(0, len(keys), MOST):
         details = {"faults": keys[at : at + MOST]}
         trace = Trace(action=NOTED, resource_type="tenant", details=details)

@@ -27,7 +27,7 @@ from holdfast.model.basics import Head, Size
 from holdfast.model.tasks import TaskStatus
 from holdfast.model.traces import TraceKind, TraceRow
 
-Found = tuple[str, str]
+Defect = tuple[str, str]
 """What is not sound, and why."""
 
 _PAGE: Final = 1000
@@ -52,7 +52,7 @@ class _Told(msgspec.Struct):
 
 def find_journal_faults(
     context: Context, transaction: Transaction, tenant_id: TenantId
-) -> Iterator[Found]:
+) -> Iterator[Defect]:
     """Yields what is wrong; raises `Damaged` where rows cannot be read at all."""
     for reason in transaction.find_miscounted_of(tenant_id):
         yield "rows of the tenant", reason
@@ -85,11 +85,12 @@ def find_size(context: Context, transaction: Transaction, head: Head) -> Size | 
 
 def _find_in_head(
     context: Context, transaction: Transaction, head: Head, told: _Told
-) -> Iterator[Found]:
-    position = head.position
-    held = None if position is None else transaction.find_snapshot(head.namespace_id, position)
-    if held is not None and held.root != head.root:
-        yield f"head of {head.name}", f"it does not show what {held.id} does, on which it stands"
+) -> Iterator[Defect]:
+    # Not with the one that it stands on: an undo gives sessions of that one a new term.
+    newest = transaction.timeline(head.namespace_id, before=None, most=1)
+    for snapshot in newest:
+        if snapshot.number == head.generation and snapshot.root != head.root:
+            yield f"head of {head.name}", f"it does not show what {snapshot.id} does, its newest"
     size = find_size(context, transaction, head)
     if size not in (None, head.size):
         yield f"head of {head.name}", f"it counts {head.size}, and holds {size}"
@@ -102,7 +103,7 @@ def _find_in_head(
             yield f"task: {task_id}", f"it is {task.status}, and the journal says {status}"
 
 
-def _find_in_timeline(transaction: Transaction, head: Head, told: _Told) -> Iterator[Found]:
+def _find_in_timeline(transaction: Transaction, head: Head, told: _Told) -> Iterator[Defect]:
     before: int | None = None
     while page := transaction.timeline(head.namespace_id, before=before, most=_PAGE):
         for snapshot in page:

@@ -19,7 +19,7 @@ from holdfast.catalog.transaction import Transaction
 from holdfast.display import Part
 from holdfast.engine.audit.content import TraceContent
 from holdfast.engine.core.context import Context
-from holdfast.engine.core.limits import check_free, check_limit
+from holdfast.engine.core.limits import check_limit, check_room
 from holdfast.engine.journal.actions import normalise
 from holdfast.engine.journal.chain import REQUEST_ID, append, details_of, is_whole
 from holdfast.engine.journal.withheld import for_operators
@@ -85,16 +85,16 @@ class _Chain(Part):
                 wanted = msgspec.structs.replace(wanted, namespace_id=head.namespace_id)
             wanted = self._between(transaction, wanted, asked)
             found = transaction.list_traces(self._tenant_id, wanted, most=asked.limit)
-            in_order(found, lambda each: _place_of(each[0]))
+            in_order(found, _place_of)
             if head is not None and is_all:
                 _check_gaps(
                     transaction,
                     head,
-                    [row for row, _ in found],
+                    found,
                     is_newest=wanted.until == TraceFilter().until,
                     is_oldest=asked.after is None and len(found) < asked.limit,
                 )
-            shown = [_to_info(row, name) for row, name in found]
+            shown = self._shown(transaction, found)
             return self._with_content(transaction, shown) if with_content else shown
 
     def _get(self, trace_id: str, *, with_content: bool = False) -> TraceInfo:
@@ -102,10 +102,19 @@ class _Chain(Part):
             row = self._find(transaction, trace_id)
             if row is None:
                 raise TraceNotFound(trace_id)
-            of = row.namespace_id
-            head = None if of is None else transaction.find_head_by_id(of)
-            shown = _to_info(row, None if head is None else head.name)
-            return self._with_content(transaction, [shown])[0] if with_content else shown
+            shown = self._shown(transaction, [row])
+            return (self._with_content(transaction, shown) if with_content else shown)[0]
+
+    def _shown(self, transaction: Transaction, rows: Sequence[TraceRow]) -> TraceList:
+        """Returns traces with the names of their namespaces."""
+        names = dict[NamespaceId | None, str | None]()
+        for of in {row.namespace_id for row in rows}:
+            if self._handle is not None:
+                names[of] = self._handle.name
+            else:
+                head = None if of is None else transaction.find_head_by_id(of)
+                names[of] = None if head is None else head.name
+        return [_to_info(row, names[row.namespace_id]) for row in rows]
 
     def _add(self, wanted: AddTrace) -> TraceInfo:
         action = wanted.action
@@ -122,7 +131,13 @@ class _Chain(Part):
     def _append(self, trace: Trace) -> TraceInfo:
         context = self._context
         with context.work() as transaction:
-            check_free(MAX_DETAILS_BYTES, limits=context.limits, places=(context.catalog,))
+            check_room(
+                transaction,
+                self._tenant_id,
+                needed_bytes=len(msgspec.json.encode(trace)),
+                limits=context.limits,
+                places=(context.catalog,),
+            )
             of: Head | TenantId = self._tenant_id
             if self._handle is not None:
                 of = self._handle.lock_or_create(transaction)
@@ -229,13 +244,13 @@ def redact(
     wanted, count = TraceFilter(namespace_id=namespace_id, session_id=session_id), 0
     for row in transaction.list_kept(tenant_id, namespace_id, session_id):
         if not row.details.startswith(REDACTED):
-            transaction.redact_trace(redacted(row))
+            transaction.redact_trace(row, redacted(row))
     while page := transaction.list_traces(tenant_id, wanted, most=_PAGE):
-        for row, _ in page:
+        for row in page:
             if not row.details.startswith(REDACTED):
-                transaction.redact_trace(redacted(row))
+                transaction.redact_trace(row, redacted(row))
                 count += 1
-        wanted = msgspec.structs.replace(wanted, until=_place_of(page[-1][0]))
+        wanted = msgspec.structs.replace(wanted, until=_place_of(page[-1]))
     return count
 
 
@@ -280,7 +295,7 @@ def _check_absent(transaction: Transaction, head: Head, trace_id: str) -> None:
     wanted = TraceFilter(namespace_id=stream, until=(at + 1, 0, 0))
     before = transaction.list_traces(head.tenant_id, wanted, most=1)
     # Those of one transaction need not be dated in the order of their numbers.
-    last = max((row.number for row, _ in before if row.stream == stream), default=0)
+    last = max((row.number for row in before if row.stream == stream), default=0)
     first, end = max(last - _NEAR, 0) + 1, min(last + _NEAR, _last_of(head)) + 1
     found = transaction.page_traces(
         head.tenant_id, stream=stream, after=first - 1, most=max(end - first, 0)

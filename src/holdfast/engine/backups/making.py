@@ -168,8 +168,8 @@ class _Making:
         found = examine(
             self._context, transaction, tenant_id, keep=self._copy_pack, progress=progress
         )
-        if not found.ok and not found.is_known:
-            raise _damaged([each for each in found.faults if not each.is_known])
+        if not found.ok and not found.is_noted:
+            raise _damaged([each for each in found.faults if not each.is_noted])
         self.lost += found.faults
 
     def _copy_pack(self, pack: PackRow, data: bytes) -> None:

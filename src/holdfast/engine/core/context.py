@@ -30,6 +30,9 @@ Clock = Callable[[], datetime]
 ROOT_CACHE_BYTES: Final = 1 << 18
 """Some hundred roots: those of heads, which every read of theirs begins with."""
 
+SHORT_CACHE_BYTES: Final = 8 << 20
+"""Some thousand short files: to find one in its block, and to prove it, takes 20 us."""
+
 COUNT_CACHE_BYTES: Final = 2 << 20
 """Counts of some ten thousand nodes, which are about a million entries."""
 
@@ -63,10 +66,12 @@ class Context:
     nodes: ByteCache[tuple[TenantId, ObjectId], Node]
     blocks: ByteCache[tuple[str, int], bytes]
     roots: ByteCache[tuple[TenantId, ObjectId], Root]
+    shorts: ByteCache[tuple[TenantId, ObjectId], bytes]
+    """The content of short files, each of which is one object."""
     directories: ByteCache[tuple[TenantId, ObjectId], int]
     """How many of the entries below a node are directories."""
     states: ByteCache[tuple[TenantId, bytes], Any]
-    """The states of sessions, by their entries: `KnownState`, whose module needs this one."""
+    """The states of sessions, by their entries: `CachedState`, whose module needs this one."""
     lately: Lately
     vault: str = ""
     """Which vault this is: stands in the names of its packs."""
@@ -78,8 +83,6 @@ class Context:
     """What knows the meaning of texts; without it, memories are found by their words."""
     actor: str | None = None
     """Who acts, where a call does not say: behind a server, the key that the call came with."""
-    request_id: str | None = None
-    """By which request something is done, behind a server."""
     adds_only: bool = False
     """Whether who acts may add to the history alone: see `timeline/additions.py`."""
     hands_texts: bool = False
@@ -121,6 +124,7 @@ class Context:
             nodes=ByteCache(limits.node_cache_bytes),
             blocks=ByteCache(limits.block_cache_bytes),
             roots=ByteCache(ROOT_CACHE_BYTES),
+            shorts=ByteCache(SHORT_CACHE_BYTES),
             directories=ByteCache(COUNT_CACHE_BYTES),
             states=ByteCache(STATE_CACHE_BYTES),
             lately=Lately(),
@@ -181,7 +185,8 @@ class Context:
 
     def forget_caches(self) -> None:
         """Empties the caches: something in them may be erased everywhere else."""
-        for cache in (self.nodes, self.blocks, self.roots, self.directories, self.states):
+        shown = (self.nodes, self.blocks, self.roots, self.shorts, self.directories, self.states)
+        for cache in shown:
             cache.clear()
         self.lately.clear()
 
@@ -193,6 +198,7 @@ class Context:
             nodes=none,
             blocks=none,
             roots=none,
+            shorts=none,
             directories=none,
             states=none,
             lately=Lately(0),

@@ -9,9 +9,9 @@ from collections.abc import Collection
 from contextlib import suppress
 
 from holdfast.engine.core.limits import Limits
-from holdfast.engine.core.wellformed import walk
+from holdfast.engine.core.wellformed import DECODED_BYTES, walk
 from holdfast.errors import TooLarge, UnsafeArchive
-from holdfast.jsontext import count_values
+from holdfast.jsonweight import weigh
 
 
 def check_packed(limits: Limits, data: bytes, *, what: str) -> None:
@@ -31,8 +31,7 @@ def check_texts(limits: Limits, texts: Collection[bytes], *, what: str) -> None:
     """Raises `TooLarge` for stored JSON, in several texts, that is not to be decoded."""
     size, most = sum(map(len, texts)), limits.decoded_values
     check_bytes(limits, size, what=what)
-    # A value has a byte at the least, and one between it and the next.
-    if most is not None and size > 2 * most and sum(map(count_values, texts)) > most:
+    if most is not None and size > DECODED_BYTES and sum(map(weigh, texts)) > most:
         raise _too_many(most, what)
 
 

@@ -100,6 +100,7 @@ def used_bytes(transaction: Transaction, tenant_id: TenantId) -> int:
         + transaction.pending_bytes(tenant_id)
         + transaction.memory_bytes(tenant_id)
         + transaction.turn_bytes(tenant_id)
+        + transaction.added_bytes(tenant_id)
     )
 
 

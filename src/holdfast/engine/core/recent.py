@@ -7,7 +7,7 @@ end of the transaction are on their way already. If somebody else was there, non
 the writer looks. Nobody is refused anything for what was only believed.
 
 Whoever reads looks, and what it finds is often what it found before: then it need not be checked
-and decoded again (`Lately.known`).
+and decoded again (`Lately.checked`).
 
 Whoever meets others looks first: until a look has found the head as it was left, nothing is
 believed. A head that a thread takes, others do not find; they look, too.
@@ -62,18 +62,20 @@ class Lately:
         `opened` is as it found them, `before` how the head was last left.
         """
         if before is not None and before.head is opened.head:
-            quota_bytes, checksum, is_alone = before.quota_bytes, before.checksum, True
+            checksum, is_alone = before.checksum, True
         else:
-            quota_bytes, checksum = opened.quota_bytes, HEAD.checksum_of(head)
+            checksum = HEAD.checksum_of(head)
             is_alone = before is not None and before.head == opened.head
-        left = LeftHead(head, quota_bytes, checksum, is_alone, found.commit)
+        left = LeftHead(
+            head, opened.quota_bytes, checksum, is_alone, found.commit, opened.is_unheard
+        )
         self._heads.put((head.tenant_id, head.name), left, size=_ROW_BYTES)
         key, session = (head.namespace_id, found.session.id), found.session
         size = _ROW_BYTES + len(session.metadata) + len(found.version.state)
         self._sessions.put(key, found, size=size)
         self._rows.put(key, (found.row, (session, found.version)), size=2 * size)
 
-    def known(self, key: tuple[object, ...], row: Row, read: Callable[[Row], T]) -> T:
+    def checked(self, key: tuple[object, ...], row: Row, read: Callable[[Row], T]) -> T:
         """Returns what a row says, which nothing but its key and itself decides.
 
         If it is the very row that was read under this key the last time, it was checked then.

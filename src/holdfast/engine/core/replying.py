@@ -14,7 +14,7 @@ from datetime import timedelta
 
 from holdfast.catalog.port import Catalog
 from holdfast.catalog.transaction import Transaction
-from holdfast.errors import RequestRunning
+from holdfast.errors import Busy, RequestRunning
 from holdfast.model.replies import Reply
 from holdfast.model.upkeep import Loss
 
@@ -23,7 +23,10 @@ class Replying:
     """A catalog for one request, which is worked on in one thread at a time."""
 
     def __init__(self, catalog: Catalog, put: Callable[[Transaction, Reply], bool]) -> None:
-        """Takes what puts an answer into a transaction; it says False if there is another."""
+        """Takes what puts an answer into a transaction.
+
+        It says False if there is another, or has the transaction end with `Busy`.
+        """
         self._catalog, self._put = catalog, put
         self._until_answered: ExitStack | None = None
         self._open: Transaction | None = None
@@ -38,30 +41,30 @@ class Replying:
     def answering(self) -> Generator[None]:
         """Holds what is done last open for as long as the block lasts, which makes the answer.
 
-        If that fails, it is not done.
+        If that fails, it is not done. Raises `RequestRunning` if somebody else has answered the
+        request, or taken it over.
         """
         try:
             with ExitStack() as self._until_answered:
                 yield
-        except Exception:
+        except Exception as exc:
             self._until_answered = self._open = None
             for act in self._undoing:
                 act()
+            if self._has_reply and isinstance(exc, Busy):
+                raise RequestRunning from exc
             raise
         finally:
             self._until_answered = self._open = None
         self.is_kept = self._has_reply
 
     def keep(self, done: Reply) -> None:
-        """Keeps the answer with what is held open; leaves it to the caller where nothing is.
-
-        Raises `RequestRunning` if somebody else has answered the request, or taken it over.
-        """
+        """Keeps the answer with what is held open; leaves it to the caller where nothing is."""
         if self._open is None:
             return
+        self._has_reply = True
         if not self._put(self._open, done):
             raise RequestRunning
-        self._has_reply = True
 
     def commit(self) -> None:
         """Commits what is held open: something else is about to be done."""
@@ -157,7 +160,7 @@ class Replying:
         """Returns where indexes and rows do not agree."""
         return self._catalog.find_index_faults()
 
-    def rebuild_indexes(self) -> int:
+    def rebuild_indexes(self) -> dict[str, int]:
         """Makes indexes anew of the rows."""
         return self._catalog.rebuild_indexes()
 

@@ -316,7 +316,7 @@ class Capture:
         reading = read_still(name, fd, self._store, resting=self._resting)
         state, key = reading.state, draft.key(name)
         entry = msgspec.structs.replace(
-            reading.found, mode=state.st_mode & PERMISSIONS, mtime_ns=state.st_mtime_ns
+            reading.value, mode=state.st_mode & PERMISSIONS, mtime_ns=state.st_mtime_ns
         )
         draft.rows[name] = row_of(name, state)._replace(ctime_ns=reading.ctime_ns)
         self._moving.pop(key, None)

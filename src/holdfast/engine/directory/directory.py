@@ -301,7 +301,7 @@ class Directory:
             raise Unavailable(message)
         if self._openings is not None and reading.heard is not None:
             self._openings.settle(IGNORE_FILE, reading.heard)
-        return reading.found
+        return reading.value
 
     def _scan(self, rules: Rules, litter: re.Pattern[bytes] | None) -> Scan:
         index = self.last.index

@@ -45,7 +45,7 @@ class Likeness(NamedTuple):
 
     seen: int = 0
     """Files in the directory, as far as it was looked at."""
-    held: int = 0
+    entries: int = 0
     """Entries in the namespace."""
     alike: int = 0
     """Files that have the same path and size in both."""
@@ -59,7 +59,7 @@ class Likeness(NamedTuple):
     @property
     def is_strong(self) -> bool:
         """Whether the directory holds the files of the namespace without a doubt."""
-        is_most = self.alike * 2 >= self.seen or self.alike * 2 >= self.held
+        is_most = self.alike * 2 >= self.seen or self.alike * 2 >= self.entries
         return self.equal >= ENOUGH and self.differing * 2 <= self.compared and is_most
 
     @property
@@ -73,7 +73,7 @@ class Likeness(NamedTuple):
 
         Not so of one without files; with little to go by, each has to hold most of the other.
         """
-        is_most = self.alike * 2 >= self.seen and self.alike * 2 >= self.held
+        is_most = self.alike * 2 >= self.seen and self.alike * 2 >= self.entries
         return self.seen > 0 and not (self.is_strong or is_most)
 
 

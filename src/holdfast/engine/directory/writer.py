@@ -100,7 +100,7 @@ class Follower:
         """Leaves these paths, and what is below them, alone."""
         self._protected = frozenset(to_bytes(path) for path in paths)
 
-    def told(self, done: Restored, kept: SnapshotId | None) -> Restored:
+    def outcome(self, done: Restored, kept: SnapshotId | None) -> Restored:
         """Returns what a move of the head says, with what the directory made of it."""
         in_motion = {*done.in_motion, *(to_text(key) for key in self.in_motion)}
         return replace(

@@ -8,7 +8,7 @@ import msgspec
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.core.context import Context
 from holdfast.engine.erasing.parts import Counts
-from holdfast.engine.journal.actions import told_of_namespace
+from holdfast.engine.journal.actions import trace_of_namespace
 from holdfast.engine.journal.chain import append
 from holdfast.errors import Damaged
 from holdfast.model.basics import Tenant
@@ -120,7 +120,7 @@ def certify(
 def _trace(row: ErasureRow) -> Trace:
     """Returns the trace of an erasure; that of a user does not name them once more."""
     if row.what is Erased.NAMESPACE:
-        return told_of_namespace("namespace.erased", row.namespace or "", erasure_id=row.id)
+        return trace_of_namespace("namespace.erased", row.namespace or "", erasure_id=row.id)
     return Trace(action=f"{row.what}.erased", resource_type="erasure", resource_id=row.id)
 
 

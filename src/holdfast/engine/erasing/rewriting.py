@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.core.growth import size_of
-from holdfast.engine.core.mergebase import MERGED_ROOT, merged_root
+from holdfast.engine.core.lineage import MERGED_ROOT, merged_root
 from holdfast.engine.objects.reachable import iter_entries
 from holdfast.engine.objects.stage import Stage, StagedObjects
 from holdfast.ids import ObjectId

@@ -68,7 +68,7 @@ def redact_user(transaction: Transaction, tenant_id: TenantId, user_id: str) -> 
     """
     count = 0
     # First: afterwards nobody knows whose they were.
-    for namespace_id, session_id in transaction.sessions_told_of(tenant_id, user_id):
+    for namespace_id, session_id in transaction.sessions_in_events(tenant_id, user_id):
         count += redact_session(transaction, tenant_id, namespace_id, session_id)
     return count + _redact_all(
         transaction, lambda: transaction.traces_about_user(tenant_id, user_id)
@@ -96,8 +96,8 @@ def _pages(
     transaction: Transaction, tenant_id: TenantId, wanted: TraceFilter
 ) -> Iterator[list[TraceRow]]:
     while page := transaction.list_traces(tenant_id, wanted, most=PAGE):
-        yield [row for row, _ in page]
-        last = page[-1][0]
+        yield page
+        last = page[-1]
         wanted = msgspec.structs.replace(wanted, until=(last.created_us, last.stream, last.number))
 
 
@@ -125,7 +125,7 @@ def _redact_all(transaction: Transaction, find: Callable[[], Sequence[TraceRow]]
 
 
 def _redact(transaction: Transaction, rows: Sequence[TraceRow]) -> int:
-    changed = [new for row in rows if (new := erased(row)) != row]
-    for row in changed:
-        transaction.redact_trace(row)
+    changed = [(row, new) for row in rows if (new := erased(row)) != row]
+    for row, new in changed:
+        transaction.redact_trace(row, new)
     return len(changed)

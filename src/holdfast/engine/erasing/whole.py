@@ -9,7 +9,7 @@ from holdfast.engine.directory.attachments import Attachments
 from holdfast.engine.erasing.parts import Counts
 from holdfast.engine.erasing.rewriting import ALL
 from holdfast.engine.erasing.telling import erase_events, redact_namespace
-from holdfast.engine.journal.actions import told_of_namespace
+from holdfast.engine.journal.actions import trace_of_namespace
 from holdfast.engine.journal.anchors import anchor_last
 from holdfast.engine.journal.chain import append
 from holdfast.errors.system import from_system
@@ -54,7 +54,7 @@ def take_away(transaction: Transaction, context: Context, head: Head) -> Counts:
         transaction.delete_namespace(head.namespace_id, now=context.clock())
     anchor_last(transaction, context, head)
     transaction.purge_namespace(head.namespace_id)
-    purged = told_of_namespace("namespace.purged", head.name)
+    purged = trace_of_namespace("namespace.purged", head.name)
     append(transaction, context, head, purged, stream=OWN)
     return Counts(removed, redacted_rows=redacted)
 

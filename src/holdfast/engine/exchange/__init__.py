@@ -5,6 +5,6 @@ from what it was told, and compares the root. So no node of a stranger is ever b
 exchange is either exactly what was sent, or an error and no change.
 
 Modules: `edits` (what leads from one files map to another, and the checks on it), `reach` (which
-objects somebody may name), `receiving` and `sending` (packs of chunks), `adopting` (a snapshot of
+objects somebody may name), `receiving` and `door` (packs of chunks), `adopting` (a snapshot of
 what was told), `door` (all of it, for one namespace).
 """

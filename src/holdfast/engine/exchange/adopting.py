@@ -32,7 +32,7 @@ from holdfast.engine.objects import content
 from holdfast.engine.pending.fold import Folded, lacking_at
 from holdfast.engine.planes.handle import Handle, dated
 from holdfast.engine.timeline.head import Mark, Move, advance, replacing, safety
-from holdfast.engine.timeline.weight import check_size
+from holdfast.engine.timeline.snapshots import check_size
 from holdfast.entries import Blob, decode_entry
 from holdfast.errors import HeadMoved, InvalidValue, TooLarge
 from holdfast.ids import ObjectId

@@ -1,17 +1,33 @@
 """The files plane, to change: write, link, make directories, move, delete.
 
-A change is one transaction (`pending/writing.py`) and keeps the tree whole (`draft.py`): it either
+A change is one transaction (`pending/writing.py`) and keeps the tree whole (`Draft`): it either
 happens as asked, or raises and leaves everything as it was.
+
+Changes to the files plane on their way to pending rows, kept free of contradictions.
+
+A tree of files has rules that a map of keys does not: what lies in a directory needs every
+name above it to be a directory, and a directory that loses its last file is still there.
+A draft holds changes over a view and upholds two invariants:
+
+1. No key that is a file or a link has keys below it.
+2. A directory has an entry of its own exactly when it is empty or its mode is not the usual
+   one. So equal trees are equal maps, however they came about.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import BinaryIO, Final
 
 import msgspec
 
-from holdfast.engine.core.paths import MAX_PATH_BYTES, PathLike, to_bytes, to_key
-from holdfast.engine.files.draft import Draft
+from holdfast.engine.core.paths import (
+    MAX_PATH_BYTES,
+    PathLike,
+    ancestors,
+    parent_of,
+    to_bytes,
+    to_key,
+)
 from holdfast.engine.files.reader import EPOCH, FilesReader, Opened, info_of
 from holdfast.engine.journal.events import deleted, written
 from holdfast.engine.objects import content
@@ -19,11 +35,12 @@ from holdfast.engine.objects.stage import Stage
 from holdfast.engine.pending.writing import Rows, change, change_rows, no_events
 from holdfast.engine.planes.handle import Handle
 from holdfast.engine.planes.view import View
-from holdfast.entries import Blob, Directory, Entry, Inline, Link
+from holdfast.entries import Blob, Directory, Entry, Inline, Link, decode_entry, encode_entry
 from holdfast.errors import (
     Busy,
     InvalidPath,
     InvalidValue,
+    NotADirectory,
     NotAFile,
     PathExists,
     PathNotFound,
@@ -31,7 +48,7 @@ from holdfast.errors import (
 )
 from holdfast.model.basics import Plane
 from holdfast.model.events import Occurrence
-from holdfast.model.files import FileInfo
+from holdfast.model.files import USUAL_DIRECTORY_MODE, FileInfo
 from holdfast.operations.files import (
     BATCH_BYTES,
     BATCH_FILES,
@@ -43,6 +60,99 @@ from holdfast.operations.files import (
     WriteFiles,
 )
 from holdfast.operations.operation import does
+
+
+class Draft:
+    """Uncommitted changes to files, readable as if they had been made."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._known: dict[bytes, bytes | None] = {}
+        # Every directory above a key that this draft put: a superset of those that have
+        # children in `rows`, so that a path outside it needs no look through the rows.
+        self._folders: set[bytes] = set()
+        self.rows: dict[bytes, bytes | None] = {}
+
+    def prefetch(self, keys: Collection[bytes]) -> None:
+        """Looks many keys and the directories above them up at once; of one, what is below it."""
+        if len(keys) == 1:
+            self._view.ask_under(b"".join(keys) + b"/")
+        wanted = {name for key in keys for name in (key, *ancestors(key))} - self._known.keys()
+        found = self._view.get_many(sorted(wanted))
+        self._known |= {key: found.get(key) for key in wanted}
+
+    def find(self, key: bytes) -> Entry | None:
+        """Returns the entry at a path; None for a directory without an entry of its own."""
+        if key in self.rows:
+            data = self.rows[key]
+        else:
+            if key not in self._known:
+                self._known[key] = self._view.get(key)
+            data = self._known[key]
+        return None if data is None else decode_entry(data)
+
+    def is_directory(self, key: bytes) -> bool:
+        """Says whether a path is a directory, with or without an entry of its own."""
+        return key == b"" or isinstance(self.find(key), Directory) or self.has_children(key)
+
+    def has_children(self, key: bytes) -> bool:
+        """Says whether anything lies below a path."""
+        return next(self.below(key), None) is not None
+
+    def below(self, key: bytes) -> Iterator[bytes]:
+        """Yields the keys below a directory, in no promised order."""
+        prefix = key + b"/" if key else b""
+        if not key or key in self._folders:
+            live = [name for name, data in self.rows.items() if data is not None]
+            yield from (name for name in live if name.startswith(prefix))
+        for name, _ in self._view.under(prefix):
+            if name not in self.rows:
+                yield name
+
+    def put(self, key: bytes, entry: Entry) -> None:
+        """Puts a file, link or directory at a path; raises if that breaks the tree."""
+        found = self.find(key)
+        if isinstance(entry, Directory):
+            if found is not None and not isinstance(found, Directory):
+                raise NotADirectory(key, blocked_by=key)
+            is_needless = entry.mode == USUAL_DIRECTORY_MODE and self.has_children(key)
+        else:
+            self._refuse_to_cover(key, found)
+            is_needless = False
+        for folder in ancestors(key):
+            self._enter(folder, key)
+        self.rows[key] = None if is_needless else encode_entry(entry)
+
+    def drop(self, key: bytes) -> None:
+        """Takes one key out, and keeps the directory it lay in."""
+        self.rows[key] = None
+        parent = parent_of(key)
+        if parent and self.find(parent) is None and not self.has_children(parent):
+            self.rows[parent] = encode_entry(Directory(USUAL_DIRECTORY_MODE))
+
+    def drop_tree(self, key: bytes) -> list[bytes]:
+        """Takes a directory out with all that is in it; returns what that was."""
+        gone = [*self.below(key)]
+        for name in gone:
+            self.rows[name] = None
+        self.drop(key)
+        return gone
+
+    def _refuse_to_cover(self, key: bytes, found: Entry | None) -> None:
+        if isinstance(found, Directory) or (found is None and self.has_children(key)):
+            raise NotAFile(key, found="directory")
+        if isinstance(found, Link):
+            raise NotAFile(key, found="link")
+
+    def _enter(self, folder: bytes, key: bytes) -> None:
+        found = self.find(folder)
+        if isinstance(found, Directory):
+            if found.mode == USUAL_DIRECTORY_MODE:
+                self.rows[folder] = None  # Invariant 2: from now on it is not empty.
+        elif found is not None:
+            raise NotADirectory(key, blocked_by=folder)
+        self._folders.add(folder)
+
 
 USUAL_FILE_MODE: Final = 0o644
 MAX_MODE: Final = 0o1777

@@ -4,7 +4,7 @@ Each change is sound where it comes from, and may contradict what is there where
 file on one side where the other has a directory. `find_clashes` names such paths for a merge
 to report; `settle` lets the changes win over what is in their way; `keep_emptied` keeps
 directories that nobody deleted, `keep_needed` those in which something stays. They leave
-directories' own entries in the form that `draft.py` describes.
+directories' own entries in the form that `editing.py` describes.
 """
 
 from collections.abc import Callable, Iterator, Mapping

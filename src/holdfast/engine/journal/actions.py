@@ -134,13 +134,14 @@ _WITHOUT_CONTENT: Final = frozenset(
         *("ttl_seconds", "expired_at", "last_activity", "type", "embedded", "content_changed"),
         *("count", "recovered", "quota_bytes", "keep_last", "keep_daily", "keep_weekly"),
         *("task_id", "trace_id", "imported_from", "erasure_id", "turn_id", "request_id"),
+        "terms_kept",
     }
 )
 """Details that are names, numbers and ids: what is new repeats content until somebody puts it
 here."""
 
 _TOLD: Final = ("label", "reason", "target", "task_id", "trace_id")
-_TOLD_OF_DETAIL: Final = ("planes", "forked_from", "merged", "imported_from")
+_TOLD_OF_DETAIL: Final = ("planes", "forked_from", "merged", "imported_from", "terms_kept")
 """What a trace repeats of a snapshot, where there is something. Not its coverage: that is long."""
 
 
@@ -160,7 +161,7 @@ def without_content(
     return {name: value for name, value in details.items() if name in _WITHOUT_CONTENT}
 
 
-def told_by(done: Sequence[SnapshotInfo]) -> Trace:
+def trace_of(done: Sequence[SnapshotInfo]) -> Trace:
     """Returns the trace of an operation that appended these snapshots.
 
     The last one shows what it led to; before it may stand the one that keeps what was there.
@@ -194,20 +195,20 @@ def named(done: SnapshotInfo) -> str:
     return f"{done.kind} {done.target or done.id}"
 
 
-def told_of_snapshot(action: str, snapshot: SnapshotInfo, **more: object) -> Trace:
+def trace_of_snapshot(action: str, snapshot: SnapshotInfo, **more: object) -> Trace:
     """Returns the trace of what was done to one snapshot."""
     details = {"label": snapshot.label, **more}
     return Trace(action=action, resource_type="snapshot", resource_id=snapshot.id, details=details)
 
 
-def told_of_snapshots(action: str, namespace: str, snapshots: Sequence[SnapshotInfo]) -> Trace:
+def trace_of_snapshots(action: str, namespace: str, snapshots: Sequence[SnapshotInfo]) -> Trace:
     """Returns the trace of what was done to some snapshots of a namespace at once."""
     ids = [snapshot.id for snapshot in snapshots]
     labels = {snapshot.id: snapshot.label for snapshot in snapshots if snapshot.label is not None}
     more = {"labels": labels} if labels else {}
-    return told_of_namespace(action, namespace, snapshots=ids, **more)
+    return trace_of_namespace(action, namespace, snapshots=ids, **more)
 
 
-def told_of_namespace(action: str, name: str, **details: object) -> Trace:
+def trace_of_namespace(action: str, name: str, **details: object) -> Trace:
     """Returns the trace of what was done to a namespace."""
     return Trace(action=action, resource_type="namespace", resource_id=name, details=details)

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
+from holdfast.behalf import REQUEST
 from holdfast.catalog.hashing import (
     FORMAT,
     REDACTED,
@@ -108,9 +109,9 @@ def row_after(
         tenant_id, namespace_id = of.tenant_id, of.namespace_id
     else:
         tenant_id, namespace_id = of, None
-    details = _NO_DETAILS
-    if context.request_id is not None and kind is TraceKind.DONE:
-        details = _to_json({**trace.details, REQUEST_ID: context.request_id}).decode()
+    details, request_id = _NO_DETAILS, REQUEST.get()
+    if request_id is not None and kind is TraceKind.DONE:
+        details = _to_json({**trace.details, REQUEST_ID: request_id}).decode()
     elif trace.details:
         details = _to_json(trace.details).decode()
     header = (

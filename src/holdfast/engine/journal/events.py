@@ -10,6 +10,8 @@ down by who does, in the catalog (`listen`), and counts for whoever writes to it
 An event says what was done to what, never what is in it: no content of a file, of a state, of a
 turn or of a memory. What a key that is for one namespace hears of is its namespace, by the name
 that it had then.
+
+Events as they leave: in feeds, in live streams and in webhooks, always the same object.
 """
 
 import re
@@ -28,7 +30,7 @@ from holdfast.engine.core.rounds import set_aside
 from holdfast.engine.journal.actions import ACTIONS, normalise, without_content
 from holdfast.errors import Damaged, InvalidValue, StorageFull, StorageReadOnly, shorten
 from holdfast.ids import TenantId
-from holdfast.instants import to_us
+from holdfast.instants import from_us, to_text, to_us
 from holdfast.model.basics import Head
 from holdfast.model.events import (
     ERA,
@@ -38,7 +40,7 @@ from holdfast.model.events import (
     EventFilter,
     EventRow,
     Occurrence,
-    ToldRow,
+    UnnumberedRow,
 )
 from holdfast.model.traces import Trace
 
@@ -247,15 +249,15 @@ def tell(
 
     `made` returns the events, and is called if somebody may listen.
     """
-    transaction.add_told(told_of(transaction, context, of, made))
+    transaction.add_unnumbered(unnumbered_of(transaction, context, of, made))
 
 
-def told_of(
+def unnumbered_of(
     transaction: Transaction,
     context: Context,
     of: Head | TenantId,
     made: Callable[[], Sequence[Occurrence]],
-) -> list[ToldRow]:
+) -> list[UnnumberedRow]:
     """Returns what is to be told, as `tell` does."""
     if transaction.is_unheard():
         return []
@@ -264,7 +266,7 @@ def told_of(
         return []  # Of a single one it is found out where it is put down.
     head = of if isinstance(of, Head) else None
     return [
-        ToldRow(
+        UnnumberedRow(
             tenant_id=of.tenant_id if isinstance(of, Head) else of,
             created_us=to_us(context.clock()),
             type=event.type,
@@ -282,12 +284,12 @@ def follow(context: Context, tenant_id: TenantId) -> None:
     Raises `Damaged` for what is not what was told, once all the rest has its number.
     """
     with context.catalog.read() as transaction:
-        has_told = transaction.has_told(tenant_id)
-    damaged, after = list[Damaged](), _FIRST if has_told else None
+        has_unnumbered = transaction.has_unnumbered(tenant_id)
+    damaged, after = list[Damaged](), _FIRST if has_unnumbered else None
     with suppress(StorageReadOnly, StorageFull):
         while after is not None:
             with context.catalog.write() as transaction:
-                after = number_told(transaction, context, tenant_id, after=after, aside=damaged)
+                after = number_events(transaction, context, tenant_id, after=after, aside=damaged)
     if damaged:
         raise damaged[0]
 
@@ -296,10 +298,10 @@ def number_all(transaction: Transaction, context: Context, tenant_id: TenantId) 
     """Numbers all that was told so far, in a transaction that asks which event is the last."""
     after: int | None = _FIRST
     while after is not None:
-        after = number_told(transaction, context, tenant_id, after=after, aside=[])
+        after = number_events(transaction, context, tenant_id, after=after, aside=[])
 
 
-def number_told(
+def number_events(
     transaction: Transaction,
     context: Context,
     tenant_id: TenantId,
@@ -314,7 +316,7 @@ def number_told(
     `aside`, and stays where it is until somebody repairs it.
     """
     last, last_us = transaction.lock_event_end(tenant_id)
-    found = transaction.list_told(tenant_id, after=after, most=_BATCH)
+    found = transaction.list_unnumbered(tenant_id, after=after, most=_BATCH)
     aside += [error for _, row in found for error in row.damaged]
     sound = [(position, told) for position, row in found for told in row.sound]
     rows = list[EventRow]()
@@ -335,7 +337,7 @@ def number_told(
     if rows:
         transaction.add_events(rows)
         transaction.move_event_end(rows[-1])
-        transaction.drop_told(position for position, _ in sound)
+        transaction.drop_unnumbered(position for position, _ in sound)
     return found[-1][0] if len(found) == _BATCH else None
 
 
@@ -413,7 +415,7 @@ def events_of(
     return [Occurrence(kind, data)]
 
 
-def is_told(event: Occurrence, data: Mapping[str, Any]) -> bool:
+def says_the_same(event: Occurrence, data: Mapping[str, Any]) -> bool:
     """Says whether what was told of a trace, and may say more, is this."""
     return event.data.items() <= data.items()
 
@@ -478,3 +480,21 @@ def _instant_of(cursor: str) -> int:
         message = f"{shorten(cursor)} is not a cursor: pass next_cursor of the page before"
         raise InvalidValue(message)
     return int(digits, 16)
+
+
+API_VERSION: Final = "2026-04-30"
+"""The form of the envelope; clients are written against it."""
+
+
+def envelope(event: EventRow, *, workspace_id: str) -> dict[str, Any]:
+    """Returns what is sent of an event."""
+    return {
+        "id": event.id,
+        "event_id": event.id,
+        "type": event.type,
+        "api_version": API_VERSION,
+        "workspace_id": workspace_id,
+        "namespace": event.namespace,
+        "created_at": to_text(from_us(event.created_us)),
+        "data": msgspec.json.decode(event.data),
+    }

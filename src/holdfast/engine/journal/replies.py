@@ -66,7 +66,7 @@ class Replies:
 
     def begin(self, asked: Asked) -> Replying:
         """Returns the catalog to work on a request with: it keeps the answer with the work."""
-        return Replying(self._context.catalog, partial(_put, asked))
+        return Replying(self._context.catalog, partial(_put, asked, is_sure=True))
 
     def renew(self, asked: Asked) -> bool:
         """Prolongs the lease of a request that takes its time; False if it is lost."""
@@ -94,13 +94,14 @@ class Replies:
             return transaction.purge_replies(before=self._context.clock() - KEPT)
 
 
-def _put(asked: Asked, transaction: Transaction, reply: Reply) -> bool:
+def _put(asked: Asked, transaction: Transaction, reply: Reply, *, is_sure: bool = False) -> bool:
     """Writes what becomes of a request; False if it became something else meanwhile."""
+    place, mine = asked.place, asked.mine
     if asked.is_claimed:
-        return transaction.settle_reply(asked.place, reply, claimed_at=asked.mine.created_at)
+        return transaction.settle_reply(place, reply, claimed_at=mine.created_at, is_sure=is_sure)
     if asked.old is None:
-        return transaction.add_reply(asked.place, reply)
-    return transaction.take_reply(asked.place, reply, seen=asked.old)
+        return transaction.add_reply(place, reply, is_sure=is_sure)
+    return transaction.take_reply(place, reply, seen=asked.old, is_sure=is_sure)
 
 
 def _is_over(reply: Reply, now: datetime) -> bool:

@@ -79,5 +79,5 @@ def _take_out(transaction: Transaction, head: Head) -> None:
     while rows := transaction.page_traces(head.tenant_id, after=after, most=_MOST, stream=stream):
         for row in rows:
             if (without := without_roots(row)) != row:
-                transaction.redact_trace(without)
+                transaction.redact_trace(row, without)
         after = rows[-1].number

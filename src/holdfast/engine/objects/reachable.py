@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from holdfast.catalog.transaction import Transaction
-from holdfast.engine.core.mergebase import merged_root
+from holdfast.engine.core.lineage import merged_root
 from holdfast.engine.objects.content import Source, list_refs
 from holdfast.engine.objects.packing import decode_state
 from holdfast.entries import (

@@ -2,7 +2,7 @@
 
 An object is found through the index, read with its block from a pack, cut out and re-hashed:
 bytes that do not hash to their name are an error, never an answer. Nodes are cached decoded,
-because a snapshot or a diff looks at the upper ones again and again.
+because a snapshot or a diff looks at the upper ones again and again; short objects as they are.
 """
 
 from collections import defaultdict
@@ -26,6 +26,9 @@ _NODES: Final = 256
 
 _COUNT_BYTES: Final = 200
 """What a count takes in memory, with its key."""
+
+SHORT_BYTES: Final = 16 << 10
+"""Objects up to here are kept as they are, once they were read by themselves."""
 
 
 class Objects:
@@ -75,10 +78,28 @@ class Objects:
 
     def get(self, object_id: ObjectId) -> bytes:
         """Returns one object's bytes."""
-        return self.get_many([object_id])[object_id]
+        return self._fetch([object_id])[object_id]
 
     def get_many(self, object_ids: Sequence[ObjectId]) -> dict[ObjectId, bytes]:
-        """Returns the bytes of each object; raises for one that is missing or damaged."""
+        """Returns the bytes of each object; raises for one that is missing or damaged.
+
+        A short one that was read by itself may come from memory, whatever became of it since.
+        """
+        if len(object_ids) > 1:
+            return self._fetch(object_ids)
+        # A short file is one object, and read more often than written.
+        cache, found = self._context.shorts, dict[ObjectId, bytes]()
+        for object_id in object_ids:
+            key = (self._tenant_id, object_id)
+            data = cache.find(key)
+            if data is None:
+                data = self.get(object_id)
+                if len(data) <= SHORT_BYTES:
+                    cache.put(key, data, size=len(data) + _COUNT_BYTES)
+            found[object_id] = data
+        return found
+
+    def _fetch(self, object_ids: Sequence[ObjectId]) -> dict[ObjectId, bytes]:
         found = {
             located.placement.object_id: self.read(located) for located in self._locate(object_ids)
         }
@@ -118,7 +139,7 @@ class Objects:
         nodes = {i: cache.find((tenant_id, i)) for i in ids}
         missing = [i for i, node in nodes.items() if node is None]
         if missing:
-            for object_id, data in self.get_many(missing).items():
+            for object_id, data in self._fetch(missing).items():
                 node = nodes[object_id] = decode_node(data)
                 # Decoded, a node takes about three times its encoded bytes.
                 cache.put((tenant_id, object_id), node, size=3 * len(data))

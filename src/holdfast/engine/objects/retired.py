@@ -36,6 +36,9 @@ PAUSE_S: Final = 0.05
 BATCH: Final = 100
 """Packs whose bytes go before their rows do: so much is done again after a crash."""
 
+NEAR_BITS: Final = 2
+"""So many bits may be flipped of a pack's id or name: names are random, and differ by many more."""
+
 
 def retired(pack: PackRow, tenant_id: TenantId, *, now: datetime) -> RetiredPack:
     """Returns the row that takes the place of a pack's."""
@@ -52,17 +55,31 @@ def retire_unnamed(context: Context) -> None:
     found = dict(context.blobs.iter_names())
     # Looked up after the listing: a pack is announced before its bytes are put.
     with context.catalog.read() as transaction:
-        known = transaction.pack_names() | {pack.name for pack in transaction.iter_retired()}
-    now = context.clock()
-    unnamed = [
-        RetiredPack(PackName(name), None, size, now)
-        for name, size in found.items()
+        named = transaction.pack_names()
+        known = named | {pack.name for pack in transaction.iter_retired()}
         # A directory may hold the packs of other vaults too: theirs are not ours to judge.
-        if name not in known and context.owns_pack(name)
+        unnamed = [name for name in found if name not in known and context.owns_pack(name)]
+        if not unnamed or transaction.has_lost_packs():
+            return
+    # One whose name was damaged in its row is nobody's garbage.
+    lacking = named - found.keys()
+    now = context.clock()
+    garbage = [
+        RetiredPack(PackName(name), None, found[name], now)
+        for name in unnamed
+        if not any(is_nearly(each, name) for each in lacking)
     ]
-    if unnamed:
+    if garbage:
         with context.catalog.write() as transaction:
-            transaction.retire(unnamed)
+            transaction.retire(garbage)
+
+
+def is_nearly(name: str, other: str) -> bool:
+    """Says whether a name may be another one of which a bit or two were flipped."""
+    one, two = (each.encode("utf-8", "surrogateescape") for each in (name, other))
+    if len(one) != len(two):
+        return False
+    return (int.from_bytes(one) ^ int.from_bytes(two)).bit_count() <= NEAR_BITS
 
 
 @contextmanager

@@ -26,10 +26,10 @@ from holdfast.engine.sessions.turns import NOT_KEPT, TurnData, find_visible, pag
 from holdfast.errors import TurnNotFound, VersionNotFound
 from holdfast.ids import NamespaceId
 from holdfast.model.sessions import (
-    Found,
     Lineage,
     SessionContext,
     SessionInfo,
+    SessionRows,
     State,
     StateDiff,
     Turn,
@@ -44,6 +44,7 @@ from holdfast.operations.sessions import (
     CreateSession,
     DeleteSession,
     ForkSession,
+    GetContext,
     GetLineage,
     GetSession,
     GetState,
@@ -209,34 +210,26 @@ class Sessions(Part):
 
     # What an agent needs to go on
 
-    def get_context(
-        self,
-        session_id: str,
-        query: str | None = None,
-        *,
-        memory_limit: int = 5,
-        turn_limit: int = 5,
-    ) -> SessionContext:
-        """Returns the state, the memories that have to do with a question, and the last turns.
-
-        Without a question, the newest memories. Turns come newest first.
-        """
-        check_limit(memory_limit)
-        session, version = lifecycle.get(self._handle, session_id)
+    @does(GetContext)
+    def get_context(self, wanted: GetContext) -> SessionContext:
+        check_limit(wanted.memory_limit)
+        session, version = lifecycle.get(self._handle, wanted.session_id)
         seen = seen_by(session.id, session.user_id)
-        found = relevant(self._handle, seen, query=query, most=memory_limit)
+        found = relevant(self._handle, seen, query=wanted.query, most=wanted.memory_limit)
         return SessionContext(
+            session_id=session.id,
+            version=version.number,
             state=states.show(self._handle, version.state),
             memories=list(found.memories),
-            recent_turns=self.list_turns(session_id, limit=turn_limit),
+            recent_turns=self.list_turns(session.id, limit=wanted.turn_limit),
             average_relevance=found.average_relevance,
             drift_warning=found.drift_warning,
         )
 
-    def _info(self, found: Found) -> SessionInfo:
+    def _info(self, found: SessionRows) -> SessionInfo:
         return self._infos([found])[0]
 
-    def _infos(self, found: builtins.list[Found]) -> builtins.list[SessionInfo]:
+    def _infos(self, found: builtins.list[SessionRows]) -> builtins.list[SessionInfo]:
         check_answer(self._handle.context.limits, (version.bytes for _, version in found))
         counts = self._count_memories(found)
         return [
@@ -244,7 +237,7 @@ class Sessions(Part):
             for each, count in zip(found, counts, strict=True)
         ]
 
-    def _count_memories(self, found: builtins.list[Found]) -> builtins.list[int]:
+    def _count_memories(self, found: builtins.list[SessionRows]) -> builtins.list[int]:
         """Returns how many memories belong to each of some sessions."""
         with self._handle.context.catalog.read() as transaction:
             counts = [transaction.count_memories(s.namespace_id, s.id) for s, _ in found]

@@ -26,7 +26,7 @@ from holdfast.model.basics import Head
 from holdfast.model.entities import Entity, EntityRow
 from holdfast.model.sessions import SessionRow
 from holdfast.model.traces import Trace
-from holdfast.operations.entities import (
+from holdfast.operations.memories import (
     CreateEntity,
     DeleteEntity,
     GetEntity,

@@ -10,17 +10,17 @@ from holdfast.catalog.transaction import Transaction
 from holdfast.engine.planes.handle import Handle
 from holdfast.errors import Damaged, InvalidValue, SessionNotFound, VersionNotFound
 from holdfast.ids import NamespaceId
-from holdfast.model.sessions import Found, SessionRow, VersionRow
+from holdfast.model.sessions import SessionRow, SessionRows, VersionRow
 
 
 def find_row(
     transaction: Transaction, handle: Handle, session_id: str, *, now: datetime
-) -> Found | None:
+) -> SessionRows | None:
     """Returns a session with its newest version; None if it is not there, or past its time."""
     return alive(transaction.find_session(handle.tenant_id, handle.name, session_id), now=now)
 
 
-def alive(found: Found | None, *, now: datetime) -> Found | None:
+def alive(found: SessionRows | None, *, now: datetime) -> SessionRows | None:
     """Returns what was found, unless it was deleted, set aside, or is past its time."""
     if found is None or found[0].deleted_at is not None or not found[0].is_present:
         return None
@@ -28,7 +28,9 @@ def alive(found: Found | None, *, now: datetime) -> Found | None:
     return None if expires_at is not None and expires_at <= now else found
 
 
-def get_row(transaction: Transaction, handle: Handle, session_id: str, *, now: datetime) -> Found:
+def get_row(
+    transaction: Transaction, handle: Handle, session_id: str, *, now: datetime
+) -> SessionRows:
     """Returns a session with its newest version; raises `SessionNotFound`."""
     found = find_row(transaction, handle, session_id, now=now)
     if found is None:

@@ -24,13 +24,13 @@ from holdfast.errors import Damaged
 from holdfast.ids import NamespaceId, ObjectId
 from holdfast.instants import from_us
 from holdfast.model.basics import Head, Plane
-from holdfast.model.sessions import Found, SessionRow, TurnRow, VersionKind, VersionRow
+from holdfast.model.sessions import SessionRow, SessionRows, TurnRow, VersionKind, VersionRow
 from holdfast.model.traces import Trace, TraceEnd, TraceKind, TraceRow
 from holdfast.tree import NodeSource, diff
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Origin:
     """What the new versions say of where they come from."""
 
     reasoning: str | None = None
@@ -50,7 +50,7 @@ class Keeping:
         self._end = transaction.lock_end(head.tenant_id, head.namespace_id)
         self._rows = list[TraceRow]()
 
-    def add_version(self, session_id: str, version: VersionRow, told: Told) -> None:
+    def add_version(self, session_id: str, version: VersionRow, told: Origin) -> None:
         """Adds a version of a session."""
         namespace_id, number = self._head.namespace_id, self._end.number + 1
         version = replace(version, journal=number, salt=self._handle.context.ids.salt())
@@ -109,7 +109,7 @@ def follow(
     *,
     head: Head,
     now: datetime,
-    told: Told,
+    told: Origin,
 ) -> None:
     """Gives each session that differs between two roots of the plane a new version."""
     if old == new:
@@ -118,11 +118,16 @@ def follow(
     for edit in diff(source, old, new):
         session_id = edit.key.decode()
         found = transaction.find_session(handle.tenant_id, handle.name, session_id)
+        if found is None and edit.old is not None and transaction.is_lagging(head.namespace_id):
+            # The row of what is set aside says how long it was to stay.
+            found = _caught_up(transaction, keeping, session_id, edit.old, head=head, now=now)
         if edit.new is None:
             if found is not None:
                 transaction.set_session(replace(found[0], is_present=False))
             continue
         entry = session_of(edit.new)
+        if found is not None and handle.context.adds_only:
+            found = keep_conversation(keeping, found, now=now)
         if found is None:
             session, version = rows_of(head.namespace_id, session_id, entry, now=now, told=told)
             transaction.add_session(session)
@@ -133,19 +138,55 @@ def follow(
     keeping.finish()
 
 
+def keep_conversation(keeping: Keeping, found: SessionRows, *, now: datetime) -> SessionRows:
+    """Returns a session with a version that shows all of its conversation; makes it, if need be.
+
+    For who only adds: the conversation is about to go elsewhere, and what was said since the
+    newest version would be shown by nothing any more.
+    """
+    session, version = found
+    if (session.branch, session.turns) == (version.branch, version.turns):
+        return found
+    version = replace(
+        version,
+        number=session.version + 1,
+        kind=VersionKind.TURN,
+        branch=session.branch,
+        turns=session.turns,
+        created_at=now,
+        target=None,
+        trace_id=None,
+    )
+    keeping.add_version(session.id, version, Origin("kept before the conversation went elsewhere"))
+    return replace(session, version=version.number), version
+
+
 def catch_up(transaction: Transaction, handle: Handle, head: Head, *, now: datetime) -> TraceEnd:
     """Writes the rows of the sessions that a fork was made with; returns where its chain ends."""
-    keeping, told = Keeping(transaction, handle, head, now), Told()
+    keeping = Keeping(transaction, handle, head, now)
     view = View.of_head(handle.objects, transaction, head, Plane.SESSIONS)
     for key, data in list(view.iterate()):
         session_id = key.decode()
         if transaction.find_session(handle.tenant_id, handle.name, session_id) is None:
-            entry = session_of(data)
-            session, version = rows_of(head.namespace_id, session_id, entry, now=now)
-            transaction.add_session(session)
-            keeping.add_version(session_id, version, told)
+            _caught_up(transaction, keeping, session_id, data, head=head, now=now)
     transaction.drop_lagging(head.namespace_id)
     return keeping.finish()
+
+
+def _caught_up(
+    transaction: Transaction,
+    keeping: Keeping,
+    session_id: str,
+    data: bytes,
+    *,
+    head: Head,
+    now: datetime,
+) -> SessionRows:
+    """Writes the rows of a session that a fork was made with."""
+    session, version = rows_of(head.namespace_id, session_id, session_of(data), now=now)
+    transaction.add_session(session)
+    keeping.add_version(session_id, version, Origin())
+    return session, version
 
 
 def rows_of(
@@ -154,8 +195,8 @@ def rows_of(
     entry: Session,
     *,
     now: datetime,
-    told: Told | None = None,
-) -> Found:
+    told: Origin | None = None,
+) -> SessionRows:
     """Returns the rows of a session of which an entry is all that is known."""
     session = SessionRow(
         namespace_id=namespace_id,
@@ -170,10 +211,10 @@ def rows_of(
         branch=entry.branch,
         turns=entry.turns,
     )
-    return session, _version_of(entry, 0, VersionKind.FORK, now=now, told=told or Told())
+    return session, _version_of(entry, 0, VersionKind.FORK, now=now, told=told or Origin())
 
 
-def _go_on(session: SessionRow, entry: Session, *, now: datetime, told: Told) -> Found:
+def _go_on(session: SessionRow, entry: Session, *, now: datetime, told: Origin) -> SessionRows:
     number = session.version + 1
     version = _version_of(entry, number, VersionKind.RESTORE, now=now, told=told)
     # All that the entry says: an archive may bring another session under an id of somebody's own
@@ -184,7 +225,7 @@ def _go_on(session: SessionRow, entry: Session, *, now: datetime, told: Told) ->
 
 
 def _version_of(
-    entry: Session, number: int, kind: VersionKind, *, now: datetime, told: Told
+    entry: Session, number: int, kind: VersionKind, *, now: datetime, told: Origin
 ) -> VersionRow:
     return VersionRow(
         number=number,

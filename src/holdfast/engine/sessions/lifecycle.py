@@ -17,12 +17,13 @@ from holdfast.engine.sessions.following import catch_up
 from holdfast.engine.sessions.lapsing import notice_lapsed
 from holdfast.engine.sessions.presence import check_absent, check_list, check_listed
 from holdfast.engine.sessions.state import Parts, StoredState, to_parts
+from holdfast.engine.sessions.terms import TERMS_KEPT, shortens
 from holdfast.engine.sessions.turns import to_object
 from holdfast.engine.sessions.writing import Draft, change, get_locked, get_wanted, write
-from holdfast.errors import InvalidName, InvalidValue, SessionExists, SessionNotFound
+from holdfast.errors import AddOnly, InvalidName, InvalidValue, SessionExists, SessionNotFound
 from holdfast.instants import to_us
 from holdfast.model.basics import Head
-from holdfast.model.sessions import Found, Lineage, SessionRow, VersionKind, VersionRow
+from holdfast.model.sessions import Lineage, SessionRow, SessionRows, VersionKind, VersionRow
 from holdfast.operations.sessions import (
     MAX_TTL_SECONDS,
     CreateSession,
@@ -42,7 +43,7 @@ MAX_DEPTH: Final = 100
 T = TypeVar("T")
 
 
-def create(handle: Handle, wanted: CreateSession) -> Found:
+def create(handle: Handle, wanted: CreateSession) -> SessionRows:
     """Makes a session, with version 0 of its state."""
     agent_id, session_id, user_id = wanted.agent_id, wanted.session_id, wanted.user_id
     parts = to_parts({} if wanted.initial_state is None else wanted.initial_state)
@@ -52,10 +53,13 @@ def create(handle: Handle, wanted: CreateSession) -> Found:
         raise InvalidName("agent", agent_id, reason="it is empty")
     check_texts(agent=agent_id, user=user_id)
 
-    def compute(draft: Draft) -> Found:
-        if session_id is not None and draft.transaction.is_lagging(draft.head.namespace_id):
-            draft.end = catch_up(draft.transaction, handle, draft.head, now=draft.now)
-        number = 0 if session_id is None else _number_of(draft, session_id)
+    def compute(draft: Draft) -> SessionRows:
+        aside = None if session_id is None else _find_aside(draft, session_id)
+        number = 0 if aside is None else aside.version + 1
+        expires_at = _expiry(draft.now, wanted.ttl_seconds)
+        details = {"agent_id": agent_id, "user_id": user_id, "version": number}
+        if aside is not None and shortens(handle, expires_at, aside.expires_at):
+            expires_at, details[TERMS_KEPT] = aside.expires_at, 1
         session = SessionRow(
             namespace_id=draft.head.namespace_id,
             id=chosen,
@@ -64,12 +68,11 @@ def create(handle: Handle, wanted: CreateSession) -> Found:
             metadata=shown,
             created_at=draft.now,
             updated_at=draft.now,
-            expires_at=_expiry(draft.now, wanted.ttl_seconds),
+            expires_at=expires_at,
             version=number,
             branch="",
             turns=0,
         )
-        details = {"agent_id": agent_id, "user_id": user_id, "version": number}
         trace_id = draft.note(session, "session.created", details)
         return add(
             draft,
@@ -91,7 +94,7 @@ def add(
     kind: VersionKind,
     trace_id: str | None,
     is_chosen: bool = False,
-) -> Found:
+) -> SessionRows:
     """Writes a new session with its first version; somebody may have chosen its id."""
     stored = parts if isinstance(parts, StoredState) else draft.store(parts)
     version = VersionRow(
@@ -109,31 +112,34 @@ def add(
             draft.transaction.set_session(session)
         elif not draft.transaction.add_session(session):
             raise SessionExists(session.id)
-    draft.made, draft.is_known = version, is_chosen
+    draft.made, draft.has_row = version, is_chosen
     draft.put(session, version, old=None)
     return session, version
 
 
-def _number_of(draft: Draft, session_id: str) -> int:
-    """Returns the number of the first version of a session with this id; raises `SessionExists`.
+def _find_aside(draft: Draft, session_id: str) -> SessionRow | None:
+    """Returns a session of this id that was set aside; raises `SessionExists` for any other.
 
-    Where one of that id was set aside, the history goes on: an undo brings the other one back.
+    Its history goes on: an undo brings it back.
     """
-    known = draft.transaction.find_session(draft.handle.tenant_id, draft.handle.name, session_id)
+    transaction, handle = draft.transaction, draft.handle
+    if transaction.is_lagging(draft.head.namespace_id):
+        draft.end = catch_up(transaction, handle, draft.head, now=draft.now)
+    known = transaction.find_session(handle.tenant_id, handle.name, session_id)
     if known is None:
-        return 0
+        return None
     if known[0].is_present or known[0].deleted_at is not None:
         raise SessionExists(session_id)
-    return known[0].version + 1
+    return known[0]
 
 
-def fork(handle: Handle, wanted: ForkSession) -> Found:
+def fork(handle: Handle, wanted: ForkSession) -> SessionRows:
     """Makes a session that goes on from a version of another: nothing is copied."""
     session_id, version, agent_id = wanted.session_id, wanted.version, wanted.agent_id
     more = msgspec.json.decode(to_object("metadata", wanted.metadata))
     check_texts(agent=agent_id)
 
-    def compute(draft: Draft) -> Found:
+    def compute(draft: Draft) -> SessionRows:
         origin, newest = get_locked(draft, session_id)
         at = newest if version is None else get_wanted(draft, origin, version)
         known = {"forked_from": origin.id, "forked_version": at.number}
@@ -163,12 +169,12 @@ def fork(handle: Handle, wanted: ForkSession) -> Found:
     return write(handle, compute, about=(session_id, version))
 
 
-def update(handle: Handle, wanted: UpdateSession) -> Found:
+def update(handle: Handle, wanted: UpdateSession) -> SessionRows:
     """Merges metadata at the top level, and starts a new term; makes no version."""
     ttl_seconds = wanted.ttl_seconds
     more = msgspec.json.decode(to_object("metadata", wanted.metadata))
 
-    def compute(draft: Draft, session: SessionRow, version: VersionRow) -> Found:
+    def compute(draft: Draft, session: SessionRow, version: VersionRow) -> SessionRows:
         known = msgspec.json.decode(session.metadata)
         changed = replace(
             session,
@@ -177,8 +183,8 @@ def update(handle: Handle, wanted: UpdateSession) -> Found:
             expires_at=_expiry(draft.now, ttl_seconds) or session.expires_at,
             is_present=True,
         )
-        if _ends_sooner(changed, session):
-            handle.context.check_takes_away("shorten the term of a session")
+        if shortens(handle, changed.expires_at, session.expires_at):
+            raise AddOnly("shorten the term of a session")
         draft.transaction.set_session(changed)
         details = {"metadata_diff": sorted(more), "ttl_seconds": ttl_seconds}
         draft.note(changed, "session.updated", details)
@@ -222,14 +228,14 @@ def read(handle: Handle, ask: Callable[[Transaction, Head], T | None]) -> T | No
         return ask(transaction, handle.lock(transaction))
 
 
-def get(handle: Handle, session_id: str) -> Found:
+def get(handle: Handle, session_id: str) -> SessionRows:
     """Returns a session with its newest version; raises `SessionNotFound`."""
     context, now = handle.context, handle.context.clock()
     with context.catalog.ask() as transaction:
         row = transaction.find_session_row(handle.tenant_id, handle.name, session_id)
     found = None
     if row is not None:
-        found = alive(context.lately.known((row[0], row[1]), row, to_both), now=now)
+        found = alive(context.lately.checked((row[0], row[1]), row, to_both), now=now)
     if found is None:
         found = read(handle, partial(_find_or_miss, handle, session_id, now))
     if found is None:
@@ -240,7 +246,7 @@ def get(handle: Handle, session_id: str) -> Found:
 
 def _find_or_miss(
     handle: Handle, session_id: str, now: datetime, transaction: Transaction, head: Head
-) -> Found | None:
+) -> SessionRows | None:
     """Returns a session; raises `Damaged` if it has no row, and the plane holds it."""
     # Both in one transaction: else one that is created in between has no row, and an entry.
     found = find_row(transaction, handle, session_id, now=now)
@@ -249,7 +255,7 @@ def _find_or_miss(
     return found
 
 
-def iterate(handle: Handle, wanted: ListSessions) -> Iterator[Found]:
+def iterate(handle: Handle, wanted: ListSessions) -> Iterator[SessionRows]:
     """Yields sessions, newest first."""
     until, after, metadata = wanted.created_before, wanted.created_after, wanted.metadata
     before = None if until is None else (to_us(check_instant(until)), "")
@@ -339,12 +345,6 @@ def _expiry(now: datetime, ttl_seconds: int | None) -> datetime | None:
         message = f"ttl_seconds is a number from 1 to {MAX_TTL_SECONDS}, or None for no end"
         raise InvalidValue(message)
     return now + timedelta(seconds=ttl_seconds)
-
-
-def _ends_sooner(new: SessionRow, old: SessionRow) -> bool:
-    if new.expires_at is None:
-        return False
-    return old.expires_at is None or new.expires_at < old.expires_at
 
 
 def _same_term(origin: SessionRow, now: datetime) -> datetime | None:

@@ -80,7 +80,7 @@ def check_absent(
             raise _lost(session_id)
 
 
-def not_found(
+def absence_of(
     transaction: Transaction, handle: Handle, session_id: str, *, now: datetime
 ) -> SessionNotFound:
     """Returns the error of a session that is not there; raises `Damaged` if it should be."""

@@ -22,7 +22,7 @@ from typing import Final
 
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.core.context import Context
-from holdfast.engine.journal.actions import told_of_namespace
+from holdfast.engine.journal.actions import trace_of_namespace
 from holdfast.engine.journal.chain import append
 from holdfast.engine.objects.reachable import iter_entries, root_ids
 from holdfast.engine.objects.reader import Objects
@@ -41,7 +41,7 @@ Ended = tuple[NamespaceId, str]
 
 def purge(context: Context, tenant_id: TenantId) -> None:
     """Deletes what outlived the grace period and is held by nothing."""
-    before, held = context.clock() - context.limits.grace, Held(context, tenant_id)
+    before, held = context.clock() - context.limits.grace, SessionsInUse(context, tenant_id)
     while end_lapsed(context, tenant_id) == MOST:
         pass
     with context.catalog.read() as transaction:
@@ -57,7 +57,7 @@ def purge(context: Context, tenant_id: TenantId) -> None:
     _purge_branches(context, tenant_id, held)
 
 
-class Held:
+class SessionsInUse:
     """What the planes of a tenant's snapshots and heads hold of sessions, and tasks had before.
 
     Each node is looked at once, however often one looks.
@@ -100,7 +100,7 @@ def _purge_sessions(
     context: Context,
     namespace_id: NamespaceId,
     chosen: set[Ended],
-    held: Held,
+    held: SessionsInUse,
     *,
     before: datetime,
 ) -> None:
@@ -118,11 +118,11 @@ def _purge_sessions(
         for session_id in gone:
             transaction.purge_session(namespace_id, session_id)
         if gone:
-            told = told_of_namespace("session.purged", head.name, sessions=gone)
+            told = trace_of_namespace("session.purged", head.name, sessions=gone)
             append(transaction, context, head, told)
 
 
-def _purge_branches(context: Context, tenant_id: TenantId, held: Held) -> None:
+def _purge_branches(context: Context, tenant_id: TenantId, held: SessionsInUse) -> None:
     """Deletes branches that nothing needs, with their turns."""
     with context.catalog.read() as transaction:
         spare = transaction.spare_branches(tenant_id)
@@ -145,7 +145,7 @@ def trim(context: Context, tenant_id: TenantId) -> None:
     Where a session goes that others were forked from, they need the beginning of its conversation
     alone. What was spare as a whole has to be gone before.
     """
-    held = Held(context, tenant_id)
+    held = SessionsInUse(context, tenant_id)
     with context.catalog.read() as transaction:
         held.look(transaction)
     with context.catalog.write() as transaction:

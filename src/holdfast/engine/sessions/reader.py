@@ -25,7 +25,7 @@ from holdfast.entries import Session
 from holdfast.errors import InvalidValue, SessionNotFound
 from holdfast.instants import from_us, to_us
 from holdfast.model.basics import Plane, SnapshotInfo
-from holdfast.model.sessions import Found, SessionInfo, SessionRow, State, Turn, VersionRow
+from holdfast.model.sessions import SessionInfo, SessionRow, SessionRows, State, Turn, VersionRow
 from holdfast.operations.operation import does
 from holdfast.operations.sessions import GetSession, GetState, ListSessions, ListTurns
 
@@ -45,7 +45,7 @@ class SessionsReader(Part):
             raise InvalidValue("at a snapshot, sessions are not found by when they were made")
         starting_after, metadata = wanted.starting_after, wanted.metadata
 
-        def ask(transaction: Transaction, view: View) -> builtins.list[Found]:
+        def ask(transaction: Transaction, view: View) -> builtins.list[SessionRows]:
             rows = sorted(self._entries(view), key=lambda each: (each[1].created_us, each[0]))
             after = reversed(rows)
             if starting_after is not None:
@@ -59,7 +59,7 @@ class SessionsReader(Part):
                 and wanted.user_id in (None, entry.user_id)
             )
             fitting = (each for each in chosen if metadata is None or matches(each[0], metadata))
-            return [self._found(transaction, *each) for each in islice(fitting, wanted.limit)]
+            return [self._rows_of(transaction, *each) for each in islice(fitting, wanted.limit)]
 
         with looking_at(self._handle, self._snapshot):
             return [to_info(self._handle, found) for found in self._read(ask)]
@@ -87,10 +87,10 @@ class SessionsReader(Part):
 
         return self._read(ask)
 
-    def _get(self, session_id: str) -> Found:
-        def ask(transaction: Transaction, view: View) -> Found:
+    def _get(self, session_id: str) -> SessionRows:
+        def ask(transaction: Transaction, view: View) -> SessionRows:
             entry = self._entry(view, session_id)
-            return self._found(transaction, *self._rows(session_id, entry))
+            return self._rows_of(transaction, *self._rows(session_id, entry))
 
         return self._read(ask)
 
@@ -118,7 +118,9 @@ class SessionsReader(Part):
     def _is_there(self, entry: Session) -> bool:
         return entry.expires_us is None or entry.expires_us > to_us(self._snapshot.created_at)
 
-    def _found(self, transaction: Transaction, session: SessionRow, version: VersionRow) -> Found:
+    def _rows_of(
+        self, transaction: Transaction, session: SessionRow, version: VersionRow
+    ) -> SessionRows:
         """Returns a session with what its rows know: which version it was, and its origin."""
         known = transaction.find_version_at(
             session.namespace_id,
@@ -138,7 +140,7 @@ class SessionsReader(Part):
         )
         return session, version
 
-    def _rows(self, session_id: str, entry: Session) -> Found:
+    def _rows(self, session_id: str, entry: Session) -> SessionRows:
         """Returns what the snapshot alone says of a session."""
         now = from_us(entry.created_us)
         return rows_of(self._snapshot.namespace_id, session_id, entry, now=now)

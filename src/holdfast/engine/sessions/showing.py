@@ -13,7 +13,7 @@ import msgspec
 
 from holdfast.engine.planes.handle import Handle
 from holdfast.engine.sessions import state as states
-from holdfast.model.sessions import Found, SessionInfo, SessionRow, State, VersionRow
+from holdfast.model.sessions import SessionInfo, SessionRow, SessionRows, State, VersionRow
 
 Load = Callable[[], dict[str, Any]]
 
@@ -72,7 +72,7 @@ def to_state(
 
 
 def to_info(
-    handle: Handle, found: Found, *, memory_count: int = 0, later: bool = False
+    handle: Handle, found: SessionRows, *, memory_count: int = 0, later: bool = False
 ) -> SessionInfo:
     """Returns a session as users see it; `later` leaves its state until it is asked for."""
     session, version = found

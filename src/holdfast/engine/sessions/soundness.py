@@ -14,7 +14,7 @@ from holdfast.engine.core.context import Context
 from holdfast.engine.objects.reader import Objects
 from holdfast.engine.planes.overlays import NamesOnly, settle_session
 from holdfast.engine.planes.view import View
-from holdfast.engine.sessions.purging import Held
+from holdfast.engine.sessions.purging import SessionsInUse
 from holdfast.engine.sessions.turns import data_of
 from holdfast.engine.sessions.writing import entry_of
 from holdfast.entries import encode_entry
@@ -26,13 +26,15 @@ from holdfast.model.sessions import BranchRow
 PAGE: Final = 100
 """Turns that are looked at together."""
 
-Found = tuple[str, str]
+Defect = tuple[str, str]
 """What is not sound, and why."""
 
 
-def find_faults(context: Context, transaction: Transaction, tenant_id: TenantId) -> Iterator[Found]:
+def find_faults(
+    context: Context, transaction: Transaction, tenant_id: TenantId
+) -> Iterator[Defect]:
     """Yields what is wrong; raises `Damaged` where a plane cannot be read at all."""
-    held = Held(context, tenant_id)
+    held = SessionsInUse(context, tenant_id)
     held.look(transaction)
     needed = dict(held.branches)
     for branch, turns in transaction.named_branches(tenant_id).items():
@@ -53,7 +55,7 @@ def find_faults(context: Context, transaction: Transaction, tenant_id: TenantId)
                 yield f"sessions of {head.name}", f"not all could be checked: {exc}"
 
 
-def _find_in_histories(transaction: Transaction, head: Head) -> Iterator[Found]:
+def _find_in_histories(transaction: Transaction, head: Head) -> Iterator[Defect]:
     # Also of those that have ended, which no plane holds.
     for row in transaction.damaged_sessions(head.namespace_id):
         yield f"sessions: {row.id}", "its row is not what was written"
@@ -68,7 +70,7 @@ def _find_in_histories(transaction: Transaction, head: Head) -> Iterator[Found]:
 
 def _find_in_branches(
     transaction: Transaction, tenant_id: TenantId, needed: dict[str, int]
-) -> Iterator[Found]:
+) -> Iterator[Defect]:
     branches = {branch.id: branch for branch in transaction.iter_branches(tenant_id)}
     todo, seen = list(needed.items()), set[str]()
     while todo:
@@ -86,7 +88,7 @@ def _find_in_branches(
 
 def _find_in_turns(
     transaction: Transaction, tenant_id: TenantId, branch: BranchRow
-) -> Iterator[Found]:
+) -> Iterator[Defect]:
     after, size = branch.parent_turns, 0
     while page := transaction.page_turns(
         tenant_id, branch.id, after=after, before=branch.turns + 1, most=PAGE
@@ -110,7 +112,7 @@ def _find_in_turns(
         yield f"conversation {branch.id}", reason
 
 
-def _find_in_plane(context: Context, transaction: Transaction, head: Head) -> Iterator[Found]:
+def _find_in_plane(context: Context, transaction: Transaction, head: Head) -> Iterator[Defect]:
     objects = Objects(context, head.tenant_id, transaction)
     shown = View.of_head(objects, transaction, head, Plane.SESSIONS).iterate()
     rows = (

@@ -103,7 +103,7 @@ class StoredState(msgspec.Struct, frozen=True):
     bytes: int
 
 
-class KnownState(msgspec.Struct, frozen=True):
+class CachedState(msgspec.Struct, frozen=True):
     """A state in memory, for whoever asks next: named by its entry, it can never be stale.
 
     Text, numbers, truth values and null cannot be changed by whoever gets them, and are handed
@@ -248,7 +248,7 @@ def _apply(
 def keep(handle: Handle, stored: StoredState, parts: Parts) -> None:
     """Remembers a state that was stored, for whoever reads it next."""
     if tag_of(stored.entry) != INLINE_TAG:
-        _keep(handle, stored.entry, KnownState().with_changes(parts))
+        _keep(handle, stored.entry, CachedState().with_changes(parts))
 
 
 def read(source: StateSource, entry: bytes) -> dict[str, Any]:
@@ -287,24 +287,24 @@ def later(handle: Handle, entry: bytes) -> Callable[[], dict[str, Any]]:
     return partial(show, handle, entry) if known is None else _handed(handle, known)
 
 
-def _handed(handle: Handle, known: KnownState) -> Callable[[], dict[str, Any]]:
+def _handed(handle: Handle, known: CachedState) -> Callable[[], dict[str, Any]]:
     return known.to_texts if handle.context.hands_texts else known.to_state
 
 
-def recall(handle: Handle, source: StateSource, entry: bytes) -> KnownState:
+def recall(handle: Handle, source: StateSource, entry: bytes) -> CachedState:
     """Returns what is kept of a state in memory, having read it if need be."""
     known = _known(handle, entry)
     if known is None:
         found = decode_state(entry)
         if isinstance(found, Inline):
-            known = KnownState().with_changes(_short_parts(found))
+            known = CachedState().with_changes(_short_parts(found))
             if tag_of(entry) == INLINE_TAG:
                 return known  # taken apart sooner than found again
         elif isinstance(found, Overlay):
             below = _below(handle, source, found)
             known = below.with_changes(texts(found, below.parts))
         else:
-            known = KnownState().with_changes(read_parts(source, entry))
+            known = CachedState().with_changes(read_parts(source, entry))
         _keep(handle, entry, known)
     return known
 
@@ -325,15 +325,15 @@ def read_parts(source: StateSource, entry: bytes) -> dict[str, bytes]:
     return {**parts, **texts(found, parts)} if isinstance(found, Overlay) else parts
 
 
-def _known(handle: Handle, entry: bytes) -> KnownState | None:
+def _known(handle: Handle, entry: bytes) -> CachedState | None:
     return handle.context.states.find((handle.tenant_id, entry))
 
 
-def _below(handle: Handle, source: StateSource, overlay: Overlay) -> KnownState:
+def _below(handle: Handle, source: StateSource, overlay: Overlay) -> CachedState:
     return recall(handle, source, encode_entry(overlay.below))
 
 
-def _keep(handle: Handle, entry: bytes, known: KnownState) -> None:
+def _keep(handle: Handle, entry: bytes, known: CachedState) -> None:
     handle.context.states.put((handle.tenant_id, entry), known, size=known.size)
 
 

@@ -7,13 +7,14 @@ from typing import Any
 from msgspec import Raw
 
 from holdfast.catalog.rows import Row
-from holdfast.catalog.sessions import to_told
+from holdfast.catalog.sessions import to_traced
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.core.limits import check_answer
 from holdfast.engine.journal.chain import details_of, is_whole
 from holdfast.engine.planes.handle import Handle, check_text
 from holdfast.engine.sessions import state as states
 from holdfast.engine.sessions.finding import check_number, get_version
+from holdfast.engine.sessions.following import Keeping, keep_conversation
 from holdfast.engine.sessions.lifecycle import get, read
 from holdfast.engine.sessions.patching import Patch, make_patch, to_text
 from holdfast.engine.sessions.state import StoredState, is_same, to_parts
@@ -21,7 +22,14 @@ from holdfast.engine.sessions.turns import NOT_KEPT, TurnData, append, to_messag
 from holdfast.engine.sessions.writing import Draft, change, get_wanted
 from holdfast.errors import Damaged, InvalidValue, VersionNotFound
 from holdfast.ids import NamespaceId
-from holdfast.model.sessions import Found, SessionRow, TurnRow, Version, VersionKind, VersionRow
+from holdfast.model.sessions import (
+    SessionRow,
+    SessionRows,
+    TurnRow,
+    Version,
+    VersionKind,
+    VersionRow,
+)
 
 
 def update(
@@ -32,12 +40,12 @@ def update(
     kind: VersionKind,
     reasoning: str | None,
     expected: int | None,
-) -> Found:
+) -> SessionRows:
     """Makes a version with some keys changed, or (`REPLACED`) with another state altogether."""
     parts = to_parts(state)
     _check_reasoning(reasoning)
 
-    def compute(draft: Draft, session: SessionRow, version: VersionRow) -> Found:
+    def compute(draft: Draft, session: SessionRow, version: VersionRow) -> SessionRows:
         is_whole = kind is VersionKind.REPLACED
         stored = draft.store(parts) if is_whole else draft.merge(version, parts)
         details = {"version": session.version + 1, "reasoning": reasoning, "keys": sorted(parts)}
@@ -59,13 +67,17 @@ def rollback(
     reason: str | None,
     conversation: bool,
     expected: int | None,
-) -> Found:
+) -> SessionRows:
     """Makes a version with the state of an earlier one; constant time, whatever it holds."""
     _check_reasoning(reason)
     check_number(version)
 
-    def compute(draft: Draft, session: SessionRow, _: VersionRow) -> Found:
+    def compute(draft: Draft, session: SessionRow, newest: VersionRow) -> SessionRows:
         target = get_wanted(draft, session, version)
+        if conversation and handle.context.adds_only:
+            keeping = Keeping(draft.transaction, handle, draft.head, draft.now)
+            session, _ = keep_conversation(keeping, (session, newest), now=draft.now)
+            draft.end = keeping.finish()
         why = reason or f"rollback to version {target.number}"
         details = {"from_version": session.version, "to_version": target.number, "reason": why}
         return draft.add_version(
@@ -91,7 +103,7 @@ def add_turn(
     reasoning: str | None,
     state_before: object,
     state_after: object,
-) -> tuple[TurnRow, Found]:
+) -> tuple[TurnRow, SessionRows]:
     """Adds a turn; a state after it that differs becomes a version, and nothing else does."""
     _check_reasoning(reasoning)
     sides = to_message("input", given_input), to_message("output", given_output)
@@ -100,7 +112,7 @@ def add_turn(
     after = None if state_after is None else to_parts(state_after)
     added = list[TurnRow]()
 
-    def compute(draft: Draft, session: SessionRow, version: VersionRow) -> Found:
+    def compute(draft: Draft, session: SessionRow, version: VersionRow) -> SessionRows:
         current: states.Parts = {}
         if before is not None or after is not None:
             current = states.recall_parts(handle, draft.source, version.state)
@@ -159,11 +171,11 @@ def history(
     key = (session.namespace_id, session.id)
     rows = read(
         handle,
-        lambda transaction, _: transaction.list_versions_told(
+        lambda transaction, _: transaction.list_traced_versions(
             handle.tenant_id, *key, after=since, most=limit
         ),
     )
-    known, checked = handle.context.lately.known, partial(_checked, *key)
+    known, checked = handle.context.lately.checked, partial(_checked, *key)
     found = [known((*key, row[0]), row, checked) for row in rows or []]
     _check_gaps(session, [row for row, _, _ in found], since=since, limit=limit)
     if include_state:
@@ -191,7 +203,7 @@ def _checked(
 
     Raises `Damaged` unless that is whole, and has the version's hash.
     """
-    version, trace = to_told(namespace_id, session_id, row)
+    version, trace = to_traced(namespace_id, session_id, row)
     if trace is None or not is_whole(trace):
         message = f"version {version.number} of session {session_id} is not what the journal says"
         raise Damaged(message)
@@ -219,8 +231,8 @@ def compare(handle: Handle, session_id: str, old: int, new: int) -> tuple[Patch,
     if found is None:
         raise VersionNotFound(session_id, old)
     one, other = (states.weigh(handle, row.state) for row in found)
-    patch = make_patch(one, other)
-    return patch, to_text(one, patch)
+    patched = make_patch(one, other)
+    return patched.patch, to_text(one, patched)
 
 
 def _why_begun(session: SessionRow, first: VersionRow) -> str:

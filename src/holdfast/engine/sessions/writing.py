@@ -18,7 +18,7 @@ from holdfast.catalog.transaction import Transaction
 from holdfast.engine.core.limits import check_free, check_quota, check_tenant
 from holdfast.engine.core.recent import Mistaken
 from holdfast.engine.journal import chain
-from holdfast.engine.journal.events import events_of, told_of
+from holdfast.engine.journal.events import events_of, unnumbered_of
 from holdfast.engine.objects.packing import packed
 from holdfast.engine.objects.stage import Stage, StagedObjects
 from holdfast.engine.planes.handle import Handle
@@ -28,7 +28,7 @@ from holdfast.engine.planes.writers import written
 from holdfast.engine.sessions import state as states
 from holdfast.engine.sessions.finding import alive, find_row, get_version
 from holdfast.engine.sessions.following import catch_up
-from holdfast.engine.sessions.presence import not_found
+from holdfast.engine.sessions.presence import absence_of
 from holdfast.engine.sessions.state import StoredState
 from holdfast.entries import Session, encode_entry
 from holdfast.errors import (
@@ -43,11 +43,11 @@ from holdfast.ids import TraceId
 from holdfast.instants import to_us
 from holdfast.model.basics import Head, Plane, Size
 from holdfast.model.sessions import (
-    Found,
     LeftHead,
     LeftSession,
     OpenedSession,
     SessionRow,
+    SessionRows,
     TurnRow,
     VersionKind,
     VersionRow,
@@ -76,7 +76,7 @@ class Draft(msgspec.Struct, kw_only=True):
     made: VersionRow | None = None
     said: TurnRow | None = None
     """A version and a turn that are written with the trace that tells of them."""
-    is_known: bool = False
+    has_row: bool = False
     """Whether the session's row is written already."""
     sequence: int = 0
     """Of the head, which nobody else moves on meanwhile."""
@@ -188,7 +188,7 @@ class Draft(msgspec.Struct, kw_only=True):
             session, branch=turn.branch, turns=turn.number, updated_at=self.now, is_present=True
         )
 
-    def put(self, session: SessionRow, version: VersionRow, *, old: Found | None) -> None:
+    def put(self, session: SessionRow, version: VersionRow, *, old: SessionRows | None) -> None:
         """Writes what the plane holds for a session; `old` is the session that it held."""
         entry = encode_entry(entry_of(session, version))
         more = Size(int(old is None), version.bytes - (old[1].bytes if old else 0))
@@ -236,7 +236,7 @@ class Draft(msgspec.Struct, kw_only=True):
             turn=None if said is None else said.digest,
         )
         telling = partial(events_of, trace, trace_id=trace_id)
-        told = told_of(self.transaction, context, head, telling)
+        told = unnumbered_of(self.transaction, context, head, telling)
         writer = written(self.handle, head)
         stored = self.transaction.put_change(
             session,
@@ -248,9 +248,9 @@ class Draft(msgspec.Struct, kw_only=True):
             version=made,
             turn=said,
             told=told[0] if told else None,
-            is_known=self.is_known,
+            has_row=self.has_row,
         )
-        if self.opened is not None and self.opened.found is not None:
+        if self.opened is not None and self.opened.rows is not None:
             moved = replace(
                 head,
                 sequence=self.sequence,
@@ -260,7 +260,7 @@ class Draft(msgspec.Struct, kw_only=True):
                 journal_hash=row.hash,
             )
             version, more_of_row = (
-                (self.opened.found[1], ()) if made is None else (made.value, made.values)
+                (self.opened.rows[1], ()) if made is None else (made.value, made.values)
             )
             of_both = (*stored, *more_of_row)
             # What is committed only with its answer may yet be undone: the next one looks.
@@ -287,7 +287,7 @@ class Draft(msgspec.Struct, kw_only=True):
         self._note(session.id, (session, version), None)
         self._write(session.id, None, Size(-1, -version.bytes))
 
-    def _note(self, session_id: str, old: Found | None, entry: bytes | None) -> None:
+    def _note(self, session_id: str, old: SessionRows | None, entry: bytes | None) -> None:
         """Notes what becomes of a session, for the tasks that this is done in."""
         if self.handle.door.within():
             key, namespace_id = session_id.encode(), self.head.namespace_id
@@ -369,18 +369,18 @@ def change(
         raise SessionNotFound(session_id) from exc
 
 
-def get_locked(draft: Draft, session_id: str) -> Found:
+def get_locked(draft: Draft, session_id: str) -> SessionRows:
     """Returns a session within a write; raises `SessionNotFound`."""
     transaction, handle = draft.transaction, draft.handle
     if draft.opened is None:
         found = find_row(transaction, handle, session_id, now=draft.now)
     else:
-        found = alive(draft.opened.found, now=draft.now)
+        found = alive(draft.opened.rows, now=draft.now)
     if found is None and transaction.is_lagging(draft.head.namespace_id):
         draft.end = catch_up(transaction, handle, draft.head, now=draft.now)
         found = find_row(transaction, handle, session_id, now=draft.now)
     if found is None:
-        raise not_found(transaction, handle, session_id, now=draft.now)
+        raise absence_of(transaction, handle, session_id, now=draft.now)
     return found
 
 
@@ -456,7 +456,8 @@ def _open(
     if left is not None and known is not None and handle.context.is_committed_at_once:
         transaction.trust(left, known)
         both = (known.session, known.version)
-        return left.head, OpenedSession(left.head, left.quota_bytes, both, None)
+        opened = OpenedSession(left.head, left.quota_bytes, both, None, left.is_unheard)
+        return left.head, opened
     opened = transaction.open_session(handle.tenant_id, handle.name, session_id, wanted=wanted)
     if opened is None:
         raise NamespaceNotFound(handle.name)

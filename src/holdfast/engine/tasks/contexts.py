@@ -30,7 +30,7 @@ from holdfast.ids import IdMaker
 from holdfast.model.basics import SnapshotInfo
 from holdfast.model.changes import Restored
 from holdfast.operations.snapshots import MAX_LABEL_CHARS, MAX_TEXT_CHARS
-from holdfast.running import Runs, check_function, ending, failure_in, sees, told
+from holdfast.running import Runs, check_function, ending, failure_in, sees, text_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -60,7 +60,7 @@ class Undoable(Protocol):
         """Returns what says what is left out."""
         ...
 
-    def find_held(self) -> SnapshotInfo | None:
+    def find_current(self) -> SnapshotInfo | None:
         """Returns the snapshot that holds everything as it is, or None."""
         ...
 
@@ -170,7 +170,7 @@ class Tasks:
 
     def _begin_in(self, directory: Undoable) -> Task:
         task_id = self._ids.task()
-        before = directory.find_held() or directory.snapshot(
+        before = directory.find_current() or directory.snapshot(
             f"before {self._name}"[:MAX_LABEL_CHARS],
             reason="before a task",
             task_id=task_id,
@@ -180,7 +180,7 @@ class Tasks:
         return Task(self._name, task_id, before, rules=directory.read_rules())
 
     def _end(self, task: Task, error: BaseException | None) -> None:
-        failure = None if error is None else told(error, max_chars=MAX_TEXT_CHARS)
+        failure = None if error is None else text_of(error, max_chars=MAX_TEXT_CHARS)
         if self._directory is not None:
             self._end_in(self._directory, task, failure)
         else:

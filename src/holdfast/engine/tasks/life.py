@@ -64,7 +64,7 @@ class TaskLife:
         with context.work() as transaction:
             # Under the lock: what is written from here on comes after the task's beginning.
             head = self._handle.find_and_lock(transaction)
-            held = None if head is None else snapshots.held_by(transaction, self._handle, head)
+            held = None if head is None else snapshots.current_of(transaction, self._handle, head)
             if head is not None and held is not None:
                 add(held.id, transaction, head)
         if held is None:

@@ -16,7 +16,7 @@ from holdfast.catalog.transaction import Transaction
 from holdfast.display import Part
 from holdfast.engine.core.context import Context
 from holdfast.engine.core.rounds import set_aside, tell_damage
-from holdfast.engine.journal.actions import told_of_snapshot
+from holdfast.engine.journal.actions import trace_of_snapshot
 from holdfast.engine.journal.chain import append
 from holdfast.engine.planes.handle import Handle, check_text, term_of
 from holdfast.engine.timeline import snapshots
@@ -33,14 +33,14 @@ from holdfast.model.basics import Head, SnapshotInfo
 from holdfast.model.tasks import Cadence, DueSchedule, Schedule
 from holdfast.model.traces import Trace
 from holdfast.operations.operation import does
-from holdfast.operations.schedules import (
+from holdfast.operations.snapshots import MAX_LABEL_CHARS, Note
+from holdfast.operations.tasks import (
     CreateSchedule,
     DeleteSchedule,
     GetSchedule,
     ListSchedules,
     UpdateSchedule,
 )
-from holdfast.operations.snapshots import MAX_LABEL_CHARS, Note
 
 ScheduleList = list[Schedule]
 """`list` is the name of a method below."""
@@ -257,7 +257,7 @@ def _extend(handle: Handle, old: Schedule, new: Schedule, judged: Head) -> bool:
         if transaction.advance_schedule(done, seen=old.next_at):
             until = now + context.limits.retention
             transaction.set_pinned(head.namespace_id, held.id, pinned=False, expires_at=until)
-            told = told_of_snapshot(
+            told = trace_of_snapshot(
                 "snapshot.extended", held, expires_at=until.isoformat(), reason=_reason(old)
             )
             append(transaction, context, head, replace(told, actor=old.id))

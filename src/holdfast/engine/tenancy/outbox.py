@@ -20,7 +20,7 @@ from holdfast.engine.core.context import Context
 from holdfast.engine.core.rounds import set_aside, tell_damage
 from holdfast.engine.journal.chain import append
 from holdfast.engine.journal.events import follow
-from holdfast.engine.tenancy.webhooks import Outcome, Parcel, body_of, told_as, told_of
+from holdfast.engine.tenancy.webhooks import Outcome, Parcel, body_of, trace_of_webhook, type_for
 from holdfast.errors import Damaged
 from holdfast.model.webhooks import Delivery, DeliveryState, Webhook
 
@@ -59,7 +59,7 @@ class Outbox:
     def expand(self) -> bool:
         """Turns new events into deliveries; says whether there was anything to look at."""
         with self._context.catalog.read() as transaction:
-            tenants = transaction.told_tenants()
+            tenants = transaction.tenants_to_number()
         for tenant_id in tenants:
             with set_aside():
                 follow(self._context, tenant_id)
@@ -125,7 +125,7 @@ class Outbox:
             if reason is not None:
                 webhook = replace(webhook, enabled=False, disabled_reason=reason)
                 transaction.set_webhook(webhook)
-                told = told_of("webhook.disabled", webhook)
+                told = trace_of_webhook("webhook.disabled", webhook)
                 append(transaction, self._context, webhook.tenant_id, told)
 
     def purge(self) -> int:
@@ -158,7 +158,7 @@ class Outbox:
             end = page[-1].number if page else last
             transaction.set_webhook(replace(webhook, cursor=end))
             now = self._context.clock()
-            wanted = [(event, told_as(webhook, event)) for event in page]
+            wanted = [(event, type_for(webhook, event)) for event in page]
             transaction.add_deliveries(
                 [
                     Delivery(

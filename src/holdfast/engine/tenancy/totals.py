@@ -12,7 +12,7 @@ from holdfast.engine.core.limits import used_bytes
 from holdfast.ids import TenantId
 from holdfast.instants import to_us
 from holdfast.model.basics import Head
-from holdfast.model.entities import Totals
+from holdfast.model.entities import HourCount, Totals
 
 DAY: Final = timedelta(hours=24)
 
@@ -27,6 +27,7 @@ def total_of(
     """Returns the totals of a namespace, or with None of all of a tenant's together."""
     now, namespace_id = context.clock(), None if head is None else head.namespace_id
     sessions, turns = transaction.total_sessions(tenant_id, namespace_id, now=now)
+    hours = transaction.count_by_hour(tenant_id, namespace_id, since=now - DAY)
     return Totals(
         sessions=sessions,
         turns=turns,
@@ -36,5 +37,5 @@ def total_of(
             tenant_id, namespace_id, since_us=to_us(now - DAY), agent_id=None
         ),
         storage_bytes=used_bytes(transaction, tenant_id) if head is None else head.size.bytes,
-        by_hour=tuple(transaction.count_by_hour(tenant_id, namespace_id, since=now - DAY)),
+        by_hour=tuple(HourCount(*each) for each in hours),
     )

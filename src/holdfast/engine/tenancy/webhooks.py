@@ -19,8 +19,7 @@ from holdfast.display import Part
 from holdfast.engine.core.context import Context
 from holdfast.engine.journal.actions import MARKED, ROLLBACKS
 from holdfast.engine.journal.chain import append
-from holdfast.engine.journal.envelopes import envelope
-from holdfast.engine.journal.events import check_types, number_all, type_of
+from holdfast.engine.journal.events import check_types, envelope, number_all, type_of
 from holdfast.engine.planes.handle import check_namespace, check_text
 from holdfast.errors import InvalidValue, WebhookNotFound
 from holdfast.instants import to_us
@@ -230,10 +229,10 @@ class Webhooks(Part):
         return found
 
     def _tell(self, transaction: Transaction, action: str, webhook: Webhook) -> None:
-        append(transaction, self._context, self._tenant.id, told_of(action, webhook))
+        append(transaction, self._context, self._tenant.id, trace_of_webhook(action, webhook))
 
 
-def told_as(webhook: Webhook, event: EventRow) -> str | None:
+def type_for(webhook: Webhook, event: EventRow) -> str | None:
     """Returns the type under which a webhook is told of an event; None if it is not.
 
     An undo and a redo are restores for who asks for those alone: whatever brings an earlier state
@@ -274,7 +273,7 @@ def check_url(url: str) -> str:
     return url
 
 
-def told_of(action: str, webhook: Webhook) -> Trace:
+def trace_of_webhook(action: str, webhook: Webhook) -> Trace:
     """Returns the trace of what became of a webhook; of its address the host alone."""
     details = {
         "host": urlsplit(webhook.url).hostname,

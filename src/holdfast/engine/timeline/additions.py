@@ -11,6 +11,8 @@ would let go of a snapshot without anybody asking for it, and both are met here:
 2. What the head stands on, and what one undo or any redo needs, stays whatever its age; who moves
    the head on lets go of that. What such a caller's snapshot has let go of it names, and while the
    snapshot is younger than a full term, neither of them goes.
+
+What such a caller leaves of sessions, their terms and what was said, says `sessions/terms.py`.
 """
 
 from collections.abc import Iterable, Sequence

@@ -15,13 +15,12 @@ from typing import Final
 from holdfast import tree
 from holdfast.engine.core.paths import to_key
 from holdfast.engine.objects.stage import StagedObjects
-from holdfast.engine.planes.handle import Handle
+from holdfast.engine.planes.handle import Handle, looking_at
 from holdfast.engine.timeline import history, restore, snapshots
 from holdfast.engine.timeline.diff import collect_changes, iter_changes, text_diff, to_changes
 from holdfast.engine.timeline.selection import select
 from holdfast.model.basics import Plane, Root, SnapshotInfo, SnapshotLike
-from holdfast.model.changes import Change, ChangesPage, ChangeText, TextsPage
-from holdfast.model.history import History
+from holdfast.model.changes import Change, ChangesPage, ChangeText, History, TextsPage
 from holdfast.model.names import Name
 from holdfast.operations.timeline import Compare, GetChanges, GetTextDiff, GetTextDiffs
 from holdfast.tree import Edit
@@ -41,6 +40,15 @@ class Comparing:
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
+
+    def count_files(self, made: SnapshotInfo) -> int:
+        """Returns how many files and links a snapshot shows that was made just now.
+
+        It is not looked up again: nothing has been erased from it yet.
+        """
+        objects = self._handle.objects
+        with looking_at(self._handle, made):
+            return objects.count_files(objects.get_root(made.root).plane(Plane.FILES))
 
     @contextmanager
     def changes(

@@ -25,6 +25,7 @@ from holdfast.entries import Blob, Directory, Entry, Inline, Link, Memory, Sessi
 from holdfast.errors import TooLarge
 from holdfast.ids import ObjectId
 from holdfast.instants import from_us
+from holdfast.jsonweight import indented_bytes
 from holdfast.model.basics import Plane, Root
 from holdfast.model.changes import Change, Changes, counted, tally
 from holdfast.model.files import USUAL_DIRECTORY_MODE
@@ -34,12 +35,18 @@ from holdfast.tree import Edit, NodeSource, diff
 MAX_TEXT_BYTES: Final = 1 << 20
 """Files above this are compared by size alone."""
 
+MAX_SHOWN_BYTES: Final = 4 << 20
+"""States and values are compared a line for each part, unless that takes more than this: deep in
+other lists, a megabyte of numbers is a hundred of lines."""
+
 MAX_VALUES: Final = 100_000
 """A value of the store with more parts gets no text: each would be a line of its own."""
 
 TOO_DIFFERENT: Final = "Too different to compare line by line"
 
 NO_METADATA: Final = "{}"
+
+_INDENT: Final = 2
 
 Maps = tuple[ObjectId, ObjectId]
 """The maps of one plane at two moments."""
@@ -189,12 +196,16 @@ def _session_text(source: StateSource, change: Change, session: Session) -> str 
     is_elsewhere = len({e.branch for e in (change.old, change.new) if isinstance(e, Session)}) > 1
     # As many as before can be others than before.
     lines.append(f"{count} on {session.branch}" if is_elsewhere and session.turns else count)
-    return "\n".join(lines) + "\n" + _indented(states.read(source, session.state))
+    state = _indented(states.read(source, session.state))
+    return None if state is None else "\n".join(lines) + "\n" + state
 
 
-def _indented(value: object) -> str:
+def _indented(value: object) -> str | None:
+    """Returns a value with a line for each part; None if that is too much."""
     text = msgspec.json.encode(value, order="sorted")
-    return msgspec.json.format(text, indent=2).decode() + "\n"
+    if indented_bytes(text, indent=_INDENT) > MAX_SHOWN_BYTES:
+        return None
+    return msgspec.json.format(text, indent=_INDENT).decode() + "\n"
 
 
 def _decoded(data: bytes, plane: Plane) -> str | None:

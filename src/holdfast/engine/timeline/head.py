@@ -25,7 +25,7 @@ from msgspec.structs import replace
 
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.core.coverage import LACKS_NOTHING, Lacking
-from holdfast.engine.journal.actions import told_by
+from holdfast.engine.journal.actions import trace_of
 from holdfast.engine.journal.chain import append, new_id
 from holdfast.engine.objects import reachable as marking
 from holdfast.engine.objects.stage import Stage, StagedObjects, Withdrawn
@@ -403,7 +403,7 @@ def _tell(
     trace_id = new_id(handle.context, last.created_at)
     follow(transaction, handle, head, (folded.root_id, folded.root), last, trace_id=trace_id)
     told = _told(transaction, handle, last)
-    append(transaction, handle.context, head, told_by(done), trace_id=trace_id, told=told)
+    append(transaction, handle.context, head, trace_of(done), trace_id=trace_id, told=told)
 
 
 def _told(transaction: Transaction, handle: Handle, last: SnapshotInfo) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from holdfast.engine.timeline.selection import key_of
 from holdfast.entries import Directory, Entry, decode_entry
 from holdfast.ids import ObjectId
 from holdfast.model.basics import EMPTY_MAP, EMPTY_ROOT, UNSTORED_ROOTS, Plane, Root, SnapshotInfo
-from holdfast.model.history import History, Step
+from holdfast.model.changes import History, Step
 from holdfast.model.names import Name
 from holdfast.tree import Cover, covers, diff, get, iterate
 

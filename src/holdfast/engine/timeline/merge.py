@@ -6,7 +6,7 @@ conflict; of a session, to the same key of its state. With a conflict nothing is
 `prefer` says which side wins.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 import msgspec
@@ -14,12 +14,13 @@ import msgspec
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.core.growth import size_of
 from holdfast.engine.core.limits import Limits, check_quota
-from holdfast.engine.core.mergebase import MERGED_ROOT, common_root
+from holdfast.engine.core.lineage import MERGED_ROOT, common_root
 from holdfast.engine.files.fitting import find_clashes, is_directory, keep_emptied, settle
 from holdfast.engine.objects.stage import Withdrawn
 from holdfast.engine.pending.fold import Folded, fold, lacking_at
 from holdfast.engine.planes.handle import Handle
 from holdfast.engine.sessions.merging import merge_session
+from holdfast.engine.sessions.terms import keep_terms
 from holdfast.engine.timeline.diff import collect_changes, iter_changes, timeless
 from holdfast.engine.timeline.head import Move, advance, replacing
 from holdfast.engine.timeline.restore import present
@@ -39,6 +40,21 @@ class MergedRoot(msgspec.Struct, frozen=True, kw_only=True):
 
     root: ObjectId
     size: Size
+    detail: Mapping[str, object] = msgspec.field(default_factory=dict[str, object])
+    """What a snapshot of it says of how it came about."""
+
+    def with_later_terms(
+        self, transaction: Transaction, handle: Handle, folded: Folded
+    ) -> "MergedRoot":
+        """Returns the same without a term that who only adds would shorten."""
+        goal = folded.source.get_root(self.root)
+        kept, detail = keep_terms(
+            transaction, handle, folded.stage, folded.source, shown=folded.root, goal=goal
+        )
+        if kept is goal:
+            return self
+        root = folded.stage.add(kept.encode(), ObjectKind.NODE)
+        return msgspec.structs.replace(self, root=root, detail=detail)
 
 
 def merge_from(
@@ -53,7 +69,7 @@ def merge_from(
         base = common_root(transaction, folded.head, theirs.head)
         merged = merge_roots(
             folded, base=base, theirs=theirs.root_id, prefer=prefer, limits=handle.context.limits
-        )
+        ).with_later_terms(transaction, handle, folded)
         goal = folded.source.get_root(merged.root)
         found = iter_changes(folded.source, folded.root, goal)
         brought = present(handle, transaction, folded, found)
@@ -73,6 +89,7 @@ def merge_from(
                 "merged": other.name,
                 "merged_id": theirs.head.namespace_id,
                 MERGED_ROOT: theirs.root_id.hex(),
+                **merged.detail,
             },
             lacking=lacking_at(folded)
             .joined(lacking_at(theirs))

@@ -5,11 +5,19 @@ the chosen state: one transaction, constant time, all planes or none. The answer
 changed, how to get back, and that what is now stored is what was asked for.
 """
 
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -33,9 +41,10 @@ from holdfast.engine.pending.fold import Folded, fold, lacking_at
 from holdfast.engine.planes.attached import Shows
 from holdfast.engine.planes.handle import Handle, as_it_is, looking_at
 from holdfast.engine.sessions.reviving import revive
+from holdfast.engine.sessions.terms import keep_terms
 from holdfast.engine.timeline.diff import collect_changes, entry_name, iter_changes, to_changes
 from holdfast.engine.timeline.head import Move, advance, replacing
-from holdfast.engine.timeline.selection import EVERYTHING, Selection, is_pattern
+from holdfast.engine.timeline.selection import EVERYTHING, Selection, Selects, is_pattern
 from holdfast.entries import blobs_of
 from holdfast.errors import Damaged, InTheWay, NameNotFound, ObjectMissing, PackDamaged
 from holdfast.ids import ObjectId, SnapshotId
@@ -94,9 +103,9 @@ def restore(
         else:
             now = as_it_is(transaction, target)
         lacking = lacking_in(now, selects)
-        goal = goal_of(handle, transaction, folded, now, planes=selection.parts)
+        goal = goal_of(handle, transaction, folded, now, parts=selection.parts)
         check = partial(present, handle, transaction, folded)
-        aim = _aim(folded, goal, selection, limit=limit, check=check)
+        aim = _aim(folded, goal.snapshot, selection, limit=limit, check=check)
         left = left_alone(folded, now, selection.parts)
         marks = replacing(
             handle,
@@ -108,7 +117,7 @@ def restore(
             reason=f"before restoring {now.id}",
             target=now.id,
             note=note,
-            detail=selection.detail,
+            detail={**selection.detail, **goal.detail},
             lacking=lacking.joined(lacking_at(folded).only(lambda k: not selects(k))),
         )
         return Move(
@@ -174,14 +183,21 @@ def prove(handle: Handle, snapshot: SnapshotInfo) -> bool:
     return head.generation != snapshot.number or head.root == snapshot.root
 
 
+class Goal(NamedTuple):
+    """A snapshot as it comes back, and what the one that it becomes says of that."""
+
+    snapshot: SnapshotInfo
+    detail: Mapping[str, object]
+
+
 def goal_of(
     handle: Handle,
     transaction: Transaction,
     folded: Folded,
     target: SnapshotInfo,
     *,
-    planes: Collection[Plane] = tuple(Plane),
-) -> SnapshotInfo:
+    parts: Mapping[Plane, Selects | None] = EVERYTHING.parts,
+) -> Goal:
     """Returns a snapshot as it comes back: with a root in which its sessions are alive.
 
     Of a plane that is younger than the snapshot it has what there is now.
@@ -190,8 +206,8 @@ def goal_of(
     goal, size = completed(folded, root, target.size)
     if goal is not root:
         target = replace(target, root=folded.stage.add(goal.encode(), ObjectKind.NODE), size=size)
-    if Plane.SESSIONS not in planes:
-        return target
+    if Plane.SESSIONS not in parts:
+        return Goal(target, {})
     revived = revive(
         transaction,
         handle,
@@ -202,9 +218,18 @@ def goal_of(
         goal=goal,
         then=target.created_at,
     )
-    if revived is goal:
-        return target
-    return replace(target, root=folded.stage.add(revived.encode(), ObjectKind.NODE))
+    lasting, detail = keep_terms(
+        transaction,
+        handle,
+        folded.stage,
+        folded.source,
+        shown=folded.root,
+        goal=revived,
+        selects=parts[Plane.SESSIONS],
+    )
+    if lasting is not goal:
+        target = replace(target, root=folded.stage.add(lasting.encode(), ObjectKind.NODE))
+    return Goal(target, detail)
 
 
 def left_alone(

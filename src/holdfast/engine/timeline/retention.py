@@ -17,7 +17,7 @@ import msgspec
 
 from holdfast.engine.core.context import Context
 from holdfast.engine.core.lineage import Timeline, needed, one_back
-from holdfast.engine.journal.actions import told_of_namespace, told_of_snapshots
+from holdfast.engine.journal.actions import trace_of_namespace, trace_of_snapshots
 from holdfast.engine.journal.anchors import anchor_last
 from holdfast.engine.journal.chain import append
 from holdfast.engine.journal.events import purge_events
@@ -45,7 +45,7 @@ def set_policy(handle: Handle, policy: Policy) -> None:
     with handle.context.work() as transaction:
         head = handle.lock_or_create(transaction)
         transaction.set_retention(head.namespace_id, text)
-        told = told_of_namespace(
+        told = trace_of_namespace(
             "namespace.retention_set", head.name, **msgspec.structs.asdict(policy)
         )
         append(transaction, handle.context, head, told)
@@ -128,7 +128,7 @@ def _let_go(
             since = context.clock() - context.limits.retention
             transaction.drop_task_changes(now.namespace_id, before=since)
             append(
-                transaction, context, now, told_of_snapshots("snapshot.forgotten", now.name, gone)
+                transaction, context, now, trace_of_snapshots("snapshot.forgotten", now.name, gone)
             )
     return gone
 
@@ -196,8 +196,9 @@ def purge(context: Context, head: Head) -> None:
         now = transaction.lock_head(head.namespace_id)
         if now is not None and now.deleted_at == head.deleted_at:
             anchor_last(transaction, context, now)
+            transaction.keep_added(head.tenant_id, head.namespace_id)
             transaction.purge_namespace(head.namespace_id)
-            told = told_of_namespace("namespace.purged", head.name)
+            told = trace_of_namespace("namespace.purged", head.name)
             append(transaction, context, head, told, stream=OWN)
 
 

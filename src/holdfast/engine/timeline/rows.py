@@ -48,5 +48,5 @@ def follow(
         new.plane(Plane.SESSIONS),
         head=head,
         now=last.created_at,
-        told=sessions.Told(named(last), last.actor, trace_id),
+        told=sessions.Origin(named(last), last.actor, trace_id),
     )

@@ -2,25 +2,32 @@
 
 A snapshot folds what is pending into the maps and writes one row: its cost follows what
 changed since the last one, never what is there.
+
+Says whether a snapshot is too large to be taken: by what it takes up, compressed.
+
+What content takes up in packs is never more than a little above its own size, so most snapshots
+are known to be small enough by that alone. Only where it is above the limit are the blocks looked
+up that hold it: each counts once, whole, also where it holds something of others.
 """
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from itertools import islice
+from typing import Final
 
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.core.limits import check_limit
 from holdfast.engine.core.lineage import Stored, previous
-from holdfast.engine.journal.actions import told_of_snapshot, told_of_snapshots
+from holdfast.engine.journal.actions import trace_of_snapshot, trace_of_snapshots
 from holdfast.engine.journal.chain import append
+from holdfast.engine.objects.reachable import Source, mark
 from holdfast.engine.objects.trust import check_packs
 from holdfast.engine.pending.fold import Folded, lacking_at
 from holdfast.engine.planes.handle import Handle, check_text, dated, is_expired, is_over
 from holdfast.engine.timeline.head import Mark, Move, advance
-from holdfast.engine.timeline.weight import check_size
-from holdfast.errors import Conflict, NotFound, SnapshotNotFound, shorten
-from holdfast.ids import SnapshotId, is_snapshot_id
+from holdfast.errors import Conflict, NotFound, SnapshotNotFound, TooLarge, shorten
+from holdfast.ids import ObjectId, SnapshotId, is_snapshot_id
 from holdfast.model.basics import Head, Kind, Size, SnapshotInfo, SnapshotLike, Standing, Timeline
 from holdfast.operations.snapshots import MAX_LABEL_CHARS, ListSnapshots, Note, TakeSnapshot
 from holdfast.operations.timeline import ListTimeline
@@ -81,7 +88,7 @@ def resolve(handle: Handle, snapshot: SnapshotLike) -> SnapshotInfo:
     if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance] - no promise
         message = f"a snapshot, or the text of an id, is asked for, not {type(name).__name__}"
         raise TypeError(message)
-    return find(handle, name)
+    return find(handle, name, near=snapshot if isinstance(snapshot, SnapshotInfo) else None)
 
 
 def to_target(handle: Handle, snapshot: SnapshotLike) -> SnapshotInfo | SnapshotId:
@@ -98,13 +105,15 @@ def id_of(handle: Handle, snapshot: SnapshotLike | None) -> SnapshotId | None:
     return resolve(handle, snapshot).id
 
 
-def find(handle: Handle, name: str) -> SnapshotInfo:
+def find(handle: Handle, name: str, *, near: SnapshotInfo | None = None) -> SnapshotInfo:
     """Returns a snapshot by its id, a unique beginning of it, `latest`, `@` or `@-n`.
 
     `latest` is the newest on the timeline; `@` is the one whose state the head shows, `@-n`
-    the n-th before it.
+    the n-th before it. `near` is how somebody knows it, and says where to look.
     """
     with handle.context.catalog.read() as transaction:
+        if near is not None:
+            transaction.ahead(Transaction.find_snapshot, near.namespace_id, near.id)
         head = handle.find_head(transaction)
         if head is None:
             raise SnapshotNotFound(name)
@@ -137,14 +146,14 @@ def _find_named(transaction: Transaction, head: Head, name: str) -> SnapshotInfo
     return None
 
 
-def find_held(handle: Handle) -> SnapshotInfo | None:
+def find_current(handle: Handle) -> SnapshotInfo | None:
     """Returns the snapshot that holds everything as it is, and goes on to; None if none does."""
     with handle.context.catalog.read() as transaction:
         head = handle.find_head(transaction)
-        return None if head is None else held_by(transaction, handle, head)
+        return None if head is None else current_of(transaction, handle, head)
 
 
-def held_by(transaction: Transaction, handle: Handle, head: Head) -> SnapshotInfo | None:
+def current_of(transaction: Transaction, handle: Handle, head: Head) -> SnapshotInfo | None:
     """Returns the snapshot that holds all that a head shows, and is kept for its own sake."""
     if head.position is None or transaction.count_pending(head.namespace_id) > 0:
         return None
@@ -198,7 +207,7 @@ def pin(handle: Handle, snapshot_id: SnapshotId, *, pinned: bool) -> SnapshotInf
         expires_at = None if is_open else context.clock() + context.limits.retention
         transaction.set_pinned(head.namespace_id, snapshot_id, pinned=pinned, expires_at=expires_at)
         action = "snapshot.pinned" if pinned else "snapshot.unpinned"
-        append(transaction, context, head, told_of_snapshot(action, snapshot))
+        append(transaction, context, head, trace_of_snapshot(action, snapshot))
         return handle.get_snapshot(transaction, head, snapshot_id)
 
 
@@ -211,7 +220,7 @@ def set_label(handle: Handle, snapshot_id: SnapshotId, label: str | None) -> Sna
         handle.get_snapshot(transaction, head, snapshot_id)
         transaction.set_label(head.namespace_id, snapshot_id, label)
         changed = handle.get_snapshot(transaction, head, snapshot_id)
-        told = told_of_snapshot("snapshot.labelled", changed)
+        told = trace_of_snapshot("snapshot.labelled", changed)
         append(transaction, handle.context, head, told)
         return changed
 
@@ -224,7 +233,7 @@ def delete(handle: Handle, snapshot_id: SnapshotId) -> None:
         head = handle.lock(transaction)
         snapshot = handle.get_snapshot(transaction, head, snapshot_id)
         transaction.delete_snapshot(head.namespace_id, snapshot_id, now=handle.context.clock())
-        told = told_of_snapshot("snapshot.deleted", snapshot)
+        told = trace_of_snapshot("snapshot.deleted", snapshot)
         append(transaction, handle.context, head, told)
 
 
@@ -247,7 +256,7 @@ def delete_all(handle: Handle) -> None:
             transaction.delete_snapshot(head.namespace_id, snapshot.id, now=now)
             gone.append(snapshot)
         if gone:
-            told = told_of_snapshots("snapshot.deleted", head.name, gone)
+            told = trace_of_snapshots("snapshot.deleted", head.name, gone)
             append(transaction, handle.context, head, told)
 
 
@@ -272,7 +281,7 @@ def recover(handle: Handle, snapshot_id: SnapshotId) -> SnapshotInfo:
         if not transaction.recover_snapshot(head.namespace_id, snapshot_id):
             raise SnapshotNotFound(snapshot_id)
         found = handle.get_snapshot(transaction, head, snapshot_id)
-        told = told_of_snapshot("snapshot.recovered", found)
+        told = trace_of_snapshot("snapshot.recovered", found)
         append(transaction, handle.context, head, told)
         return found
 
@@ -315,3 +324,41 @@ def _nth_before(handle: Handle, transaction: Transaction, name: str, steps: int)
     if at is None:
         raise SnapshotNotFound(name)
     return handle.get_snapshot(transaction, head, at.id)
+
+
+_BATCH: Final = 1000
+"""Objects looked up together."""
+
+
+def check_size(
+    handle: Handle, transaction: Transaction, source: Source, root_id: ObjectId, *, size: Size
+) -> None:
+    """Raises `TooLarge` if what a root leads to takes more than a snapshot may, compressed."""
+    most = handle.context.limits.snapshot_bytes
+    if most is None or size.bytes <= most:
+        return
+    if _is_heavier(handle, transaction, source, root_id, most):
+        message = (
+            f"a snapshot may take {most} bytes, compressed; "
+            f"this one, of {size.bytes} before that, would take more"
+        )
+        raise TooLarge(message)
+
+
+def _is_heavier(
+    handle: Handle, transaction: Transaction, source: Source, root_id: ObjectId, most: int
+) -> bool:
+    needed, blocks, weight = iter(mark(source, [root_id], ())), set[tuple[str, int]](), 0
+    while batch := list(islice(needed, _BATCH)):
+        located = transaction.locate(handle.tenant_id, batch)
+        for found in located.values():
+            place = (found.pack, found.placement.block_offset)
+            if place not in blocks:
+                blocks.add(place)
+                weight += found.placement.block_size
+        # What is new with this snapshot is in no pack yet.
+        fresh = [object_id for object_id in batch if object_id not in located]
+        weight += sum(map(len, source.get_many(fresh).values())) if fresh else 0
+        if weight > most:
+            return True
+    return False

@@ -29,6 +29,7 @@ from holdfast.engine.planes.handle import Handle
 from holdfast.engine.planes.ownership import settle_entry, settled
 from holdfast.engine.planes.writers import others_of
 from holdfast.engine.sessions.reviving import revive
+from holdfast.engine.sessions.terms import keep_terms
 from holdfast.engine.timeline.diff import collect_changes, entry_name, iter_changes, timeless
 from holdfast.engine.timeline.head import Mark, Move, advance, replacing
 from holdfast.engine.timeline.merge import merge_roots, without_clashes
@@ -84,6 +85,7 @@ class _Shown:
     root: ObjectId
     changes: Changes
     lacking: Lacking
+    detail: Mapping[str, object]
 
 
 def check_choice(wanted: Undo, *, dry_run: bool) -> None:
@@ -173,7 +175,7 @@ def _marks(
         reason=f"before taking {task.id} back",
         target=task.before,
         note=note or Note(reason=f"took {task.id} back", task_id=task.id),
-        detail={"task": task.id},
+        detail={"task": task.id, **seen.detail},
         lacking=seen.lacking,
     )
 
@@ -227,6 +229,7 @@ def _seen(
         goal=aim.root,
         then=task.started_at,
     )
+    goal, detail = keep_terms(transaction, handle, stage, source, shown=folded.root, goal=goal)
     found = present(handle, transaction, folded, iter_changes(source, folded.root, goal))
     changes = collect_changes(found, limit=None, counts=True)
     back = {change.key for change in changes if change.plane is Plane.FILES}
@@ -237,7 +240,7 @@ def _seen(
     root = folded.root_id
     if goal != folded.root:
         root = stage.add(goal.encode(), ObjectKind.NODE)
-    return _Shown(task, aim, root, changes.first(limit), lacking.joined(kept))
+    return _Shown(task, aim, root, changes.first(limit), lacking.joined(kept), detail)
 
 
 # What the task noted

@@ -17,7 +17,14 @@ from holdfast.engine.planes.handle import Handle
 from holdfast.engine.timeline.diff import collect_changes, iter_changes
 from holdfast.engine.timeline.head import Mark, Move, advance, replacing
 from holdfast.engine.timeline.merge import merge_roots
-from holdfast.engine.timeline.restore import folded_head, goal_of, left_alone, present, prove
+from holdfast.engine.timeline.restore import (
+    Goal,
+    folded_head,
+    goal_of,
+    left_alone,
+    present,
+    prove,
+)
 from holdfast.errors import NothingToUndo, SnapshotNotFound
 from holdfast.ids import ObjectId, SnapshotId
 from holdfast.model.basics import Kind, Plane, SnapshotInfo
@@ -56,9 +63,9 @@ def undo(
         if target is None:
             raise NothingToUndo("no earlier state is on the timeline")
         goal = goal_of(handle, transaction, folded, target)
-        changes = _changes(handle, transaction, folded, goal.root, most=limit)
+        changes = _changes(handle, transaction, folded, goal.snapshot.root, most=limit)
         towards(target)
-        marks = _marks(handle, transaction, folded, kind=Kind.UNDO, target=goal, note=note)
+        marks = _marks(handle, transaction, folded, kind=Kind.UNDO, goal=goal, note=note)
         # After an undo of what was pending, the way forward leads to its safety snapshot.
         forward = (marks[0].id,) if folded.is_dirty else (*head.redo, head.position)
         return Move(
@@ -101,9 +108,9 @@ def redo(
         if target is None:
             raise NothingToUndo("what was undone is no longer on the timeline")
         goal = goal_of(handle, transaction, folded, target)
-        changes = _changes(handle, transaction, folded, goal.root, most=limit)
+        changes = _changes(handle, transaction, folded, goal.snapshot.root, most=limit)
         towards(target)
-        marks = _marks(handle, transaction, folded, kind=Kind.REDO, target=goal, note=note)
+        marks = _marks(handle, transaction, folded, kind=Kind.REDO, goal=goal, note=note)
         return Move(
             marks=marks,
             position=target.id,
@@ -138,7 +145,7 @@ def revert(
             theirs=earlier.root,
             prefer=None,
             limits=handle.context.limits,
-        )
+        ).with_later_terms(transaction, handle, folded)
         changes = _changes(handle, transaction, folded, merged.root, most=None)
         back = {change.key for change in changes if change.plane is Plane.FILES}
         lacking = lacking_in(earlier, back.__contains__)
@@ -153,6 +160,7 @@ def revert(
             reason=f"before undoing {operation.id}",
             target=operation.id,
             note=note,
+            detail=merged.detail,
             lacking=lacking.joined(lacking_at(folded).only(lambda key: key not in back)),
         )
         needs = [operation.id, earlier.id]
@@ -184,9 +192,10 @@ def _marks(
     folded: Folded,
     *,
     kind: Kind,
-    target: SnapshotInfo,
+    goal: Goal,
     note: Note | None,
 ) -> list[Mark]:
+    target = goal.snapshot
     return replacing(
         handle,
         transaction,
@@ -197,6 +206,7 @@ def _marks(
         reason=f"before {kind}",
         target=target.id,
         note=note,
+        detail=goal.detail,
         lacking=lacking_in(target),
     )
 

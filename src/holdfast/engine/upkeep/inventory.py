@@ -13,7 +13,7 @@ from typing import Final
 from holdfast.catalog.packs import PackRow, pages
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.core.context import Context
-from holdfast.engine.core.mergebase import merged_root
+from holdfast.engine.core.lineage import merged_root
 from holdfast.engine.objects.content import list_refs
 from holdfast.engine.objects.packing import decode_state
 from holdfast.engine.objects.reader import Objects

@@ -1,7 +1,7 @@
 """Rebuilds what can be rebuilt of damaged packs, and names what cannot.
 
-0. Indexes of the catalog that do not agree with its rows are made anew. Rows that are not what
-   was written are put right, or let go of (`rows.py`).
+0. Indexes of the catalog that do not agree with its rows are made anew. Rows of packs are put
+   right by the packs (`packrows.py`), others by what they hold, or let go of (`rows.py`).
 1. Every pack is read and hashed again (`inventory.py`).
 2. What the index looks for in the wrong place, and another pack holds, is pointed to.
 3. What is nowhere in the packs that are named is looked for elsewhere: in packs that no row names
@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 from holdfast.catalog.packs import PackRow
 from holdfast.catalog.transaction import Transaction
@@ -38,6 +39,7 @@ from holdfast.engine.sessions.writing import entry_of
 from holdfast.engine.upkeep.collect import lock_name
 from holdfast.engine.upkeep.inventory import Inventory
 from holdfast.engine.upkeep.journal import mend_journal
+from holdfast.engine.upkeep.packrows import mend_packs
 from holdfast.engine.upkeep.rows import mend_head, mend_rows
 from holdfast.engine.upkeep.verify import examine, find_index_faults, read_pack
 from holdfast.entries import encode_entry
@@ -49,7 +51,10 @@ from holdfast.packs import BLOCK_TARGET_BYTES, ObjectKind, cut, parse_index, rea
 from holdfast.progress import Progress, no_progress
 from holdfast.tree import build
 
-Found = tuple[ObjectId, bytes, ObjectKind]
+_FOLLOW: Final = ("packs", "pack_data", "objects", "anchored", "chores", "counted", "event_ends")
+"""Tables that follow from others: of what is lost with a row of theirs, those tell."""
+
+StoredObject = tuple[ObjectId, bytes, ObjectKind]
 
 Take = Callable[[ObjectId, bytes, ObjectKind], None]
 """Takes an object whose bytes were found, and which is wanted."""
@@ -96,17 +101,17 @@ class _Repair:
         """Puts right what is damaged of the catalog's own; names what is lost by that."""
         catalog = self._context.catalog
         if faults := catalog.find_index_faults():
-            rows_lost = catalog.rebuild_indexes()
+            lost = catalog.rebuild_indexes()
             self._reindexed = len(faults) - len(catalog.find_index_faults())
-            if rows_lost:
-                what = f"rows that said to be others: {rows_lost}"
-                self._given_up.append(Lost(what, None, ("the catalog",)))
+            for table, count in lost.items():
+                if table not in _FOLLOW:
+                    what = f"{table}: rows that said to be others: {count}"
+                    self._given_up.append(Lost(what, None, ("the catalog",)))
+        self._mended += mend_packs(self._context, self._tenant_id)
         self._mended += mend_journal(self._context, self._tenant_id)
         mended, given_up = mend_rows(self._context, self._tenant_id)
         self._mended += mended
         self._given_up += given_up
-        with catalog.write() as transaction:
-            self._mended += transaction.mend_packs(self._tenant_id)
 
     def run(self) -> Repaired:
         """Does all of it."""
@@ -144,7 +149,7 @@ class _Repair:
                 faults = examine(context, transaction, tenant_id, progress=self._progress).faults
         except Damaged as exc:
             faults = [Fault("catalog", str(exc))]
-        if any(not each.is_known for each in faults):
+        if any(not each.is_noted for each in faults):
             with context.catalog.write() as transaction:
                 damagenotes.note(transaction, context, tenant_id, faults)
         # Never known: no copy of a file that the database itself finds damaged is a good one.
@@ -356,7 +361,7 @@ def _sift(packs: Iterable[tuple[str, bytes]], wanted: set[ObjectId], take: Take)
             take(object_id, found, kind)
 
 
-def _objects_in(name: str, data: bytes, wanted: set[ObjectId]) -> Iterator[Found]:
+def _objects_in(name: str, data: bytes, wanted: set[ObjectId]) -> Iterator[StoredObject]:
     try:
         held = parse_index(data, pack=name)
     except (Damaged, VaultTooNew):

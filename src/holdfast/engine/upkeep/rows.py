@@ -21,7 +21,7 @@ from holdfast.catalog.transaction import Transaction
 from holdfast.engine.audit.soundness import find_size
 from holdfast.engine.core.context import Context
 from holdfast.engine.journal.chain import details_of, is_whole
-from holdfast.engine.journal.events import events_of, is_told, tell
+from holdfast.engine.journal.events import events_of, says_the_same, tell
 from holdfast.engine.memory import plane as memoryplane
 from holdfast.engine.pending.damage import let_go
 from holdfast.engine.planes.handle import Handle
@@ -125,7 +125,7 @@ def _tell_again(transaction: Transaction, context: Context, damaged: DamagedRow)
         is_own = row.kind == TraceKind.ADDED.value
         known = _told_since(transaction, row)
         events = events_of(trace, trace_id=row.id, is_own=is_own)
-        missing = [each for each in events if not any(is_told(each, data) for data in known)]
+        missing = [each for each in events if not any(says_the_same(each, data) for data in known)]
         tell(transaction, context, head or row.tenant_id, partial(list[Occurrence], missing))
         is_leftover = is_leftover or bool(missing)
     return is_leftover
@@ -140,7 +140,7 @@ def _traces_of(transaction: Transaction, damaged: DamagedRow) -> list[TraceRow]:
         return [row]
     at = values["created_us"]
     wanted = TraceFilter(since_us=at - _NEAR_US, until=(at + _NEAR_US, 0, 0))
-    return [row for row, _ in transaction.list_traces(damaged.whose, wanted, most=_MOST)]
+    return transaction.list_traces(damaged.whose, wanted, most=_MOST)
 
 
 def _trace_of(row: TraceRow) -> Trace:
@@ -160,7 +160,7 @@ def _trace_of(row: TraceRow) -> Trace:
 
 def _told_since(transaction: Transaction, row: TraceRow) -> list[dict[str, Any]]:
     """Returns what was told of a trace already, numbered or not."""
-    waiting = transaction.list_told(row.tenant_id, most=_MOST)
+    waiting = transaction.list_unnumbered(row.tenant_id, most=_MOST)
     told = [each for _, found in waiting for each in found.sound]
     events = transaction.events_since(row.tenant_id, since_us=row.created_us - 1, most=_MOST)
     texts = [each.data for each in (*told, *events) if row.id in each.data]
@@ -178,7 +178,7 @@ def _mend_tenant(transaction: Transaction, damaged: DamagedRow) -> bool:
     """
     wanted = TraceFilter(action="tenant.quota_set", resource_type="tenant")
     found = transaction.list_traces(damaged.whose, wanted, most=1)
-    rows = [row for row, _ in found if is_whole(row) and row.resource_id]
+    rows = [row for row in found if is_whole(row) and row.resource_id]
     public_id = rows[0].resource_id if rows else None
     quota_bytes = details_of(rows[0]).get("quota_bytes") if rows else None
     transaction.set_tenant(damaged, public_id=public_id, quota_bytes=quota_bytes)

@@ -2,14 +2,18 @@
 
 from holdfast.model.tasks import TaskRun
 from holdfast.model.traces import TraceInfo
-from holdfast.operations.schedules import (
+from holdfast.operations.tasks import (
+    CompleteTask,
     CreateSchedule,
     DeleteSchedule,
+    FailTask,
     GetSchedule,
+    GetTask,
     ListSchedules,
+    ListTasks,
+    StartTask,
     UpdateSchedule,
 )
-from holdfast.operations.tasks import CompleteTask, FailTask, GetTask, ListTasks, StartTask
 from holdfast.operations.traces import (
     AddTrace,
     GetTrace,

@@ -10,8 +10,8 @@ from typing import Final, cast
 from msgspec import structs
 
 from holdfast.model.events import Event, EventPage
-from holdfast.operations.events import EVENTS, ListEvents
 from holdfast.operations.forms import form_of
+from holdfast.operations.webhooks import EVENTS, ListEvents
 from holdfast.sdk.calls import (
     Call,
     F,

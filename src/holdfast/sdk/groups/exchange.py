@@ -12,8 +12,8 @@ from holdfast.sdk.calls import Call, F, Group, call
 from holdfast.sdk.content import Content
 from holdfast.sdk.reading import as_it_is, value_of, whole
 from holdfast.wire.exchange import (
+    ChangesBetween,
     ChangesRequest,
-    ChangesTold,
     CommitRequest,
     ContentRequest,
     MissingAnswer,
@@ -54,10 +54,10 @@ class Exchange(Group[F]):
         return _post("commit", encode(told), value_of(Committed))
 
     @call
-    def changes(self, old: str | None, new: str, *, after: bytes = b"") -> Call[ChangesTold]:
+    def changes(self, old: str | None, new: str, *, after: bytes = b"") -> Call[ChangesBetween]:
         """Returns what leads from the files of one snapshot, or from none, to another's."""
         body = encode(ChangesRequest(old=old, new=new, after=after))
-        return _post("changes", body, lambda data: decode(data, ChangesTold))
+        return _post("changes", body, lambda data: decode(data, ChangesBetween))
 
     @call
     def content(self, snapshot: str, wants: dict[bytes, list[bytes]]) -> Call[bytes]:

@@ -8,7 +8,7 @@ from typing import Final
 
 from holdfast.errors import NotAFile, PathNotFound
 from holdfast.model.files import FileInfo
-from holdfast.model.paths import PathLike, sent_path, sent_text
+from holdfast.model.names import PathLike, sent_path, sent_text
 from holdfast.operations.files import (
     ChangeMode,
     DeleteFile,

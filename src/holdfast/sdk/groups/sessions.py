@@ -1,15 +1,32 @@
-"""`client.sessions`: the names of `holdfast.Namespace.sessions`."""
+"""`client.sessions`, `client.memory`, `client.entities`: the names of those of a `Namespace`."""
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from holdfast.model.sessions import SessionContext, SessionInfo, Turn, Version
+from holdfast.model.entities import Entity
+from holdfast.model.memories import Memory
+from holdfast.model.sessions import SessionInfo, Turn, Version
+from holdfast.operations.memories import (
+    AddMemory,
+    CreateEntity,
+    DeleteEntity,
+    DeleteMemory,
+    GetEntity,
+    GetMemory,
+    ListEntities,
+    ListMemories,
+    SearchMemories,
+    UpdateEntity,
+    UpdateMemory,
+)
 from holdfast.operations.sessions import (
     AddTurn,
     CompareVersions,
     CreateSession,
     DeleteSession,
     ForkSession,
+    GetContext,
     GetLineage,
     GetSession,
     GetState,
@@ -24,10 +41,19 @@ from holdfast.operations.sessions import (
     UpdateSession,
     UpdateState,
 )
-from holdfast.sdk.calls import Call, F, Group, Pages, Sender, asking, call, method, pages, paging
-from holdfast.sdk.reading import reads
-from holdfast.sdk.reading_sessions import to_context
-from holdfast.wire.turns import ContextAnswer, ContextRequest
+from holdfast.sdk.calls import (
+    Call,
+    F,
+    Group,
+    Pages,
+    Sender,
+    all_of,
+    asking,
+    call,
+    method,
+    pages,
+    paging,
+)
 
 
 class SessionsReader(Group[F]):
@@ -87,6 +113,7 @@ class Sessions(SessionsReader[F]):
     rollback = method(RollbackState)
     add_turn = method(AddTurn)
     get_turn = method(GetTurn)
+    get_context = method(GetContext)
 
     @pages
     def iter_history(
@@ -120,25 +147,52 @@ class Sessions(SessionsReader[F]):
         )
         return asking(made.turn())
 
-    @call
-    def get_context(
-        self,
-        session_id: str,
-        query: str | None = None,
-        *,
-        memory_limit: int = 5,
-        turn_limit: int = 5,
-    ) -> Call[SessionContext]:
-        """Returns the state, the memories that have to do with a question, and the last turns.
 
-        Without a question, the newest memories. Turns come newest first.
-        """
-        body = ContextRequest(query=query, memory_limit=memory_limit, turn_limit=turn_limit)
-        return Call(
-            method="POST",
-            path="/v1/sessions/{session_id}/context",
-            place={"session_id": session_id},
-            body=body,
-            read=reads(ContextAnswer, to_context),
-            is_reading=True,
+class Memories(Group[F]):
+    """The memories of a namespace."""
+
+    add = method(AddMemory)
+    get = method(GetMemory)
+    update = method(UpdateMemory)
+    delete = method(DeleteMemory)
+    list = method(ListMemories)
+    search = method(SearchMemories)
+
+    @pages
+    def iter(
+        self,
+        *,
+        session_id: str | None = None,
+        scope: str | None = None,
+        types: Iterable[str] | None = None,
+        tags: Iterable[str] | None = None,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> Pages[Memory]:
+        """Goes through all memories that `list` would return, newest first."""
+        wanted = ListMemories(
+            session_id=session_id,
+            scope=scope,
+            types=types,
+            tags=tags,
+            user_id=user_id,
+            agent_id=agent_id,
         )
+        return all_of(wanted)
+
+
+class Entities(Group[F]):
+    """What sessions know of things."""
+
+    create = method(CreateEntity)
+    get = method(GetEntity)
+    list = method(ListEntities)
+    update = method(UpdateEntity)
+    delete = method(DeleteEntity)
+
+    @pages
+    def iter(
+        self, *, session_id: str | None = None, entity_type: str | None = None
+    ) -> Pages[Entity]:
+        """Goes through all entities, newest first."""
+        return all_of(ListEntities(session_id=session_id, entity_type=entity_type))

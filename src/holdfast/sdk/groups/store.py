@@ -50,8 +50,9 @@ from holdfast.wire.store import (
     KeyPlace,
     ValueAnswer,
     ValueRequest,
+    from_json,
+    to_json,
 )
-from holdfast.wire.storevalues import from_json, to_json
 
 PAGE: Final = 1000
 BATCH: Final = 1000

@@ -7,8 +7,7 @@ from typing import Any, Final, TypeVar
 from holdfast.errors import Incompatible, InvalidValue
 from holdfast.ids import is_snapshot_id
 from holdfast.model.basics import SnapshotInfo, id_of
-from holdfast.model.changes import Change, Changes, ChangesPage
-from holdfast.model.history import History, Step
+from holdfast.model.changes import Change, Changes, ChangesPage, History, Step
 from holdfast.model.names import Name
 from holdfast.operations.choices import MOST_CHANGES
 from holdfast.operations.operation import Operation, takes

@@ -10,8 +10,6 @@ from holdfast.server import doors
 from holdfast.server.dialects import OURS, Dialect
 from holdfast.server.routes import (
     audit,
-    context,
-    dashboard,
     erasures,
     events,
     exchange,
@@ -21,20 +19,21 @@ from holdfast.server.routes import (
     raw,
     snapshots,
     store,
-    traces,
     upkeep,
     webhooks,
 )
 from holdfast.server.routing import Route
 
 _FILES = doors.routes_of(Files, lambda agent: agent.files)
+_NUMBERS = [route for route in snapshots.ROUTES if route.topic == "audit"]
+"""How sessions fare, and how many there are: for whoever has sessions."""
 
 NAMED: list[Route] = [
     *info.ROUTES,
     *keys.ROUTES,
     *(route for route in _FILES if not route.is_bulky),
     *raw.ROUTES,
-    *snapshots.ROUTES,
+    *(route for route in snapshots.ROUTES if route not in _NUMBERS),
     *namespaces.ROUTES,
     *erasures.ROUTES,
     *doors.routes_of(TaskRuns, lambda agent: agent.tasks),
@@ -58,10 +57,8 @@ def defaulted(dialect: Dialect = OURS) -> list[Route]:
     """Returns routes that work without naming a namespace, too: their clients know none."""
     return [
         *doors.routes_of(Sessions, lambda agent: agent.sessions, dialect=dialect),
-        *context.ROUTES,
         *doors.routes_of(Memories, lambda agent: agent.memory, dialect=dialect),
-        *traces.routes(dialect),
+        *audit.routes(dialect),
         *doors.routes_of(Entities, lambda agent: agent.entities, dialect=dialect),
-        *dashboard.ROUTES,
-        *audit.ROUTES_OF_AGENTS,
+        *_NUMBERS,
     ]

@@ -7,11 +7,10 @@ from typing import Final
 
 import msgspec
 
-from holdfast.engine.journal.envelopes import envelope
-from holdfast.engine.journal.events import LISTED, MAX_LISTED
+from holdfast.engine.journal.events import LISTED, MAX_LISTED, envelope
 from holdfast.errors import InvalidValue
 from holdfast.model.events import Event, EventPage
-from holdfast.operations.events import EVENTS, ListEvents
+from holdfast.operations.webhooks import EVENTS, ListEvents
 from holdfast.server.doors import answers
 from holdfast.server.paging import page_size
 from holdfast.server.problems import Refused

@@ -23,8 +23,8 @@ from holdfast.server.routing import Options, Route, get, post
 from holdfast.server.threads import Work
 from holdfast.wire.exchange import (
     MEDIA_TYPE,
+    ChangesBetween,
     ChangesRequest,
-    ChangesTold,
     CommitRequest,
     ContentRequest,
     MissingAnswer,
@@ -82,7 +82,7 @@ def changes(caller: Caller, agent: Namespace, body: bytes) -> Response:
     """Returns what leads from the files of one snapshot to those of another."""
     asked = decode(body, ChangesRequest)
     told = _exchange(caller, agent).changes(asked.old, asked.new, after=asked.after)
-    answer = ChangesTold(root=told.root, edits=list(told.edits), has_more=told.has_more)
+    answer = ChangesBetween(root=told.root, edits=list(told.edits), has_more=told.has_more)
     return _sent(encode(answer))
 
 

@@ -7,6 +7,7 @@ from importlib.metadata import version
 from threading import Lock
 from typing import Final
 
+import msgspec
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
     REGISTRY,
@@ -15,27 +16,52 @@ from prometheus_client import (
     multiprocess,
 )
 
+from holdfast.instants import to_text
+from holdfast.model.marks import Instant
 from holdfast.server.requests import Services
 from holdfast.server.responses import Response
 from holdfast.server.routing import Who, get
 from holdfast.server.threads import Work
-from holdfast.server.times import shown
-from holdfast.wire.info import Health, ServiceHealth, Welcome
 
 _ANEW_S: Final = 1.0
 _STARTED: Final = time.monotonic()
 VERSION: Final = version("holdfast")
 
 
+class ServiceHealth(msgspec.Struct, kw_only=True):
+    """How one thing is that a server stands on."""
+
+    status: str
+    latency_ms: float
+
+
+class ServerHealth(msgspec.Struct, kw_only=True):
+    """Whether a server is well."""
+
+    status: str
+    timestamp: Instant
+    version: str
+    uptime_seconds: float
+    services: dict[str, ServiceHealth]
+
+
+class Welcome(msgspec.Struct, kw_only=True):
+    """What answers at the root."""
+
+    name: str
+    version: str
+    openapi: str
+
+
 @get(["/health", "/health/ready"], who=Who.ANYBODY, work=Work.SLOW)
-def health(services: Services) -> Health:
+def health(services: Services) -> ServerHealth:
     """Says whether the server and what it stands on are well."""
     begun = time.monotonic()
     services.ping()
     taken_ms = (time.monotonic() - begun) * 1000
-    return Health(
+    return ServerHealth(
         status="healthy",
-        timestamp=shown(datetime.now(UTC)),
+        timestamp=to_text(datetime.now(UTC)),
         version=VERSION,
         uptime_seconds=round(time.monotonic() - _STARTED, 3),
         services={"catalog": ServiceHealth(status="healthy", latency_ms=round(taken_ms, 3))},
@@ -83,7 +109,7 @@ def metrics(services: Services) -> Response:
     return Response(text, media_type=CONTENT_TYPE_LATEST)
 
 
-@get("/openapi.json", who=Who.ANYBODY, is_shown=False)
+@get("/openapi.json", who=Who.ANYBODY, is_described=False)
 def openapi(services: Services) -> Response:
     """Returns the description of every route."""
     return Response(services.document())

@@ -13,19 +13,19 @@ from msgspec import Meta
 from holdfast.engine.core.paths import to_key
 from holdfast.engine.files.download import Sendable, find_sendable
 from holdfast.engine.namespace import Namespace
+from holdfast.instants import from_text
 from holdfast.model.files import FileInfo
 from holdfast.model.marks import Header
-from holdfast.model.paths import read_path
+from holdfast.model.names import read_path
 from holdfast.operations.shapes import shape_of
 from holdfast.server import transfer
 from holdfast.server.calling import encoded
-from holdfast.server.moments import At, seen
+from holdfast.server.doors import At, seen
 from holdfast.server.problems import RangeUnfit
 from holdfast.server.requests import Request
 from holdfast.server.responses import Stream
 from holdfast.server.routing import Route, get, put
 from holdfast.server.threads import Work, in_thread
-from holdfast.server.times import parse_instant
 from holdfast.server.uploads import Upload
 
 _FILE: Final[Any] = shape_of(FileInfo)
@@ -65,7 +65,7 @@ async def upload(
     """
     place = read_path(path)
     to_key(place)  # Before the body is read: a path that is none is refused at once.
-    instant = None if modified_at is None else parse_instant("modified_at", modified_at)
+    instant = None if modified_at is None else from_text(modified_at, "modified_at")
     most = request.services.config.max_upload_bytes
     async with Upload(request, agent, max_bytes=most).opened() as body:
         write = partial(agent.files.write, place, body, mode=mode, modified_at=instant)

@@ -11,8 +11,7 @@ from holdfast.engine.timeline.comparison import Place, read_cursor
 from holdfast.entries import Directory
 from holdfast.jsontext import legible
 from holdfast.model.basics import Plane, SnapshotInfo
-from holdfast.model.changes import ChangesPage, Forked, MergeResult, TextsPage
-from holdfast.model.history import History
+from holdfast.model.changes import ChangesPage, Forked, History, MergeResult, TextsPage
 from holdfast.model.names import Name
 from holdfast.operations.choices import MOST_CHANGES, SHOWN
 from holdfast.operations.snapshots import NEWEST, DeleteSnapshot, RestoreSnapshot, ShowSnapshot
@@ -28,13 +27,13 @@ from holdfast.operations.timeline import (
     RedoChange,
     UndoChange,
 )
-from holdfast.server.dialects import Dialect, Exchange, Speech, Told
+from holdfast.server.dialects import Answered, Dialect, Exchange, Speech
 from holdfast.server.doors import answers, routes_of
-from holdfast.server.leaving import IsGone
 from holdfast.server.paging import page_size
 from holdfast.server.problems import Unfit
 from holdfast.server.requests import Caller
 from holdfast.server.routing import Route
+from holdfast.server.stopping import IsGone
 
 TEXTS, MOST_TEXTS = 100, 1000
 
@@ -114,7 +113,9 @@ def _files_restored(exchange: Exchange) -> int:
             change.plane is Plane.FILES and not isinstance(change.new, Directory | None)
             for change in made.changes
         )
-    return count_files(agent.at(made.snapshot or made.target).files)
+    if made.snapshot is not None:
+        return agent.comparing.count_files(made.snapshot)
+    return count_files(agent.at(made.target).files)
 
 
 def _hear_newest(exchange: Exchange) -> None:
@@ -127,12 +128,12 @@ def _of(get: Callable[[Namespace], Any]) -> Callable[[Exchange], Any]:
     return lambda exchange: get(exchange.agent)
 
 
-_COUNTED: Final = [Speech(tells={"files_restored": Told(int, _files_restored)})]
-_STANDING: Final[dict[str, Told]] = {
-    "namespace": Told(str, _of(lambda agent: agent.name)),
-    "dirty": Told(bool, _of(Namespace.is_dirty)),
-    "entries": Told(int, _of(lambda agent: agent.size().entries)),
-    "size_bytes": Told(int, _of(lambda agent: agent.size().bytes)),
+_COUNTED: Final = [Speech(tells={"files_restored": Answered(int, _files_restored)})]
+_STANDING: Final[dict[str, Answered]] = {
+    "namespace": Answered(str, _of(lambda agent: agent.name)),
+    "dirty": Answered(bool, _of(Namespace.is_dirty)),
+    "entries": Answered(int, _of(lambda agent: agent.size().entries)),
+    "size_bytes": Answered(int, _of(lambda agent: agent.size().bytes)),
 }
 _BESIDE: Final = Dialect(
     operations={

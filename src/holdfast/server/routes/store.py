@@ -16,7 +16,7 @@ from holdfast.errors import NotFound, UnsafeArchive
 from holdfast.operations.store import PARTS
 from holdfast.server import doors
 from holdfast.server.counting import MOST_VALUES
-from holdfast.server.moments import At, seen
+from holdfast.server.doors import At, seen
 from holdfast.server.paging import page_size
 from holdfast.server.problems import Unfit
 from holdfast.server.routing import Route, get, post, put
@@ -28,8 +28,9 @@ from holdfast.wire.store import (
     ItemsAnswer,
     ValueAnswer,
     ValueRequest,
+    from_json,
+    to_json,
 )
-from holdfast.wire.storevalues import from_json, to_json
 
 MOST_OF_BATCH: Final = 10_000
 _VALUE: Final = "/v1/store/value"

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from holdfast.engine.namespace import Namespace
 from holdfast.errors import VaultTooNew
 from holdfast.model.archives import Imported
-from holdfast.model.paths import shown_name
+from holdfast.model.names import legible_name
 from holdfast.model.upkeep import Collected, Verified
 from holdfast.operations.upkeep import Collect, Verify
 from holdfast.server.calling import encoded
@@ -40,7 +40,7 @@ def verify(caller: Caller, _: Verify) -> Verified:
     """Hashes everything again; of very much that is damaged, tells the first."""
     found = caller.vault.verify()
     faults = [
-        replace(fault, what=shown_name(fault.what), reason=shown_name(fault.reason))
+        replace(fault, what=legible_name(fault.what), reason=legible_name(fault.reason))
         for fault in found.faults[:MOST_FAULTS]
     ]
     return replace(found, faults=faults)

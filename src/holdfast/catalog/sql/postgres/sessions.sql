@@ -29,7 +29,8 @@ ORDER BY s.created_at DESC, s.id DESC LIMIT :most
 
 -- name: open_session
 SELECT {n.namespace},
-       t.quota_bytes, {s.session}, {v.version}
+       t.quota_bytes, EXISTS (SELECT 1 FROM listening WHERE what = 'events'),
+       {s.session}, {v.version}
 FROM namespaces n
 JOIN tenants t ON t.id = n.tenant_id
 LEFT JOIN sessions s ON s.namespace_id = n.id AND s.id = :id
@@ -42,7 +43,8 @@ WHERE n.tenant_id = :tenant_id AND n.name = :name AND n.deleted_at IS NULL
 -- A number below 0 counts from the newest.
 -- name: open_session_at
 SELECT {n.namespace},
-       t.quota_bytes, {s.session}, {v.version}, {w.version}
+       t.quota_bytes, EXISTS (SELECT 1 FROM listening WHERE what = 'events'),
+       {s.session}, {v.version}, {w.version}
 FROM namespaces n
 JOIN tenants t ON t.id = n.tenant_id
 LEFT JOIN sessions s ON s.namespace_id = n.id AND s.id = :id

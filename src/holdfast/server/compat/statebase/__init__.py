@@ -9,7 +9,14 @@ from collections.abc import Sequence
 from typing import Final
 
 from holdfast.server.asgi import Header
-from holdfast.server.compat.statebase import entities, keys, memories, sessions, traces
+from holdfast.server.compat.statebase import (
+    context,
+    dashboard,
+    entities,
+    memories,
+    sessions,
+    traces,
+)
 from holdfast.server.dialects import Dialect
 from holdfast.server.routing import Route
 from holdfast.server.verdicts import Verdicts, verdicts_in
@@ -18,6 +25,7 @@ DIALECT: Final = Dialect(
     {**sessions.VALUES, **memories.VALUES, **traces.VALUES, **entities.VALUES},
     {
         **sessions.OPERATIONS,
+        **context.OPERATIONS,
         **memories.OPERATIONS,
         **traces.OPERATIONS,
         **entities.OPERATIONS,
@@ -27,7 +35,7 @@ DIALECT: Final = Dialect(
 
 VERDICTS: Final[Verdicts] = verdicts_in(DIALECT)
 
-ROUTES: Final[list[Route]] = [*keys.ROUTES]
+ROUTES: Final[list[Route]] = [*dashboard.ROUTES]
 """Paths that only those clients know."""
 
 

@@ -10,7 +10,7 @@ from inspect import signature
 from operator import attrgetter
 from typing import Any, Final, get_type_hints
 
-from holdfast.model.memories import FoundMemory, Memory
+from holdfast.model.memories import Memory, MemoryMatch
 from holdfast.operations.memories import (
     AddMemory,
     DeleteMemory,
@@ -20,7 +20,7 @@ from holdfast.operations.memories import (
     UpdateMemory,
 )
 from holdfast.operations.operation import Operation
-from holdfast.server.dialects import Exchange, Speech, Told, always
+from holdfast.server.dialects import Answered, Exchange, Speech, always
 from holdfast.server.doors import sign
 from holdfast.server.parameters import Parameters
 from holdfast.server.problems import Refused
@@ -82,8 +82,11 @@ def _split(texts: list[str]) -> list[str]:
 
 _TAKES: Final = {"type": str, "top_k": int}
 _LISTS: Final = {"types": list[str] | str, "tags": list[str] | str}
-_LISTED: Final[Mapping[str, Told]] = {"object": always("list")}
-_FOUND: Final[Mapping[str, Told]] = {**_LISTED, "query": Told(str, attrgetter("asked.query"))}
+_LISTED: Final[Mapping[str, Answered]] = {"object": always("list")}
+_FOUND: Final[Mapping[str, Answered]] = {
+    **_LISTED,
+    "query": Answered(str, attrgetter("asked.query")),
+}
 
 OPERATIONS: Final[Mapping[type[Operation[Any]], Sequence[Speech]]] = {
     AddMemory: [
@@ -128,13 +131,13 @@ OPERATIONS: Final[Mapping[type[Operation[Any]], Sequence[Speech]]] = {
     ],
 }
 
-_MEMORY: Final[Mapping[str, Told]] = {
+_MEMORY: Final[Mapping[str, Answered]] = {
     "object": always("memory"),
-    "memory_type": Told(str, attrgetter("type")),
-    "embedding_id": Told(str | None, _embedding_id),
-    "vector_available": Told(bool, attrgetter("is_searchable")),
+    "memory_type": Answered(str, attrgetter("type")),
+    "embedding_id": Answered(str | None, _embedding_id),
+    "vector_available": Answered(bool, attrgetter("is_searchable")),
 }
-VALUES: Final[Mapping[type, Mapping[str, Told]]] = {Memory: _MEMORY, FoundMemory: _MEMORY}
+VALUES: Final[Mapping[type, Mapping[str, Answered]]] = {Memory: _MEMORY, MemoryMatch: _MEMORY}
 
 
 def searching(routes: Sequence[Route]) -> list[Route]:

@@ -2,6 +2,12 @@
 
 What they call by two names has both, and either will do; what their documents promise and their
 client cannot say, a header says.
+
+Versions of a session's state, found by what was said: before a turn, or after it.
+
+A conversation that was forked begins with turns of another session, and the numbers of versions
+that they carry are that one's. What this session has under the same number may be something else,
+so the state itself is compared: what differs is no place to go back to.
 """
 
 from collections.abc import Mapping
@@ -9,6 +15,8 @@ from dataclasses import replace
 from typing import Annotated, Any, Final
 
 from holdfast.engine.namespace import Moment
+from holdfast.engine.sessions.door import Sessions
+from holdfast.errors import VersionNotFound
 from holdfast.model.marks import Header
 from holdfast.model.sessions import SessionInfo, State, Turn
 from holdfast.model.traces import TraceInfo
@@ -28,9 +36,8 @@ from holdfast.operations.sessions import (
     UpdateState,
 )
 from holdfast.operations.shapes import ASKED
-from holdfast.server.compat.statebase.byturn import version_after, version_before
 from holdfast.server.compat.statebase.traces import TRACE
-from holdfast.server.dialects import Exchange, Speech, Told, always
+from holdfast.server.dialects import Answered, Exchange, Speech, always
 from holdfast.server.paging import page_size
 from holdfast.server.problems import Unfit
 
@@ -44,17 +51,17 @@ _REASON: Final = {"x_reason": Annotated[str, Header("X-Reason")]}
 _MATCH: Final = {"if_match": Annotated[str, Header("If-Match")]}
 
 
-def _preview(side: str) -> Told:
-    return Told(str, lambda turn: getattr(turn, side)["content"][:PREVIEW_CHARS])
+def _preview(side: str) -> Answered:
+    return Answered(str, lambda turn: getattr(turn, side)["content"][:PREVIEW_CHARS])
 
 
-VALUES: Final[Mapping[type, Mapping[str, Told]]] = {
+VALUES: Final[Mapping[type, Mapping[str, Answered]]] = {
     SessionInfo: {
         "object": always("session"),
-        "namespace": Told(str | None, lambda _: ASKED.get()),
-        "new_session_id": Told(str, lambda session: session.id),
+        "namespace": Answered(str | None, lambda _: ASKED.get()),
+        "new_session_id": Answered(str, lambda session: session.id),
     },
-    State: {"data": Told(dict[str, Any], lambda state: state.state)},
+    State: {"data": Answered(dict[str, Any], lambda state: state.state)},
     Turn: {
         "object": always("turn"),
         "input_preview": _preview("input"),
@@ -166,9 +173,9 @@ def _counted(name: str, given: int) -> int:
 # What is told
 
 
-def _end(place: int) -> Told:
+def _end(place: int) -> Answered:
     """Returns the id of the first or the last of a list."""
-    return Told(str | None, lambda x: x.sent.data[place].id if x.sent.data else None)
+    return Answered(str | None, lambda x: x.sent.data[place].id if x.sent.data else None)
 
 
 def _newest(exchange: Exchange) -> int:
@@ -203,7 +210,7 @@ _CHANGE: Final = Speech(
     optional=frozenset({"state"}),
     hears=_hear_state,
 )
-_VERSIONS: Final = Speech(tells={**_LIST, "current_version": Told(int, _newest)})
+_VERSIONS: Final = Speech(tells={**_LIST, "current_version": Answered(int, _newest)})
 
 OPERATIONS: Final[Mapping[type[Operation[Any]], list[Speech]]] = {
     CreateSession: [Speech(hears=_hear_term)],
@@ -226,9 +233,9 @@ OPERATIONS: Final[Mapping[type[Operation[Any]], list[Speech]]] = {
             takes={"include_traces": bool},
             tells={
                 **_VERSIONS.tells,
-                "session_id": Told(str, lambda x: x.asked.session_id),
-                "versions": Told(list[Any], lambda x: x.sent.data),
-                "traces": Told(list[TRACE.wire], _traces),
+                "session_id": Answered(str, lambda x: x.asked.session_id),
+                "versions": Answered(list[Any], lambda x: x.sent.data),
+                "traces": Answered(list[TRACE.wire], _traces),
             },
         ),
     ],
@@ -247,9 +254,9 @@ OPERATIONS: Final[Mapping[type[Operation[Any]], list[Speech]]] = {
             optional=frozenset({"version"}),
             hears=_hear_rollback,
             tells={
-                "success": Told(bool, lambda _: True),
-                "new_version": Told(int, lambda x: x.made.version),
-                "restored_from_version": Told(int, _restored_from),
+                "success": Answered(bool, lambda _: True),
+                "new_version": Answered(int, lambda x: x.made.version),
+                "restored_from_version": Answered(int, _restored_from),
             },
         )
     ],
@@ -257,3 +264,32 @@ OPERATIONS: Final[Mapping[type[Operation[Any]], list[Speech]]] = {
     GetTurn: [Speech(hears=_hear_turn)],
     ListTurns: [Speech(hears=_hear_turn, tells=_LIST)],
 }
+
+
+def version_after(sessions: Sessions, session_id: str, turn_id: str) -> int:
+    """Returns the version that the state had after a turn; raises `VersionNotFound`."""
+    turn = sessions.get_turn(session_id, turn_id, include_state=True)
+    return _checked(sessions, session_id, turn.version_after, turn.state_after)
+
+
+def version_before(sessions: Sessions, session_id: str, turns: int) -> int:
+    """Returns the version that the state had before the last so many turns.
+
+    Raises `VersionNotFound` if there are not so many.
+    """
+    last = sessions.list_turns(session_id, limit=turns)
+    if len(last) < turns:
+        raise VersionNotFound(session_id, -turns)
+    turn = sessions.get_turn(session_id, last[-1].id, include_state=True)
+    return _checked(sessions, session_id, turn.version_before, turn.state_before)
+
+
+def _checked(
+    sessions: Sessions, session_id: str, version: int | None, state: dict[str, Any] | None
+) -> int:
+    """Returns the version of a turn, if it is one of this session's."""
+    if version is None or state is None:
+        raise VersionNotFound(session_id, version or 0)
+    if sessions.get_state(session_id, version=version).state != state:
+        raise VersionNotFound(session_id, version)
+    return version

@@ -6,12 +6,11 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from holdfast.model.marks import Shape
+from holdfast.model.marks import Instant, Shape
 from holdfast.model.traces import TraceInfo
 from holdfast.operations.operation import Operation
 from holdfast.operations.traces import GetTrace, ListTraces, ListWorkspaceTraces
-from holdfast.server.dialects import Dialect, Exchange, Speech, Told, always
-from holdfast.wire.basics import Instant
+from holdfast.server.dialects import Answered, Dialect, Exchange, Speech, always
 
 LISTED_OF_SESSION: Final = 50
 
@@ -33,14 +32,14 @@ def _metadata(trace: Any) -> dict[str, Any]:  # noqa: ANN401 - as it is sent
     return cast("dict[str, Any]", about) if isinstance(about, dict) else {}
 
 
-VALUES: Final[Mapping[type, Mapping[str, Told]]] = {
+VALUES: Final[Mapping[type, Mapping[str, Answered]]] = {
     TraceInfo: {
         "object": always("trace"),
-        "actor_id": Told(str | None, attrgetter("actor")),
-        "timestamp": Told(Instant, attrgetter("created_at")),
-        "metadata": Told(dict[str, Any], _metadata),
-        "context": Told(TraceContext, _context),
-        "ip_address": Told(str | None, lambda _: None),
+        "actor_id": Answered(str | None, attrgetter("actor")),
+        "timestamp": Answered(Instant, attrgetter("created_at")),
+        "metadata": Answered(dict[str, Any], _metadata),
+        "context": Answered(TraceContext, _context),
+        "ip_address": Answered(str | None, lambda _: None),
     }
 }
 TRACE: Final[Shape] = Dialect(VALUES).shape_of(TraceInfo)

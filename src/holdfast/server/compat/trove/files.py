@@ -1,10 +1,18 @@
 """Files of a namespace: write, upload, download, delete, list, read.
 
-Which path is meant is in `paths`, what is sent and answered in `shapes`.
+Paths as this client sends them, and as it expects them.
+
+Two families of routes get differently shaped paths. Those that write (and the raw download) get
+them relative to the namespace's root, with `workspace/` taken off already. Those that read get
+what the user typed: there, slashes at the beginning and one `workspace/` come off, as in our own
+routes. What is answered always carries the prefix.
 """
 
 from functools import partial
 from typing import BinaryIO, Final, cast
+from urllib.parse import unquote_to_bytes
+
+import msgspec
 
 from holdfast.engine.core.paths import to_key
 from holdfast.engine.files.browsing import browse, find_short, read_short
@@ -12,27 +20,77 @@ from holdfast.engine.files.download import find_sendable
 from holdfast.engine.files.reader import EPOCH, FilesReader
 from holdfast.engine.namespace import Namespace
 from holdfast.errors import InvalidPath
+from holdfast.instants import to_text
 from holdfast.model.files import FileInfo
-from holdfast.model.paths import read_path, shown_name, shown_path
+from holdfast.model.marks import Instant
+from holdfast.model.names import legible_name, legible_path, read_path
 from holdfast.server import transfer
 from holdfast.server.calling import encoded
-from holdfast.server.compat.trove.paths import deleted_path, folder_path, url_path, written_path
-from holdfast.server.compat.trove.shapes import (
-    ContentAnswer,
-    DeletedAnswer,
-    DeleteRequest,
-    EntryAnswer,
-    ListAnswer,
-    WriteRequest,
-    WrittenAnswer,
-)
-from holdfast.server.compat.trove.texts import Unquoted
+from holdfast.server.compat.trove.texts import QuotedText, Unquoted
 from holdfast.server.requests import Request
 from holdfast.server.responses import Stream
 from holdfast.server.routing import Route, get, post, put
 from holdfast.server.threads import Work, in_thread
-from holdfast.server.times import shown
 from holdfast.server.uploads import Upload
+
+
+class WriteRequest(msgspec.Struct, kw_only=True):
+    """A text to write to a path below the namespace's root."""
+
+    path: str
+    content: QuotedText
+
+
+class WrittenAnswer(msgspec.Struct, kw_only=True):
+    """A file that was written."""
+
+    path: str
+    size_bytes: int
+    modified_at: Instant
+
+
+class DeleteRequest(msgspec.Struct, kw_only=True):
+    """A path to delete, with all that lies below it."""
+
+    path: str
+
+
+class DeletedAnswer(msgspec.Struct, kw_only=True):
+    """What was deleted."""
+
+    deleted: str
+    entries: int
+
+
+class EntryAnswer(msgspec.Struct, kw_only=True):
+    """One thing in a directory."""
+
+    name: str
+    path: str
+    is_dir: bool
+    is_link: bool
+    size_bytes: int | None
+    modified_at: Instant
+
+
+class ListAnswer(msgspec.Struct, kw_only=True):
+    """What lies in a directory; `truncated` if there is more."""
+
+    path: str
+    entries: list[EntryAnswer]
+    truncated: bool
+
+
+class ContentAnswer(msgspec.Struct, kw_only=True):
+    """A file's content as text; null where it is none."""
+
+    path: str
+    size_bytes: int
+    modified_at: Instant
+    encoding: str
+    content: str | None
+    truncated: bool
+
 
 TEXT, BINARY = "utf-8", "binary"
 MAX_PREVIEW_BYTES: Final = 1 << 20
@@ -87,13 +145,13 @@ async def download(request: Request, agent: Namespace) -> Stream:
     return Stream(transfer.send(outgoing, max_bytes=most), media_type=_BYTES, headers=headers)
 
 
-@put("/files", work=None, is_shown=False)
+@put("/files", work=None, is_described=False)
 def upload_nothing() -> None:
     """Refuses an upload to the root, which a client sends for `workspace/`."""
     written_path("")
 
 
-@get("/files", work=None, is_shown=False)
+@get("/files", work=None, is_described=False)
 def download_nothing() -> None:
     """Refuses a download of the root."""
     written_path("")
@@ -104,7 +162,7 @@ def delete(agent: Namespace, data: DeleteRequest) -> DeletedAnswer:
     """Deletes a file, a link, or a directory with all that lies in it."""
     path = deleted_path(data.path)
     count = agent.files.delete(path, recursive=True)
-    return DeletedAnswer(deleted=shown_path(path), entries=count)
+    return DeletedAnswer(deleted=legible_path(path), entries=count)
 
 
 @get("/v1/files")
@@ -147,7 +205,7 @@ def _listing(files: FilesReader, path: str, *, recursive: bool) -> ListAnswer:
     folder = folder_path(path)
     found = browse(files, folder, most=MAX_ENTRIES, levels=MAX_LEVELS if recursive else 1)
     return ListAnswer(
-        path=shown_path(folder),
+        path=legible_path(folder),
         entries=[_entry(info) for info in found.entries],
         truncated=found.truncated,
     )
@@ -163,7 +221,7 @@ def _content(path: str, info: FileInfo, beginning: bytes) -> ContentAnswer:
     is_cut = len(beginning) < info.size_bytes
     text = _text(beginning, is_cut=is_cut)
     return ContentAnswer(
-        path=shown_path(path),
+        path=legible_path(path),
         size_bytes=info.size_bytes,
         modified_at=_modified(info),
         encoding=BINARY if text is None else TEXT,
@@ -204,15 +262,15 @@ def _url_path(request: Request) -> str:
 
 def _written(info: FileInfo) -> WrittenAnswer:
     return WrittenAnswer(
-        path=shown_path(info.path), size_bytes=info.size_bytes, modified_at=_modified(info)
+        path=legible_path(info.path), size_bytes=info.size_bytes, modified_at=_modified(info)
     )
 
 
 def _entry(info: FileInfo) -> EntryAnswer:
     is_dir = info.kind == "directory"
     return EntryAnswer(
-        name=shown_name(info.name),
-        path=shown_path(info.path),
+        name=legible_name(info.name),
+        path=legible_path(info.path),
         is_dir=is_dir,
         is_link=info.kind == "link",
         size_bytes=None if is_dir else info.size_bytes,
@@ -221,7 +279,7 @@ def _entry(info: FileInfo) -> EntryAnswer:
 
 
 def _modified(info: FileInfo) -> str:
-    return shown(info.modified_at or EPOCH)
+    return to_text(info.modified_at or EPOCH)
 
 
 ROUTES_WITH_TEXTS: Final[list[Route]] = [write]
@@ -237,3 +295,39 @@ ROUTES: Final[list[Route]] = [
     list_then,
     read_then,
 ]
+
+
+_FILES: Final = b"/files/"
+
+
+def written_path(path: str) -> str:
+    """Returns the path of a request that writes; raises `InvalidPath` for the root."""
+    if not path:
+        raise InvalidPath(path, reason="it is empty")
+    return path
+
+
+def deleted_path(path: str) -> str:
+    """Returns the path of a request that deletes: a directory may be named with its slash."""
+    return written_path(path.removesuffix("/"))
+
+
+def folder_path(path: str) -> str:
+    """Returns the path of a directory to read: empty for the root."""
+    bare = read_path(path).rstrip("/")
+    return "" if bare == "." else bare
+
+
+def url_path(raw_path: bytes) -> str:
+    """Returns the path that follows `/files/` in a URL, with its escapes decoded once.
+
+    A `%` that begins no escape stands for itself.
+    """
+    if not raw_path.startswith(_FILES):
+        # Somebody escaped letters of the route itself: where the path begins is not certain.
+        raise InvalidPath(raw_path, reason="the route's own name has to stand there unescaped")
+    escaped = raw_path.removeprefix(_FILES)
+    try:
+        return written_path(unquote_to_bytes(escaped).decode("utf-8"))
+    except UnicodeDecodeError as exc:
+        raise InvalidPath(escaped, reason="its escapes are not UTF-8") from exc
