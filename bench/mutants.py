@@ -1,11 +1,12 @@
 """Makes small mistakes in the engine, one at a time, and says which of them no test notices.
 
     python bench/mutants.py [--only engine/timeline/undo.py]… [--tests tests/unit]… [--seconds 600]
-                            [--seed 1] [--on-postgres]
+                            [--most 12] [--seed 1] [--on-postgres]
 
 A line for each module says how many mistakes were made, how many were noticed, and the score: the
-share that was. Those that were not are shown below. If the time is over before all were made, a
-line says how many are left; which come first depends on the seed.
+share that was. Those that were not are shown below. With `--most`, so many are made in each module;
+if the time is over before all were made, a line says how many are left. Which come first depends on
+the seed.
 
 The tests run once, and what each of them calls is written down. For a mistake in a function those
 run that call it, the quickest first, in a forked process in which the function has another code:
@@ -141,6 +142,7 @@ def main() -> int:
         outcomes[name] = Counter()
         waiting[name] = list(mutants_of(path.read_text("utf-8")))
         random.Random(f"{given.seed} {name}").shuffle(waiting[name])
+        del waiting[name][given.most :]
     left = 0
     # In turns: a module of many mistakes takes no time from another.
     for round_ in zip_longest(*([(name, each) for each in made] for name, made in waiting.items())):
@@ -165,6 +167,7 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--tests", action="append", metavar="PATH", help=f"instead of {TESTS}")
     parser.add_argument("--seconds", type=float, default=600, help="when to stop, from the start")
+    parser.add_argument("--most", type=int, default=sys.maxsize, help="mistakes in each module")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--on-postgres", action="store_true", help="run those tests as well")
     parser.add_argument("--sources", type=Path, default=SOURCES, help="the package")

@@ -13,7 +13,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -270,10 +270,13 @@ class Recorder:
 
     def pages(self, pages: Pages[Any]) -> None:
         self.send(pages.call(None, 1))
-        try:
-            self.send(pages.call('["n","k"]', 1))
-        except ValueError:
-            self.send(pages.call(1, 1))  # It goes on after a number.
+        # It goes on after a pair, a text or a number.
+        cursors: list[Any] = [("n", "k"), "k", 1]
+        for cursor in cursors:
+            with suppress(ValueError):
+                self.send(pages.call(cursor, 1))
+                return
+        raise AssertionError(pages)
 
     def stream(self, call: Call[bytes]) -> None:
         self.send(call)

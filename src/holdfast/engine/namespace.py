@@ -39,7 +39,7 @@ from holdfast.model.archives import Imported
 from holdfast.model.basics import Plane, Size, SnapshotInfo, SnapshotLike, Standing, Timeline
 from holdfast.model.changes import Change, Changes, History, MergeResult, Restored
 from holdfast.model.entities import Totals
-from holdfast.model.names import PathOrName, to_name
+from holdfast.model.names import to_name
 from holdfast.model.traces import Health
 from holdfast.model.upkeep import Policy
 from holdfast.operations.audit import GetHealth, GetTotals
@@ -61,11 +61,13 @@ from holdfast.operations.timeline import (
     ForkNamespace,
     GetStatus,
     GetTextDiff,
+    Historic,
     ListTimeline,
-    Prefer,
+    Merge,
     RedoChange,
     TextDiffs,
     UndoChange,
+    called,
 )
 from holdfast.progress import Progress, no_progress
 from holdfast.running import checkpointed
@@ -165,14 +167,15 @@ class Namespace:
     def timeline(self, wanted: ListTimeline) -> Timeline:
         return snapshots.timeline(self._handle, wanted)
 
-    def history(
-        self, name: PathOrName, *, limit: int | None = None, before: int | None = None
-    ) -> History:
+    @takes(Historic)
+    def history(self, wanted: Historic) -> History:
         """Returns what happened to one thing, newest first: a path, or what a `Name` names.
 
         It begins with what is in no snapshot yet; `before` continues below a `number`.
         """
-        return history.history(self._handle, to_name(name), limit=limit, before=before)
+        return history.history(
+            self._handle, to_name(wanted.name), limit=wanted.limit, before=wanted.before
+        )
 
     @does(GetSnapshot)
     def get_snapshot(self, wanted: GetSnapshot) -> SnapshotInfo:
@@ -271,14 +274,15 @@ class Namespace:
         fork(self._handle, new, at=snapshot)
         return Namespace(new)
 
-    def merge(self, other: "Namespace | str", *, prefer: Prefer | None = None) -> MergeResult:
+    @takes(Merge)
+    def merge(self, wanted: Merge) -> MergeResult:
         """Brings in what a fork of this namespace (or its origin) has changed.
 
         Raises `MergeConflict`, with nothing applied, where both changed the same thing; with
         `prefer`, that side wins.
         """
-        name = other.name if isinstance(other, Namespace) else other
-        return merge.merge_from(self._handle, self._sibling(name), prefer=prefer)
+        other = self._sibling(called(wanted.other))
+        return merge.merge_from(self._handle, other, prefer=wanted.prefer)
 
     # Keeping and forgetting
 

@@ -1,7 +1,7 @@
 """Operations as requests, and what comes back as answers: for who sends and for who serves them."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, replace
 from datetime import datetime
 from enum import StrEnum
@@ -70,9 +70,20 @@ class Sent(NamedTuple):
 class Form:
     """How one operation is asked and answered."""
 
-    def __init__(self, operation: type[Operation[Any]], http: Http | None = None) -> None:
+    def __init__(
+        self,
+        operation: type[Operation[Any]],
+        http: Http | None = None,
+        *,
+        reads: Mapping[str, Callable[[Any], Any]] | None = None,
+    ) -> None:
+        """Makes one; `reads` is how some of the fields are read, if not as they say."""
         self.operation, self.http = operation, http or operation.http
-        self.parts = _parts(operation, self.http)
+        others = reads or {}
+        self.parts = [
+            part._replace(shape=replace(part.shape, read=others.get(part.name, part.shape.read)))
+            for part in _parts(operation, self.http)
+        ]
         self.body = _body(operation, self.http, self.parts)
         """What stands in the body; None if there is none."""
         self._repeated = [part for part in self.parts if part.name in self.http.repeats]

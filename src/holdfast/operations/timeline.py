@@ -1,14 +1,14 @@
 """The timeline: look at it, compare moments, go back and forth, branch and join."""
 
 from dataclasses import KW_ONLY
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, Protocol, runtime_checkable
 
 import msgspec
 
 from holdfast.model.basics import SnapshotLike, Standing, Timeline
 from holdfast.model.changes import ChangesPage, Forked, History, MergeResult, Restored, TextsPage
 from holdfast.model.marks import Named, Shape
-from holdfast.model.names import FilePath
+from holdfast.model.names import FilePath, PathOrName
 from holdfast.operations.choices import (
     LAST_NUMBER,
     SHOWN,
@@ -52,6 +52,15 @@ class ListTimeline(
 
 class GetStatus(Operation[Standing], get="/v1/status"):
     """Says where the namespace stands, without listing anything."""
+
+
+class Historic(Arguments):
+    """One thing, a path or what a `Name` names, and how much of what happened to it."""
+
+    name: PathOrName
+    _: KW_ONLY
+    limit: int | None = None
+    before: int | None = None
 
 
 class GetHistory(Operation[History], get="/v1/history", work=Work.COSTLY):
@@ -203,14 +212,35 @@ class ForkNamespace(Operation[Forked], post="/v1/fork", status=201):
     at: SnapshotLike | None = None
 
 
-class MergeNamespace(Operation[MergeResult], post="/v1/merge"):
+@runtime_checkable
+class NamespaceLike(Protocol):
+    """A namespace, embedded or on a server."""
+
+    @property
+    def name(self) -> str | None:
+        """What it is called; None where a key says it."""
+        ...
+
+
+def called(other: NamespaceLike | str) -> str:
+    """Returns what a namespace is called."""
+    return other if isinstance(other, str) else other.name or ""
+
+
+class Merge(Arguments):
+    """What to bring in, and who wins where both sides changed the same thing."""
+
+    other: Annotated[NamespaceLike | str, Named("source"), Shape(str, called)]
+    _: KW_ONLY
+    prefer: Prefer | None = None
+
+
+class MergeNamespace(Merge, Operation[MergeResult], post="/v1/merge"):
     """Brings in what a fork of this namespace (or its origin) has changed.
 
     Raises `MergeConflict`, with nothing applied, where both changed the same thing; with
     `prefer`, that side wins.
     """
 
-    source: str
     _: KW_ONLY
-    prefer: Prefer | None = None
     limit: int | None = SHOWN

@@ -9,7 +9,6 @@ from msgspec.structs import replace
 from holdfast.model.archives import Imported
 from holdfast.model.basics import Size, SnapshotInfo, SnapshotLike, Standing, id_of
 from holdfast.model.changes import Change, Changes, History, MergeResult, TextsPage
-from holdfast.model.names import PathOrName, to_name
 from holdfast.operations.audit import GetHealth, GetTotals
 from holdfast.operations.choices import MOST_CHANGES
 from holdfast.operations.forms import form_of
@@ -30,9 +29,10 @@ from holdfast.operations.timeline import (
     GetStatus,
     GetTextDiff,
     GetTextDiffs,
+    Historic,
     ListTimeline,
+    Merge,
     MergeNamespace,
-    Prefer,
     RedoChange,
     TextDiffs,
     UndoChange,
@@ -143,14 +143,13 @@ class Agent(Group[F]):
         return (yield from snapshot_or_none(None if status.dirty else status.position))
 
     @flow
-    def history(
-        self, name: PathOrName, *, limit: int | None = None, before: int | None = None
-    ) -> Steps[History]:
+    @takes(Historic)
+    def history(self, wanted: Historic) -> Steps[History]:
         """Returns what happened to one thing, newest first: a path, or what a `Name` names.
 
         It begins with what is in no snapshot yet; `before` continues below a `number`.
         """
-        return (yield from history_steps(to_name(name), limit=limit, before=before))
+        return (yield from history_steps(wanted))
 
     def at(self, snapshot: SnapshotLike) -> Moment[F]:
         """Returns the namespace as a snapshot shows it, to read."""
@@ -197,14 +196,14 @@ class Agent(Group[F]):
     # Branching
 
     @call
-    def merge(self, other: "Agent[F] | str", *, prefer: Prefer | None = None) -> Call[MergeResult]:
+    @takes(Merge)
+    def merge(self, wanted: Merge) -> Call[MergeResult]:
         """Brings in what a fork of this namespace (or its origin) has changed.
 
         Raises `MergeConflict`, with nothing applied, where both changed the same thing; with
         `prefer`, that side wins.
         """
-        source = other if isinstance(other, str) else other.sender.line.namespace or ""
-        return asking(MergeNamespace(source, prefer=prefer, limit=MOST_CHANGES))
+        return asking(MergeNamespace(**vars(wanted), limit=MOST_CHANGES))
 
     # Keeping and forgetting
 

@@ -11,8 +11,8 @@ import msgspec
 
 from holdfast import errors
 from holdfast.errors import HoldfastError
+from holdfast.model.values import from_json
 from holdfast.wire.basics import ProblemAnswer
-from holdfast.wire.store import from_json
 
 _BY_STATUS: Final[dict[int, type[HoldfastError]]] = {
     401: errors.Unauthorized,

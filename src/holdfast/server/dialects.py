@@ -74,6 +74,10 @@ class Speech:
     """Fields that an operation needs, and that may be said otherwise."""
     hears: Callable[[Exchange], None] | None = None
     """Makes of what was said (`said`) what the operation takes."""
+    reads: Mapping[str, Callable[[Any], Any]] = field(
+        default_factory=dict[str, Callable[[Any], Any]]
+    )
+    """How fields of the operation are read, where a server is more careful than the operation."""
     shows: Callable[[Exchange], Any] | None = None
     """Returns what is answered instead of what was made."""
     tells: Mapping[str, Answered] = field(default_factory=dict[str, Answered])

@@ -88,7 +88,8 @@ def _served(
 ) -> Route:
     own: Http = operation.http
     paths = [*speech.paths] or [own.path]
-    form = Form(operation, replace(own, method=speech.method or own.method, path=paths[0]))
+    travel = replace(own, method=speech.method or own.method, path=paths[0])
+    form = Form(operation, travel, reads=speech.reads)
     http, apart, wires = form.http, [each.name for each in others], _wires(form)
     wire, tell = dialect.telling(form, speech)
 

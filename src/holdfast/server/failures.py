@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.errors import Conflict, HoldfastError, Invalid, MergeConflict
+from holdfast.model.values import to_json
 from holdfast.server.problems import (
     FAULT,
     NoMethod,
@@ -24,7 +25,6 @@ from holdfast.server.problems import (
 from holdfast.server.requests import Request
 from holdfast.server.responses import Response
 from holdfast.wire.basics import Problem, ProblemAnswer
-from holdfast.wire.store import to_json
 
 logger = logging.getLogger("holdfast.server")
 

@@ -5,8 +5,7 @@ returns; `set_many` is one transaction. Its snapshots are those of the whole nam
 here brings back the store alone.
 """
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable
 
 from holdfast.engine.files.opening import opened_at, opened_head
 from holdfast.engine.objects import content
@@ -24,7 +23,7 @@ from holdfast.model.basics import Plane, Size, SnapshotLike
 from holdfast.model.changes import Restored
 from holdfast.operations.operation import does, takes
 from holdfast.operations.snapshots import TakeSnapshot
-from holdfast.operations.store import ClearStore, DeleteValue
+from holdfast.operations.store import ClearStore, DeleteValue, DeleteValues, SetValue, SetValues
 from holdfast.operations.timeline import ListTimeline
 from holdfast.store.core import encode
 from holdfast.storekeys import to_store_key
@@ -49,13 +48,14 @@ class Store(StoreReader):
 
     # Values
 
-    def set(self, namespace: str, key: str, value: Any) -> None:
-        """Puts a value under a key."""
-        self._put({to_store_key(namespace, key): encode(value)})
+    @does(SetValue)
+    def set(self, wanted: SetValue) -> None:
+        self._put({to_store_key(wanted.namespace, wanted.key): encode(wanted.value)})
 
-    def set_many(self, items: Iterable[tuple[str, str, Any]]) -> None:
+    @takes(SetValues)
+    def set_many(self, wanted: SetValues) -> None:
         """Puts many values, all or none of them."""
-        self._put({to_store_key(n, k): encode(value) for n, k, value in items})
+        self._put({to_store_key(n, k): encode(value) for n, k, value in wanted.items})
 
     @does(DeleteValue)
     def delete(self, wanted: DeleteValue) -> bool:
@@ -71,16 +71,17 @@ class Store(StoreReader):
         change_rows(self._handle, Plane.STORE, compute, creates=False)
         return was_there[0]
 
-    def delete_many(self, pairs: Iterable[tuple[str, str]]) -> int:
+    @takes(DeleteValues)
+    def delete_many(self, wanted: DeleteValues) -> int:
         """Deletes many keys, all or none of them; returns how many were there."""
-        wanted, gone = {to_store_key(namespace, key) for namespace, key in pairs}, [0]
+        keys, gone = {to_store_key(namespace, key) for namespace, key in wanted.pairs}, [0]
 
         def compute(view: View) -> Rows:
-            found = view.get_many(list(wanted))
+            found = view.get_many(list(keys))
             gone[:] = [len(found)]
             return dict.fromkeys(found)
 
-        if wanted:
+        if keys:
             change_rows(self._handle, Plane.STORE, compute, creates=False)
         return gone[0]
 

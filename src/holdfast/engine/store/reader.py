@@ -6,7 +6,7 @@ is returned is never what was put: the caller may change either.
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any, Final, NamedTuple, overload
+from typing import Any, Final, overload
 
 from holdfast.display import Part
 from holdfast.engine.core.limits import check_answer, check_limit
@@ -14,6 +14,7 @@ from holdfast.engine.files.reader import Opened
 from holdfast.engine.planes.storevalues import value_of
 from holdfast.engine.planes.view import View
 from holdfast.entries import decode_entry
+from holdfast.model.values import StoreItems, StoreValue
 from holdfast.operations.operation import does
 from holdfast.operations.store import FindMaxKey, ListStoreKeys, ListStoreNamespaces
 from holdfast.storekeys import (
@@ -120,14 +121,6 @@ class StoreReader(Part):
             return next(_iterate(view, namespace_start(namespace)), None) is not None
 
 
-class Item(NamedTuple):
-    """One value of the store, and where it is."""
-
-    namespace: str
-    key: str
-    value: Any
-
-
 def items_page(
     store: StoreReader,
     namespace: str | None,
@@ -135,21 +128,23 @@ def items_page(
     *,
     after: tuple[str, str] | None = None,
     most: int,
-) -> tuple[list[Item], bool]:
-    """Returns values by namespace and key, those that come `after` one, and whether more follow.
+) -> StoreItems:
+    """Returns values by namespace and key: those that come `after` one.
 
     Of all namespaces, if none is named. A page holds `most` values at the most, and ends where
     they become too many bytes.
     """
-    page: list[Item] = []
+    page: list[StoreValue] = []
     with store.opened() as view:
         size = 0
         for key, data in _entries(view, namespace, prefix, after):
             if len(page) >= most or size >= PAGE_BYTES:
-                return page, True
+                return StoreItems(items=page, has_more=True)
             size += decode_entry(data).size
-            page.append(Item(*from_store_key(key), value_of(view.objects, key, data)))
-    return page, False
+            whose, name = from_store_key(key)
+            value = value_of(view.objects, key, data)
+            page.append(StoreValue(namespace=whose, key=name, value=value))
+    return StoreItems(items=page, has_more=False)
 
 
 def size_of(store: StoreReader) -> int:

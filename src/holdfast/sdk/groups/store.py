@@ -1,25 +1,33 @@
 """`client.store`: the names of `holdfast.Namespace.store`, which are those of the in-process store.
 
 Values are what msgpack makes of them, as in every other form of the store; on the wire they are
-JSON, which says the same (`wire.storevalues`).
+JSON, which says the same (`model.values`).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Final
 
-import msgspec
+from msgspec.structs import replace
 
 from holdfast.model.basics import Kind, Plane, SnapshotInfo, SnapshotLike, id_of
 from holdfast.model.changes import Restored
+from holdfast.model.values import BatchDone, StoreCount, StoreItems, StoreValue
+from holdfast.operations.forms import form_of
 from holdfast.operations.operation import takes
 from holdfast.operations.snapshots import RestoreSnapshot, TakeSnapshot
 from holdfast.operations.store import (
+    BatchValues,
     ClearStore,
+    CountValues,
     DeleteValue,
+    DeleteValues,
     FindMaxKey,
+    ListStoreItems,
     ListStoreKeys,
     ListStoreNamespaces,
+    SetValue,
+    SetValues,
 )
 from holdfast.operations.timeline import Diff, ListTimeline
 from holdfast.sdk.calls import (
@@ -32,27 +40,14 @@ from holdfast.sdk.calls import (
     Steps,
     asked,
     asking,
-    call,
     collecting,
     flow,
     method,
+    page_of,
     pages,
     paging,
 )
 from holdfast.sdk.groups import timeline
-from holdfast.sdk.reading import nothing, reads
-from holdfast.store.core import encode
-from holdfast.wire.store import (
-    BatchAnswer,
-    BatchRequest,
-    CountAnswer,
-    ItemsAnswer,
-    KeyPlace,
-    ValueAnswer,
-    ValueRequest,
-    from_json,
-    to_json,
-)
 
 PAGE: Final = 1000
 BATCH: Final = 1000
@@ -78,13 +73,13 @@ class StoreReader(Group[F]):
     ) -> Steps[Any]:
         """Returns the value for a key, or the default."""
         found = yield from self._read([(namespace, key)])
-        return default if found[0] is None else from_json(found[0].value)
+        return default if found[0] is None else found[0].value
 
     @flow
     def get_many(self, pairs: Iterable[Pair]) -> Steps[list[Any]]:
         """Returns the values in the order asked for; None for what is missing."""
         found = yield from self._read(list(pairs))
-        return [None if each is None else from_json(each.value) for each in found]
+        return [None if each is None else each.value for each in found]
 
     @flow
     def contains(self, namespace: str, key: str) -> Steps[bool]:
@@ -120,44 +115,35 @@ class StoreReader(Group[F]):
     max_key = method(FindMaxKey)
     namespaces = method(ListStoreNamespaces)
 
-    @call
-    def count(self) -> Call[int]:
+    @flow
+    def count(self) -> Steps[int]:
         """Returns how many values there are."""
-        return _count(self.above, sizes=False)
+        counted: StoreCount = yield asking(CountValues(), self.above)
+        return counted.count
 
-    def _read(self, pairs: list[Pair]) -> Steps[list[ValueAnswer | None]]:
-        found: list[ValueAnswer | None] = []
+    def _read(self, pairs: list[Pair]) -> Steps[list[StoreValue | None]]:
+        found: list[StoreValue | None] = []
         for start in range(0, len(pairs), BATCH):
-            wanted = [KeyPlace(namespace=n, key=k) for n, k in pairs[start : start + BATCH]]
-            answer: BatchAnswer = yield Call(
-                method="POST",
-                path="/v1/store/batch",
-                query=self.above,
-                body=BatchRequest(get=wanted),
-                read=_batch,
-                is_reading=True,
-            )
+            wanted = asking(BatchValues(get=pairs[start : start + BATCH]), self.above)
+            answer: BatchDone = yield replace(wanted, is_reading=True)
             found += answer.values
         return found
 
     def _items(self, namespace: str | None, prefix: str | None) -> Pages[tuple[Pair, Any]]:
-        def read(answer: ItemsAnswer) -> Page[tuple[Pair, Any]]:
-            found = [((each.namespace, each.key), from_json(each.value)) for each in answer.items]
-            cursor = msgspec.json.encode(found[-1][0]).decode() if found else None
-            return Page(found, cursor if answer.has_more else None)
+        form = form_of(ListStoreItems)
 
-        def ask(cursor: str | None, most: int) -> Call[Page[tuple[Pair, Any]]]:
-            last = None if cursor is None else msgspec.json.decode(cursor, type=Pair)
-            query = {
-                "namespace": namespace,
-                "prefix": prefix,
-                "limit": most,
-                "starting_after": None if last is None else last[1],
-                "starting_after_namespace": None if last is None else last[0],
-                **self.above,
-            }
-            path = "/v1/store/items"
-            return Call(method="GET", path=path, query=query, read=reads(ItemsAnswer, read))
+        def read(body: bytes) -> Page[tuple[Pair, Any]]:
+            page: StoreItems = form.read_answer(body)
+            found = [((each.namespace, each.key), each.value) for each in page.items]
+            return page_of(found, has_more=page.has_more, cursor=lambda last: last[0])
+
+        def ask(cursor: Any, most: int) -> Call[Page[tuple[Pair, Any]]]:  # noqa: ANN401 - a pair
+            whose, after = cursor or (None, None)
+            wanted = ListStoreItems(
+                namespace, prefix, limit=most, after=after, after_namespace=whose
+            )
+            told: Any = asking(wanted, self.above)
+            return replace(told, read=read)
 
         return Pages(PAGE, ask)
 
@@ -229,7 +215,8 @@ class StoreSnapshot(Group[F]):
     @asked
     def size_bytes(self) -> Steps[int]:
         """How much the values take as msgpack; every entry is looked at."""
-        return (yield _count({"at": self.id}, sizes=True))
+        counted: StoreCount = yield asking(CountValues(sizes=True), {"at": self.id})
+        return counted.size_bytes or 0
 
     @asked
     def keys(self) -> Steps[list[Pair]]:
@@ -274,26 +261,21 @@ class StoreSnapshot(Group[F]):
 class Store(StoreReader[F]):
     """The store at the head of a namespace, to read and to change."""
 
-    @call
-    def set(self, namespace: str, key: str, value: Any) -> Call[None]:  # noqa: ANN401 - any value
-        """Puts a value under a key."""
-        body = _value(namespace, key, value)
-        return Call(method="PUT", path="/v1/store/value", body=body, read=nothing)
-
-    @call
-    def set_many(self, items: Iterable[tuple[str, str, Any]]) -> Call[None]:
-        """Puts many values, all or none of them."""
-        body = BatchRequest(set=[_value(*item) for item in items])
-        return Call(method="POST", path="/v1/store/batch", body=body, read=nothing)
-
+    set = method(SetValue)
     delete = method(DeleteValue)
 
-    @call
-    def delete_many(self, pairs: Iterable[Pair]) -> Call[int]:
+    @flow
+    @takes(SetValues)
+    def set_many(self, wanted: SetValues) -> Steps[None]:
+        """Puts many values, all or none of them."""
+        yield asking(BatchValues(set=wanted.items))
+
+    @flow
+    @takes(DeleteValues)
+    def delete_many(self, wanted: DeleteValues) -> Steps[int]:
         """Deletes many keys, all or none of them; returns how many were there."""
-        wanted = [KeyPlace(namespace=namespace, key=key) for namespace, key in pairs]
-        body, read = BatchRequest(delete=wanted), reads(BatchAnswer, lambda answer: answer.deleted)
-        return Call(method="POST", path="/v1/store/batch", body=body, read=read)
+        done: BatchDone = yield asking(BatchValues(delete=wanted.pairs))
+        return done.deleted
 
     clear = method(ClearStore)
 
@@ -325,20 +307,3 @@ class Store(StoreReader[F]):
     def at(self, snapshot: SnapshotLike) -> StoreReader[F]:
         """Returns the store as a snapshot shows it, to read."""
         return StoreReader[F](self.sender, at=id_of(snapshot))
-
-
-_batch = msgspec.json.Decoder(BatchAnswer).decode
-
-
-def _value(namespace: str, key: str, value: object) -> ValueRequest:
-    # What msgpack makes of it, so that what comes back is what any other store would return.
-    plain = msgspec.msgpack.decode(encode(value))
-    return ValueRequest(namespace=namespace, key=key, value=to_json(plain))
-
-
-def _count(above: Mapping[str, str], *, sizes: bool) -> Call[int]:
-    def read(answer: CountAnswer) -> int:
-        return (answer.size_bytes or 0) if sizes else answer.count
-
-    query = {**above, "sizes": sizes or None}
-    return Call(method="GET", path="/v1/store/count", query=query, read=reads(CountAnswer, read))

@@ -8,7 +8,7 @@ from holdfast.errors import Incompatible, InvalidValue
 from holdfast.ids import is_snapshot_id
 from holdfast.model.basics import SnapshotInfo, id_of
 from holdfast.model.changes import Change, Changes, ChangesPage, History, Step
-from holdfast.model.names import Name
+from holdfast.model.names import Name, to_name
 from holdfast.operations.choices import MOST_CHANGES
 from holdfast.operations.operation import Operation, takes
 from holdfast.operations.shapes import shape_of
@@ -22,7 +22,7 @@ from holdfast.operations.snapshots import (
     TakeSnapshot,
     UnpinSnapshot,
 )
-from holdfast.operations.timeline import Diff, GetChanges, GetHistory
+from holdfast.operations.timeline import Diff, GetChanges, GetHistory, Historic
 from holdfast.sdk.calls import F, Group, P, Pages, Steps, T, asking, method, pages, paging
 
 PAGE: Final = 200
@@ -84,8 +84,9 @@ def diff_steps(wanted: Diff) -> Steps[Changes]:
             return Changes(found, page.truncated).first(limit)
 
 
-def history_steps(name: Name, *, limit: int | None, before: int | None) -> Steps[History]:
+def history_steps(wanted: Historic) -> Steps[History]:
     """Describes what happened to one thing: pages of it, until there is enough."""
+    name, limit, before = to_name(wanted.name), wanted.limit, wanted.before
     if limit is not None and limit < 0:
         raise InvalidValue("limit is a number from 0 on, or None for all")
     steps, searched_to = list[Step](), None

@@ -26,6 +26,7 @@ from holdfast.operations.timeline import (
     MergeNamespace,
     RedoChange,
     UndoChange,
+    called,
 )
 from holdfast.server.dialects import Answered, Dialect, Exchange, Speech
 from holdfast.server.doors import answers, routes_of
@@ -91,9 +92,10 @@ def fork(agent: Namespace, asked: ForkNamespace, *, caller: Caller) -> Forked:
 @answers(MergeNamespace)
 def merge(agent: Namespace, asked: MergeNamespace, *, caller: Caller) -> MergeResult:
     """Merges another namespace that the key reaches."""
-    caller.check_namespace(asked.source)
+    source = called(asked.other)
+    caller.check_namespace(source)
     most = page_size(asked.limit, usual=SHOWN, most=MOST_CHANGES)  # Refused before it is done.
-    merged = agent.merge(asked.source, prefer=asked.prefer)
+    merged = agent.merge(source, prefer=asked.prefer)
     return MergeResult(snapshot=merged.snapshot, changes=merged.changes.first(most))
 
 

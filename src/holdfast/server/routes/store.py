@@ -1,7 +1,6 @@
 """The store of a namespace: values under keys, any JSON.
 
-Namespaces inside the store and keys are any text, so they come as parameters and not as parts of
-a path. Values that were put in process and that JSON does not know come as an object with one
+Values that were put in process and that JSON does not know come as an object with one
 name: `{"$bytes": "…base64…"}`, `{"$time": "…"}`, `{"$msgpack": "…base64…"}`; given back like that,
 they are stored as such.
 """
@@ -9,31 +8,28 @@ they are stored as such.
 from typing import Any, Final
 
 from holdfast.engine.core.wellformed import walk
-from holdfast.engine.namespace import Namespace
+from holdfast.engine.namespace import Moment, Namespace
 from holdfast.engine.store.plane import Store
 from holdfast.engine.store.reader import StoreReader, items_page, size_of
 from holdfast.errors import NotFound, UnsafeArchive
-from holdfast.operations.store import PARTS
-from holdfast.server import doors
+from holdfast.model.values import BatchDone, StoreCount, StoreItems, StoreValue, from_json
+from holdfast.operations.store import (
+    PARTS,
+    BatchValues,
+    CountValues,
+    GetValue,
+    ListStoreItems,
+    SetValue,
+)
 from holdfast.server.counting import MOST_VALUES
-from holdfast.server.doors import At, seen
+from holdfast.server.dialects import Answered, Dialect, Exchange, Speech
+from holdfast.server.doors import answers, routes_of
 from holdfast.server.paging import page_size
 from holdfast.server.problems import Unfit
-from holdfast.server.routing import Route, get, post, put
+from holdfast.server.routing import Route
 from holdfast.store.core import encode
-from holdfast.wire.store import (
-    BatchAnswer,
-    BatchRequest,
-    CountAnswer,
-    ItemsAnswer,
-    ValueAnswer,
-    ValueRequest,
-    from_json,
-    to_json,
-)
 
 MOST_OF_BATCH: Final = 10_000
-_VALUE: Final = "/v1/store/value"
 _MISSING: Final = object()
 
 
@@ -44,85 +40,13 @@ class ValueNotFound(NotFound):
     hint = "List the keys of the store."
 
 
-@put(_VALUE)
-def set_(agent: Namespace, data: ValueRequest) -> ValueAnswer:
-    """Puts a value under a key."""
-    agent.store.set(data.namespace, data.key, _read_value(data.value))
-    return ValueAnswer(namespace=data.namespace, key=data.key, value=data.value)
-
-
-@get(_VALUE)
-def read(agent: Namespace, namespace: str, key: str, at: At = None) -> ValueAnswer:
-    """Returns the value for a key."""
-    value = seen(agent, at).store.get(namespace, key, _MISSING)
-    if value is _MISSING:
-        raise ValueNotFound("there is no value for this key")
-    return ValueAnswer(namespace=namespace, key=key, value=to_json(value))
-
-
-@get("/v1/store/items")
-def items(
-    agent: Namespace,
-    namespace: str | None = None,
-    prefix: str | None = None,
-    limit: int | None = None,
-    starting_after: str | None = None,
-    starting_after_namespace: str | None = None,
-    at: At = None,
-) -> ItemsAnswer:
-    """Lists values in the order of their keys; without `namespace`, of all namespaces.
-
-    `starting_after` is the last key seen; without `namespace`, `starting_after_namespace` says
-    whose. A page ends at 8 MiB of values, too.
-    """
-    where = namespace if starting_after_namespace is None else starting_after_namespace
-    if starting_after is not None and where is None:
-        raise Unfit("say whose key that is", param="starting_after_namespace")
-    found, has_more = items_page(
-        seen(agent, at).store,
-        namespace,
-        prefix,
-        after=None if starting_after is None or where is None else (where, starting_after),
-        most=page_size(limit, usual=PARTS.usual, most=PARTS.most),
-    )
-    answers = [ValueAnswer(namespace=n, key=k, value=to_json(value)) for n, k, value in found]
-    return ItemsAnswer(items=answers, has_more=has_more)
-
-
-@get("/v1/store/count")
-def count(agent: Namespace, sizes: bool = False, at: At = None) -> CountAnswer:
-    """Returns how many values there are; with `sizes`, how many bytes they take."""
-    store = seen(agent, at).store
-    return CountAnswer(count=len(store), size_bytes=size_of(store) if sizes else None)
-
-
-@post("/v1/store/batch")
-def batch(agent: Namespace, data: BatchRequest, at: At = None) -> BatchAnswer:
-    """Puts values, all or none of them; then deletes, all or none; then reads."""
-    if sum(len(part or ()) for part in (data.set, data.get, data.delete)) > MOST_OF_BATCH:
+def _check_batch(exchange: Exchange) -> None:
+    said = [exchange.said.get(name) or () for name in ("set", "get", "delete")]
+    if sum(map(len, said)) > MOST_OF_BATCH:
         message = f"a batch has {MOST_OF_BATCH} parts at the most"
         raise Unfit(message)
-    if at is not None and (data.set or data.delete):
+    if isinstance(exchange.agent, Moment) and (said[0] or said[2]):
         raise Unfit("a snapshot is read and never changed: leave out at, set or delete", param="at")
-    gone = 0
-    if data.set:
-        agent.store.set_many([(v.namespace, v.key, _read_value(v.value)) for v in data.set])
-    if data.delete:
-        gone = agent.store.delete_many([(each.namespace, each.key) for each in data.delete])
-    values = _read_many(seen(agent, at).store, data)
-    return BatchAnswer(set=len(data.set or ()), deleted=gone, values=values)
-
-
-def _read_many(store: StoreReader, data: BatchRequest) -> list[ValueAnswer | None]:
-    wanted = [(each.namespace, each.key) for each in data.get or ()]
-    found = zip(wanted, store.get_many(wanted), strict=True)
-    return [
-        # A value may be null: then there is one.
-        ValueAnswer(namespace=namespace, key=key, value=to_json(value))
-        if value is not None or store.contains(namespace, key)
-        else None
-        for (namespace, key), value in found
-    ]
 
 
 def _read_value(value: object) -> Any:  # noqa: ANN401 - any value of the store
@@ -150,9 +74,78 @@ class _Packed:
         self.values += walk(data, most=MOST_VALUES - self.values)
 
 
+def _read_values(sent: list[StoreValue]) -> list[tuple[str, str, Any]]:
+    return [(each.namespace, each.key, _read_value(each.value)) for each in sent]
+
+
+_CAREFUL: Final = Dialect(
+    operations={
+        SetValue: [
+            Speech(
+                reads={"value": _read_value},
+                tells={"value": Answered(Any, lambda exchange: exchange.said["value"])},
+            )
+        ],
+        BatchValues: [Speech(hears=_check_batch, reads={"set": _read_values})],
+    }
+)
+"""What a value may hold that somebody sends, and what a server says of it then: as it came."""
+
+
+@answers(GetValue)
+def read(agent: Namespace, asked: GetValue) -> StoreValue:
+    """Returns the value for a key."""
+    value = agent.store.get(asked.namespace, asked.key, _MISSING)
+    if value is _MISSING:
+        raise ValueNotFound("there is no value for this key")
+    return StoreValue(namespace=asked.namespace, key=asked.key, value=value)
+
+
+@answers(ListStoreItems)
+def items(agent: Namespace, asked: ListStoreItems) -> StoreItems:
+    """Returns a part of the values."""
+    where = asked.namespace if asked.after_namespace is None else asked.after_namespace
+    if asked.after is not None and where is None:
+        raise Unfit("say whose key that is", param="starting_after_namespace")
+    return items_page(
+        agent.store,
+        asked.namespace,
+        asked.prefix,
+        after=None if asked.after is None or where is None else (where, asked.after),
+        most=page_size(asked.limit, usual=PARTS.usual, most=PARTS.most),
+    )
+
+
+@answers(CountValues)
+def count(agent: Namespace, asked: CountValues) -> StoreCount:
+    """Returns how many values there are, and what they take."""
+    store = agent.store
+    return StoreCount(count=len(store), size_bytes=size_of(store) if asked.sizes else None)
+
+
+@answers(BatchValues, _CAREFUL)
+def batch(agent: Namespace, asked: BatchValues) -> BatchDone:
+    """Does all that a batch says, in this order."""
+    put, wanted = list(asked.set or ()), list(asked.get or ())
+    if put:
+        agent.store.set_many(put)
+    gone = agent.store.delete_many(asked.delete) if asked.delete else 0
+    return BatchDone(set=len(put), deleted=gone, values=_read_many(agent.store, wanted))
+
+
+def _read_many(store: StoreReader, wanted: list[tuple[str, str]]) -> list[StoreValue | None]:
+    found = zip(wanted, store.get_many(wanted), strict=True)
+    return [
+        # A value may be null: then there is one.
+        StoreValue(namespace=namespace, key=key, value=value)
+        if value is not None or store.contains(namespace, key)
+        else None
+        for (namespace, key), value in found
+    ]
+
+
 ROUTES: Final[list[Route]] = [
-    *doors.routes_of(Store, lambda agent: agent.store),
-    set_,
+    *routes_of(Store, lambda agent: agent.store, dialect=_CAREFUL),
     read,
     items,
     count,

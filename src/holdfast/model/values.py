@@ -1,6 +1,4 @@
-"""Requests and answers about the store.
-
-Values of the store as JSON, and back: exactly, also where JSON has no word for them.
+"""Values of the store as JSON, and back: exactly, also where JSON has no word for them.
 
 Bytes are `{"$bytes": base64}`, instants `{"$time": ISO-8601}`. A mapping whose keys are not all
 text, or that looks like one of these, is `{"$msgpack": base64}` of the whole, and so is a number
@@ -14,60 +12,55 @@ from math import isfinite
 from typing import Any, Final, cast
 
 import msgspec
+from msgspec.structs import replace
+
+from holdfast.model.marks import Shape
+from holdfast.store.core import encode
 
 
-class ValueRequest(msgspec.Struct, kw_only=True):
-    """A value to put under a key: any JSON."""
-
-    namespace: str
-    key: str
-    value: Any
-
-
-class KeyPlace(msgspec.Struct, kw_only=True):
+class StoreKey(msgspec.Struct, frozen=True, kw_only=True):
     """Where a value is."""
 
     namespace: str
     key: str
 
 
-class ValueAnswer(msgspec.Struct, kw_only=True):
+class StoreValue(StoreKey, frozen=True, kw_only=True):
     """A value. What JSON does not know comes as an object with a name that begins with `$`."""
 
-    namespace: str
-    key: str
     value: Any
 
-
-class BatchRequest(msgspec.Struct, kw_only=True):
-    """Values to put, all or none of them; keys to read."""
-
-    set: list[ValueRequest] | None = None
-    get: list[KeyPlace] | None = None
-    delete: list[KeyPlace] | None = None
-
-
-class BatchAnswer(msgspec.Struct, kw_only=True):
-    """What a batch did: how many were put and deleted, and the values in the order asked for."""
-
-    set: int
-    deleted: int
-    values: list[ValueAnswer | None]
+    @classmethod
+    def wire_shape(cls) -> Shape:
+        """Returns how it is sent: as it is, but for what JSON does not know."""
+        return Shape(
+            cls,
+            lambda known: replace(known, value=to_json(known.value)),
+            lambda sent: replace(sent, value=from_json(sent.value)),
+        )
 
 
-class ItemsAnswer(msgspec.Struct, kw_only=True):
+class StoreItems(msgspec.Struct, frozen=True, kw_only=True):
     """Values by namespace and key; with `has_more`, more follows the last of them."""
 
-    items: list[ValueAnswer]
+    items: list[StoreValue]
     has_more: bool
 
 
-class CountAnswer(msgspec.Struct, kw_only=True):
+class StoreCount(msgspec.Struct, frozen=True, kw_only=True):
     """How many values there are."""
 
     count: int
     size_bytes: int | None
     """How much they take as msgpack, if that was asked for."""
+
+
+class BatchDone(msgspec.Struct, frozen=True, kw_only=True):
+    """What a batch did: how many were put and deleted, and the values in the order asked for."""
+
+    set: int
+    deleted: int
+    values: list[StoreValue | None]
 
 
 Check = Callable[[bytes], None]
@@ -95,6 +88,14 @@ def to_json(value: object) -> Any:  # noqa: ANN401 - any JSON
             return plain if _is_plain(known) else _packed(dict(known))
         case _:
             return value
+
+
+def to_sendable(value: object) -> Any:  # noqa: ANN401 - any JSON
+    """Returns a value that somebody puts, as JSON can hold it; raises `Unencodable`.
+
+    What msgpack makes of it is sent, so that what comes back is what any other store would return.
+    """
+    return to_json(msgspec.msgpack.decode(encode(value)))
 
 
 def from_json(value: object, *, check: Check | None = None) -> Any:  # noqa: ANN401 - any value of the store
