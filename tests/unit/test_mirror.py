@@ -23,8 +23,7 @@ from holdfast.entries import REF_BYTES, Blob, Inline, Link, encode_entry, pack_r
 from holdfast.ids import ObjectId, object_id_of
 from holdfast.mirror.following import Push
 from holdfast.mirror.memo import Memo, MemoFile
-from holdfast.mirror.pulling import Pull
-from holdfast.mirror.server import Server
+from holdfast.mirror.pulling import Pull, Server
 from holdfast.model.basics import EMPTY_MAP, Plane
 from holdfast.operations.snapshots import Note
 from holdfast.packs import ObjectKind, PackBuilder

@@ -8,7 +8,7 @@ import pytest
 
 import holdfast
 from holdfast.engine.planes.storevalues import decode_value
-from holdfast.engine.store.snapshot import StoreSnapshot
+from holdfast.engine.store.plane import StoreSnapshot
 from holdfast.errors import (
     Damaged,
     HeadMoved,

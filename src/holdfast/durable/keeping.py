@@ -32,7 +32,7 @@ from holdfast.durable.plane import Picture
 from holdfast.durable.records import Change, Changes, Mark, encode_record, since_mark
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.planes.handle import Handle
-from holdfast.engine.store.snapshot import Pair, StoreSnapshot
+from holdfast.engine.store.plane import Pair, StoreSnapshot
 from holdfast.errors import (
     Busy,
     Damaged,

@@ -15,8 +15,8 @@ from weakref import WeakSet, finalize
 from holdfast.durable.keeping import KeptStore, Sync
 from holdfast.durable.records import Change
 from holdfast.engine.namespace import Namespace
+from holdfast.engine.store.plane import StoreSnapshot
 from holdfast.engine.store.reader import StoreReader
-from holdfast.engine.store.snapshot import StoreSnapshot
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import InvalidValue, Unavailable
 from holdfast.model.basics import SnapshotLike

@@ -12,17 +12,16 @@ from holdfast.catalog.rows import Sorted
 from holdfast.engine.backups.making import back_up
 from holdfast.engine.core import rounds as upkeep
 from holdfast.engine.core.context import Context
+from holdfast.engine.core.rounds import find_lags
 from holdfast.engine.core.tenants import DEFAULT_TENANT, get_or_add
 from holdfast.engine.journal.anchors import anchor_all
 from holdfast.engine.planes.handle import check_name
 from holdfast.engine.sessions.lapsing import end_lapsed
 from holdfast.engine.tasks.schedules import run_due
-from holdfast.engine.tenancy.bearers import Bearers
-from holdfast.engine.tenancy.keys import record_uses
+from holdfast.engine.tenancy.keys import Bearers, record_uses
 from holdfast.engine.tenancy.outbox import RETRIES_S, Outbox
 from holdfast.engine.tenant import TenantVault
 from holdfast.engine.timeline.retention import apply_all
-from holdfast.engine.upkeep.lags import find_lags
 from holdfast.errors import (
     HoldfastError,
 )

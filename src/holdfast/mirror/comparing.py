@@ -17,11 +17,10 @@ from holdfast.engine.timeline.diff import collect_changes, text_diff
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import InvalidPath
 from holdfast.ids import ObjectId
-from holdfast.mirror.fetching import fetch
-from holdfast.mirror.following import Pair
+from holdfast.mirror.following import Pair, fetch
 from holdfast.mirror.local import Local
 from holdfast.mirror.memo import MemoFile
-from holdfast.mirror.server import Server
+from holdfast.mirror.pulling import Server
 from holdfast.model.basics import Plane, SnapshotInfo, SnapshotLike
 from holdfast.model.changes import Change, Changes, History
 from holdfast.model.names import PathOrName, to_name

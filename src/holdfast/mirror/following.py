@@ -33,6 +33,7 @@ from holdfast.engine.directory.writer import Follower
 from holdfast.engine.exchange.adopting import adopt
 from holdfast.engine.exchange.coverage import lacking_of
 from holdfast.engine.exchange.edits import encode_edits
+from holdfast.engine.namespace import Namespace
 from holdfast.engine.objects import content
 from holdfast.engine.objects.content import FILES, list_refs
 from holdfast.engine.objects.stage import StagedObjects
@@ -52,8 +53,7 @@ from holdfast.errors import (
 from holdfast.ids import OBJECT_ID_BYTES, ObjectId, SnapshotId, object_id_of
 from holdfast.mirror.local import Local
 from holdfast.mirror.memo import Memo, MemoFile
-from holdfast.mirror.pulling import Pull
-from holdfast.mirror.server import Server
+from holdfast.mirror.pulling import Pull, Server
 from holdfast.model.basics import EMPTY_MAP, SnapshotInfo
 from holdfast.model.changes import Committed
 from holdfast.operations.snapshots import Note
@@ -410,3 +410,15 @@ def _groups(object_ids: Sequence[ObjectId], sizes: dict[ObjectId, int]) -> Itera
 def _split(names: bytes) -> list[ObjectId]:
     starts = range(0, len(names), OBJECT_ID_BYTES)
     return [ObjectId(names[at : at + OBJECT_ID_BYTES]) for at in starts]
+
+
+def fetch(pair: Pair, snapshot: SnapshotInfo, progress: Progress) -> SnapshotInfo:
+    """Returns a snapshot of the cache that holds the files of one of the server's.
+
+    It is beside the directory's own timeline, which stays as it is.
+    """
+    aside = pair.local.aside
+    pulled = Pull(pair.server, aside, progress).pull(pair.memo.now, snapshot.id)
+    note, lacking = Note(reason=f"fetched {snapshot.id}"), lacking_of(snapshot)
+    adopt(aside, pulled.edits, base=pulled.base, root=pulled.root, note=note, lacking=lacking)
+    return replace(Namespace(aside).snapshot(reason=note.reason), detail=snapshot.detail)

@@ -4,6 +4,9 @@ First the edits that lead there from what both sides had last, then the chunks t
 that are not here, by the paths that need them. What arrived is durable here at once: whoever is
 interrupted asks for less the next time. The server is believed no more than a client is by it:
 every entry is checked, every chunk hashed, and the map that is built has to have the root it named.
+
+A connection that breaks in the middle, or a server that is away for a moment, is the client's own
+business: every question of an exchange can be repeated.
 """
 
 from collections.abc import Mapping
@@ -20,13 +23,23 @@ from holdfast.entries import Blob, decode_entry, pack_ref, unpack_refs
 from holdfast.errors import NotFound, Unavailable
 from holdfast.ids import OBJECT_ID_BYTES, ObjectId
 from holdfast.mirror.memo import Memo
-from holdfast.mirror.server import Server
 from holdfast.model.basics import EMPTY_MAP
 from holdfast.progress import Progress
+from holdfast.sdk.agent import Agent
+from holdfast.sdk.calls import Sync
+from holdfast.sdk.groups.exchange import Exchange
 
 WANTED: Final = 5_000
 WANTED_BYTES: Final = 4 << 20
 """Chunks that are asked for together: what is exceeded first ends a question."""
+
+
+class Server(Exchange[Sync]):
+    """One namespace of a server, as a directory sees it, and what it is asked."""
+
+    def __init__(self, agent: Agent[Sync]) -> None:
+        super().__init__(agent.sender)
+        self.agent = agent
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,8 +32,7 @@ from holdfast.engine.timeline.selection import Selection, select
 from holdfast.engine.timeline.takeback import check_choice
 from holdfast.errors import Busy, DriftFound, InvalidValue, Unavailable
 from holdfast.mirror.comparing import Comparing, texts_of
-from holdfast.mirror.fetching import fetch
-from holdfast.mirror.following import Moved
+from holdfast.mirror.following import Moved, fetch
 from holdfast.model.archives import Imported
 from holdfast.model.basics import EMPTY_MAP, Plane, SnapshotInfo, SnapshotLike
 from holdfast.model.changes import Changes, Restored, counted

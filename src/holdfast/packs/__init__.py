@@ -18,7 +18,6 @@ Modules: `format` (header, footer, constants), `frames` (zstd, kept on a short l
 `index` (the table of blocks and objects), `writer`, `reader`, `check` (for `verify`).
 """
 
-from holdfast.packs.check import Damage, check_pack
 from holdfast.packs.format import (
     BLOCK_TARGET_BYTES,
     FORMAT_VERSION,
@@ -26,7 +25,15 @@ from holdfast.packs.format import (
     PACK_TARGET_BYTES,
     ObjectKind,
 )
-from holdfast.packs.reader import RangeReader, cut, parse_index, read_block, read_index
+from holdfast.packs.reader import (
+    Damage,
+    RangeReader,
+    check_pack,
+    cut,
+    parse_index,
+    read_block,
+    read_index,
+)
 from holdfast.packs.writer import Pack, PackBuilder, pack_all
 
 __all__ = [

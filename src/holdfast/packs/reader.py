@@ -6,14 +6,19 @@ by its placement with one ranged read, and may keep the plain block for its neig
 An object that comes back has the hash that names it. Everything else raises: `PackDamaged`
 when a part of the pack cannot be read, `ObjectDamaged` when the bytes are not the object's,
 `VaultTooNew` when a later version wrote the pack. Nothing here trusts a byte it was given.
+
+A reader stops at the first damage. Who checks a whole pack, for `verify`, goes on: it tells which
+objects are lost and which are not, because that decides what can be saved.
 """
 
+from collections import defaultdict
 from collections.abc import Callable
 
+import msgspec
 from blake3 import blake3
 
 from holdfast.errors import ObjectDamaged, PackDamaged
-from holdfast.ids import object_id_of
+from holdfast.ids import ObjectId, object_id_of
 from holdfast.model.basics import Placement
 from holdfast.packs.format import (
     FOOTER_BYTES,
@@ -23,7 +28,7 @@ from holdfast.packs.format import (
     decode_footer,
 )
 from holdfast.packs.frames import decompress
-from holdfast.packs.index import PackIndex, decode_index
+from holdfast.packs.index import BlockRow, PackIndex, decode_index
 
 RangeReader = Callable[[int, int], bytes]
 """Returns that many bytes of a pack from that offset on: `(start, length) -> bytes`."""
@@ -86,3 +91,57 @@ def ranges_of(data: bytes) -> RangeReader:
         return data[start : start + length]
 
     return read
+
+
+class Damage(msgspec.Struct, frozen=True):
+    """One thing that is wrong with a pack.
+
+    `object_id` names the object that is lost. It is None when the damage is to the pack's own
+    description of itself; objects may then still be read through placements kept elsewhere.
+    """
+
+    pack: str
+    object_id: ObjectId | None
+    reason: str
+
+
+def check_pack(data: bytes, *, pack: str) -> list[Damage]:
+    """Returns everything that is damaged, in the order of the file; nothing if all is well.
+
+    Every object that is not named here comes back exactly, unless the index itself cannot
+    be read: then the one damage says so. Raises `VaultTooNew`, which is no damage.
+    """
+    try:
+        index = load_index(ranges_of(data), size=len(data), pack=pack)
+    except PackDamaged as exc:
+        return [Damage(pack, None, exc.reason)]
+    by_block: defaultdict[int, list[Placement]] = defaultdict(list)
+    for row in index.objects:
+        by_block[row.block].append(index.placement(row))
+    return [
+        damage
+        for number, block in enumerate(index.blocks)
+        for damage in _check_block(data, block, by_block[number], pack=pack)
+    ]
+
+
+def _check_block(
+    data: bytes, block: BlockRow, placements: list[Placement], *, pack: str
+) -> list[Damage]:
+    try:
+        plain = read_block(data[block.offset : block.offset + block.stored_size], pack=pack)
+    except PackDamaged as exc:
+        lost = [Damage(pack, placement.object_id, exc.reason) for placement in placements]
+        # A block without objects loses none, but is still not what was written.
+        return lost or [Damage(pack, None, exc.reason)]
+    damages: list[Damage] = []
+    if len(plain) != block.plain_size:
+        reason = f"the block at {block.offset} holds {len(plain)} bytes, not {block.plain_size}"
+        damages.append(Damage(pack, None, reason))
+    for placement in placements:
+        try:
+            cut(plain, placement, pack=pack)
+        except ObjectDamaged:
+            reason = "its bytes do not hash to its name"
+            damages.append(Damage(pack, placement.object_id, reason))
+    return damages

@@ -8,13 +8,11 @@ from typing import Any, TypeVar
 import httpx2
 
 from holdfast.errors import InvalidValue
-from holdfast.sdk import targets
 from holdfast.sdk.attempts import Pause, answer_of, conversation, refusal_of
 from holdfast.sdk.calls import Call, Download, Feed, Pages, Steps
 from holdfast.sdk.content import Content
-from holdfast.sdk.feeds import FeedReader, waits_for
 from holdfast.sdk.lines import Line
-from holdfast.sdk.reception import Reception
+from holdfast.sdk.reception import FeedReader, Reception, opened, waits_for
 
 T = TypeVar("T")
 
@@ -131,7 +129,7 @@ class AsyncSender:
     async def save(self, download: Download[T]) -> T:
         """Writes an answer to a file, which is there whole or not at all."""
         count, reception = 0, Reception(download.call, self.line)
-        with targets.opened(download.target) as file:
+        with opened(download.target) as file:
             # Closed whatever happens: what is cancelled gives its connection back at once.
             async with aclosing(self._received(reception)) as pieces:
                 async for piece in pieces:

@@ -12,7 +12,7 @@ import msgspec
 from holdfast import errors
 from holdfast.errors import HoldfastError
 from holdfast.model.values import from_json
-from holdfast.wire.basics import ProblemAnswer
+from holdfast.wire import ProblemAnswer
 
 _BY_STATUS: Final[dict[int, type[HoldfastError]]] = {
     401: errors.Unauthorized,

@@ -2,21 +2,30 @@
 
 A connection that breaks in the middle of a file is no reason to begin again. The rest is asked
 for with `Range`, and only of the very content that began to come: `If-Range` names it. A server
-that has another by now says so, and that is an error: two halves make no file.
+that has another by now says so, and that is an error: two halves make no file. Where it goes is a
+file that is there whole or not at all, or whatever is open already.
+
+Events (`text/event-stream`) come in pieces, too: what was seen says where to go on.
 """
 
+import os
 import re
-from collections.abc import Iterator
+import secrets
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from http import HTTPStatus
-from typing import Final
+from pathlib import Path
+from typing import BinaryIO, Final, Generic, TypeVar
 
 import httpx2
 from msgspec.structs import replace
 
-from holdfast.errors import Conflict, Unreachable
-from holdfast.sdk.calls import Call
+from holdfast.errors import Conflict, Incompatible, InvalidValue, Unreachable, shorten
+from holdfast.sdk.calls import Call, Feed
+from holdfast.sdk.content import Target, local_error
 from holdfast.sdk.lines import Line
 from holdfast.sdk.patience import longer_pause
+from holdfast.sdk.problems import UNREADABLE
 
 _SIZE: Final = re.compile("[0-9]{1,18}")
 
@@ -82,3 +91,106 @@ class Reception:
         place = response.headers.get("content-range", "")
         if not (is_rest and is_same and place.startswith(f"bytes {self._received}-")):
             raise Conflict("the file changed while it was being read: read it again")
+
+
+T = TypeVar("T")
+
+MAX_EVENT_BYTES: Final = 1 << 24
+"""Longer than any event: what never ends one is no server of ours."""
+
+
+class FeedReader(Generic[T]):
+    """What was told so far, as far as it is needed to go on."""
+
+    def __init__(self, feed: Feed[T]) -> None:
+        self._feed = feed
+        self._seen = feed.seen
+        self._rest = b""
+        self._id: str | None = None
+        self._data: list[bytes] = []
+        self._size = 0
+
+    def call(self) -> Call[bytes]:
+        """Returns the call that goes on after what was seen."""
+        self._rest, self._id, self._data, self._size = b"", None, [], 0
+        return self._feed.call(self._seen)
+
+    def pause(self, failures: int) -> float:
+        """Returns how long to wait before connecting again."""
+        return longer_pause(failures)
+
+    def take(self, piece: bytes) -> Iterator[T]:
+        """Yields the events that are complete with this piece."""
+        *lines, self._rest = (self._rest + piece).split(b"\n")
+        if len(self._rest) + self._size > MAX_EVENT_BYTES:
+            raise Unreachable("what came is no stream of events")
+        for line in lines:
+            event = self._line(line.removesuffix(b"\r"))
+            if event is not None:
+                yield event
+
+    def _line(self, line: bytes) -> T | None:
+        name, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if name == b"id":
+            self._id = value.decode("utf-8", "replace")
+        elif name == b"data":
+            self._data.append(value)
+            self._size += len(value) + 1
+        elif not line and self._data:
+            data, self._data, self._size = b"\n".join(self._data), [], 0
+            self._seen = self._id or self._seen
+            try:
+                return self._feed.read(data)
+            except UNREADABLE as exc:
+                message = f"what came is no event that is known here: {exc}"
+                raise Incompatible(message) from exc
+        return None
+
+
+def waits_for(failures: int, line: Line, error: httpx2.RequestError) -> None:
+    """Raises `Unreachable` once a server was away too often in a row."""
+    if failures > line.most_breaks:
+        message = f"{line.url}: {error or type(error).__name__}"
+        raise Unreachable(message) from None
+
+
+@contextmanager
+def opened(target: Target) -> Generator[BinaryIO]:
+    """Opens what a download is written to; a path gets its content when all of it is there."""
+    if not isinstance(target, str | os.PathLike):
+        yield target
+        return
+    path = Path(target).expanduser()
+    # Beside it, so that the last step is a rename, which happens or does not.
+    part = path.parent / f".{path.name[:80]}.{secrets.token_hex(8)}"
+    try:
+        # With the permissions of any new file: a process has one umask, and threads share it.
+        file = part.open("xb")
+    except OSError as exc:
+        raise local_error(exc, path) from exc
+    except ValueError as exc:
+        message = f"{shorten(str(path))}: {exc}"
+        raise InvalidValue(message) from exc
+    try:
+        with file:
+            _keep_mode(file, path)
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            part.replace(path)
+        except OSError as exc:
+            raise local_error(exc, path) from exc
+    finally:
+        # Also of a download that was cancelled; after the rename there is none.
+        part.unlink(missing_ok=True)
+
+
+def _keep_mode(file: BinaryIO, path: Path) -> None:
+    """Lets what replaces a file be for nobody's eyes but those that it was for."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return  # There is none: a new file has what new files have.
+    os.fchmod(file.fileno(), mode & 0o777)

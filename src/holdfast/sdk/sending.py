@@ -6,12 +6,10 @@ from typing import Any, TypeVar
 
 import httpx2
 
-from holdfast.sdk import targets
 from holdfast.sdk.attempts import Pause, answer_of, conversation, refusal_of
 from holdfast.sdk.calls import Call, Download, Feed, Pages, Steps
-from holdfast.sdk.feeds import FeedReader, waits_for
 from holdfast.sdk.lines import Line
-from holdfast.sdk.reception import Reception
+from holdfast.sdk.reception import FeedReader, Reception, opened, waits_for
 
 T = TypeVar("T")
 
@@ -92,7 +90,7 @@ class SyncSender:
     def save(self, download: Download[T]) -> T:
         """Writes an answer to a file, which is there whole or not at all."""
         count, reception = 0, Reception(download.call, self.line)
-        with targets.opened(download.target) as file:
+        with opened(download.target) as file:
             for piece in self._received(reception):
                 file.write(piece)
                 count += len(piece)

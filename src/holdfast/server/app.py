@@ -26,7 +26,6 @@ from holdfast.server.callers import Admission
 from holdfast.server.calling import call
 from holdfast.server.compat import statebase, trove
 from holdfast.server.compat.statebase.failures import Phrasing
-from holdfast.server.compat.trove.deliveries import sign
 from holdfast.server.config import Config, configure
 from holdfast.server.connections import Connection
 from holdfast.server.counting import MOST_VALUES
@@ -44,7 +43,7 @@ from holdfast.server.streams import Streams
 from holdfast.server.table import Entry, Group, Table
 from holdfast.server.textprocesses import TextProcesses
 from holdfast.server.threads import AT_ONCE, Threads, Turns
-from holdfast.server.work import delivery, schedules, sessions, upkeep, uses
+from holdfast.server.work import delivery, upkeep
 from holdfast.server.work.loops import Job, Loops
 from holdfast.settings import process_environ
 
@@ -111,7 +110,7 @@ def make_app(config: Config, vault: Holdfast, texts: TextProcesses) -> App:
         ping=vault.tenants,
         streams=Streams(stopping),
         sender=sender,
-        sign=sign,
+        sign=trove.sign,
         is_stopping=stopping.is_set,
         room=Room(config),
         # Where rows or packs are elsewhere, the loop would wait for a network.
@@ -162,13 +161,15 @@ def _jobs(
     pace: Pace,
 ) -> dict[str, Job]:
     """Returns what this server does by itself."""
-    jobs = {"uses": uses.make_job(vault, rates)}
+    jobs = {"uses": upkeep.noting_uses(vault, rates)}
     if config.works:
-        jobs["schedules"] = schedules.make_job(vault)
-        jobs["sessions"] = sessions.make_job(vault)
-        jobs["upkeep"] = partial(pace.run, upkeep.make_job(vault))
+        jobs["schedules"] = upkeep.doing_what_is_due(vault.run_schedules)
+        jobs["sessions"] = upkeep.doing_what_is_due(vault.end_lapsed_sessions)
+        jobs["upkeep"] = partial(pace.run, upkeep.looking_after(vault))
         outbox = vault.outbox(retries_s=config.retries_s)
-        jobs["delivery"] = delivery.make_job(outbox, sender, sign=sign, is_stopping=stopping.is_set)
+        jobs["delivery"] = delivery.make_job(
+            outbox, sender, sign=trove.sign, is_stopping=stopping.is_set
+        )
     return jobs
 
 

@@ -21,7 +21,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from holdfast.server.failures import Failure, Rephrase, say_plainly
 from holdfast.server.observing import GUARD, request_id_of
-from holdfast.wire.basics import Problem
+from holdfast.wire import Problem
 
 MAX_HEAD_BYTES: Final = 64 << 10
 MAX_URL_BYTES: Final = 16 << 10

@@ -24,7 +24,7 @@ from holdfast.server.problems import (
 )
 from holdfast.server.requests import Request
 from holdfast.server.responses import Response
-from holdfast.wire.basics import Problem, ProblemAnswer
+from holdfast.wire import Problem, ProblemAnswer
 
 logger = logging.getLogger("holdfast.server")
 

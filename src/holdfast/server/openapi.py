@@ -13,7 +13,7 @@ from holdfast.server.parameters import Parameter, Place
 from holdfast.server.responses import JSON, Response, Stream
 from holdfast.server.routing import Route, Who
 from holdfast.server.table import Entry, Table
-from holdfast.wire.basics import ProblemAnswer
+from holdfast.wire import ProblemAnswer
 
 Json = dict[str, Any]
 

@@ -13,11 +13,10 @@ values mean is not known here (`holdfast.entries`).
 
 from holdfast.tree.apply import Applied, apply
 from holdfast.tree.build import Built, build
-from holdfast.tree.cover import Cover, covers
 from holdfast.tree.diff import Edit, diff
 from holdfast.tree.merge import Conflict, Merged, merge
 from holdfast.tree.node import EMPTY, Node, NodeSource, decode_node, encode_node
-from holdfast.tree.read import count, get, get_many, iterate, last_below, prefix_stop
+from holdfast.tree.read import Cover, count, covers, get, get_many, iterate, last_below, prefix_stop
 from holdfast.tree.split import MAX_BYTES, MAX_ENTRIES, MEAN_ENTRIES, closes_node
 
 __all__ = [

@@ -1,15 +1,18 @@
-"""Reads from a tree: one entry, many, a range, or just the number of them.
+"""Reads from a tree: one entry, many, a range, just the number of them; and from many at once.
 
 Promise: a read fetches the nodes on the way to what was asked for and few others, level by
 level, so that the number of round trips grows with the height of the tree and not with the
-number of keys.
+number of keys. Versions of one map have most of their nodes in common: whoever looks into many goes
+down all of them together, and a node that several lead to is fetched once.
 """
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import chain, repeat
+from typing import Final
 
 from holdfast.ids import ObjectId
+from holdfast.model.basics import EMPTY_MAP
 from holdfast.tree.node import Node, NodeSource, get_children, get_root
 
 
@@ -123,3 +126,57 @@ def _leaves(
         for child in get_children(source, node.level - 1, rows[:size]):
             yield from _leaves(source, child, start, stop, batches)
         rows = rows[size:]
+
+
+Cover = tuple[int, tuple[tuple[bytes, bytes], ...]]
+"""A level, and rows of it: at level 0 entries, above it nodes that have some of the keys.
+
+Maps with equal covers are equal there. Where the rows are nodes, others need not differ: a node
+has its neighbours' keys, too. There is none without rows that holds a key, and none with rows
+that holds none.
+"""
+
+_NOTHING: Final[Cover] = (0, ())
+
+
+def covers(
+    source: NodeSource, roots: Iterable[ObjectId], *, start: bytes, stop: bytes
+) -> dict[ObjectId, Cover]:
+    """Returns for each map what covers its keys in [start, stop)."""
+    found: dict[ObjectId, Cover] = {}
+    wanted = list(dict.fromkeys(roots))
+    tops = [root for root in wanted if root != EMPTY_MAP]
+    nodes = dict(zip(tops, source.get_nodes(tops), strict=True)) if tops else {}
+    while nodes:
+        ways: dict[tuple[int, bytes, bytes], list[ObjectId]] = {}
+        for root, node in nodes.items():
+            rows = _rows(node, start, stop)
+            if node.level and len(rows) == 1:
+                ways.setdefault((node.level - 1, *rows[0]), []).append(root)
+            else:
+                found[root] = (node.level, rows)
+        nodes = _below(source, ways)
+    return {root: found.get(root, _NOTHING) for root in wanted}
+
+
+def _below(
+    source: NodeSource, ways: dict[tuple[int, bytes, bytes], list[ObjectId]]
+) -> dict[ObjectId, Node]:
+    """Returns the node that each map comes to next."""
+    nodes: dict[ObjectId, Node] = {}
+    for level in {level for level, _, _ in ways}:
+        there = [way for way in ways if way[0] == level]
+        found = get_children(source, level, [(last, node_id) for _, last, node_id in there])
+        for way, node in zip(there, found, strict=True):
+            nodes.update(dict.fromkeys(ways[way], node))
+    return nodes
+
+
+def _rows(node: Node, start: bytes, stop: bytes) -> tuple[tuple[bytes, bytes], ...]:
+    first = bisect_left(node.keys, start)
+    if node.level:
+        # A child has what is above its elder's last key: the least such key is one byte longer.
+        last = bisect_left(node.keys, stop, key=lambda key: key + b"\0") + 1
+    else:
+        last = bisect_left(node.keys, stop)
+    return tuple(zip(node.keys[first:last], node.values[first:last], strict=True))

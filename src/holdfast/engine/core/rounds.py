@@ -15,6 +15,7 @@ from holdfast.catalog.rows import Sorted
 from holdfast.engine.core.context import Context
 from holdfast.errors import Damaged, HoldfastError
 from holdfast.model.basics import Tenant
+from holdfast.model.upkeep import Lags
 
 LOCK: Final = "upkeep"
 RETENTION: Final = "retention"
@@ -85,3 +86,14 @@ def do_all(work: Iterable[Callable[[], object]]) -> HoldfastError | None:
         except HoldfastError as exc:
             first = first or exc
     return first
+
+
+def find_lags(context: Context) -> Lags:
+    """Counts it, over all tenants; reads no more than rows that wait."""
+    with context.catalog.read() as transaction:
+        found = transaction.count_lags(now=context.clock())
+        return Lags(
+            **found,
+            looked_after_at=transaction.find_chore(RETENTION),
+            collected_at=transaction.find_chore(COLLECTION),
+        )

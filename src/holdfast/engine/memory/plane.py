@@ -7,13 +7,14 @@ import moves the plane, the rows and the index of their words follow in the same
 the new root does not hold is deleted, and can be recovered as what somebody deleted can.
 
 A fork holds its memories in the plane and has no rows for them until somebody asks: a fork costs
-the same whatever it holds. `catch_up` writes them.
+the same whatever it holds. `catch_up` writes them. Where rows and plane differ,
+`find_memory_faults` says it.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from itertools import islice
+from itertools import islice, zip_longest
 from typing import Final, TypeVar
 
 import msgspec
@@ -325,3 +326,28 @@ def purge_memories(context: Context, tenant_id: TenantId, *, before: datetime) -
             told = Trace(action="memory.purged", resource_type="memory", details={"count": count})
             append(transaction, context, tenant_id, told)
     return count
+
+
+def find_memory_faults(
+    context: Context, transaction: Transaction, tenant_id: TenantId
+) -> Iterator[tuple[str, str]]:
+    """Yields what is wrong, and why; raises `Damaged` where a plane cannot be read at all."""
+    for head in transaction.iter_heads(tenant_id):
+        # The rows of a fork are written when somebody first asks for them.
+        if not is_lagging(transaction, head):
+            yield from _find_in(context, transaction, head)
+
+
+def _find_in(context: Context, transaction: Transaction, head: Head) -> Iterator[tuple[str, str]]:
+    objects = Objects(context, head.tenant_id, transaction)
+    shown = View.of_head(objects, transaction, head, Plane.MEMORIES).iterate()
+    for entry, row in zip_longest(shown, every_row(transaction, head.namespace_id)):
+        key, data = entry or (None, None)
+        is_there = row is not None and key == row.id.encode()
+        if row is not None and is_there and data in (IN_ROW, entry_of(NamesOnly(), row)):
+            continue
+        # From here on the two are out of step: one fault says it.
+        keys = ([entry[0]] if entry else []) + ([row.id.encode()] if row else [])
+        name = min(keys).decode(errors="replace")
+        yield f"memories: {name}", f"its row and the plane of {head.name!r} differ"
+        return

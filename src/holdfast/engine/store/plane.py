@@ -1,32 +1,100 @@
 """The store plane, to change: values by namespace and key.
 
 Method names and answers are those of the in-process store. Every `set` is durable when it
-returns; `set_many` is one transaction. Its snapshots are those of the whole namespace; a restore
-here brings back the store alone.
+returns; `set_many` is one transaction. Its snapshots are those of the whole namespace; what
+one holds is read when it is asked, for as long as it is on the timeline. A restore here brings back
+the store alone.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any, overload
 
 from holdfast.engine.files.opening import opened_at, opened_head
 from holdfast.engine.objects import content
 from holdfast.engine.objects.stage import Stage
 from holdfast.engine.pending.writing import Rows, change, change_rows
-from holdfast.engine.planes.handle import Handle
+from holdfast.engine.planes.handle import Handle, looking_at
 from holdfast.engine.planes.view import View
-from holdfast.engine.store.reader import StoreReader
-from holdfast.engine.store.snapshot import StoreSnapshot
+from holdfast.engine.store.reader import StoreReader, size_of
 from holdfast.engine.timeline import restore, snapshots
 from holdfast.engine.timeline.selection import only
 from holdfast.entries import Inline, encode_entry
 from holdfast.errors import TooLarge
-from holdfast.model.basics import Plane, Size, SnapshotLike
+from holdfast.model.basics import Plane, Size, SnapshotInfo, SnapshotLike, fields_of
 from holdfast.model.changes import Restored
 from holdfast.operations.operation import does, takes
 from holdfast.operations.snapshots import TakeSnapshot
 from holdfast.operations.store import ClearStore, DeleteValue, DeleteValues, SetValue, SetValues
 from holdfast.operations.timeline import ListTimeline
 from holdfast.store.core import encode
-from holdfast.storekeys import to_store_key
+from holdfast.storekeys import from_store_key, to_store_key
+from holdfast.tree import Edit, diff
+
+Pair = tuple[str, str]
+"""A namespace and a key of the store."""
+
+
+class StoreSnapshot(SnapshotInfo, frozen=True, kw_only=True, eq=False):
+    """A point on a timeline, with what the store held there."""
+
+    _handle: Handle
+
+    @classmethod
+    def of(cls, handle: Handle, snapshot: SnapshotInfo) -> "StoreSnapshot":
+        """Returns a snapshot of a namespace as its store sees it."""
+        return cls(**fields_of(snapshot), _handle=handle)
+
+    @property
+    def timestamp(self) -> float:
+        """When it was taken, in seconds since 1970."""
+        return self.created_at.timestamp()
+
+    @property
+    def size_bytes(self) -> int:
+        """How much the values take as msgpack; every entry is looked at."""
+        return size_of(self._reader())
+
+    @property
+    def keys(self) -> list[Pair]:
+        """Every namespace with every key, in order."""
+        with opened_at(self._handle, self, Plane.STORE)() as view:
+            return [from_store_key(key) for key, _ in view.iterate()]
+
+    def diff(self, base: SnapshotLike) -> dict[str, list[Pair]]:
+        """Returns what leads from `base` to this one, at the cost of what differs."""
+        kinds = {"added": list[Pair](), "removed": list[Pair](), "changed": list[Pair]()}
+        for edit in self._edits(snapshots.resolve(self._handle, base)):
+            kind = "added" if edit.old is None else "removed" if edit.new is None else "changed"
+            kinds[kind].append(from_store_key(edit.key))
+        return kinds
+
+    def get(self, namespace: str, key: str, default: Any = None) -> Any:
+        """Returns the value that a key had, or the default."""
+        return self._reader().get(namespace, key, default)
+
+    @overload
+    def items(self, namespace: str, prefix: str | None = None) -> list[tuple[str, Any]]: ...
+    @overload
+    def items(
+        self, namespace: None = None, prefix: str | None = None
+    ) -> list[tuple[Pair, Any]]: ...
+    def items(self, namespace: str | None = None, prefix: str | None = None) -> list[Any]:
+        """Returns keys with their values; without a namespace, pairs with theirs."""
+        return self._reader().items(namespace, prefix)
+
+    def _reader(self) -> StoreReader:
+        return StoreReader(opened_at(self._handle, self, Plane.STORE))
+
+    def _edits(self, base: SnapshotInfo) -> Iterator[Edit]:
+        handle = self._handle
+        with (
+            looking_at(handle, self),
+            looking_at(handle, base),
+            handle.context.catalog.read() as transaction,
+        ):
+            objects = handle.objects_in(transaction)
+            old, new = objects.get_root(base.root), objects.get_root(self.root)
+            yield from diff(objects, old.plane(Plane.STORE), new.plane(Plane.STORE))
 
 
 class Store(StoreReader):

@@ -1,12 +1,15 @@
 """API keys: made, listed, revoked, and recognised again.
 
 A secret has 256 random bits and is shown once; what is kept is its SHA-256, which is also what it
-is found by. A revoked or expired key is refused from the next request on, by every process.
+is found by. A revoked or expired key is refused from the next request on, by every process: its row
+is read anew for each, and what is made of a row is kept for as long as the row stays as it is.
 """
 
+import dataclasses
 import hashlib
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Callable, Iterable
+from threading import Lock
+from typing import Final, Generic, TypeVar
 
 from msgspec.structs import asdict, replace
 
@@ -182,3 +185,34 @@ def _scope_of(wanted: CreateKey) -> Scope:
 def _told(action: str, key: Key) -> Trace:
     details = {"name": key.name, "scope": key.scope.value, "namespace": key.namespace}
     return Trace(action=action, resource_type="key", resource_id=key.id, details=details)
+
+
+V = TypeVar("V")
+
+MOST_KEPT: Final = 1000
+
+
+class Bearers(Generic[V]):
+    """Those who came lately with a key, and what `make` made of a tenant for each."""
+
+    def __init__(self, context: Context, make: Callable[[Context, Tenant], V]) -> None:
+        self._context, self._make = context, make
+        self._kept = dict[str, tuple[tuple[Key, Tenant], V]]()
+        self._guard = Lock()
+
+    def admit(self, secret: str) -> tuple[V, Key] | None:
+        """Returns what a key opens, with whoever holds it as the actor; None for none."""
+        found = find_bearer(self._context, secret)
+        if found is None:
+            return None
+        key, tenant = found
+        kept = self._kept.get(key.id)
+        if kept is None or kept[0] != found:
+            adds_only = key.scope is Scope.ADD_ONLY
+            context = dataclasses.replace(self._context, actor=key.id, adds_only=adds_only)
+            kept = found, self._make(context, tenant)
+            with self._guard:
+                self._kept[key.id] = kept
+                if len(self._kept) > MOST_KEPT:
+                    del self._kept[next(iter(self._kept))]
+        return kept[1], key

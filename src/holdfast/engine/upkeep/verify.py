@@ -14,7 +14,7 @@ from holdfast.catalog.transaction import Transaction
 from holdfast.engine.audit import notes as damagenotes
 from holdfast.engine.audit.soundness import find_journal_faults
 from holdfast.engine.core.context import Context
-from holdfast.engine.memory.soundness import find_memory_faults
+from holdfast.engine.memory.plane import find_memory_faults
 from holdfast.engine.objects.content import list_refs
 from holdfast.engine.objects.packing import decode_state
 from holdfast.engine.objects.reader import Objects

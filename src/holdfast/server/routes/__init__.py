@@ -10,17 +10,15 @@ from holdfast.server import doors
 from holdfast.server.dialects import OURS, Dialect
 from holdfast.server.routes import (
     audit,
-    erasures,
     events,
     exchange,
     info,
-    keys,
     namespaces,
+    operators,
     raw,
     snapshots,
     store,
     upkeep,
-    webhooks,
 )
 from holdfast.server.routing import Route
 
@@ -30,17 +28,17 @@ _NUMBERS = [route for route in snapshots.ROUTES if route.topic == "audit"]
 
 NAMED: list[Route] = [
     *info.ROUTES,
-    *keys.ROUTES,
+    *operators.KEYS,
     *(route for route in _FILES if not route.is_bulky),
     *raw.ROUTES,
     *(route for route in snapshots.ROUTES if route not in _NUMBERS),
     *namespaces.ROUTES,
-    *erasures.ROUTES,
+    *operators.ERASURES,
     *doors.routes_of(TaskRuns, lambda agent: agent.tasks),
     *doors.routes_of(Schedules, lambda agent: agent.schedules),
     *events.ROUTES,
     *exchange.ROUTES,
-    *webhooks.ROUTES,
+    *operators.WEBHOOKS,
     *audit.ROUTES,
     *upkeep.ROUTES,
 ]

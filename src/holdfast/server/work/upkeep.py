@@ -1,6 +1,9 @@
-"""Looks after a vault: retention every hour, collection once a day, for every tenant.
+"""Looks after a vault, each job as often as its work comes up.
 
-One worker of all does it at a time; the others find it taken, or done, and come again later.
+Retention every hour, collection once a day, for every tenant: one worker of all does it at a time;
+the others find it taken, or done, and come again later. Schedules and sessions whose time is over
+are looked for every second; when keys were last used is written down now and then, not with every
+request.
 """
 
 import logging
@@ -11,6 +14,7 @@ from typing import Final
 
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import Busy
+from holdfast.server.rates import Rates
 from holdfast.server.work.loops import Job
 
 logger = logging.getLogger("holdfast.work")
@@ -20,6 +24,8 @@ FIRST_S: Final = 60.0
 
 EVERY: Final = timedelta(hours=1)
 COLLECTS: Final = timedelta(days=1)
+DUE_S: Final = 1.0
+USES_S: Final = 5.0
 
 
 class Caretaker:
@@ -50,6 +56,23 @@ class Caretaker:
         return seconds * (1.0 + self._draw() / 10)
 
 
-def make_job(vault: Holdfast, *, every: timedelta = EVERY) -> Job:
-    """Returns the job."""
+def looking_after(vault: Holdfast, *, every: timedelta = EVERY) -> Job:
+    """Returns the job that keeps to retention, and collects."""
     return Caretaker(vault, every=every).look_after
+
+
+def doing_what_is_due(run: Callable[[], object]) -> Job:
+    """Returns the job that does what is due, and again at once where there was something."""
+    return lambda: 0.0 if run() else DUE_S
+
+
+def noting_uses(vault: Holdfast, rates: Rates) -> Job:
+    """Returns the job that writes down when keys were used."""
+
+    def record() -> float:
+        uses = rates.take_uses()
+        if uses:
+            vault.record_uses(uses)
+        return USES_S
+
+    return record

@@ -12,7 +12,6 @@ from holdfast.server.asgi import Header
 from holdfast.server.compat.statebase import (
     context,
     dashboard,
-    entities,
     memories,
     sessions,
     traces,
@@ -22,13 +21,12 @@ from holdfast.server.routing import Route
 from holdfast.server.verdicts import Verdicts, verdicts_in
 
 DIALECT: Final = Dialect(
-    {**sessions.VALUES, **memories.VALUES, **traces.VALUES, **entities.VALUES},
+    {**sessions.VALUES, **memories.VALUES, **traces.VALUES},
     {
         **sessions.OPERATIONS,
         **context.OPERATIONS,
         **memories.OPERATIONS,
         **traces.OPERATIONS,
-        **entities.OPERATIONS,
     },
 )
 """How they speak at our routes, and where else those are."""

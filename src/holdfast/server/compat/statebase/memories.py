@@ -1,4 +1,4 @@
-"""Memories, as StateBase's clients know them.
+"""Memories and entities, as StateBase's clients know them.
 
 They say `/v1/memory` for `/v1/memories`, and the same in several words: lists as text with commas,
 `type` for one of `types`, `top_k` for `limit`. Where they list with a question, they search.
@@ -10,11 +10,13 @@ from inspect import signature
 from operator import attrgetter
 from typing import Any, Final, get_type_hints
 
+from holdfast.model.entities import Entity
 from holdfast.model.memories import Memory, MemoryMatch
 from holdfast.operations.memories import (
     AddMemory,
     DeleteMemory,
     GetMemory,
+    ListEntities,
     ListMemories,
     SearchMemories,
     UpdateMemory,
@@ -129,6 +131,7 @@ OPERATIONS: Final[Mapping[type[Operation[Any]], Sequence[Speech]]] = {
             tells=_FOUND,
         ),
     ],
+    ListEntities: [Speech(tells={"object": always("list")})],
 }
 
 _MEMORY: Final[Mapping[str, Answered]] = {
@@ -137,7 +140,11 @@ _MEMORY: Final[Mapping[str, Answered]] = {
     "embedding_id": Answered(str | None, _embedding_id),
     "vector_available": Answered(bool, attrgetter("is_searchable")),
 }
-VALUES: Final[Mapping[type, Mapping[str, Answered]]] = {Memory: _MEMORY, MemoryMatch: _MEMORY}
+VALUES: Final[Mapping[type, Mapping[str, Answered]]] = {
+    Memory: _MEMORY,
+    MemoryMatch: _MEMORY,
+    Entity: {"object": always("entity")},
+}
 
 
 def searching(routes: Sequence[Route]) -> list[Route]:

@@ -4,18 +4,47 @@ Snapshots, keys, webhooks and events it asks for where everybody does.
 """
 
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
-from holdfast.server.compat.trove import commands, files
+from holdfast.engine.namespace import Namespace
+from holdfast.engine.tenancy.webhooks import Parcel
+from holdfast.server.compat.trove import files
+from holdfast.server.problems import NotBuilt
 from holdfast.server.routes import events
-from holdfast.server.routing import Route
+from holdfast.server.routing import Route, post
 from holdfast.server.verdicts import ADDS, Verdicts
+from holdfast.server.work import delivery
+from holdfast.signing import stamp
 
 _STREAM = "/v1/workspaces/{workspace_id}/webhooks/stream"
+_RUNS = "run a command"
+
+
+def sign(parcel: Parcel, now: int) -> dict[str, str]:
+    """Returns the headers of a delivery: those that everybody gets, and theirs.
+
+    `trove_sdk.verify_webhook` believes them.
+    """
+    return {
+        **delivery.sign(parcel, now),
+        "X-Trove-Signature": stamp(parcel.webhook.secret, parcel.body, now=now),
+        "X-Trove-Event": parcel.delivery.event_type,
+        "X-Trove-Event-Id": parcel.delivery.event_id,
+    }
+
+
+@post(["/v1/exec", "/exec"], work=None)
+def run(agent: Namespace, data: dict[str, Any] | None = None) -> None:
+    """Would run a command; this server runs none."""
+    # The client takes a 404 here for an older server and tries another route: this is said instead.
+    del data
+    message = f"this server runs no commands, in {agent.name!r} or elsewhere"
+    raise NotBuilt(message)
+
 
 ROUTES: list[Route] = [
     *files.ROUTES,
-    *commands.ROUTES,
+    replace(run, topic="commands"),
     replace(events.stream, paths=[_STREAM]),
 ]
 
@@ -27,6 +56,6 @@ VERDICTS: Final[Verdicts] = {
     "PUT /files": ADDS,
     "POST /write": ADDS,
     "POST /delete": ADDS,
-    "POST /exec": commands.WHAT,
-    "POST /v1/exec": commands.WHAT,
+    "POST /exec": _RUNS,
+    "POST /v1/exec": _RUNS,
 }
