@@ -16,7 +16,7 @@ from holdfast.engine.directory.writer import Follower
 from holdfast.mirror import RemoteWorkspace, open_workspace
 from holdfast.sdk.agent import Agent
 from holdfast.sdk.calls import Call, Sync
-from holdfast.sdk.lines import Line, line_for
+from holdfast.sdk.lines import Line, ReachNamespace, line_to
 from holdfast.sdk.sending import SyncSender
 from holdfast.testing.faults import PowerCut
 from holdfast.testing.servers import Server, running_server
@@ -60,7 +60,9 @@ class Machine:
         self.fuse, self.tree, self._cache = Fuse(), folder / "tree", folder / "cache"
         self.tree.mkdir()
         name = str(folder)[-60:].replace("/", "-")  # Paths are no names of namespaces.
-        line = line_for(server.api_key, namespace=name, url=server.url, timeout_s=30, retries=2)
+        line = line_to(
+            ReachNamespace(server.api_key, namespace=name, url=server.url, timeout_s=30, retries=2)
+        )
         self._sender = DyingSender(line, self.fuse)
         self.agent = Agent[Sync](self._sender)
 

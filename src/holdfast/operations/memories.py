@@ -7,7 +7,7 @@ from typing import Any
 from holdfast.errors import EntityNotFound, MemoryNotFound
 from holdfast.model.entities import Entity
 from holdfast.model.memories import OBVIOUS, Memory, MemoryMatch
-from holdfast.operations.operation import Operation, Paged
+from holdfast.operations.operation import Arguments, Operation, Paged
 
 
 class AddMemory(Operation[Memory], post="/v1/memories", status=201):
@@ -51,7 +51,20 @@ class DeleteMemory(Operation[None], delete="/v1/memories/{memory_id}", status=20
     memory_id: str
 
 
+class MemoryChoice(Arguments):
+    """Which memories are meant: with all of this, any of the `types`, any of the `tags`."""
+
+    _: KW_ONLY
+    session_id: str | None = None
+    scope: str | None = None
+    types: Iterable[str] | None = None
+    tags: Iterable[str] | None = None
+    user_id: str | None = None
+    agent_id: str | None = None
+
+
 class ListMemories(
+    MemoryChoice,
     Operation[list[Memory]],
     get="/v1/memories",
     under="data",
@@ -63,12 +76,6 @@ class ListMemories(
     """
 
     _: KW_ONLY
-    session_id: str | None = None
-    scope: str | None = None
-    types: Iterable[str] | None = None
-    tags: Iterable[str] | None = None
-    user_id: str | None = None
-    agent_id: str | None = None
     limit: int = 20
     starting_after: str | None = None
 

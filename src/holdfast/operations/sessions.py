@@ -55,7 +55,19 @@ class GetSession(Operation[SessionInfo], get=_ONE, of_moments=True):
     session_id: str
 
 
+class SessionChoice(Arguments):
+    """Which sessions are meant: those that have all of this."""
+
+    _: KW_ONLY
+    agent_id: str | None = None
+    user_id: str | None = None
+    metadata: dict[str, Any] | None = None
+    created_after: datetime | None = None
+    created_before: datetime | None = None
+
+
 class ListSessions(
+    SessionChoice,
     Operation[list[SessionInfo]],
     get="/v1/sessions",
     under="data",
@@ -68,11 +80,6 @@ class ListSessions(
     """
 
     _: KW_ONLY
-    agent_id: str | None = None
-    user_id: str | None = None
-    metadata: dict[str, Any] | None = None
-    created_after: datetime | None = None
-    created_before: datetime | None = None
     starting_after: str | None = None
     limit: int | None = 20
 

@@ -12,6 +12,7 @@ from typing import Final
 from holdfast.operations.audit import GetWorkspaceHealth, GetWorkspaceTotals, VerifyAudit
 from holdfast.operations.keys import CreateKey, GetMe, ListKeys, RevokeKey
 from holdfast.operations.namespaces import GetQuota, SetQuota
+from holdfast.operations.operation import takes
 from holdfast.operations.upkeep import Collect, Verify
 from holdfast.operations.webhooks import CreateWebhook, DeleteWebhook, ListWebhooks
 from holdfast.progress import Progress, no_progress
@@ -20,7 +21,7 @@ from holdfast.sdk.client import Awaiting, Waiting
 from holdfast.sdk.content import Target
 from holdfast.sdk.groups.events import Events
 from holdfast.sdk.groups.operators import Erasures, Keys, Namespaces, Webhooks, WorkspaceTraces
-from holdfast.sdk.lines import TIMEOUT_S, line_for
+from holdfast.sdk.lines import ReachWorkspace, line_to
 from holdfast.sdk.reading import whole
 
 MINE: Final = "me"
@@ -72,52 +73,20 @@ class Operator(Group[F]):
 class AdminClient(Operator[Sync], Waiting):
     """One workspace on a server; its methods wait for the answer."""
 
-    def __init__(
-        self,
-        api_key: str | None = None,
-        *,
-        workspace_id: str | None = None,
-        url: str | None = None,
-        timeout_s: float = TIMEOUT_S,
-        retries: int | None = None,
-        patience_s: float | None = None,
-    ) -> None:
+    @takes(ReachWorkspace)
+    def __init__(self, given: ReachWorkspace) -> None:
         """Makes a client; without `workspace_id`, for the workspace that the key belongs to."""
         from holdfast.sdk.sending import SyncSender  # noqa: PLC0415 - loads the HTTP library
 
-        line = line_for(
-            api_key,
-            url=url,
-            timeout_s=timeout_s,
-            retries=retries,
-            patience_s=patience_s,
-            is_admin=True,
-        )
-        super().__init__(SyncSender(line), workspace_id=workspace_id or MINE)
+        super().__init__(SyncSender(line_to(given)), workspace_id=given.workspace_id or MINE)
 
 
 class AsyncAdminClient(Operator[Async], Awaiting):
     """One workspace on a server; its methods are coroutines."""
 
-    def __init__(
-        self,
-        api_key: str | None = None,
-        *,
-        workspace_id: str | None = None,
-        url: str | None = None,
-        timeout_s: float = TIMEOUT_S,
-        retries: int | None = None,
-        patience_s: float | None = None,
-    ) -> None:
+    @takes(ReachWorkspace)
+    def __init__(self, given: ReachWorkspace) -> None:
         """Makes a client; without `workspace_id`, for the workspace that the key belongs to."""
         from holdfast.sdk.awaiting import AsyncSender  # noqa: PLC0415 - loads the HTTP library
 
-        line = line_for(
-            api_key,
-            url=url,
-            timeout_s=timeout_s,
-            retries=retries,
-            patience_s=patience_s,
-            is_admin=True,
-        )
-        super().__init__(AsyncSender(line), workspace_id=workspace_id or MINE)
+        super().__init__(AsyncSender(line_to(given)), workspace_id=given.workspace_id or MINE)

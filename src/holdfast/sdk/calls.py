@@ -222,6 +222,8 @@ class _Described(Generic[P, T]):
     """A method that describes, as one that does: `verb` says what its group's sender does."""
 
     verb = "send"
+    says_answer = False
+    """Whether the signature of what describes says the answer itself, and not its description."""
 
     def __init__(self, describe: Callable[Concatenate[Any, P], Any]) -> None:
         self.__doc__, self.__wrapped__ = describe.__doc__, describe
@@ -235,7 +237,7 @@ class _Described(Generic[P, T]):
 
         described: Any = method
         described.describe = describe
-        if not hasattr(method, "__signature__"):
+        if not self.says_answer:
             described.__signature__ = _returning(
                 describe, is_iterating=isinstance(self, _Iterating)
             )
@@ -300,6 +302,7 @@ class _Iterating(_Described[P, T]):
 class method(_Answering[P, T]):  # noqa: N801 - as a decorator is
     """A method of a client that asks a server for an operation."""
 
+    says_answer = True
     steps: Callable[[Operation[Any], Mapping[str, str]], Steps[Any]] | None = None
     """How it is asked for, if not by one call, or one for each part of a list."""
 

@@ -15,10 +15,11 @@ import os
 from typing import TYPE_CHECKING
 
 from holdfast.model.basics import SnapshotLike
+from holdfast.operations.operation import takes
 from holdfast.operations.timeline import ForkNamespace
 from holdfast.sdk.agent import Agent
 from holdfast.sdk.calls import Async, Sender, Sync, asking
-from holdfast.sdk.lines import TIMEOUT_S, line_for, naming
+from holdfast.sdk.lines import ReachNamespace, line_to, naming
 from holdfast.sdk.tasks import AsyncCheckpointed, AsyncTasks, Checkpointed, SyncTasks
 
 if TYPE_CHECKING:
@@ -75,16 +76,8 @@ class Awaiting(Group[Async]):
 class Client(Agent[Sync], Waiting):
     """One namespace on a server; its methods wait for the answer."""
 
-    def __init__(
-        self,
-        api_key: str | None = None,
-        *,
-        namespace: str | None = None,
-        url: str | None = None,
-        timeout_s: float = TIMEOUT_S,
-        retries: int | None = None,
-        patience_s: float | None = None,
-    ) -> None:
+    @takes(ReachNamespace)
+    def __init__(self, given: ReachNamespace) -> None:
         """Makes a client; nothing is sent before the first call.
 
         Without `namespace`, that of the key. `timeout_s` is how long is waited for each part of
@@ -93,15 +86,7 @@ class Client(Agent[Sync], Waiting):
         """
         from holdfast.sdk.sending import SyncSender  # noqa: PLC0415 - loads the HTTP library
 
-        line = line_for(
-            api_key,
-            namespace=namespace,
-            url=url,
-            timeout_s=timeout_s,
-            retries=retries,
-            patience_s=patience_s,
-        )
-        self._begin(SyncSender(line))
+        self._begin(SyncSender(line_to(given)))
 
     def _begin(self, sender: Sender) -> None:
         super().__init__(sender)
@@ -147,16 +132,8 @@ class Client(Agent[Sync], Waiting):
 class AsyncClient(Agent[Async], Awaiting):
     """One namespace on a server; its methods are coroutines."""
 
-    def __init__(
-        self,
-        api_key: str | None = None,
-        *,
-        namespace: str | None = None,
-        url: str | None = None,
-        timeout_s: float = TIMEOUT_S,
-        retries: int | None = None,
-        patience_s: float | None = None,
-    ) -> None:
+    @takes(ReachNamespace)
+    def __init__(self, given: ReachNamespace) -> None:
         """Makes a client; nothing is sent before the first call.
 
         Without `namespace`, that of the key. `timeout_s` is how long is waited for each part of
@@ -165,15 +142,7 @@ class AsyncClient(Agent[Async], Awaiting):
         """
         from holdfast.sdk.awaiting import AsyncSender  # noqa: PLC0415 - loads the HTTP library
 
-        line = line_for(
-            api_key,
-            namespace=namespace,
-            url=url,
-            timeout_s=timeout_s,
-            retries=retries,
-            patience_s=patience_s,
-        )
-        self._begin(AsyncSender(line))
+        self._begin(AsyncSender(line_to(given)))
 
     def _begin(self, sender: Sender) -> None:
         super().__init__(sender)

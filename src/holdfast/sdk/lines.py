@@ -1,5 +1,6 @@
 """How a server is spoken to: where it is, what is shown there, how long is waited."""
 
+from dataclasses import KW_ONLY
 from threading import Event
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -8,6 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.errors import InvalidValue, Unauthorized
+from holdfast.operations.operation import Arguments
 from holdfast.running import Door
 from holdfast.settings import client_settings, process_environ
 
@@ -15,6 +17,35 @@ TIMEOUT_S: Final = 60.0
 LONGEST_TIMEOUT_S: Final = 86_400.0
 BREAKS: Final = 3
 NAMESPACE: Final = "X-Namespace"
+
+
+class Reach(Arguments):
+    """How a client gets to its server; what is not given, the environment says."""
+
+    api_key: str | None = None
+    _: KW_ONLY
+    url: str | None = None
+    timeout_s: float = TIMEOUT_S
+    retries: int | None = None
+    patience_s: float | None = None
+
+    def __repr__(self) -> str:
+        # Without the key, as a line is.
+        return f"{type(self).__name__}(url={self.url!r})"
+
+
+class ReachNamespace(Reach):
+    """How a client gets to its namespace; without one, to that of the key."""
+
+    _: KW_ONLY
+    namespace: str | None = None
+
+
+class ReachWorkspace(Reach):
+    """How operators get to their workspace; without one, to that of the key."""
+
+    _: KW_ONLY
+    workspace_id: str | None = None
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,26 +87,20 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
         return [("url", self.url), ("namespace", self.namespace)]
 
 
-def line_for(
-    api_key: str | None,
-    *,
-    namespace: str | None = None,
-    url: str | None,
-    timeout_s: float = TIMEOUT_S,
-    retries: int | None = None,
-    patience_s: float | None = None,
-    is_admin: bool = False,
-) -> Line:
+def line_to(given: ReachNamespace | ReachWorkspace) -> Line:
     """Returns the way to a server; what is not given, the environment says."""
     found = client_settings(process_environ())
-    base = _checked_url((found.url if url is None else url).rstrip("/"))
-    if not 0 < timeout_s <= LONGEST_TIMEOUT_S or (retries or 0) < 0:
+    base = _checked_url((found.url if given.url is None else given.url).rstrip("/"))
+    if not 0 < given.timeout_s <= LONGEST_TIMEOUT_S or (given.retries or 0) < 0:
         message = f"timeout_s is above 0 and at most {LONGEST_TIMEOUT_S}, retries 0 or more"
         raise InvalidValue(message)
-    if not 0 <= (patience_s or 0) <= LONGEST_TIMEOUT_S:
+    if not 0 <= (given.patience_s or 0) <= LONGEST_TIMEOUT_S:
         message = f"patience_s is 0 or more and at most {LONGEST_TIMEOUT_S}"
         raise InvalidValue(message)
-    key = (found.admin_key if is_admin else found.api_key) if api_key is None else api_key
+    is_admin = isinstance(given, ReachWorkspace)
+    key = given.api_key
+    if key is None:
+        key = found.admin_key if is_admin else found.api_key
     if not key:
         variable = "HOLDFAST_ADMIN_KEY" if is_admin else "HOLDFAST_API_KEY"
         error = Unauthorized(f"a client needs an API key: pass api_key=, or set {variable}")
@@ -86,12 +111,14 @@ def line_for(
     line = Line(
         url=base,
         headers={"Authorization": f"Bearer {key}"},
-        timeout_s=timeout_s,
-        retries=retries,
-        patience_s=patience_s,
+        timeout_s=given.timeout_s,
+        retries=given.retries,
+        patience_s=given.patience_s,
     )
+    if isinstance(given, ReachWorkspace):
+        return line
     # What is given and empty is a mistake: it must not lead to the namespace of somebody else.
-    named = found.namespace if namespace is None and not is_admin else namespace
+    named = found.namespace if given.namespace is None else given.namespace
     return line if named is None else naming(line, named)
 
 

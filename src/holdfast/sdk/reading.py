@@ -34,10 +34,6 @@ def value_of(kind: type[T]) -> Callable[[bytes], T]:
     return reads(shape.wire, cast("Callable[[Any], T]", shape.read))
 
 
-def nothing(_body: bytes) -> None:
-    """Reads an answer that says no more than that it was done."""
-
-
 def whole(body: bytes) -> bytes:
     """Reads an answer that is bytes."""
     return body
@@ -54,16 +50,6 @@ def texts(name: str, given: Iterable[str]) -> list[str]:
         message = f"{name} are a list of text, not one text"
         raise InvalidValue(message)
     return [*given]
-
-
-def instant(text: str) -> datetime:
-    """Returns the instant that stands on the wire."""
-    return datetime.fromisoformat(text)
-
-
-def instant_or_none(text: str | None) -> datetime | None:
-    """Returns the instant that stands on the wire, if one does."""
-    return None if text is None else instant(text)
 
 
 def sent(when: datetime | None) -> str | None:

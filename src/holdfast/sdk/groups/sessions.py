@@ -1,7 +1,5 @@
 """`client.sessions`, `client.memory`, `client.entities`: the names of those of a `Namespace`."""
 
-from collections.abc import Iterable
-from datetime import datetime
 from typing import Any
 
 from holdfast.model.entities import Entity
@@ -16,10 +14,12 @@ from holdfast.operations.memories import (
     GetMemory,
     ListEntities,
     ListMemories,
+    MemoryChoice,
     SearchMemories,
     UpdateEntity,
     UpdateMemory,
 )
+from holdfast.operations.operation import takes
 from holdfast.operations.sessions import (
     AddTurn,
     CompareVersions,
@@ -37,6 +37,7 @@ from holdfast.operations.sessions import (
     Order,
     ReplaceState,
     RollbackState,
+    SessionChoice,
     ToolCall,
     UpdateSession,
     UpdateState,
@@ -69,25 +70,10 @@ class SessionsReader(Group[F]):
     list_turns = method(ListTurns)
 
     @pages
-    def iter(
-        self,
-        *,
-        agent_id: str | None = None,
-        user_id: str | None = None,
-        metadata: dict[str, Any] | None = None,
-        created_after: datetime | None = None,
-        created_before: datetime | None = None,
-    ) -> Pages[SessionInfo]:
+    @takes(SessionChoice)
+    def iter(self, wanted: SessionChoice) -> Pages[SessionInfo]:
         """Goes through all sessions that `list` would return, newest first."""
-        wanted = ListSessions(
-            agent_id=agent_id,
-            user_id=user_id,
-            metadata=metadata,
-            created_after=created_after,
-            created_before=created_before,
-            limit=None,
-        )
-        return paging(wanted, self.above)
+        return all_of(ListSessions(**vars(wanted)), self.above)
 
     @pages
     def iter_turns(
@@ -159,26 +145,10 @@ class Memories(Group[F]):
     search = method(SearchMemories)
 
     @pages
-    def iter(
-        self,
-        *,
-        session_id: str | None = None,
-        scope: str | None = None,
-        types: Iterable[str] | None = None,
-        tags: Iterable[str] | None = None,
-        user_id: str | None = None,
-        agent_id: str | None = None,
-    ) -> Pages[Memory]:
+    @takes(MemoryChoice)
+    def iter(self, wanted: MemoryChoice) -> Pages[Memory]:
         """Goes through all memories that `list` would return, newest first."""
-        wanted = ListMemories(
-            session_id=session_id,
-            scope=scope,
-            types=types,
-            tags=tags,
-            user_id=user_id,
-            agent_id=agent_id,
-        )
-        return all_of(wanted)
+        return all_of(ListMemories(**vars(wanted)))
 
 
 class Entities(Group[F]):
