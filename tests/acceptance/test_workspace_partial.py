@@ -71,6 +71,12 @@ def reverted(place: Place) -> None:
     place.workspace.undo(operation)
 
 
+def taken_back(place: Place) -> None:
+    with place.workspace.task("edits") as run:
+        place.put("a.txt", "task")
+    place.workspace.undo(task=run.id)
+
+
 def taken_of_the_head(place: Place) -> None:
     place.workspace.namespace.snapshot("the other planes")
 
@@ -87,6 +93,7 @@ WAYS = [
     undone,
     redone,
     reverted,
+    taken_back,
     taken_of_the_head,
     kept_for_safety,
 ]
