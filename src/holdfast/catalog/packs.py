@@ -1,4 +1,9 @@
-"""The part of a transaction that is about packs, and about where each object is."""
+"""The part of a transaction that is about packs, and about where each object is.
+
+A pack's row goes in the transaction that retires it. Its bytes stay for a while: a catalog that
+was set back, by a backup or a failover, still names it, and works at once. What the rows of packs
+say follows from the packs: those that say something else are mended.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -9,7 +14,7 @@ from holdfast.catalog import rows
 from holdfast.catalog.driver import Driver
 from holdfast.errors import Damaged
 from holdfast.ids import ObjectId, PackId, PackName, TenantId
-from holdfast.instants import to_us
+from holdfast.instants import from_us, to_us
 from holdfast.model.basics import Placement
 
 
@@ -81,7 +86,7 @@ class PackQueries:
         self._db.say("add_pack_data", name=name, data=data)
 
     def get_pack_id(self, name: PackName) -> PackId:
-        return PackId(rows.get_row(self._db.one("get_pack_id", name=name), "pack")[0])
+        return PackId(rows.rows.get_row(self._db.one("get_pack_id", name=name), "pack")[0])
 
     def get_pack_data(self, pack_id: PackId) -> bytes | None:
         row = self._db.one("get_pack_data", pack_id=pack_id)
@@ -232,3 +237,113 @@ def _from_placements(
             "size": placement.size,
             **more,
         }
+
+
+class RetiredPack(msgspec.Struct, frozen=True):
+    """A pack in the blob store that nothing here needs any more."""
+
+    name: PackName
+    tenant_id: TenantId | None
+    """Whose it was; None where it was found under no name, and nobody can say."""
+    size_bytes: int
+    retired_at: datetime
+
+
+class RetiredQueries:
+    """Rows of packs that are retired, of all tenants."""
+
+    __slots__ = ()
+
+    _db: Driver
+
+    def retire(self, packs: Iterable[RetiredPack]) -> None:
+        """Says that these are retired; one that was before, is so anew."""
+        given = (
+            {
+                "name": pack.name,
+                "tenant_id": pack.tenant_id,
+                "size_bytes": pack.size_bytes,
+                "retired_at": to_us(pack.retired_at),
+            }
+            # In order: two that retire the same wait for each other, and never in a ring.
+            for pack in sorted(packs, key=lambda pack: pack.name)
+        )
+        self._db.run_many("retire_pack", given)
+
+    def iter_retired(self) -> list[RetiredPack]:
+        """Returns all of them, the oldest first."""
+        return [
+            RetiredPack(
+                PackName(name), None if tenant is None else TenantId(tenant), size, from_us(at)
+            )
+            for name, tenant, size, at in self._db.all("iter_retired")
+        ]
+
+    def forget_retired(self, names: Iterable[str]) -> None:
+        """Removes their rows: their bytes are gone, or a row of a pack names them again."""
+        self._db.run_many("forget_retired", ({"name": name} for name in sorted(names)))
+
+
+class PackFacts(msgspec.Struct, frozen=True):
+    """What the row of a pack says, as it is stored: text that is none has surrogates."""
+
+    id: PackId
+    name: str
+    state: str
+    is_inline: int
+    writer: str | None
+    size_bytes: int
+    inside_bytes: int | None
+    """How many bytes the catalog itself has for it; None if it has none."""
+
+
+class StrayBytes(msgspec.Struct, frozen=True):
+    """Bytes of a pack inside the catalog that no row names."""
+
+    pack_id: PackId
+    size_bytes: int
+    is_wanted: bool
+    """Whether objects of the tenant, and of nobody else, are looked for in them."""
+
+
+class PackRowQueries:
+    """Rows of packs, and the bytes that belong to them."""
+
+    __slots__ = ()
+
+    _db: Driver
+
+    def own_packs(self, tenant_id: TenantId) -> int:
+        """Has packs that hold a tenant's objects alone say that they are the tenant's.
+
+        Returns of how many that was not so.
+        """
+        return self._db.run("own_packs", tenant_id=tenant_id)
+
+    def iter_pack_facts(self, tenant_id: TenantId) -> Iterator[PackFacts]:
+        """Yields what the rows of a tenant's packs say."""
+        for row in self._db.all_as_stored("iter_pack_facts", tenant_id=tenant_id):
+            yield PackFacts(*row)
+
+    def set_pack_facts(self, facts: PackFacts) -> None:
+        """Has the row of a pack say something else."""
+        values = msgspec.structs.asdict(facts)
+        del values["inside_bytes"]
+        self._db.run("set_pack_facts", **values)
+
+    def iter_stray_bytes(self, tenant_id: TenantId) -> Iterator[StrayBytes]:
+        """Yields the bytes of packs that no row names, whoever's they are."""
+        for pack_id, size, is_wanted in self._db.all("iter_stray_bytes", tenant_id=tenant_id):
+            yield StrayBytes(pack_id, size, bool(is_wanted))
+
+    def add_row_for(
+        self, stray: StrayBytes, tenant_id: TenantId, name: PackName, *, now: datetime
+    ) -> PackId:
+        """Adds a row for bytes that no row names; they have yet to be given to it."""
+        where = {"tenant_id": tenant_id, "name": name}
+        self._db.run("add_inline_pack", **where, size_bytes=stray.size_bytes, now=to_us(now))
+        return PackId(get_row(self._db.one("get_pack_id", name=name), "pack")[0])
+
+    def join_bytes(self, stray: StrayBytes, pack_id: PackId) -> None:
+        """Gives bytes that no row names to a pack that has none."""
+        self._db.run("join_bytes", source=stray.pack_id, target=pack_id)

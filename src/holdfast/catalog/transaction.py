@@ -18,11 +18,9 @@ from holdfast.catalog.keys import KeyQueries
 from holdfast.catalog.memories import MemoryQueries
 from holdfast.catalog.mending import MendingQueries
 from holdfast.catalog.namespaces import NamespaceQueries
-from holdfast.catalog.packrows import PackRowQueries
-from holdfast.catalog.packs import PackQueries
+from holdfast.catalog.packs import PackQueries, PackRowQueries, RetiredQueries
 from holdfast.catalog.pending import PendingQueries
 from holdfast.catalog.replies import ReceivedQueries, ReplyQueries
-from holdfast.catalog.retired import RetiredQueries
 from holdfast.catalog.sessions import SessionQueries
 from holdfast.catalog.snapshots import SnapshotQueries
 from holdfast.catalog.tasks import TaskQueries

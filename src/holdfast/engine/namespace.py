@@ -9,6 +9,7 @@ from os import PathLike as OsPathLike
 from typing import Any, TypeVar, overload
 
 from holdfast.engine.audit import health
+from holdfast.engine.audit.health import NOTHING, total_of
 from holdfast.engine.audit.traces import Traces
 from holdfast.engine.files.browsing import count_files
 from holdfast.engine.files.editing import Files
@@ -27,7 +28,6 @@ from holdfast.engine.store.reader import StoreReader
 from holdfast.engine.tasks.contexts import Tasks
 from holdfast.engine.tasks.runs import TaskRuns
 from holdfast.engine.tasks.schedules import Schedules
-from holdfast.engine.tenancy.totals import NOTHING, total_of
 from holdfast.engine.timeline import history, merge, restore, retention, snapshots, takeback, undo
 from holdfast.engine.timeline.comparison import Comparing
 from holdfast.engine.timeline.diff import collect_changes, text_diff

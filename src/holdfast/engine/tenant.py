@@ -14,6 +14,7 @@ from pathlib import Path
 from holdfast.engine.audit import health
 from holdfast.engine.audit.chains import verify_audit
 from holdfast.engine.audit.export import export_audit
+from holdfast.engine.audit.health import total_of
 from holdfast.engine.audit.traces import WorkspaceTraces
 from holdfast.engine.core.context import Context
 from holdfast.engine.core.replying import Replying
@@ -29,7 +30,6 @@ from holdfast.engine.objects.retired import retired_bytes
 from holdfast.engine.objects.trust import find_lost_packs
 from holdfast.engine.planes.handle import Handle, check_name, check_namespace
 from holdfast.engine.tenancy.keys import Keys
-from holdfast.engine.tenancy.totals import total_of
 from holdfast.engine.tenancy.webhooks import Webhooks
 from holdfast.engine.timeline.retention import apply_all
 from holdfast.engine.upkeep.collect import collect

@@ -19,8 +19,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.catalog.packs import PackRow
-from holdfast.catalog.retired import RetiredPack
+from holdfast.catalog.packs import PackRow, RetiredPack
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.core.context import Context
 from holdfast.errors import Busy

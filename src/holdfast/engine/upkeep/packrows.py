@@ -12,7 +12,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from holdfast.blobs.port import is_blob_name
-from holdfast.catalog.packrows import PackFacts, StrayBytes
+from holdfast.catalog.packs import PackFacts, StrayBytes
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.core.context import Context
 from holdfast.engine.objects.retired import NEAR_BITS, is_nearly
