@@ -342,7 +342,7 @@ class PackRowQueries:
         """Adds a row for bytes that no row names; they have yet to be given to it."""
         where = {"tenant_id": tenant_id, "name": name}
         self._db.run("add_inline_pack", **where, size_bytes=stray.size_bytes, now=to_us(now))
-        return PackId(get_row(self._db.one("get_pack_id", name=name), "pack")[0])
+        return PackId(rows.get_row(self._db.one("get_pack_id", name=name), "pack")[0])
 
     def join_bytes(self, stray: StrayBytes, pack_id: PackId) -> None:
         """Gives bytes that no row names to a pack that has none."""
