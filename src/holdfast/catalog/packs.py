@@ -86,7 +86,7 @@ class PackQueries:
         self._db.say("add_pack_data", name=name, data=data)
 
     def get_pack_id(self, name: PackName) -> PackId:
-        return PackId(rows.rows.get_row(self._db.one("get_pack_id", name=name), "pack")[0])
+        return PackId(rows.get_row(self._db.one("get_pack_id", name=name), "pack")[0])
 
     def get_pack_data(self, pack_id: PackId) -> bytes | None:
         row = self._db.one("get_pack_data", pack_id=pack_id)
