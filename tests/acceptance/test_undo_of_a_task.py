@@ -478,6 +478,28 @@ def test_what_a_task_changed_goes_with_the_snapshot_from_before_it(
             agent.undo(task=running.id)
 
 
+def test_a_task_that_outlives_the_snapshot_from_before_it_goes_back(
+    tmp_path: Path, watch: Watch
+) -> None:
+    with holdfast.open(tmp_path / "vault", clock=watch) as vault:
+        agent = vault.namespace("agent")
+        agent.store.set("n", "k", 0)
+        with agent.task("runs on") as run:
+            agent.store.set("n", "k", 1)
+            for number in range(3):
+                agent.store.set("n", "m", number)
+                agent.snapshot()
+            agent.set_retention(keep_last=1)
+            assert agent.forget()
+            watch.wait(timedelta(days=20))
+            vault.collect()
+            assert agent.deleted_snapshots() == []
+            agent.store.set("n", "k", 2)
+        # Its own snapshot is gone for good; what it changed is known all the same.
+        agent.undo(task=run.id)
+        assert store(agent) == {"k": 0}
+
+
 def test_a_task_in_a_directory_is_what_lies_between_its_snapshots(tmp_path: Path) -> None:
     place = tmp_path / "project"
     place.mkdir()
