@@ -91,8 +91,9 @@ def test_what_a_task_did_goes_back_later_and_the_rest_stays(agent: Any) -> None:
     assert agent.sessions.list_turns(session.id) == []
     assert [each.id for each in agent.sessions.list()] == [session.id]
     # It is a snapshot like any other: told, and undone as one.
-    newest = agent.timeline(limit=1)[0]
+    newest, safety = agent.timeline(limit=2)
     assert (newest.kind, newest.id) == ("undo", back.snapshot.id)
+    assert (safety.kind, safety.id) == ("safety", back.safety_id)
     told = agent.traces.list(action="snapshot.undone", limit=1)[0]
     assert told.resource_id == newest.id
     agent.undo()
@@ -330,6 +331,27 @@ def test_a_restore_in_a_task_is_the_tasks_own(agent: Any) -> None:
     agent.store.set("n", "later", 1)
     agent.undo(task=task)
     assert store(agent) == {"before": 1, "later": 1, "new": 1}
+
+
+def test_what_a_task_takes_back_of_another_is_its_own(agent: Any) -> None:
+    first = done_in(agent, lambda: agent.store.set("n", "before", 2))
+    second = done_in(agent, lambda: agent.undo(task=first))
+    assert store(agent) == {"before": 1}
+    agent.undo(task=second)
+    assert store(agent) == {"before": 2}
+
+
+def test_a_file_that_another_wrote_again_as_it_was_is_still_the_tasks(
+    tmp_path: Path, watch: Watch
+) -> None:
+    with holdfast.open(tmp_path / "vault", clock=watch) as vault:
+        agent = vault.namespace("agent")
+        agent.files.write("f", "before")
+        task = done_in(agent, lambda: agent.files.write("f", "mine"))
+        watch.wait(timedelta(hours=1))
+        agent.files.write("f", "mine")
+        assert agent.undo(task=task).left == []
+        assert agent.files.read_text("f") == "before"
 
 
 def test_a_fork_has_no_tasks_of_its_origin(agent: Any) -> None:
