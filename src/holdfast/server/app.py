@@ -44,7 +44,7 @@ from holdfast.server.streams import Streams
 from holdfast.server.table import Entry, Group, Table
 from holdfast.server.textprocesses import TextProcesses
 from holdfast.server.threads import AT_ONCE, Threads, Turns
-from holdfast.server.work import delivery, schedules, sessions, upkeep, uses
+from holdfast.server.work import delivery, log, schedules, sessions, upkeep, uses
 from holdfast.server.work.loops import Job, Loops
 from holdfast.settings import process_environ
 
@@ -162,7 +162,7 @@ def _jobs(
     pace: Pace,
 ) -> dict[str, Job]:
     """Returns what this server does by itself."""
-    jobs = {"uses": uses.make_job(vault, rates)}
+    jobs = {"uses": uses.make_job(vault, rates), "log": log.make_job(vault)}
     if config.works:
         jobs["schedules"] = schedules.make_job(vault)
         jobs["sessions"] = sessions.make_job(vault)
