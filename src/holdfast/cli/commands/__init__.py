@@ -50,6 +50,7 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
     "Serve": {
         "serve": "answer over HTTP",
         "keys": "make, list and revoke API keys",
+        "mcp": "give an agent the undo button, over MCP",
     },
     "Other": {
         "version": "print the version",
@@ -59,7 +60,9 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
 COMMANDS: Final = {name: line for group in GROUPS.values() for name, line in group.items()}
 """Every command, with what it does."""
 
-OWN_PROCESS: Final = frozenset({"backup", "erase", "keys", "reinstate", "run", "serve", "watch"})
+OWN_PROCESS: Final = frozenset(
+    {"backup", "erase", "keys", "mcp", "reinstate", "run", "serve", "watch"}
+)
 """Commands that need the terminal and the signals of the process that was started."""
 
 _ELSEWHERE: Final = {
