@@ -16,6 +16,7 @@ from holdfast.engine.core.coverage import coverage_of
 from holdfast.errors import InvalidValue
 from holdfast.mcp.answers import (
     LISTED,
+    LONGEST_ANSWER,
     Answer,
     answer,
     change_lines,
@@ -99,11 +100,11 @@ def read_file(subject: Subject, wanted: Read) -> Answer:
     total = files.stat(wanted.path).size_bytes
     data = _read(files, wanted.path, offset=wanted.offset)
     where = f"{safe(wanted.path)} {_at(moment)}, {size(total)}"
-    text = _decoded(data, is_begun=wanted.offset > 0)
-    if text is None:
+    found = _shown(data, is_begun=wanted.offset > 0)
+    if found is None:
         return answer([f"{where}: it is no text (UTF-8), and is not shown."])
-    content, is_escaped = safe_content(text)
-    end = wanted.offset + len(data)
+    content, is_escaped, used = found
+    end = wanted.offset + used
     more = [f"It goes on: say offset={end}."] if end < total else []
     return answer([where, *_note_of(is_escaped=is_escaped), *more], content)
 
@@ -184,19 +185,35 @@ def _read(files: Reader, path: str, *, offset: int) -> bytes:
     return b"".join(parts)
 
 
-def _decoded(data: bytes, *, is_begun: bool) -> str | None:
-    """Returns bytes as text; None if they are none. A character may be cut at either end."""
+def _shown(data: bytes, *, is_begun: bool) -> tuple[str, bool, int] | None:
+    """Returns bytes as text, if anything in it was escaped, and how many bytes it is.
+
+    None if they are no text. Escaped, a text is longer: then it is of fewer bytes.
+    """
+    while True:
+        found = _decoded(data, is_begun=is_begun)
+        if found is None:
+            return None
+        content, is_escaped = safe_content(found[0])
+        if len(content) <= LONGEST_ANSWER:
+            return content, is_escaped, found[1]
+        data = data[: len(data) // 2]
+
+
+def _decoded(data: bytes, *, is_begun: bool) -> tuple[str, int] | None:
+    """Returns bytes as text, and how many they are: a character may be cut at either end."""
     begin = 0
     if is_begun:
         # What a character goes on with: at most three bytes of it.
         while begin < min(3, len(data)) and data[begin] & 0xC0 == 0x80:  # noqa: PLR2004 - UTF-8
             begin += 1
-    for end in range(len(data), max(len(data) - 4, -1), -1):
+    for end in range(len(data), max(len(data) - 4, begin - 1), -1):
         try:
             text = data[begin:end].decode()
         except UnicodeDecodeError:
             continue
-        return None if "\0" in text else text
+        # To show nothing of what is there would be to say the same again for ever.
+        return None if "\0" in text or (data and not end) else (text, end)
     return None
 
 
