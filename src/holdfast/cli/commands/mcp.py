@@ -79,7 +79,7 @@ def run(arguments: Namespace, console: Console) -> int:
         path, has_changed = uninstall(agent, console.cwd)
         said = "Taken out of" if has_changed else "Nothing of holdfast is in"
     else:
-        path, has_changed = install(agent, *_command(arguments, console))
+        path, has_changed = _install(arguments, console)
         said = "Written to" if has_changed else "As it should be already in"
     console.answer(
         document=lambda: {"agent": arguments.agent, "path": path, "has_changed": has_changed},
@@ -90,13 +90,26 @@ def run(arguments: Namespace, console: Console) -> int:
     return DONE
 
 
+def _install(arguments: Namespace, console: Console) -> tuple[str, bool]:
+    """Writes the entry; in an attached directory, as a change of its own on the timeline.
+
+    Else the agent's first `undo` would take its own tools away, as what is in no snapshot yet.
+    """
+    agent = AGENTS[arguments.agent]
+    directory, command = _command(arguments, console)
+    if arguments.server or arguments.namespace is not None:
+        return install(agent, directory, command)
+    workspace = get_workspace(console)
+    workspace.snapshot_if_changed(reason="before `holdfast mcp install`")
+    path, has_changed = install(agent, directory, command)
+    if has_changed:
+        workspace.snapshot_if_changed(f"mcp install {arguments.agent}")
+    return path, has_changed
+
+
 def _serve(arguments: Namespace, console: Console) -> int:
-    try:
-        from holdfast.mcp import binding, serving  # noqa: PLC0415 - an extra
-    except ModuleNotFoundError as exc:
-        raise usage(
-            f"{exc.name} is not installed", hint="This needs `pip install 'holdfast[mcp]'`."
-        ) from exc
+    from holdfast.mcp import binding  # noqa: PLC0415 - loads an engine
+
     place = _place(arguments, console) if arguments.http else None
     if arguments.server:
         settings = client_settings(console.environ)
@@ -104,9 +117,15 @@ def _serve(arguments: Namespace, console: Console) -> int:
     elif arguments.namespace is not None:
         bound = binding.of_namespace(get_vault(console), arguments.namespace)
     else:
-        path = get_workspace(console).path
-        bound = binding.of_directory(get_vault(console), path)
+        bound = binding.of_directory(get_vault(console), get_workspace(console).path)
+    # Entered before the SDK is loaded, which takes a second: who cannot be served hears it at once.
     with bound as subject:
+        try:
+            from holdfast.mcp import serving  # noqa: PLC0415 - an extra
+        except ModuleNotFoundError as exc:
+            raise usage(
+                f"{exc.name} is not installed", hint="This needs `pip install 'holdfast[mcp]'`."
+            ) from exc
         server = serving.build(subject, version=holdfast.__version__)
         if place is None:
             if console.is_terminal:
