@@ -67,26 +67,6 @@ def build(subject: Subject, *, version: str) -> Server[Any]:
     """Returns the server of one subject, without a transport."""
     calls = Calls(subject)
 
-    async def list_tools(
-        _: ServerRequestContext[Any], __: PaginatedRequestParams | None
-    ) -> ListToolsResult:
-        return ListToolsResult(tools=[offer.tool for offer in TOOLS.values()])
-
-    async def list_resources(
-        _: ServerRequestContext[Any], __: PaginatedRequestParams | None
-    ) -> ListResourcesResult:
-        return ListResourcesResult(resources=[_timeline_resource()])
-
-    async def list_templates(
-        _: ServerRequestContext[Any], __: PaginatedRequestParams | None
-    ) -> ListResourceTemplatesResult:
-        return ListResourceTemplatesResult(resource_templates=[])
-
-    async def list_prompts(
-        _: ServerRequestContext[Any], __: PaginatedRequestParams | None
-    ) -> ListPromptsResult:
-        return ListPromptsResult(prompts=[])
-
     async def read_resource(
         _: ServerRequestContext[Any], params: ReadResourceRequestParams
     ) -> ReadResourceResult:
@@ -101,12 +81,12 @@ def build(subject: Subject, *, version: str) -> Server[Any]:
         title="Holdfast",
         description=f"Snapshots and undo for {safe(subject.title)}",
         instructions=INSTRUCTIONS,
-        on_list_tools=list_tools,
+        on_list_tools=_list_tools,
         on_call_tool=calls.call,
-        on_list_resources=list_resources,
-        on_list_resource_templates=list_templates,
+        on_list_resources=_list_resources,
+        on_list_resource_templates=_list_templates,
         on_read_resource=read_resource,
-        on_list_prompts=list_prompts,
+        on_list_prompts=_list_prompts,
     )
 
 
@@ -203,14 +183,35 @@ def _security_of(place: Place, port: int) -> TransportSecuritySettings:
     )
 
 
-def _timeline_resource() -> Resource:
-    return Resource(
+async def _list_tools(
+    _: ServerRequestContext[Any], __: PaginatedRequestParams | None
+) -> ListToolsResult:
+    return ListToolsResult(tools=[offer.tool for offer in TOOLS.values()])
+
+
+async def _list_resources(
+    _: ServerRequestContext[Any], __: PaginatedRequestParams | None
+) -> ListResourcesResult:
+    timeline_of_subject = Resource(
         uri=TIMELINE,
         name="timeline",
         title="Timeline",
         description=f"The newest {_RECENT} snapshots, one on each line",
         mime_type="text/plain",
     )
+    return ListResourcesResult(resources=[timeline_of_subject])
+
+
+async def _list_templates(
+    _: ServerRequestContext[Any], __: PaginatedRequestParams | None
+) -> ListResourceTemplatesResult:
+    return ListResourceTemplatesResult(resource_templates=[])
+
+
+async def _list_prompts(
+    _: ServerRequestContext[Any], __: PaginatedRequestParams | None
+) -> ListPromptsResult:
+    return ListPromptsResult(prompts=[])
 
 
 async def _read_timeline(calls: Calls, subject: Subject) -> ReadResourceResult:

@@ -205,7 +205,7 @@ def _decoded(data: bytes, *, is_begun: bool) -> tuple[str, int] | None:
     begin = 0
     if is_begun:
         # What a character goes on with: at most three bytes of it.
-        while begin < min(3, len(data)) and data[begin] & 0xC0 == 0x80:  # noqa: PLR2004 - UTF-8
+        while begin < min(3, len(data)) and data[begin] & 0xC0 == 0x80:  # noqa: PLR2004 - as UTF-8 marks them
             begin += 1
     for end in range(len(data), max(len(data) - 4, begin - 1), -1):
         try:
