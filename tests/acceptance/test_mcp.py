@@ -107,7 +107,8 @@ def test_what_install_writes_is_what_an_agent_starts(project: Path, tmp_path: Pa
                 assert '"first"' in found[0].text
 
     asyncio.run(work())
-    gone = run("mcp", "uninstall", "claude-code", cwd=project, env=env)
+    (project / "src").mkdir()
+    gone = run("mcp", "uninstall", "claude-code", cwd=project / "src", env=env)
     assert gone.returncode == 0
     assert settings.read_text() == '{"mcpServers": {"theirs": {"command": "x"}}}'
 
@@ -225,7 +226,9 @@ def test_over_http_nobody_else_is_let_in(project: Path, tmp_path: Path) -> None:
     body = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
     right = {"Authorization": f"Bearer {TOKEN}"}
     with (
-        listening(project, tmp_path, HOLDFAST_MCP_TOKEN=TOKEN) as url,
+        listening(
+            project, tmp_path, "--allow-host", "undo.example", HOLDFAST_MCP_TOKEN=TOKEN
+        ) as url,
         httpx2.Client(trust_env=False) as http,
     ):
         host = url.split("/")[2]
@@ -249,6 +252,7 @@ def test_over_http_nobody_else_is_let_in(project: Path, tmp_path: Path) -> None:
         for origin in ("http://evil.example", "null", f"http://{host}.evil.example", "https://x"):
             assert status(**right, Origin=origin) == 403, origin
         assert status(**right, Origin=f"http://{host}") < 401
+        assert status(**right, Host="undo.example", Origin="https://undo.example") < 401
         large = http.post(
             url, content=b" " * (2 << 20), headers={**right, "Content-Type": "application/json"}
         )
@@ -294,6 +298,8 @@ def test_a_command_that_cannot_be_is_refused_with_a_hint(project: Path, tmp_path
     assert (code, "holdfast init" in said) == (3, True)
     assert refused(cwd=tmp_path)[0] == 3
     assert refused("--namespace", "typo")[0] == 3
+    assert refused("install", "cursor", "--namespace", "typo")[0] == 3
+    assert not (project / ".cursor").exists()
     code, said = refused("--server")
     assert (code, "HOLDFAST_API_KEY" in said) == (1, True)
     (project / ".mcp.json").write_text("{ // mine\n}")

@@ -6,7 +6,7 @@ another namespace, but for that of a fork, which must not be there yet.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from holdfast.engine.core.coverage import Coverage
 from holdfast.engine.namespace import Namespace
@@ -15,7 +15,7 @@ from holdfast.model.basics import SnapshotInfo, Timeline
 from holdfast.model.changes import Change, Changes, Restored
 from holdfast.model.files import FileInfo
 
-HEAD = "@"
+HEAD: Final = "@"
 """The snapshot that the timeline stands on."""
 
 
@@ -68,10 +68,6 @@ class Subject(Protocol):
 
     def position(self) -> str | None:
         """Returns the id of the snapshot that the timeline stands on."""
-        ...
-
-    def get_snapshot(self, snapshot: str, /) -> SnapshotInfo:
-        """Returns the snapshot that is meant."""
         ...
 
     def files(self, at: str | None, /) -> tuple[Reader, SnapshotInfo | None]:
@@ -134,10 +130,6 @@ class OfNamespace:
     def position(self) -> str | None:
         """Returns the id of the snapshot that the timeline stands on."""
         return self._agent.status().position
-
-    def get_snapshot(self, snapshot: str, /) -> SnapshotInfo:
-        """Returns the snapshot that is meant."""
-        return self._agent.get_snapshot(snapshot)
 
     def files(self, at: str | None, /) -> tuple[Reader, SnapshotInfo | None]:
         """Returns the files of a moment; without one, as they are now."""

@@ -9,7 +9,8 @@ import holdfast
 from holdfast.cli.attached import get_vault, get_workspace
 from holdfast.cli.console import Console
 from holdfast.cli.escaping import escaped
-from holdfast.cli.exits import DONE, usage
+from holdfast.cli.exits import DONE, Refused, usage
+from holdfast.errors import NamespaceNotFound
 from holdfast.mcp.installing import AGENTS, Command, install, uninstall
 from holdfast.mcp.places import USUAL_PORT, Place, checked_place
 from holdfast.settings import DATABASE_URL, client_settings, is_url, mcp_token
@@ -76,7 +77,7 @@ def run(arguments: Namespace, console: Console) -> int:
     if arguments.http:
         raise usage("an agent starts it on its streams", hint="Leave --http out.")
     if arguments.action == "uninstall":
-        path, has_changed = uninstall(agent, console.cwd)
+        path, has_changed = _uninstall(arguments, console)
         said = "Taken out of" if has_changed else "Nothing of holdfast is in"
     else:
         path, has_changed = _install(arguments, console)
@@ -88,6 +89,19 @@ def run(arguments: Namespace, console: Console) -> int:
     if has_changed:
         console.say(f"{agent.title} sees it when it is started anew.")
     return DONE
+
+
+def _uninstall(arguments: Namespace, console: Console) -> tuple[str, bool]:
+    """Takes the entry out, here or at the top of the attached directory that this is in."""
+    agent = AGENTS[arguments.agent]
+    path, has_changed = uninstall(agent, console.cwd)
+    if has_changed:
+        return path, True
+    try:
+        around = str(get_workspace(console).path)
+    except Refused:
+        return path, False
+    return (path, False) if around == console.cwd else uninstall(agent, around)
 
 
 def _install(arguments: Namespace, console: Console) -> tuple[str, bool]:
@@ -117,7 +131,8 @@ def _serve(arguments: Namespace, console: Console) -> int:
     elif arguments.namespace is not None:
         bound = binding.of_namespace(get_vault(console), arguments.namespace)
     else:
-        bound = binding.of_directory(get_vault(console), get_workspace(console).path)
+        path = get_workspace(console).path
+        bound = binding.of_directory(console.open_vault(console.location()), path)
     # Entered before the SDK is loaded, which takes a second: who cannot be served hears it at once.
     with bound as subject:
         try:
@@ -167,7 +182,8 @@ def _command(arguments: Namespace, console: Console) -> tuple[str, Command]:
         )
     directory = console.cwd
     if arguments.namespace is not None:
-        get_vault(console)
+        if arguments.namespace not in get_vault(console).namespaces():
+            raise NamespaceNotFound(arguments.namespace)
         options = ["--namespace", arguments.namespace]
     else:
         directory = str(get_workspace(console).path)
