@@ -39,6 +39,11 @@ def _run(arguments: list[str]) -> int:
     except ImportError:
         pass
     else:
+        if thin.HOOK in arguments:
+            from holdfast.cli.hooks import process  # noqa: PLC0415 - as above
+
+            if process.is_hook(arguments):
+                return process.run_hook(arguments)
         code = thin.try_resident(arguments)
         if code is not None:
             return code

@@ -17,11 +17,13 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
         "snapshot": "keep the directory as it is now",
         "run": "run a command between two snapshots",
         "watch": "take a snapshot whenever the directory falls quiet",
+        "hook": "let a coding agent tell of what it is about to do",
     },
     "Look": {
         "log": "list the snapshots",
         "show": "show one snapshot and what it changed",
         "diff": "show what differs between two moments",
+        "agent": "list a coding agent's prompts and what each changed",
     },
     "Go back": {
         "undo": "take the last change back",
