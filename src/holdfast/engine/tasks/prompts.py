@@ -40,8 +40,14 @@ UNHEARD: Final = "(a prompt that was not heard)"
 AGAIN: Final = timedelta(seconds=5)
 """Within this, the same words from an agent that does not name its prompts are the same prompt."""
 
+RECENT: Final = 20
+"""Prompts of a conversation among which one is recognised by its id."""
+
 MOST_SEEN: Final = 2000
 """Tasks among which the last prompt of a conversation is looked for, newest first."""
+
+_FIRST_PAGE: Final = 4
+"""Mostly the last task is the prompt that is looked for."""
 
 _PAGE: Final = 50
 
@@ -71,19 +77,21 @@ class Prompts:
     def begin(self, talk: Conversation, name: str, *, id: str | None = None) -> Prompt:  # noqa: A002 - what it is called everywhere
         """Begins a prompt, and keeps what is there; the one before it in the talk has ended."""
         check_text("name", name, max_chars=MAX_LABEL_CHARS)
-        last = self.find_last(talk)
-        if last is not None and id is not None and last.id == id:
-            return last
-        task_id = self._handle.context.ids.task()
+        again = None if id is None else self.find_last(talk, id=id)
+        if again is not None and again.id == id:
+            return again
+        last, task_id = self.find_last(talk), self._handle.context.ids.task()
         # What an interrupted prompt has left is its own.
         owner = last.task.id if last is not None and last.is_open else task_id
         taken = self._keep(talk, name, task_id=owner, reason="before a prompt")
         with self._handle.context.work() as transaction:
             head = self._handle.lock_or_create(transaction)
             before = _newest(transaction, head) if taken is None else taken.id
-            last = _last_of(transaction, head, talk)
-            if last is not None and self._is_again(last, name, before=before, id=id):
-                return last
+            recent = [*_of_talk(transaction, head, talk)]
+            last = recent[0] if recent else None
+            again = next((e for e in recent if self._is_again(e, name, before=before, id=id)), None)
+            if again is not None:
+                return again
             if last is not None and last.is_open:
                 self._end(transaction, head, last, after=before)
             number = 1 if last is None else last.number + 1
@@ -227,14 +235,26 @@ def _prompts(transaction: Transaction, head: Head, *, most: int | None) -> Itera
     """Yields the prompts among the tasks of a namespace, newest first."""
     cursor, seen = None, 0
     while most is None or seen < most:
-        page = transaction.list_tasks(head.namespace_id, status=None, before=cursor, most=_PAGE)
+        size = _PAGE if seen else _FIRST_PAGE
+        page = transaction.list_tasks(head.namespace_id, status=None, before=cursor, most=size)
         for task in page:
             prompt = prompt_of(task)
             if prompt is not None:
                 yield prompt
-        if len(page) < _PAGE:
+        if len(page) < size:
             return
         cursor, seen = (page[-1].started_at, page[-1].id), seen + len(page)
+
+
+def _of_talk(transaction: Transaction, head: Head, talk: Conversation) -> Iterator[Prompt]:
+    """Yields the last prompts of a conversation, newest first."""
+    seen = 0
+    for prompt in _prompts(transaction, head, most=MOST_SEEN):
+        if prompt.conversation == talk:
+            yield prompt
+            seen += 1
+            if seen == RECENT or prompt.number == 1:
+                return
 
 
 def _last_of(
@@ -244,17 +264,9 @@ def _last_of(
     *,
     id: str | None = None,  # noqa: A002 - what it is called everywhere
 ) -> Prompt | None:
-    """Returns the last prompt of a conversation; with an id that one of them has, that one."""
-    last = None
-    for prompt in _prompts(transaction, head, most=MOST_SEEN):
-        if prompt.conversation != talk:
-            continue
-        last = last or prompt
-        if id is None or prompt.id is None or prompt.id == id:
-            return prompt
-        if prompt.number == 1:
-            break
-    return last if id is None else None
+    """Returns the last prompt of a conversation; with an id, the one that has it, or has none."""
+    found = _of_talk(transaction, head, talk)
+    return next((each for each in found if id is None or each.id in (None, id)), None)
 
 
 def _newest(transaction: Transaction, head: Head) -> SnapshotId:
