@@ -306,6 +306,29 @@ def test_what_two_prompts_changed_is_a_conflict_and_nothing_is_touched(project: 
     assert project.state() == {path: data for path, data in whole.items() if path != "only-1"}
 
 
+def test_what_is_changed_by_hand_after_a_prompt_is_not_its_own_when_the_talk_ends(
+    project: Project,
+) -> None:
+    commands = project.install("claude-code")
+    assert project.run("watch", "--background").returncode == 0
+
+    def tell(event: str, prompt: str) -> None:
+        said = claude(project, event, prompt_id=prompt, prompt=prompt)
+        project.tell(commands[event], json.dumps(said).encode())
+
+    tell("UserPromptSubmit", "one")
+    project.shell("echo 1 > one")
+    tell("Stop", "one")
+    project.shell("echo 1 > by-hand")
+    tell("SessionEnd", "one")
+    tell("UserPromptSubmit", "two")
+    project.shell("echo 2 > two")
+    tell("SessionEnd", "two")
+    changed = {each["name"]: [e["path"] for e in each["changes"]] for each in project.prompts()}
+    assert changed == {"one": ["one"], "two": ["two"]}
+    assert not any(each["is_open"] for each in project.prompts())
+
+
 def test_a_prompt_that_runs_is_undone_as_far_as_it_has_come(project: Project) -> None:
     commands = project.install("codex")
     project.run("snapshot")

@@ -70,7 +70,7 @@ def run_checks(console: Console) -> Iterator[Check]:
         yield from _lags(vault, console)
         yield _attached(vault)
         yield from _workspace(console, location)
-        yield from _hooks(location)
+        yield from _hooks(console, location)
     yield from _mirrors(console)
     yield _compiled_check()
     yield _watches()
@@ -252,12 +252,14 @@ def _ignore_file(folder: str) -> Check:
     return Check("ignore file", OK, f"{_IGNORE_FILE} has {words.number(rules, 'rule')}")
 
 
-def _hooks(location: str) -> Iterator[Check]:
-    """Says what hooks of coding agents have noted lately; nothing if there are none."""
-    noted = problems.last(location, most=1) if not is_url(location) else []
+def _hooks(console: Console, location: str) -> Iterator[Check]:
+    """Says what hooks of coding agents have noted in the last day, if anything."""
+    since = (console.clock() - timedelta(days=1)).strftime(problems.STAMP)
+    noted = [line for line in problems.last(location, most=problems.MANY) if line >= since]
     if noted:
-        hint = "`holdfast hook status` shows what else went wrong."
-        yield Check("hooks", WARN, f"the last of them that failed: {noted[-1]}", hint)
+        count = words.number(len(noted), "problem")
+        hint = "`holdfast hook status` shows the last of them."
+        yield Check("hooks", WARN, f"{count} in the last day: {noted[-1]}", hint)
 
 
 def _compiled_check() -> Check:

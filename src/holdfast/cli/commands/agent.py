@@ -23,9 +23,6 @@ examples:
   holdfast undo --prompt 3               take back what the third prompt changed
 """
 
-MOST: Final = 100_000
-"""Prompts that are looked through."""
-
 LISTED: Final = 5
 """Changes of a prompt that are listed; -v lists all."""
 
@@ -48,8 +45,8 @@ def run(arguments: Namespace, console: Console) -> int:
     if arguments.limit < 0:
         raise usage("-n is a number of prompts", hint="0 lists all of them.")
     workspace = get_workspace(console)
-    prompts = workspace.prompts.list(limit=MOST)
-    chosen = prompts if arguments.all else of_session(prompts, arguments.session)
+    wants_all = arguments.all and arguments.session is None
+    chosen = workspace.prompts.list() if wants_all else of_session(workspace, arguments.session)
     told = [(each, _changes(workspace, each)) for each in chosen[: arguments.limit or None]]
     console.answer(
         document=lambda: {
@@ -61,27 +58,27 @@ def run(arguments: Namespace, console: Console) -> int:
     return DONE
 
 
-def of_session(prompts: Sequence[Prompt], session: str | None) -> list[Prompt]:
+def of_session(workspace: "holdfast.Workspace", session: str | None) -> list[Prompt]:
     """Returns the prompts of one conversation: the last one, or whose id begins like that."""
-    if not prompts and session is None:
-        return []
-    talks = [each.conversation for each in prompts if each.conversation.session == session]
-    begin = session or ""
-    talks = talks or [e.conversation for e in prompts if e.conversation.session.startswith(begin)]
-    if not talks or (session is not None and len(set(talks)) > 1):
-        many = "several conversations begin" if talks else "no conversation begins"
-        raise Refused(
-            f"{many} with {session!r}",
-            code="conversation_not_found",
-            exit_code=NOT_FOUND,
-            hint="`holdfast agent log --all` lists them.",
-        )
-    return [each for each in prompts if each.conversation == talks[0]]
+    prompts = workspace.prompts.list(limit=1 if session is None else None)
+    talks = {each.conversation for each in prompts}
+    if session is not None:
+        alike = {each for each in talks if each.session.startswith(session)}
+        talks = {each for each in alike if each.session == session} or alike
+        if len(talks) != 1:
+            many = "several conversations begin" if talks else "no conversation begins"
+            raise Refused(
+                f"{many} with {session!r}",
+                code="conversation_not_found",
+                exit_code=NOT_FOUND,
+                hint="`holdfast agent log --all` lists them.",
+            )
+    return [prompt for talk in talks for prompt in workspace.prompts.list(talk=talk)]
 
 
 def find_prompt(workspace: "holdfast.Workspace", *, number: int, session: str | None) -> Prompt:
     """Returns a prompt by its number in a conversation; refuses if there is none."""
-    prompts = of_session(workspace.prompts.list(limit=MOST), session)
+    prompts = of_session(workspace, session)
     found = next((each for each in prompts if each.number == number), None)
     if found is None:
         raise Refused(

@@ -131,6 +131,11 @@ def _keep(agent: Agent, event: Event, console: Console) -> None:
             prompts.begin(talk, event.prompt or UNNAMED, id=event.prompt_id)
         case Moment.END:
             prompts.end(talk, id=event.prompt_id)
+        case Moment.CLOSE:
+            # What was changed since a prompt has ended, somebody else may have changed.
+            last = prompts.find_last(talk)
+            if last is not None and last.is_open:
+                prompts.close(last)
         case _:
             reason = f"{event.moment.value} {event.tool or event.name}"
             prompts.keep(talk, reason=reason, id=event.prompt_id)
@@ -226,12 +231,16 @@ def _status(console: Console) -> int:
     directory = str(get_workspace(console).path)
     location = console.location()
     home = expand("~", console.environ)
-    found = [
-        {"agent": agent.name, "path": path, "events": settings.events_of(path, agent)}
-        for agent in AGENTS.values()
-        for path in (os.path.join(directory, agent.local), os.path.join(home, agent.personal))
-    ]
-    installed = [each for each in found if each["events"]]
+    installed = list[Mapping[str, object]]()
+    for agent in AGENTS.values():
+        for path in (os.path.join(directory, agent.local), os.path.join(home, agent.personal)):
+            try:
+                events = settings.events_of(path, agent)
+            except Refused as refusal:
+                console.note(escaped(str(refusal)))
+                continue
+            if events:
+                installed.append({"agent": agent.name, "path": path, "events": events})
     noted = problems.last(location, most=SHOWN_PROBLEMS)
     folder = thin.run_folder(location)
     is_watched = folder is not None and os.path.exists(

@@ -22,6 +22,7 @@ class Moment(enum.Enum):
     BEFORE = "before"
     AFTER = "after"
     END = "after a prompt"
+    CLOSE = "after a conversation"
     NOTHING = ""
     """Nothing that changes files."""
 
@@ -67,7 +68,7 @@ _CLAUDE_LIKE: Final = {
     "Stop": Moment.END,
     "StopFailure": Moment.END,
     "Interrupt": Moment.END,
-    "SessionEnd": Moment.END,
+    "SessionEnd": Moment.CLOSE,
 }
 
 _CLAUDE_TOOLS: Final = "Bash|PowerShell|Write|Edit|MultiEdit|NotebookEdit|mcp__.*"
@@ -118,7 +119,7 @@ GEMINI: Final = Agent(
         "BeforeTool": Moment.BEFORE,
         "AfterTool": Moment.AFTER,
         "AfterAgent": Moment.END,
-        "SessionEnd": Moment.END,
+        "SessionEnd": Moment.CLOSE,
     },
     installed={
         "BeforeAgent": None,
@@ -148,7 +149,7 @@ CURSOR: Final = Agent(
         "afterMCPExecution": Moment.AFTER,
         "afterFileEdit": Moment.AFTER,
         "stop": Moment.END,
-        "sessionEnd": Moment.END,
+        "sessionEnd": Moment.CLOSE,
     },
     installed={
         "beforeSubmitPrompt": None,

@@ -12,6 +12,9 @@ import time
 NAME = "hooks.log"
 LONGEST_FILE = 1 << 18
 LONGEST_LINE = 1000
+MANY = 10_000
+STAMP = "%Y-%m-%dT%H:%M:%SZ"
+"""How lines begin: so that they sort by their time."""
 
 
 def note(location: str, *words: str) -> None:
@@ -21,7 +24,7 @@ def note(location: str, *words: str) -> None:
         return
     # On one line, in ASCII: what an agent says is somebody's attack on whoever reads this.
     text = ascii(" ".join(words))[1:-1][:LONGEST_LINE]
-    stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    stamp = time.strftime(STAMP, time.gmtime())
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         if not os.path.isdir(folder):

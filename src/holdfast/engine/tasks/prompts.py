@@ -87,7 +87,7 @@ class Prompts:
         with self._handle.context.work() as transaction:
             head = self._handle.lock_or_create(transaction)
             before = _newest(transaction, head) if taken is None else taken.id
-            recent = [*_of_talk(transaction, head, talk)]
+            recent = [*_recent(transaction, head, talk)]
             last = recent[0] if recent else None
             again = next((e for e in recent if self._is_again(e, name, before=before, id=id)), None)
             if again is not None:
@@ -157,11 +157,15 @@ class Prompts:
             head = self._handle.find_head(transaction)
             return None if head is None else _last_of(transaction, head, talk, id=id)
 
-    def list(self, *, limit: int) -> list[Prompt]:
-        """Returns the prompts of all conversations, newest first."""
+    def list(self, *, talk: Conversation | None = None, limit: int | None = None) -> list[Prompt]:
+        """Returns the prompts of a conversation, or of all of them, newest first."""
         with self._handle.context.catalog.read() as transaction:
             head = self._handle.find_head(transaction)
-            found = () if head is None else _prompts(transaction, head, most=None)
+            if head is None:
+                return []
+            found = _prompts(transaction, head, most=None)
+            if talk is not None:
+                found = _of_talk(found, talk)
             return [*islice(found, limit)]
 
     def changes(self, prompt: Prompt, *, limit: int | None) -> Changes:
@@ -246,15 +250,17 @@ def _prompts(transaction: Transaction, head: Head, *, most: int | None) -> Itera
         cursor, seen = (page[-1].started_at, page[-1].id), seen + len(page)
 
 
-def _of_talk(transaction: Transaction, head: Head, talk: Conversation) -> Iterator[Prompt]:
-    """Yields the last prompts of a conversation, newest first."""
-    seen = 0
-    for prompt in _prompts(transaction, head, most=MOST_SEEN):
+def _of_talk(prompts: Iterator[Prompt], talk: Conversation) -> Iterator[Prompt]:
+    """Yields the prompts of a conversation, and looks no further than to its first."""
+    for prompt in prompts:
         if prompt.conversation == talk:
             yield prompt
-            seen += 1
-            if seen == RECENT or prompt.number == 1:
+            if prompt.number == 1:
                 return
+
+
+def _recent(transaction: Transaction, head: Head, talk: Conversation) -> Iterator[Prompt]:
+    return islice(_of_talk(_prompts(transaction, head, most=MOST_SEEN), talk), RECENT)
 
 
 def _last_of(
@@ -265,7 +271,7 @@ def _last_of(
     id: str | None = None,  # noqa: A002 - what it is called everywhere
 ) -> Prompt | None:
     """Returns the last prompt of a conversation; with an id, the one that has it, or has none."""
-    found = _of_talk(transaction, head, talk)
+    found = _recent(transaction, head, talk)
     return next((each for each in found if id is None or each.id in (None, id)), None)
 
 
