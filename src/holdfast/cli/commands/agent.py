@@ -26,7 +26,7 @@ examples:
 LISTED: Final = 5
 """Changes of a prompt that are listed; -v lists all."""
 
-Told = tuple[Prompt, Changes | None]
+_Row = tuple[Prompt, Changes | None]
 """A prompt and what it changed; None if that is no longer known."""
 
 
@@ -97,7 +97,7 @@ def _changes(workspace: "holdfast.Workspace", prompt: Prompt) -> Changes | None:
         return None
 
 
-def _lines(console: Console, told: Sequence[Told]) -> Iterator[str]:
+def _lines(console: Console, told: Sequence[_Row]) -> Iterator[str]:
     if not told:
         yield "No agent has told of a prompt yet: `holdfast hook install AGENT` lets them."
         return

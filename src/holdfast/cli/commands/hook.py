@@ -37,7 +37,7 @@ examples:
 `holdfast agent log` then lists the prompts, and `holdfast undo --prompt N` takes one back.
 """
 
-SHOWN_PROBLEMS = 10
+MOST_PROBLEMS = 10
 NEXT = (
     "",
     "What to do next:",
@@ -241,7 +241,7 @@ def _status(console: Console) -> int:
                 continue
             if events:
                 installed.append({"agent": agent.name, "path": path, "events": events})
-    noted = problems.last(location, most=SHOWN_PROBLEMS)
+    noted = problems.last(location, most=MOST_PROBLEMS)
     folder = thin.run_folder(location)
     is_watched = folder is not None and os.path.exists(
         os.path.join(folder, f"{thin.name_of(directory)}.sock")

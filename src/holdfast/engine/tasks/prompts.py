@@ -22,7 +22,7 @@ from holdfast.catalog.transaction import Transaction
 from holdfast.engine.journal.chain import append
 from holdfast.engine.objects.stage import StagedObjects
 from holdfast.engine.planes.handle import Handle, check_text
-from holdfast.engine.tasks.life import told_of
+from holdfast.engine.tasks.life import trace_of_task
 from holdfast.engine.timeline.diff import collect_changes, iter_changes, to_changes
 from holdfast.engine.timeline.steps import own_steps
 from holdfast.errors import NothingToUndo, SnapshotNotFound, TaskNotFound
@@ -106,7 +106,7 @@ class Prompts:
                 started_at=_after(last, self._handle.context.clock()),
             )
             transaction.add_task(task)
-            append(transaction, self._handle.context, head, told_of("task.started", task))
+            append(transaction, self._handle.context, head, trace_of_task("task.started", task))
         return Prompt(conversation=talk, number=number, id=id, task=task)
 
     def keep(
@@ -227,7 +227,7 @@ class Prompts:
         done = replace(task, status=TaskStatus.COMPLETED, after=after, ended_at=context.clock())
         transaction.end_task(done, seen=task.status)
         if prompt.is_open:
-            append(transaction, context, head, told_of("task.completed", done))
+            append(transaction, context, head, trace_of_task("task.completed", done))
         return replace(prompt, task=done)
 
 
