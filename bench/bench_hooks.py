@@ -5,12 +5,15 @@
 
 Each hook is a process of its own, started as agents do, by a shell; the lines take turns, so that
 a busy moment meets all of them. `bare` is an interpreter that does nothing, started the same way:
-what a hook cannot be faster than before it is a program in C. Milliseconds on the clock.
+what a hook cannot be faster than before it is a program in C. Milliseconds on the clock; `cpu` is
+the processor time of the hook's own processes, which a busy machine stretches less, the least of
+all tries.
 """
 
 import argparse
 import json
 import os
+import resource
 import shlex
 import statistics
 import subprocess
@@ -33,6 +36,7 @@ class Session:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(f"{number}\n" * 20)
         self.samples: dict[str, list[float]] = {}
+        self.spent: dict[str, float] = {}
         where = ["-C", str(self.project), "--data", str(self.vault)]
         self.hook = shlex.join([str(COMMAND), "hook", "run", "claude-code", *where])
         subprocess.run([COMMAND, "init", "-q", *where], check=True, stdout=subprocess.DEVNULL)
@@ -49,11 +53,12 @@ class Session:
         self.sample(line, self.hook, json.dumps(said).encode())
 
     def sample(self, line: str, command: str, given: bytes = b"") -> None:
-        start = time.perf_counter()
+        start, before = time.perf_counter(), spent_ms()
         done = subprocess.run(
             ["/bin/sh", "-c", command], check=False, input=given, capture_output=True
         )
         self.samples.setdefault(line, []).append((time.perf_counter() - start) * 1000)
+        self.spent[line] = min(self.spent.get(line, 1e9), spent_ms() - before)
         if done.returncode or done.stdout or done.stderr:
             raise SystemExit(f"a hook failed: {done}")
 
@@ -81,16 +86,24 @@ def main() -> None:
                 session.play(wanted.prompts if is_watched else max(5, wanted.prompts // 5))
             finally:
                 subprocess.run(session.stop, check=False, capture_output=True)
-        tell("with" if is_watched else "without", session.samples)
+        tell("with" if is_watched else "without", session.samples, session.spent)
 
 
-def tell(word: str, samples: dict[str, list[float]]) -> None:
-    print(f"\n{word + ' the process that stays':<32}{'median':>9}{'p95':>9}{'worst':>9}")
+def spent_ms() -> float:
+    """Returns the processor time of all processes that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return (used.ru_utime + used.ru_stime) * 1000
+
+
+def tell(word: str, samples: dict[str, list[float]], spent: dict[str, float]) -> None:
+    head = f"{'median':>9}{'p95':>9}{'worst':>9}{'cpu':>9}"
+    print(f"\n{word + ' the process that stays':<32}{head}")
     everything = [each for line, found in samples.items() if line != BARE for each in found]
     for line, found in {**samples, "all hooks": everything}.items():
         found.sort()
         p95 = found[min(len(found) - 1, round(len(found) * 0.95))]
-        print(f"{line:<32}{statistics.median(found):>9.1f}{p95:>9.1f}{found[-1]:>9.1f}")
+        cpu = f"{spent[line]:>9.1f}" if line in spent else ""
+        print(f"{line:<32}{statistics.median(found):>9.1f}{p95:>9.1f}{found[-1]:>9.1f}{cpu}")
     if word == "with":
         bare = statistics.median(samples[BARE])
         over = statistics.median(everything) - bare
