@@ -7,9 +7,11 @@ quota, collections and checks on all threads, streams that nobody reads, endless
 connections that say half of something. Its key has a rate limit, and it is always at it.
 
     python bench/soak_hostile_tenant.py [--minutes 10] [--rate 600] [--workers 1] [--only WAY]
+        [--snapshots 0]
 
 The minutes are shared between the two halves. With `--only` the hostile one goes one way alone,
-which says what each of them costs. It ends with 1 if a normal tenant got an error, if its p99 is
+which says what each of them costs; with `--snapshots` it has so many before it begins, as after
+many minutes. It ends with 1 if a normal tenant got an error, if its p99 is
 more than three times that without the hostile one, or if `/health/live` took more than 250 ms.
 
 What the hostile one computes to be hostile, it computes at a low priority: it would do so on a
@@ -59,6 +61,8 @@ class Seen:
     probes: list[float] = field(default_factory=list[float])
     errors: Counter[str] = field(default_factory=Counter[str])
     rss_kb: int = 0
+    cpu_s: float = 0.0
+    """What the server computed meanwhile."""
 
     def at(self, share: float) -> float:
         """Returns so long a request took that this share of them were quicker, in ms."""
@@ -82,13 +86,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rate", type=int, default=600, help="requests a minute of the hostile")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--only", choices=[*WAYS, ""], default="", help="one attack alone")
+    parser.add_argument(
+        "--snapshots", type=int, default=0, help="of the hostile one, to begin with"
+    )
     wanted = parser.parse_args(arguments)
     half_s = wanted.minutes * 30
     with (
         tempfile.TemporaryDirectory() as folder,
         running_server(Path(folder), "--workers", str(wanted.workers)) as server,
     ):
-        keys, target = make_tenants(server, wanted.rate)
+        keys, target = make_tenants(server, wanted.rate, snapshots=wanted.snapshots)
         before = asyncio.run(normal(server, keys, half_s))
         tell("alone", before)
         hostile = multiprocessing.get_context("spawn").Process(
@@ -120,7 +127,7 @@ def is_usual(line: str) -> bool:
     return "holdfast.access" in line
 
 
-def make_tenants(server: Server, rate: int) -> tuple[list[str], Target]:
+def make_tenants(server: Server, rate: int, *, snapshots: int) -> tuple[list[str], Target]:
     """Makes the tenants; returns the keys of the normal ones, and what the hostile one needs."""
     with holdfast.open(server.data) as vault:
         keys = [vault.tenant(f"normal-{n}").keys.create("agent").api_key for n in range(NORMAL)]
@@ -128,6 +135,8 @@ def make_tenants(server: Server, rate: int) -> tuple[list[str], Target]:
         bad.set_quota(64 * MIB)
         key = bad.keys.create("agent", rate_limit=rate).api_key
         admin = bad.keys.create("operator", admin=True, rate_limit=rate).api_key
+        for _ in range(snapshots):
+            bad.namespace("work").snapshot()
     return keys, Target(server.url, server.port, key, admin)
 
 
@@ -136,7 +145,8 @@ def tell(when: str, seen: Seen) -> None:
     print(
         f"{when}: {len(seen.took)} requests, p50 {seen.at(0.5):.1f} ms, p99 {seen.at(0.99):.1f} ms,"
         f" worst {max(seen.took) * 1e3:.0f} ms, {seen.errors.total()} errors; /health/live at worst"
-        f" {max(seen.probes) * 1e3:.0f} ms; {seen.rss_kb // 1024} MiB resident",
+        f" {max(seen.probes) * 1e3:.0f} ms; {seen.rss_kb // 1024} MiB resident,"
+        f" {seen.cpu_s:.1f} s computed",
         flush=True,
     )
 
@@ -146,7 +156,8 @@ def tell(when: str, seen: Seen) -> None:
 
 async def normal(server: Server, keys: list[str], seconds: float) -> Seen:
     """Lets ten tenants work for so long."""
-    seen, end = Seen(), time.monotonic() + seconds
+    assert server.process is not None
+    seen, end, begun_s = Seen(), time.monotonic() + seconds, computed_s(server.process.pid)
     limits = httpx.Limits(max_connections=None)
     async with httpx.AsyncClient(
         base_url=server.url, trust_env=False, timeout=60, limits=limits
@@ -155,6 +166,7 @@ async def normal(server: Server, keys: list[str], seconds: float) -> Seen:
             probe(client, server, seen, end),
             *(agent(client, key, seen, end, number) for number, key in enumerate(keys)),
         )
+    seen.cpu_s = computed_s(server.process.pid) - begun_s
     return seen
 
 
@@ -212,6 +224,12 @@ def resident_kb(pid: int) -> int:
     """Returns how much memory a process takes."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return int(next(line for line in lines if line.startswith("VmRSS")).split()[1])
+
+
+def computed_s(pid: int) -> float:
+    """Returns for how long a process has computed; its workers have pids of their own."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
 # The hostile one

@@ -10,7 +10,17 @@ from itertools import pairwise
 from typing import Final
 
 _FOLDERS: Final = frozenset(
-    {b".claude", b".cursor", b".devcontainer", b".husky", b".githooks", b".direnv", b".idea"}
+    {
+        b".claude",
+        b".codex",
+        b".cursor",
+        b".devcontainer",
+        b".direnv",
+        b".gemini",
+        b".githooks",
+        b".husky",
+        b".idea",
+    }
 )
 """Everything in a folder of such a name, at any depth."""
 

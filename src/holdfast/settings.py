@@ -3,8 +3,8 @@
 For vaults and commands, seven variables matter: `HOLDFAST_DATA` names the vault, or
 `HOLDFAST_DATABASE_URL` the database that it is in and `HOLDFAST_OBJECTS_URL` its packs;
 `XDG_DATA_HOME` and `HOME` say where a user's own vault lies, `NO_COLOR` and `TERM=dumb` ask for
-plain text. For clients of a server, those of `ClientSettings`. `GIT_*` variables in particular mean
-nothing here.
+plain text. For clients of a server, those of `ClientSettings`; for agents that come over HTTP,
+`HOLDFAST_MCP_TOKEN`. `GIT_*` variables in particular mean nothing here.
 
 Everything is a function of the mapping that is passed in, so that a process that stays can
 answer for callers with environments of their own. Imports next to nothing: whoever has to know
@@ -168,6 +168,11 @@ def client_settings(environ: Mapping[str, str]) -> "ClientSettings":
         admin_key=environ.get("HOLDFAST_ADMIN_KEY") or None,
         namespace=environ.get("HOLDFAST_NAMESPACE") or None,
     )
+
+
+def mcp_token(environ: Mapping[str, str]) -> str | None:
+    """Returns what requests to `holdfast mcp --http` have to show."""
+    return environ.get("HOLDFAST_MCP_TOKEN") or None
 
 
 class ClientSettings(NamedTuple):

@@ -482,6 +482,7 @@ def test_use_after_close_is_unavailable(catalog: Catalog) -> None:
         lambda: catalog.writer,
         lambda: catalog.is_alive("writer-a"),
         catalog.reclaim,
+        catalog.tend_log,
     ]
     for use in uses:
         with pytest.raises(Unavailable):
@@ -1394,7 +1395,55 @@ def test_reclaiming_loses_nothing_and_lets_readers_read(
         assert transaction.get_pack_data(big) is None
 
 
+def test_the_log_is_tended_beside_whoever_writes_or_reads(
+    catalog: Catalog, tenant: TenantId, threads: ThreadPoolExecutor
+) -> None:
+    catalog.tend_log()
+    with catalog.write() as transaction:
+        transaction.add_inline_pack(tenant, PackName("early"), b"early", now=NOW)
+        threads.submit(catalog.tend_log).result(timeout=20)
+    with catalog.read() as transaction:
+        early = transaction.get_pack_id(PackName("early"))
+        threads.submit(catalog.tend_log).result(timeout=20)
+        assert transaction.get_pack_data(early) == b"early"
+
+
 # What only one of them promises
+
+
+def _fill(catalog: Catalog, tenant: TenantId, name: str, *, megabytes: int) -> None:
+    with catalog.write() as transaction:
+        transaction.add_inline_pack(tenant, PackName(name), os.urandom(megabytes << 20), now=NOW)
+
+
+def test_a_log_that_is_tended_is_not_copied_by_whoever_commits(tmp_path: Path) -> None:
+    with closing(SqliteCatalog(tmp_path)) as catalog:
+        tenant = add_tenant(catalog, "default").id
+        catalog.tend_log()
+        before = (tmp_path / "catalog.sqlite").stat().st_size
+        _fill(catalog, tenant, "long", megabytes=6)
+        assert (tmp_path / "catalog.sqlite").stat().st_size == before
+        catalog.tend_log()
+        assert (tmp_path / "catalog.sqlite").stat().st_size > before + (6 << 20)
+
+
+def test_a_log_that_is_tended_begins_anew_while_somebody_writes(tmp_path: Path) -> None:
+    with closing(SqliteCatalog(tmp_path)) as catalog:
+        tenant = add_tenant(catalog, "default").id
+        for number in range(8):
+            _fill(catalog, tenant, f"{number}", megabytes=5)
+            catalog.tend_log()
+        assert (tmp_path / "catalog.sqlite-wal").stat().st_size < 8 << 20
+
+
+def test_a_log_that_nobody_tends_any_more_has_an_end(tmp_path: Path) -> None:
+    with closing(SqliteCatalog(tmp_path)) as catalog:
+        tenant = add_tenant(catalog, "default").id
+        catalog.tend_log()
+        before = (tmp_path / "catalog.sqlite").stat().st_size
+        for number in range(7):
+            _fill(catalog, tenant, f"{number}", megabytes=10)
+        assert (tmp_path / "catalog.sqlite").stat().st_size > before + (60 << 20)
 
 
 def test_a_catalog_on_our_disk_becomes_smaller(tmp_path: Path) -> None:

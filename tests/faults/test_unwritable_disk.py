@@ -138,6 +138,7 @@ def test_a_vault_on_a_read_only_disk_can_be_read(disk: Disk) -> None:
         for act in (vault.namespace("project").snapshot, vault.collect):
             with pytest.raises(StorageReadOnly):
                 act()
+        vault.tend_log()
     assert "attached already" in disk.ok("init", "--local")
     doctor = disk("doctor")
     assert doctor.returncode == 1

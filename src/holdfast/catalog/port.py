@@ -71,6 +71,13 @@ class Catalog(Protocol):
         """Gives back what deleted rows and dead writers left, where that needs asking."""
         ...
 
+    def tend_log(self) -> None:
+        """Does beside writers what they otherwise do to the log now and then, while others wait.
+
+        From the first time on they leave it to whoever asks for this, again and again.
+        """
+        ...
+
     def scrub(self) -> None:
         """Overwrites or gives back whatever may still hold rows that are gone, and the log.
 

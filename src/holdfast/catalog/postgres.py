@@ -160,6 +160,10 @@ class PostgresCatalog:
         """Leaves it to autovacuum, which does this by itself."""
         self._check_open()
 
+    def tend_log(self) -> None:
+        """Leaves it to the server, which does this by itself."""
+        self._check_open()
+
     def scrub(self) -> None:
         """Makes every table anew of the rows that are there; the server's log is not ours."""
         self._check_open()

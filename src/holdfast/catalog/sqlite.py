@@ -9,7 +9,7 @@ SQLite's busy handler would poll (of ten processes with fifty writes each, for u
 import os
 import sqlite3
 from collections.abc import Generator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,12 @@ from holdfast.catalog import sqlite_reading
 from holdfast.catalog.filelocks import FileLocks
 from holdfast.catalog.queries import load_queries
 from holdfast.catalog.rows import Row
-from holdfast.catalog.sqlite_connections import BUSY_TIMEOUT_S, SqliteConnections, check_modules
+from holdfast.catalog.sqlite_connections import (
+    BUSY_TIMEOUT_S,
+    LOG_PAGES,
+    SqliteConnections,
+    check_modules,
+)
 from holdfast.catalog.sqlite_errors import translated, unreadable
 from holdfast.catalog.sqlite_reading import RESERVE_BYTES, Reserve, connections_without_writing
 from holdfast.catalog.sqlite_transaction import Question, Reading, Writing, count_at_once
@@ -172,6 +177,18 @@ class SqliteCatalog:
         if has_spare or ((free := self.free_bytes()) is not None and free < _SCARCE_BYTES):
             self._give_pages_back()
         self._reserve.keep(free_bytes=self.free_bytes())
+
+    def tend_log(self) -> None:
+        """Copies the log into the file, and sees to it that it begins anew once it is long."""
+        self._connections.leave_log()
+        with suppress(StorageReadOnly, StorageFull):  # Whoever writes hears of it.
+            with self._connections.use(writing=True) as connection, translated():
+                pages = sqlite_reading.copy_log(connection)
+            if pages >= LOG_PAGES:
+                # What was written meanwhile is little. Without it, the log would grow for as long
+                # as somebody writes: it begins anew when all of it was copied.
+                with self._writing() as connection, translated():
+                    sqlite_reading.copy_log(connection)
 
     def scrub(self) -> None:
         """Makes the file anew of the rows that are there, and empties the log."""

@@ -33,6 +33,13 @@ _PRAGMAS: Final = ("synchronous=FULL", "foreign_keys=ON", "cache_size=-16384")
 `mmap_size` did the same at the price of a crash on a read error; `temp_store` and a longer
 `wal_autocheckpoint` changed nothing."""
 
+LOG_PAGES: Final = 1000
+"""With so many pages in the log, whoever commits copies them into the file, and all who would write
+wait for that: 4 MB, 10 to 100 ms."""
+
+_LEFT_PAGES: Final = 16 * LOG_PAGES
+"""The same where somebody else sees to it: should they not."""
+
 _KEPT: Final = 8
 """Idle connections kept of each kind: bounds the memory of their caches."""
 
@@ -83,6 +90,7 @@ class SqliteConnections:
         self._idle: dict[bool, list[Connection]] = {False: [], True: []}
         self._in_use: set[Connection] = set()
         self._is_closed = False
+        self._log_pages = LOG_PAGES
         self._guard = threading.Lock()
         tell_of_forks(self)
 
@@ -121,6 +129,13 @@ class SqliteConnections:
                     connection.close()
                 else:
                     idle.append(connection)
+
+    def leave_log(self) -> None:
+        """From now on, has somebody else copy the log, but for one that is very long."""
+        with self._guard:
+            if self._log_pages == LOG_PAGES:
+                self._log_pages = _LEFT_PAGES
+                self._close_idle()
 
     def check_usable(self) -> None:
         """Raises `Unavailable` after `close`, and in a child that was forked at a bad moment."""
@@ -210,7 +225,8 @@ class SqliteConnections:
         )
         with ExitStack() as on_failure:
             on_failure.callback(connection.close)
-            for pragma in (*_PRAGMAS, f"query_only={not writing}"):
+            own = (f"query_only={not writing}", f"wal_autocheckpoint={self._log_pages}")
+            for pragma in (*_PRAGMAS, *own):
                 connection.execute(f"PRAGMA {pragma}")
             # Reads, and so opens the log and its index.
             connection.execute("PRAGMA user_version").fetchone()

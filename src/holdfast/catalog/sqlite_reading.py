@@ -216,6 +216,15 @@ def free_some(connection: sqlite3.Connection) -> int:
     return connection.execute("PRAGMA freelist_count").fetchone()[0]
 
 
+def copy_log(connection: sqlite3.Connection) -> int:
+    """Copies of the log what nobody needs there any more; returns how many pages it has.
+
+    Who writes meanwhile does not wait for it, nor does it wait for who reads.
+    """
+    _, pages, _ = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+    return pages
+
+
 def shorten(connection: sqlite3.Connection, *, busy_timeout_s: float) -> None:
     """Copies the log into the file, which becomes shorter with that.
 

@@ -19,6 +19,7 @@ from holdfast.cli import words
 from holdfast.cli.attached import LOSS_HINT
 from holdfast.cli.console import Console
 from holdfast.cli.exits import DAMAGE_HINT, hint_of
+from holdfast.cli.hooks import problems
 from holdfast.errors import HoldfastError
 from holdfast.private import is_open
 from holdfast.settings import holds_vault, is_url, mirrors_of
@@ -69,6 +70,7 @@ def run_checks(console: Console) -> Iterator[Check]:
         yield from _lags(vault, console)
         yield _attached(vault)
         yield from _workspace(console, location)
+        yield from _hooks(console, location)
     yield from _mirrors(console)
     yield _compiled_check()
     yield _watches()
@@ -248,6 +250,16 @@ def _ignore_file(folder: str) -> Check:
         return Check("ignore file", FAIL, f"{_IGNORE_FILE}: {error.strerror}", "Make it readable.")
     rules = sum(1 for line in lines if line and not line.startswith(b"#"))
     return Check("ignore file", OK, f"{_IGNORE_FILE} has {words.number(rules, 'rule')}")
+
+
+def _hooks(console: Console, location: str) -> Iterator[Check]:
+    """Says what hooks of coding agents have noted in the last day, if anything."""
+    since = (console.clock() - timedelta(days=1)).strftime(problems.STAMP)
+    noted = [line for line in problems.last(location, most=problems.MANY) if line >= since]
+    if noted:
+        count = words.number(len(noted), "problem")
+        hint = "`holdfast hook status` shows the last of them."
+        yield Check("hooks", WARN, f"{count} in the last day: {noted[-1]}", hint)
 
 
 def _compiled_check() -> Check:

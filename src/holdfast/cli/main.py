@@ -11,6 +11,9 @@ import sys
 INTERRUPTED = 130
 """128 + SIGINT: what shells say of a program that Ctrl-C ended."""
 
+HOOK = "hook"
+"""What a coding agent's command line has in it, and few others."""
+
 CLOSED_PIPE = 141
 """128 + SIGPIPE: whoever read what we write has gone, as in `holdfast log | head -1`."""
 
@@ -18,6 +21,12 @@ CLOSED_PIPE = 141
 def main(argv: list[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
     arguments = sys.argv[1:] if argv is None else argv
+    if HOOK in arguments:
+        from holdfast.cli.hooks import process  # noqa: PLC0415 - nothing else needs it
+
+        if process.is_hook(arguments):
+            # Before all else: no way out of here but with 0.
+            return process.run_hook(arguments)
     try:
         code = _run(arguments)
         sys.stdout.flush()

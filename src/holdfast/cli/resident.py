@@ -151,7 +151,7 @@ class Request:
         variables = _number(count, most=len(rest))
         self._environ: Mapping[str, str] = dict(pair.split("=", 1) for pair in rest[:variables])
         self.argv: Final = rest[variables:]
-        if thin.read_command_line(self.argv)[0] not in thin.HOT:
+        if thin.read_command_line(self.argv)[0] not in {*thin.HOT, thin.HOOK}:
             raise ValueError("only commands that thin sends are answered")
         self._connection: socket.socket | None = connection
         self._out = io.StringIO()

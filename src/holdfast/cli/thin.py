@@ -31,6 +31,9 @@ HOT = frozenset(
 )
 """Commands that the process that stays answers."""
 
+HOOK = "hook"
+"""What coding agents run, with what they say as an argument: answered, too (`hooks/process.py`)."""
+
 REPEATABLE = frozenset(("status", "diff", "log", "show"))
 """Those that change nothing: if the answer is lost, they are simply done again."""
 
@@ -54,10 +57,10 @@ _FAILED = 1
 _USUAL_WIDTH = 80
 
 
-def try_resident(argv: list[str]) -> int | None:
+def try_resident(argv: list[str], *, hot: frozenset[str] = HOT) -> int | None:
     """Returns the exit code if a process that stays has done the command, else None."""
     command, directory, data = read_command_line(argv)
-    if command not in HOT or sys.stdout is None or sys.stderr is None:  # pyright: ignore[reportUnnecessaryComparison] - None where a shell closed them
+    if command not in hot or sys.stdout is None or sys.stderr is None:  # pyright: ignore[reportUnnecessaryComparison] - None where a shell closed them
         return None
     try:
         cwd = os.getcwd()

@@ -133,6 +133,10 @@ class Holdfast(TenantVault):
         """Remembers when API keys were last used, and how often."""
         record_uses(self._context, uses)
 
+    def tend_log(self) -> None:
+        """Copies the catalog's log beside those who write, who leave it to this from now on."""
+        self._context.catalog.tend_log()
+
     def close(self) -> None:
         """Closes the vault; everything that was acknowledged is on disk already."""
         self._context.catalog.close()

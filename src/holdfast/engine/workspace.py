@@ -37,6 +37,7 @@ from holdfast.engine.namespace import Namespace
 from holdfast.engine.planes.handle import Handle
 from holdfast.engine.tasks.contexts import Tasks
 from holdfast.engine.tasks.life import TaskLife
+from holdfast.engine.tasks.prompts import Prompts
 from holdfast.engine.timeline import restore as restoring
 from holdfast.engine.timeline import undo
 from holdfast.engine.timeline.diff import collect_changes
@@ -74,6 +75,8 @@ class Workspace:
         """The timeline and all that belongs to it; its files are those last captured."""
         self.runs = TaskLife(handle)
         """Where tasks are noted whose snapshots somebody takes by hand."""
+        self.prompts = Prompts(handle, self)
+        """What coding agents were asked to do here, prompt by prompt."""
 
     @property
     def path(self) -> Path:

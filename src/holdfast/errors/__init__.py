@@ -10,6 +10,7 @@
     │   ├── NotAFile            a directory or link stands where a file was asked for
     │   ├── NotADirectory       a file stands where a directory is needed
     │   ├── UnsafeArchive       an archive that tries to do harm, or is not ours
+    │   ├── InvalidSettings     somebody's settings file that is no JSON, or of another form
     │   └── InvalidSignature    a webhook's delivery that is not genuine
     ├── NotFound            the caller asked for something that is not there
     │   ├── PathNotFound
@@ -138,6 +139,7 @@ from holdfast.errors.invalid import (
     Forbidden,
     InvalidName,
     InvalidPath,
+    InvalidSettings,
     InvalidSignature,
     InvalidValue,
     NotADirectory,
@@ -200,6 +202,7 @@ __all__ = [
     "Invalid",
     "InvalidName",
     "InvalidPath",
+    "InvalidSettings",
     "InvalidSignature",
     "InvalidValue",
     "KeyNotFound",

@@ -82,6 +82,17 @@ class UnsafeArchive(Invalid):
         self.reason, self.member = reason, member
 
 
+class InvalidSettings(Invalid):
+    """Somebody's settings file that cannot be added to without the risk of breaking it."""
+
+    code = "invalid_settings"
+    hint = "Nothing was changed: put the file right, or move it away, and say it again."
+
+    def __init__(self, path: str, *, reason: str) -> None:
+        super().__init__(f"{shorten(path)} is not a settings file to add to: {reason}")
+        self.path, self.reason = path, reason
+
+
 class InvalidSignature(Invalid):
     """A delivery that was not signed with this secret, was altered, or is too old."""
 

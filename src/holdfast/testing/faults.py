@@ -239,6 +239,10 @@ class FusedCatalog:
         self._inner.reclaim()
         self._fuse.step("catalog.reclaim unacknowledged")
 
+    def tend_log(self) -> None:
+        """Does to the log what is due; what it says stays the same."""
+        self._inner.tend_log()
+
     def scrub(self) -> None:
         """Leaves nothing of rows that are gone; doing it twice is as doing it once."""
         self._fuse.step("catalog.scrub")

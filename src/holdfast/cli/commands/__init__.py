@@ -17,11 +17,13 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
         "snapshot": "keep the directory as it is now",
         "run": "run a command between two snapshots",
         "watch": "take a snapshot whenever the directory falls quiet",
+        "hook": "let a coding agent tell of what it is about to do",
     },
     "Look": {
         "log": "list the snapshots",
         "show": "show one snapshot and what it changed",
         "diff": "show what differs between two moments",
+        "agent": "list a coding agent's prompts and what each changed",
     },
     "Go back": {
         "undo": "take the last change back",
@@ -50,6 +52,7 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
     "Serve": {
         "serve": "answer over HTTP",
         "keys": "make, list and revoke API keys",
+        "mcp": "give an agent the undo button, over MCP",
     },
     "Other": {
         "version": "print the version",
@@ -59,7 +62,9 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
 COMMANDS: Final = {name: line for group in GROUPS.values() for name, line in group.items()}
 """Every command, with what it does."""
 
-OWN_PROCESS: Final = frozenset({"backup", "erase", "keys", "reinstate", "run", "serve", "watch"})
+OWN_PROCESS: Final = frozenset(
+    {"backup", "erase", "keys", "mcp", "reinstate", "run", "serve", "watch"}
+)
 """Commands that need the terminal and the signals of the process that was started."""
 
 _ELSEWHERE: Final = {

@@ -1,8 +1,10 @@
-"""`holdfast undo`: takes the last change back, or what an operation or a task changed."""
+"""`holdfast undo`: takes the last change back, or what an operation, task or prompt changed."""
 
 from argparse import ArgumentParser, Namespace
 
+import holdfast
 from holdfast.cli.attached import get_workspace
+from holdfast.cli.commands.agent import find_prompt
 from holdfast.cli.console import Console
 from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import usage
@@ -16,6 +18,7 @@ examples:
   holdfast undo --task task-5xq…   take back what that task changed, and nothing else
   holdfast undo --task task-5xq… --dry-run
                                    only show what would change
+  holdfast undo --prompt 3         take back what a coding agent's third prompt changed
   holdfast redo                    take the undo back
 """
 
@@ -29,9 +32,15 @@ def configure(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--task", metavar="ID", help="a task whose changes to take back")
     parser.add_argument(
+        "--prompt", type=int, metavar="N", help="a coding agent's prompt whose changes to take back"
+    )
+    parser.add_argument(
+        "--session", metavar="ID", help="the conversation of that prompt; the last one by default"
+    )
+    parser.add_argument(
         "--keep-mine",
         action="store_true",
-        help="of a task: leave alone what was changed since, and take the rest back",
+        help="of a task or prompt: leave alone what was changed since, and take the rest back",
     )
     parser.add_argument("--dry-run", action="store_true", help="say what would change, do nothing")
     parser.add_argument(
@@ -41,29 +50,31 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace, console: Console) -> int:
     """Does it; returns the exit code."""
-    if arguments.task is None and arguments.keep_mine:
-        raise usage("--keep-mine is for undoing a task", hint="Name the task with --task.")
+    _check(arguments)
     if arguments.operation is not None and arguments.dry_run:
         hint = "`holdfast show` shows what an operation changed."
         raise usage("--dry-run shows an undo of the last change, or of a task", hint=hint)
     workspace = get_workspace(console, brings_back=True)
+    task = arguments.task
+    if arguments.prompt is not None:
+        task = _task_of(workspace, arguments)
     with console.progress() as progress:
         restored = workspace.undo(
             arguments.operation,
-            task=arguments.task,
+            task=task,
             keep_mine=arguments.keep_mine,
             dry_run=arguments.dry_run,
             force=arguments.force,
             limit=most_listed(console),
             progress=progress,
         )
-    if arguments.task is not None:
+    if task is not None:
         return tell(
             console,
             restored,
             verb="Took back",
             dry_verb="Taking back",
-            what=escaped(arguments.task),
+            what=escaped(arguments.task or f"prompt {arguments.prompt}"),
             directory=workspace.path,
             way_back="holdfast undo",
         )
@@ -77,3 +88,19 @@ def run(arguments: Namespace, console: Console) -> int:
         directory=workspace.path,
         way_back=f"holdfast {way_back}",
     )
+
+
+def _check(arguments: Namespace) -> None:
+    chosen = [arguments.operation, arguments.task, arguments.prompt]
+    if sum(each is not None for each in chosen) > 1:
+        raise usage("an operation, a task or a prompt is undone", hint="Choose one of them.")
+    if arguments.session is not None and arguments.prompt is None:
+        raise usage("--session is for undoing a prompt", hint="Name the prompt with --prompt.")
+    if arguments.keep_mine and arguments.task is None and arguments.prompt is None:
+        raise usage("--keep-mine is for undoing a task", hint="Name the task with --task.")
+
+
+def _task_of(workspace: "holdfast.Workspace", arguments: Namespace) -> str:
+    """Returns the task of a prompt; what it has changed so far is kept as its own."""
+    found = find_prompt(workspace, number=arguments.prompt, session=arguments.session)
+    return (workspace.prompts.close(found) if found.is_open else found).task.id

@@ -138,6 +138,10 @@ class Replying:
         self.commit()
         self._catalog.reclaim()
 
+    def tend_log(self) -> None:
+        """Does to the log what is due."""
+        self._catalog.tend_log()
+
     def scrub(self) -> None:
         """Leaves nothing of rows that are gone."""
         self.commit()

@@ -57,7 +57,7 @@ class TaskLife:
                 started_at=context.clock(),
             )
             transaction.add_task(task)
-            append(transaction, context, head, _told("task.started", task))
+            append(transaction, context, head, trace_of_task("task.started", task))
 
         label = f"before {name}"[:MAX_LABEL_CHARS]
         note = Note(label=label, reason="before a task", task_id=task_id)
@@ -128,7 +128,7 @@ class TaskLife:
                 started_at=context.clock(),
             )
             transaction.add_task(task)
-            append(transaction, context, head, _told("task.started", task))
+            append(transaction, context, head, trace_of_task("task.started", task))
 
     def note_ended(
         self,
@@ -158,7 +158,7 @@ class TaskLife:
             )
             transaction.end_task(done, seen=task.status)
             if task.status is TaskStatus.RUNNING:
-                append(transaction, context, head, _told(f"task.{status}", done))
+                append(transaction, context, head, trace_of_task(f"task.{status}", done))
 
     def get(self, task_id: str) -> TaskRun:
         """Returns a task; raises `TaskNotFound`."""
@@ -184,7 +184,7 @@ class TaskLife:
                 raise TaskNotFound(ended.id)
             if not transaction.end_task(done, seen=TaskStatus.RUNNING):
                 raise _AlreadyEnded(ended.id, status="ended")
-            append(transaction, context, head, _told(action, done))
+            append(transaction, context, head, trace_of_task(action, done))
 
         told = Note(label=ended.name, reason=note, task_id=ended.id)
         with suppress(_AlreadyEnded):
@@ -203,7 +203,8 @@ def _storable(error: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def _told(action: str, task: TaskRun) -> Trace:
+def trace_of_task(action: str, task: TaskRun) -> Trace:
+    """Returns the trace that tells of a task."""
     details = {"name": task.name, "before": task.before, "after": task.after}
     details = {name: value for name, value in details.items() if value is not None}
     return Trace(action=action, resource_type="task", resource_id=task.id, details=details)

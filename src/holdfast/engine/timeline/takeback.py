@@ -7,12 +7,13 @@ unless what others changed is to stay: it does, and the rest goes back. All of i
 head, like every restore: nothing is lost by it, and it can be undone.
 
 Of a task in a directory, and of one whose changes do not name it, the two snapshots at its ends
-are what is known: what lies between them counts as its own, and the answer says so.
+are what is known: what lies between them counts as its own, and the answer says so. Of the prompt
+of an agent, what prompts of other conversations did meanwhile is not (`steps.py`).
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby, takewhile
 from operator import attrgetter
 from typing import Final
@@ -34,6 +35,7 @@ from holdfast.engine.timeline.diff import collect_changes, entry_name, iter_chan
 from holdfast.engine.timeline.head import Mark, Move, advance, replacing
 from holdfast.engine.timeline.merge import merge_roots, without_clashes
 from holdfast.engine.timeline.restore import folded_head, present, prove
+from holdfast.engine.timeline.steps import own_steps
 from holdfast.entries import Directory, Entry, Memory, decode_entry, encode_entry
 from holdfast.errors import (
     InvalidValue,
@@ -348,6 +350,10 @@ def _between(handle: Handle, transaction: Transaction, folded: Folded, task: Tas
     if task.after is None:
         raise TaskRunning(task.id, before=task.before)
     before, after = (_on_timeline(transaction, task, each) for each in (task.before, task.after))
+    own = own_steps(transaction, folded.source, task, before=before, after=after)
+    if own is not None:
+        aim, needs = _without_changes(transaction, folded, task, own), [before.id, after.id]
+        return replace(aim, by_snapshots=True, needs=needs, earlier=before)
     left, limits = list[Left](), handle.context.limits
     try:
         merged = merge_roots(

@@ -1,0 +1,66 @@
+"""Text that somebody else chose, made safe to show to a person.
+
+File names, labels and reasons are an attacker's to choose, and a terminal obeys what it is
+sent: an escape sequence in a file name could rewrite the line above it, a line end could forge
+a line of ours, a change of direction could make `exe.txt` of `txt.exe`. Everything that goes
+to a terminal goes through here, and what goes to a model, which a client may show on one; what is
+left is what it looks like.
+"""
+
+import re
+from typing import Final
+
+_HIDDEN: Final = (
+    "\x00-\x1f\x7f-\x9f"  # C0 with ESC, tab and line ends, DEL, C1 with its one-byte CSI
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # changes of direction
+    "\u2028\u2029"  # line ends that are not C0
+    "\u200b\u2060\ufeff"  # nothing at all, and yet another name
+    "\ud800-\udfff"  # lone surrogates: bytes that are not UTF-8
+    "\U000e0000-\U000e007f"  # tags: text that cannot be seen
+)
+_UNSAFE: Final = re.compile(f"[{_HIDDEN}]")
+_UNSAFE_IN_CONTENT: Final = re.compile(f"(?!\t)[{_HIDDEN}]")
+
+_LAST_BYTE: Final = 0xFF
+_LAST_SHORT: Final = 0xFFFF
+
+
+def escaped(text: str) -> str:
+    r"""Returns text with everything that a terminal would obey or hide written as `\xNN`."""
+    # Nearly all names are plain, and a plain name needs no look at each of its characters.
+    if text.isascii() and text.isprintable():
+        return text
+    return _UNSAFE.sub(_escape, text)
+
+
+def escaped_line(text: str) -> str:
+    """Returns one line of a file's content, safe to show; tabs stay."""
+    return _UNSAFE_IN_CONTENT.sub(_escape, text)
+
+
+def quoted(name: str) -> str:
+    r"""Returns a path as a diff writes it: as it is, or in quotes with `\NNN` for odd bytes.
+
+    `git apply` and `patch` read it back as the name that it was.
+    """
+    if not _UNSAFE.search(name) and '"' not in name and "\\" not in name:
+        return name
+    parts = ['"']
+    for char in name:
+        if char in '"\\':
+            parts.append(f"\\{char}")
+        elif _UNSAFE.match(char):
+            raw = char.encode("utf-8", "surrogateescape")
+            parts += [f"\\{byte:03o}" for byte in raw]
+        else:
+            parts.append(char)
+    return "".join([*parts, '"'])
+
+
+def _escape(match: re.Match[str]) -> str:
+    number = ord(match[0])
+    if 0xDC80 <= number <= 0xDCFF:  # noqa: PLR2004 - how Python keeps bytes that are not UTF-8
+        number -= 0xDC00
+    if number <= _LAST_BYTE:
+        return f"\\x{number:02x}"
+    return f"\\u{number:04x}" if number <= _LAST_SHORT else f"\\U{number:08x}"

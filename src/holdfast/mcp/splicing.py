@@ -1,0 +1,162 @@
+"""Puts one member into a JSON text, or takes it out, and leaves every other byte as it is.
+
+Settings files are their owners': comments are not allowed in them, but order, indentation and the
+way a number is written are theirs. So the text is not written anew from what it means. Where the
+member goes is found by reading, only that span is replaced, and the result is read again before
+anybody uses it. What is not plain JSON is refused with `ValueError`.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+_SPACE: Final = re.compile(r"[ \t\n\r]*")
+_USUAL_INDENT: Final = "  "
+
+
+@dataclass(frozen=True)
+class _Member:
+    """One member of an object: its key, and where key and value stand in the text."""
+
+    key: str
+    begin: int
+    value: int
+    end: int
+
+
+def put(text: str, *, section: str, name: str, value: dict[str, Any]) -> str:
+    """Returns a text in which `section` has this member; the same text if it has it already."""
+    if not text.strip():
+        return json.dumps({section: {name: value}}, indent=_USUAL_INDENT, ensure_ascii=False) + "\n"
+    whole = _read(text)
+    found = _as_object(whole.get(section, {}), f"`{section}`")
+    if found.get(name) == value:
+        return text
+    made = _put(text, section=section, name=name, value=value)
+    expected = {**whole, section: {**found, name: value}}
+    if _read(made) != expected:
+        message = "what would be written is not what was meant"
+        raise ValueError(message)
+    return made
+
+
+def take_out(text: str, *, section: str, name: str) -> str:
+    """Returns a text whose `section` does not have this member; the same text if it has not."""
+    if not text.strip():
+        return text
+    if name not in _as_object(_read(text).get(section, {}), f"`{section}`"):
+        return text
+    outer = next(each for each in _members(text, _begin(text)) if each.key == section)
+    members = list(_members(text, outer.value))
+    at = next(number for number, each in enumerate(members) if each.key == name)
+    if at:
+        cut = (members[at - 1].end, members[at].end)
+    elif len(members) > 1:
+        cut = (members[0].begin, members[1].begin)
+    else:
+        cut = (outer.value + 1, outer.end - 1)
+    return text[: cut[0]] + text[cut[1] :]
+
+
+def _put(text: str, *, section: str, name: str, value: dict[str, Any]) -> str:
+    top = _begin(text)
+    outer = next((each for each in _members(text, top) if each.key == section), None)
+    unit = _unit(text, top)
+    if outer is None:
+        return _add(text, top, section, {name: value}, unit=unit, depth=1)
+    inner = next((each for each in _members(text, outer.value) if each.key == name), None)
+    if inner is None:
+        return _add(text, outer.value, name, value, unit=unit, depth=2)
+    return text[: inner.value] + _written(value, unit=unit, depth=2) + text[inner.end :]
+
+
+def _add(
+    text: str, begin: int, key: str, value: dict[str, Any], *, unit: str | None, depth: int
+) -> str:
+    """Returns a text with one more member at the end of the object that begins here."""
+    members = list(_members(text, begin))
+    written = f"{json.dumps(key, ensure_ascii=False)}: {_written(value, unit=unit, depth=depth)}"
+    if members:
+        # As the last one is set off from what is before it, so is this.
+        before = text[begin + 1 : members[0].begin]
+        if len(members) > 1:
+            before = text[members[-2].end : members[-1].begin].partition(",")[2]
+        return f"{text[: members[-1].end]},{before}{written}{text[members[-1].end :]}"
+    close = _SPACE.match(text, begin + 1)
+    end = begin + 1 if close is None else close.end()
+    if unit is None:
+        return f"{text[: begin + 1]}{written}{text[end:]}"
+    inside, outside = f"\n{unit * depth}", f"\n{unit * (depth - 1)}"
+    return f"{text[: begin + 1]}{inside}{written}{outside}{text[end:]}"
+
+
+def _written(value: dict[str, Any], *, unit: str | None, depth: int) -> str:
+    """Returns a value as it stands in a text with this indentation; None for a single line."""
+    if unit is None:
+        return json.dumps(value, ensure_ascii=False)
+    lines = json.dumps(value, indent=unit, ensure_ascii=False).split("\n")
+    return f"\n{unit * depth}".join(lines)
+
+
+def _unit(text: str, top: int) -> str | None:
+    """Returns what a text is indented with; None if it stands on one line."""
+    first = next(_members(text, top), None)
+    if first is None:
+        return _USUAL_INDENT
+    before = text[top + 1 : first.begin]
+    return before.rpartition("\n")[2] or _USUAL_INDENT if "\n" in before else None
+
+
+def _begin(text: str) -> int:
+    found = _SPACE.match(text)
+    return 0 if found is None else found.end()
+
+
+def _read(text: str) -> dict[str, Any]:
+    """Returns what a text means; raises `ValueError` for what is no JSON object."""
+    try:
+        whole = json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse)
+    except RecursionError as exc:
+        raise ValueError("it is nested too deeply") from exc
+    return _as_object(whole, "it")
+
+
+def _as_object(value: object, what: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        message = f"{what} is no JSON object"
+        raise ValueError(message)  # noqa: TRY004 - the text is wrong, not a type
+    return cast("dict[str, Any]", value)  # the keys of JSON are text
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        # Programs differ in which of the two they take.
+        raise ValueError("a key stands twice in one object")
+    return made
+
+
+def _refuse(word: str) -> Any:  # noqa: ANN401 - as its caller has it
+    message = f"{word} is no JSON"
+    raise ValueError(message)
+
+
+def _members(text: str, begin: int) -> Iterator[_Member]:
+    """Yields the members of the object whose brace stands here; the text is known to be JSON."""
+    decoder = json.JSONDecoder()
+
+    def skip(at: int) -> int:
+        found = _SPACE.match(text, at)
+        return at if found is None else found.end()
+
+    at = skip(begin + 1)
+    while text[at] != "}":
+        key, end = decoder.raw_decode(text, at)
+        value = skip(skip(end) + 1)
+        _, after = decoder.raw_decode(text, value)
+        yield _Member(key, at, value, after)
+        at = skip(after)
+        if text[at] == ",":
+            at = skip(at + 1)
