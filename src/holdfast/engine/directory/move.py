@@ -2,6 +2,7 @@
 
 Whatever is done (restore, undo, import), the steps are these:
 
+0. Agree: what was written through the namespace comes into the directory (`agreeing.py`).
 1. Keep: what is in the directory and in no snapshot becomes one (`snapshot.py`).
 2. Choose: the timeline says where it goes, and stores what it needs for that
    (`timeline/head.py`). What leads the directory there are the steps; what would be in their way
@@ -25,6 +26,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from holdfast.engine.core.paths import to_bytes
+from holdfast.engine.directory.agreeing import agree
 from holdfast.engine.directory.capture import Rereading
 from holdfast.engine.directory.directory import Directory
 from holdfast.engine.directory.retrieval import MapGoal
@@ -72,6 +74,7 @@ class Attached:
         """Keeps what is there, and moves; returns also the id of what was kept."""
         kept, including, origin = None, frozenset[bytes](), None
         while True:
+            agree(self.handle, self.directory)
             taken = self.keep_drift(
                 reason,
                 keeps_redo=keeps_redo,

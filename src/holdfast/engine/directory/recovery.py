@@ -51,8 +51,8 @@ from holdfast.workspace.steps import has_same_content
 def recover(attached: Attached) -> str | None:
     """Puts right what the journal tells of; returns a sentence about it, or None."""
     record = attached.directory.journal.find()
-    if record is None:
-        return None
+    if record is None or not record.is_of_restore:
+        return None  # What was being brought in is brought in anew (`agreeing.py`).
     if record.state == "applied" or _is_on_timeline(attached, record.mark):
         return _look_again(attached, record)
     return _take_back(attached, record)

@@ -125,7 +125,7 @@ class Follower:
         if wanted == known.root:
             self.uncovered = self.find_uncovered(self._directory.rules_there())
             return None
-        steps = self._choose(source, _steps(source, known.root, wanted), wanted)
+        steps = self._choose(source, list_steps(source, known.root, wanted), wanted)
         self._check_way(steps)
         self._check(source, steps)
         self._begin(source, move, wanted)
@@ -149,7 +149,7 @@ class Follower:
         and it has to be what is in the directory still.
         """
         known = self._directory.last
-        source.check_stored(_only_in_old(source, steps))
+        source.check_stored(list_only_in_old(source, steps))
         # What somebody is writing to comes first: if it changes now, little else was touched.
         steps.sort(key=lambda step: step.key not in known.moving)
         if self.gives_up:
@@ -221,7 +221,7 @@ class Follower:
         if self._start is None or self._reached is None:
             return
         start, self._start = self._start, None
-        steps = [s for s in _steps(source, self._reached, start) if s.key not in self.spared]
+        steps = [s for s in list_steps(source, self._reached, start) if s.key not in self.spared]
         self._write_back(source, steps, start, set(), written=self._written)
 
     def find_obstacles(self, steps: Sequence[Step]) -> list[bytes]:
@@ -379,7 +379,8 @@ class Follower:
             self._directory.forget_index()
 
 
-def _steps(source: NodeSource, old: ObjectId, new: ObjectId) -> Iterator[Step]:
+def list_steps(source: NodeSource, old: ObjectId, new: ObjectId) -> Iterator[Step]:
+    """Yields what leads from one files map to another."""
     for edit in diff(source, old, new):
         yield Step(
             check_key(edit.key),
@@ -410,7 +411,7 @@ def _obstacle(
     return None if is_fine else step.key
 
 
-def _only_in_old(source: StagedObjects, steps: Sequence[Step]) -> list[ObjectId]:
+def list_only_in_old(source: StagedObjects, steps: Sequence[Step]) -> list[ObjectId]:
     """Returns the content that steps take out of a directory and do not put back."""
     found: dict[ObjectId, None] = {}
     for step in steps:
