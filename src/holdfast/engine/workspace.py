@@ -43,7 +43,7 @@ from holdfast.engine.timeline import undo
 from holdfast.engine.timeline.diff import collect_changes
 from holdfast.engine.timeline.selection import select
 from holdfast.engine.timeline.takeback import check_choice, take_back
-from holdfast.errors import Damaged, DriftFound, HoldfastError, InvalidValue, StorageFull, Unavailable
+from holdfast.errors import Damaged, DriftFound, HoldfastError, InvalidValue, Unavailable
 from holdfast.model.archives import Imported
 from holdfast.model.basics import SnapshotInfo, SnapshotLike
 from holdfast.model.changes import Change, Changes, History, Restored
@@ -431,9 +431,9 @@ class Workspace:
         """Brings in what was written through the namespace, if that can be."""
         try:
             self._agreed = agree(self._plain, self._directory)
-        except (Unavailable, StorageFull) as exc:
-            # Whoever only looks is shown both sides all the same.
-            self._agreed = Agreed(brought=Changes(), failed=str(exc))
+        except HoldfastError as exc:
+            # Whoever only looks is shown both sides all the same; who moves is told.
+            self._agreed = Agreed(brought=Changes([]), failed=str(exc))
         if self._agreed is not None and self.on_agreement is not None:
             self.on_agreement(self._agreed)
 

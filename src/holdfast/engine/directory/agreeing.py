@@ -41,8 +41,8 @@ from holdfast.engine.planes import missing
 from holdfast.engine.planes.handle import Handle
 from holdfast.engine.planes.unit import carry_out
 from holdfast.engine.timeline.diff import collect_changes, iter_changes
-from holdfast.entries import Blob, Inline, Link, decode_entry
-from holdfast.errors import Busy, Damaged
+from holdfast.entries import Blob, Entry, Inline, Link, decode_entry
+from holdfast.errors import Busy, Damaged, TooLarge
 from holdfast.errors.system import from_system
 from holdfast.ids import ObjectId
 from holdfast.model.basics import EMPTY_MAP, Head, Kind, Plane, Root
@@ -55,7 +55,7 @@ from holdfast.workspace.descent import Descent
 from holdfast.workspace.journal import Record, is_settled, litter_of, litter_pattern, was_restarted
 from holdfast.workspace.scan import Draft, row_of
 from holdfast.workspace.statindex import Folder, unsure
-from holdfast.workspace.steps import Drifted, Step, above, split_key
+from holdfast.workspace.steps import Drifted, Step, above, is_file, split_key
 from holdfast.workspace.writing import Writer
 
 ROUNDS: Final = 3
@@ -209,6 +209,7 @@ class _Bringing:
         # Of what was read and is in no snapshot, nothing is known afterwards: it is read again.
         known = EMPTY_MAP if self._captured.is_whole else self._last.root
         applied = apply(self._source, known, entries)
+        self._check_budget(steps)
         self._store(applied.nodes)
         if steps:
             self._write(steps, applied.nodes)
@@ -237,6 +238,21 @@ class _Bringing:
             # What is in the directory alone stays there, whatever the namespace has.
             chosen = [step for step in chosen if step.old is None or self._is_stored(step)]
         return chosen
+
+    def _check_budget(self, steps: Sequence[Step]) -> None:
+        """Raises `TooLarge` if the directory could not be captured with all of it."""
+        limits, coverage = self._directory.context.limits, self._captured.coverage
+        files, size = coverage.captured, coverage.captured_bytes
+        for step in steps:
+            files += is_file(step.new) - is_file(step.old)
+            size += _bytes_of(step.new) - _bytes_of(step.old)
+        if files > limits.workspace_files or size > limits.workspace_bytes:
+            message = (
+                f"with what the namespace has, the directory would have {files} files with {size} "
+                f"bytes, and the budget is {limits.workspace_files} files with "
+                f"{limits.workspace_bytes} bytes"
+            )
+            raise TooLarge(message)
 
     def _is_stored(self, step: Step) -> bool:
         with suppress(Damaged):
@@ -374,6 +390,10 @@ def _draft_of(descent: Descent, last: LastLook, path: bytes, gone: set[bytes]) -
     if known is not None:
         draft.rows, draft.folders = {row.name: row for row in known.rows}, {*known.folders}
     return draft
+
+
+def _bytes_of(entry: Entry | None) -> int:
+    return entry.size if isinstance(entry, Inline | Blob) else 0
 
 
 def _is_below(key: bytes, paths: set[bytes]) -> bool:

@@ -40,22 +40,28 @@ def fill(
     current: ObjectId,
     *,
     namespace: int = 0,
+    stood_at: ObjectId | None = None,
     is_torn: IsTorn = nothing_torn,
 ) -> Filled:
     """Returns the map that holds a directory, given the one that its namespace has.
 
     Where everything was read it is made from nothing: then all of its nodes are in hand, whatever
-    became of those that are stored.
+    became of those that are stored. `stood_at` is what both were, for who knows better than the
+    last look.
     """
     last = captured.last
     is_another = 0 not in (namespace, last.namespace) and namespace != last.namespace
     held, nodes, edits = _hold(source, captured, current)
-    if last.agreed == current or is_another:
+    if stood_at == current:
+        return Filled(held, nodes, edits, held)
+    if stood_at is None and (last.agreed == current or is_another):
         left = _left(source.with_nodes(nodes), last, current, held)
         return Filled(held, nodes, edits, held, left)
     within = source.with_nodes(nodes)
     try:
-        sides = sides_of(within, captured, held, current)
+        sides = _sides_of(within, captured, held, current)
+        if stood_at is not None:
+            sides = Sides(base=stood_at, held=held, agreed=stood_at, current=current)
         joined = join(within, sides, is_torn=is_torn)
     except Damaged:
         if not captured.is_whole:
@@ -93,7 +99,7 @@ def _between(
     return diff(source.with_nodes(nodes), old, new)
 
 
-def sides_of(
+def _sides_of(
     source: NodeSource, captured: Captured, held: ObjectId, current: ObjectId
 ) -> Sides:
     """Returns what a directory and its namespace's files were and are.

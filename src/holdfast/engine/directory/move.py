@@ -74,7 +74,8 @@ class Attached:
         """Keeps what is there, and moves; returns also the id of what was kept."""
         kept, including, origin = None, frozenset[bytes](), None
         while True:
-            agree(self.handle, self.directory)
+            with self.directory.going_back(self.earlier_rules):
+                agree(self.handle, self.directory)
             taken = self.keep_drift(
                 reason,
                 keeps_redo=keeps_redo,
@@ -121,6 +122,7 @@ class Attached:
         including: frozenset[bytes] = frozenset(),
         litter: re.Pattern[bytes] | None = None,
         rereading: Rereading = Rereading.ALL,
+        stood_at: ObjectId | None = None,
         progress: Progress = no_progress,
     ) -> SnapshotInfo | None:
         """Takes a snapshot of what is in the directory and in none; None if all of it is.
@@ -138,6 +140,7 @@ class Attached:
                 including=including,
                 litter=litter,
                 rereading=rereading,
+                stood_at=stood_at,
                 progress=progress,
             )
         return taken

@@ -72,7 +72,13 @@ def _take_back(attached: Attached, record: Record) -> str | None:
     # What was found is kept first; all else here is what the restore itself has left.
     follower.gives_up = True
     # What was undone before stays to be redone, and undo passes over what was found.
-    found = attached.keep_drift(FOUND, keeps_redo=True, litter=litter_pattern(record))
+    found = attached.keep_drift(
+        FOUND,
+        keeps_redo=True,
+        litter=litter_pattern(record),
+        # Whatever the last look that was saved knows: there they agreed when it began.
+        stood_at=attached.files_of(attached.namespace.get_snapshot("@")),
+    )
     # One who was at it before may have kept it already, and come no further.
     found = found or _found_at(attached)
     since = Since()

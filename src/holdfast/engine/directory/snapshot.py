@@ -61,13 +61,15 @@ def keep(
     including: frozenset[bytes] = frozenset(),
     litter: re.Pattern[bytes] | None = None,
     rereading: Rereading = Rereading.SOME,
+    stood_at: ObjectId | None = None,
     is_torn: IsTorn = nothing_torn,
     progress: Progress,
 ) -> tuple[SnapshotInfo | None, Captured]:
     """Takes a snapshot of the directory; with `only_if_changed`, None if nothing differs.
 
-    `keeps_redo` leaves the way forward open: the snapshot is taken on the way to a redo. `is_torn`
-    says of what is in the directory whether the namespace's own takes its place.
+    `keeps_redo` leaves the way forward open: the snapshot is taken on the way to a redo. `stood_at`
+    is the files map that both were when they last agreed, where the last look does not know;
+    `is_torn` says of what is in the directory whether the namespace's own takes its place.
     """
     # Files that are believed unread lie in packs: those have to be there.
     directory.distrust(find_lost_packs(handle.context, handle.tenant_id))
@@ -81,7 +83,9 @@ def keep(
             rereading=rereading,
             progress=progress,
         )
-        taking = _Taking(handle, captured, stage, note, kind, only_if_changed, keeps_redo, is_torn)
+        taking = _Taking(
+            handle, captured, stage, note, kind, only_if_changed, keeps_redo, stood_at, is_torn
+        )
         try:
             done, (root, namespace) = taking.advance()
         except Damaged as exc:
@@ -107,6 +111,7 @@ class _Taking:
     kind: Kind
     only_if_changed: bool
     keeps_redo: bool
+    stood_at: ObjectId | None
     is_torn: IsTorn
 
     def advance(self) -> tuple[list[SnapshotInfo], Held]:
@@ -126,7 +131,12 @@ class _Taking:
         self.stage.pour_into(folded.stage)
         whose = head.namespace_id
         filled = fill(
-            folded.source, self.captured, before, namespace=whose, is_torn=self.is_torn
+            folded.source,
+            self.captured,
+            before,
+            namespace=whose,
+            stood_at=self.stood_at,
+            is_torn=self.is_torn,
         )
         folded.stage.add_nodes(filled.nodes)
         is_edited, result = filled.root != before, (filled.held, whose)

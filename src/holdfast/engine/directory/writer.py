@@ -198,8 +198,9 @@ class Follower:
         excused = {*self.kept, *self.spared, *around, *proof.twins}
         if not proof.differing <= excused:
             self.is_verified = False
-            # Somebody else was at it: the next look starts from nothing, and misses nothing.
-            self._directory.forget_index()
+            # Somebody else was at it: the next look reads all, and misses nothing.
+            files = goal.plane(Plane.FILES).hex()
+            self._directory.forget_to(files, files)
             return None
         self._directory.last = proof.last
         self.uncovered = self.find_uncovered(self._directory.rules_there())
