@@ -20,6 +20,7 @@ import json
 import os
 import re
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -30,6 +31,9 @@ SETTLED_S: Final = 120.0
 after 5 more."""
 
 BLOCK_BYTES: Final = 4096
+MOST_MARKED: Final = 250
+"""Paths that a block has room for, 12 bytes for each."""
+
 _BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
 
 
@@ -63,6 +67,10 @@ class Record(NamedTuple):
     goal: str = ""
     """The files map that it leads to, or takes some files from; empty if that is not known. Where
     something is brought, what the namespace's files were when the directory last took them in."""
+
+    left: Sequence[str] = ()
+    """Where something is brought, marks of paths that were changed in the directory as well, and
+    that nobody was to touch."""
 
     @property
     def is_of_restore(self) -> bool:
@@ -100,10 +108,14 @@ class Journal:
         record = Record("applying", litter, back, mark, time.time(), boot_id(), goal)
         self._write(json.dumps(record._asdict()), durable=True)
 
-    def begin_bringing(self, *, litter: str, base: str, agreed: str) -> None:
-        """Says that something is about to be brought in; durable when it returns."""
+    def begin_bringing(self, *, litter: str, base: str, agreed: str, left: Sequence[bytes]) -> None:
+        """Says that something is about to be brought in; durable when it returns.
+
+        `left` are paths that are not touched: as many are marked as the block has room for.
+        """
         self._make_way(is_restore=False)
-        record = Record("bringing", litter, base, "", time.time(), boot_id(), agreed)
+        marks = [mark_of(key) for key in left[:MOST_MARKED]]
+        record = Record("bringing", litter, base, "", time.time(), boot_id(), agreed, marks)
         self._write(json.dumps(record._asdict()), durable=True)
 
     def applied(self) -> None:
@@ -137,6 +149,11 @@ class Journal:
             os.close(fd)
         if is_new:
             sync_folder(self._path.parent)
+
+
+def mark_of(key: bytes) -> str:
+    """Returns what stands for a path in the journal."""
+    return hashlib.blake2b(key, digest_size=4).hexdigest()
 
 
 def boot_id() -> str:

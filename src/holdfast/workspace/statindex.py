@@ -65,6 +65,7 @@ __all__ = [
     "Folder",
     "Row",
     "StatIndex",
+    "adopt_temporary",
     "is_unsure",
     "remove_temporaries",
     "settled",
@@ -328,6 +329,20 @@ def _still_linked(
     return frozenset(
         kept | {folder.path for folder in put if any(row.nlink > 1 for row in folder.rows)}
     )
+
+
+def adopt_temporary(path: str | os.PathLike[str]) -> None:
+    """Puts a whole index in its place that somebody wrote who died before it was there."""
+    folder, name = os.path.split(os.fspath(path))
+    if os.path.lexists(path):
+        return
+    with suppress(OSError):
+        for found in os.listdir(folder or "."):
+            if found.startswith(f"{name}.") and found.endswith(_TEMPORARY):
+                temporary = os.path.join(folder, found)
+                if StatIndex.load(temporary) is not None:
+                    os.rename(temporary, path)
+                    return
 
 
 def remove_temporaries(path: str | os.PathLike[str]) -> None:

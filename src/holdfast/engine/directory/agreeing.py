@@ -52,7 +52,14 @@ from holdfast.operations.snapshots import Note
 from holdfast.progress import no_progress
 from holdfast.tree import apply, get_many
 from holdfast.workspace.descent import Descent
-from holdfast.workspace.journal import Record, is_settled, litter_of, litter_pattern, was_restarted
+from holdfast.workspace.journal import (
+    Record,
+    is_settled,
+    litter_of,
+    litter_pattern,
+    mark_of,
+    was_restarted,
+)
 from holdfast.workspace.scan import Draft, row_of
 from holdfast.workspace.statindex import Folder, unsure
 from holdfast.workspace.steps import Drifted, Step, above, is_file, split_key
@@ -150,20 +157,26 @@ def _settle_interrupted(directory: Directory) -> IsTorn | None:
     record = directory.journal.find()
     if record is None or record.is_of_restore:
         return None
+    left = {*record.left}
     if was_restarted(record):
         directory.forget_to(record.back, record.goal)
-        return lambda _key, entry: _is_no_later(entry, record)
+        return lambda key, mine, theirs: mark_of(key) not in left and _is_lost(record, mine, theirs)
     if record.state == "bringing":
-        return lambda _key, _entry: True
+        if len(directory.last.index) == 0:
+            directory.forget_to(record.back, record.goal)
+        return lambda key, _mine, _theirs: mark_of(key) not in left
     if is_settled(record):
         directory.journal.clear()
     return None
 
 
-def _is_no_later(entry: bytes, record: Record) -> bool:
-    """Says whether something has a time from before a power cut took what was written."""
-    found = decode_entry(entry)
-    return not isinstance(found, Inline | Blob | Link) or found.mtime_ns <= record.at * 1e9
+def _is_lost(record: Record, mine: bytes, theirs: bytes | None) -> bool:
+    """Says whether a file is what a power cut has left: no newer, or with the time it was to have."""
+    found, wanted = (None if data is None else decode_entry(data) for data in (mine, theirs))
+    if not isinstance(found, Inline | Blob | Link):
+        return True
+    has_time = isinstance(wanted, Inline | Blob | Link) and wanted.mtime_ns == found.mtime_ns
+    return has_time or found.mtime_ns <= record.at * 1e9
 
 
 def _keep_torn(handle: Handle, directory: Directory, is_torn: IsTorn) -> None:
@@ -199,6 +212,8 @@ class _Bringing:
         self._handle, self._directory, self._source = handle, directory, source
         self._captured, self._filled, self._theirs = look
         self._last = self._captured.last
+        self._seen = self._captured.settle(self._filled.held).index
+        """What everything looked like a moment ago: nothing else is written over."""
 
     def carry_out(self) -> Agreed:
         """Writes it; raises `Drifted` or an `OSError` half-way, with the journal left."""
@@ -224,7 +239,7 @@ class _Bringing:
         """Returns the steps that can be taken without losing anything."""
         directory, rules = self._directory, self._directory.rules()
         follower = Follower(directory)
-        in_the_way = {*follower.find_obstacles(wanted)}
+        in_the_way = {*follower.find_obstacles(wanted, self._seen)}
         chosen = [
             step
             for step in wanted
@@ -287,11 +302,15 @@ class _Bringing:
         directory = self._directory
         source = self._source.with_nodes(nodes)
         litter = litter_of(self._handle.context.ids.snapshot())
-        base, agreed = self._last.base.hex(), self._last.agreed.hex()
-        directory.journal.begin_bringing(litter=litter, base=base, agreed=agreed)
+        directory.journal.begin_bringing(
+            litter=litter,
+            base=self._last.base.hex(),
+            agreed=self._last.agreed.hex(),
+            left=self._filled.gave_way,
+        )
         writer = Writer(
             directory.root_fd,
-            self._last.index,
+            self._seen,
             Retrieval(source),
             litter=litter.encode(),
             goal=MapGoal(source, self._filled.root),

@@ -36,7 +36,7 @@ from holdfast.workspace.openings import Openings, Watching
 from holdfast.workspace.reading import TORN, Unreadable, Vanished, read_all, read_still
 from holdfast.workspace.resting import Resting
 from holdfast.workspace.scan import Scan, Scanner
-from holdfast.workspace.statindex import StatIndex, remove_temporaries
+from holdfast.workspace.statindex import StatIndex, adopt_temporary, remove_temporaries
 
 _LEAST_SHARE: Final = 4
 """Content that will not fit even at a quarter of its size is refused before it is read."""
@@ -88,6 +88,7 @@ class Directory:
     def refresh(self) -> None:
         """Takes over what another process has learned meanwhile, and a directory made anew."""
         self.is_sound = False
+        adopt_temporary(self._index_path)
         stamp = _stamp(self._index_path)
         if stamp != self._stamp or self._root_fd is None:
             remove_temporaries(self._index_path)

@@ -27,11 +27,14 @@ from holdfast.tree import NodeSource, diff, get_many
 _NOTHING: Final = (None, encode_entry(Directory(USUAL_DIRECTORY_MODE)))
 """Entries that say no more of a path than that there may be an empty directory."""
 
-IsTorn = Callable[[bytes, bytes], bool]
-"""Says whether a path in the directory, with this entry, may be what a crash of ours has left."""
+IsTorn = Callable[[bytes, bytes, bytes | None], bool]
+"""Says whether a path in the directory, with this entry, may be what a crash of ours has left.
+
+The last is the entry that the namespace's files have there.
+"""
 
 
-def nothing_torn(_key: bytes, _entry: bytes, /) -> bool:
+def nothing_torn(_key: bytes, _entry: bytes, _theirs: bytes | None, /) -> bool:
     """Says that all that is in a directory is somebody's."""
     return False
 
@@ -71,11 +74,11 @@ def join(source: NodeSource, sides: Sides, *, is_torn: IsTorn = nothing_torn) ->
             continue
         if key not in ours or mine is None:
             wanted[key] = edit.new
-        elif {mine, edit.old, edit.new} <= {*_NOTHING} or _is_alike(mine, edit.new):
-            continue  # A directory that somebody fills or empties; the same at another time.
-        elif is_torn(key, mine):
+        elif is_torn(key, mine, edit.new):
             wanted[key] = edit.new
             torn.append(key)
+        elif {mine, edit.old, edit.new} <= {*_NOTHING} or _is_alike(mine, edit.new):
+            continue  # A directory that somebody fills or empties; the same at another time.
         else:
             gave_way.append(key)
     clashes = find_clashes(source, sides.held, wanted)

@@ -225,11 +225,14 @@ class Follower:
         steps = [s for s in list_steps(source, self._reached, start) if s.key not in self.spared]
         self._write_back(source, steps, start, set(), written=self._written)
 
-    def find_obstacles(self, steps: Sequence[Step]) -> list[bytes]:
-        """Returns what is in the way of these steps and in no snapshot."""
+    def find_obstacles(self, steps: Sequence[Step], index: StatIndex | None = None) -> list[bytes]:
+        """Returns what is in the way of these steps and in no snapshot.
+
+        Whatever is not in the `index`: that of the last look, unless another is given.
+        """
         found: dict[bytes, None] = {}
         leaving = frozenset(step.key for step in steps if step.old is not None)
-        index = self._directory.last.index
+        index = index or self._directory.last.index
         closed = {to_bytes(each.path) for each in self._directory.coverage.failed}
         with Descent(self._directory.root_fd) as descent:
             for step in steps:
