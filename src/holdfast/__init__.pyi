@@ -63,10 +63,10 @@ __version__: str
 
 __all__ = [
     "AdminClient",
+    "Agreed",
     "AsyncAdminClient",
     "AsyncClient",
     "AsyncRemoteWorkspace",
-    "Agreed",
     "Attachment",
     "AuditProblem",
     "AuditReport",

@@ -96,7 +96,7 @@ SCENARIOS = {
 }
 
 
-def saved(place: Place, scenario: Scenario) -> Picture:
+def saved(place: Place) -> Picture:
     """Saves both sides as they are before, and returns what the directory is to become."""
     with attached(place, seed=1) as it:
         build(it)
@@ -109,7 +109,7 @@ def saved(place: Place, scenario: Scenario) -> Picture:
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_a_death_at_any_call_leaves_both_sides_whole(place: SqlitePlace, name: str) -> None:
     scenario = SCENARIOS[name]
-    wanted, deaths = saved(place, scenario), 0
+    wanted, deaths = saved(place), 0
     assert wanted["small.txt"][2] == b"other"
     assert wanted["both.txt"][2] == b"by hand"
     for fuse in fuses(counts=touches_files):
@@ -159,7 +159,7 @@ def is_kept(namespace: Namespace, path: str, data: bytes) -> bool:
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
 def test_an_error_of_the_disk_is_told_and_done_again(place: SqlitePlace, code: int) -> None:
-    wanted = saved(place, SCENARIOS["look"])
+    wanted = saved(place)
     for steps in range(0, 60, 4):
         place.reset()
         trouble = Trouble(steps, code, counts=lambda name: name.startswith("os."))
@@ -171,7 +171,7 @@ def test_an_error_of_the_disk_is_told_and_done_again(place: SqlitePlace, code: i
 def test_what_a_power_cut_took_of_it_is_brought_again(
     place: SqlitePlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wanted = saved(place, SCENARIOS["look"])
+    wanted = saved(place)
     place.reset()
     with attached(place, seed=3) as it:
         before = picture(it.tree)
@@ -179,9 +179,9 @@ def test_what_a_power_cut_took_of_it_is_brought_again(
         assert picture(it.tree) == wanted
         # One file is as it was, of one the bytes never came, and somebody went on with a third.
         (it.tree / "small.txt").write_bytes(before["small.txt"][2])
-        os.utime(it.tree / "small.txt", ns=(before["small.txt"][1],) * 2)
+        os.utime(it.tree / "small.txt", ns=(before["small.txt"][1], before["small.txt"][1]))
         (it.tree / "medium.bin").write_bytes(bytes(9_000))
-        os.utime(it.tree / "medium.bin", ns=(wanted["medium.bin"][1],) * 2)
+        os.utime(it.tree / "medium.bin", ns=(wanted["medium.bin"][1], wanted["medium.bin"][1]))
     monkeypatch.setattr(journal, "boot_id", lambda: "another boot")
     with attached(place, seed=4) as it:
         it.work.status()

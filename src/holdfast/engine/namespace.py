@@ -6,6 +6,7 @@ A thin face: each method is one use case, in the module of its name.
 from collections.abc import Callable
 from functools import cached_property
 from os import PathLike as OsPathLike
+from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from holdfast.engine.audit import health
@@ -235,6 +236,22 @@ class Namespace:
     @does(RedoChange)
     def redo(self, wanted: RedoChange) -> Restored:
         return undo.redo(self._handle, limit=wanted.limit)
+
+    def checkout(
+        self,
+        target: str | OsPathLike[str],
+        *,
+        at: SnapshotLike | None = None,
+        progress: Progress = no_progress,
+    ) -> Restored:
+        """Puts all files into a real directory, which is new or empty, and attaches nothing.
+
+        As a snapshot has them, or without `at` as they are now, pending changes included.
+        """
+        from holdfast.engine.archives.checkout import checkout  # noqa: PLC0415 - as archives do
+
+        chosen = None if at is None else self.get_snapshot(at)
+        return checkout(self._handle, chosen, Path(target).expanduser(), progress=progress)
 
     # Comparing
 

@@ -22,11 +22,11 @@ from typing import Self
 
 from msgspec.structs import replace as changed
 
+from holdfast.engine.archives.checkout import checkout
 from holdfast.engine.core.paths import PathLike
 from holdfast.engine.directory.agreeing import Agreed, agree
 from holdfast.engine.directory.attachments import Attachment, check, make_anew, take_over, unmake
 from holdfast.engine.directory.capture import Rereading
-from holdfast.engine.directory.checkout import checkout
 from holdfast.engine.directory.directory import Directory
 from holdfast.engine.directory.move import Act, Attached
 from holdfast.engine.directory.present import Glance, Status

@@ -21,8 +21,8 @@ from typing import Self
 
 from msgspec.structs import replace as changed
 
+from holdfast.engine.archives.checkout import checkout
 from holdfast.engine.directory.capture import Rereading
-from holdfast.engine.directory.checkout import checkout
 from holdfast.engine.directory.preview import preview
 from holdfast.engine.directory.writer import Follower
 from holdfast.engine.exchange.coverage import lacking_of

@@ -333,16 +333,16 @@ def _still_linked(
 
 def adopt_temporary(path: str | os.PathLike[str]) -> None:
     """Puts a whole index in its place that somebody wrote who died before it was there."""
-    folder, name = os.path.split(os.fspath(path))
     if os.path.lexists(path):
         return
+    folder, slash, name = os.fspath(path).rpartition("/")
     with suppress(OSError):
-        for found in os.listdir(folder or "."):
-            if found.startswith(f"{name}.") and found.endswith(_TEMPORARY):
-                temporary = os.path.join(folder, found)
-                if StatIndex.load(temporary) is not None:
-                    os.rename(temporary, path)
-                    return
+        for found in os.listdir(folder or slash or "."):
+            temporary = f"{folder}{slash}{found}"
+            is_one = found.startswith(f"{name}.") and found.endswith(_TEMPORARY)
+            if is_one and StatIndex.load(temporary) is not None:
+                os.rename(temporary, path)
+                return
 
 
 def remove_temporaries(path: str | os.PathLike[str]) -> None:

@@ -33,9 +33,9 @@ from holdfast.engine.directory.directory import Directory
 from holdfast.engine.directory.filling import Filled, fill
 from holdfast.engine.directory.joining import IsTorn
 from holdfast.engine.directory.lastlook import LastLook
-from holdfast.engine.directory.retrieval import MapGoal, Retrieval, Weighing
 from holdfast.engine.directory.snapshot import keep
 from holdfast.engine.directory.writer import Follower, list_only_in_old, list_steps
+from holdfast.engine.files.retrieval import MapGoal, Retrieval, Weighing
 from holdfast.engine.objects.stage import Stage, StagedObjects
 from holdfast.engine.planes import missing
 from holdfast.engine.planes.handle import Handle
@@ -171,7 +171,7 @@ def _settle_interrupted(directory: Directory) -> IsTorn | None:
 
 
 def _is_lost(record: Record, mine: bytes, theirs: bytes | None) -> bool:
-    """Says whether a file is what a power cut has left: no newer, or with the time it was to have."""
+    """Says whether a file may be what a power cut has left: by its time."""
     found, wanted = (None if data is None else decode_entry(data) for data in (mine, theirs))
     if not isinstance(found, Inline | Blob | Link):
         return True

@@ -83,7 +83,11 @@ def _hold(
         applied = apply(source, captured.last.root, captured.changes)
         if captured.last.root == current:
             return applied.root, applied.nodes, applied.edits
-        return applied.root, applied.nodes, [*_between(source, applied.nodes, current, applied.root)]
+        return (
+            applied.root,
+            applied.nodes,
+            [*_between(source, applied.nodes, current, applied.root)],
+        )
     there = {key: entry for key, entry in captured.changes.items() if entry is not None}
     built = build(sorted(there.items()))
     try:
@@ -99,9 +103,7 @@ def _between(
     return diff(source.with_nodes(nodes), old, new)
 
 
-def _sides_of(
-    source: NodeSource, captured: Captured, held: ObjectId, current: ObjectId
-) -> Sides:
+def _sides_of(source: NodeSource, captured: Captured, held: ObjectId, current: ObjectId) -> Sides:
     """Returns what a directory and its namespace's files were and are.
 
     Where everything was read and nobody knows any more what they were, nothing was agreed on: then
@@ -120,11 +122,9 @@ def _sides_of(
     return sides
 
 
-def _left(
-    source: NodeSource, last: LastLook, current: ObjectId, held: ObjectId
-) -> Sequence[bytes]:
+def _left(source: NodeSource, last: LastLook, current: ObjectId, held: ObjectId) -> Sequence[bytes]:
     """Returns what the namespace's files have, and the directory could not take in."""
-    if last.base == current or held == current:
+    if current in (last.base, held):
         return ()
     sides = Sides(base=last.base, held=held, agreed=current, current=current)
     try:

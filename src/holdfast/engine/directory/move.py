@@ -29,9 +29,9 @@ from holdfast.engine.core.paths import to_bytes
 from holdfast.engine.directory.agreeing import agree
 from holdfast.engine.directory.capture import Rereading
 from holdfast.engine.directory.directory import Directory
-from holdfast.engine.directory.retrieval import MapGoal
 from holdfast.engine.directory.snapshot import keep
 from holdfast.engine.directory.writer import Follower
+from holdfast.engine.files.retrieval import MapGoal
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.objects.stage import StagedObjects
 from holdfast.engine.planes.handle import Handle

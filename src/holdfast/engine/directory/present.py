@@ -15,7 +15,7 @@ from holdfast.engine.directory.agreeing import Agreed
 from holdfast.engine.directory.capture import Captured, Rereading
 from holdfast.engine.directory.directory import Directory
 from holdfast.engine.directory.filling import fill
-from holdfast.engine.directory.retrieval import Weighing
+from holdfast.engine.files.retrieval import Weighing
 from holdfast.engine.objects.stage import Stage, StagedObjects
 from holdfast.engine.planes.handle import Handle
 from holdfast.engine.timeline.diff import iter_changes

@@ -123,9 +123,7 @@ class _Taking:
         self.stage.seal()
         return advance(self.handle, plan, creates=True, stand_in=stand_in, ahead=self.stage)
 
-    def plan(
-        self, snapshot_id: SnapshotId, transaction: Transaction, folded: Folded
-    ) -> Move[Held]:
+    def plan(self, snapshot_id: SnapshotId, transaction: Transaction, folded: Folded) -> Move[Held]:
         """Returns the snapshots to append: the directory's, and before it what it replaces."""
         head, before = folded.head, folded.root.plane(Plane.FILES)
         self.stage.pour_into(folded.stage)

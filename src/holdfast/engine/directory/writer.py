@@ -15,7 +15,7 @@ from holdfast.engine.core.coverage import lacking_in
 from holdfast.engine.core.paths import ancestors, check_key, to_bytes, to_text
 from holdfast.engine.directory.directory import Directory
 from holdfast.engine.directory.proof import prove
-from holdfast.engine.directory.retrieval import MapGoal, Retrieval, check_entry
+from holdfast.engine.files.retrieval import MapGoal, Retrieval, check_entry
 from holdfast.engine.objects.content import list_refs
 from holdfast.engine.objects.stage import Stage, StagedObjects
 from holdfast.engine.planes.attached import Became, Moving
