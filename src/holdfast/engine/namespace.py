@@ -202,6 +202,15 @@ class Namespace:
 
     @does(RestoreSnapshot)
     def restore(self, wanted: RestoreSnapshot) -> Restored:
+        if wanted.keep is not None:
+            return takeback.take_back_since(
+                self._handle,
+                self.get_snapshot(wanted.snapshot),
+                dry_run=wanted.dry_run,
+                limit=wanted.limit,
+                note=Note(reason=wanted.reason),
+                expected=snapshots.id_of(self._handle, wanted.expected),
+            )
         return restore.restore(
             self._handle,
             snapshots.to_target(self._handle, wanted.snapshot),

@@ -42,7 +42,7 @@ from holdfast.engine.timeline import restore as restoring
 from holdfast.engine.timeline import undo
 from holdfast.engine.timeline.diff import collect_changes
 from holdfast.engine.timeline.selection import select
-from holdfast.engine.timeline.takeback import check_choice, take_back
+from holdfast.engine.timeline.takeback import check_choice, take_back, take_back_since
 from holdfast.errors import Damaged, DriftFound, HoldfastError, InvalidValue, Unavailable
 from holdfast.model.archives import Imported
 from holdfast.model.basics import SnapshotInfo, SnapshotLike
@@ -250,6 +250,8 @@ class Workspace:
         first, by `rules` if they are told; with `drift="refuse"` it is an error instead. What
         cannot be captured and would be lost is an error unless `force`.
         """
+        if wanted.keep is not None:
+            return self._restore_beside(wanted)
         selection = select(paths=wanted.paths, names=wanted.names, except_=wanted.except_)
         dry_run, limit = wanted.dry_run, wanted.limit
         with self._exclusive(makes_anew=not dry_run), self._directory.judged_by(wanted.rules):
@@ -269,6 +271,22 @@ class Workspace:
                     handle, target, selection=selection, limit=limit, note=note
                 ),
                 follower,
+                reason=f"before restoring {target.id}",
+            )
+
+    def _restore_beside(self, wanted: RestoreOfDirectory) -> Restored:
+        """Takes back what tasks changed since a snapshot, and keeps what others did."""
+        note, limit = Note(reason=wanted.reason), wanted.limit
+        dry_run = wanted.dry_run
+        with self._exclusive(makes_anew=not dry_run), self._directory.judged_by(wanted.rules):
+            target = self.namespace.get_snapshot(wanted.snapshot)
+            if dry_run:
+                seen = Glance(self._directory).at(self._plain)
+                return take_back_since(seen, target, dry_run=True, limit=limit)
+            self._check_drift(wanted.drift)
+            return self._led(
+                lambda handle, _: take_back_since(handle, target, limit=limit, note=note),
+                Follower(self._directory, force=wanted.force, progress=wanted.progress),
                 reason=f"before restoring {target.id}",
             )
 
