@@ -19,20 +19,17 @@ import holdfast
 from holdfast.errors import NothingToUndo
 
 Key = tuple[str, str]
-KEYS: list[Key] = [
-    ("files", "a"),
-    ("files", "d/b"),
-    ("files", "d/c"),
-    ("store", "k"),
-    ("store", "l"),
-]
+KEYS: list[Key] = [("files", "a"), ("files", "d/b"), ("store", "k")]
 OTHER = -1
 
 keys = st.sampled_from(KEYS)
-writes = st.tuples(st.just("write"), st.booleans(), keys)
-removals = st.tuples(st.just("remove"), st.booleans(), keys)
-moments = st.tuples(st.sampled_from(["begin", "end", "snapshot"]), st.just(False), keys)
-steps = st.lists(st.one_of(writes, writes, removals, moments, moments), min_size=4, max_size=30)
+mostly = st.sampled_from([True, True, False])
+writes = st.tuples(st.just("write"), mostly, keys)
+removals = st.tuples(st.just("remove"), mostly, keys)
+moments = st.tuples(st.sampled_from(["begin", "end", "snapshot"]), mostly, keys)
+steps = st.lists(st.one_of(writes, writes, removals, moments), min_size=10, max_size=30).map(
+    lambda drawn: [("begin", True, KEYS[0]), *drawn]
+)
 
 
 @dataclass
