@@ -334,6 +334,7 @@ GIVEN: Json = {
     "initial_state": {"a": 1},
     "input": "hello",
     "items": [("n", "k", 1)],
+    "keep": None,
     "keep_daily": 1,
     "keep_last": 1,
     "keep_mine": True,
