@@ -21,6 +21,7 @@ _HOMES = {
     "AsyncAdminClient": "holdfast.sdk.admin",
     "AsyncClient": "holdfast.sdk.client",
     "AsyncRemoteWorkspace": "holdfast.mirror",
+    "Agreed": "holdfast.engine.directory.agreeing",
     "Attachment": "holdfast.engine.directory.attachments",
     "AuditProblem": "holdfast.model.upkeep",
     "AuditReport": "holdfast.model.upkeep",

@@ -5,6 +5,7 @@ from holdfast.engine.audit.export import verify_audit_file
 from holdfast.engine.core.coverage import Coverage, Omission
 from holdfast.engine.core.embedding import Embedder
 from holdfast.engine.core.limits import Limits
+from holdfast.engine.directory.agreeing import Agreed
 from holdfast.engine.directory.attachments import Attachment
 from holdfast.engine.directory.present import Status
 from holdfast.engine.namespace import Moment, Namespace
@@ -62,6 +63,7 @@ __version__: str
 
 __all__ = [
     "AdminClient",
+    "Agreed",
     "AsyncAdminClient",
     "AsyncClient",
     "AsyncRemoteWorkspace",

@@ -453,7 +453,7 @@ def test_a_directory_that_is_gone_is_taken_off_the_list(shell: Shell, which: str
     refused = shell(f"holdfast detach {which}")
     assert refused.code == 3
     assert "`holdfast workspaces` lists them." in refused.err
-    shell.ok("mkdir back; cd back; holdfast init -q --namespace shop; holdfast undo")
+    shell.ok("mkdir back; cd back; holdfast init -q --namespace shop; holdfast status")
     assert shell.is_whole(shell.home / "back")
 
 

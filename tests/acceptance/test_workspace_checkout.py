@@ -12,8 +12,8 @@ import pytest
 
 import holdfast
 from holdfast import errors
-from holdfast.engine.directory import checkout
-from holdfast.engine.directory.checkout import is_as_written
+from holdfast.engine.archives import checkout
+from holdfast.engine.archives.checkout import is_as_written
 from holdfast.engine.workspace import Workspace
 from holdfast.workspace import writing
 

@@ -452,6 +452,7 @@ def test_a_file_that_has_a_name_outside_is_cut_off_and_not_written_through(
 
 
 def test_links_from_a_hosted_namespace_stay_links(place: Place) -> None:
+    place.workspace.snapshot()
     files = place.workspace.namespace.files
     targets = {
         "up": "../outside/keep",

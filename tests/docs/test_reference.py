@@ -68,7 +68,7 @@ CLASSES: dict[str, tuple[type, set[str]]] = {
     "Holdfast": (holdfast.Holdfast, set()),
     "TenantVault": (holdfast.TenantVault, set()),
     "Namespace": (holdfast.Namespace, set()),
-    "Workspace": (holdfast.Workspace, {"namespace", "on_recovery"}),
+    "Workspace": (holdfast.Workspace, {"namespace", "on_recovery", "on_agreement"}),
     "Status": (holdfast.Status, set()),
     "Coverage": (holdfast.Coverage, set()),
     "Omission": (holdfast.Omission, set()),

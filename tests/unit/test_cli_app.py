@@ -409,6 +409,7 @@ def test_restore_passes_on_what_was_said(shell: Shell) -> None:
         "dry_run": False,
         "force": True,
         "drift": "refuse",
+        "keep": None,
         "limit": 1000,
     }
 

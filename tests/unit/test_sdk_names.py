@@ -164,6 +164,7 @@ MISSING: dict[str, dict[str, str]] = {
     "namespace": {
         "comparing": "what the embedded door and the server compare with",
         "acting_as": "a server writes down the key that asked",
+        "checkout": "a remote directory has it: a client writes no files",
     }
     | dict.fromkeys(
         [
@@ -257,8 +258,8 @@ def test_a_snapshot_of_the_store_has_the_same_names(
 
 def test_a_remote_directory_has_every_name_of_a_local_one() -> None:
     here, there = holdfast.Workspace, holdfast.RemoteWorkspace
-    # On a server, whoever holds the key acts.
-    assert names_of(here) - names_of(there) == {"acting_as"}
+    # On a server, whoever holds the key acts; there, `pull` brings what others did.
+    assert names_of(here) - names_of(there) == {"acting_as", "agree"}
     for name in names_of(here) & names_of(there):
         wanted = takes(inspect.getattr_static(here, name))
         taken = takes(inspect.getattr_static(there, name))

@@ -103,6 +103,7 @@ NOT_GIVEN: dict[str, dict[str, str]] = {
         ["count", "reasoning", "target_turn_id", "turn_count", "turn_id"], VENDORS
     ),
     "SearchMemories": dict.fromkeys(["top_k", "type"], VENDORS),
+    "RestoreSnapshot": {"keep": "goes with no choice of a part, which is what is sent here"},
     "UpdateState": dict.fromkeys(["reason", "updates"], VENDORS),
     "ReplaceState": dict.fromkeys(["reason", "updates"], VENDORS),
 }
@@ -337,6 +338,7 @@ GIVEN: Json = {
     "initial_state": {"a": 1},
     "input": "hello",
     "items": [("n", "k", 1)],
+    "keep": None,
     "keep_daily": 1,
     "keep_last": 1,
     "keep_mine": True,

@@ -7,6 +7,7 @@ import holdfast
 from holdfast.cli.console import Console
 from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import NOT_FOUND, Refused, how_to_bring_back, operand_of
+from holdfast.cli.words import agreed_lines
 from holdfast.settings import holds_vault, is_url
 
 NAMED = 3
@@ -49,6 +50,7 @@ def get_workspace(console: Console, *, brings_back: bool = False) -> "holdfast.W
         )
     _tell_of_loss(console, location)
     found.on_recovery = console.tell_of_recovery
+    found.on_agreement = lambda agreed: _tell_of_agreement(console, agreed)
     console.workspaces.append(found)
     if found.moved_from is not None:
         console.note(f"{found.path} was {found.moved_from} before: its history came along")
@@ -102,6 +104,12 @@ def served_place(console: Console) -> dict[str, str | None]:
         "database_url": data if is_database else None,
         "objects_url": None if objects is None else console.resolve(objects),
     }
+
+
+def _tell_of_agreement(console: Console, agreed: "holdfast.Agreed") -> None:
+    """Says what came into the directory of what was done through its namespace."""
+    for line in agreed_lines(agreed):
+        console.note(line)
 
 
 def _tell_of_loss(console: Console, location: str) -> None:

@@ -32,6 +32,22 @@ def change_view(change: "holdfast.Change") -> dict[str, object]:
     }
 
 
+def agreed_view(agreed: "holdfast.Agreed") -> dict[str, object]:
+    """Returns what a directory took in of what was done through its namespace."""
+    return {
+        "brought": [change_view(change) for change in agreed.brought],
+        "brought_count": len(agreed.brought),
+        "gave_way": [*agreed.gave_way],
+        "failed": agreed.failed,
+    }
+
+
+def gave_way_view(snapshot: "holdfast.SnapshotInfo") -> dict[str, object]:
+    """Returns what was changed on both sides, and which snapshot has the namespace's version."""
+    detail = snapshot.detail
+    return {"gave_way": detail.get("gave_way", []), "gave_way_in": detail.get("gave_way_in")}
+
+
 def find_coverage(snapshot: "holdfast.SnapshotInfo") -> "holdfast.Coverage | None":
     """Returns what a snapshot of a directory captured and left out; None for another kind."""
     from holdfast.engine.core.coverage import coverage_of  # noqa: PLC0415 - a help text needs no engine

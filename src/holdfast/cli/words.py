@@ -20,6 +20,9 @@ LISTED: Final = 40
 
 OMITTED_LISTED: Final = 10
 
+SOME_NAMES: Final = 5
+"""Paths that a sentence names."""
+
 MARKS: Final = {"added": "+", "removed": "-", "changed": "~"}
 COLOURS: Final = {"added": "green", "removed": "red", "changed": "yellow"}
 _STEP: Final = 1000
@@ -138,6 +141,35 @@ def excluded_lines(coverage: "holdfast.Coverage") -> Iterator[str]:
         files = number(coverage.newly_excluded, "file")
         are = "is" if coverage.newly_excluded == 1 else "are"
         yield f"{files} of the snapshot before {are} there, and excluded by .holdfastignore now."
+
+
+def agreed_lines(agreed: "holdfast.Agreed") -> Iterator[str]:
+    """Yields what a directory took in of what was done through its namespace, and what not."""
+    if agreed.failed is not None:
+        yield f"nothing that was done through the namespace came in: {escaped(agreed.failed)}"
+    if agreed.brought:
+        many = number(len(agreed.brought), "change")
+        names = _some(change.name for change in agreed.brought)
+        yield f"took in {many} made through the namespace: {names}"
+    if agreed.gave_way:
+        names = _some(agreed.gave_way)
+        yield f"what the directory has stays, and the namespace's own gives way: {names}"
+
+
+def gave_way_lines(snapshot: "holdfast.SnapshotInfo") -> Iterator[str]:
+    """Yields what was changed on both sides, and where the namespace's version is."""
+    if names := snapshot.detail.get("gave_way"):
+        where = short(str(snapshot.detail.get("gave_way_in")))
+        more = int(snapshot.detail.get("gave_way_count", 0)) - len(names)
+        said = _some([*names, *[""] * more])
+        yield f"What the namespace had of {said} is in {where}: the directory's took its place."
+
+
+def _some(names: Iterable[str]) -> str:
+    """Returns the first of some names, and how many more there are."""
+    every = [*names]
+    said = ", ".join(escaped(name) for name in every[:SOME_NAMES])
+    return said if len(every) <= SOME_NAMES else f"{said} and {len(every) - SOME_NAMES:,} more"
 
 
 def omission_lines(console: Console, coverage: "holdfast.Coverage") -> Iterator[str]:

@@ -6,6 +6,7 @@ A thin face: each method is one use case, in the module of its name.
 from collections.abc import Callable
 from functools import cached_property
 from os import PathLike as OsPathLike
+from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from holdfast.engine.audit import health
@@ -204,6 +205,15 @@ class Namespace:
 
     @does(RestoreSnapshot)
     def restore(self, wanted: RestoreSnapshot) -> Restored:
+        if wanted.keep is not None:
+            return takeback.take_back_since(
+                self._handle,
+                self.get_snapshot(wanted.snapshot),
+                dry_run=wanted.dry_run,
+                limit=wanted.limit,
+                note=Note(reason=wanted.reason),
+                expected=snapshots.id_of(self._handle, wanted.expected),
+            )
         return restore.restore(
             self._handle,
             snapshots.to_target(self._handle, wanted.snapshot),
@@ -238,6 +248,22 @@ class Namespace:
     @does(RedoChange)
     def redo(self, wanted: RedoChange) -> Restored:
         return undo.redo(self._handle, limit=wanted.limit)
+
+    def checkout(
+        self,
+        target: str | OsPathLike[str],
+        *,
+        at: SnapshotLike | None = None,
+        progress: Progress = no_progress,
+    ) -> Restored:
+        """Puts all files into a real directory, which is new or empty, and attaches nothing.
+
+        As a snapshot has them, or without `at` as they are now, pending changes included.
+        """
+        from holdfast.engine.archives.checkout import checkout  # noqa: PLC0415 - as archives do
+
+        chosen = None if at is None else self.get_snapshot(at)
+        return checkout(self._handle, chosen, Path(target).expanduser(), progress=progress)
 
     # Comparing
 

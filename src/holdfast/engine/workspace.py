@@ -22,10 +22,11 @@ from typing import Self
 
 from msgspec.structs import replace as changed
 
+from holdfast.engine.archives.checkout import checkout
 from holdfast.engine.core.paths import PathLike
+from holdfast.engine.directory.agreeing import Agreed, agree
 from holdfast.engine.directory.attachments import Attachment, check, make_anew, take_over, unmake
 from holdfast.engine.directory.capture import Rereading
-from holdfast.engine.directory.checkout import checkout
 from holdfast.engine.directory.directory import Directory
 from holdfast.engine.directory.move import Act, Attached
 from holdfast.engine.directory.present import Glance, Status
@@ -42,7 +43,7 @@ from holdfast.engine.timeline import restore as restoring
 from holdfast.engine.timeline import undo
 from holdfast.engine.timeline.diff import collect_changes
 from holdfast.engine.timeline.selection import select
-from holdfast.engine.timeline.takeback import check_choice, take_back
+from holdfast.engine.timeline.takeback import check_choice, take_back, take_back_since
 from holdfast.errors import Damaged, DriftFound, HoldfastError, InvalidValue, Unavailable
 from holdfast.model.archives import Imported
 from holdfast.model.basics import SnapshotInfo, SnapshotLike
@@ -67,6 +68,9 @@ class Workspace:
         self._was_made = False
         self.on_recovery: Callable[[str], None] | None = None
         """Is told at once what was put right, whatever becomes of the call that did it."""
+        self._agreed: Agreed | None = None
+        self.on_agreement: Callable[[Agreed], None] | None = None
+        """Is told at once what was taken in of what was written through the namespace."""
         self._stand_on(handle)
 
     def _stand_on(self, handle: Handle) -> None:
@@ -142,6 +146,17 @@ class Workspace:
         with self._exclusive():
             return self._directory.rules_text()
 
+    def agree(self) -> Agreed | None:
+        """Brings in what was written through the namespace; None if all of it was in.
+
+        Every other method does so first. This is for whoever has the directory read, or something
+        run in it, without asking here; it raises where the directory cannot be written.
+        """
+        with self._exclusive():
+            if self._agreed is not None and self._agreed.failed is not None:
+                raise Unavailable(self._agreed.failed)
+            return self._agreed
+
     def find_current(self) -> SnapshotInfo | None:
         """Returns the snapshot that holds the directory as it is now, or None if none does."""
         return None if self.is_dirty() else self.namespace.find_current()
@@ -174,6 +189,7 @@ class Workspace:
             changes=changes,
             coverage=self._directory.coverage.excluding(len(excluded)),
             recovered=self._recovered,
+            agreed=self._agreed,
         )
 
     def is_dirty(self) -> bool:
@@ -237,6 +253,8 @@ class Workspace:
         first, by `rules` if they are told; with `drift="refuse"` it is an error instead. What
         cannot be captured and would be lost is an error unless `force`.
         """
+        if wanted.keep is not None:
+            return self._restore_beside(wanted)
         selection = select(paths=wanted.paths, names=wanted.names, except_=wanted.except_)
         dry_run, limit = wanted.dry_run, wanted.limit
         with self._exclusive(makes_anew=not dry_run), self._directory.judged_by(wanted.rules):
@@ -256,6 +274,22 @@ class Workspace:
                     handle, target, selection=selection, limit=limit, note=note
                 ),
                 follower,
+                reason=f"before restoring {target.id}",
+            )
+
+    def _restore_beside(self, wanted: RestoreOfDirectory) -> Restored:
+        """Takes back what tasks changed since a snapshot, and keeps what others did."""
+        note, limit = Note(reason=wanted.reason), wanted.limit
+        dry_run = wanted.dry_run
+        with self._exclusive(makes_anew=not dry_run), self._directory.judged_by(wanted.rules):
+            target = self.namespace.get_snapshot(wanted.snapshot)
+            if dry_run:
+                seen = Glance(self._directory).at(self._plain)
+                return take_back_since(seen, target, dry_run=True, limit=limit)
+            self._check_drift(wanted.drift)
+            return self._led(
+                lambda handle, _: take_back_since(handle, target, limit=limit, note=note),
+                Follower(self._directory, force=wanted.force, progress=wanted.progress),
                 reason=f"before restoring {target.id}",
             )
 
@@ -401,6 +435,7 @@ class Workspace:
             self._recovered = self._just_recovered or self._recovered
             if self._just_recovered is not None and self.on_recovery is not None:
                 self.on_recovery(self._just_recovered)
+            self._take_in()
             try:
                 yield
             except HoldfastError as exc:
@@ -412,6 +447,16 @@ class Workspace:
                 raise
             finally:
                 self._directory.settle()
+
+    def _take_in(self) -> None:
+        """Brings in what was written through the namespace, if that can be."""
+        try:
+            self._agreed = agree(self._plain, self._directory)
+        except HoldfastError as exc:
+            # Whoever only looks is shown both sides all the same; who moves is told.
+            self._agreed = Agreed(brought=Changes([]), failed=str(exc))
+        if self._agreed is not None and self.on_agreement is not None:
+            self.on_agreement(self._agreed)
 
     def _led(
         self, act: Act[Restored], follower: Follower, *, reason: str, keeps_redo: bool = False

@@ -71,6 +71,9 @@ class Local(Workspace):
         """Returns the same directory."""
         return cls(workspace._plain, workspace._attachment)  # noqa: SLF001 - of the same class
 
+    def _take_in(self) -> None:
+        """Has nothing to take in: nobody writes to the cache but who follows the server."""
+
     @property
     def was_made(self) -> bool:
         """Whether the directory was missing, and made anew by what is being done."""

@@ -21,8 +21,8 @@ from typing import Self
 
 from msgspec.structs import replace as changed
 
+from holdfast.engine.archives.checkout import checkout
 from holdfast.engine.directory.capture import Rereading
-from holdfast.engine.directory.checkout import checkout
 from holdfast.engine.directory.preview import preview
 from holdfast.engine.directory.writer import Follower
 from holdfast.engine.exchange.coverage import lacking_of
@@ -106,6 +106,9 @@ class RemoteWorkspace(Comparing):
         first, by `rules` if they are told; with `drift="refuse"` it is an error instead. What
         cannot be captured and would be lost is an error unless `force`.
         """
+        if wanted.keep is not None:
+            message = "what others did stays only where the timeline is: not in a remote directory"
+            raise InvalidValue(message).with_hint("`undo(task=…)` takes one task back.")
         selection = select(paths=wanted.paths, names=wanted.names, except_=wanted.except_)
         judged = self._local.directory.judged_by(wanted.rules)
         progress, limit = wanted.progress, wanted.limit

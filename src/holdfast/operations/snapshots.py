@@ -214,6 +214,10 @@ class DeleteSnapshot(
 # Going back
 
 
+Keep = Literal["mine"]
+"""What stays in a restore: `mine` is what was changed since, and by no task."""
+
+
 class Restore(Arguments):
     """How a snapshot is brought back: all of it, or what matches some paths or is named."""
 
@@ -225,9 +229,13 @@ class Restore(Arguments):
     dry_run: bool = False
     limit: Listed = SHOWN
     reason: Said | None = None
+    keep: Keep | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        is_part = self.paths is not None or self.names is not None or self.except_ is not None
+        if self.keep is not None and is_part:
+            raise InvalidValue("keep is for a whole restore: leave paths, names and except_ out")
         check_chosen("path", self.paths)
         for kind, names in (("names", self.names), ("except_", self.except_)):
             check_names(kind, names or ())
@@ -243,7 +251,8 @@ class RestoreSnapshot(
 
     Of all that, nothing that is in `except_`. What is there now is kept as a snapshot first.
     `dry_run` says what would change and changes nothing. At most `limit` changes are listed;
-    None lists all, a server as many as fit into an answer.
+    None lists all, a server as many as fit into an answer. With `keep="mine"`, what tasks changed
+    since goes back, and what anybody else did stays: `left` names what both have changed.
     """
 
     _: KW_ONLY
@@ -252,6 +261,8 @@ class RestoreSnapshot(
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.keep is not None and self.planes is not None:
+            raise InvalidValue("keep is for a whole restore: leave planes out")
         check_chosen("plane", self.planes)
 
 

@@ -2,12 +2,15 @@
 
 A restore of a directory is many system calls. The journal says, from before the first until
 after the last, that one is under way; whoever opens the directory next and finds it brings the
-directory back to what the catalog says. It has two states:
+directory back to what the catalog says. It has two states for a restore:
 
 - `applying`: files are being changed. If the process dies, the directory is a mixture.
 - `applied`: all is done, and perhaps still in the kernel's memory alone. As long as the machine
   has not been restarted since, that memory is what everybody reads; the journal is removed once
   the kernel has had time to write. After a power cut it says: look again, every byte.
+
+And two for what is brought into the directory since somebody wrote it through the namespace, for
+which the catalog has moved already: `bringing` and `brought`.
 
 So nothing has to be synced file by file, which for 50,000 files would take a minute.
 """
@@ -17,6 +20,7 @@ import json
 import os
 import re
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -27,6 +31,9 @@ SETTLED_S: Final = 120.0
 after 5 more."""
 
 BLOCK_BYTES: Final = 4096
+MOST_MARKED: Final = 250
+"""Paths that a block has room for, 12 bytes for each."""
+
 _BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
 
 
@@ -51,13 +58,24 @@ class Record(NamedTuple):
     litter: str
     """How the names of temporary files begin; empty if that is not known."""
     back: str
-    """The snapshot that the directory was, and goes back to."""
+    """The snapshot that the directory was, and goes back to; where something is brought into it,
+    the files map that it was."""
     mark: str
     """The snapshot that it will be on the timeline: if it is there, so is all of the restore."""
     at: float
     boot: str
     goal: str = ""
-    """The files map that it leads to, or takes some files from; empty if that is not known."""
+    """The files map that it leads to, or takes some files from; empty if that is not known. Where
+    something is brought, what the namespace's files were when the directory last took them in."""
+
+    left: Sequence[str] = ()
+    """Where something is brought, marks of paths that were changed in the directory as well, and
+    that nobody was to touch."""
+
+    @property
+    def is_of_restore(self) -> bool:
+        """Whether it tells of a restore: else, of what was brought into the directory."""
+        return self.state in ("applying", "applied")
 
 
 class Journal:
@@ -86,19 +104,37 @@ class Journal:
 
     def begin(self, *, litter: str, back: str, mark: str, goal: str = "") -> None:
         """Says that the directory is about to change; durable when it returns."""
+        self._make_way(is_restore=True)
         record = Record("applying", litter, back, mark, time.time(), boot_id(), goal)
+        self._write(json.dumps(record._asdict()), durable=True)
+
+    def begin_bringing(self, *, litter: str, base: str, agreed: str, left: Sequence[bytes]) -> None:
+        """Says that something is about to be brought in; durable when it returns.
+
+        `left` are paths that are not touched: as many are marked as the block has room for.
+        """
+        self._make_way(is_restore=False)
+        marks = [mark_of(key) for key in left[:MOST_MARKED]]
+        record = Record("bringing", litter, base, "", time.time(), boot_id(), agreed, marks)
         self._write(json.dumps(record._asdict()), durable=True)
 
     def applied(self) -> None:
         """Says that all is done."""
         record = self.find()
         if record is not None:
-            done = record._replace(state="applied", at=time.time())
+            state = "applied" if record.is_of_restore else "brought"
+            done = record._replace(state=state, at=time.time())
             self._write(json.dumps(done._asdict()), durable=False)
 
     def clear(self) -> None:
         """Forgets what was under way."""
         self._write("", durable=False)
+
+    def _make_way(self, *, is_restore: bool) -> None:
+        """Has the kernel write all that a record of the other kind watches over, if it has not."""
+        record = self.find()
+        if record is not None and record.is_of_restore != is_restore and not is_settled(record):
+            os.sync()
 
     def _write(self, text: str, *, durable: bool) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -113,6 +149,11 @@ class Journal:
             os.close(fd)
         if is_new:
             sync_folder(self._path.parent)
+
+
+def mark_of(key: bytes) -> str:
+    """Returns what stands for a path in the journal."""
+    return hashlib.blake2b(key, digest_size=4).hexdigest()
 
 
 def boot_id() -> str:
@@ -131,4 +172,4 @@ def was_restarted(record: Record) -> bool:
 
 def is_settled(record: Record) -> bool:
     """Says whether the kernel has had time to write what was done."""
-    return record.state == "applied" and time.time() - record.at > SETTLED_S
+    return record.state in ("applied", "brought") and time.time() - record.at > SETTLED_S

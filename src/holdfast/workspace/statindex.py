@@ -65,6 +65,7 @@ __all__ = [
     "Folder",
     "Row",
     "StatIndex",
+    "adopt_temporary",
     "is_unsure",
     "remove_temporaries",
     "settled",
@@ -328,6 +329,20 @@ def _still_linked(
     return frozenset(
         kept | {folder.path for folder in put if any(row.nlink > 1 for row in folder.rows)}
     )
+
+
+def adopt_temporary(path: str | os.PathLike[str]) -> None:
+    """Puts a whole index in its place that somebody wrote who died before it was there."""
+    if os.path.lexists(path):
+        return
+    folder, slash, name = os.fspath(path).rpartition("/")
+    with suppress(OSError):
+        for found in os.listdir(folder or slash or "."):
+            temporary = f"{folder}{slash}{found}"
+            is_one = found.startswith(f"{name}.") and found.endswith(_TEMPORARY)
+            if is_one and StatIndex.load(temporary) is not None:
+                os.rename(temporary, path)
+                return
 
 
 def remove_temporaries(path: str | os.PathLike[str]) -> None:

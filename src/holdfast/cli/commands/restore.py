@@ -15,6 +15,7 @@ examples:
   holdfast restore @-1 --path 'src/*'        some files of an earlier moment
   holdfast restore @-1 --name 'x[1].txt'     one file, to the letter
   holdfast restore @-1 --except notes.md     all but one file
+  holdfast restore snap-k3v7 --keep-mine     take back what tasks did since, and nothing else
   holdfast restore snap-k3v7 --to ../copy    into a new directory
 
 What is there before is kept as a snapshot first: `holdfast undo` takes a restore back.
@@ -59,6 +60,11 @@ def configure(parser: ArgumentParser) -> None:
         action="store_true",
         help="stop with exit code 4 if anything is in no snapshot yet",
     )
+    parser.add_argument(
+        "--keep-mine",
+        action="store_true",
+        help="take back what tasks changed since; what anybody else changed stays",
+    )
     parser.add_argument("--to", metavar="DIR", help="into this new or empty directory instead")
 
 
@@ -76,6 +82,7 @@ def run(arguments: Namespace, console: Console) -> int:
             dry_run=arguments.dry_run,
             force=arguments.force,
             drift="refuse" if arguments.refuse_drift else "capture",
+            keep="mine" if arguments.keep_mine else None,
             limit=most_listed(console),
             progress=progress,
         )
@@ -95,6 +102,7 @@ def _named(files: list[str] | None) -> "list[holdfast.Name] | None":
 
 def _checkout(arguments: Namespace, console: Console) -> int:
     narrowed = arguments.paths or arguments.names or arguments.excepted
+    narrowed = narrowed or arguments.keep_mine
     if narrowed or arguments.dry_run or arguments.force or arguments.refuse_drift:
         raise usage(
             "--to writes a whole snapshot into a new directory",

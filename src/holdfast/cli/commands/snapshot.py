@@ -9,7 +9,7 @@ from holdfast.cli.attached import get_workspace
 from holdfast.cli.console import Console
 from holdfast.cli.exits import DONE, PARTIAL
 from holdfast.cli.snapshots import add_note, note_of, snapshot_view
-from holdfast.cli.views import coverage_view, find_coverage
+from holdfast.cli.views import coverage_view, find_coverage, gave_way_view
 
 EXAMPLES = """\
 examples:
@@ -33,7 +33,11 @@ def run(arguments: Namespace, console: Console) -> int:
         snapshot = workspace.snapshot(**note_of(arguments), progress=progress)
     coverage = find_coverage(snapshot)
     console.answer(
-        document=lambda: {**snapshot_view(snapshot), "coverage": coverage_view(coverage)},
+        document=lambda: {
+            **snapshot_view(snapshot),
+            **gave_way_view(snapshot),
+            "coverage": coverage_view(coverage),
+        },
         lines=lambda: [snapshot.id] if console.is_quiet else _lines(console, snapshot),
     )
     return PARTIAL if snapshot.is_partial else DONE
@@ -48,3 +52,4 @@ def _lines(console: Console, snapshot: "holdfast.SnapshotInfo") -> Iterator[str]
         yield from words.excluded_lines(coverage)
         yield from words.omission_lines(console, coverage)
         yield from words.partial_lines(console, coverage)
+    yield from words.gave_way_lines(snapshot)

@@ -10,7 +10,7 @@ from holdfast.cli.console import Console
 from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import DONE
 from holdfast.cli.snapshots import snapshot_view
-from holdfast.cli.views import changes_view, coverage_view, path_view
+from holdfast.cli.views import agreed_view, changes_view, coverage_view, path_view
 
 EXAMPLES = """\
 examples:
@@ -39,6 +39,7 @@ def run(arguments: Namespace, console: Console) -> int:
             **changes_view(status.changes),
             "coverage": coverage_view(status.coverage),
             "recovered": status.recovered,
+            "agreed": None if status.agreed is None else agreed_view(status.agreed),
         },
         lines=lambda: _lines(console, status),
     )

@@ -125,7 +125,9 @@ def _note(told: _Told, row: TraceRow) -> None:
         told.is_whole = False
     elif is_mark and row.resource_id is not None:
         try:
-            told.snapshots |= {row.resource_id, str(details_of(row).get("safety"))}
+            details = details_of(row)
+            told.snapshots |= {row.resource_id, str(details.get("safety"))}
+            told.snapshots |= {*map(str, details.get("snapshots", ()))}
         except Damaged:
             told.is_whole = False  # Named already: it is not what was hashed.
     elif row.action == "task.started" and row.resource_id is not None:

@@ -158,6 +158,8 @@ class Attachments:
         attachment = Attachment(real, name, self._clock(), state, find_identity(real))
         with _translated(f"{real} cannot be attached"):
             state.mkdir(parents=True, exist_ok=True, mode=0o700)
+            # Of what was agreed on with another namespace, nothing holds for this one.
+            _forget(state)
             _write(attachment)
         return attachment
 
@@ -165,8 +167,7 @@ class Attachments:
         """Lets go of a directory, and touches nothing in it; its lock is held."""
         with _translated(f"{attachment.path} cannot be detached"):
             _write(msgspec.structs.replace(attachment, is_detached=True))
-            for name in (INDEX_NAME, JOURNAL_NAME):
-                (attachment.state / name).unlink(missing_ok=True)
+            _forget(attachment.state)
 
     def get(self, *, path: Path | None = None, namespace: str | None = None) -> Attachment:
         """Returns the attachment of exactly this directory, or of this namespace."""
@@ -244,8 +245,11 @@ class Attachments:
 
         Done again from the start if it is interrupted: until the last step it is what it was.
         """
-        state = self._state(real)
+        state, here, was = self._state(real), find_identity(real), attachment.identity
         with attachment.locked(), _translated(f"{real} cannot be attached"):
+            if here is None or was is None or not here.is_same(was):
+                # Another directory: what is not in it was not removed from it.
+                _forget(attachment.state)
             if state != attachment.state:
                 _make_way(state)
                 attachment.state.rename(state)
@@ -253,7 +257,7 @@ class Attachments:
                 attachment,
                 path=real,
                 state=state,
-                identity=find_identity(real),
+                identity=here,
                 is_detached=False,
             )
             _write(moved)
@@ -336,6 +340,12 @@ def unmake(attachment: Attachment) -> None:
     """Removes a directory that was made anew, and that nothing was brought back into."""
     with suppress(OSError):
         attachment.path.rmdir()
+
+
+def _forget(state: Path) -> None:
+    """Lets go of what is known of a directory, and of what was under way in it."""
+    for name in (INDEX_NAME, JOURNAL_NAME):
+        (state / name).unlink(missing_ok=True)
 
 
 def _make_way(state: Path) -> None:

@@ -117,7 +117,9 @@ class Captured(msgspec.Struct, frozen=True):
             if each.kind == "excluded"
         )
 
-    def settle(self, root: ObjectId, *, earlier: tuple[bytes, ...] = ()) -> LastLook:
+    def settle(
+        self, root: ObjectId, *, earlier: tuple[bytes, ...] = (), namespace: int | None = None
+    ) -> LastLook:
         """Returns what is known once a map with that root holds these changes."""
         return self.last.replacing(
             self.folders,
@@ -126,6 +128,7 @@ class Captured(msgspec.Struct, frozen=True):
             omitted=self.omitted,
             moving=self.moving,
             earlier=earlier,
+            namespace=namespace,
         )
 
 

@@ -25,12 +25,10 @@ from holdfast.engine.directory.attachments import INDEX_NAME, JOURNAL_NAME
 from holdfast.engine.directory.capture import Capture, Captured, Rereading
 from holdfast.engine.directory.lastlook import LastLook
 from holdfast.engine.objects.content import Sink
-from holdfast.engine.objects.stage import StagedObjects
-from holdfast.errors import Damaged, DirectoryMissing, InvalidValue, Unavailable
+from holdfast.errors import DirectoryMissing, InvalidValue, Unavailable
 from holdfast.errors.system import NO_ROOM
 from holdfast.ids import ObjectId
 from holdfast.progress import Progress, no_progress
-from holdfast.tree import Edit, NodeSource, apply, build, diff
 from holdfast.workspace.descent import open_root, open_up
 from holdfast.workspace.ignoring import IGNORE_FILE, MAX_RULES_BYTES, Rules
 from holdfast.workspace.journal import Journal
@@ -38,7 +36,7 @@ from holdfast.workspace.openings import Openings, Watching
 from holdfast.workspace.reading import TORN, Unreadable, Vanished, read_all, read_still
 from holdfast.workspace.resting import Resting
 from holdfast.workspace.scan import Scan, Scanner
-from holdfast.workspace.statindex import StatIndex, remove_temporaries
+from holdfast.workspace.statindex import StatIndex, adopt_temporary, remove_temporaries
 
 _LEAST_SHARE: Final = 4
 """Content that will not fit even at a quarter of its size is refused before it is read."""
@@ -90,6 +88,7 @@ class Directory:
     def refresh(self) -> None:
         """Takes over what another process has learned meanwhile, and a directory made anew."""
         self.is_sound = False
+        adopt_temporary(self._index_path)
         stamp = _stamp(self._index_path)
         if stamp != self._stamp or self._root_fd is None:
             remove_temporaries(self._index_path)
@@ -110,6 +109,15 @@ class Directory:
     def forget_index(self) -> None:
         """Makes the next look read every byte again."""
         self.last, self._hints = self.last.forgotten(), None
+
+    def forget_all(self) -> None:
+        """Knows nothing any more, nor what was agreed on with a namespace."""
+        if self.last.namespace or len(self.last.index) or self.last.former:
+            self.last, self._hints = LastLook.of(None), None
+
+    def forget_to(self, base: str, agreed: str) -> None:
+        """Makes the next look read every byte, and compare that with these two maps."""
+        self.last, self._hints = self.last.forgotten().believing(base, agreed), None
 
     def distrust(self, lost: Sequence[str]) -> None:
         """Makes the next look read every byte if packs are lost that were not when it last did."""
@@ -220,9 +228,9 @@ class Directory:
         """Says whether something is in the directory, and left out of the last look at it."""
         return is_within(key, self._excluded())
 
-    def learn(self, captured: Captured, root: ObjectId) -> None:
-        """Knows from now on what was captured: a map of that root holds it."""
-        self.last = captured.settle(root, earlier=self._remembered())
+    def learn(self, captured: Captured, root: ObjectId, *, namespace: int | None = None) -> None:
+        """Knows from now on what was captured: a map of that root, of that namespace, holds it."""
+        self.last = captured.settle(root, earlier=self._remembered(), namespace=namespace)
         self.is_sound |= captured.is_whole
         self._hints = self._doubtful = frozenset()
         if self._openings is not None and captured.is_whole:
@@ -336,45 +344,6 @@ class Directory:
         if self._root_fd is not None:
             os.close(self._root_fd)
             self._root_fd = None
-
-
-class Filled(msgspec.Struct, frozen=True):
-    """A files map that holds a directory: its root, its new nodes, and what that changes."""
-
-    root: ObjectId
-    nodes: dict[ObjectId, bytes]
-    edits: Sequence[Edit] | None
-    """None if what was there before cannot be read."""
-
-
-def fill(source: StagedObjects, captured: Captured, current: ObjectId) -> Filled:
-    """Returns the map that holds a directory, given the one that is there.
-
-    Where everything was read it is made from nothing: then all of its nodes are in hand, whatever
-    became of those that are stored.
-    """
-    if not captured.is_whole:
-        applied = apply(source, current, combine(source, captured, current))
-        return Filled(applied.root, applied.nodes, applied.edits)
-    held = {key: entry for key, entry in captured.changes.items() if entry is not None}
-    built = build(sorted(held.items()))
-    try:
-        edits = [*diff(source.with_nodes(built.nodes), current, built.root)]
-    except Damaged:
-        edits = None
-    return Filled(built.root, built.nodes, edits)
-
-
-def combine(source: NodeSource, captured: Captured, current: ObjectId) -> dict[bytes, bytes | None]:
-    """Returns what makes a map hold the directory.
-
-    If the map is not the one that the capture is relative to, it first has to become that one:
-    the directory is the truth about its files.
-    """
-    if captured.last.root == current:
-        return dict(captured.changes)
-    back = {edit.key: edit.new for edit in diff(source, current, captured.last.root)}
-    return back | dict(captured.changes)
 
 
 def forget(state: Path) -> None:

@@ -26,6 +26,8 @@ class _Meta(msgspec.Struct, array_like=True, frozen=True):
     lost: list[str] = []
     former: bytes = b""
     earlier: list[bytes] = []
+    agreed: bytes = b""
+    namespace: int = 0
 
 
 class LastLook(msgspec.Struct, frozen=True):
@@ -46,6 +48,21 @@ class LastLook(msgspec.Struct, frozen=True):
     earlier: tuple[bytes, ...] = ()
     """Rules that a restore has taken away, and that hold on the way back until a snapshot is taken:
     what they exclude is nobody's change."""
+    met: bytes = b""
+    """The namespace's files when the directory last took in what was done to them; empty if that
+    is what the directory was."""
+    namespace: int = 0
+    """Whose files those were; 0 if that is not known."""
+
+    @property
+    def base(self) -> ObjectId:
+        """What the directory was when it was last known."""
+        return self.root if len(self.index) or not self.former else ObjectId(self.former)
+
+    @property
+    def agreed(self) -> ObjectId:
+        """What the namespace's files were then."""
+        return ObjectId(self.met) if self.met else self.base
 
     @classmethod
     def of(cls, index: StatIndex | None) -> "LastLook":
@@ -68,6 +85,8 @@ class LastLook(msgspec.Struct, frozen=True):
             tuple(meta.lost),
             meta.former,
             tuple(meta.earlier),
+            meta.agreed,
+            meta.namespace,
         )
 
     def forgotten(self, lost: Sequence[str] | None = None) -> "LastLook":
@@ -77,9 +96,18 @@ class LastLook(msgspec.Struct, frozen=True):
         """
         kept = self.lost if lost is None else tuple(lost)
         former = self.former if self.root == EMPTY_MAP else self.root
-        meta = msgspec.msgpack.encode((EMPTY_MAP, b"", {}, {}, kept, former, self.earlier))
+        same = (self.earlier, self.met, self.namespace)
+        meta = msgspec.msgpack.encode((EMPTY_MAP, b"", {}, {}, kept, former, *same))
         index = StatIndex.empty().replacing({}, meta=meta)
-        return LastLook(index, EMPTY_MAP, b"", {}, {}, kept, former, self.earlier)
+        return LastLook(index, EMPTY_MAP, b"", {}, {}, kept, former, *same)
+
+    def believing(self, base: str, agreed: str) -> "LastLook":
+        """Returns the same, of which the directory and its namespace's files were these maps."""
+        former, met = bytes.fromhex(base), bytes.fromhex(agreed)
+        rest = (self.earlier, met, self.namespace)
+        meta = msgspec.msgpack.encode((EMPTY_MAP, b"", {}, {}, self.lost, former, *rest))
+        index = StatIndex.empty().replacing({}, meta=meta)
+        return LastLook(index, EMPTY_MAP, b"", {}, {}, self.lost, former, *rest)
 
     def replacing(
         self,
@@ -90,12 +118,28 @@ class LastLook(msgspec.Struct, frozen=True):
         omitted: Omissions,
         moving: Mapping[bytes, str],
         earlier: tuple[bytes, ...],
+        met: bytes = b"",
+        namespace: int | None = None,
     ) -> "LastLook":
         """Returns the same with some folders, and what they stand for, changed."""
+        whose = self.namespace if namespace is None else namespace
+        now = (root, rules, omitted, moving, earlier, met, whose)
         same = (self.root, self.rules, self.omitted, self.moving, self.earlier)
-        if not folders and (root, rules, omitted, moving, earlier) == same:
+        if not folders and now == (*same, self.met, self.namespace):
             return self
         plain = {path: [tuple(o) for o in found] for path, found in omitted.items() if found}
-        meta = msgspec.msgpack.encode((root, rules, plain, moving, self.lost, b"", earlier))
+        meta = msgspec.msgpack.encode(
+            (root, rules, plain, moving, self.lost, b"", earlier, met, whose)
+        )
         index = self.index.replacing(folders, meta=meta)
-        return LastLook(index, root, rules, omitted, moving, self.lost, earlier=earlier)
+        return LastLook(
+            index,
+            root,
+            rules,
+            omitted,
+            moving,
+            self.lost,
+            earlier=earlier,
+            met=met,
+            namespace=whose,
+        )

@@ -17,7 +17,7 @@ import stat
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from holdfast.engine.directory.retrieval import Weighing
+from holdfast.engine.files.retrieval import Weighing
 from holdfast.engine.objects.content import store_stream
 from holdfast.engine.planes.handle import Handle
 from holdfast.engine.planes.view import View

@@ -2,6 +2,7 @@
 
 Whatever is done (restore, undo, import), the steps are these:
 
+0. Agree: what was written through the namespace comes into the directory (`agreeing.py`).
 1. Keep: what is in the directory and in no snapshot becomes one (`snapshot.py`).
 2. Choose: the timeline says where it goes, and stores what it needs for that
    (`timeline/head.py`). What leads the directory there are the steps; what would be in their way
@@ -25,11 +26,12 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from holdfast.engine.core.paths import to_bytes
+from holdfast.engine.directory.agreeing import agree
 from holdfast.engine.directory.capture import Rereading
 from holdfast.engine.directory.directory import Directory
-from holdfast.engine.directory.retrieval import MapGoal
 from holdfast.engine.directory.snapshot import keep
 from holdfast.engine.directory.writer import Follower
+from holdfast.engine.files.retrieval import MapGoal
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.objects.stage import StagedObjects
 from holdfast.engine.planes.handle import Handle
@@ -72,6 +74,8 @@ class Attached:
         """Keeps what is there, and moves; returns also the id of what was kept."""
         kept, including, origin = None, frozenset[bytes](), None
         while True:
+            with self.directory.going_back(self.earlier_rules):
+                agree(self.handle, self.directory)
             taken = self.keep_drift(
                 reason,
                 keeps_redo=keeps_redo,
@@ -118,6 +122,7 @@ class Attached:
         including: frozenset[bytes] = frozenset(),
         litter: re.Pattern[bytes] | None = None,
         rereading: Rereading = Rereading.ALL,
+        stood_at: ObjectId | None = None,
         progress: Progress = no_progress,
     ) -> SnapshotInfo | None:
         """Takes a snapshot of what is in the directory and in none; None if all of it is.
@@ -135,6 +140,7 @@ class Attached:
                 including=including,
                 litter=litter,
                 rereading=rereading,
+                stood_at=stood_at,
                 progress=progress,
             )
         return taken

@@ -11,9 +11,11 @@ import msgspec
 from holdfast.engine.core.coverage import Coverage
 from holdfast.engine.core.growth import size_of
 from holdfast.engine.core.paths import to_bytes
+from holdfast.engine.directory.agreeing import Agreed
 from holdfast.engine.directory.capture import Captured, Rereading
-from holdfast.engine.directory.directory import Directory, fill
-from holdfast.engine.directory.retrieval import Weighing
+from holdfast.engine.directory.directory import Directory
+from holdfast.engine.directory.filling import fill
+from holdfast.engine.files.retrieval import Weighing
 from holdfast.engine.objects.stage import Stage, StagedObjects
 from holdfast.engine.planes.handle import Handle
 from holdfast.engine.timeline.diff import iter_changes
@@ -38,6 +40,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     coverage: Coverage
     recovered: str | None
     """What was put right on opening, if a restore had been interrupted."""
+    agreed: Agreed | None = None
+    """What this look took in of what was written through the namespace."""
 
 
 @dataclass(frozen=True, slots=True)

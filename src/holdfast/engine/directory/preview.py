@@ -9,8 +9,8 @@ from dataclasses import replace
 from holdfast.engine.core.paths import to_text
 from holdfast.engine.directory.move import Attached
 from holdfast.engine.directory.present import Glance
-from holdfast.engine.directory.retrieval import MapGoal
 from holdfast.engine.directory.writer import Follower
+from holdfast.engine.files.retrieval import MapGoal
 from holdfast.engine.timeline import restore as restoring
 from holdfast.engine.timeline import undo
 from holdfast.engine.timeline.selection import EVERYTHING, Selection

@@ -14,9 +14,9 @@ import msgspec
 from holdfast.engine.core.growth import size_of
 from holdfast.engine.core.paths import parent_of
 from holdfast.engine.directory.capture import Capture, Captured
-from holdfast.engine.directory.directory import Directory, combine
+from holdfast.engine.directory.directory import Directory
 from holdfast.engine.directory.lastlook import LastLook
-from holdfast.engine.directory.retrieval import Weighing
+from holdfast.engine.files.retrieval import Weighing
 from holdfast.engine.objects.stage import StagedObjects
 from holdfast.entries import Blob, Entry, Inline, decode_entry, with_twin
 from holdfast.ids import ObjectId
@@ -60,13 +60,13 @@ def prove(
     wanted = written if rules.digest == before.rules else [key for key, _ in iterate(source, goal)]
     left_out = frozenset(key for key in wanted if rules.excludes_within(key))
     captured = _read(directory, rules.including(left_out), only, progress)
-    applied = apply(source, before.root, combine(source, captured, before.root))
+    applied = apply(source, before.root, captured.changes)
     edits = list(diff(source.with_nodes(applied.nodes), applied.root, goal))
     hidden = {key for key in left_out if now.excludes_within(key)}
     if hidden:
         # What the next look will see, and what the head has to show.
         captured = _read(directory, rules.including(left_out - hidden), only, progress)
-        applied = apply(source, before.root, combine(source, captured, before.root))
+        applied = apply(source, before.root, captured.changes)
     return Proof(
         last=captured.settle(applied.root, earlier=_beyond(rules, now)),
         nodes=applied.nodes,

@@ -51,8 +51,8 @@ from holdfast.workspace.steps import has_same_content
 def recover(attached: Attached) -> str | None:
     """Puts right what the journal tells of; returns a sentence about it, or None."""
     record = attached.directory.journal.find()
-    if record is None:
-        return None
+    if record is None or not record.is_of_restore:
+        return None  # What was being brought in is brought in anew (`agreeing.py`).
     if record.state == "applied" or _is_on_timeline(attached, record.mark):
         return _look_again(attached, record)
     return _take_back(attached, record)
@@ -72,7 +72,13 @@ def _take_back(attached: Attached, record: Record) -> str | None:
     # What was found is kept first; all else here is what the restore itself has left.
     follower.gives_up = True
     # What was undone before stays to be redone, and undo passes over what was found.
-    found = attached.keep_drift(FOUND, keeps_redo=True, litter=litter_pattern(record))
+    found = attached.keep_drift(
+        FOUND,
+        keeps_redo=True,
+        litter=litter_pattern(record),
+        # Whatever the last look that was saved knows: there they agreed when it began.
+        stood_at=attached.files_of(attached.namespace.get_snapshot("@")),
+    )
     # One who was at it before may have kept it already, and come no further.
     found = found or _found_at(attached)
     since = Since()

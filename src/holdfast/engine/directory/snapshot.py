@@ -2,8 +2,9 @@
 
 The directory is read first, outside of any transaction: that may take seconds. Then one plan folds
 what changed into the files map and appends the snapshot (`timeline/head.py`). What was written
-through the namespace's own files meanwhile is not the directory's: it becomes a snapshot of its own
-before the directory's state takes its place.
+through the namespace's own files meanwhile is in it as well; where both changed the same path, the
+namespace's version is a snapshot of its own before the directory's takes its place, and the new
+one names it (`joining.py`).
 """
 
 import re
@@ -17,9 +18,12 @@ from holdfast.catalog.transaction import Transaction
 from holdfast.engine.core.coverage import Coverage
 from holdfast.engine.core.growth import size_of
 from holdfast.engine.core.limits import check_quota
-from holdfast.engine.core.paths import is_within
+from holdfast.engine.core.lineage import FOUND
+from holdfast.engine.core.paths import is_within, legible, to_text
 from holdfast.engine.directory.capture import Captured, Rereading
-from holdfast.engine.directory.directory import Directory, Filled, fill
+from holdfast.engine.directory.directory import Directory
+from holdfast.engine.directory.filling import Filled, fill
+from holdfast.engine.directory.joining import IsTorn, nothing_torn
 from holdfast.engine.objects.stage import Stage, StagedObjects, Withdrawn
 from holdfast.engine.objects.trust import find_lost_packs
 from holdfast.engine.pending.fold import Folded
@@ -34,7 +38,13 @@ from holdfast.model.basics import EMPTY_MAP, Head, Kind, Plane, Root, Size, Snap
 from holdfast.operations.snapshots import Note
 from holdfast.packs import ObjectKind
 from holdfast.progress import Progress
-from holdfast.tree import Edit, build, iterate
+from holdfast.tree import Edit, build, diff, iterate
+
+Held = tuple[ObjectId, int]
+"""A files map, and the id of the namespace that it was made for; 0 for one that is yet to be."""
+
+MOST_NAMED: Final = 100
+"""Paths that a snapshot names of those at which the namespace's version gave way."""
 
 STANDING_IN: Final = 100
 """Snapshots that are looked at to find out what a root that is lost has named."""
@@ -51,11 +61,15 @@ def keep(
     including: frozenset[bytes] = frozenset(),
     litter: re.Pattern[bytes] | None = None,
     rereading: Rereading = Rereading.SOME,
+    stood_at: ObjectId | None = None,
+    is_torn: IsTorn = nothing_torn,
     progress: Progress,
 ) -> tuple[SnapshotInfo | None, Captured]:
     """Takes a snapshot of the directory; with `only_if_changed`, None if nothing differs.
 
-    `keeps_redo` leaves the way forward open: the snapshot is taken on the way to a redo.
+    `keeps_redo` leaves the way forward open: the snapshot is taken on the way to a redo. `stood_at`
+    is the files map that both were when they last agreed, where the last look does not know;
+    `is_torn` says of what is in the directory whether the namespace's own takes its place.
     """
     # Files that are believed unread lie in packs: those have to be there.
     directory.distrust(find_lost_packs(handle.context, handle.tenant_id))
@@ -69,16 +83,18 @@ def keep(
             rereading=rereading,
             progress=progress,
         )
-        taking = _Taking(handle, captured, stage, note, kind, only_if_changed, keeps_redo)
+        taking = _Taking(
+            handle, captured, stage, note, kind, only_if_changed, keeps_redo, stood_at, is_torn
+        )
         try:
-            done, root = taking.advance()
+            done, (root, namespace) = taking.advance()
         except Damaged as exc:
             if captured.is_whole:
                 raise
             # What the index stands for was collected, or went bad: read all of it anew.
             directory.forget_index()
             raise Withdrawn(str(exc), batch=stage) from exc
-        directory.learn(captured, root)
+        directory.learn(captured, root, namespace=done[-1].namespace_id if done else namespace)
         return (done[-1] if done else None), captured
 
     return carry_out(handle, attempt, is_around=True)
@@ -95,9 +111,11 @@ class _Taking:
     kind: Kind
     only_if_changed: bool
     keeps_redo: bool
+    stood_at: ObjectId | None
+    is_torn: IsTorn
 
-    def advance(self) -> tuple[list[SnapshotInfo], ObjectId]:
-        """Appends it; returns also the files map that holds the directory."""
+    def advance(self) -> tuple[list[SnapshotInfo], Held]:
+        """Appends it; returns also the files map that holds the directory, and whose it is."""
         stand_in = self.stand_in if self.captured.is_whole else None
         plan = partial(self.plan, self.handle.context.ids.snapshot())
         if not self.stage.has_spilled:
@@ -105,25 +123,28 @@ class _Taking:
         self.stage.seal()
         return advance(self.handle, plan, creates=True, stand_in=stand_in, ahead=self.stage)
 
-    def plan(
-        self, snapshot_id: SnapshotId, transaction: Transaction, folded: Folded
-    ) -> Move[ObjectId]:
+    def plan(self, snapshot_id: SnapshotId, transaction: Transaction, folded: Folded) -> Move[Held]:
         """Returns the snapshots to append: the directory's, and before it what it replaces."""
         head, before = folded.head, folded.root.plane(Plane.FILES)
         self.stage.pour_into(folded.stage)
-        filled = fill(folded.source, self.captured, before)
+        whose = head.namespace_id
+        filled = fill(
+            folded.source,
+            self.captured,
+            before,
+            namespace=whose,
+            stood_at=self.stood_at,
+            is_torn=self.is_torn,
+        )
         folded.stage.add_nodes(filled.nodes)
-        is_edited = filled.root != before
-        if self.only_if_changed and not is_edited:
+        is_edited, result = filled.root != before, (filled.held, whose)
+        if self.only_if_changed and not is_edited and not filled.torn:
             # Where all was read, what went bad of it is stored anew all the same.
-            stores = self.captured.is_whole
-            return Move(position=head.position, redo=head.redo, result=filled.root, stores=stores)
+            stores = self.captured.is_whole or filled.held != self.captured.last.root
+            return Move(position=head.position, redo=head.redo, result=result, stores=stores)
         more = self._growth(folded, filled)
         check_quota(head, Size(0, more.bytes))
-        marks: list[Mark] = []
-        if is_edited and folded.is_dirty and before != self.captured.last.root:
-            kept = safety(self.handle, transaction, folded, reason="before the directory's files")
-            marks += [kept] if kept is not None else []
+        marks = self._kept(transaction, folded, filled)
         root = folded.root.replacing(files=filled.root)
         root_id = folded.root_id
         if is_edited:
@@ -135,9 +156,9 @@ class _Taking:
                 kind=self.kind,
                 root=root_id,
                 size=folded.size + more,
-                parent=marks[0].id if marks else head.position,
+                parent=marks[-1].id if marks else head.position,
                 note=self.note,
-                detail=self._coverage(filled).to_detail() | lost,
+                detail=self._coverage(filled).to_detail() | lost | _told(filled, marks, head),
             )
         )
         is_changed = is_edited or folded.is_dirty
@@ -145,10 +166,37 @@ class _Taking:
             marks=marks,
             position=snapshot_id,
             redo=() if is_changed and not self.keeps_redo else head.redo,
-            result=filled.root,
+            result=result,
             # A file that is written meanwhile is kept first, and not left on top.
             exact=is_edited,
         )
+
+    def _kept(self, transaction: Transaction, folded: Folded, filled: Filled) -> list[Mark]:
+        """Returns what is kept before: the namespace's files, if some of them give way.
+
+        And the directory as it is, where a crash may have left something that gives way itself.
+        """
+        marks: list[Mark] = []
+        if filled.gave_way:
+            kept = safety(self.handle, transaction, folded, reason="before the directory's files")
+            marks += [kept] if kept is not None else []
+        if filled.torn:
+            root = folded.stage.add(
+                folded.root.replacing(files=filled.held).encode(), ObjectKind.NODE
+            )
+            edits = diff(folded.source, folded.root.plane(Plane.FILES), filled.held)
+            marks.append(
+                Mark(
+                    id=self.handle.context.ids.snapshot(),
+                    kind=Kind.SAFETY,
+                    root=root,
+                    size=folded.size + size_of([*edits]),
+                    parent=marks[-1].id if marks else folded.head.position,
+                    note=Note(reason=FOUND),
+                    is_asked=False,
+                )
+            )
+        return marks
 
     def stand_in(
         self, transaction: Transaction, source: StagedObjects, head: Head
@@ -193,3 +241,12 @@ class _Taking:
             entries += [entry for _, entry in iterate(folded.source, folded.root.plane(plane))]
         total = size_of([Edit(b"", None, entry) for entry in entries])
         return Size(total.entries - folded.size.entries, total.bytes - folded.size.bytes)
+
+
+def _told(filled: Filled, marks: Sequence[Mark], head: Head) -> dict[str, object]:
+    """Returns what a snapshot says of the files that gave way, and where they are."""
+    if not filled.gave_way:
+        return {}
+    names = [legible(to_text(key)) for key in filled.gave_way[:MOST_NAMED]]
+    where = marks[0].id if marks else head.position
+    return {"gave_way": names, "gave_way_count": len(filled.gave_way), "gave_way_in": where}

@@ -15,7 +15,7 @@ from holdfast.engine.core.coverage import lacking_in
 from holdfast.engine.core.paths import ancestors, check_key, to_bytes, to_text
 from holdfast.engine.directory.directory import Directory
 from holdfast.engine.directory.proof import prove
-from holdfast.engine.directory.retrieval import MapGoal, Retrieval, check_entry
+from holdfast.engine.files.retrieval import MapGoal, Retrieval, check_entry
 from holdfast.engine.objects.content import list_refs
 from holdfast.engine.objects.stage import Stage, StagedObjects
 from holdfast.engine.planes.attached import Became, Moving
@@ -125,7 +125,7 @@ class Follower:
         if wanted == known.root:
             self.uncovered = self.find_uncovered(self._directory.rules_there())
             return None
-        steps = self._choose(source, _steps(source, known.root, wanted), wanted)
+        steps = self._choose(source, list_steps(source, known.root, wanted), wanted)
         self._check_way(steps)
         self._check(source, steps)
         self._begin(source, move, wanted)
@@ -149,7 +149,7 @@ class Follower:
         and it has to be what is in the directory still.
         """
         known = self._directory.last
-        source.check_stored(_only_in_old(source, steps))
+        source.check_stored(list_only_in_old(source, steps))
         # What somebody is writing to comes first: if it changes now, little else was touched.
         steps.sort(key=lambda step: step.key not in known.moving)
         if self.gives_up:
@@ -198,8 +198,9 @@ class Follower:
         excused = {*self.kept, *self.spared, *around, *proof.twins}
         if not proof.differing <= excused:
             self.is_verified = False
-            # Somebody else was at it: the next look starts from nothing, and misses nothing.
-            self._directory.forget_index()
+            # Somebody else was at it: the next look reads all, and misses nothing.
+            files = goal.plane(Plane.FILES).hex()
+            self._directory.forget_to(files, files)
             return None
         self._directory.last = proof.last
         self.uncovered = self.find_uncovered(self._directory.rules_there())
@@ -221,14 +222,17 @@ class Follower:
         if self._start is None or self._reached is None:
             return
         start, self._start = self._start, None
-        steps = [s for s in _steps(source, self._reached, start) if s.key not in self.spared]
+        steps = [s for s in list_steps(source, self._reached, start) if s.key not in self.spared]
         self._write_back(source, steps, start, set(), written=self._written)
 
-    def find_obstacles(self, steps: Sequence[Step]) -> list[bytes]:
-        """Returns what is in the way of these steps and in no snapshot."""
+    def find_obstacles(self, steps: Sequence[Step], index: StatIndex | None = None) -> list[bytes]:
+        """Returns what is in the way of these steps and in no snapshot.
+
+        Whatever is not in the `index`: that of the last look, unless another is given.
+        """
         found: dict[bytes, None] = {}
         leaving = frozenset(step.key for step in steps if step.old is not None)
-        index = self._directory.last.index
+        index = index or self._directory.last.index
         closed = {to_bytes(each.path) for each in self._directory.coverage.failed}
         with Descent(self._directory.root_fd) as descent:
             for step in steps:
@@ -379,7 +383,8 @@ class Follower:
             self._directory.forget_index()
 
 
-def _steps(source: NodeSource, old: ObjectId, new: ObjectId) -> Iterator[Step]:
+def list_steps(source: NodeSource, old: ObjectId, new: ObjectId) -> Iterator[Step]:
+    """Yields what leads from one files map to another."""
     for edit in diff(source, old, new):
         yield Step(
             check_key(edit.key),
@@ -410,7 +415,7 @@ def _obstacle(
     return None if is_fine else step.key
 
 
-def _only_in_old(source: StagedObjects, steps: Sequence[Step]) -> list[ObjectId]:
+def list_only_in_old(source: StagedObjects, steps: Sequence[Step]) -> list[ObjectId]:
     """Returns the content that steps take out of a directory and do not put back."""
     found: dict[ObjectId, None] = {}
     for step in steps:

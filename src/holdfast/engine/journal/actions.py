@@ -164,7 +164,8 @@ def without_content(
 def trace_of(done: Sequence[SnapshotInfo]) -> Trace:
     """Returns the trace of an operation that appended these snapshots.
 
-    The last one shows what it led to; before it may stand the one that keeps what was there.
+    The last one shows what it led to; before it may stand the one that keeps what was there. Where
+    there are others beside these two, all are named.
     """
     last = done[-1]
     details: dict[str, Any] = {
@@ -179,6 +180,9 @@ def trace_of(done: Sequence[SnapshotInfo]) -> Trace:
     elif len(done) > 1:
         details["safety"] = done[0].id
         roots += (done[0].root,)
+    if len(done) > len(roots):
+        details["snapshots"] = [each.id for each in reversed(done)]
+        roots = tuple(each.root for each in reversed(done))
     return Trace(
         action=MARKED[last.kind],
         resource_type="snapshot",

@@ -9,11 +9,15 @@ head, like every restore: nothing is lost by it, and it can be undone.
 Of a task in a directory, and of one whose changes do not name it, the two snapshots at its ends
 are what is known: what lies between them counts as its own, and the answer says so. Of the prompt
 of an agent, what prompts of other conversations did meanwhile is not (`steps.py`).
+
+Several are taken back one on the other, the newest first, as one move: that is what is left of a
+restore for whoever keeps what others did since.
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from itertools import groupby, takewhile
 from operator import attrgetter
 from typing import Final
@@ -61,6 +65,9 @@ from holdfast.tree import apply, get_many
 Left = tuple[str, bytes]
 """The plane and the key of what stays as others made it."""
 
+_PAGE: Final = 200
+"""Tasks that are looked up at once."""
+
 _NOTHING: Final = (None, encode_entry(Directory(USUAL_DIRECTORY_MODE)))
 """Entries that say no more of a path than that there may be an empty directory."""
 
@@ -82,7 +89,6 @@ class _Aim:
 class _Shown:
     """What an answer says beside the snapshot."""
 
-    task: TaskRun
     aim: _Aim
     root: ObjectId
     changes: Changes
@@ -117,17 +123,17 @@ def take_back(
     id of the snapshot that shows the result.
     """
 
-    def plan(transaction: Transaction, folded: Folded) -> Move[_Shown]:
+    def plan(transaction: Transaction, folded: Folded) -> Move[tuple[_Shown, SnapshotId]]:
         task = transaction.find_task(folded.head.namespace_id, task_id)
         if task is None:
             raise TaskNotFound(task_id)
         if at_end and task.restored is not None:
             raise TaskEnded(task_id, status="gone back")
         aim = _aim(handle, transaction, folded, task, keep_mine=keep_mine)
-        seen = _seen(handle, transaction, folded, task, aim, limit=limit)
+        seen = _seen(handle, transaction, folded, aim, then=task.started_at, limit=limit)
         if seen.root == folded.root_id and not at_end:
             raise NothingToUndo(f"nothing that task {task.id} changed is there any more")
-        marks = _marks(handle, transaction, folded, seen, note=note, at_end=at_end)
+        marks = _marks(handle, transaction, folded, task, seen, note=note, at_end=at_end)
         last = marks[-1].id
 
         def check(writing: Transaction, head: Head) -> None:
@@ -141,7 +147,7 @@ def take_back(
         return Move(
             marks=marks,
             position=last,
-            result=seen,
+            result=(seen, task.before),
             needs=aim.needs,
             exact=True,
             also=check,
@@ -151,22 +157,122 @@ def take_back(
 
     if dry_run:
         with folded_head(handle) as (transaction, folded):
-            return _answer(plan(transaction, folded).result, None, None)
-    done, seen = advance(handle, plan)
+            seen, before = plan(transaction, folded).result
+        return _answer(seen, None, None, before=before)
+    done, (seen, before) = advance(handle, plan)
     safety_id = done[0].id if len(done) > 1 else None
-    return _answer(seen, done[-1], safety_id, verified=prove(handle, done[-1]))
+    is_proven = prove(handle, done[-1])
+    return _answer(seen, done[-1], safety_id, before=before, verified=is_proven)
+
+
+def take_back_since(
+    handle: Handle,
+    target: SnapshotInfo,
+    *,
+    dry_run: bool = False,
+    limit: int | None = SHOWN,
+    note: Note | None = None,
+    expected: SnapshotId | None = None,
+) -> Restored:
+    """Takes back what all tasks changed that began at a snapshot or later; all else stays.
+
+    What others changed after a task did stays as they made it, and is named; what was there at the
+    snapshot is on the timeline. Raises `TaskRunning` for a task whose own cannot be told yet.
+    """
+
+    def plan(transaction: Transaction, folded: Folded) -> Move[_Shown]:
+        now = handle.get_snapshot(transaction, folded.head, target.id)
+        tasks = _since(transaction, folded.head, now)
+        aims, at = list[_Aim](), folded
+        for task in tasks:
+            aim = _aim(handle, transaction, at, task, keep_mine=True)
+            root_id = folded.stage.add(aim.root.encode(), ObjectKind.NODE)
+            at = msgspec.structs.replace(at, root=aim.root, root_id=root_id, size=aim.size)
+            aims.append(aim)
+        aim = _joined(aims, at)
+        seen = _seen(handle, transaction, folded, aim, then=now.created_at, limit=limit)
+        if seen.root == folded.root_id and not seen.aim.left:
+            raise NothingToUndo(f"nothing that a task changed since {now.id} is there any more")
+        marks = replacing(
+            handle,
+            transaction,
+            folded,
+            kind=Kind.RESTORE,
+            root=seen.root,
+            size=seen.aim.size,
+            reason=f"before restoring {now.id}",
+            target=now.id,
+            note=note,
+            detail={"keep": "mine", "tasks": [task.id for task in tasks][:SHOWN], **seen.detail},
+            lacking=seen.lacking,
+        )
+        named = [task for task, each in zip(tasks, aims, strict=True) if not each.by_snapshots]
+        return Move(
+            marks=marks,
+            position=marks[-1].id,
+            result=seen,
+            needs=[now.id, *aim.needs],
+            exact=True,
+            also=lambda writing, _: _check_all_known(handle, writing, named),
+        )
+
+    if dry_run:
+        with folded_head(handle) as (transaction, folded):
+            result = plan(transaction, folded).result
+        return _answer(result, None, None, before=target.id)
+    done, seen = advance(handle, plan, expected=expected)
+    safety_id = done[0].id if len(done) > 1 else None
+    is_proven = prove(handle, done[-1])
+    return _answer(seen, done[-1], safety_id, before=target.id, verified=is_proven)
+
+
+def _check_all_known(handle: Handle, writing: Transaction, tasks: Sequence[TaskRun]) -> None:
+    """Raises if what was there before one of these may have gone since it was looked up."""
+    for task in tasks:
+        if not writing.has_task_changes(task.namespace_id, task.id):
+            _check_known(handle, writing, task)
+
+
+def _since(transaction: Transaction, head: Head, target: SnapshotInfo) -> list[TaskRun]:
+    """Returns the tasks that began at a snapshot or after it, newest first."""
+    found, before = list[TaskRun](), None
+    while page := transaction.list_tasks(head.namespace_id, status=None, before=before, most=_PAGE):
+        for task in page:
+            began = transaction.find_snapshot(head.namespace_id, task.before)
+            if began is None and task.started_at < target.created_at:
+                return found
+            if began is not None and began.number < target.number:
+                if task.started_at < target.created_at:
+                    return found
+                continue
+            found.append(task)
+        before = page[-1].started_at, page[-1].id
+    return found
+
+
+def _joined(aims: Sequence[_Aim], at: Folded) -> _Aim:
+    """Returns where several aims lead, one on the other."""
+    left = dict.fromkeys(each for aim in aims for each in aim.left)
+    return _Aim(
+        at.root,
+        at.size,
+        [*left],
+        by_snapshots=any(aim.by_snapshots for aim in aims),
+        needs=[*dict.fromkeys(each for aim in aims for each in aim.needs)],
+        earlier=next((aim.earlier for aim in reversed(aims) if aim.earlier), None),
+    )
 
 
 def _marks(
     handle: Handle,
     transaction: Transaction,
     folded: Folded,
+    task: TaskRun,
     seen: _Shown,
     *,
     note: Note | None,
     at_end: bool,
 ) -> list[Mark]:
-    task = seen.task
     return replacing(
         handle,
         transaction,
@@ -214,9 +320,9 @@ def _seen(
     handle: Handle,
     transaction: Transaction,
     folded: Folded,
-    task: TaskRun,
     aim: _Aim,
     *,
+    then: datetime,
     limit: int | None,
 ) -> _Shown:
     """Returns what going there changes; raises if what it needs for that is not there."""
@@ -229,7 +335,7 @@ def _seen(
         head=folded.head,
         shown=folded.root,
         goal=aim.root,
-        then=task.started_at,
+        then=then,
     )
     goal, detail = keep_terms(transaction, handle, stage, source, shown=folded.root, goal=goal)
     found = present(handle, transaction, folded, iter_changes(source, folded.root, goal))
@@ -242,7 +348,7 @@ def _seen(
     root = folded.root_id
     if goal != folded.root:
         root = stage.add(goal.encode(), ObjectKind.NODE)
-    return _Shown(task, aim, root, changes.first(limit), lacking.joined(kept), detail)
+    return _Shown(aim, root, changes.first(limit), lacking.joined(kept), detail)
 
 
 # What the task noted
@@ -380,11 +486,12 @@ def _answer(
     snapshot: SnapshotInfo | None,
     safety_id: SnapshotId | None,
     *,
+    before: SnapshotId,
     verified: bool = False,
 ) -> Restored:
     left = [f"{plane}:{legible(entry_name(Plane(plane), key))}" for plane, key in shown.aim.left]
     return Restored(
-        target=shown.task.before,
+        target=before,
         snapshot=snapshot,
         safety_id=safety_id,
         root=shown.root if snapshot is None else snapshot.root,

@@ -18,14 +18,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from holdfast.engine.core.coverage import lacking_in
+from holdfast.engine.core.coverage import Lacking, lacking_in
 from holdfast.engine.core.paths import check_key
-from holdfast.engine.directory.retrieval import MapGoal, Retrieval, check_entry
+from holdfast.engine.files.retrieval import MapGoal, Retrieval, check_entry
 from holdfast.engine.objects.stage import StagedObjects
+from holdfast.engine.pending.fold import lacking_at
 from holdfast.engine.planes.handle import Handle, looking_at
 from holdfast.engine.timeline.diff import collect_changes, iter_changes
+from holdfast.engine.timeline.restore import folded_head
 from holdfast.entries import Blob, Directory, Entry, Inline, Link, decode_entry, twin_of
 from holdfast.errors import Damaged, DirectoryRefused, PathExists, Unavailable
+from holdfast.ids import SnapshotId, object_id_of
 from holdfast.model.basics import Plane, Root, SnapshotInfo
 from holdfast.model.changes import Restored
 from holdfast.model.files import USUAL_DIRECTORY_MODE
@@ -44,46 +47,59 @@ _ELSEWHERE: Final = "Name a directory that is new or empty, where you may write.
 
 
 def checkout(
-    handle: Handle, snapshot: SnapshotInfo, target: Path, *, progress: Progress
+    handle: Handle, snapshot: SnapshotInfo | None, target: Path, *, progress: Progress
 ) -> Restored:
-    """Writes a snapshot's files into a directory, and proves what it wrote.
+    """Writes a snapshot's files into a directory, and proves what it wrote; None for those of now.
 
     Raises `PathExists` if something is there. A failure leaves what was written so far.
     """
     _check_apart(handle, target)
-    fd = _open_empty(target)
+    if snapshot is None:
+        with folded_head(handle) as (_, folded):
+            lacking, stands_on = lacking_at(folded), folded.head.position or SnapshotId("")
+            return _put(folded.source, folded.root, target, progress, of=stands_on, lacking=lacking)
+    with looking_at(handle, snapshot):
+        source = StagedObjects(handle.objects)
+        root, lacking = source.get_root(snapshot.root), lacking_in(snapshot)
+        return _put(source, root, target, progress, of=snapshot.id, lacking=lacking)
+
+
+def _put(
+    source: StagedObjects,
+    root: Root,
+    target: Path,
+    progress: Progress,
+    *,
+    of: SnapshotId,
+    lacking: Lacking,
+) -> Restored:
+    """Writes the files of a root into a directory that is new or empty."""
+    fd, files = _open_empty(target), root.plane(Plane.FILES)
     try:
-        with looking_at(handle, snapshot):
-            source = StagedObjects(handle.objects)
-            root = source.get_root(snapshot.root)
-            files = root.plane(Plane.FILES)
-            steps = [
-                Step(check_key(key), None, check_entry(decode_entry(data)))
-                for key, data in iterate(source, files)
-            ]
-            contents = Retrieval(source)
-            writer = Writer(
-                fd,
-                StatIndex.empty(),
-                contents,
-                litter=LITTER,
-                goal=MapGoal(source, files),
-                checks=False,
-                proves=True,
-                progress=lambda done, total: progress("writing", done, total),
-            )
-            writer.carry_out(steps)
-            is_proven = is_as_written(fd, contents, steps, proven=writer.proven, progress=progress)
-            only_files = Root().replacing(files=files)
-            found = iter_changes(source, Root(), only_files)
-            changes = collect_changes(found, limit=SHOWN, counts=True)
-        lacking = lacking_in(snapshot)
+        steps = [
+            Step(check_key(key), None, check_entry(decode_entry(data)))
+            for key, data in iterate(source, files)
+        ]
+        contents = Retrieval(source)
+        writer = Writer(
+            fd,
+            StatIndex.empty(),
+            contents,
+            litter=LITTER,
+            goal=MapGoal(source, files),
+            checks=False,
+            proves=True,
+            progress=lambda done, total: progress("writing", done, total),
+        )
+        writer.carry_out(steps)
+        is_proven = is_as_written(fd, contents, steps, proven=writer.proven, progress=progress)
+        found = iter_changes(source, Root(), Root().replacing(files=files))
         return Restored(
-            target=snapshot.id,
+            target=of,
             snapshot=None,
             safety_id=None,
-            root=snapshot.root,
-            changes=changes,
+            root=object_id_of(root.encode()),
+            changes=collect_changes(found, limit=SHOWN, counts=True),
             verified=is_proven,
             uncaptured=lacking.uncaptured,
             is_partial=lacking.is_partial,

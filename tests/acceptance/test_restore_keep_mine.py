@@ -1,0 +1,80 @@
+"""What tasks did goes back, what others did stays: over HTTP, in a directory, on a command line."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import holdfast
+from holdfast.errors import InvalidValue, NothingToUndo
+from holdfast.testing.servers import running_server
+
+
+def test_over_http(tmp_path: Path) -> None:
+    with (
+        running_server(tmp_path / "served") as server,
+        holdfast.Client(server.api_key, url=server.url, namespace="alice") as agent,
+        holdfast.Client(server.api_key, url=server.url, namespace="alice") as person,
+    ):
+        person.files.write("both.txt", "before")
+        before = agent.snapshot("before")
+        with agent.task("first"):
+            agent.files.write("both.txt", "by the agent")
+            agent.files.write("made.txt", "by the agent")
+        with agent.task("second"):
+            agent.files.write("made.txt", "once more")
+        person.files.write("both.txt", "by a person")
+        person.files.write("mine.txt", "by a person")
+        seen = agent.restore(before, keep="mine", dry_run=True)
+        assert seen.left == ["files:both.txt"]
+        done = agent.restore(before, keep="mine")
+        assert done.verified
+        assert [change.name for change in done.changes] == ["made.txt"]
+        assert agent.files.read_text("both.txt") == "by a person"
+        assert agent.files.read_text("mine.txt") == "by a person"
+        assert agent.at(before).files.read_text("both.txt") == "before"
+        with pytest.raises(InvalidValue):
+            agent.restore(before, keep="mine", paths=["a"])
+        agent.undo()
+        assert agent.files.read_text("made.txt") == "once more"
+
+
+def test_in_a_directory(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    (tree / "a.txt").write_text("a")
+    with holdfast.open(tmp_path / "vault") as vault, vault.workspace(tree) as project:
+        before = project.snapshot("before")
+        with pytest.raises(NothingToUndo):
+            project.restore(before, keep="mine")
+        for number in range(2):
+            with project.task(f"task {number}"):
+                (tree / f"made-{number}").write_text("by a task")
+                (tree / "a.txt").write_text(f"a{number}")
+            (tree / f"mine-{number}").write_text("by hand")
+        project.snapshot()
+        done = project.restore(before, keep="mine")
+        assert done.verified
+        assert done.by_snapshots
+        assert {path.name for path in tree.iterdir()} == {"a.txt", "mine-0", "mine-1"}
+        assert (tree / "a.txt").read_text() == "a"
+
+
+def test_on_the_command_line(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    (tree / "a.txt").write_text("a")
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "holdfast", "--data", str(tmp_path / "vault"), *arguments]
+        return subprocess.run(command, cwd=tree, capture_output=True, text=True, check=True)
+
+    run("init", "-q")
+    before = run("snapshot", "-q").stdout.strip()
+    run("run", "--", "sh", "-c", "echo agent > a.txt; echo agent > made.txt")
+    (tree / "a.txt").write_text("by hand")
+    shown = run("restore", before, "--keep-mine")
+    assert "files:a.txt stays: it was changed since" in shown.stdout
+    assert {path.name for path in tree.iterdir()} == {"a.txt"}
+    assert (tree / "a.txt").read_text() == "by hand"
