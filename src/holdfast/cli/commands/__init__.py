@@ -22,11 +22,18 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
         "log": "list the snapshots",
         "show": "show one snapshot and what it changed",
         "diff": "show what differs between two moments",
+        "grep": "search in files at a moment",
     },
     "Go back": {
         "undo": "take the last change back",
         "redo": "take the last undo back",
         "restore": "bring a snapshot back, whole or in part",
+    },
+    "Branch": {
+        "fork": "make a second timeline that goes on from here",
+        "switch": "let the directory show another namespace",
+        "merge": "bring in what a fork has changed",
+        "namespaces": "list the namespaces of the vault",
     },
     "Look after": {
         "pin": "keep a snapshot until it is unpinned",
@@ -52,6 +59,8 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
         "keys": "make, list and revoke API keys",
     },
     "Other": {
+        "help": "show how a command is used",
+        "completion": "let a shell complete commands and options",
         "version": "print the version",
     },
 }

@@ -6,6 +6,7 @@ from holdfast.cli.attached import get_workspace
 from holdfast.cli.console import Console
 from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import usage
+from holdfast.cli.moments import find_id
 from holdfast.cli.restored import most_listed, tell
 
 EXAMPLES = """\
@@ -49,7 +50,7 @@ def run(arguments: Namespace, console: Console) -> int:
     workspace = get_workspace(console, brings_back=True)
     with console.progress() as progress:
         restored = workspace.undo(
-            arguments.operation,
+            find_id(workspace.namespace, arguments.operation, now=console.clock()),
             task=arguments.task,
             keep_mine=arguments.keep_mine,
             dry_run=arguments.dry_run,
