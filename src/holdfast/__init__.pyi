@@ -18,11 +18,20 @@ from holdfast.errors import HoldfastError
 from holdfast.mirror import AsyncRemoteWorkspace, RemoteWorkspace
 from holdfast.model.archives import Imported
 from holdfast.model.basics import Kind, Plane, Size, SnapshotInfo, Timeline
-from holdfast.model.changes import Change, Changes, History, MergeResult, Restored, Step
+from holdfast.model.changes import (
+    Change,
+    Changes,
+    History,
+    Merged,
+    MergeResult,
+    Patch,
+    Restored,
+    Step,
+)
 from holdfast.model.entities import Entity, Totals
 from holdfast.model.erasures import Certificate
 from holdfast.model.events import Event
-from holdfast.model.files import FileInfo
+from holdfast.model.files import FileInfo, Finding, Findings
 from holdfast.model.keys import Key, NewKey
 from holdfast.model.memories import Memory, MemoryMatch
 from holdfast.model.names import Name
@@ -83,6 +92,8 @@ __all__ = [
     "Entity",
     "Event",
     "FileInfo",
+    "Finding",
+    "Findings",
     "Health",
     "History",
     "Holdfast",
@@ -98,6 +109,7 @@ __all__ = [
     "Memory",
     "MemoryMatch",
     "MergeResult",
+    "Merged",
     "Moment",
     "Name",
     "Namespace",
@@ -105,6 +117,7 @@ __all__ = [
     "NewKey",
     "NewWebhook",
     "Omission",
+    "Patch",
     "Plane",
     "Policy",
     "Quota",

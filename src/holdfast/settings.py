@@ -1,10 +1,11 @@
 """What the environment says, and where the vault therefore is: the only reader of it.
 
-For vaults and commands, seven variables matter: `HOLDFAST_DATA` names the vault, or
+For vaults and commands, nine variables matter: `HOLDFAST_DATA` names the vault, or
 `HOLDFAST_DATABASE_URL` the database that it is in and `HOLDFAST_OBJECTS_URL` its packs;
 `XDG_DATA_HOME` and `HOME` say where a user's own vault lies, `NO_COLOR` and `TERM=dumb` ask for
-plain text. For clients of a server, those of `ClientSettings`; for agents that come over HTTP,
-`HOLDFAST_MCP_TOKEN`. `GIT_*` variables in particular mean nothing here.
+plain text, `HOLDFAST_PAGER` or `PAGER` names what shows a long one. For clients of a server, those
+of `ClientSettings`; for agents that come over HTTP, `HOLDFAST_MCP_TOKEN`. `GIT_*` variables in
+particular mean nothing here.
 
 Everything is a function of the mapping that is passed in, so that a process that stays can
 answer for callers with environments of their own. Imports next to nothing: whoever has to know
@@ -31,6 +32,10 @@ DATA, DATABASE_URL, OBJECTS_URL = (
 )
 """Variables that say where the vault is."""
 
+PAGER = "HOLDFAST_PAGER"
+USUAL_PAGER = "less"
+"""What shows long texts on a terminal, unless somebody says otherwise."""
+
 CATALOG_NAME = "catalog.sqlite"
 """The file that makes a directory a vault."""
 
@@ -43,6 +48,12 @@ def process_environ() -> Mapping[str, str]:
 def wants_colour(environ: Mapping[str, str]) -> bool:
     """Says whether colours are welcome; https://no-color.org: set and not empty means no."""
     return not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
+
+
+def find_pager(environ: Mapping[str, str]) -> str | None:
+    """Returns the command that shows long texts on a terminal; None for none."""
+    named = environ.get(PAGER, environ.get("PAGER", USUAL_PAGER)).strip()
+    return None if named in ("", "cat") or environ.get("TERM") == "dumb" else named
 
 
 def find_location(environ: Mapping[str, str], directory: str, *, named: str | None = None) -> str:

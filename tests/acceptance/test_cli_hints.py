@@ -144,10 +144,10 @@ def test_a_line_of_rules_that_cannot_be_read_is_named_and_can_be_commented_out(u
     rules.unlink()
 
 
-def test_a_binary_file_is_said_to_be_added_or_removed_with_its_size(tmp_path: Path) -> None:
+def test_a_binary_file_is_in_a_patch_with_its_size(tmp_path: Path) -> None:
     user = User(tmp_path)
-    assert "Binary or large: added, 70 bytes\n" in user.ok("diff", "@-1", "@")
-    assert "Binary or large: removed, 70 bytes\n" in user.ok("diff", "@", "@-1")
+    assert "GIT binary patch\nliteral 70\n" in user.ok("diff", "@-1", "@")
+    assert "GIT binary patch\nliteral 0\n" in user.ok("diff", "@", "@-1")
 
 
 def test_what_was_imported_is_said_with_or_without_a_label(tmp_path: Path) -> None:

@@ -263,6 +263,82 @@ def test_listings_are_in_the_order_of_bytes(agent: Namespace) -> None:
     assert not agent.files.exists("d/z")
 
 
+def test_files_are_found_by_pattern_and_by_what_they_say(agent: Any) -> None:
+    agent.files.write_many(
+        [
+            ("src/a.py", "x = 1\nTODO: y\n"),
+            ("src/deep/b.py", "nothing\r\ntodo é TODO\r\n"),
+            ("notes.txt", "TODO\n" * 5),
+            ("blob.bin", b"\0TODO\n"),
+        ]
+    )
+    then = agent.snapshot()
+    agent.files.write("src/a.py", "done\n")
+
+    def globbed(pattern: str, **more: Any) -> list[str]:
+        return [each.path for each in agent.files.glob(pattern, **more)]
+
+    assert globbed("*.py") == ["src/a.py", "src/deep/b.py"]
+    assert globbed("src/*.py") == ["src/a.py"]
+    assert globbed("src/**/*.py", after="src/a.py") == ["src/deep/b.py"]
+    assert globbed("*", limit=1) == ["blob.bin"]
+    assert globbed("/notes.*") == ["notes.txt"]
+
+    def lines(pattern: str, *path: str, at: Any = agent, **more: Any) -> list[tuple[str, int, str]]:
+        found = at.files.grep(pattern, *path, **more)
+        return [(each.path, each.line, each.text) for each in found]
+
+    assert lines("TODO", "src") == [("src/deep/b.py", 2, "todo é TODO")]
+    assert lines("TODO", "src", at=agent.at(then)) == [
+        ("src/a.py", 2, "TODO: y"),
+        ("src/deep/b.py", 2, "todo é TODO"),
+    ]
+    assert lines("tOdO: Y", ignore_case=True, at=agent.at(then)) == [("src/a.py", 2, "TODO: y")]
+    assert lines(r"^T\w+$", regex=True, glob="*.txt") == [
+        ("notes.txt", line, "TODO") for line in range(1, 6)
+    ]
+    assert lines("TODO", "notes.txt", limit=2) == [
+        ("notes.txt", 1, "TODO"),
+        ("notes.txt", 2, "TODO"),
+    ]
+    found, cursor = [], None
+    while True:
+        page = agent.files.grep("TODO", limit=2, cursor=cursor)
+        found += [(each.path, each.line) for each in page]
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    assert found == [*(("notes.txt", line) for line in range(1, 6)), ("src/deep/b.py", 2)]
+    for wrong in ({"pattern": ""}, {"pattern": "a\nb"}, {"pattern": "a", "cursor": "x"}):
+        with pytest.raises(errors.InvalidValue):
+            agent.files.grep(**wrong)
+    with pytest.raises(errors.InvalidValue):
+        agent.files.grep("(a", regex=True)
+    with pytest.raises(errors.InvalidValue):
+        agent.files.glob("[")
+    with pytest.raises(errors.PathNotFound):
+        agent.files.grep("a", "nowhere")
+
+
+def test_a_part_of_a_file_is_read(agent: Any) -> None:
+    data = bytes(range(256)) * 1024
+    agent.files.write("f", data)
+    agent.files.write("empty", b"")
+    for start, length in ((0, 10), (5, None), (100_000, 70_000), (len(data) - 1, 5), (3, 0)):
+        stop = None if length is None else start + length
+        assert agent.files.read("f", start=start, length=length) == data[start:stop]
+    assert agent.files.read("f", start=len(data)) == b""
+    assert agent.files.read("f", start=10**12, length=5) == b""
+    assert agent.files.read("empty", start=0, length=3) == b""
+    for wrong in ({"start": -1}, {"length": -1}, {"start": "1"}):
+        with pytest.raises(errors.InvalidValue):
+            agent.files.read("f", **wrong)
+    with pytest.raises(errors.PathNotFound):
+        agent.files.read("no", start=1)
+    with pytest.raises(errors.PathNotFound):
+        agent.files.read("no", length=0)
+
+
 def test_links_modes_directories_moves_and_deletions(agent: Namespace) -> None:
     agent.files.write("a/one", "1")
     link = agent.files.symlink("a/link", "../nowhere")

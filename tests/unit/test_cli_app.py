@@ -25,6 +25,7 @@ from holdfast import (
     Coverage,
     Name,
     Omission,
+    Patch,
     Plane,
     Restored,
     SnapshotInfo,
@@ -32,8 +33,9 @@ from holdfast import (
 )
 from holdfast.cli import app, main
 from holdfast.cli.app import Parser, find_command, load
+from holdfast.cli.bar import Bar
 from holdfast.cli.commands import COMMANDS, GROUPS, is_there
-from holdfast.cli.console import Bar, Console
+from holdfast.cli.console import Console
 from holdfast.entries import Inline
 from holdfast.errors import Damaged, DriftFound, SnapshotNotFound
 from holdfast.ids import NamespaceId, ObjectId, SnapshotId
@@ -81,8 +83,14 @@ class FakeNamespace:
     snapshots: list[SnapshotInfo] = field(default_factory=lambda: [a_snapshot()])
 
     def timeline(
-        self, *, limit: int | None = None, metadata: dict[str, str] | None = None
+        self,
+        *,
+        limit: int | None = None,
+        before: int | None = None,
+        metadata: dict[str, str] | None = None,
     ) -> list[SnapshotInfo]:
+        if before is not None:
+            return []
         wanted = (metadata or {}).items()
         return [each for each in self.snapshots if wanted <= each.metadata.items()][:limit]
 
@@ -139,12 +147,12 @@ class FakeWorkspace:
         self._called("diff", old=old, new=new, paths=paths)
         return self.changes
 
-    def text_diffs(
+    def patches(
         self, old: object = None, new: object = None, *, paths: object = None
-    ) -> list[tuple[Change, str]]:
-        self._called("text_diffs", old=old, new=new, paths=paths)
+    ) -> list[Patch]:
+        self._called("patches", old=old, new=new, paths=paths)
         text = "--- a/{0}\n+++ b/{0}\n@@ -1 +1 @@\n-old\x1b[0m\n+new\n"
-        return [(change, text.format(change.name)) for change in self.changes]
+        return [Patch(change=each, text=text.format(each.name)) for each in self.changes]
 
     def restore(self, snapshot: object, **more: Any) -> Restored:
         self._called("restore", snapshot=snapshot, **more)
@@ -402,7 +410,7 @@ def test_restore_passes_on_what_was_said(shell: Shell) -> None:
     _, said = shell.workspace.calls[0]
     said.pop("progress")
     assert said == {
-        "snapshot": "abc",
+        "snapshot": "snap-aaaabbbbccccdddd",
         "paths": ["a", "b*", "c"],
         "names": None,
         "except_": None,
@@ -662,7 +670,7 @@ def test_main_gives_the_exit_code_of_the_app(
 def test_a_bar_is_drawn_rarely_and_goes_away(monkeypatch: pytest.MonkeyPatch) -> None:
     instants: Sequence[float] = [0.0, 0.01, 0.2, 0.25, 0.4]
     ticks = iter(instants)
-    monkeypatch.setattr("holdfast.cli.console.time.monotonic", lambda: next(ticks))
+    monkeypatch.setattr("holdfast.cli.bar.time.monotonic", lambda: next(ticks))
     stream = io.StringIO()
     bar = Bar(stream, width=40)
     for done in range(1, 5):

@@ -163,6 +163,7 @@ IN_PROCESS = "what the in-process store is asked; a server's is never otherwise"
 MISSING: dict[str, dict[str, str]] = {
     "namespace": {
         "comparing": "what the embedded door and the server compare with",
+        "export_files": "files alone are listed and read; the archive has more, and is exported",
         "acting_as": "a server writes down the key that asked",
         "checkout": "a remote directory has it: a client writes no files",
     }
@@ -258,8 +259,9 @@ def test_a_snapshot_of_the_store_has_the_same_names(
 
 def test_a_remote_directory_has_every_name_of_a_local_one() -> None:
     here, there = holdfast.Workspace, holdfast.RemoteWorkspace
-    # On a server, whoever holds the key acts; there, `pull` brings what others did.
-    assert names_of(here) - names_of(there) == {"acting_as", "agree"}
+    # On a server, whoever holds the key acts, and namespaces are merged there; `pull` brings what
+    # others did. A patch has the content of what was there, which lies on the server.
+    assert names_of(here) - names_of(there) == {"acting_as", "agree", "merge", "patches"}
     for name in names_of(here) & names_of(there):
         wanted = takes(inspect.getattr_static(here, name))
         taken = takes(inspect.getattr_static(there, name))

@@ -7,6 +7,7 @@ import holdfast
 from holdfast.cli.console import Console
 from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import NOT_FOUND, Refused, how_to_bring_back, operand_of
+from holdfast.cli.places import stand_in
 from holdfast.cli.words import agreed_lines
 from holdfast.settings import holds_vault, is_url
 
@@ -52,6 +53,7 @@ def get_workspace(console: Console, *, brings_back: bool = False) -> "holdfast.W
     found.on_recovery = console.tell_of_recovery
     found.on_agreement = lambda agreed: _tell_of_agreement(console, agreed)
     console.workspaces.append(found)
+    stand_in(console, found)
     if found.moved_from is not None:
         console.note(f"{found.path} was {found.moved_from} before: its history came along")
     return found

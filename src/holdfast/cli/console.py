@@ -6,18 +6,15 @@ colours and a progress bar are for terminals alone.
 
 Types of the engine stand in quotes, here and in all of `cli`: `import holdfast` loads nothing,
 and a help text should not have to wait for an engine.
-
-A progress bar of a few lines: one line on stderr, drawn over, gone when the work is done.
 """
 
 import os
 import sys
-import time
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Final, TextIO
+from typing import BinaryIO, Final, TextIO
 
 import holdfast
 from holdfast.cli.escaping import escaped
@@ -27,6 +24,7 @@ from holdfast.settings import (
     expand,
     find_location,
     find_objects,
+    find_pager,
     process_environ,
     wants_colour,
     without_password,
@@ -68,6 +66,8 @@ class Console:
     vaults: Vaults = field(default_factory=OwnVaults)
     """Opens vaults; a process that stays hands out those that it has open already."""
     clock: Callable[[], datetime] = _now
+    pages: bool = False
+    """Whether `out` is this process's own terminal, to which a pager can write."""
 
     workspaces: "list[holdfast.Workspace]" = field(default_factory=list["holdfast.Workspace"])
     """The attached directories that the command has to do with."""
@@ -81,6 +81,8 @@ class Console:
     """What `--data` named."""
     objects: str | None = None
     """What `--objects` named."""
+    below: str = ""
+    """In which folder of the attached directory it is; empty for its root, and for none."""
     is_json: bool = False
     is_quiet: bool = False
     is_verbose: bool = False
@@ -103,6 +105,15 @@ class Console:
         """Returns the vault at a location; whoever handed out `vaults` closes it."""
         return self.vaults.open(location)
 
+    def binary_out(self) -> BinaryIO:
+        """Returns where bytes go that are the answer themselves."""
+        self.out.flush()
+        return self.out.buffer
+
+    def binary_in(self) -> BinaryIO:
+        """Returns where bytes come from that somebody sends us."""
+        return sys.stdin.buffer
+
     def resolve(self, path: str) -> str:
         """Returns a path as it is meant in the console's directory."""
         return os.path.normpath(os.path.join(self.cwd, expand(path, self.environ)))
@@ -116,6 +127,18 @@ class Console:
         else:
             for line in lines():
                 self.out.write(f"{line}\n")
+
+    def page(self, lines: Iterable[str]) -> None:
+        """Writes lines for people, on their terminal through the pager that they like."""
+        command = find_pager(self.environ) if self.pages else None
+        if command is None:
+            for line in lines:
+                self.out.write(f"{line}\n")
+            return
+        from holdfast.cli.paging import page  # noqa: PLC0415 - starts a process: for terminals alone
+
+        self.out.flush()
+        page(command, lines, self.out, self.environ)
 
     def say(self, line: str) -> None:
         """Writes a line for people that says what was done; not if they asked for quiet."""
@@ -154,6 +177,8 @@ class Console:
         if not self.has_progress or self.is_json or self.is_quiet:
             yield no_progress
             return
+        from holdfast.cli.bar import Bar  # noqa: PLC0415 - for terminals alone
+
         bar = Bar(self.err, width=self.width)
         try:
             yield bar.update
@@ -180,6 +205,7 @@ def system_console() -> Console:
         out=sys.stdout,
         err=sys.stderr,
         is_terminal=sys.stdout.isatty(),
+        pages=sys.stdout.isatty(),
         has_progress=sys.stderr.isatty(),
         width=_terminal_width(),
         cwd=_here(process_environ()),
@@ -204,48 +230,3 @@ def _terminal_width() -> int:
         except OSError:
             continue
     return USUAL_WIDTH
-
-
-PERIOD_S: Final = 0.1
-"""Ten times a second is as often as anybody can read."""
-
-BAR_CELLS: Final = 24
-
-
-class Bar:
-    """One line that says how far a piece of work has come."""
-
-    def __init__(self, stream: TextIO, *, width: int) -> None:
-        self._stream = stream
-        self._width = width
-        # The first tenth of a second is not worth a bar: most commands are done by then.
-        self._drawn_at = time.monotonic()
-        self._is_drawn = False
-
-    def update(self, stage: str, done: int, total: int, /) -> None:
-        """Draws how much of a stage is done; a total of 0 is one that nobody knows."""
-        now = time.monotonic()
-        if now - self._drawn_at < PERIOD_S:
-            return
-        self._drawn_at, self._is_drawn = now, True
-        self._draw(_line(stage, done, total))
-
-    def close(self) -> None:
-        """Takes the line away."""
-        if self._is_drawn:
-            self._draw("")
-            self._is_drawn = False
-
-    def _draw(self, text: str) -> None:
-        # One column short of the edge: in the last one some terminals wrap.
-        self._stream.write(f"\r\033[K{text[: self._width - 1]}")
-        self._stream.flush()
-
-
-def _line(stage: str, done: int, total: int) -> str:
-    if total <= 0:
-        return f"{stage} {done:,}"
-    share = min(1.0, done / total)
-    cells = int(share * BAR_CELLS)
-    bar = "#" * cells + "." * (BAR_CELLS - cells)
-    return f"{stage} [{bar}] {share:4.0%}  {done:,} of {total:,}"

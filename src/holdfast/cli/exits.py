@@ -24,6 +24,7 @@ from holdfast.errors import (
     Invalid,
     InvalidValue,
     LimitExceeded,
+    MergeConflict,
     NotFound,
     TooLarge,
     Unavailable,
@@ -67,7 +68,7 @@ HINTS: Final = {
     "task_not_found": "`holdfast log --json` names the task of each snapshot.",
     "task_running": "If its process died, `holdfast restore` with the id of what was there before "
     "goes back.",
-    "namespace_not_found": "`holdfast workspaces` lists the namespaces that have a directory.",
+    "namespace_not_found": "`holdfast namespaces` lists them.",
     "key_not_found": "`holdfast keys list` lists them; a revoked one is not among them.",
     "path_exists": "Name a directory that is new or empty.",
     "quota_exceeded": "`holdfast forget`, then `holdfast gc` make room.",
@@ -89,6 +90,12 @@ TOO_LARGE_HINT: Final = (
     "Nothing was imported. A program may accept more: `holdfast.open(…, limits=holdfast.Limits(…))`"
     ", then `import_` of the namespace."
 )
+
+HINTS_OF: Final = {
+    "import": TOO_LARGE_HINT,
+    "merge": "`--prefer ours` or `--prefer theirs` says who wins where both changed the same.",
+}
+"""Hints for what only one command can answer."""
 
 DRIFT_HINTS: Final[dict[str, str]] = {
     "refused": "Without --refuse-drift they are kept as a snapshot first; `holdfast snapshot` "
@@ -159,8 +166,8 @@ def hint_of(error: HoldfastError, console: Console) -> str:
             return f"{detach} lets go of it; its history stays, and can be attached again."
         case DriftFound():
             return DRIFT_HINTS[error.cause]
-        case TooLarge() if console.command == "import":
-            return TOO_LARGE_HINT
+        case TooLarge() | MergeConflict() if console.command in HINTS_OF:
+            return HINTS_OF[console.command]
         case InvalidValue() if console.command and "hint" not in vars(error):
             return f"`holdfast {console.command} --help` shows what it takes."
         case _:

@@ -11,6 +11,8 @@ from typing import Final, NamedTuple
 import holdfast
 from holdfast.cli.console import Console
 from holdfast.cli.escaping import escaped
+from holdfast.cli.folding import FEW, Folder, folded, in_order
+from holdfast.cli.places import name_here
 
 SHORT_ID: Final = 13
 """Characters of an id that people see: `snap-` and 40 of its 80 random bits."""
@@ -89,17 +91,40 @@ def titled(snapshot: "holdfast.SnapshotInfo") -> str:
 def change_lines(
     console: Console, changes: "holdfast.Changes", *, most: int | None = LISTED
 ) -> Iterator[str]:
-    """Yields a line for each change, and one that says what `!` means if there is any."""
-    items = list(changes) if console.is_verbose or most is None else list(changes)[:most]
-    width = min(max((len(plane_name(each)) for each in items), default=0), 60)
-    for change in items:
-        yield _change_line(console, change, width)
+    """Yields a line for each change, and one that says what `!` means if there is any.
+
+    Of more than a screen holds, folders with many of them get one line each.
+    """
+    rows: Sequence[holdfast.Change | Folder] = list(changes)
+    if most is None or console.is_verbose:
+        rows = in_order(changes)
+    else:
+        # Few are few: nothing has to be put away for a screen to hold them.
+        rows = folded(changes, most=most) if len(rows) > FEW else rows
+        rows = rows[:most] if len(rows) > most else rows
+    width = min(max((len(_row_name(console, each)) for each in rows), default=0), 60)
+    for row in rows:
+        yield _row_line(console, row, width)
     total = changes.count()
+    told = sum(len(row.changes) if isinstance(row, Folder) else 1 for row in rows)
     if total is None:
         yield "  … and more"
-    elif total > len(items):
-        yield f"  … and {total - len(items):,} more"
+    elif total > told:
+        yield f"  … and {total - told:,} more"
     yield from executable_note(console, changes)
+
+
+def folder_text(console: Console, folder: Folder) -> str:
+    """Returns a folder with how many changes there are in it."""
+    numbers = ", ".join(f"{count:,} {word}" for word, count in folder.counts().items())
+    return f"{escaped(name_here(console, folder.path.rstrip('/')))}/  {numbers}"
+
+
+def local_name(console: Console, change: "holdfast.Change") -> str:
+    """Returns what a change is about, from where somebody stands."""
+    if change.plane.value != "files":
+        return plane_name(change)
+    return escaped(name_here(console, change.name))
 
 
 def executable_note(console: Console, changes: Iterable["holdfast.Change"]) -> Iterator[str]:
@@ -244,10 +269,18 @@ def _omitted(
         yield f"  … and {count - len(listed):,} more {word}"
 
 
-def _change_line(console: Console, change: "holdfast.Change", width: int) -> str:
-    mark = MARKS[change.change] + ("!" if change.is_executable_config else " ")
-    if is_folder(change):
-        return "  " + console.paint(f"{mark}{escaped(change.name)}/", COLOURS[change.change])
-    name = plane_name(change)
-    line = f"{mark}{name:<{width}}  {sizes(change.old_bytes, change.new_bytes)}".rstrip()
-    return "  " + console.paint(line, COLOURS[change.change])
+def _row_name(console: Console, row: "holdfast.Change | Folder") -> str:
+    return "" if isinstance(row, Folder) else local_name(console, row)
+
+
+def _row_line(console: Console, row: "holdfast.Change | Folder", width: int) -> str:
+    if isinstance(row, Folder):
+        words = row.counts()
+        word = next(iter(words)) if len(words) == 1 else "changed"
+        return "  " + console.paint(f"{MARKS[word]} {folder_text(console, row)}", COLOURS[word])
+    mark = MARKS[row.change] + ("!" if row.is_executable_config else " ")
+    name = local_name(console, row)
+    if is_folder(row):
+        return "  " + console.paint(f"{mark}{name}/", COLOURS[row.change])
+    line = f"{mark}{name:<{width}}  {sizes(row.old_bytes, row.new_bytes)}".rstrip()
+    return "  " + console.paint(line, COLOURS[row.change])

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import cached_property
 from os import PathLike as OsPathLike
 from pathlib import Path
-from typing import Any, TypeVar, overload
+from typing import Any, BinaryIO, TypeVar, overload
 
 from holdfast.engine.audit import health
 from holdfast.engine.audit.health import NOTHING, total_of
@@ -408,7 +408,7 @@ class Namespace:
 
     def export(
         self,
-        target: str | OsPathLike[str],
+        target: str | OsPathLike[str] | BinaryIO,
         *,
         snapshot: SnapshotLike | None = None,
         progress: Progress = no_progress,
@@ -419,6 +419,22 @@ class Namespace:
         from holdfast.engine.archives.transfer import export  # noqa: PLC0415 - see above
 
         return export(self._handle, target, snapshot=chosen, progress=progress)
+
+    def export_files(
+        self,
+        target: str | OsPathLike[str] | BinaryIO,
+        *,
+        snapshot: SnapshotLike | None = None,
+        progress: Progress = no_progress,
+    ) -> int:
+        """Writes the files alone, under their own names, to a plain tar file; returns how many.
+
+        `import_` does not take that: it is for whoever unpacks it.
+        """
+        from holdfast.engine.archives.transfer import export_files  # noqa: PLC0415 - as in `export`
+
+        chosen = None if snapshot is None else self.get_snapshot(snapshot)
+        return export_files(self._handle, target, snapshot=chosen, progress=progress)
 
     def import_(
         self, source: str | OsPathLike[str], *, progress: Progress = no_progress

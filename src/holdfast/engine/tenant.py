@@ -118,8 +118,9 @@ class TenantVault:
     @does(ListNamespaces)
     def namespaces(self, wanted: ListNamespaces) -> list[str]:
         after = wanted.starting_after or ""
-        names = [head.name for head in self._heads() if head.deleted_at is None]
-        return [name for name in names if name > after][: wanted.limit]
+        names = (head.name for head in self._heads() if head.deleted_at is None)
+        meant = [name for name in names if name > after and name.startswith(wanted.prefix)]
+        return meant[: wanted.limit]
 
     def workspace(
         self,

@@ -47,12 +47,12 @@ from holdfast.engine.timeline.takeback import check_choice, take_back, take_back
 from holdfast.errors import Damaged, DriftFound, HoldfastError, InvalidValue, Unavailable
 from holdfast.model.archives import Imported
 from holdfast.model.basics import SnapshotInfo, SnapshotLike
-from holdfast.model.changes import Change, Changes, History, Restored
+from holdfast.model.changes import Change, Changes, History, Merged, Patch, Restored
 from holdfast.model.names import PathOrName
 from holdfast.operations.choices import SHOWN
 from holdfast.operations.operation import takes
 from holdfast.operations.snapshots import Drift, Note, RestoreOfDirectory, TakeOfDirectory
-from holdfast.operations.timeline import UndoOfDirectory
+from holdfast.operations.timeline import Prefer, TextDiffs, UndoOfDirectory
 from holdfast.progress import Progress, no_progress
 
 
@@ -234,6 +234,22 @@ class Workspace:
         with self._exclusive():
             return self._shown(new).text_diffs(old, new, paths=paths, context_lines=context_lines)
 
+    def patches(
+        self,
+        old: SnapshotLike | None = None,
+        new: SnapshotLike | None = None,
+        *,
+        paths: Sequence[PathLike] | None = None,
+        context_lines: int = 3,
+    ) -> list[Patch]:
+        """Returns what `diff` does, with what it takes to do each change again somewhere else.
+
+        Of what is no text, that is the content: 16 MiB of a file and 64 MiB in all, at the most.
+        """
+        wanted = TextDiffs(old, new, paths=paths, context_lines=context_lines)
+        with self._exclusive():
+            return self._shown(new).comparing.patches(wanted)
+
     def history(
         self, name: PathOrName, *, limit: int | None = None, before: int | None = None
     ) -> History:
@@ -382,6 +398,32 @@ class Workspace:
             done,
             safety_id=done.safety_id or kept,
             verified=done.verified and follower.is_verified,
+        )
+
+    def merge(
+        self,
+        other: str,
+        *,
+        prefer: Prefer | None = None,
+        force: bool = False,
+        progress: Progress = no_progress,
+    ) -> Merged:
+        """Brings in what a fork of the namespace (or its origin) has changed.
+
+        See `Namespace.merge`. What is in the directory and in no snapshot becomes one first.
+        """
+        follower = Follower(self._directory, force=force, progress=progress)
+        with self._exclusive(makes_anew=True):
+            done, kept = self._attached.lead(
+                lambda handle, _: Namespace(handle).merge(other, prefer=prefer),
+                follower,
+                reason=f"before merging {other}",
+            )
+        return Merged(
+            snapshot=done.snapshot,
+            changes=done.changes.without(follower.spared),
+            safety_id=kept,
+            verified=follower.is_verified,
         )
 
     # Opening and closing

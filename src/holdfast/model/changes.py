@@ -282,6 +282,20 @@ class ChangeText(msgspec.Struct, frozen=True, kw_only=True):
     diff: Annotated[str, Shape(str, legible)]
 
 
+class Patch(msgspec.Struct, frozen=True, kw_only=True):
+    """One change, with what it takes to do it again."""
+
+    change: Change
+    text: str
+    """A unified diff, or a line that says why there is none; empty if the content is the same."""
+    renamed_from: str | None = None
+    """The path that the file had before, if it is the same file at another one."""
+    before: bytes | None = None
+    after: bytes | None = None
+    """The content, where there is no unified diff of it: empty where there was no file. None if it
+    is in `text`, or was too much."""
+
+
 class TextsPage(msgspec.Struct, frozen=True, kw_only=True):
     """A part of all that leads from one moment to another, with its unified diffs."""
 
@@ -386,6 +400,15 @@ class MergeResult(msgspec.Struct, frozen=True, kw_only=True):
 
     snapshot: SnapshotInfo
     changes: Annotated[Changes, FLAT]
+
+
+class Merged(MergeResult, frozen=True, kw_only=True):
+    """What a merge did to a directory."""
+
+    safety_id: SnapshotId | None
+    """The snapshot that keeps what was in the directory; None if all of it was in one."""
+    verified: bool
+    """Whether what was written was read back, and is what was asked for."""
 
 
 class Forked(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,13 +1,15 @@
-"""Values of files: what is known of a path without reading what is there.
+"""Values of files: what is known of a path without reading what is there, and what is found in it.
 
 As in `model`: frozen, without behaviour beyond what follows from their fields.
 """
 
+from collections.abc import Iterator
 from datetime import datetime
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
+from holdfast.model.marks import HERE
 from holdfast.model.names import FileName
 
 USUAL_DIRECTORY_MODE: Final = 0o755
@@ -35,3 +37,30 @@ class FileInfo(msgspec.Struct, frozen=True):
     def name(self) -> str:
         """The last part of the path."""
         return self.path.rpartition("/")[2]
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One line that holds what was searched for."""
+
+    path: FileName
+    line: int
+    """Its number, from 1 on."""
+    text: str
+    """What it says, up to 500 characters; bytes that are no text are replaced."""
+
+
+class Findings(msgspec.Struct, frozen=True, kw_only=True):
+    """What a search has found, and where it goes on if it has not seen all."""
+
+    namespace: Annotated[str | None, HERE] = None
+    matches: list[Finding]
+    next_cursor: str | None = None
+    """Where it goes on: `cursor` of the next search; None if all was searched."""
+    passed_by: int = 0
+    """How many files were too large to be searched."""
+
+    def __iter__(self) -> Iterator[Finding]:
+        return iter(self.matches)
+
+    def __len__(self) -> int:
+        return len(self.matches)

@@ -9,16 +9,25 @@ from typing import Annotated, Final
 
 import msgspec
 
-from holdfast.errors import TooLarge
+from holdfast.errors import InvalidValue, TooLarge
 from holdfast.jsontext import is_whole
-from holdfast.model.files import USUAL_DIRECTORY_MODE, FileInfo
+from holdfast.model.files import USUAL_DIRECTORY_MODE, FileInfo, Findings
 from holdfast.model.marks import Named, Shape
 from holdfast.model.names import FilePath, PathLike, PathText, read_path, sent_path
-from holdfast.operations.operation import Operation, Paged
+from holdfast.operations.operation import Operation, Paged, Work
 
 BATCH_FILES: Final = 4096
 BATCH_BYTES: Final = 32 << 20
 """How many files, and how many bytes, are written together in one transaction."""
+
+
+def check_part(start: int, length: int | None) -> tuple[int, int | None] | None:
+    """Returns which part of a file is asked for; None for all of it. Raises for what is none."""
+    for name, number in (("start", start), ("length", length)):
+        if isinstance(number, bool) or not isinstance(number, int | None) or (number or 0) < 0:  # pyright: ignore[reportUnnecessaryIsInstance] - no promise
+            message = f"{name} is a number of bytes, 0 or more"
+            raise InvalidValue(message)
+    return None if (start, length) == (0, None) else (start, length)
 
 
 class StatFile(Operation[FileInfo], get="/v1/files/stat", of_moments=True):
@@ -50,6 +59,45 @@ class ListFiles(
     recursive: bool = False
     after: Annotated[str | None, Named("starting_after")] = None
     limit: int | None = None
+
+
+class GlobFiles(
+    Operation[list[FileInfo]],
+    get="/v1/files/glob",
+    under="files",
+    paged=Paged(cursor="after", last="path", usual=1000, most=10_000, may_end=_is_text),
+    of_moments=True,
+    work=Work.LONG,
+):
+    """Returns the files and links whose paths fit a pattern, in the order of the paths' bytes.
+
+    As in a `.gitignore`: `*.py` fits at any depth, `src/*.py` in that directory alone, and
+    `src/**/*.py` in it and below. `after` is the path that was listed last.
+    """
+
+    pattern: str
+    _: KW_ONLY
+    after: Annotated[str | None, Named("starting_after")] = None
+    limit: int | None = None
+
+
+class SearchFiles(Operation[Findings], get="/v1/files/grep", of_moments=True, work=Work.COSTLY):
+    """Returns the lines of files that hold a text, by path and number.
+
+    In one file, or below a directory, of paths that fit `glob`. With `regex` the text is an
+    expression of RE2, which needs `holdfast[search]`; `ignore_case` is for letters of ASCII, unless
+    it is one. Files that are no text are left out. A search ends after one and a half seconds or
+    `limit` lines: `cursor` is the `next_cursor` of the answer before.
+    """
+
+    pattern: str
+    path: FilePath = ""
+    _: KW_ONLY
+    glob: str | None = None
+    regex: bool = False
+    ignore_case: bool = False
+    limit: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 1000
+    cursor: str | None = None
 
 
 class MakeDirectory(Operation[FileInfo], post="/v1/files/mkdir"):

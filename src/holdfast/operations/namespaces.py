@@ -26,9 +26,13 @@ class ListNamespaces(
     under="namespaces",
     paged=Paged(cursor="starting_after", last=None, usual=100, most=1000),
 ):
-    """Returns the names of the namespaces that exist, in order; those after one, or all."""
+    """Returns the names of the namespaces that exist, in order; those after one, or all.
+
+    With `prefix`, only those that begin so.
+    """
 
     _: KW_ONLY
+    prefix: str = ""
     limit: int | None = None
     starting_after: str | None = None
 

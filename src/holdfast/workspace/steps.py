@@ -101,3 +101,8 @@ def batches_of(steps: Iterable[Step]) -> Iterator[list[Step]]:
             batch, size, folders = [], 0, set[bytes]()
     if batch:
         yield batch
+
+
+def bytes_of(steps: Iterable[Step]) -> int:
+    """Returns how many bytes some steps put into files."""
+    return sum(step.new.size for step in steps if isinstance(step.new, Inline | Blob))

@@ -49,6 +49,7 @@ from holdfast.workspace.steps import (
     Step,
     above,
     batches_of,
+    bytes_of,
     has_same_content,
     is_file,
     split_key,
@@ -194,7 +195,7 @@ class Writer:
         # The first of several names before the others, which become links to it.
         twins = [s for s in steps if twin_of(s.new) not in (b"", s.key)]
         plain = [s for s in steps if twin_of(s.new) in (b"", s.key)]
-        total, done = len(steps), 0
+        total, done = bytes_of(steps), 0
         batches = list(batches_of(plain))
         files = [[s.new for s in batch if isinstance(s.new, Inline | Blob)] for batch in batches]
         with closing(self._contents.load(files)) as loading:
@@ -203,7 +204,7 @@ class Writer:
                 self._put_batch(
                     [(s, next(data) if isinstance(s.new, Inline | Blob) else None) for s in batch]
                 )
-                done += len(batch)
+                done += bytes_of(batch)
                 self._progress(done, total)
         leaders = {s.key: s.new for s in plain}
         for step in twins:

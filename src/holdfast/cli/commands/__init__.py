@@ -24,11 +24,18 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
         "show": "show one snapshot and what it changed",
         "diff": "show what differs between two moments",
         "agent": "list a coding agent's prompts and what each changed",
+        "grep": "search in files at a moment",
     },
     "Go back": {
         "undo": "take the last change back",
         "redo": "take the last undo back",
         "restore": "bring a snapshot back, whole or in part",
+    },
+    "Branch": {
+        "fork": "make a second timeline that goes on from here",
+        "switch": "let the directory show another namespace",
+        "merge": "bring in what a fork has changed",
+        "namespaces": "list the namespaces of the vault",
     },
     "Look after": {
         "pin": "keep a snapshot until it is unpinned",
@@ -55,6 +62,8 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
         "mcp": "give an agent the undo button, over MCP",
     },
     "Other": {
+        "help": "show how a command is used",
+        "completion": "let a shell complete commands and options",
         "version": "print the version",
     },
 }

@@ -1,19 +1,16 @@
-"""`holdfast diff`: what differs between two moments, as a unified diff.
-
-The text is what `git apply` and `patch` read; values, sessions and memories are indented, and
-skipped by both. Names with odd bytes are quoted as git quotes them; content goes out as it is to
-a pipe, and with its control bytes escaped to a terminal.
-"""
+"""`holdfast diff`: what differs between two moments, as git writes it."""
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import holdfast
 from holdfast.cli import words
 from holdfast.cli.attached import get_workspace
 from holdfast.cli.console import Console
-from holdfast.cli.escaping import escaped, escaped_line, quoted
-from holdfast.cli.exits import DONE, usage
+from holdfast.cli.exits import DONE
+from holdfast.cli.folding import Folder, folded
+from holdfast.cli.moments import HELP, find_id
+from holdfast.cli.places import check_there, paths_from_here
 from holdfast.cli.views import changes_view
 
 EXAMPLES = """\
@@ -21,21 +18,19 @@ examples:
   holdfast diff                    from the last snapshot to the directory as it is
   holdfast diff @-1                from the snapshot before that
   holdfast diff snap-k3v7 latest   between two snapshots
+  holdfast diff @{yesterday}       from where it stood a day ago
   holdfast diff --path 'src/*.py'  of some files
   holdfast diff --stat             names and sizes
+  holdfast diff --word-diff        word by word
+  holdfast diff @-1 > work.patch   for `git apply work.patch` or `patch -p1 < work.patch`
 """
-
-_LINK = "120000"
-"""What diffs write for a link, which has no mode of its own."""
-
-_LINE_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
 def configure(parser: ArgumentParser) -> None:
     """Adds what the command understands."""
     parser.description = "Shows what differs between two moments."
     parser.epilog = EXAMPLES
-    parser.add_argument("old", nargs="?", metavar="A", help="from here (default: last snapshot)")
+    parser.add_argument("old", nargs="?", metavar="A", help=f"from here: {HELP} (default: @)")
     parser.add_argument("new", nargs="?", metavar="B", help="to here (default: as it is now)")
     parser.add_argument(
         "--path",
@@ -43,30 +38,33 @@ def configure(parser: ArgumentParser) -> None:
         nargs="+",
         action="extend",
         dest="paths",
-        help="only these files, what lies in these directories, or what matches",
+        help="only these files, what lies in these directories, or what matches, from here",
     )
-    parser.add_argument("--stat", action="store_true", help="names and sizes instead of text")
-    parser.add_argument("--name-only", action="store_true", help="names alone")
+    ways = parser.add_mutually_exclusive_group()
+    ways.add_argument("--stat", action="store_true", help="names and sizes instead of text")
+    ways.add_argument("--name-only", action="store_true", help="names alone")
+    ways.add_argument("--word-diff", action="store_true", help="compare lines word by word")
 
 
 def run(arguments: Namespace, console: Console) -> int:
     """Does it; returns the exit code."""
-    if arguments.stat and arguments.name_only:
-        raise usage("--stat and --name-only are two ways to show it", hint="Leave one out.")
     workspace = get_workspace(console)
-    moments = (arguments.old, arguments.new)
+    named, now = workspace.namespace, console.clock()
+    moments = find_id(named, arguments.old, now=now), find_id(named, arguments.new, now=now)
+    paths = paths_from_here(console, workspace, arguments.paths)
     if not (arguments.stat or arguments.name_only or console.is_json):
-        texts = workspace.text_diffs(*moments, paths=arguments.paths)
-        console.answer(
-            document=dict,
-            lines=lambda: (line for found, text in texts for line in _patch(console, found, text)),
-        )
+        patches = workspace.patches(*moments, paths=paths)
+        if not patches:
+            check_there(console, workspace, arguments.paths, moments)
+        console.page(_patch_lines(console, patches, word_by_word=arguments.word_diff))
         return DONE
-    changes = workspace.diff(*moments, paths=arguments.paths)
+    changes = workspace.diff(*moments, paths=paths)
+    if not changes:
+        check_there(console, workspace, arguments.paths, moments)
 
     def lines() -> Iterator[str]:
         if arguments.name_only:
-            yield from (words.plane_name(change) for change in changes)
+            yield from (words.local_name(console, change) for change in changes)
         else:
             yield from words.change_lines(console, changes, most=None)
             yield changes.summary()
@@ -75,67 +73,23 @@ def run(arguments: Namespace, console: Console) -> int:
     return DONE
 
 
-def _patch(console: Console, change: "holdfast.Change", text: str) -> Iterator[str]:
-    """Yields the lines of one change."""
-    if change.plane.value != "files":
-        yield from _other_plane(console, change, text)
-        return
-    if words.is_folder(change):
-        # Diffs know no directories: a line that `git apply` and `patch` skip.
-        modes = [getattr(each, "mode", None) for each in (change.old, change.new)]
-        more = "" if None in modes else ": mode {:o} -> {:o}".format(*modes)
-        yield f"Directory {quoted(change.name)} {change.change}{more}"
-        return
-    old_name, new_name = quoted(f"a/{change.name}"), quoted(f"b/{change.name}")
-    if change.is_executable_config:
-        # Before the header, where `git apply` and `patch` skip what they do not know.
-        yield console.paint("! executable configuration: other programs run this", "yellow")
-    yield console.paint(f"diff --git {old_name} {new_name}", "bold")
-    old_mode, new_mode = _git_mode(change.old), _git_mode(change.new)
-    if change.old is None:
-        yield f"new file mode {new_mode}"
-        old_name = "/dev/null"
-    elif change.new is None:
-        yield f"deleted file mode {old_mode}"
-        new_name = "/dev/null"
-    elif old_mode != new_mode:
-        yield f"old mode {old_mode}"
-        yield f"new mode {new_mode}"
-    # Its own two lines of header hold the name as it is, line ends and all.
-    head = f"--- a/{change.name}\n+++ b/{change.name}\n"
-    if not text.startswith(head):
-        yield from (escaped(line) for line in text.splitlines())
-        return
-    yield f"--- {old_name}"
-    yield f"+++ {new_name}"
-    links = ("-" if old_mode == _LINK else "") + ("+" if new_mode == _LINK else "")
-    for line in text[len(head) :].removesuffix("\n").split("\n"):
-        yield _content_line(console, line)
-        if links and line[:1] in links:
-            yield "\\ No newline at end of file"  # A link's target has none.
+def _patch_lines(
+    console: Console, patches: "Sequence[holdfast.Patch]", *, word_by_word: bool
+) -> Iterator[str]:
+    """Yields a patch: all of it, but to a person what programs made by folder, and last."""
+    from holdfast.cli.patches import is_whole, lines_of  # noqa: PLC0415 - not for a list of names
 
-
-def _other_plane(console: Console, change: "holdfast.Change", text: str) -> Iterator[str]:
-    """Yields the lines of what is no file, indented: `git apply` and `patch` skip them."""
-    yield console.paint(f"{words.plane_name(change)} {change.change}", "bold")
-    head = f"--- a/{change.name}\n+++ b/{change.name}\n"
-    for line in text.removeprefix(head).removesuffix("\n").split("\n"):
-        yield f"  {_content_line(console, line)}"
-
-
-def _content_line(console: Console, line: str) -> str:
-    if not console.is_terminal:
-        return line
-    safe = escaped_line(line)
-    style = _LINE_COLOURS.get(line[:1])
-    return console.paint(safe, style) if style else safe
-
-
-def _git_mode(entry: object) -> str:
-    """Returns a mode as diffs write it: what kind of file, and whether it can be executed."""
-    if entry is None:
-        return ""
-    mode = getattr(entry, "mode", None)
-    if mode is None:
-        return _LINK
-    return f"100{mode:03o}"
+    by_change = {id(patch.change): patch for patch in patches}
+    rows: Sequence[holdfast.Change | Folder] = [patch.change for patch in patches]
+    if console.is_terminal and not console.is_verbose:
+        rows = folded((patch.change for patch in patches), most=len(patches))
+    for row in rows:
+        if isinstance(row, Folder):
+            more = "`-v` shows it" if console.below else "`--path` or `-v` shows it"
+            yield console.paint(f"{words.folder_text(console, row)}: {more}", "dim")
+        else:
+            yield from lines_of(console, by_change[id(row)], word_by_word=word_by_word)
+    lost = [patch.change for patch in patches if not is_whole(patch)]
+    if lost and not console.is_terminal:
+        files = words.number(len(lost), "file")
+        console.note(f"{files} too large for a patch, such as {words.plane_name(lost[0])}")

@@ -9,6 +9,7 @@ from heapq import nlargest
 import holdfast
 from holdfast.cli import words
 from holdfast.cli.attached import get_workspace
+from holdfast.cli.commands.namespaces import Row, rows_of, view_of
 from holdfast.cli.console import Console
 from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import DONE, usage
@@ -23,6 +24,7 @@ EXAMPLES = """\
 examples:
   holdfast du                      the vault, the newest snapshots, the largest files
   holdfast du -n 50                more of each
+  holdfast du --namespaces         every namespace of the vault
 
 A snapshot's size is what it would take alone. Snapshots share what they have in common, so the
 vault is smaller than their sum.
@@ -41,6 +43,7 @@ class _Usage:
     retired_bytes: int
     snapshots: "Sequence[holdfast.SnapshotInfo]"
     largest: "Sequence[holdfast.FileInfo]"
+    namespaces: Sequence[Row] | None
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -54,6 +57,9 @@ def configure(parser: ArgumentParser) -> None:
         type=int,
         default=USUALLY_SHOWN,
         help=f"how many snapshots and files to list (default {USUALLY_SHOWN})",
+    )
+    parser.add_argument(
+        "--namespaces", action="store_true", help="also what each namespace of the vault holds"
     )
 
 
@@ -74,9 +80,14 @@ def run(arguments: Namespace, console: Console) -> int:
         retired_bytes=vault.retired_bytes(),
         snapshots=workspace.namespace.timeline(limit=arguments.number),
         largest=_largest(workspace, most=arguments.number),
+        namespaces=_by_size(vault) if arguments.namespaces else None,
     )
     console.answer(document=lambda: _document(found), lines=lambda: _lines(console, found))
     return DONE
+
+
+def _by_size(vault: "holdfast.Holdfast") -> list[Row]:
+    return sorted(rows_of(vault), key=lambda row: row.size.bytes, reverse=True)
 
 
 def _largest(workspace: "holdfast.Workspace", *, most: int) -> "Sequence[holdfast.FileInfo]":
@@ -117,6 +128,11 @@ def _lines(console: Console, found: _Usage) -> Iterator[str]:
         yield f"  {words.size(found.retired_bytes):>9}  of that is retired: `holdfast gc` frees it"
     if found.catalog_bytes is not None:
         yield f"  {words.size(found.catalog_bytes):>9}  catalog"
+    if found.namespaces is not None:
+        yield console.paint("namespaces (each as if it were alone)", "bold")
+        for row in found.namespaces:
+            where = "" if row.path is None else f"  {escaped(row.path)}"
+            yield f"  {words.size(row.size.bytes):>9}  {escaped(row.name)}{where}"
     yield console.paint("snapshots (each as if it were alone)", "bold")
     for snapshot in found.snapshots:
         label = escaped(snapshot.label or "")
@@ -135,6 +151,11 @@ def _document(found: _Usage) -> dict[str, object]:
         "catalog_bytes": found.catalog_bytes,
         "stored_bytes": found.stored_bytes,
         "retired_bytes": found.retired_bytes,
+        **(
+            {}
+            if found.namespaces is None
+            else {"namespaces": [view_of(row) for row in found.namespaces]}
+        ),
         "snapshots": [snapshot_view(snapshot) for snapshot in found.snapshots],
         "largest_files": [
             {**path_view(file.path), "bytes": file.size_bytes} for file in found.largest

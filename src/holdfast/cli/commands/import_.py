@@ -1,7 +1,8 @@
 """`holdfast import`: brings an exported file into the directory."""
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 
 import holdfast
 from holdfast.cli import words
@@ -16,6 +17,7 @@ EXAMPLES = """\
 examples:
   holdfast import backup.tar       the directory becomes what the file holds
   holdfast undo                    and is again what it was
+  ssh host 'cat b.tar' | holdfast import -
 """
 
 
@@ -25,7 +27,9 @@ def configure(parser: ArgumentParser) -> None:
         "Makes the directory what an exported file holds; what was there is kept first."
     )
     parser.epilog = EXAMPLES
-    parser.add_argument("file", metavar="FILE", help="what `holdfast export` has written")
+    parser.add_argument(
+        "file", metavar="FILE", help="what `holdfast export` has written; - for stdin"
+    )
     parser.add_argument(
         "--force", action="store_true", help="give up what cannot be captured and is in the way"
     )
@@ -34,10 +38,8 @@ def configure(parser: ArgumentParser) -> None:
 def run(arguments: Namespace, console: Console) -> int:
     """Does it; returns the exit code."""
     workspace = get_workspace(console)
-    with console.progress() as progress:
-        imported = workspace.import_(
-            console.resolve(arguments.file), force=arguments.force, progress=progress
-        )
+    with _opened(arguments.file, console) as source, console.progress() as progress:
+        imported = workspace.import_(source, force=arguments.force, progress=progress)
     console.answer(
         document=lambda: {
             **snapshot_view(imported.snapshot),
@@ -51,6 +53,22 @@ def run(arguments: Namespace, console: Console) -> int:
         lines=lambda: [] if console.is_quiet else _lines(console, imported),
     )
     return DONE
+
+
+@contextmanager
+def _opened(file: str, console: Console) -> Generator[str]:
+    """Yields the name of the file that is imported; what comes through a pipe becomes one first."""
+    if file != "-":
+        yield console.resolve(file)
+        return
+    from shutil import copyfileobj  # noqa: PLC0415 - for pipes alone
+    from tempfile import NamedTemporaryFile  # noqa: PLC0415 - as above
+
+    # It is surveyed from end to end before anything of it is used, and then read again.
+    with NamedTemporaryFile(prefix="holdfast-import-") as kept:
+        copyfileobj(console.binary_in(), kept)
+        kept.flush()
+        yield kept.name
 
 
 def _lines(console: Console, imported: "holdfast.Imported") -> Iterator[str]:

@@ -2,7 +2,10 @@
 
 import os
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
+from contextlib import suppress
+from itertools import chain
+from typing import Any
 
 import msgspec
 
@@ -12,6 +15,7 @@ from holdfast.cli.attached import get_workspace, is_gone, note_if_missing
 from holdfast.cli.console import Console
 from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import DONE
+from holdfast.cli.graph import drawn
 from holdfast.cli.snapshots import add_choice, choice_of, snapshot_view
 from holdfast.errors import NotFound
 
@@ -22,6 +26,7 @@ examples:
   holdfast log -n 0                all of them
   holdfast log src/cart.py         what happened to a file
   holdfast log src                 or in a directory
+  holdfast log --graph             what goes on from what
   holdfast log --session ses-1     or to a session
 
 @ marks the snapshot whose state the directory last showed.
@@ -35,10 +40,14 @@ def configure(parser: ArgumentParser) -> None:
     add_choice(parser)
     about = parser.add_mutually_exclusive_group()
     about.add_argument("path", nargs="?", metavar="PATH", help="what happened to this, from here")
+    about.add_argument("--path", metavar="PATH", dest="named_path", help="the same")
     about.add_argument(
         "--value", nargs=2, metavar=("NAMESPACE", "KEY"), help="what happened to this in the store"
     )
     about.add_argument("--session", metavar="ID", help="what happened to this session")
+    about.add_argument(
+        "--graph", action="store_true", help="draw what goes on from what, undone work beside it"
+    )
 
 
 def run(arguments: Namespace, console: Console) -> int:
@@ -58,8 +67,12 @@ def run(arguments: Namespace, console: Console) -> int:
             "position_id": position,
             "snapshots": [snapshot_view(snapshot) for snapshot in timeline],
         },
-        lines=lambda: _lines(console, timeline, position),
+        lines=lambda: (),
     )
+    if not console.is_json:
+        lines = _lines(console, namespace, timeline, position, is_graph=arguments.graph)
+        # Of some snapshots alone, it says nothing that the one that is shown is not among them.
+        console.page(lines if choice["metadata"] else chain(lines, _further(timeline, position)))
     return DONE
 
 
@@ -71,9 +84,10 @@ def _find_name(
         return holdfast.Name.value(*arguments.value)
     if arguments.session is not None:
         return holdfast.Name.session(arguments.session)
-    if arguments.path is None:
+    asked = arguments.path or arguments.named_path
+    if asked is None:
         return None
-    folder, name = os.path.split(console.resolve(arguments.path))
+    folder, name = os.path.split(console.resolve(asked))
     # A link on the way leads where it leads; at its end it is what is asked about.
     place = os.path.join(os.path.realpath(folder), name)
     path = os.path.relpath(place, workspace.path)
@@ -104,11 +118,18 @@ def _position(namespace: "holdfast.Namespace") -> str | None:
 
 
 def _lines(
-    console: Console, timeline: Sequence["holdfast.SnapshotInfo"], position: str | None
+    console: Console,
+    namespace: "holdfast.Namespace",
+    timeline: Sequence["holdfast.SnapshotInfo"],
+    position: str | None,
+    *,
+    is_graph: bool,
 ) -> Iterator[str]:
     if not timeline:
         yield "No snapshot yet." if position is None else "None of the snapshots is meant."
-    for snapshot in timeline:
+    labels = {snapshot.id: snapshot.label for snapshot in timeline}
+    columns = drawn(timeline) if is_graph else (("", None) for _ in timeline)
+    for snapshot, (column, below) in zip(timeline, columns, strict=True):
         mark = "@" if snapshot.id == position else " "
         name = console.paint(words.short(snapshot.id), "cyan")
         marks = "".join(
@@ -116,11 +137,32 @@ def _lines(
             for word, is_so in ((" PARTIAL", snapshot.is_partial), (" pinned", snapshot.pinned))
             if is_so
         )
-        about = snapshot.label or snapshot.reason or ""
-        if not about and snapshot.target is not None:
-            about = f"to {words.short(snapshot.target)}"
         line = f"{mark} {name}  {words.local(snapshot.created_at)}  {snapshot.kind.value:<8}  "
-        yield f"{line}{escaped(about)}{marks}".rstrip()
+        yield f"{column}{line}{_about(namespace, snapshot, labels)}{marks}".rstrip()
+        if below is not None:
+            yield below
+
+
+def _further(timeline: Sequence["holdfast.SnapshotInfo"], position: str | None) -> Iterator[str]:
+    """Yields where the directory stands, if that is further down than the list goes."""
+    if position is not None and timeline and all(each.id != position for each in timeline):
+        yield f"@ is {words.short(position)}: the directory last showed an older one than these."
+
+
+def _about(
+    namespace: "holdfast.Namespace",
+    snapshot: "holdfast.SnapshotInfo",
+    labels: MutableMapping[Any, str | None],
+) -> str:
+    """Returns what a snapshot is called, or where it went to with what that is called."""
+    said = snapshot.label or snapshot.reason
+    if said or snapshot.target is None:
+        return escaped(said or "")
+    if snapshot.target not in labels:
+        with suppress(NotFound):
+            labels[snapshot.target] = namespace.get_snapshot(snapshot.target).label
+    label = labels.get(snapshot.target)
+    return f"to {words.short(snapshot.target)}" + (f' "{escaped(label)}"' if label else "")
 
 
 MANY = 1000

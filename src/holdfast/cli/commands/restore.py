@@ -2,10 +2,11 @@
 
 from argparse import ArgumentParser, Namespace
 
-import holdfast
 from holdfast.cli.attached import get_workspace
 from holdfast.cli.console import Console
 from holdfast.cli.exits import usage
+from holdfast.cli.moments import add_moment, id_of
+from holdfast.cli.places import names_from_here, paths_from_here
 from holdfast.cli.restored import most_listed, tell
 
 EXAMPLES = """\
@@ -15,6 +16,8 @@ examples:
   holdfast restore @-1 --path 'src/*'        some files of an earlier moment
   holdfast restore @-1 --name 'x[1].txt'     one file, to the letter
   holdfast restore @-1 --except notes.md     all but one file
+  holdfast restore @{yesterday}              as it stood a day ago
+  holdfast restore "before the rewrite"      by its label
   holdfast restore snap-k3v7 --keep-mine     take back what tasks did since, and nothing else
   holdfast restore snap-k3v7 --to ../copy    into a new directory
 
@@ -26,7 +29,7 @@ def configure(parser: ArgumentParser) -> None:
     """Adds what the command understands."""
     parser.description = "Brings a snapshot back; what was there is kept first."
     parser.epilog = EXAMPLES
-    parser.add_argument("id", metavar="ID", help="an id or its beginning, latest, @ or @-n")
+    add_moment(parser)
     parser.add_argument(
         "--path",
         metavar="GLOB",
@@ -75,10 +78,10 @@ def run(arguments: Namespace, console: Console) -> int:
     workspace = get_workspace(console)
     with console.progress() as progress:
         restored = workspace.restore(
-            arguments.id,
-            paths=arguments.paths,
-            names=_named(arguments.names),
-            except_=_named(arguments.excepted),
+            id_of(workspace.namespace, arguments.id, now=console.clock()),
+            paths=paths_from_here(console, workspace, arguments.paths),
+            names=names_from_here(console, workspace, arguments.names),
+            except_=names_from_here(console, workspace, arguments.excepted),
             dry_run=arguments.dry_run,
             force=arguments.force,
             drift="refuse" if arguments.refuse_drift else "capture",
@@ -96,10 +99,6 @@ def run(arguments: Namespace, console: Console) -> int:
     )
 
 
-def _named(files: list[str] | None) -> "list[holdfast.Name] | None":
-    return None if files is None else [holdfast.Name.file(file) for file in files]
-
-
 def _checkout(arguments: Namespace, console: Console) -> int:
     narrowed = arguments.paths or arguments.names or arguments.excepted
     narrowed = narrowed or arguments.keep_mine
@@ -111,6 +110,8 @@ def _checkout(arguments: Namespace, console: Console) -> int:
     workspace = get_workspace(console)
     with console.progress() as progress:
         restored = workspace.checkout(
-            arguments.id, console.resolve(arguments.to), progress=progress
+            id_of(workspace.namespace, arguments.id, now=console.clock()),
+            console.resolve(arguments.to),
+            progress=progress,
         )
     return tell(console, restored, verb="Wrote", to=console.resolve(arguments.to))

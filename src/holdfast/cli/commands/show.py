@@ -9,6 +9,7 @@ from holdfast.cli.attached import get_workspace, note_if_missing
 from holdfast.cli.console import Console
 from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import DONE
+from holdfast.cli.moments import add_moment, id_of
 from holdfast.cli.snapshots import fields_of, snapshot_view
 from holdfast.cli.views import (
     changes_view,
@@ -24,6 +25,7 @@ examples:
   holdfast show latest             the newest snapshot
   holdfast show snap-k3v7          by the beginning of its id
   holdfast show @-1                the one before where the directory stands
+  holdfast show "it works"         by its label
 """
 
 
@@ -35,14 +37,16 @@ def configure(parser: ArgumentParser) -> None:
     """Adds what the command understands."""
     parser.description = "Shows one snapshot, and what it changed."
     parser.epilog = EXAMPLES
-    parser.add_argument("id", metavar="ID", help="an id or its beginning, latest, @ or @-n")
+    add_moment(parser)
 
 
 def run(arguments: Namespace, console: Console) -> int:
     """Does it; returns the exit code."""
     workspace = get_workspace(console)
     note_if_missing(console, workspace)
-    snapshot = workspace.namespace.get_snapshot(arguments.id)
+    snapshot = workspace.namespace.get_snapshot(
+        id_of(workspace.namespace, arguments.id, now=console.clock())
+    )
     changes = _changes(workspace, snapshot)
     coverage, lacking = find_coverage(snapshot), find_lacking(snapshot)
     console.answer(

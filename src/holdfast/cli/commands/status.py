@@ -9,12 +9,14 @@ from holdfast.cli.attached import get_workspace
 from holdfast.cli.console import Console
 from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import DONE
+from holdfast.cli.places import check_there, paths_from_here
 from holdfast.cli.snapshots import snapshot_view
 from holdfast.cli.views import agreed_view, changes_view, coverage_view, path_view
 
 EXAMPLES = """\
 examples:
   holdfast status                  what has changed
+  holdfast status src              in a directory, or of a file
   holdfast status -v               all of it, and what is left out
   holdfast status --json           for programs
 """
@@ -24,12 +26,20 @@ def configure(parser: ArgumentParser) -> None:
     """Adds what the command understands."""
     parser.description = "Shows what has changed since the last snapshot. Stores nothing."
     parser.epilog = EXAMPLES
+    parser.add_argument(
+        "paths",
+        nargs="*",
+        metavar="PATH",
+        help="only these files, what lies in these directories, or what matches, from here",
+    )
 
 
 def run(arguments: Namespace, console: Console) -> int:
     """Does it; returns the exit code."""
-    del arguments
-    status = get_workspace(console).status()
+    workspace = get_workspace(console)
+    status = workspace.status()
+    if arguments.paths:
+        status = _narrowed(console, workspace, status, arguments.paths)
     console.answer(
         document=lambda: {
             **path_view(str(status.path)),
@@ -44,6 +54,24 @@ def run(arguments: Namespace, console: Console) -> int:
         lines=lambda: _lines(console, status),
     )
     return DONE
+
+
+def _narrowed(
+    console: Console, workspace: "holdfast.Workspace", status: "holdfast.Status", paths: list[str]
+) -> "holdfast.Status":
+    """Returns how the directory stands, with the changes of some files alone."""
+    from msgspec.structs import replace  # noqa: PLC0415 - most ask for all of it
+
+    from holdfast.engine.timeline.selection import path_filter  # noqa: PLC0415 - as above
+
+    wanted = paths_from_here(console, workspace, paths)
+    if wanted is None:
+        return status
+    selects = path_filter(wanted)
+    found = [c for c in status.changes if c.plane.value == "files" and selects(c.key)]
+    if not found:
+        check_there(console, workspace, paths, ("@",))
+    return replace(status, changes=holdfast.Changes(found))
 
 
 def _lines(console: Console, status: "holdfast.Status") -> Iterator[str]:

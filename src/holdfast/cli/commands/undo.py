@@ -8,6 +8,7 @@ from holdfast.cli.commands.agent import find_prompt
 from holdfast.cli.console import Console
 from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import usage
+from holdfast.cli.moments import find_id
 from holdfast.cli.restored import most_listed, tell
 
 EXAMPLES = """\
@@ -60,7 +61,7 @@ def run(arguments: Namespace, console: Console) -> int:
         task = _task_of(workspace, arguments)
     with console.progress() as progress:
         restored = workspace.undo(
-            arguments.operation,
+            find_id(workspace.namespace, arguments.operation, now=console.clock()),
             task=task,
             keep_mine=arguments.keep_mine,
             dry_run=arguments.dry_run,

@@ -18,6 +18,7 @@ import os
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from itertools import chain
+from typing import BinaryIO
 
 import msgspec
 
@@ -76,7 +77,7 @@ from holdfast.operations.snapshots import Note
 from holdfast.packs import ObjectKind
 from holdfast.progress import Progress, no_progress
 from holdfast.storekeys import from_store_key
-from holdfast.tree import build, iterate
+from holdfast.tree import build, count, iterate
 
 
 class Contents:
@@ -185,7 +186,7 @@ def _bin_header(size: int) -> bytes:
 
 def export(
     handle: Handle,
-    target: FileName,
+    target: FileName | BinaryIO,
     *,
     snapshot: SnapshotInfo | None = None,
     progress: Progress = no_progress,
@@ -193,19 +194,56 @@ def export(
     """Writes a snapshot, or what is there now, to a tar file; returns its number of entries.
 
     What is pending is part of what is there, and no snapshot is left behind. A file that has
-    the target's name is replaced once the new one is on disk.
+    the target's name is replaced once the new one is on disk; an open file gets the bytes as they
+    come.
     """
     with _moment(handle, snapshot) as (transaction, source, root_id, lacking):
         told = Contents(transaction, handle.tenant_id, source, source.get_root(root_id))
         manifest = _describe(handle, snapshot, told, lacking)
-        with writing_to(target) as file:
-            writer = TarWriter(file, path=os.fspath(target))
+        with _written_to(target) as writer:
             text = manifest.encode()
             writer.add_file(MANIFEST_NAME, [text], size=len(text), mode=USUAL_FILE_MODE)
             for done, _ in enumerate(write_entries(writer, told), start=1):
                 progress("export", done, manifest.entries)
-            writer.finish()
     return manifest.entries
+
+
+def export_files(
+    handle: Handle,
+    target: FileName | BinaryIO,
+    *,
+    snapshot: SnapshotInfo | None = None,
+    progress: Progress = no_progress,
+) -> int:
+    """Writes the files alone, under their own names, for whoever unpacks them without us.
+
+    Returns how many files, links and directories there are in it.
+    """
+    done = 0
+    with _moment(handle, snapshot) as (_, source, root_id, _lacking):
+        files = source.get_root(root_id).plane(Plane.FILES)
+        total = count(source, files)
+        with _written_to(target) as writer:
+            for done, (key, data) in enumerate(iterate(source, files), start=1):
+                # By its own name, below the folder that it is unpacked in: never an option of tar.
+                _write_path(writer, source, b"./" + key, decode_entry(data))
+                progress("export", done, total)
+    return done
+
+
+@contextmanager
+def _written_to(target: FileName | BinaryIO) -> Generator[TarWriter]:
+    """Opens a tar file to write: one that takes its name when it is whole, or one that is open."""
+    if isinstance(target, str | os.PathLike):
+        with writing_to(target) as file:
+            writer = TarWriter(file, path=os.fspath(target))
+            yield writer
+            writer.finish()
+        return
+    writer = TarWriter(target, path="the open file")
+    yield writer
+    writer.finish()
+    target.flush()
 
 
 def import_(handle: Handle, source: FileName, *, progress: Progress = no_progress) -> Imported:

@@ -27,6 +27,7 @@ import msgspec
 from holdfast.engine.core.coverage import Coverage, Omissions, summarise
 from holdfast.engine.core.limits import Limits
 from holdfast.engine.directory.lastlook import LastLook
+from holdfast.engine.directory.reckoning import Reckoning
 from holdfast.engine.objects import content
 from holdfast.engine.objects.content import Sink
 from holdfast.entries import Blob, Directory, Entry, Inline, Link, encode_entry, with_twin
@@ -161,6 +162,7 @@ class Capture:
         self._sink = sink
         self._limits = limits
         self._progress = progress
+        self._reckoning = Reckoning(progress, 0)
         self._changes: dict[bytes, bytes | None] = {}
         self._twins: dict[tuple[int, int], dict[bytes, _Name]] = {}
         self._fresh: list[tuple[Draft, bytes]] = []
@@ -213,16 +215,15 @@ class Capture:
         return files, size
 
     def _read(self, scan: Scan) -> None:
-        total = sum(len(draft.wanted) for draft in scan.drafts.values())
-        done = 0
+        wanted = ((draft, name) for draft in scan.drafts.values() for name in draft.wanted)
+        total = sum(draft.rows[name].size for draft, name in wanted if name in draft.rows)
+        self._reckoning = Reckoning(self._progress, total)
         with Descent(self._root_fd) as descent:
             for path in sorted(scan.drafts):
                 draft = scan.drafts[path]
                 self._take_out(draft)
                 if draft.wanted:
                     self._read_folder(descent, draft)
-                    done += len(draft.wanted)
-                    self._progress("reading", done, total)
                 self._put_folder(draft)
 
     def _take_out(self, draft: Draft) -> None:
@@ -372,10 +373,12 @@ class Capture:
             message = f"it has {state.st_size} bytes, and {most} is the most"
             raise Unreadable(message)
         if state.st_size <= STREAM_BYTES:
+            self._reckoning.add(state.st_size)
             return content.as_file(self._sink, read_all(fd, state.st_size))
         with FileIO(fd, closefd=False) as stream:
             try:
-                return content.store_stream(self._sink, stream, max_bytes=most)
+                counted = self._reckoning.counting(stream)
+                return content.store_stream(self._sink, counted, max_bytes=most)
             except TooLarge as exc:
                 raise Unreadable(str(exc)) from exc
 

@@ -33,8 +33,8 @@ from holdfast.entries import (
     decode_entry,
 )
 from holdfast.errors import NotADirectory, NotAFile, PathNotFound
-from holdfast.model.files import USUAL_DIRECTORY_MODE, FileInfo
-from holdfast.operations.files import ListFiles, StatFile
+from holdfast.model.files import USUAL_DIRECTORY_MODE, FileInfo, Findings
+from holdfast.operations.files import GlobFiles, ListFiles, SearchFiles, StatFile, check_part
 from holdfast.operations.operation import does
 from holdfast.tree import prefix_stop
 
@@ -60,11 +60,17 @@ class FilesReader(Part):
         with self.opened() as view:
             yield FilesReader(lambda: nullcontext(view))
 
-    def read(self, path: PathLike) -> bytes:
-        """Returns a file's content."""
-        key = to_key(path)
+    def read(self, path: PathLike, *, start: int = 0, length: int | None = None) -> bytes:
+        """Returns a file's content, or so many bytes of it from an offset on.
+
+        What lies before them is not read; where the file ends sooner, there are fewer.
+        """
+        key, part = to_key(path), check_part(start, length)
         with self.opened() as view:
-            return content.read(view.objects, get_file(view, key))
+            entry = get_file(view, key)
+            if part is None:
+                return content.read(view.objects, entry)
+            return _first(content.stream_from(view.objects, entry, start), length)
 
     def read_text(self, path: PathLike, *, encoding: str = "utf-8") -> str:
         """Returns a file's content as text, with its line ends as they are."""
@@ -103,6 +109,20 @@ class FilesReader(Part):
             raise NotAFile(key, found=f"{kind_of(entry)}, not a link,")
         return to_text(entry.target)
 
+    @does(GlobFiles)
+    def glob(self, wanted: GlobFiles) -> list[FileInfo]:
+        from holdfast.engine.files.searching import glob  # noqa: PLC0415 - most never search
+
+        with self.opened() as view:
+            return glob(view, wanted)
+
+    @does(SearchFiles)
+    def grep(self, wanted: SearchFiles) -> Findings:
+        from holdfast.engine.files.searching import search  # noqa: PLC0415 - as above
+
+        with self.opened() as view:
+            return search(view, wanted)
+
     @does(ListFiles)
     def list(self, wanted: ListFiles) -> list[FileInfo]:
         check_limit(wanted.limit)
@@ -114,6 +134,18 @@ class FilesReader(Part):
             read = _all_below if wanted.recursive else _children
             found = islice(read(view, inside, beginning, behind), wanted.limit)
             return [times.dated(key, info_of(key, entry)) for key, entry in found]
+
+
+def _first(pieces: Iterator[bytes], length: int | None) -> bytes:
+    """Returns so many bytes of what comes in pieces, and asks for no more."""
+    parts, left = list[bytes](), length
+    while left is None or left > 0:
+        piece = next(pieces, None)
+        if piece is None:
+            break
+        parts.append(piece if left is None else piece[:left])
+        left = None if left is None else left - len(parts[-1])
+    return b"".join(parts)
 
 
 def _all_below(

@@ -18,11 +18,12 @@ from holdfast.engine.objects.stage import StagedObjects
 from holdfast.engine.planes.handle import Handle, looking_at
 from holdfast.engine.timeline import history, restore, snapshots
 from holdfast.engine.timeline.diff import collect_changes, iter_changes, text_diff, to_changes
+from holdfast.engine.timeline.patches import make_patches
 from holdfast.engine.timeline.selection import select
 from holdfast.model.basics import Plane, Root, SnapshotInfo, SnapshotLike
-from holdfast.model.changes import Change, ChangesPage, ChangeText, History, TextsPage
+from holdfast.model.changes import Change, ChangesPage, ChangeText, History, Patch, TextsPage
 from holdfast.model.names import Name
-from holdfast.operations.timeline import Compare, GetChanges, GetTextDiff, GetTextDiffs
+from holdfast.operations.timeline import Compare, GetChanges, GetTextDiff, GetTextDiffs, TextDiffs
 from holdfast.tree import Edit
 
 PAGE_CHARS: Final = 1 << 20
@@ -110,6 +111,12 @@ class Comparing:
             if change is None:
                 return ""
             return self._text(source, change, wanted.context_lines, is_over)
+
+    def patches(self, wanted: TextDiffs) -> list[Patch]:
+        """Returns every change between two moments with what it takes to do it again."""
+        unify, lines = self._handle.context.unify, wanted.context_lines
+        with self.changes(wanted) as (source, found):
+            return make_patches(source, found, context_lines=lines, unify=unify)
 
     def page_of_history(self, name: Name, *, limit: int, before: int | None) -> History:
         """Returns as much of what happened to one thing as can be told quickly."""

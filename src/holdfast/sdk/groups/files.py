@@ -3,21 +3,25 @@
 import os
 from collections.abc import Iterable
 from datetime import datetime
+from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 
-from holdfast.errors import NotAFile, PathNotFound
+from holdfast.errors import Invalid, NotAFile, PathNotFound
 from holdfast.model.files import FileInfo
 from holdfast.model.names import PathLike, sent_path, sent_text
 from holdfast.operations.files import (
     ChangeMode,
     DeleteFile,
+    GlobFiles,
     ListFiles,
     MakeDirectory,
     MakeLink,
     MoveFile,
+    SearchFiles,
     StatFile,
     WriteFiles,
+    check_part,
 )
 from holdfast.operations.forms import form_of
 from holdfast.progress import Progress, no_progress
@@ -53,10 +57,25 @@ class FilesReader(Group[F]):
         super().__init__(sender)
         self.above = {} if at is None else {"at": at}
 
-    @call
-    def read(self, path: PathLike) -> Call[bytes]:
-        """Returns a file's content."""
-        return self._raw(path)
+    @flow
+    def read(self, path: PathLike, *, start: int = 0, length: int | None = None) -> Steps[bytes]:
+        """Returns a file's content, or so many bytes of it from an offset on.
+
+        Where the file ends sooner, there are fewer.
+        """
+        part = check_part(start, length)
+        if part is None:
+            return (yield self._raw(path))
+        if length == 0:
+            # A range of nothing cannot be asked for; whether the file is there can.
+            yield asking(StatFile(path), self.above)
+            return b""
+        try:
+            return (yield self._part(path, start, length))
+        except Invalid as error:
+            if error.http_status != HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+                raise
+            return b""  # The file ends before.
 
     @flow
     def read_text(self, path: PathLike, *, encoding: str = "utf-8") -> Steps[str]:
@@ -80,6 +99,8 @@ class FilesReader(Group[F]):
         return Download(self._raw(path), target, lambda size: size, progress)
 
     stat = method(StatFile)
+    glob = method(GlobFiles)
+    grep = method(SearchFiles)
 
     @flow
     def exists(self, path: PathLike) -> Steps[bool]:
@@ -113,6 +134,12 @@ class FilesReader(Group[F]):
         """Does what `list` does, and asks for more only when it is wanted."""
         asked = ListFiles(path, prefix=prefix, recursive=recursive, after=after, limit=limit)
         return paging(asked, self.above)
+
+    def _part(self, path: PathLike, start: int, length: int | None) -> Call[bytes]:
+        query = {"path": sent_path(path), **self.above}
+        last = "" if length is None else start + length - 1
+        headers = {"Range": f"bytes={start}-{last}"}
+        return Call(method="GET", path="/v1/files/raw", query=query, headers=headers, read=whole)
 
     def _raw(self, path: PathLike) -> Call[bytes]:
         query = {"path": sent_path(path), **self.above}

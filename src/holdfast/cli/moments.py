@@ -1,0 +1,119 @@
+"""Snapshots as people call them: by id, by label, by task, or by when it was.
+
+What the engine knows (an id or its beginning, `latest`, `@`, `@-n`) goes first and unchanged. A
+label is one only to the letter, and only if one snapshot has it: nothing is guessed.
+"""
+
+import re
+from argparse import ArgumentParser
+from collections.abc import Iterator
+from datetime import datetime, time, timedelta
+from typing import Final
+
+import holdfast
+from holdfast.cli.exits import CONFLICT, NOT_FOUND, Refused, usage
+
+HELP: Final = "an id or its beginning, a label, a task, latest, @, @-n or @{yesterday}"
+
+_PLAIN: Final = re.compile(r"latest|@|@-\d+|snap-\w*")
+_WHEN: Final = re.compile(r"@\{(.*)\}", re.DOTALL)
+_AGO: Final = re.compile(r"(\d{1,6}) ?(minute|hour|day|week)s?(?: ago)?")
+_NAMED: Final = 3
+"""Ids that are named where a label has several."""
+
+_PAGE: Final = 500
+
+WHEN_HINT: Final = (
+    "Say @{yesterday}, @{2 hours ago}, @{2026-03-01}, or @{2026-03-01 14:30}, in your own time."
+)
+
+
+def add_moment(parser: ArgumentParser, *, default: str | None = None, name: str = "id") -> None:
+    """Adds an argument that names a snapshot; with a default it may be left out."""
+    if default is None:
+        parser.add_argument(name, metavar="ID", help=HELP)
+    else:
+        said = f"{HELP} (default: {default})"
+        parser.add_argument(name, nargs="?", metavar="ID", help=said)
+
+
+def id_of(namespace: "holdfast.Namespace", text: str, *, now: datetime) -> str:
+    """Returns what the engine calls the snapshot that somebody names; refuses if there is none."""
+    if _PLAIN.fullmatch(text):
+        return text
+    if (when := _WHEN.fullmatch(text)) is not None:
+        return _at(namespace, _instant(when[1].strip(), now=now), text).id
+    from holdfast.errors import Conflict, SnapshotNotFound  # noqa: PLC0415 - see `_PLAIN`
+
+    try:
+        return namespace.get_snapshot(text).id
+    except (SnapshotNotFound, Conflict):
+        found = _find_called(namespace, text)
+        if found is None:
+            raise
+        return found.id
+
+
+def find_id(namespace: "holdfast.Namespace", text: str | None, *, now: datetime) -> str | None:
+    """Returns the same, or None where nobody named one."""
+    return None if text is None else id_of(namespace, text, now=now)
+
+
+def _find_called(namespace: "holdfast.Namespace", text: str) -> "holdfast.SnapshotInfo | None":
+    """Returns the snapshot with a label, or else the last one of a task."""
+    last_of_task, labelled = None, list["holdfast.SnapshotInfo"]()
+    for snapshot in _iter_timeline(namespace):
+        if text and snapshot.task_id == text and last_of_task is None:
+            last_of_task = snapshot
+        if text and snapshot.label == text:
+            labelled.append(snapshot)
+            if len(labelled) == _NAMED:
+                break
+    if len(labelled) > 1:
+        some = " and ".join(each.id for each in labelled)
+        raise Refused(
+            f"more than one snapshot is called {text!r}, such as {some}",
+            code="conflict",
+            exit_code=CONFLICT,
+            hint="Give the id of the one that you mean.",
+        )
+    return labelled[0] if labelled else last_of_task
+
+
+def _at(namespace: "holdfast.Namespace", when: datetime, text: str) -> "holdfast.SnapshotInfo":
+    """Returns the newest snapshot that there was at a time."""
+    for snapshot in _iter_timeline(namespace):
+        if snapshot.created_at <= when:
+            return snapshot
+    raise Refused(
+        f"there is no snapshot as old as {text}",
+        code="snapshot_not_found",
+        exit_code=NOT_FOUND,
+        hint="`holdfast log -n 0` lists all that there are.",
+    )
+
+
+def _iter_timeline(namespace: "holdfast.Namespace") -> "Iterator[holdfast.SnapshotInfo]":
+    """Yields the snapshots, newest first, and reads no further than is looked at."""
+    before = None
+    while page := namespace.timeline(limit=_PAGE, before=before):
+        yield from page
+        before = page[-1].number
+
+
+def _instant(text: str, *, now: datetime) -> datetime:
+    """Returns the time that somebody means; a day means its end, or as much of it as there is."""
+    local = now.astimezone()
+    if text in ("now", "today"):
+        return now
+    if text == "yesterday":
+        return local - timedelta(days=1)
+    if (ago := _AGO.fullmatch(text)) is not None:
+        return now - timedelta(**{f"{ago[2]}s": int(ago[1])})
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise usage(f"{text!r} is no time", hint=WHEN_HINT) from None
+    if re.fullmatch(r"[\d-]+", text):
+        found = datetime.combine(found, time.max)
+    return found if found.tzinfo is not None else found.astimezone()
