@@ -351,31 +351,34 @@ def test_the_server_listens_to_its_own_user_alone(
     [
         [],
         [b"nonsense"],
-        [b"1 1 80 utf-8", b"/", b"0", b"verify"],
-        [b"1 1 80 no-such-encoding", b"/", b"0", b"status"],
-        [b"x x x x", b"/", b"0", b"status"],
-        [b"1 1 80 utf-8", b"/", b"many", b"status"],
-        [b"1 1 80 utf-8", b"/", b"1", b"no equals sign", b"status"],
-        [b"1 1 80 undefined", b"/", b"0", b"status"],
-        [b"1 1 80 hex", b"/", b"0", b"status"],
-        [b"1 1 99999999999 utf-8", b"/", b"0", b"status"],
-        [b"1 1 -1 utf-8", b"/", b"0", b"status"],
-        [b"1 1 80 utf-8", b"/", b"-1", b"status", b"status"],
-        [b"1 1 80 utf-8", b"/", b"2", b"status"],
-        [b"2 1 80 utf-8", b"/", b"0", b"status"],
-        [b"1 1 999999999 utf-8", b"/", b"0", b"status"],
-        [b"1 1 " + b"9" * 5000 + b" utf-8", b"/", b"0", b"status"],
-        [b"1 1 80 utf-8", b"elsewhere", b"0", b"status"],
-        [b"1 1 80 utf-8", b"/a\0b", b"0", b"status"],
-        [b"1 1 80 utf-8", b"/", b"0", b"status", b"\0"],
-        [b"1 1 80 ", b"/", b"0", b"status"],
-        [b"1 1 0 utf-8", b"/", b"0", b"status"],
+        [b"1 1 80 utf-8 18", b"/", b"0", b"verify"],
+        [b"1 1 80 no-such-encoding 18", b"/", b"0", b"status"],
+        [b"x x x x 18", b"/", b"0", b"status"],
+        [b"1 1 80 utf-8 18", b"/", b"many", b"status"],
+        [b"1 1 80 utf-8 18", b"/", b"1", b"no equals sign", b"status"],
+        [b"1 1 80 undefined 18", b"/", b"0", b"status"],
+        [b"1 1 80 hex 18", b"/", b"0", b"status"],
+        [b"1 1 99999999999 utf-8 18", b"/", b"0", b"status"],
+        [b"1 1 -1 utf-8 18", b"/", b"0", b"status"],
+        [b"1 1 80 utf-8 18", b"/", b"-1", b"status", b"status"],
+        [b"1 1 80 utf-8 18", b"/", b"2", b"status"],
+        [b"2 1 80 utf-8 18", b"/", b"0", b"status"],
+        [b"1 1 999999999 utf-8 18", b"/", b"0", b"status"],
+        [b"1 1 " + b"9" * 5000 + b" utf-8 18", b"/", b"0", b"status"],
+        [b"1 1 80 utf-8 18", b"elsewhere", b"0", b"status"],
+        [b"1 1 80 utf-8 18", b"/a\0b", b"0", b"status"],
+        [b"1 1 80 utf-8 18", b"/", b"0", b"status", b"\0"],
+        [b"1 1 80  18", b"/", b"0", b"status"],
+        [b"1 1 0 utf-8 18", b"/", b"0", b"status"],
+        [b"1 1 80 utf-8", b"/", b"0", b"status"],
+        [b"1 1 80 utf-8 -1", b"/", b"0", b"status"],
+        [b"1 1 80 utf-8 512", b"/", b"0", b"status"],
     ],
 )
 def test_nonsense_is_declined(directory: Path, fields: list[bytes]) -> None:
     asked: list[Request] = []
     with serving(directory, lambda request: asked.append(request) or 0) as door:
-        connection = thin.connect(str(door._folder), str(directory))
+        connection = thin.connect(str(door._folder), thin.name_of(str(directory)))
         assert connection is not None
         thin.receive(connection)
         connection.sendall(thin.pack(fields))
@@ -404,7 +407,7 @@ def test_a_request_that_drips_is_not_waited_for(
     # Each byte is in time; all of them would take minutes, in which no snapshot is taken.
     monkeypatch.setattr("holdfast.cli.resident.REQUEST_TIMEOUT_S", 0.2)
     with serving(directory, lambda _: 0) as door:
-        connection = thin.connect(str(door._folder), str(directory))
+        connection = thin.connect(str(door._folder), thin.name_of(str(directory)))
         assert connection is not None
         thin.receive(connection)
         connection.sendall(thin.pack([b"x" * 10_000])[:4])

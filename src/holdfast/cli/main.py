@@ -19,9 +19,11 @@ def main(argv: list[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
     arguments = sys.argv[1:] if argv is None else argv
     try:
-        code = _run(arguments)
+        code, is_ours = _run(arguments)
         sys.stdout.flush()
         sys.stderr.flush()
+        if is_ours and argv is None:  # A program that calls us goes on, and is not to be copied.
+            _leave_behind(arguments)
     except KeyboardInterrupt:
         code = INTERRUPTED
     except BrokenPipeError:
@@ -33,7 +35,8 @@ def main(argv: list[str] | None = None) -> int:
     return code
 
 
-def _run(arguments: list[str]) -> int:
+def _run(arguments: list[str]) -> tuple[int, bool]:
+    """Returns the exit code, and whether this process has done the work."""
     try:
         from holdfast.cli import thin  # noqa: PLC0415 - nothing is loaded before it is asked
     except ImportError:
@@ -41,11 +44,18 @@ def _run(arguments: list[str]) -> int:
     else:
         code = thin.try_resident(arguments)
         if code is not None:
-            return code
+            return code, False
     from holdfast.cli.app import run  # noqa: PLC0415 - costs more than all the rest of a start
     from holdfast.cli.console import system_console  # noqa: PLC0415 - as above
 
-    return run(arguments, system_console())
+    return run(arguments, system_console()), True
+
+
+def _leave_behind(arguments: list[str]) -> None:
+    from holdfast.cli.leaving import leave_behind  # noqa: PLC0415 - once everything is said
+    from holdfast.settings import process_environ  # noqa: PLC0415 - as above
+
+    leave_behind(arguments, process_environ())
 
 
 if __name__ == "__main__":
