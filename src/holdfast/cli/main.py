@@ -11,6 +11,8 @@ import sys
 INTERRUPTED = 130
 """128 + SIGINT: what shells say of a program that Ctrl-C ended."""
 
+FAILED = 1
+
 CLOSED_PIPE = 141
 """128 + SIGPIPE: whoever read what we write has gone, as in `holdfast log | head -1`."""
 
@@ -28,11 +30,26 @@ def main(argv: list[str] | None = None) -> int:
         code = INTERRUPTED
     except BrokenPipeError:
         code = CLOSED_PIPE
+    except OSError as problem:
+        _say_unwritable(problem)
+        return FAILED
     if code == CLOSED_PIPE:
         # The interpreter flushes once more when it ends, and would complain of the same.
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
     return code
+
+
+def _say_unwritable(problem: OSError) -> None:
+    """Says that a full disk, or whatever else, has taken nothing of what there was to say."""
+    try:
+        os.write(2, f"holdfast: what it has to say cannot be written: {problem.strerror}\n".encode())
+    except OSError:
+        pass
+    # What is still waiting to be written would be tried, and complained of, once more.
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)
 
 
 def _run(arguments: list[str]) -> tuple[int, bool]:

@@ -83,9 +83,7 @@ def try_resident(argv: list[str]) -> int | None:
     if connection is None:
         return None
     try:
-        connection.settimeout(None)
-        connection.sendall(pack(_request(argv, cwd)))
-        answer = _listen(connection)
+        answer = _converse(connection, _request(argv, cwd))
     except OSError:
         return _without_answer(command)
     finally:
@@ -334,6 +332,15 @@ def _width() -> int:
         except OSError:
             continue
     return _USUAL_WIDTH
+
+
+def _converse(connection: "_socket.socket", request: list[bytes]) -> list[bytes] | None:
+    connection.settimeout(None)
+    try:
+        connection.sendall(pack(request))
+    except OSError:
+        return None  # Not all of it was sent: nobody can have begun.
+    return _listen(connection)
 
 
 def _listen(connection: "_socket.socket") -> list[bytes] | None:
