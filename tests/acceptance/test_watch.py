@@ -18,6 +18,9 @@ import pytest
 from holdfast.cli import thin
 from holdfast.testing.servers import COMMAND
 
+IN_PYTHON = (sys.executable, "-P", "-m", "holdfast.cli.main")
+"""The client in Python: it says what it loads."""
+
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs inotify")
 
 
@@ -80,7 +83,7 @@ def line(process: subprocess.Popen[str]) -> str:
 def is_answered_by_another_process(shell: Shell, *words: str, cwd: Path | None = None) -> bool:
     """Says whether a command was done without loading the command line's own machinery."""
     done = subprocess.run(
-        [*COMMAND, *words],
+        [*IN_PYTHON, *words],
         cwd=cwd or shell.directory,
         env={**shell.environ, "PYTHONPROFILEIMPORTTIME": "1"},
         capture_output=True,
