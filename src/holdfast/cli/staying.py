@@ -55,6 +55,9 @@ LEISURE_S: Final = 2.0
 MOST_BYTES: Final = 512 << 20
 """Of memory: who has more after a command makes room for a new one."""
 
+GARBAGE: Final = 700
+"""Objects until the next look for cycles: what Python itself has, and a command's start has not."""
+
 LONGEST_LOG: Final = 1 << 20
 
 
@@ -79,6 +82,8 @@ def _let_go(folder: Path) -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     gc.collect()
+    gc.freeze()  # What was loaded stays; looks at the rest are cheap, and are as usual again.
+    gc.set_threshold(GARBAGE)
     nowhere = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     for name in os.listdir("/proc/self/fd"):
         # Not closed but replaced: an object that closes its number later closes nothing of ours.
