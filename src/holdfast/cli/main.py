@@ -66,10 +66,9 @@ def main(argv: list[str] | None = None) -> int:
 
 def _say_unwritable(problem: OSError) -> None:
     """Says that a full disk, or whatever else, has taken nothing of what there was to say."""
-    try:
-        os.write(
-            2, f"holdfast: what it has to say cannot be written: {problem.strerror}\n".encode()
-        )
+    said = f"holdfast: what it has to say cannot be written: {problem.strerror}\n"
+    try:  # noqa: SIM105 - `contextlib` may not be loaded, and takes longer than all of this
+        os.write(2, said.encode())
     except OSError:
         pass
     # What is still waiting to be written would be tried, and complained of, once more.
