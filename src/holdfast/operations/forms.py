@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import fields, replace
+from dataclasses import fields
 from datetime import datetime
 from enum import StrEnum
 from functools import cache, partial
@@ -177,7 +177,7 @@ def _parts(operation: type[Operation[Any]], http: Http) -> list[Part]:
         if place is Place.QUERY and _is_object(bare):
             shape = Shape(shape.wire, lambda value: to_json(value).decode(), shape.read)
         if datetime in (bare, *get_args(bare)):
-            shape = replace(shape, read=partial(_instant, wire))
+            shape = msgspec.structs.replace(shape, read=partial(_instant, wire))
         part = Part(each.name, wire, place, shape, each.default, none, instead)
         word, most = mark(hint, Instead), mark(hint, AtMost)
         found.append(part._replace(none_as=word and word.name, most=most and most.number))
