@@ -10,6 +10,7 @@ Cold commands are most of the time, and loading is most of theirs. With `forks`,
 from a process that has loaded everything: all that is left out is that.
 """
 
+import contextlib
 import os
 import random
 import re
@@ -21,8 +22,6 @@ import tempfile
 from collections import Counter
 from importlib import import_module
 from pathlib import Path
-
-from holdfast.cli import thin
 
 SCRIPTS = Path(sys.executable).parent
 WAYS = {"see": "holdfast", "pyt": "holdfast-python", "own": "holdfast-python"}
@@ -91,13 +90,12 @@ class Way:
         }
 
     def close(self) -> None:
-        """Ends the process that commands have left behind."""
-        connection = thin.connect(str(self.vault / "run"), thin.ALL)
-        if connection is not None:
-            try:
-                os.kill(int(thin.receive(connection)[4]), signal.SIGKILL)
-            finally:
-                connection.close()
+        """Ends whatever commands have left behind, be it still on its way."""
+        mine = f"HOLDFAST_DATA={self.vault}".encode()
+        for entry in Path("/proc").iterdir():
+            with contextlib.suppress(OSError):
+                if entry.name.isdigit() and mine in (entry / "environ").read_bytes().split(b"\0"):
+                    os.kill(int(entry.name), signal.SIGKILL)
         shutil.rmtree(self.home)
 
 

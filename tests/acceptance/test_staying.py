@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -69,12 +70,12 @@ class Shell:
         return not (self.vault / "run" / "all.lock").exists()
 
     def close(self) -> None:
-        connection = thin.connect(str(self.vault / "run"), thin.ALL)
-        if connection is not None:
-            process = int(thin.receive(connection)[4])
-            connection.close()
-            os.kill(process, signal.SIGKILL)
-            wait_until(lambda: not is_alive(process))
+        """Ends whatever was left behind, be it still on its way."""
+        mine = f"HOLDFAST_DATA={self.vault}".encode()
+        for entry in Path("/proc").iterdir():
+            with suppress(OSError):
+                if entry.name.isdigit() and mine in (entry / "environ").read_bytes().split(b"\0"):
+                    os.kill(int(entry.name), signal.SIGKILL)
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
