@@ -18,7 +18,7 @@ from holdfast.cli import thin
 from holdfast.cli.resident import Door, Request
 from holdfast.cli.watch import Keeper
 from holdfast.errors import Busy
-from holdfast.settings import find_location
+from holdfast.settings import LONGEST_STAY_S, STAY_S, find_location, stay_s
 
 
 class Clock:
@@ -139,6 +139,25 @@ def test_the_thin_client_finds_the_vault_that_the_settings_mean(
     directory = str(tmp_path / where)
     expected = find_location(home, directory, named=named)
     assert thin.find_location(home, directory, named) == expected
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        ({}, STAY_S),
+        ({"HOLDFAST_STAY": ""}, STAY_S),
+        ({"HOLDFAST_STAY": "60", "CI": ""}, 60),
+        ({"HOLDFAST_STAY": "60", "CI": "false"}, 60),
+        ({"HOLDFAST_STAY": "60", "CI": "true"}, 0),
+        ({"HOLDFAST_STAY": "999999999"}, LONGEST_STAY_S),
+        *(({"HOLDFAST_STAY": said}, 0) for said in ("0", "00", "no", "-1", "1.5", "٣", "1" * 10)),
+    ],
+)
+def test_the_thin_client_asks_where_the_settings_let_a_process_stay(
+    environ: dict[str, str], expected: int
+) -> None:
+    assert stay_s(environ) == expected
+    assert thin.may_stay(environ) is (expected > 0)
 
 
 @pytest.mark.parametrize(
