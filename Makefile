@@ -69,7 +69,7 @@ clean: ## Remove .venv, caches and build results
 
 # Stamps: a set-up that failed half-way leaves none, and a changed pyproject.toml outdates them.
 BUILT_FROM := pyproject.toml hatch_build.py $(wildcard src/holdfast/workspace/*.c) \
-    src/holdfast/store/_core.c $(wildcard src/holdfast/store/headers/*.h)
+    src/holdfast/cli/_thin.c src/holdfast/store/_core.c $(wildcard src/holdfast/store/headers/*.h)
 
 $(VENV)/.ready: $(BUILT_FROM)
 	$(make-venv)

@@ -1,7 +1,8 @@
 """Compiles the C sources of the package where a compiler is at hand.
 
-What is compiled lies beside its source, in a wheel as in an editable install. Nothing depends on
-it: without a compiler, or if compiling fails, one line says so and Python does the same work.
+What is compiled lies beside its source, in a wheel as in an editable install; the client in C is
+installed as the command itself, and the script in Python beside it. Nothing depends on any of it:
+without a compiler, or if compiling fails, one line says so and Python does the same work.
 """
 
 import os
@@ -20,6 +21,8 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 FLAGS = ("-std=c11", "-O2", "-shared", "-fPIC")
+PROGRAM_FLAGS = ("-std=c11", "-O2")
+SCRIPT, COMMAND, IN_PYTHON = "scripts/holdfast", "holdfast", "holdfast-python"
 
 
 class CannotCompile(Exception):
@@ -36,6 +39,8 @@ class Part:
     target: Callable[[], str]
     flags: Callable[[], tuple[str, ...]]
     fallback: str
+    is_program: bool = False
+    """Whether it is started, not loaded: then it is no file of the package."""
 
 
 class CustomBuildHook(BuildHookInterface[Any]):
@@ -51,10 +56,12 @@ class CustomBuildHook(BuildHookInterface[Any]):
                 built[part] = compile_part(Path(self.root), part)
             except (CannotCompile, OSError) as problem:
                 self.app.display_warning(f"{part.fallback}: {problem}")
+        build_data["shared_scripts"].update(scripts_of(built.get(THIN)))
         if not built or version == "editable":
             return
-        for path in built.values():
-            build_data["artifacts"].append(f"/{path.relative_to(self.root)}")
+        for part, path in built.items():
+            if not part.is_program:
+                build_data["artifacts"].append(f"/{path.relative_to(self.root)}")
         build_data["pure_python"] = False
         if STORE_CORE in built:
             build_data["infer_tag"] = True
@@ -64,8 +71,20 @@ class CustomBuildHook(BuildHookInterface[Any]):
             build_data["tag"] = f"py3-none-{platform}"
 
 
-def compile_part(root: Path, part: Part, *, flags: tuple[str, ...] = FLAGS) -> Path:
-    """Returns the library, compiled anew and put in place whole."""
+def scripts_of(client: Path | None) -> dict[str, str]:
+    """Returns which file is installed under which name, with the client in C or without.
+
+    The script's first line is replaced by installers: that is how the client finds its Python.
+    """
+    if client is None:
+        return {SCRIPT: COMMAND}
+    return {str(client): COMMAND, SCRIPT: IN_PYTHON}
+
+
+def compile_part(root: Path, part: Part, *, flags: tuple[str, ...] | None = None) -> Path:
+    """Returns the library or program, compiled anew and put in place whole."""
+    if flags is None:
+        flags = PROGRAM_FLAGS if part.is_program else FLAGS
     source = root / part.source
     target = source.parent / part.target()
     digest = digest_of(source, *sorted((root / part.headers).iterdir() if part.headers else ()))
@@ -109,6 +128,13 @@ def library_name(part: str) -> str:
     machine = os.uname()
     bits = 64 if sys.maxsize > 2**32 else 32
     return f"_{part}-{machine.sysname.lower()}-{machine.machine}-{bits}.so"
+
+
+def program_name(part: str) -> str:
+    """Returns what a program is called until it is installed."""
+    if sys.platform != "linux":
+        raise CannotCompile("it is written for Linux")
+    return library_name(part).removesuffix(".so")
 
 
 def store_core_name() -> str:
@@ -155,4 +181,12 @@ STORE_CORE = Part(
     flags=store_core_flags,
     fallback="The core of the store stays in Python",
 )
-PARTS = (STAT_CHECK, CREATING, RESTING, STORE_CORE)
+THIN = Part(
+    source="src/holdfast/cli/_thin.c",
+    headers=None,
+    target=lambda: program_name("thin"),
+    flags=lambda: (),
+    fallback="The command starts in Python",
+    is_program=True,
+)
+PARTS = (STAT_CHECK, CREATING, RESTING, STORE_CORE, THIN)

@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -58,5 +59,11 @@ static inline size_t faulty_part(size_t size)
     (faulty_strikes() ? faulty_errno() : pwrite(fd, from, faulty_part(size), at))
 /* What could not be closed is closed all the same. */
 #define close(fd) (close(fd) != 0 || faulty_strikes() ? faulty_errno() : 0)
+#define recv(fd, to, size, flags) \
+    (faulty_strikes() ? faulty_errno() : recv(fd, to, faulty_part(size), flags))
+#define send(fd, from, size, flags) \
+    (faulty_strikes() ? faulty_errno() : send(fd, from, faulty_part(size), flags))
+#define malloc(...) (faulty_strikes() ? NULL : malloc(__VA_ARGS__))
+#define realloc(...) (faulty_strikes() ? NULL : realloc(__VA_ARGS__))
 #define calloc(...) (faulty_strikes() ? NULL : calloc(__VA_ARGS__))
 #define pthread_create(...) (faulty_strikes() ? EAGAIN : pthread_create(__VA_ARGS__))

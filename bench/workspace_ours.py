@@ -98,7 +98,7 @@ class Command(Contender):
         return missing
 
     def open(self) -> None:
-        self.env = {"HOLDFAST_DATA": str(self.repository)}
+        self.env = {"HOLDFAST_DATA": str(self.repository), "HOLDFAST_STAY": "0"}
         if elsewhere := os.environ.get("PYTHONPATH"):  # another checkout is measured
             self.env["PYTHONPATH"] = elsewhere
         super().open()

@@ -83,6 +83,9 @@ SPECS = {
     )
 }
 
+MIDDLE = Spec("12k", "12 k files", 12_000, _source(8400), _source(24_000))
+"""Between the others, for whoever compares commands."""
+
 
 @dataclass
 class Tree:

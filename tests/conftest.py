@@ -43,6 +43,9 @@ settings.load_profile(
     os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev")
 )
 
+# Commands that tests start leave no process behind, but for those that are about that.
+os.environ["HOLDFAST_STAY"] = "0"
+
 
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Compiles what processes import that tests start, where Python was told to keep nothing.

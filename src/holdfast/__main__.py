@@ -1,8 +1,6 @@
 """`python -m holdfast` is `holdfast`, where that is not on the path."""
 
-import sys
-
-from holdfast.cli.main import main
+from holdfast.cli.main import start
 
 if __name__ == "__main__":
-    sys.exit(main())
+    start()

@@ -1,11 +1,12 @@
 """What the environment says, and where the vault therefore is: the only reader of it.
 
-For vaults and commands, nine variables matter: `HOLDFAST_DATA` names the vault, or
+For vaults and commands, these matter: `HOLDFAST_DATA` names the vault, or
 `HOLDFAST_DATABASE_URL` the database that it is in and `HOLDFAST_OBJECTS_URL` its packs;
 `XDG_DATA_HOME` and `HOME` say where a user's own vault lies, `NO_COLOR` and `TERM=dumb` ask for
-plain text, `HOLDFAST_PAGER` or `PAGER` names what shows a long one. For clients of a server, those
-of `ClientSettings`; for agents that come over HTTP, `HOLDFAST_MCP_TOKEN`. `GIT_*` variables in
-particular mean nothing here.
+plain text, `TZ` is the time zone of what is shown, `HOLDFAST_PAGER` or `PAGER` names what shows a
+long text. `HOLDFAST_STAY` and `CI` say whether a command may leave a process behind,
+`XDG_RUNTIME_DIR` how long. For clients of a server, those of `ClientSettings`; for agents that come
+over HTTP, `HOLDFAST_MCP_TOKEN`. `GIT_*` variables in particular mean nothing here.
 
 Everything is a function of the mapping that is passed in, so that a process that stays can
 answer for callers with environments of their own. Imports next to nothing: whoever has to know
@@ -16,6 +17,7 @@ import os
 import re
 import stat
 import sys
+import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -54,6 +56,46 @@ def find_pager(environ: Mapping[str, str]) -> str | None:
     """Returns the command that shows long texts on a terminal; None for none."""
     named = environ.get(PAGER, environ.get("PAGER", USUAL_PAGER)).strip()
     return None if named in ("", "cat") or environ.get("TERM") == "dumb" else named
+
+
+STAY_S = 600
+"""How long a process that a command has left behind waits for the next one."""
+
+LONGEST_STAY_S = 86_400
+_MOST_DIGITS = 9
+
+
+def stay_s(environ: Mapping[str, str]) -> int:
+    """Returns how many idle seconds a process that was left behind waits; 0 for no such process.
+
+    `HOLDFAST_STAY` is a whole number of seconds, and what is none turns it off, be it `no` or a
+    mistake: who does not get a process has lost some milliseconds. In CI there is never one.
+    """
+    if environ.get("CI", "") not in ("", "0", "false"):
+        return 0
+    said = environ.get("HOLDFAST_STAY", "")
+    if not said:
+        return STAY_S
+    is_number = said.isascii() and said.isdecimal() and len(said) <= _MOST_DIGITS
+    return min(int(said), LONGEST_STAY_S) if is_number else 0
+
+
+def find_runtime_directory(environ: Mapping[str, str]) -> str | None:
+    """Returns the directory that lasts as long as the user is logged in, if there is one."""
+    named = environ.get("XDG_RUNTIME_DIR", "")
+    return named if os.path.isabs(named) and os.path.isdir(named) else None
+
+
+def use_time_zone(environ: Mapping[str, str]) -> None:
+    """Shows times as a process with this environment would, from here on."""
+    wanted = environ.get("TZ")
+    if wanted == os.environ.get("TZ"):
+        return
+    if wanted is None:
+        del os.environ["TZ"]
+    else:
+        os.environ["TZ"] = wanted
+    time.tzset()
 
 
 def find_location(environ: Mapping[str, str], directory: str, *, named: str | None = None) -> str:

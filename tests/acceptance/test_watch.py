@@ -18,6 +18,9 @@ import pytest
 from holdfast.cli import thin
 from holdfast.testing.servers import COMMAND
 
+IN_PYTHON = (sys.executable, "-P", "-m", "holdfast.cli.main")
+"""The client in Python: it says what it loads."""
+
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs inotify")
 
 
@@ -80,7 +83,7 @@ def line(process: subprocess.Popen[str]) -> str:
 def is_answered_by_another_process(shell: Shell, *words: str, cwd: Path | None = None) -> bool:
     """Says whether a command was done without loading the command line's own machinery."""
     done = subprocess.run(
-        [*COMMAND, *words],
+        [*IN_PYTHON, *words],
         cwd=cwd or shell.directory,
         env={**shell.environ, "PYTHONPROFILEIMPORTTIME": "1"},
         capture_output=True,
@@ -124,7 +127,7 @@ STRANGE = (
 def strange(seed: random.Random, cwd: bytes) -> bytes:
     """Returns what no client of ours sends, and somebody might."""
     command = seed.choice([b"status", b"log", b"show", b"diff", b"pin"])
-    fields = [b"1 1 80 utf-8", cwd, b"1", b"TERM=dumb", command]
+    fields = [b"1 1 80 utf-8 18", cwd, b"1", b"TERM=dumb", command]
     for _ in range(seed.randint(1, 3)):
         match seed.randrange(4):
             case 0:
@@ -147,7 +150,7 @@ def test_whatever_another_program_sends_snapshots_go_on(shell: Shell) -> None:
     process = shell.watch("--quiet-for", "0.2")
     seed, folder, cwd = random.Random(7), str(shell.vault / "run"), os.fsencode(shell.directory)
     for _ in range(300):
-        connection = thin.connect(folder, str(shell.directory))
+        connection = thin.connect(folder, thin.name_of(str(shell.directory)))
         assert connection is not None
         with closing(connection), suppress(OSError):
             connection.settimeout(30)
@@ -304,7 +307,7 @@ def test_a_vault_inside_of_the_directory_works_too(tmp_path: Path) -> None:
         shell.close()
 
 
-PLACE = b"1 1 80 utf-8"
+PLACE = b"1 1 80 utf-8 18"
 HOSTILE: list[bytes] = [
     b"",
     b"\0",
@@ -312,12 +315,12 @@ HOSTILE: list[bytes] = [
     b"\xff\xff\xff\xff",
     b"\0\0\0\x09half",
     *(
-        thin.pack([b"0 0 80 " + encoding, b"/", b"0", b"status", *words])
+        thin.pack([b"0 0 80 " + encoding + b" 18", b"/", b"0", b"status", *words])
         for encoding in (b"idna", b"punycode", b"utf-16", b"undefined", b"rot13", b"unicode_escape")
         for words in ([], [b"\xff" * 300], [b"--help"])
     ),
     *(
-        thin.pack([b"0 0 %s utf-8" % width, b"/", b"0", b"status", b"--help"])
+        thin.pack([b"0 0 %s utf-8 18" % width, b"/", b"0", b"status", b"--help"])
         for width in (b"-1", b"0", b"9" * 12, b"9" * 6000)
     ),
     *(
@@ -364,7 +367,7 @@ def test_nothing_that_another_program_sends_ends_it(shell: Shell) -> None:
 def answer_to(shell: Shell, *words: str, data: Path | None = None) -> list[bytes]:
     """Returns what the process that watches answers to a request as somebody else might make it."""
     environ = [] if data is None else [f"HOLDFAST_DATA={data}"]
-    fields = ["0 0 80 utf-8", str(shell.directory), str(len(environ)), *environ, *words]
+    fields = ["0 0 80 utf-8 18", str(shell.directory), str(len(environ)), *environ, *words]
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(str(shell.socket))
         connection.settimeout(60)

@@ -70,6 +70,7 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket.socket, "connect", only_near(socket.socket.connect))
     for name in [name for name in os.environ if name.startswith("HOLDFAST_")]:
         monkeypatch.delenv(name)
+    monkeypatch.setenv("HOLDFAST_STAY", "0")
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.name)

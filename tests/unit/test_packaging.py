@@ -63,6 +63,7 @@ def test_the_wheel_holds_every_file_of_the_package(wheel: zipfile.ZipFile) -> No
         path.relative_to(source).as_posix()
         for path in (source / "holdfast").rglob("*")
         if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".so"
+        if not path.name.startswith("_thin-")  # It is installed as the command.
     }
     # Compiled for this machine, if it can be; never what another machine left in the tree.
     if COMPILER:
@@ -73,6 +74,24 @@ def test_the_wheel_holds_every_file_of_the_package(wheel: zipfile.ZipFile) -> No
     assert shipped == wanted
     assert "holdfast/py.typed" in shipped
     assert any(name.startswith("holdfast/catalog/sql/") for name in shipped)
+
+
+def scripts_of(archive: zipfile.ZipFile) -> dict[str, bytes]:
+    """Returns how each script begins that a wheel installs."""
+    return {
+        name.rpartition("/")[2]: archive.read(name).partition(b"\n")[0][:8]
+        for name in archive.namelist()
+        if "/scripts/" in name and ".data/" in name
+    }
+
+
+@pytest.mark.skipif(not COMPILER or sys.platform != "linux", reason="no compiler at hand")
+def test_the_command_is_the_client_in_c_and_the_script_lies_beside_it(
+    wheel: zipfile.ZipFile,
+) -> None:
+    scripts = scripts_of(wheel)
+    assert scripts["holdfast"].startswith(b"\x7fELF")
+    assert scripts["holdfast-python"] == b"#!python"
 
 
 @pytest.mark.skipif(not COMPILER, reason="no compiler at hand")
@@ -98,12 +117,14 @@ def test_without_a_compiler_the_wheel_is_pure(
     assert built.name.endswith("-py3-none-any.whl")
     with zipfile.ZipFile(built) as archive:
         assert [name for name in archive.namelist() if name.endswith(".so")] == []
+        assert scripts_of(archive) == {"holdfast": b"#!python"}
     said = "".join(capsys.readouterr())
     assert "The stat check stays in Python" in said
     assert "Files are created from Python" in said
     assert "Leases are asked for from Python" in said
     assert "The core of the store stays in Python" in said
-    assert said.count("\n") == 4
+    assert "The command starts in Python" in said
+    assert said.count("\n") == 5
 
 
 def test_the_wheel_carries_its_licence_and_version(wheel: zipfile.ZipFile) -> None:

@@ -18,7 +18,7 @@ from holdfast.cli import thin
 from holdfast.cli.resident import Door, Request
 from holdfast.cli.watch import Keeper
 from holdfast.errors import Busy
-from holdfast.settings import find_location
+from holdfast.settings import LONGEST_STAY_S, STAY_S, find_location, stay_s
 
 
 class Clock:
@@ -142,6 +142,25 @@ def test_the_thin_client_finds_the_vault_that_the_settings_mean(
 
 
 @pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        ({}, STAY_S),
+        ({"HOLDFAST_STAY": ""}, STAY_S),
+        ({"HOLDFAST_STAY": "60", "CI": ""}, 60),
+        ({"HOLDFAST_STAY": "60", "CI": "false"}, 60),
+        ({"HOLDFAST_STAY": "60", "CI": "true"}, 0),
+        ({"HOLDFAST_STAY": "999999999"}, LONGEST_STAY_S),
+        *(({"HOLDFAST_STAY": said}, 0) for said in ("0", "00", "no", "-1", "1.5", "٣", "1" * 10)),
+    ],
+)
+def test_the_thin_client_asks_where_the_settings_let_a_process_stay(
+    environ: dict[str, str], expected: int
+) -> None:
+    assert stay_s(environ) == expected
+    assert thin.may_stay(environ) is (expected > 0)
+
+
+@pytest.mark.parametrize(
     ("argv", "expected"),
     [
         (["snapshot", "-m", "x"], ("snapshot", "", None)),
@@ -170,7 +189,7 @@ def test_the_thin_client_loads_next_to_nothing() -> None:
     done = subprocess.run(
         [sys.executable, "-c", script], env=environ, capture_output=True, text=True, check=True
     )
-    loaded = {"holdfast", "holdfast.cli", "holdfast.cli.main", "holdfast.cli.thin", "_socket"}
+    loaded = {"holdfast", "holdfast.cli", "holdfast.cli.main", "holdfast.cli.thin", "_socket", "gc"}
     assert set(done.stdout.split()) == loaded
 
 
@@ -351,31 +370,34 @@ def test_the_server_listens_to_its_own_user_alone(
     [
         [],
         [b"nonsense"],
-        [b"1 1 80 utf-8", b"/", b"0", b"verify"],
-        [b"1 1 80 no-such-encoding", b"/", b"0", b"status"],
-        [b"x x x x", b"/", b"0", b"status"],
-        [b"1 1 80 utf-8", b"/", b"many", b"status"],
-        [b"1 1 80 utf-8", b"/", b"1", b"no equals sign", b"status"],
-        [b"1 1 80 undefined", b"/", b"0", b"status"],
-        [b"1 1 80 hex", b"/", b"0", b"status"],
-        [b"1 1 99999999999 utf-8", b"/", b"0", b"status"],
-        [b"1 1 -1 utf-8", b"/", b"0", b"status"],
-        [b"1 1 80 utf-8", b"/", b"-1", b"status", b"status"],
-        [b"1 1 80 utf-8", b"/", b"2", b"status"],
-        [b"2 1 80 utf-8", b"/", b"0", b"status"],
-        [b"1 1 999999999 utf-8", b"/", b"0", b"status"],
-        [b"1 1 " + b"9" * 5000 + b" utf-8", b"/", b"0", b"status"],
-        [b"1 1 80 utf-8", b"elsewhere", b"0", b"status"],
-        [b"1 1 80 utf-8", b"/a\0b", b"0", b"status"],
-        [b"1 1 80 utf-8", b"/", b"0", b"status", b"\0"],
-        [b"1 1 80 ", b"/", b"0", b"status"],
-        [b"1 1 0 utf-8", b"/", b"0", b"status"],
+        [b"1 1 80 utf-8 18", b"/", b"0", b"verify"],
+        [b"1 1 80 no-such-encoding 18", b"/", b"0", b"status"],
+        [b"x x x x 18", b"/", b"0", b"status"],
+        [b"1 1 80 utf-8 18", b"/", b"many", b"status"],
+        [b"1 1 80 utf-8 18", b"/", b"1", b"no equals sign", b"status"],
+        [b"1 1 80 undefined 18", b"/", b"0", b"status"],
+        [b"1 1 80 hex 18", b"/", b"0", b"status"],
+        [b"1 1 99999999999 utf-8 18", b"/", b"0", b"status"],
+        [b"1 1 -1 utf-8 18", b"/", b"0", b"status"],
+        [b"1 1 80 utf-8 18", b"/", b"-1", b"status", b"status"],
+        [b"1 1 80 utf-8 18", b"/", b"2", b"status"],
+        [b"2 1 80 utf-8 18", b"/", b"0", b"status"],
+        [b"1 1 999999999 utf-8 18", b"/", b"0", b"status"],
+        [b"1 1 " + b"9" * 5000 + b" utf-8 18", b"/", b"0", b"status"],
+        [b"1 1 80 utf-8 18", b"elsewhere", b"0", b"status"],
+        [b"1 1 80 utf-8 18", b"/a\0b", b"0", b"status"],
+        [b"1 1 80 utf-8 18", b"/", b"0", b"status", b"\0"],
+        [b"1 1 80  18", b"/", b"0", b"status"],
+        [b"1 1 0 utf-8 18", b"/", b"0", b"status"],
+        [b"1 1 80 utf-8", b"/", b"0", b"status"],
+        [b"1 1 80 utf-8 -1", b"/", b"0", b"status"],
+        [b"1 1 80 utf-8 512", b"/", b"0", b"status"],
     ],
 )
 def test_nonsense_is_declined(directory: Path, fields: list[bytes]) -> None:
     asked: list[Request] = []
     with serving(directory, lambda request: asked.append(request) or 0) as door:
-        connection = thin.connect(str(door._folder), str(directory))
+        connection = thin.connect(str(door._folder), thin.name_of(str(directory)))
         assert connection is not None
         thin.receive(connection)
         connection.sendall(thin.pack(fields))
@@ -404,7 +426,7 @@ def test_a_request_that_drips_is_not_waited_for(
     # Each byte is in time; all of them would take minutes, in which no snapshot is taken.
     monkeypatch.setattr("holdfast.cli.resident.REQUEST_TIMEOUT_S", 0.2)
     with serving(directory, lambda _: 0) as door:
-        connection = thin.connect(str(door._folder), str(directory))
+        connection = thin.connect(str(door._folder), thin.name_of(str(directory)))
         assert connection is not None
         thin.receive(connection)
         connection.sendall(thin.pack([b"x" * 10_000])[:4])

@@ -105,6 +105,7 @@ class Shell:
             "HOME": str(places["home"]),
             "HOLDFAST_DATA": str(folder / "vault"),
             "HOLDFAST_PORT": "0",
+            "HOLDFAST_STAY": "0",  # Nobody would end it.
             "LC_ALL": "C.UTF-8",
             **environ,
         }

@@ -1,4 +1,4 @@
-"""`holdfast watch --background` and `--stop`: starts a process that watches, and ends it."""
+"""`holdfast watch --background`, `--status` and `--stop`: processes that stay, from outside."""
 
 import _socket
 import fcntl
@@ -8,12 +8,15 @@ import sys
 from argparse import Namespace
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from holdfast.cli import thin
 from holdfast.cli.console import Console
 from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import DONE, NOT_FOUND, Refused
+from holdfast.cli.views import path_view
+from holdfast.cli.words import size
+from holdfast.instants import from_us, to_text
 
 STOP_TIMEOUT_S: Final = 60.0
 """What it is in the middle of is finished first."""
@@ -63,16 +66,20 @@ def start(
 
 
 def stop(folder: str, here: str, console: Console) -> int:
-    """Asks the process to end that watches a directory, or the nearest above, and waits for it."""
-    directory = _watched(folder, here)
-    connection = thin.connect(folder, directory)
+    """Asks the process to end that watches a directory, or the nearest above, and waits for it.
+
+    If nobody does, that which a command has left behind.
+    """
+    directory = find_watched(folder, here)
+    name = thin.ALL if directory is None else thin.name_of(directory)
+    connection = thin.connect(folder, name)
     try:
         if connection is None:
             raise ConnectionRefusedError
-        process = _end(connection, folder, directory)
+        process = _end(connection, folder, name)
     except ConnectionError as exc:
         raise Refused(
-            f"nobody watches {directory}",
+            f"nobody watches {directory or here}",
             code="not_watched",
             exit_code=NOT_FOUND,
             hint="`holdfast watch` does. One whose vault was replaced or removed ends by itself.",
@@ -80,33 +87,98 @@ def stop(folder: str, here: str, console: Console) -> int:
     finally:
         if connection is not None:
             connection.close()
+    ended = (
+        f"Process {process}, which was left behind, has ended."
+        if directory is None
+        else f"Process {process} no longer watches {escaped(directory)}."
+    )
+    console.answer(document=lambda: {"process": process}, lines=lambda: [ended])
+    return DONE
+
+
+def show(folder: str, here: str, console: Console) -> int:
+    """Says which processes answer commands here: who watches, and who was left behind."""
+    directory = find_watched(folder, here)
+    watching = None if directory is None else _ask(folder, thin.name_of(directory))
+    left = _ask(folder, thin.ALL)
     console.answer(
-        document=lambda: {"process": process},
-        lines=lambda: [f"Process {process} no longer watches {escaped(directory)}."],
+        document=lambda: {
+            "watching": watching and {"process": watching.process, **path_view(directory or here)},
+            "left_behind": left
+            and {
+                "process": left.process,
+                "since": to_text(from_us(int(left.values.get("since", "0")) * 1_000_000)),
+                "ends_in_s": int(left.values.get("ends_in_s", "0")),
+                "memory_bytes": int(left.values.get("memory_bytes", "0")),
+                "directories": [path_view(each) for each in left.directories],
+            },
+        },
+        lines=lambda: [
+            f"Process {watching.process} watches {escaped(directory or here)}."
+            if watching
+            else f"Nobody watches {escaped(directory or here)}.",
+            *(_lines_of(left) if left else ["No command has left a process behind."]),
+        ],
     )
     return DONE
 
 
+class _Told(NamedTuple):
+    """What a process that stays says of itself."""
+
+    process: int
+    values: dict[str, str]
+    directories: list[str]
+
+
+def _ask(folder: str, name: str) -> _Told | None:
+    """Asks a process what it is; None if there is none, or it has no time."""
+    connection = thin.connect(folder, name)
+    if connection is None:
+        return None
+    try:
+        process = int(thin.receive(connection)[4])
+        connection.sendall(thin.pack([thin.STATUS.encode()]))
+        pairs = [os.fsdecode(each).partition("=") for each in thin.receive(connection)]
+    except (OSError, ValueError, IndexError):
+        return None
+    finally:
+        connection.close()
+    values = {word: value for word, _, value in pairs if word != "directory"}
+    return _Told(process, values, [value for word, _, value in pairs if word == "directory"])
+
+
+def _lines_of(told: _Told) -> list[str]:
+    memory = size(int(told.values.get("memory_bytes", "0")))
+    ends_in = told.values.get("ends_in_s", "?")
+    return [
+        f"Process {told.process} was left behind, and answers for all directories of this vault.",
+        f"  It has {memory} of memory, and ends after {ends_in} s without a command.",
+        *(f"  It knows {escaped(each)}." for each in told.directories),
+    ]
+
+
 def end_watcher(folder: str, directory: str) -> None:
     """Ends the process that watches a directory, if there is one."""
-    connection = thin.connect(folder, directory)
+    name = thin.name_of(directory)
+    connection = thin.connect(folder, name)
     if connection is not None:
         try:
-            _end(connection, folder, directory)
+            _end(connection, folder, name)
         except ConnectionError:
             pass  # It has ended by itself.
         finally:
             connection.close()
 
 
-def _end(connection: "_socket.socket", folder: str, directory: str) -> int:
+def _end(connection: "_socket.socket", folder: str, name: str) -> int:
     """Asks for the end, waits for it, and returns which process it was."""
     # It may be in the middle of something, which it finishes first.
     connection.settimeout(STOP_TIMEOUT_S)
     process = int(thin.receive(connection)[4])
     connection.sendall(thin.pack([thin.STOP.encode()]))
     thin.receive(connection)
-    _await_lock(Path(folder, f"{thin.name_of(directory)}.lock"))
+    _await_lock(Path(folder, f"{name}.lock"))
     return process
 
 
@@ -117,11 +189,11 @@ def _await_lock(path: Path) -> None:
         fcntl.flock(lock, fcntl.LOCK_SH)
 
 
-def _watched(folder: str, here: str) -> str:
-    """Returns the nearest directory from here upwards that somebody watches; here, if none."""
+def find_watched(folder: str, here: str) -> str | None:
+    """Returns the nearest directory from here upwards that somebody watches."""
     try:
         names = frozenset(os.listdir(folder))
     except OSError:
-        return here
+        return None
     around = thin.upwards(here)
-    return next((each for each in around if f"{thin.name_of(each)}.sock" in names), here)
+    return next((each for each in around if f"{thin.name_of(each)}.sock" in names), None)

@@ -1,4 +1,4 @@
-"""The server's side of `thin`: the one socket of a watched directory, and answers to commands.
+"""The server's side of `thin`: one socket, and answers to the commands that come through it.
 
 Commands run one after the other, in the thread that also takes snapshots: `serve` is called
 when the socket has somebody waiting. They run as `app.run` runs them anywhere, with a console
@@ -6,8 +6,9 @@ that is the client's in all but name, and with vaults that are open already.
 
 Only this user's processes are listened to: the folder is 0700, the socket 0600, and the kernel
 is asked who is on the other side. What they send is checked field by field all the same, and a
-request that goes wrong ends alone: snapshots are taken as before. One process holds a directory's
-lock for as long as it lives; a socket that a dead one left behind is replaced.
+request that goes wrong ends alone: snapshots are taken as before. One process holds the lock of a
+directory, or that of the whole vault, for as long as it lives; a socket that a dead one left behind
+is replaced.
 """
 
 import fcntl
@@ -17,8 +18,8 @@ import os
 import socket
 import struct
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, cast
 
@@ -29,6 +30,7 @@ from holdfast.cli.console import Console
 from holdfast.cli.exits import FAILED, Refused
 from holdfast.cli.vaults import FindObjects, OwnVaults, Vaults
 from holdfast.errors import Busy, Unavailable
+from holdfast.settings import use_time_zone
 
 logger = logging.getLogger(__name__)
 
@@ -46,11 +48,16 @@ _PEER: Final = struct.Struct("3i")  # pid, uid, gid
 
 
 class Door:
-    """A directory's lock and socket, for as long as it is watched."""
+    """A lock and a socket in a vault: those of a directory, or of all that are attached."""
 
-    def __init__(self, folder: Path, directory: str) -> None:
-        """Takes the lock and opens the socket; raises `Busy` if somebody else has them."""
-        self._directory = directory
+    def __init__(self, folder: Path, directory: str | None, *, client: bytes = b"") -> None:
+        """Takes the lock and opens the socket; raises `Busy` if somebody else has them.
+
+        Without a directory, for all of the vault's. `client` is what a client in C knows us by.
+        """
+        self._directory, self._client = directory, client
+        self.status: Callable[[], list[str]] = list
+        """What is said of the process to who asks: pairs of a word and its value."""
         self._folder = folder
         folder.mkdir(mode=0o700, exist_ok=True)
         if not thin.is_ours(str(folder)):
@@ -58,18 +65,18 @@ class Door:
             raise Unavailable(message)
         folder.chmod(0o700)
         self._folder_fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-        name = thin.name_of(directory)
+        name = thin.ALL if directory is None else thin.name_of(directory)
         try:
-            self._lock_fd = _lock(folder / f"{name}.lock", directory)
+            self._lock_fd = _lock(folder / f"{name}.lock", directory or str(folder.parent))
         except Busy:
             os.close(self._folder_fd)
             raise
         self._name = f"{name}.sock"
-        self._listener = self._listen()
+        self._listener = self._listen(name)
 
-    def _listen(self) -> socket.socket:
+    def _listen(self, name: str) -> socket.socket:
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        address = thin.address_of(str(self._folder), self._folder_fd, self._directory)
+        address = thin.address_of(str(self._folder), self._folder_fd, name)
         self._unlink()
         listener.bind(address)
         # Nobody can connect before `listen`, and nobody else may enter the folder at all.
@@ -102,13 +109,16 @@ class Door:
         if not _is_same_user(connection):
             return True
         connection.settimeout(REQUEST_TIMEOUT_S)
-        connection.sendall(thin.pack([*thin.greeting(self._directory), b"%d" % os.getpid()]))
+        connection.sendall(thin.pack([*self._greeting(), b"%d" % os.getpid(), self._client]))
         hurried = cast("socket.socket", _Hurried(connection, REQUEST_TIMEOUT_S))
         fields = thin.receive(hurried, longest=LONGEST_REQUEST)
         connection.settimeout(ANSWER_TIMEOUT_S)
         if fields == [thin.STOP.encode()]:
             connection.sendall(thin.pack([b"exit", b"0", b"", b""]))
             return False
+        if fields == [thin.STATUS.encode()]:
+            connection.sendall(thin.pack([os.fsencode(each) for each in self.status()]))
+            return True
         try:
             request = Request(fields, connection)
         except (ValueError, LookupError):
@@ -120,6 +130,11 @@ class Door:
         else:
             request.finish(code)
         return True
+
+    def _greeting(self) -> list[bytes]:
+        if self._directory is None:
+            return thin.greeting_of_all(str(self._folder.parent))
+        return thin.greeting(self._directory)
 
     def close(self) -> None:
         """Takes the socket away and lets go of the lock."""
@@ -141,10 +156,11 @@ class Request:
         if any(b"\0" in field for field in fields):
             raise ValueError("no argument, path or variable holds a NUL")
         terminal, self._cwd, count, *rest = [os.fsdecode(field) for field in fields]
-        is_terminal, has_progress, width, self._encoding = terminal.split(" ")
+        is_terminal, has_progress, width, self._encoding, mask = terminal.split(" ")
         self._is_terminal = bool(_number(is_terminal, most=1))
         self._has_progress = bool(_number(has_progress, most=1))
         self._width = _number(width, most=_WIDEST)
+        self._mask = _number(mask, most=0o777)
         "".encode(self._encoding)  # Raises LookupError where we do not know it.
         if not self._width or not self._cwd.startswith("/"):
             raise ValueError("this is no terminal in a directory")
@@ -169,6 +185,16 @@ class Request:
             environ=self._environ,
             vaults=vaults,
         )
+
+    @contextmanager
+    def as_caller(self) -> Generator[None]:
+        """Is to the system what the client is, as far as a command's work depends on that."""
+        before = os.umask(self._mask)
+        try:
+            use_time_zone(self._environ)
+            yield
+        finally:
+            os.umask(before)
 
     def finish(self, code: int) -> None:
         """Sends what is left to say, and how it ended."""
@@ -308,7 +334,8 @@ def answer_with(vaults: OneVault) -> Answer:
     """Returns what answers requests from vaults that are open."""
 
     def answer(request: Request) -> int | None:
-        code = run(request.argv, request.console(vaults))
+        with request.as_caller():
+            code = run(request.argv, request.console(vaults))
         return None if vaults.take_elsewhere() else code
 
     return answer

@@ -1,8 +1,9 @@
-"""Lets a process that stays do the work, if one watches the directory: nothing else is loaded.
+"""Lets a process that stays do the work, if there is one: nothing else is loaded.
 
-A command that `holdfast watch` can answer is sent to it through a socket in the vault,
-`run/<name of the directory>.sock`, and what it answers is written. Whatever is in the way (no
-socket, nobody behind it, another version, somebody else's directory) makes `try_resident`
+A command is sent through a socket in the vault, and what is answered is written. That of
+`holdfast watch` is `run/<name of the directory>.sock`; that of a process which a command has left
+behind, and which answers for every directory of its vault, is `run/all.sock`. Whatever is in the
+way (no socket, nobody behind it, another version, somebody else's directory) makes `try_resident`
 return None, and the command runs in its own process as if this were not here.
 
 Start-up is all that counts. Measured here, where a bare interpreter takes 11 ms: `json` costs
@@ -10,7 +11,8 @@ Start-up is all that counts. Measured here, where a bare interpreter takes 11 ms
 `_socket` 0.7. So messages are lists of length-prefixed byte strings, sockets are C's own, and
 names are hashed by a loop of two lines. For the same reason nothing is imported for types, and
 the rules of `holdfast.settings` for finding a vault stand here a second time; a test holds the
-two against each other.
+two against each other. All of it stands a third time in C (`_thin.c`), which starts in a
+millisecond: another test holds that against this.
 
 The conversation, one connection per command:
 
@@ -37,14 +39,20 @@ HOOK = "hook"
 REPEATABLE = frozenset(("status", "diff", "log", "show"))
 """Those that change nothing: if the answer is lost, they are simply done again."""
 
-STOP = "--stop"
-"""What `holdfast watch --stop` sends in place of a command."""
+STOP, STATUS = "--stop", "--status"
+"""What `holdfast watch` with these options sends in place of a command."""
 
-ENVIRONMENT = ("HOLDFAST_DATA", "XDG_DATA_HOME", "HOME", "NO_COLOR", "TERM")
-"""What `holdfast.settings` looks at."""
+ENVIRONMENT = ("HOLDFAST_DATA", "XDG_DATA_HOME", "HOME", "NO_COLOR", "TERM", "PWD", "TZ")
+"""What `holdfast.settings` looks at for a command, and where the shell believes to be."""
+
+ALL = "all"
+"""What the socket of a process is called that answers for all directories of a vault."""
 
 GREETING_TIMEOUT_S = 5.0
 """How long a client waits for a server that is busy before it does the work itself."""
+
+SHORT_TIMEOUT_S = 1.0
+"""The same for one that may be busy with another directory: longer than most commands take."""
 
 LONGEST_ADDRESS = 100
 """Bytes of a socket's path; systems allow 103 to 107. Longer ones go through /proc."""
@@ -55,6 +63,12 @@ _KIND, _DIRECTORY = 0o170000, 0o040000  # S_IFMT and S_IFDIR, without the module
 _OF_A_VAULT = ("catalog.sqlite", "locks/write")
 _FAILED = 1
 _USUAL_WIDTH = 80
+_MOST_CODE = 255
+_MOST_DIGITS = 9
+_code = os.stat(__file__)
+STAMP = f"{__file__} {_code.st_mtime_ns} {_code.st_size} {sys.hexversion}"
+"""What tells this code from that of another installation or release, as it was when it was loaded:
+a process that stays does not become another one when its files do."""
 
 
 def try_resident(argv: list[str], *, hot: frozenset[str] = HOT) -> int | None:
@@ -67,14 +81,12 @@ def try_resident(argv: list[str], *, hot: frozenset[str] = HOT) -> int | None:
     except OSError:
         return None
     here = os.path.realpath(os.path.join(cwd, os.path.expanduser(directory)))
-    folder = run_folder(find_location(dict(os.environ), here, data))
-    connection = None if folder is None else _reach(folder, here)
+    environ = dict(os.environ)
+    connection = _reach(find_location(environ, here, data), here, asks_all=may_stay(environ))
     if connection is None:
         return None
     try:
-        connection.settimeout(None)
-        connection.sendall(pack(_request(argv, cwd)))
-        answer = _listen(connection)
+        answer = _converse(connection, _request(argv, cwd))
     except OSError:
         return _without_answer(command)
     finally:
@@ -133,6 +145,15 @@ def find_location(environ: dict[str, str], directory: str, named: str | None) ->
     return os.path.join(home, ".local", "share", "holdfast")
 
 
+def may_stay(environ: dict[str, str]) -> bool:
+    """Says whether a process that was left behind is wanted: as `holdfast.settings.stay_s`."""
+    if environ.get("CI", "") not in ("", "0", "false"):
+        return False
+    said = environ.get("HOLDFAST_STAY", "")
+    is_number = said.isascii() and said.isdecimal() and len(said) <= _MOST_DIGITS
+    return not said or (is_number and int(said) > 0)
+
+
 def run_folder(location: str) -> str | None:
     """Returns where a vault's sockets are; None for a vault that is no directory."""
     return None if "://" in location else os.path.join(location, "run")
@@ -170,18 +191,35 @@ def greeting(directory: str) -> list[bytes]:
     The code: that of another installation or another release may not understand us. The
     directory: by its inode too, as another container may mean another one by the same path.
     """
-    code = os.stat(__file__)
-    stamp = f"{__file__} {code.st_mtime_ns} {code.st_size} {sys.hexversion}"
     try:
         found = os.stat(directory)
         where = f"{found.st_dev} {found.st_ino}"
     except FileNotFoundError:
         where = "missing"  # It can still be brought back, and whoever watches it be ended.
-    return [b"holdfast", os.fsencode(stamp), os.fsencode(directory), where.encode()]
+    return [b"holdfast", os.fsencode(STAMP), os.fsencode(directory), where.encode()]
 
 
-def connect(folder: str, directory: str) -> "_socket.socket | None":
-    """Returns a connection to whoever watches a directory; None if nobody answers."""
+def greeting_of_all(location: str) -> list[bytes]:
+    """Returns the same for who answers for all directories of a vault.
+
+    A path has to mean the same directory to both of them, whichever it is: so they have one root
+    and one set of mounts.
+    """
+    places: list[str] = []
+    for place in (location, "/", "/proc/self/ns/mnt"):
+        try:
+            found = os.stat(place)
+            places.append(f"{found.st_dev} {found.st_ino}")
+        except OSError:
+            places.append("missing")
+    where = " ".join(places)
+    return [b"holdfast", os.fsencode(STAMP), os.fsencode(location), where.encode()]
+
+
+def connect(
+    folder: str, name: str, *, timeout_s: float = GREETING_TIMEOUT_S
+) -> "_socket.socket | None":
+    """Returns a connection to whoever listens by a name; None if nobody answers."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
@@ -190,8 +228,8 @@ def connect(folder: str, directory: str) -> "_socket.socket | None":
     try:
         found = os.fstat(descriptor)
         if found.st_uid == os.geteuid() and not found.st_mode & 0o077:
-            connection.settimeout(GREETING_TIMEOUT_S)
-            connection.connect(address_of(folder, descriptor, directory))
+            connection.settimeout(timeout_s)
+            connection.connect(address_of(folder, descriptor, name))
             return connection
     except OSError:
         pass  # A socket without a process behind it, or none at all.
@@ -201,16 +239,15 @@ def connect(folder: str, directory: str) -> "_socket.socket | None":
     return None
 
 
-def address_of(folder: str, descriptor: int, directory: str) -> str:
-    """Returns a path to a directory's socket that is short enough to be one.
+def address_of(folder: str, descriptor: int, name: str) -> str:
+    """Returns a path to a socket that is short enough to be one.
 
     The descriptor is the folder's, and has to stay open while the path is used.
     """
-    name = f"{name_of(directory)}.sock"
-    address = os.path.join(folder, name)
+    address = os.path.join(folder, f"{name}.sock")
     if len(os.fsencode(address)) <= LONGEST_ADDRESS:
         return address
-    return f"/proc/self/fd/{descriptor}/{name}"
+    return f"/proc/self/fd/{descriptor}/{name}.sock"
 
 
 def pack(fields: list[bytes]) -> bytes:
@@ -229,6 +266,8 @@ def receive(connection: "_socket.socket", *, longest: int = LONGEST_MESSAGE) -> 
     at = 0
     while at < length:
         end = at + 4 + int.from_bytes(body[at : at + 4], "big")
+        if end > length:
+            raise OSError("a field is longer than its message")
         fields.append(body[at + 4 : end])
         at = end
     return fields
@@ -245,33 +284,45 @@ def _receive_exactly(connection: "_socket.socket", length: int) -> bytes:
     return b"".join(parts)
 
 
-def _reach(folder: str, here: str) -> "_socket.socket | None":
-    """Returns a connection to whoever watches a directory or the nearest one above it."""
+def _reach(location: str, here: str, *, asks_all: bool) -> "_socket.socket | None":
+    """Returns a connection to whoever watches a directory, or the nearest above, or all of them."""
+    folder = run_folder(location)
+    if folder is None:
+        return None
     try:
         names = frozenset(os.listdir(folder))
     except OSError:
         return None
     for directory in upwards(here):
-        if f"{name_of(directory)}.sock" not in names:
-            continue
-        connection = connect(folder, directory)
-        if connection is None:
-            continue
-        try:
-            if receive(connection)[:4] == greeting(directory):
-                return connection
-        except OSError:
-            pass
-        connection.close()
-        # It is there and cannot do it now: one further up would not know better.
+        name = name_of(directory)
+        connection = connect(folder, name) if f"{name}.sock" in names else None
+        if connection is not None:
+            # One that is there and cannot do it now: others would not know better.
+            return _greeted(connection, greeting(directory))
+    if not asks_all or f"{ALL}.sock" not in names:
         return None
+    connection = connect(folder, ALL, timeout_s=SHORT_TIMEOUT_S)
+    return None if connection is None else _greeted(connection, greeting_of_all(location))
+
+
+def _greeted(connection: "_socket.socket", expected: list[bytes]) -> "_socket.socket | None":
+    """Returns a connection if who is behind it greets as expected; else closes it."""
+    try:
+        if receive(connection)[:4] == expected:
+            return connection
+    except OSError:
+        pass
+    connection.close()
     return None
 
 
 def _request(argv: list[str], cwd: str) -> list[bytes]:
     environ = [f"{name}={os.environ[name]}" for name in ENVIRONMENT if name in os.environ]
+    mask = os.umask(0o077)
+    os.umask(mask)
     terminal = (
         f"{int(sys.stdout.isatty())} {int(sys.stderr.isatty())} {_width()} {sys.stdout.encoding}"
+        f" {mask}"
     )
     fields = [terminal, cwd, str(len(environ)), *environ, *argv]
     return [os.fsencode(field) for field in fields]
@@ -286,6 +337,15 @@ def _width() -> int:
     return _USUAL_WIDTH
 
 
+def _converse(connection: "_socket.socket", request: list[bytes]) -> list[bytes] | None:
+    connection.settimeout(None)
+    try:
+        connection.sendall(pack(request))
+    except OSError:
+        return None  # Not all of it was sent: nobody can have begun.
+    return _listen(connection)
+
+
 def _listen(connection: "_socket.socket") -> list[bytes] | None:
     """Returns the exit code and the output; None if the server does not do this command.
 
@@ -293,15 +353,26 @@ def _listen(connection: "_socket.socket") -> list[bytes] | None:
     the server. Progress does not.
     """
     while True:
-        kind, *fields = receive(connection)
-        if kind == b"err":
-            _write(2, fields[0])
-        elif kind == b"exit" and len(fields) == len(("code", "out", "err")):
-            return fields
-        elif kind == b"no":
+        fields = receive(connection)
+        if len(fields) == len(("err", "text")) and fields[0] == b"err":
+            _mention(fields[1])
+        elif len(fields) == len(("exit", "code", "out", "err")) and fields[0] == b"exit":
+            digits = fields[1][: _MOST_DIGITS + 1]
+            if not digits.isdigit() or len(digits) > _MOST_DIGITS or int(digits) > _MOST_CODE:
+                raise OSError("this is no exit code")
+            return fields[1:]
+        elif fields == [b"no"]:
             return None
         else:
             raise OSError("the server's answer is none that holdfast knows")
+
+
+def _mention(data: bytes) -> None:
+    """Writes how far it has come, if somebody reads that."""
+    try:  # noqa: SIM105 - `contextlib` is not loaded yet, and takes longer than all of this
+        _write(2, data)
+    except OSError:
+        pass
 
 
 def _write(number: int, data: bytes) -> None:

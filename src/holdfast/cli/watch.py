@@ -27,10 +27,11 @@ from typing import Final
 import holdfast
 from holdfast.cli import thin, words
 from holdfast.cli.attached import get_workspace, is_gone
-from holdfast.cli.background import start, stop
+from holdfast.cli.background import show, start, stop
 from holdfast.cli.console import Console
 from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import CONFLICT, DONE, NOT_FOUND, Refused
+from holdfast.cli.installed import client_stamp
 from holdfast.cli.resident import Door, OneVault, answer_with
 from holdfast.cli.snapshots import snapshot_view
 from holdfast.errors import (
@@ -84,6 +85,7 @@ def configure(parser: ArgumentParser) -> None:
     option("--no-snapshots", action="store_true", help="answer commands, and nothing else")
     option("--background", action="store_true", help="return at once, and go on")
     option("--stop", action="store_true", help="end the process that watches this directory")
+    option("--status", action="store_true", help="say which processes answer commands here")
     option("--ready-fd", type=int, help=SUPPRESS)
 
 
@@ -94,6 +96,8 @@ def run(arguments: Namespace, console: Console) -> int:
     if folder is not None and arguments.stop:
         # Without the vault: it may be what is no longer there.
         return stop(folder, console.cwd, console)
+    if folder is not None and arguments.status:
+        return show(folder, console.cwd, console)
     directory = str(get_workspace(console).path)
     if folder is None:
         raise Refused(
@@ -107,7 +111,7 @@ def run(arguments: Namespace, console: Console) -> int:
     if arguments.background:
         return start(folder, directory, location, arguments, console)
     try:
-        door = Door(Path(folder), directory)
+        door = Door(Path(folder), directory, client=client_stamp())
     except Busy as exc:
         raise Refused(
             str(exc),
@@ -155,7 +159,7 @@ class _Watch:
 
     def run(self) -> None:
         """Goes on until a signal, or a command, ends it."""
-        with _signals() as signals:
+        with end_signals() as signals:
             try:
                 self._say_ready()
                 while self._step(signals):
@@ -279,7 +283,7 @@ class _Watch:
 
 
 @contextmanager
-def _signals() -> Generator[int]:
+def end_signals() -> Generator[int]:
     """Yields a descriptor that is readable once somebody wants this process to end.
 
     What is being done is finished first; a second Ctrl-C does not wait for that.

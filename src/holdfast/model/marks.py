@@ -4,7 +4,6 @@ Said in its annotation: `id: Annotated[str, Named("schedule_id")]`.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
@@ -15,15 +14,13 @@ Instant = Annotated[str, msgspec.Meta(extra_json_schema={"format": "date-time"})
 """An instant in UTC, always with six digits after the second: as text they sort as they follow."""
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
+class Named(msgspec.Struct, frozen=True):
     """Under another name."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(msgspec.Struct, frozen=True):
     """As a header of a request; where the path names the field, with `-` in its place there.
 
     A name with any character in it can be said so. Who writes a request by hand may say it in the
@@ -33,52 +30,45 @@ class Header:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+class Query(msgspec.Struct, frozen=True):
     """In the query, though the others are in the body."""
 
 
 QUERY: Final = Query()
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(msgspec.Struct, frozen=True):
     """As text that a row can hold: of so many characters at the most."""
 
     most: int
 
 
-@dataclass(frozen=True, slots=True)
-class Inside:
+class Inside(msgspec.Struct, frozen=True):
     """Not at all: it is a vault's own. Outside of that, it is this."""
 
     outside: Any = None
 
 
-@dataclass(frozen=True, slots=True)
-class While:
+class While(msgspec.Struct, frozen=True):
     """Only while another field is true, and else as null; who reads null has this."""
 
     field: str
     otherwise: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Instead:
+class Instead(msgspec.Struct, frozen=True):
     """None is said by another field, which is true then: to say nothing is something else."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class AtMost:
+class AtMost(msgspec.Struct, frozen=True):
     """A server takes what is above this for this."""
 
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class Flat:
+class Flat(msgspec.Struct, frozen=True):
     """Its fields stand beside the others, as if they were fields of the whole.
 
     An operation's such field is None if a request says none of them.
@@ -88,16 +78,14 @@ class Flat:
 FLAT: Final = Flat()
 
 
-@dataclass(frozen=True, slots=True)
-class Here:
+class Here(msgspec.Struct, frozen=True):
     """If it is not known, it is the namespace that was asked."""
 
 
 HERE: Final = Here()
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(msgspec.Struct, frozen=True):
     """As another type, which JSON has; None for what is written as it is."""
 
     wire: Any

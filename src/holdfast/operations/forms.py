@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields, replace
+from dataclasses import fields
 from datetime import datetime
 from enum import StrEnum
 from functools import cache, partial
@@ -81,7 +81,7 @@ class Form:
         self.operation, self.http = operation, http or operation.http
         others = reads or {}
         self.parts = [
-            part._replace(shape=replace(part.shape, read=others.get(part.name, part.shape.read)))
+            part._replace(shape=msgspec.structs.replace(part.shape, read=others.get(part.name, part.shape.read)))
             for part in _parts(operation, self.http)
         ]
         self.body = _body(operation, self.http, self.parts)
@@ -188,7 +188,7 @@ def _parts(operation: type[Operation[Any]], http: Http) -> list[Part]:
         if place is Place.QUERY and _is_object(bare):
             shape = Shape(shape.wire, lambda value: to_json(value).decode(), shape.read)
         if datetime in (bare, *get_args(bare)):
-            shape = replace(shape, read=partial(_instant, wire))
+            shape = msgspec.structs.replace(shape, read=partial(_instant, wire))
         part = Part(each.name, wire, place, shape, each.default, none, instead)
         word, most = mark(hint, Instead), mark(hint, AtMost)
         found.append(part._replace(none_as=word and word.name, most=most and most.number))

@@ -5,7 +5,7 @@ what does something. Their types decide how they are written: see `shapes`.
 """
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, fields
 from enum import StrEnum
 from functools import reduce, wraps
@@ -248,11 +248,46 @@ def signature_of(operation: Any) -> inspect.Signature:  # noqa: ANN401 - a class
 
 
 def _signature(given: Any, returned: Any) -> inspect.Signature:  # noqa: ANN401 - a class of arguments, a type
-    hints = get_type_hints(given)
-    own = inspect.signature(given)
-    first = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    asked = [each.replace(annotation=_plain(hints[name])) for name, each in own.parameters.items()]
-    return own.replace(parameters=[first, *asked], return_annotation=returned)
+    return _Signature(given, returned)
+
+
+class _Signature(inspect.Signature):
+    """A signature that is made when somebody looks at it.
+
+    To make those of all methods takes 15 ms, and whoever calls one never looks.
+    """
+
+    __slots__ = ("_given", "_made", "_returned")
+
+    def __init__(self, given: Any, returned: Any) -> None:  # noqa: ANN401 - as above
+        self._given, self._returned = given, returned
+        self._made: inspect.Signature | None = None
+
+    # What everything in `inspect.Signature` is made of.
+
+    @property
+    def _parameters(self) -> Mapping[str, inspect.Parameter]:
+        return self._full().parameters
+
+    @property
+    def _return_annotation(self) -> Any:  # noqa: ANN401 - a type
+        return self._full().return_annotation
+
+    def replace(self, **kwargs: Any) -> inspect.Signature:  # pyright: ignore[reportIncompatibleMethodOverride] - whatever it is called with, it is passed on  # noqa: ANN401 - as there
+        """Returns a plain signature that differs in what is said."""
+        return self._full().replace(**kwargs)
+
+    def _full(self) -> inspect.Signature:
+        if self._made is None:
+            hints = get_type_hints(self._given)
+            own = inspect.signature(self._given)
+            first = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+            asked = [
+                each.replace(annotation=_plain(hints[name]))
+                for name, each in own.parameters.items()
+            ]
+            self._made = own.replace(parameters=[first, *asked], return_annotation=self._returned)
+        return self._made
 
 
 def _plain(hint: Any) -> Any:  # noqa: ANN401 - a type

@@ -1,0 +1,42 @@
+"""Which client in C was installed with this code, if any: a process that stays answers it alone.
+
+A client in Python compares the code that it would run with that of the server (`thin.STAMP`). One
+in C has none, so the server says which client belongs to its own code: the file `holdfast` of the
+same installation, by its place on the disk. One of another installation, or of the release before,
+finds another file named, and lets Python do the work.
+"""
+
+import os
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from pathlib import Path
+
+from holdfast.cli import thin
+
+NAME = "holdfast"
+
+
+def client_stamp() -> bytes:
+    """Returns what the client that was installed with this code knows itself by; else nothing."""
+    try:
+        installed = distribution(NAME)
+        if not _holds(installed, Path(thin.__file__)):
+            return b""
+        for each in installed.files or ():
+            if each.name == NAME and each.parent.name == "bin":
+                found = os.stat(each.locate())
+                return f"{found.st_dev} {found.st_ino} {found.st_mtime_ns} {found.st_size}".encode()
+    except (PackageNotFoundError, OSError, ValueError):
+        pass
+    return b""
+
+
+def _holds(installed: Distribution, module: Path) -> bool:
+    """Says whether a module of ours is of an installation, be it one that is edited in place."""
+    within = f"{NAME}/cli/{module.name}"
+    root = module.parents[2]
+    for each in installed.files or ():
+        if each.as_posix() == within:
+            return os.path.samefile(each.locate(), module)
+        if each.suffix == ".pth" and str(root) in Path(each.locate()).read_text().splitlines():
+            return True
+    return False

@@ -1,0 +1,65 @@
+"""Leaves a process behind when a command is done: `staying` says what it promises.
+
+Whoever typed the command waits until this is over, so nothing is loaded here that is not there
+already, and all that it costs is a fork.
+"""
+
+import fcntl
+import os
+import sys
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Final
+
+from holdfast.cli import thin
+from holdfast.settings import CATALOG_NAME, find_location, find_runtime_directory, is_url, stay_s
+
+LEAVING: Final = frozenset((*thin.HOT, "init", "run"))
+"""Commands after which more are likely to come."""
+
+
+def leave_behind(argv: list[str], environ: Mapping[str, str]) -> None:
+    """Leaves a process behind that answers the next commands, where that is wanted.
+
+    To be called last: it is a copy of this process, and whatever is open here is closed there.
+    """
+    idle_s = stay_s(environ)
+    command, directory, data = thin.read_command_line(argv)
+    if command not in LEAVING or not idle_s or not _makes_sense():
+        return
+    with suppress(OSError):
+        here = os.path.realpath(os.path.expanduser(directory) or os.getcwd())
+        location = find_location(environ, here, named=data)
+        if is_url(location) or not os.path.exists(os.path.join(location, CATALOG_NAME)):
+            return
+        lock = os.path.join(location, "run", f"{thin.ALL}.lock")
+        if _is_free(lock) and not os.fork():
+            from holdfast.cli.staying import stay  # noqa: PLC0415 - nobody waits for it any more
+
+            stay(location, idle_s=idle_s, session=find_runtime_directory(environ))
+
+
+def _makes_sense() -> bool:
+    """Says whether a process can be left behind: not by several threads, nor to nobody.
+
+    What PID 1 has started ends with it: a container's command, a service. To be PID 1 is to end
+    the whole container.
+    """
+    is_lone = threading.active_count() == 1
+    return sys.platform == "linux" and is_lone and os.getpid() != 1 and os.getppid() != 1
+
+
+def _is_free(lock: str) -> bool:
+    """Says whether nobody holds a lock, or nobody ever has."""
+    try:
+        descriptor = os.open(lock, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True

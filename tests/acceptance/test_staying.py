@@ -1,0 +1,298 @@
+"""The process that a command leaves behind: when there is one, what it holds, and when it ends."""
+
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from holdfast.cli import thin
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has it")
+
+COMMAND = (sys.executable, "-P", "-m", "holdfast.cli.main")
+PATIENCE_S = 30
+
+
+class Shell:
+    """Somebody's shell, with a vault of its own, whose commands leave a process behind."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.vault = folder, folder / "vault"
+        self.directory = folder / "project"
+        self.directory.mkdir()
+        inherited = {k: v for k, v in os.environ.items() if k not in ("CI", "XDG_RUNTIME_DIR")}
+        self.environ = inherited | {"HOME": str(folder), "HOLDFAST_DATA": str(self.vault)}
+        self.environ["HOLDFAST_STAY"] = "120"
+
+    def run(
+        self, *words: str, cwd: Path | None = None, **environ: str
+    ) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*COMMAND, *words],
+            cwd=cwd or self.directory,
+            env=self.environ | environ,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+
+    def ok(self, *words: str, cwd: Path | None = None, **environ: str) -> str:
+        done = self.run(*words, cwd=cwd, **environ)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    @property
+    def socket(self) -> Path:
+        return self.vault / "run" / "all.sock"
+
+    def is_answered(self, *words: str, cwd: Path | None = None, **environ: str) -> bool:
+        """Says whether a command was done without loading the command line's own machinery."""
+        done = self.run(*words, cwd=cwd, **environ, PYTHONPROFILEIMPORTTIME="1")
+        assert "holdfast.cli.thin" in done.stderr
+        return "holdfast.cli.app" not in done.stderr
+
+    def left(self) -> int:
+        """Returns the process that was left behind, once it listens."""
+        wait_until(self.socket.exists)
+        return int((self.vault / "run" / "all.lock").read_text())
+
+    def has_left_none(self) -> bool:
+        return not (self.vault / "run" / "all.lock").exists()
+
+    def close(self) -> None:
+        """Ends whatever was left behind, be it still on its way."""
+        mine = f"HOLDFAST_DATA={self.vault}".encode()
+        for entry in Path("/proc").iterdir():
+            with suppress(OSError):
+                if entry.name.isdigit() and mine in (entry / "environ").read_bytes().split(b"\0"):
+                    os.kill(int(entry.name), signal.SIGKILL)
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    until = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < until, "it did not happen"
+        select.select([], [], [], 0.01)
+
+
+def is_alive(process: int) -> bool:
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{process}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Iterator[Shell]:
+    shell = Shell(tmp_path)
+    (shell.directory / "file").write_text("one")
+    shell.ok("init")
+    shell.left()
+    yield shell
+    shell.close()
+
+
+def test_every_directory_of_the_vault_is_answered_for(shell: Shell, tmp_path: Path) -> None:
+    process = shell.left()
+    for number in range(6):
+        (tmp_path / f"other{number}").mkdir()
+        (tmp_path / f"other{number}" / "file").write_text("x")
+        shell.ok("init", cwd=tmp_path / f"other{number}")
+    assert shell.is_answered("status")
+    for number in range(6):
+        other = tmp_path / f"other{number}"
+        (other / "file").write_text("changed")
+        assert shell.is_answered("snapshot", cwd=other)
+        assert "Nothing has changed" in shell.ok("status", cwd=other)
+        shell.ok("undo", cwd=other)
+        assert (other / "file").read_text() == "x"
+    assert shell.left() == process
+    told = json.loads(shell.ok("watch", "--status", "--json"))
+    assert told["watching"] is None
+    assert told["left_behind"]["process"] == process
+    assert len(told["left_behind"]["directories"]) <= 4
+    assert 1 << 20 < told["left_behind"]["memory_bytes"] < 200 << 20
+    assert f"Process {process} was left behind" in shell.ok("watch", "--status")
+
+
+def test_nothing_of_the_caller_is_kept(shell: Shell) -> None:
+    shell.ok("watch", "--stop")
+    wait_until(lambda: not shell.socket.exists())
+    reading, writing = os.pipe()
+    with subprocess.Popen(
+        [*COMMAND, "status"],
+        cwd=shell.directory,
+        env=shell.environ,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        pass_fds=[writing],
+    ) as command:
+        os.close(writing)
+        # All of them end, although the process that is left goes on.
+        out, _ = command.communicate(timeout=PATIENCE_S)
+    assert b"project" in out
+    assert os.read(reading, 1) == b""
+    os.close(reading)
+    process = shell.left()
+    assert os.getsid(process) == process
+    assert os.readlink(f"/proc/{process}/cwd") == "/"
+
+    def held() -> list[str]:
+        numbers = os.listdir(f"/proc/{process}/fd")
+        return [os.readlink(f"/proc/{process}/fd/{number}") for number in numbers]
+
+    assert shell.is_answered("status")
+    wait_until(lambda: not any(each.startswith(str(shell.directory)) for each in held()))
+    allowed = ("/dev/null", f"{shell.vault}/", "socket:", "pipe:")
+    assert [each for each in held() if not each.startswith(allowed)] == []
+    assert sum(each.startswith("pipe:") for each in held()) == 2, "its own, for signals"
+
+
+@pytest.mark.parametrize(
+    "environ", [{"HOLDFAST_STAY": "0"}, {"HOLDFAST_STAY": "no"}, {"CI": "true"}]
+)
+def test_where_it_is_not_wanted_there_is_none_and_none_is_asked(
+    tmp_path: Path, environ: dict[str, str]
+) -> None:
+    shell = Shell(tmp_path)
+    shell.ok("init", **environ)
+    assert not shell.is_answered("status", **environ)
+    assert shell.has_left_none()
+    shell.ok("status")
+    shell.left()
+    assert shell.is_answered("status")
+    assert not shell.is_answered("status", **environ)
+    shell.close()
+
+
+def test_none_is_left_below_the_first_process(tmp_path: Path) -> None:
+    if subprocess.run(["unshare", "-rp", "--fork", "true"], check=False).returncode:
+        pytest.skip("no process can be the first of its own here")
+    shell = Shell(tmp_path)
+    (tmp_path / "command").write_text(f"#!/bin/sh\n{' '.join(COMMAND)} init\nexit $?\n")
+    (tmp_path / "command").chmod(0o755)
+    for command in ([*COMMAND, "init"], [str(tmp_path / "command")]):
+        done = subprocess.run(
+            ["unshare", "-rp", "--fork", *command],
+            cwd=shell.directory,
+            env=shell.environ,
+            check=False,
+            capture_output=True,
+            timeout=PATIENCE_S,
+        )
+        assert done.returncode == 0, done.stderr
+        assert shell.has_left_none()
+
+
+def test_it_ends_when_it_is_idle(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    shell.ok("init", HOLDFAST_STAY="1")
+    process = shell.left()
+    wait_until(lambda: not is_alive(process))
+    assert not shell.socket.exists()
+    assert shell.ok("status")
+    shell.close()
+
+
+def test_it_ends_with_its_vault(shell: Shell) -> None:
+    process = shell.left()
+    assert shell.is_answered("status")
+    shutil.rmtree(shell.vault)
+    wait_until(lambda: not is_alive(process))
+    assert not shell.vault.exists()
+
+
+def test_who_comes_after_the_vault_was_replaced_is_not_answered(shell: Shell) -> None:
+    process = shell.left()
+    (shell.vault / "catalog.sqlite").rename(shell.vault / "away")
+    for name in ("catalog.sqlite-wal", "catalog.sqlite-shm"):
+        (shell.vault / name).unlink(missing_ok=True)
+    other = shell.folder / "other"
+    other.mkdir()
+    shell.ok("init", "--data", str(shell.folder / "second"), cwd=other, HOLDFAST_STAY="0")
+    shutil.copy(shell.folder / "second" / "catalog.sqlite", shell.vault / "catalog.sqlite")
+    assert not shell.is_answered("log")
+    wait_until(lambda: not is_alive(process))
+
+
+def test_it_ends_with_the_users_session(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    (tmp_path / "session").mkdir()
+    shell.ok("init", XDG_RUNTIME_DIR=str(tmp_path / "session"))
+    process = shell.left()
+    assert shell.is_answered("status")
+    (tmp_path / "session").rmdir()
+    assert not shell.is_answered("status", HOLDFAST_STAY="120")
+    wait_until(lambda: not is_alive(process))
+    shell.close()
+
+
+def test_after_an_upgrade_it_ends_and_the_new_one_takes_its_place(tmp_path: Path) -> None:
+    package = Path(thin.__file__).parents[1]
+    ignored = shutil.ignore_patterns("__pycache__", "*.c", "server", "testing")
+    shutil.copytree(package, tmp_path / "code" / "holdfast", ignore=ignored)
+    code = {"PYTHONPATH": str(tmp_path / "code")}
+    shell = Shell(tmp_path)
+    shell.ok("init", **code)
+    process = shell.left()
+    assert shell.is_answered("status", **code)
+    assert not shell.is_answered("status"), "another installation was believed"
+    changed = tmp_path / "code" / "holdfast" / "cli" / "words.py"
+    changed.write_text(changed.read_text().replace("just now", "this very moment"))
+    select.select([], [], [], 1.1)  # How long it believes its code.
+    assert "this very moment" in shell.ok("status", **code)
+    wait_until(lambda: not is_alive(process))
+    shell.ok("status", **code)
+    assert shell.left() != process
+    assert "this very moment" in shell.ok("status", **code)
+    shell.close()
+
+
+def test_it_is_to_the_system_what_the_caller_is(shell: Shell) -> None:
+    def modes(mask: int, name: str, **environ: str) -> list[int]:
+        place = shell.folder / name / "in" / "there"
+        before = os.umask(mask)
+        try:
+            shell.ok("restore", "@", "--to", str(place), **environ)
+        finally:
+            os.umask(before)
+        return [each.stat().st_mode for each in (place.parents[1], place.parent, place)]
+
+    assert shell.is_answered("status")
+    alone = [modes(mask, f"alone{mask}", HOLDFAST_STAY="0") for mask in (0o077, 0o022)]
+    assert alone[0] != alone[1]
+    assert [modes(mask, f"asked{mask}") for mask in (0o077, 0o022)] == alone
+    utc = shell.ok("log", TZ="UTC")
+    assert shell.ok("log", TZ="XXX-11") != utc
+    assert shell.ok("log", TZ="UTC") == utc
+    assert shell.is_answered("log", TZ="XXX-11")
+
+
+def test_many_at_once_leave_one(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    shell.ok("init", HOLDFAST_STAY="0")
+    commands = [
+        subprocess.Popen(
+            [*COMMAND, "status"],
+            cwd=shell.directory,
+            env=shell.environ,
+            stdout=subprocess.DEVNULL,
+        )
+        for _ in range(4)
+    ]
+    assert [command.wait(PATIENCE_S) for command in commands] == [0] * 4
+    process = shell.left()
+    assert shell.is_answered("status")
+    assert shell.left() == process
+    shell.close()
