@@ -117,6 +117,31 @@ def test_what_comes_from_a_partial_snapshot_is_partial_and_leaves_alone_what_it_
         assert (place.tree / "huge").read_text() == "small"
 
 
+def reverting(place: Place) -> holdfast.Restored:
+    return place.workspace.undo(place.workspace.namespace.timeline()[0])
+
+
+def taking_back(place: Place) -> holdfast.Restored:
+    return place.workspace.undo(task=place.workspace.namespace.timeline()[0].task_id)
+
+
+def keeping_mine(place: Place) -> holdfast.Restored:
+    return place.workspace.restore(place.workspace.namespace.timeline()[1], keep="mine")
+
+
+@pytest.mark.parametrize("way", [reverting, taking_back, keeping_mine])
+def test_what_could_not_be_captured_before_a_task_is_left_alone_when_it_is_taken_back(
+    place: Place, way: Callable[[Place], holdfast.Restored]
+) -> None:
+    with place.workspace.task("makes it small"):
+        place.put("huge", "small")
+        place.put("a.txt", "task")
+    done = way(place)
+    assert (place.tree / "a.txt").read_text() == "two"
+    assert list(done.uncaptured) == ["huge"]
+    assert (place.tree / "huge").read_text() == "small"
+
+
 def test_every_snapshot_on_the_way_of_a_safe_restore_is_partial(place: Place) -> None:
     kept_for_safety(place)
     assert all(each.is_partial for each in place.workspace.namespace.timeline())

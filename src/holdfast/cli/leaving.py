@@ -15,7 +15,7 @@ from typing import Final
 from holdfast.cli import thin
 from holdfast.settings import CATALOG_NAME, find_location, find_runtime_directory, is_url, stay_s
 
-LEAVING: Final = frozenset((*thin.HOT, "init", "run"))
+LEAVING: Final = frozenset((*thin.HOT, thin.HOOK, "init", "run"))
 """Commands after which more are likely to come."""
 
 

@@ -52,7 +52,9 @@ def main(argv: list[str] | None = None) -> int:
 
         if process.is_hook(arguments):
             # Before all else: no way out of here but with 0.
-            return process.run_hook(arguments)
+            if process.run_hook(arguments) and argv is None:
+                _leave_behind(arguments)
+            return 0
     try:
         code, is_ours = _run(arguments)
         sys.stdout.flush()
@@ -106,7 +108,10 @@ def _leave_behind(arguments: list[str]) -> None:
     from holdfast.cli.leaving import leave_behind  # noqa: PLC0415 - once everything is said
     from holdfast.settings import process_environ  # noqa: PLC0415 - as above
 
-    leave_behind(arguments, process_environ())
+    try:
+        leave_behind(arguments, process_environ())
+    except Exception:  # noqa: BLE001 - the command is done, and what comes after it changes nothing
+        return
 
 
 if __name__ == "__main__":

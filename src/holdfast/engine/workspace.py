@@ -303,9 +303,12 @@ class Workspace:
                 seen = Glance(self._directory).at(self._plain)
                 return take_back_since(seen, target, dry_run=True, limit=limit)
             self._check_drift(wanted.drift)
+            follower = Follower(self._directory, force=wanted.force, progress=wanted.progress)
             return self._led(
-                lambda handle, _: take_back_since(handle, target, limit=limit, note=note),
-                Follower(self._directory, force=wanted.force, progress=wanted.progress),
+                lambda handle, _: take_back_since(
+                    handle, target, limit=limit, note=note, leave=follower.leave
+                ),
+                follower,
                 reason=f"before restoring {target.id}",
             )
 
@@ -329,7 +332,7 @@ class Workspace:
             follower = Follower(self._directory, force=wanted.force, progress=wanted.progress)
             return self._led(
                 lambda handle, origin: (
-                    undo.revert(handle, chosen, limit=limit)
+                    undo.revert(handle, chosen, limit=limit, leave=follower.leave)
                     if chosen
                     else undo.undo(handle, origin=origin, limit=limit, towards=follower.protect)
                 ),
@@ -343,9 +346,12 @@ class Workspace:
             if wanted.dry_run:
                 seen = Glance(self._directory).at(self._plain)
                 return take_back(seen, task, keep_mine=keep_mine, dry_run=True, limit=limit)
+            follower = Follower(self._directory, force=wanted.force, progress=wanted.progress)
             return self._led(
-                lambda handle, _: take_back(handle, task, keep_mine=keep_mine, limit=limit),
-                Follower(self._directory, force=wanted.force, progress=wanted.progress),
+                lambda handle, _: take_back(
+                    handle, task, keep_mine=keep_mine, limit=limit, leave=follower.leave
+                ),
+                follower,
                 reason=f"before taking {task} back",
             )
 

@@ -79,11 +79,7 @@ class Form:
     ) -> None:
         """Makes one; `reads` is how some of the fields are read, if not as they say."""
         self.operation, self.http = operation, http or operation.http
-        others = reads or {}
-        self.parts = [
-            part._replace(shape=msgspec.structs.replace(part.shape, read=others.get(part.name, part.shape.read)))
-            for part in _parts(operation, self.http)
-        ]
+        self.parts = [_reading(part, reads or {}) for part in _parts(operation, self.http)]
         self.body = _body(operation, self.http, self.parts)
         """What stands in the body; None if there is none."""
         self._repeated = [part for part in self.parts if part.name in self.http.repeats]
@@ -164,6 +160,12 @@ class Form:
 def form_of(operation: type[Operation[Any]]) -> Form:
     """Returns the form of an operation: made when somebody asks for it first."""
     return Form(operation)
+
+
+def _reading(part: Part, reads: Mapping[str, Callable[[Any], Any]]) -> Part:
+    """Returns a part that is read as is said here, if anything is."""
+    read = reads.get(part.name, part.shape.read)
+    return part._replace(shape=msgspec.structs.replace(part.shape, read=read))
 
 
 def _parts(operation: type[Operation[Any]], http: Http) -> list[Part]:

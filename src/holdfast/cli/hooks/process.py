@@ -45,8 +45,8 @@ def is_hook(argv: list[str]) -> bool:
     return _words(argv)[:2] == [HOOK, RUN]
 
 
-def run_hook(argv: list[str]) -> int:
-    """Does what an agent's event asks for; returns 0."""
+def run_hook(argv: list[str]) -> bool:
+    """Does what an agent's event asks for; says whether this process has done the work."""
     words = _words(argv)
     agent = words[2] if len(words) > len((HOOK, RUN)) else ""
     try:
@@ -54,23 +54,23 @@ def run_hook(argv: list[str]) -> int:
             os.write(1, ANSWERS[agent])
         location = _location(argv)
         _limit(location, agent)
-        code = _do([*argv, INPUT + os.fsdecode(_read_input())])
+        code, is_ours = _do([*argv, INPUT + os.fsdecode(_read_input())])
     except (Exception, KeyboardInterrupt, SystemExit) as exc:  # noqa: BLE001 - whatever it is, the agent goes on
         problems.note(_location(argv), agent, "unexpected:", type(exc).__name__, str(exc))
-        return 0
+        return False
     if code:
         problems.note(location, agent, f"exit code {code}: `holdfast hook run` was refused")
-    return 0
+    return is_ours
 
 
-def _do(argv: list[str]) -> int:
+def _do(argv: list[str]) -> tuple[int, bool]:
     code = thin.try_resident(argv, hot=frozenset((HOOK,)))
     if code is not None:
-        return code
+        return code, False
     from holdfast.cli.app import run  # noqa: PLC0415 - costs more than all the rest of a start
     from holdfast.cli.console import system_console  # noqa: PLC0415 - as above
 
-    return run(argv, system_console())
+    return run(argv, system_console()), True
 
 
 def _words(argv: list[str]) -> list[str]:

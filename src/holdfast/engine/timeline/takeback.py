@@ -40,6 +40,7 @@ from holdfast.engine.timeline.head import Mark, Move, advance, replacing
 from holdfast.engine.timeline.merge import merge_roots, without_clashes
 from holdfast.engine.timeline.restore import folded_head, present, prove
 from holdfast.engine.timeline.steps import own_steps
+from holdfast.engine.timeline.undo import Leave, leave_nothing
 from holdfast.entries import Directory, Entry, Memory, decode_entry, encode_entry
 from holdfast.errors import (
     InvalidValue,
@@ -114,13 +115,14 @@ def take_back(
     note: Note | None = None,
     at_end: bool = False,
     also: Callable[[SnapshotId, Transaction, Head], None] | None = None,
+    leave: Leave = leave_nothing,
 ) -> Restored:
     """Takes back what a task changed; raises `OthersChanged` where others changed the same since.
 
     With `keep_mine`, what others changed stays and the rest goes back. `at_end`, a task that
     changed nothing is no error, and the way back is told as a restore of what was before it.
     Where another was faster, raises `TaskEnded`. `also` is done in the same transaction, with the
-    id of the snapshot that shows the result.
+    id of the snapshot that shows the result. `leave` is told what could not be captured before.
     """
 
     def plan(transaction: Transaction, folded: Folded) -> Move[tuple[_Shown, SnapshotId]]:
@@ -133,6 +135,7 @@ def take_back(
         seen = _seen(handle, transaction, folded, aim, then=task.started_at, limit=limit)
         if seen.root == folded.root_id and not at_end:
             raise NothingToUndo(f"nothing that task {task.id} changed is there any more")
+        leave(seen.lacking.uncaptured)
         marks = _marks(handle, transaction, folded, task, seen, note=note, at_end=at_end)
         last = marks[-1].id
 
@@ -173,6 +176,7 @@ def take_back_since(
     limit: int | None = SHOWN,
     note: Note | None = None,
     expected: SnapshotId | None = None,
+    leave: Leave = leave_nothing,
 ) -> Restored:
     """Takes back what all tasks changed that began at a snapshot or later; all else stays.
 
@@ -193,6 +197,7 @@ def take_back_since(
         seen = _seen(handle, transaction, folded, aim, then=now.created_at, limit=limit)
         if seen.root == folded.root_id and not seen.aim.left:
             raise NothingToUndo(f"nothing that a task changed since {now.id} is there any more")
+        leave(seen.lacking.uncaptured)
         marks = replacing(
             handle,
             transaction,

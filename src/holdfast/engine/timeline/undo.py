@@ -36,6 +36,14 @@ Towards = Callable[[SnapshotInfo], None]
 """Is told which snapshot the head is about to show."""
 
 
+Leave = Callable[[Sequence[str]], None]
+"""Told which paths a snapshot that is gone back to could not capture: they are left alone."""
+
+
+def leave_nothing(_paths: Sequence[str], /) -> None:
+    """Leaves nothing alone: there is no directory."""
+
+
 def nowhere(_target: SnapshotInfo, /) -> None:
     """Has no need to know."""
 
@@ -129,6 +137,7 @@ def revert(
     *,
     note: Note | None = None,
     limit: int | None = SHOWN,
+    leave: Leave = leave_nothing,
 ) -> Restored:
     """Takes out what one operation changed, and keeps what came after it."""
 
@@ -150,6 +159,7 @@ def revert(
         back = {change.key for change in changes if change.plane is Plane.FILES}
         lacking = lacking_in(earlier, back.__contains__)
         shown = _Shown(changes.first(limit), lacking, left_alone(folded, earlier))
+        leave(lacking.uncaptured)
         marks = replacing(
             handle,
             transaction,
