@@ -102,6 +102,32 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
     shell.close()
 
 
+def test_a_hook_leaves_one_behind_which_answers_the_next(shell: Shell) -> None:
+    """An agent's session may be the first that anybody does here."""
+    os.kill(shell.left(), signal.SIGTERM)
+    wait_until(lambda: not shell.socket.exists())
+    event = {"hook_event_name": "UserPromptSubmit", "session_id": "s", "prompt": "go on"}
+    told = json.dumps(event | {"cwd": str(shell.directory)})
+
+    def hook() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*COMMAND, "hook", "run", "claude-code"],
+            cwd=shell.directory,
+            env=shell.environ | {"PYTHONPROFILEIMPORTTIME": "1"},
+            input=told,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        )
+
+    assert "holdfast.cli.app" in hook().stderr
+    shell.left()
+    done = hook()
+    assert done.stdout == ""
+    assert "holdfast.cli.app" not in done.stderr
+
+
 def test_every_directory_of_the_vault_is_answered_for(shell: Shell, tmp_path: Path) -> None:
     process = shell.left()
     for number in range(6):
