@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.cli.escaping import escaped, escaped_line, quoted
+from holdfast.escaping import escaped, escaped_line, quoted
 
 HARMFUL = [
     "\x00",

@@ -21,9 +21,9 @@ from typing import Final, NoReturn, Protocol, cast
 
 from holdfast.cli.commands import COMMANDS, GROUPS, is_there, module_of
 from holdfast.cli.console import Console
-from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import DONE, USAGE, Refused, report, usage
 from holdfast.errors import HoldfastError
+from holdfast.escaping import escaped
 from holdfast.settings import holds_vault
 
 INTERRUPTED: Final = 130

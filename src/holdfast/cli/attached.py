@@ -5,10 +5,10 @@ import shlex
 
 import holdfast
 from holdfast.cli.console import Console
-from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import NOT_FOUND, Refused, how_to_bring_back, operand_of
 from holdfast.cli.places import stand_in
 from holdfast.cli.words import agreed_lines
+from holdfast.escaping import escaped
 from holdfast.settings import holds_vault, is_url
 
 NAMED = 3

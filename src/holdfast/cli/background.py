@@ -12,10 +12,10 @@ from typing import Final, NamedTuple
 
 from holdfast.cli import thin
 from holdfast.cli.console import Console
-from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import DONE, NOT_FOUND, Refused
 from holdfast.cli.views import path_view
 from holdfast.cli.words import size
+from holdfast.escaping import escaped
 from holdfast.instants import from_us, to_text
 
 STOP_TIMEOUT_S: Final = 60.0

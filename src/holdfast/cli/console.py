@@ -17,8 +17,8 @@ from datetime import UTC, datetime
 from typing import BinaryIO, Final, TextIO
 
 import holdfast
-from holdfast.cli.escaping import escaped
 from holdfast.cli.vaults import OwnVaults, Vaults
+from holdfast.escaping import escaped
 from holdfast.progress import Progress, no_progress
 from holdfast.settings import (
     expand,

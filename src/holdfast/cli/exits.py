@@ -10,7 +10,6 @@ import shlex
 from typing import Final
 
 from holdfast.cli.console import Console
-from holdfast.cli.escaping import escaped
 from holdfast.errors import (
     AlreadyAttached,
     Conflict,
@@ -29,6 +28,7 @@ from holdfast.errors import (
     TooLarge,
     Unavailable,
 )
+from holdfast.escaping import escaped
 
 DONE: Final = 0
 FAILED: Final = 1

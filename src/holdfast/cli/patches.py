@@ -16,8 +16,8 @@ from hashlib import sha1
 import holdfast
 from holdfast.cli import words
 from holdfast.cli.console import Console
-from holdfast.cli.escaping import escaped_line, quoted
 from holdfast.cli.wordwise import marked
+from holdfast.escaping import escaped_line, quoted
 
 _LINK = "120000"
 """What diffs write for a link, which has no mode of its own."""

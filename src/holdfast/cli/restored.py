@@ -8,9 +8,9 @@ from typing import Final
 import holdfast
 from holdfast.cli import words
 from holdfast.cli.console import Console
-from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import CONFLICT, DONE
 from holdfast.cli.views import path_view, restored_view
+from holdfast.escaping import escaped
 
 _MOST_LISTED: Final = 1000
 """Changes that an answer lists, all of which it counts."""

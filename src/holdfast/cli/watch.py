@@ -29,7 +29,6 @@ from holdfast.cli import thin, words
 from holdfast.cli.attached import get_workspace, is_gone
 from holdfast.cli.background import show, start, stop
 from holdfast.cli.console import Console
-from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import CONFLICT, DONE, NOT_FOUND, Refused
 from holdfast.cli.installed import client_stamp
 from holdfast.cli.resident import Door, OneVault, answer_with
@@ -41,6 +40,7 @@ from holdfast.errors import (
     HoldfastError,
     Unavailable,
 )
+from holdfast.escaping import escaped
 from holdfast.workspace.watching import Watcher
 
 QUIET_S: Final = 2.0

@@ -10,9 +10,9 @@ from typing import Final, NamedTuple
 
 import holdfast
 from holdfast.cli.console import Console
-from holdfast.cli.escaping import escaped
 from holdfast.cli.folding import FEW, Folder, folded, in_order
 from holdfast.cli.places import name_here
+from holdfast.escaping import escaped
 
 SHORT_ID: Final = 13
 """Characters of an id that people see: `snap-` and 40 of its 80 random bits."""

@@ -8,10 +8,10 @@ import holdfast
 from holdfast.cli import words
 from holdfast.cli.attached import get_workspace
 from holdfast.cli.console import Console
-from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import DONE, NOT_FOUND, Refused, usage
 from holdfast.cli.views import changes_view, instant
 from holdfast.errors import OthersChanged, SnapshotNotFound
+from holdfast.escaping import escaped
 from holdfast.model.changes import Changes
 from holdfast.model.prompts import Prompt
 

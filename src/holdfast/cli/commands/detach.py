@@ -8,9 +8,9 @@ from holdfast.cli import thin
 from holdfast.cli.attached import get_vault, get_workspace
 from holdfast.cli.background import end_watcher
 from holdfast.cli.console import Console
-from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import DONE, NOT_FOUND, Refused, usage
 from holdfast.cli.views import path_view
+from holdfast.escaping import escaped
 
 EXAMPLES = """\
 examples:

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 
 from holdfast.cli.checks import FAIL, Check, run_checks
 from holdfast.cli.console import Console
-from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import DONE, FAILED
+from holdfast.escaping import escaped
 
 EXAMPLES = """\
 examples:

@@ -11,11 +11,11 @@ from holdfast.cli import words
 from holdfast.cli.attached import get_workspace
 from holdfast.cli.commands.namespaces import Row, rows_of, view_of
 from holdfast.cli.console import Console
-from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import DONE, usage
 from holdfast.cli.snapshots import snapshot_view
 from holdfast.cli.views import path_view
 from holdfast.errors import NotFound
+from holdfast.escaping import escaped
 from holdfast.settings import CATALOG_NAME, is_url
 
 USUALLY_SHOWN = 10

@@ -11,9 +11,9 @@ import holdfast
 from holdfast.cli import words
 from holdfast.cli.attached import get_vault
 from holdfast.cli.console import Console
-from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import DONE, usage
 from holdfast.engine.erasing.door import Erasures
+from holdfast.escaping import escaped
 from holdfast.private import create
 from holdfast.progress import Progress
 

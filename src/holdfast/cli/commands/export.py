@@ -8,10 +8,10 @@ import holdfast
 from holdfast.cli import words
 from holdfast.cli.attached import get_workspace
 from holdfast.cli.console import Console
-from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import DONE, usage
 from holdfast.cli.moments import add_moment, id_of
 from holdfast.cli.views import path_view
+from holdfast.escaping import escaped
 
 EXAMPLES = """\
 examples:

@@ -7,10 +7,10 @@ import holdfast
 from holdfast.cli import words
 from holdfast.cli.attached import get_workspace
 from holdfast.cli.console import Console
-from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import DONE
 from holdfast.cli.moments import HELP, find_id
 from holdfast.cli.snapshots import snapshot_view
+from holdfast.escaping import escaped
 
 EXAMPLES = """\
 examples:

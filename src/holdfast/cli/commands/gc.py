@@ -6,8 +6,8 @@ import holdfast
 from holdfast.cli import words
 from holdfast.cli.attached import get_vault
 from holdfast.cli.console import Console
-from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import DAMAGE_HINT, DAMAGED, DONE
+from holdfast.escaping import escaped
 
 EXAMPLES = """\
 examples:

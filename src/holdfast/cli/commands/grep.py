@@ -7,11 +7,11 @@ from typing import Any
 import holdfast
 from holdfast.cli.attached import get_workspace
 from holdfast.cli.console import Console
-from holdfast.cli.escaping import escaped, escaped_line
 from holdfast.cli.exits import DONE, NOT_FOUND, usage
 from holdfast.cli.moments import HELP, id_of
 from holdfast.cli.places import name_here, path_from_here
 from holdfast.cli.views import path_view
+from holdfast.escaping import escaped, escaped_line
 
 EXAMPLES = """\
 examples:

@@ -15,13 +15,13 @@ from dataclasses import replace
 from holdfast.cli import thin
 from holdfast.cli.attached import get_workspace
 from holdfast.cli.console import Console
-from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import DONE, NOT_FOUND, Refused, usage
 from holdfast.cli.hooks import problems, settings
 from holdfast.cli.hooks.agents import AGENTS, Agent, Moment
 from holdfast.cli.hooks.hearing import Event, hear
 from holdfast.cli.hooks.instructions import INSTRUCTIONS
 from holdfast.errors import HoldfastError
+from holdfast.escaping import escaped
 from holdfast.model.prompts import Conversation
 from holdfast.settings import expand, holds_vault, is_url
 

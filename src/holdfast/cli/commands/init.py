@@ -16,12 +16,12 @@ import holdfast
 from holdfast.cli import words
 from holdfast.cli.attached import how_to_go_on
 from holdfast.cli.console import Console
-from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import CONFLICT, DONE, PARTIAL, Refused, operand_of, usage
 from holdfast.cli.snapshots import snapshot_view
 from holdfast.cli.thin import is_ours
 from holdfast.cli.views import coverage_view, find_coverage, path_view
 from holdfast.errors import HoldfastError
+from holdfast.escaping import escaped
 from holdfast.settings import DATA, DATABASE_URL, LOCAL_NAME, holds_vault, user_vault
 
 EXAMPLES = """\

@@ -14,9 +14,9 @@ import holdfast
 from holdfast.cli import words
 from holdfast.cli.attached import served_place
 from holdfast.cli.console import Console
-from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import DONE, usage
 from holdfast.engine.core.tenants import DEFAULT_TENANT
+from holdfast.escaping import escaped
 from holdfast.model.keys import Key
 from holdfast.server.config import configure as set_up
 

@@ -13,11 +13,11 @@ import holdfast
 from holdfast.cli import words
 from holdfast.cli.attached import get_workspace, is_gone, note_if_missing
 from holdfast.cli.console import Console
-from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import DONE
 from holdfast.cli.graph import drawn
 from holdfast.cli.snapshots import add_choice, choice_of, snapshot_view
 from holdfast.errors import NotFound
+from holdfast.escaping import escaped
 
 EXAMPLES = """\
 examples:

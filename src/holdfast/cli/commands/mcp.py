@@ -8,9 +8,9 @@ from typing import Final
 import holdfast
 from holdfast.cli.attached import get_vault, get_workspace
 from holdfast.cli.console import Console
-from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import DONE, Refused, usage
 from holdfast.errors import NamespaceNotFound
+from holdfast.escaping import escaped
 from holdfast.mcp.installing import AGENTS, Command, install, uninstall
 from holdfast.mcp.places import USUAL_PORT, Place, checked_place
 from holdfast.settings import DATABASE_URL, client_settings, is_url, mcp_token

@@ -5,10 +5,10 @@ from argparse import ArgumentParser, Namespace
 from holdfast.cli import words
 from holdfast.cli.attached import get_workspace
 from holdfast.cli.console import Console
-from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import CONFLICT, DONE
 from holdfast.cli.snapshots import snapshot_view
 from holdfast.cli.views import changes_view
+from holdfast.escaping import escaped
 
 EXAMPLES = """\
 examples:

@@ -5,8 +5,8 @@ from argparse import ArgumentParser, Namespace
 import holdfast
 from holdfast.cli import words
 from holdfast.cli.console import Console
-from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import DONE
+from holdfast.escaping import escaped
 from holdfast.settings import is_url
 
 EXAMPLES = """\

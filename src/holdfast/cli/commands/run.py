@@ -27,11 +27,11 @@ import holdfast
 from holdfast.cli import words
 from holdfast.cli.attached import get_workspace, note_if_missing
 from holdfast.cli.console import Console
-from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import Refused, report, usage
 from holdfast.cli.snapshots import snapshot_view
 from holdfast.cli.views import find_coverage, restored_view
 from holdfast.errors import DirectoryMissing, HoldfastError
+from holdfast.escaping import escaped
 
 MAX_LABEL_CHARS: Final = 128
 

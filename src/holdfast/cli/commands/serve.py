@@ -4,8 +4,8 @@ from argparse import ArgumentParser, Namespace
 
 from holdfast.cli.attached import served_place
 from holdfast.cli.console import Console
-from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import DONE, usage
+from holdfast.escaping import escaped
 from holdfast.server.callers import Credentials, Started
 
 EXAMPLES = """\

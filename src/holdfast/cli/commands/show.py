@@ -7,7 +7,6 @@ import holdfast
 from holdfast.cli import words
 from holdfast.cli.attached import get_workspace, note_if_missing
 from holdfast.cli.console import Console
-from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import DONE
 from holdfast.cli.moments import add_moment, id_of
 from holdfast.cli.snapshots import fields_of, snapshot_view
@@ -19,6 +18,7 @@ from holdfast.cli.views import (
     path_view,
 )
 from holdfast.errors import NotFound
+from holdfast.escaping import escaped
 
 EXAMPLES = """\
 examples:

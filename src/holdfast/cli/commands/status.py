@@ -7,11 +7,11 @@ import holdfast
 from holdfast.cli import words
 from holdfast.cli.attached import get_workspace
 from holdfast.cli.console import Console
-from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import DONE
 from holdfast.cli.places import check_there, paths_from_here
 from holdfast.cli.snapshots import snapshot_view
 from holdfast.cli.views import agreed_view, changes_view, coverage_view, path_view
+from holdfast.escaping import escaped
 
 EXAMPLES = """\
 examples:

@@ -14,10 +14,10 @@ from holdfast.cli import thin, words
 from holdfast.cli.attached import get_workspace
 from holdfast.cli.background import end_watcher
 from holdfast.cli.console import Console
-from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import CONFLICT, DONE, usage
 from holdfast.cli.restored import most_listed
 from holdfast.cli.views import restored_view
+from holdfast.escaping import escaped
 
 EXAMPLES = """\
 examples:

@@ -6,10 +6,10 @@ import holdfast
 from holdfast.cli.attached import get_workspace
 from holdfast.cli.commands.agent import find_prompt
 from holdfast.cli.console import Console
-from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import usage
 from holdfast.cli.moments import find_id
 from holdfast.cli.restored import most_listed, tell
+from holdfast.escaping import escaped
 
 EXAMPLES = """\
 examples:

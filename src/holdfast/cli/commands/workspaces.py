@@ -8,9 +8,9 @@ import holdfast
 from holdfast.cli import words
 from holdfast.cli.attached import get_vault
 from holdfast.cli.console import Console
-from holdfast.cli.escaping import escaped
 from holdfast.cli.exits import DONE
 from holdfast.cli.views import instant, path_view
+from holdfast.escaping import escaped
 
 EXAMPLES = """\
 examples:
