@@ -13,7 +13,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test quick check bench bench-peers mutants docs format clean
+.PHONY: help run demo test quick check bench bench-peers mutants docs picture format clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -58,6 +58,9 @@ bench-peers: ## Install what bench/bench_workspace.py compares with: restic, bor
 
 docs: $(VENV)/.ready-dev ## Build the documentation into build/site; every warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+picture: $(VENV)/.ready-dev ## Draw README's picture of a terminal anew, from a real run
+	PYTHONPATH=docs/tools $(PY) -m holdfast_docs.picture
 
 format: $(VENV)/.ready-dev ## Format the code and apply safe fixes
 	$(PY) -m ruff check --fix-only .
