@@ -1807,6 +1807,8 @@ EMBEDDED_ONLY = {
     "codec": "of the in-process store",
     "max_history": "of the in-process store",
     "clear_history": "of the in-process store",
+    "checkout": "writes to a disk of this machine",
+    "export_files": "the same",
 }
 
 

@@ -83,6 +83,8 @@ QUERIES: dict[str, dict[str, Any]] = {
     "GET /v1/files/content": {"path": "nothing.txt"},
     "GET /v1/files/stat": {"path": "nothing.txt"},
     "GET /v1/files/list": {"recursive": "true"},
+    "GET /v1/files/glob": {"pattern": "*"},
+    "GET /v1/files/grep": {"pattern": "x"},
     "GET /v1/files/raw": {"path": "nothing.txt"},
     "PUT /v1/files/raw": {"path": "theirs.txt"},
     "GET /v1/snapshots/{snapshot_id}/files/content": {"path": "nothing.txt"},

@@ -104,8 +104,9 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
 
 def test_a_hook_leaves_one_behind_which_answers_the_next(shell: Shell) -> None:
     """An agent's session may be the first that anybody does here."""
-    os.kill(shell.left(), signal.SIGTERM)
-    wait_until(lambda: not shell.socket.exists())
+    process = shell.left()
+    os.kill(process, signal.SIGTERM)
+    wait_until(lambda: not is_alive(process))
     event = {"hook_event_name": "UserPromptSubmit", "session_id": "s", "prompt": "go on"}
     told = json.dumps(event | {"cwd": str(shell.directory)})
 

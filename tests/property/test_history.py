@@ -8,6 +8,7 @@ before and after a slash, so that what lies in a directory has strangers for nei
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count, pairwise
+from pathlib import PurePosixPath
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -81,6 +82,10 @@ def do(agent: holdfast.Namespace, act: str, what: object, number: int) -> None:
             agent.files.write(what, f"{number}" * (number + 1))
         case "remove", str():
             agent.files.delete(what)
+            # A directory stays when it is emptied, and would be something that is there.
+            for above in [str(each) for each in PurePosixPath(what).parents][:-1]:
+                if not agent.files.list(above):
+                    agent.files.delete(above)
         case "set", (namespace, key):
             agent.store.set(namespace, key, number)
         case "unset", (namespace, key):
@@ -108,7 +113,7 @@ def look(agent: holdfast.Namespace | holdfast.Moment) -> World:
     held |= {("store", pair): value for pair, value in agent.store.items()}
     for session in agent.sessions.list():
         state = agent.sessions.get_state(session.id)
-        held["sessions", session.id] = state.state
+        held["sessions", session.id] = state.version, state.state
     return World(held)
 
 

@@ -107,12 +107,13 @@ def test_pages_of_values_are_the_values(
     agent.store.set_many([(n, k, [n, k]) for n, k in pairs])
     found, after = [], None
     while True:
-        page, has_more = items_page(agent.store, namespace, prefix, after=after, most=most)
-        found += [((item.namespace, item.key), item.value) for item in page]
-        if not has_more:
+        page = items_page(agent.store, namespace, prefix, after=after, most=most)
+        found += [((item.namespace, item.key), item.value) for item in page.items]
+        if not page.has_more:
             break
-        assert after != (page[-1].namespace, page[-1].key)
-        after = (page[-1].namespace, page[-1].key)
+        last = page.items[-1]
+        assert after != (last.namespace, last.key)
+        after = (last.namespace, last.key)
     wanted = agent.store.items(namespace, prefix)
     if namespace is not None:
         wanted = [((namespace, key), value) for key, value in wanted]

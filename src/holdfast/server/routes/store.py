@@ -5,7 +5,7 @@ name: `{"$bytes": "…base64…"}`, `{"$time": "…"}`, `{"$msgpack": "…base64
 they are stored as such.
 """
 
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from holdfast.engine.core.wellformed import walk
 from holdfast.engine.namespace import Moment, Namespace
@@ -41,8 +41,9 @@ class ValueNotFound(NotFound):
 
 
 def _check_batch(exchange: Exchange) -> None:
-    said = [exchange.said.get(name) or () for name in ("set", "get", "delete")]
-    if sum(map(len, said)) > MOST_OF_BATCH:
+    said = [exchange.said.get(name) for name in ("set", "get", "delete")]
+    # As it came: what is no list is refused when it is read.
+    if sum(len(cast("list[Any]", each)) for each in said if isinstance(each, list)) > MOST_OF_BATCH:
         message = f"a batch has {MOST_OF_BATCH} parts at the most"
         raise Unfit(message)
     if isinstance(exchange.agent, Moment) and (said[0] or said[2]):
