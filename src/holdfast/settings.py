@@ -58,9 +58,6 @@ def find_pager(environ: Mapping[str, str]) -> str | None:
     return None if named in ("", "cat") or environ.get("TERM") == "dumb" else named
 
 
-STAY_S = 600
-"""How long a process that a command has left behind waits for the next one."""
-
 LONGEST_STAY_S = 86_400
 _MOST_DIGITS = 9
 
@@ -68,14 +65,12 @@ _MOST_DIGITS = 9
 def stay_s(environ: Mapping[str, str]) -> int:
     """Returns how many idle seconds a process that was left behind waits; 0 for no such process.
 
-    `HOLDFAST_STAY` is a whole number of seconds, and what is none turns it off, be it `no` or a
-    mistake: who does not get a process has lost some milliseconds. In CI there is never one.
+    `HOLDFAST_STAY` is a whole number of seconds, and without one there is none: who does not get a
+    process has lost some milliseconds. In CI there is never one.
     """
     if environ.get("CI", "") not in ("", "0", "false"):
         return 0
     said = environ.get("HOLDFAST_STAY", "")
-    if not said:
-        return STAY_S
     is_number = said.isascii() and said.isdecimal() and len(said) <= _MOST_DIGITS
     return min(int(said), LONGEST_STAY_S) if is_number else 0
 

@@ -76,16 +76,20 @@ def vault(
     server.drop_database(name)
 
 
+def remove(agent: holdfast.Namespace, path: str) -> None:
+    """Removes a file, and directories that are emptied by that: they would stay."""
+    agent.files.delete(path)
+    for above in [str(each) for each in PurePosixPath(path).parents][:-1]:
+        if not agent.files.list(above):
+            agent.files.delete(above)
+
+
 def do(agent: holdfast.Namespace, act: str, what: object, number: int) -> None:
     match act, what:
         case "write", str():
             agent.files.write(what, f"{number}" * (number + 1))
         case "remove", str():
-            agent.files.delete(what)
-            # A directory stays when it is emptied, and would be something that is there.
-            for above in [str(each) for each in PurePosixPath(what).parents][:-1]:
-                if not agent.files.list(above):
-                    agent.files.delete(above)
+            remove(agent, what)
         case "set", (namespace, key):
             agent.store.set(namespace, key, number)
         case "unset", (namespace, key):

@@ -179,7 +179,7 @@ static int may_stay(void)
         return 0;
     said = variable("HOLDFAST_STAY");
     size_t digits = strspn(said, "0123456789");
-    return !said[0] || (!said[digits] && digits < 10 && strspn(said, "0") < digits);
+    return !said[digits] && digits < 10 && strspn(said, "0") < digits;
 }
 
 /* Whether Python would write UTF-8, and would run the code that was installed with this. */

@@ -151,7 +151,7 @@ def may_stay(environ: dict[str, str]) -> bool:
         return False
     said = environ.get("HOLDFAST_STAY", "")
     is_number = said.isascii() and said.isdecimal() and len(said) <= _MOST_DIGITS
-    return not said or (is_number and int(said) > 0)
+    return is_number and int(said) > 0
 
 
 def run_folder(location: str) -> str | None:
