@@ -377,7 +377,7 @@ def test_a_moved_directory_keeps_its_history(shell: Shell, typed: str, place: st
     shell.ok(typed)
     shell.ok(f"echo more > {place}/more.txt")
     status = shell.ok(f"cd {place}/src; holdfast status")
-    assert "+ more.txt" in status.out
+    assert "+ ../more.txt" in status.out
     assert f"was {shell.shop} before" in status.err
     assert "first snapshot" in shell.ok(f"cd {place}; holdfast log").out
     assert "is attached already" in shell.ok(f"cd {place}; holdfast init").out

@@ -117,7 +117,8 @@ def look(agent: holdfast.Namespace | holdfast.Moment) -> World:
     held |= {("store", pair): value for pair, value in agent.store.items()}
     for session in agent.sessions.list():
         state = agent.sessions.get_state(session.id)
-        held["sessions", session.id] = state.version, state.state
+        # One that was made anew is another, whatever its state is.
+        held["sessions", session.id] = session.created_at, state.state
     return World(held)
 
 

@@ -89,7 +89,8 @@ def _is_at(workspace: "holdfast.Workspace", place: str, moment: str) -> bool:
 
 def name_here(console: Console, name: str) -> str:
     """Returns a path of the attached directory as it is typed from here."""
-    return os.path.relpath(name, console.below) if console.below else name
+    # As if from the root: who asks may stand where nothing is any more.
+    return os.path.relpath(f"/{name}", f"/{console.below}") if console.below else name
 
 
 def _pattern_from_here(console: Console, workspace: "holdfast.Workspace", path: str) -> str:
