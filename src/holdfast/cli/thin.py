@@ -383,7 +383,8 @@ def _write(number: int, data: bytes) -> None:
 
 def _without_answer(command: str) -> int | None:
     """Decides what to do when the server has gone with our command."""
-    if command in REPEATABLE:
+    # A prompt that is heard twice is one prompt: of a hook, less is lost so than by giving up.
+    if command in REPEATABLE or command == HOOK:
         return None
     _write(
         2,
