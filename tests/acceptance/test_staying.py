@@ -322,3 +322,15 @@ def test_many_at_once_leave_one(tmp_path: Path) -> None:
     assert shell.is_answered("status")
     assert shell.left() == process
     shell.close()
+
+
+def test_who_has_too_much_memory_does_not_stay(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    shell.ok("init", HOLDFAST_STAY="0")
+    script = (
+        "import sys; from holdfast.cli import staying; staying.MOST_BYTES = 1 << 10;"
+        "staying.stay(sys.argv[1], idle_s=1, session=None)"
+    )
+    command = [sys.executable, "-c", script, str(shell.vault)]
+    assert subprocess.run(command, timeout=PATIENCE_S, check=False).returncode == 0
+    assert shell.has_left_none()

@@ -53,7 +53,7 @@ LEISURE_S: Final = 2.0
 """How long they are: after that, somebody may want to unmount the disk that they are on."""
 
 MOST_BYTES: Final = 512 << 20
-"""Of memory: who has more after a command makes room for a new one."""
+"""Of memory: who has more after a command, be it the one that left it, makes room for a new one."""
 
 GARBAGE: Final = 700
 """Objects until the next look for cycles: what Python itself has, and a command's start has not."""
@@ -64,8 +64,9 @@ LONGEST_LOG: Final = 1 << 20
 def stay(location: str, *, idle_s: float, session: str | None) -> None:
     """Is the process that was left behind, until its end: never returns."""
     try:
-        _let_go(Path(location, "run"))
-        _Staying(location, idle_s=idle_s, session=session).run()
+        if _memory_bytes() <= MOST_BYTES:
+            _let_go(Path(location, "run"))
+            _Staying(location, idle_s=idle_s, session=session).run()
     except (Busy, FileNotFoundError):
         pass  # Somebody else was faster, or the vault is gone.
     except Exception:
