@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import select
 import shutil
 import signal
@@ -334,3 +335,34 @@ def test_who_has_too_much_memory_does_not_stay(tmp_path: Path) -> None:
     command = [sys.executable, "-c", script, str(shell.vault)]
     assert subprocess.run(command, timeout=PATIENCE_S, check=False).returncode == 0
     assert shell.has_left_none()
+
+
+def test_a_pager_opens_whether_it_is_there_or_not(shell: Shell) -> None:
+    def typed(*words: str, **environ: str) -> bytes:
+        ours, theirs = pty.openpty()
+        with subprocess.Popen(
+            [*COMMAND, *words],
+            cwd=shell.directory,
+            env=shell.environ | {"TERM": "xterm", "PAGER": "sed s/^/paged:/"} | environ,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+        ) as command:
+            os.close(theirs)
+            seen = b""
+            with suppress(OSError):  # How a terminal says that nobody writes to it any more.
+                while part := os.read(ours, 1 << 16):
+                    seen += part
+            os.close(ours)
+            assert command.wait(PATIENCE_S) == 0
+        return seen
+
+    process = shell.left()
+    (shell.directory / "file").write_text("two")
+    for command in ("log", "diff"):
+        assert b"paged:" in typed(command)
+        loaded = typed(command, "--json", PYTHONPROFILEIMPORTTIME="1")
+        assert b"holdfast.cli.app" not in loaded, "it pages nothing, and was not answered"
+        loaded = typed(command, PAGER="cat", PYTHONPROFILEIMPORTTIME="1")
+        assert b"holdfast.cli.app" not in loaded, "nobody wants a pager, and it was not answered"
+    assert shell.left() == process

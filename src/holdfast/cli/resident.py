@@ -30,7 +30,7 @@ from holdfast.cli.console import Console
 from holdfast.cli.exits import FAILED, Refused
 from holdfast.cli.vaults import FindObjects, OwnVaults, Vaults
 from holdfast.errors import Busy, Unavailable
-from holdfast.settings import use_time_zone
+from holdfast.settings import find_pager, use_time_zone
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +44,8 @@ LONGEST_REQUEST: Final = 1 << 20
 _BACKLOG: Final = 64
 _WIDEST: Final = 10_000
 """Columns of a terminal: far more than there are, and few enough to be filled."""
+_PAGED: Final = frozenset(("diff", "log"))
+"""Commands whose answers go through a pager, on a terminal."""
 _PEER: Final = struct.Struct("3i")  # pid, uid, gid
 
 
@@ -172,6 +174,12 @@ class Request:
         self._connection: socket.socket | None = connection
         self._out = io.StringIO()
         self._err = _Err(self._send_err)
+
+    @property
+    def is_paged(self) -> bool:
+        """Whether a pager shows the answer, which only a process on the same terminal can start."""
+        is_long = thin.read_command_line(self.argv)[0] in _PAGED and "--json" not in self.argv
+        return is_long and self._is_terminal and find_pager(self._environ) is not None
 
     def console(self, vaults: Vaults) -> Console:
         """Returns a console that speaks to the client."""

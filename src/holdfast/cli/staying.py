@@ -34,7 +34,7 @@ from typing import Final, NamedTuple
 import holdfast
 from holdfast.cli import thin
 from holdfast.cli.installed import client_stamp
-from holdfast.cli.resident import Door, OneVault, answer_with
+from holdfast.cli.resident import Answer, Door, OneVault, answer_with
 from holdfast.cli.watch import end_signals
 from holdfast.errors import Busy, CatalogReplaced, HoldfastError
 
@@ -173,7 +173,7 @@ class _Staying:
         self._door = Door(Path(location, "run"), None, client=client_stamp())
         self._vault = holdfast.open(location)
         self._vaults = AllDirectories(location, self._vault)
-        self._answer = answer_with(self._vaults)
+        self._answer = _without_paging(answer_with(self._vaults))
         self._idle_s, self._session = idle_s, session
         self._since, self._used_at = time.time(), time.monotonic()
         self._code = _loaded_code()
@@ -243,6 +243,11 @@ class _Staying:
         }
         said = [f"{word}={value}" for word, value in pairs.items()]
         return said + [f"directory={path}" for path in self._vaults.directories]
+
+
+def _without_paging(answer: Answer) -> Answer:
+    """Leaves to a process of its own what a pager shows: nobody has asked for us to be there."""
+    return lambda request: None if request.is_paged else answer(request)
 
 
 def _loaded_code() -> dict[str, tuple[int, int] | None]:

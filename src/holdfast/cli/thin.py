@@ -42,7 +42,10 @@ REPEATABLE = frozenset(("status", "diff", "log", "show"))
 STOP, STATUS = "--stop", "--status"
 """What `holdfast watch` with these options sends in place of a command."""
 
-ENVIRONMENT = ("HOLDFAST_DATA", "XDG_DATA_HOME", "HOME", "NO_COLOR", "TERM", "PWD", "TZ")
+ENVIRONMENT = (
+    *("HOLDFAST_DATA", "XDG_DATA_HOME", "HOME", "NO_COLOR", "TERM", "PWD", "TZ"),
+    *("HOLDFAST_PAGER", "PAGER"),
+)
 """What `holdfast.settings` looks at for a command, and where the shell believes to be."""
 
 ALL = "all"
