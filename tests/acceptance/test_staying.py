@@ -366,3 +366,45 @@ def test_a_pager_opens_whether_it_is_there_or_not(shell: Shell) -> None:
         loaded = typed(command, PAGER="cat", PYTHONPROFILEIMPORTTIME="1")
         assert b"holdfast.cli.app" not in loaded, "nobody wants a pager, and it was not answered"
     assert shell.left() == process
+
+
+RUDE = """
+import ctypes, os, socket, sys
+from holdfast.cli import thin
+address, directory, is_modest = sys.argv[1:]
+asked = [b"0 0 80 utf-8 18", os.fsencode(directory), b"1", b"", b"status"]
+asked[3] = b"HOLDFAST_DATA=" + os.environb[b"HOLDFAST_DATA"]
+if is_modest == "yes":
+    ctypes.CDLL(None).prctl(38, 1, 0, 0, 0)  # PR_SET_NO_NEW_PRIVS
+with socket.socket(socket.AF_UNIX) as connection:
+    connection.connect(address)
+    try:
+        connection.sendall(thin.pack(asked))
+        heard = [thin.receive(connection)[0], thin.receive(connection)[0]]
+    except OSError:
+        heard = []
+print(*(each.decode() for each in heard))
+"""
+"""A client that asks whatever it is greeted with."""
+
+
+@pytest.mark.parametrize(
+    ("around", "is_modest", "expected"),
+    [
+        ([], "no", "holdfast exit"),
+        ([], "yes", ""),
+        (["unshare", "-rm"], "no", ""),
+        (["unshare", "-r"], "no", ""),
+    ],
+)
+def test_who_is_confined_otherwise_is_not_answered(
+    shell: Shell, around: list[str], is_modest: str, expected: str
+) -> None:
+    if around and subprocess.run([*around, "true"], check=False).returncode:
+        pytest.skip("no process can have mounts of its own here")
+    words = [sys.executable, "-c", RUDE, str(shell.socket), str(shell.directory), is_modest]
+    done = subprocess.run(
+        [*around, *words], env=shell.environ, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == expected
+    assert shell.is_answered("status"), "it goes on for others"

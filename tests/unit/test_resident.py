@@ -356,11 +356,11 @@ def test_a_folder_of_somebody_else_is_not_trusted(
     assert asked == []
 
 
-def test_the_server_listens_to_its_own_user_alone(
+def test_the_server_listens_to_its_equals_alone(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[Request] = []
-    monkeypatch.setattr("holdfast.cli.resident._is_same_user", lambda _: False)
+    monkeypatch.setattr("holdfast.cli.resident._may_ask", lambda _: False)
     with serving(directory, lambda request: asked.append(request) or 0):
         assert thin.try_resident(["undo"]) is None
     assert asked == []

@@ -5,10 +5,10 @@ when the socket has somebody waiting. They run as `app.run` runs them anywhere, 
 that is the client's in all but name, and with vaults that are open already.
 
 Only this user's processes are listened to: the folder is 0700, the socket 0600, and the kernel
-is asked who is on the other side. What they send is checked field by field all the same, and a
-request that goes wrong ends alone: snapshots are taken as before. One process holds the lock of a
-directory, or that of the whole vault, for as long as it lives; a socket that a dead one left behind
-is replaced.
+is asked who is on the other side, and on Linux whether it may do the same (`confinement`). What
+they send is checked field by field all the same, and a request that goes wrong ends alone:
+snapshots are taken as before. One process holds the lock of a directory, or that of the whole
+vault, for as long as it lives; a socket that a dead one left behind is replaced.
 """
 
 import fcntl
@@ -26,6 +26,7 @@ from typing import Final, cast
 import holdfast
 from holdfast.cli import thin
 from holdfast.cli.app import run
+from holdfast.cli.confinement import is_alike
 from holdfast.cli.console import Console
 from holdfast.cli.exits import FAILED, Refused
 from holdfast.cli.vaults import FindObjects, OwnVaults, Vaults
@@ -108,7 +109,7 @@ class Door:
                 return True
 
     def _converse(self, connection: socket.socket, answer: "Answer") -> bool:
-        if not _is_same_user(connection):
+        if not _may_ask(connection):
             return True
         connection.settimeout(REQUEST_TIMEOUT_S)
         connection.sendall(thin.pack([*self._greeting(), b"%d" % os.getpid(), self._client]))
@@ -371,10 +372,10 @@ def _lock(path: Path, directory: str) -> int:
     return descriptor
 
 
-def _is_same_user(connection: socket.socket) -> bool:
+def _may_ask(connection: socket.socket) -> bool:
     """Asks the kernel who connected; where it cannot say, the folder's mode has to do."""
     option = getattr(socket, "SO_PEERCRED", None)
     if option is None:
         return True
-    _, uid, _ = _PEER.unpack(connection.getsockopt(socket.SOL_SOCKET, option, _PEER.size))
-    return uid == os.geteuid()
+    process, uid, _ = _PEER.unpack(connection.getsockopt(socket.SOL_SOCKET, option, _PEER.size))
+    return uid == os.geteuid() and is_alike(process)
