@@ -1,8 +1,10 @@
 """The process that a command leaves behind: when there is one, what it holds, and when it ends."""
 
+import ctypes
 import json
 import os
 import pty
+import resource
 import select
 import shutil
 import signal
@@ -72,11 +74,18 @@ class Shell:
 
     def close(self) -> None:
         """Ends whatever was left behind, be it still on its way."""
-        mine = f"HOLDFAST_DATA={self.vault}".encode()
+        for process in self.processes():
+            with suppress(OSError):
+                os.kill(process, signal.SIGKILL)
+
+    def processes(self) -> list[int]:
+        """Returns whatever was left behind, be it still on its way."""
+        mine, found = f"HOLDFAST_DATA={self.vault}".encode(), list[int]()
         for entry in Path("/proc").iterdir():
             with suppress(OSError):
                 if entry.name.isdigit() and mine in (entry / "environ").read_bytes().split(b"\0"):
-                    os.kill(int(entry.name), signal.SIGKILL)
+                    found.append(int(entry.name))
+        return found
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
@@ -408,3 +417,35 @@ def test_who_is_confined_otherwise_is_not_answered(
     )
     assert done.stdout.strip() == expected
     assert shell.is_answered("status"), "it goes on for others"
+
+
+def limited(name: int) -> Callable[[], None]:
+    hard = resource.getrlimit(name)[1]
+    return lambda: resource.setrlimit(name, (1 << 40, hard))
+
+
+@pytest.mark.parametrize(
+    "confine",
+    [
+        limited(resource.RLIMIT_FSIZE),
+        limited(resource.RLIMIT_CPU),
+        limited(resource.RLIMIT_AS),
+        limited(resource.RLIMIT_DATA),
+        lambda: os.nice(1),
+        lambda: ctypes.CDLL(None).prctl(38, 1, 0, 0, 0),  # PR_SET_NO_NEW_PRIVS
+    ],
+    ids=["size", "time", "memory", "data", "nice", "sandbox"],
+)
+def test_who_is_confined_leaves_none(tmp_path: Path, confine: Callable[[], object]) -> None:
+    shell = Shell(tmp_path)
+    shell.ok("init", HOLDFAST_STAY="0")
+    done = subprocess.run(
+        [*COMMAND, "status", "-q"],
+        cwd=shell.directory,
+        env=shell.environ,
+        check=False,
+        preexec_fn=confine,
+    )
+    left = shell.processes()
+    shell.close()
+    assert (done.returncode, left) == (0, [])

@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import Final
 
 from holdfast.cli import thin
+from holdfast.cli.confinement import is_confined
 from holdfast.settings import CATALOG_NAME, find_location, find_runtime_directory, is_url, stay_s
 
 LEAVING: Final = frozenset((*thin.HOT, thin.HOOK, "init", "run"))
@@ -44,10 +45,11 @@ def _makes_sense() -> bool:
     """Says whether a process can be left behind: not by several threads, nor to nobody.
 
     What PID 1 has started ends with it: a container's command, a service. To be PID 1 is to end
-    the whole container.
+    the whole container. And whoever is held back would leave one that is, for all the others.
     """
-    is_lone = threading.active_count() == 1
-    return sys.platform == "linux" and is_lone and os.getpid() != 1 and os.getppid() != 1
+    if sys.platform != "linux" or threading.active_count() > 1 or 1 in (os.getpid(), os.getppid()):
+        return False
+    return not is_confined()
 
 
 def _is_free(lock: str) -> bool:

@@ -14,7 +14,8 @@ What it promises to who has not asked for it:
 3. It takes bounded memory, and ends by itself: when idle, with its vault, when its code was
    replaced, when the user has logged out (where the system has a directory for that long), or when
    it is asked to (`holdfast watch --stop`).
-4. It is never there in CI, below PID 1, or where `HOLDFAST_STAY` says no.
+4. It is never there in CI, below PID 1, or where `HOLDFAST_STAY` says no, and never has the limits
+   of a sandbox.
 
 Whatever goes wrong with it, commands do their work themselves.
 """
