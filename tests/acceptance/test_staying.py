@@ -449,3 +449,27 @@ def test_who_is_confined_leaves_none(tmp_path: Path, confine: Callable[[], objec
     left = shell.processes()
     shell.close()
     assert (done.returncode, left) == (0, [])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="nobody else may use the vault of another user")
+def test_none_is_left_in_the_vault_of_another_user(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    shell.ok("init", HOLDFAST_STAY="0")
+    os.chown(shell.vault, 12345, 12345)
+    shell.ok("status")
+    left = shell.processes()
+    shell.close()
+    assert left == []
+    assert not (shell.vault / "run").exists()
+
+
+def test_a_log_that_was_swapped_for_a_link_is_not_followed(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    shell.ok("init", HOLDFAST_STAY="0")
+    (tmp_path / "precious").write_text("kept")
+    (shell.vault / "run").mkdir(mode=0o700)
+    (shell.vault / "run" / "all.log").symlink_to(tmp_path / "precious")
+    shell.ok("status")
+    wait_until(lambda: shell.processes() == [])
+    assert (tmp_path / "precious").read_text() == "kept"
+    assert not shell.socket.exists()

@@ -34,6 +34,8 @@ def leave_behind(argv: list[str], environ: Mapping[str, str]) -> None:
         location = find_location(environ, here, named=data)
         if is_url(location) or not os.path.exists(os.path.join(location, CATALOG_NAME)):
             return
+        if os.stat(location).st_uid != os.geteuid():
+            return  # What root makes in a vault, its owner could neither use nor remove.
         lock = os.path.join(location, "run", f"{thin.ALL}.lock")
         if _is_free(lock) and not os.fork():
             from holdfast.cli.staying import stay  # noqa: PLC0415 - nobody waits for it any more

@@ -88,6 +88,14 @@ class Door:
         listener.settimeout(0)
         return listener
 
+    def log_to(self, number: int) -> None:
+        """Makes a descriptor that of a new file beside the socket."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        name = self._name.replace(".sock", ".log")
+        log = os.open(name, flags, 0o600, dir_fd=self._folder_fd)
+        os.dup2(log, number, inheritable=False)
+        os.close(log)
+
     def fileno(self) -> int:
         """Returns a descriptor that is readable while somebody waits."""
         return self._listener.fileno()

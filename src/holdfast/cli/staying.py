@@ -33,7 +33,6 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import holdfast
-from holdfast.cli import thin
 from holdfast.cli.installed import client_stamp
 from holdfast.cli.resident import Answer, Door, OneVault, answer_with
 from holdfast.cli.watch import end_signals
@@ -66,7 +65,7 @@ def stay(location: str, *, idle_s: float, session: str | None) -> None:
     """Is the process that was left behind, until its end: never returns."""
     try:
         if _memory_bytes() <= MOST_BYTES:
-            _let_go(Path(location, "run"))
+            _let_go()
             _Staying(location, idle_s=idle_s, session=session).run()
     except (Busy, FileNotFoundError):
         pass  # Somebody else was faster, or the vault is gone.
@@ -77,7 +76,7 @@ def stay(location: str, *, idle_s: float, session: str | None) -> None:
         os._exit(0)
 
 
-def _let_go(folder: Path) -> None:
+def _let_go() -> None:
     """Closes what was inherited: somebody may wait for a pipe, or want to unmount a disk."""
     os.setsid()
     os.chdir("/")
@@ -92,11 +91,6 @@ def _let_go(folder: Path) -> None:
         with suppress(OSError):  # That of this listing.
             os.fstat(int(name))
             os.dup2(nowhere, int(name), inheritable=False)
-    folder.mkdir(mode=0o700, exist_ok=True)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-    log = os.open(folder / f"{thin.ALL}.log", flags, 0o600)
-    os.dup2(log, 2, inheritable=False)
-    os.close(log)
 
 
 class _Kept(NamedTuple):
@@ -172,7 +166,12 @@ class _Staying:
 
     def __init__(self, location: str, *, idle_s: float, session: str | None) -> None:
         self._door = Door(Path(location, "run"), None, client=client_stamp())
-        self._vault = holdfast.open(location)
+        try:
+            self._door.log_to(2)
+            self._vault = holdfast.open(location)
+        except BaseException:
+            self._door.close()
+            raise
         self._vaults = AllDirectories(location, self._vault)
         self._answer = _without_paging(answer_with(self._vaults))
         self._idle_s, self._session = idle_s, session
