@@ -473,3 +473,41 @@ def test_a_log_that_was_swapped_for_a_link_is_not_followed(tmp_path: Path) -> No
     wait_until(lambda: shell.processes() == [])
     assert (tmp_path / "precious").read_text() == "kept"
     assert not shell.socket.exists()
+
+
+def leave(shell: Shell, *lines: str) -> subprocess.Popen[bytes]:
+    """Starts a program that prepares something, and leaves a process behind as commands do."""
+    script = "\n".join(
+        (
+            "import os, pathlib, shutil, sys, time",
+            "from holdfast.cli import leaving",
+            "vault = pathlib.Path(sys.argv[1])",
+            *lines,
+            "leaving.leave_behind(['status', '--data', str(vault)], {'HOLDFAST_STAY': '1'})",
+        )
+    )
+    command = [sys.executable, "-c", script, str(shell.vault)]
+    return subprocess.Popen(command, env=shell.environ, stdout=subprocess.PIPE)
+
+
+def test_nobody_waits_while_it_is_loading(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    shell.ok("init", HOLDFAST_STAY="0")
+    with leave(
+        shell,
+        "class Slow:",
+        "    def find_spec(self, name, *_):",
+        "        if name != 'holdfast.cli.staying': return",
+        "        for _ in range(500):",
+        "            if (vault / 'go').exists(): return",
+        "            time.sleep(0.01)",
+        "        (vault / 'late').touch()",
+        "sys.meta_path.insert(0, Slow())",
+    ) as command:
+        command.communicate(timeout=PATIENCE_S)
+        assert shell.processes() != []
+        assert not (shell.vault / "late").exists(), "the end came when it had loaded"
+        (shell.vault / "go").touch()
+        process = shell.left()
+        assert os.getsid(process) == process
+    wait_until(lambda: shell.processes() == [])

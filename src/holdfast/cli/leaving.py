@@ -38,9 +38,14 @@ def leave_behind(argv: list[str], environ: Mapping[str, str]) -> None:
             return  # What root makes in a vault, its owner could neither use nor remove.
         lock = os.path.join(location, "run", f"{thin.ALL}.lock")
         if _is_free(lock) and not os.fork():
-            from holdfast.cli.staying import stay  # noqa: PLC0415 - nobody waits for it any more
+            try:
+                _let_go()
+                from holdfast.cli.staying import stay  # noqa: PLC0415 - nobody waits for it any more
 
-            stay(location, idle_s=idle_s, session=find_runtime_directory(environ))
+                stay(location, idle_s=idle_s, session=find_runtime_directory(environ))
+            finally:
+                # Not as others end: whatever the command had planned for its end is not ours to do.
+                os._exit(0)
 
 
 def _makes_sense() -> bool:
@@ -52,6 +57,21 @@ def _makes_sense() -> bool:
     if sys.platform != "linux" or threading.active_count() > 1 or 1 in (os.getpid(), os.getppid()):
         return False
     return not is_confined()
+
+
+def _let_go() -> None:
+    """Leaves the terminal, and closes what was inherited.
+
+    Somebody may wait for a pipe, or want to unmount a disk, while all the rest is being loaded.
+    """
+    os.setsid()
+    os.chdir("/")
+    nowhere = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    for name in os.listdir("/proc/self/fd"):
+        # Not closed but replaced: an object that closes its number later closes nothing of ours.
+        with suppress(OSError):  # That of this listing.
+            os.fstat(int(name))
+            os.dup2(nowhere, int(name), inheritable=False)
 
 
 def _is_free(lock: str) -> bool:

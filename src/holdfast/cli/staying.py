@@ -1,9 +1,9 @@
 """The process that a command leaves behind, so that the next one is answered in milliseconds.
 
-When a command has done its work and said so, nothing is left to load: a copy of it stays, closes
-whatever it has inherited, and answers for every directory of the same vault. `leave_behind` makes
-it (`leaving`), `_Staying` is its loop; who watches a directory because somebody asked for it is
-`watch`.
+When a command has done its work and said so, nothing is left to load: a copy of it stays, which
+answers for every directory of the same vault. `leave_behind` makes it, and lets go of whatever it
+has inherited (`leaving`); `_Staying` is its loop. Who watches a directory because somebody asked
+for it is `watch`.
 
 What it promises to who has not asked for it:
 
@@ -62,35 +62,24 @@ LONGEST_LOG: Final = 1 << 20
 
 
 def stay(location: str, *, idle_s: float, session: str | None) -> None:
-    """Is the process that was left behind, until its end: never returns."""
+    """Is the process that was left behind, until its end."""
     try:
         if _memory_bytes() <= MOST_BYTES:
-            _let_go()
+            _settle()
             _Staying(location, idle_s=idle_s, session=session).run()
     except (Busy, FileNotFoundError):
         pass  # Somebody else was faster, or the vault is gone.
     except Exception:
         logger.exception("the process that was left behind ends")
-    finally:
-        # Not as others end: whatever the command had planned for its end is not ours to do.
-        os._exit(0)
 
 
-def _let_go() -> None:
-    """Closes what was inherited: somebody may wait for a pipe, or want to unmount a disk."""
-    os.setsid()
-    os.chdir("/")
+def _settle() -> None:
+    """Takes back what the command had set up for itself: its start, and how it may be ended."""
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     gc.collect()
     gc.freeze()  # What was loaded stays; looks at the rest are cheap, and are as usual again.
     gc.set_threshold(GARBAGE)
-    nowhere = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-    for name in os.listdir("/proc/self/fd"):
-        # Not closed but replaced: an object that closes its number later closes nothing of ours.
-        with suppress(OSError):  # That of this listing.
-            os.fstat(int(name))
-            os.dup2(nowhere, int(name), inheritable=False)
 
 
 class _Kept(NamedTuple):
