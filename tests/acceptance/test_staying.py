@@ -334,18 +334,6 @@ def test_many_at_once_leave_one(tmp_path: Path) -> None:
     shell.close()
 
 
-def test_who_has_too_much_memory_does_not_stay(tmp_path: Path) -> None:
-    shell = Shell(tmp_path)
-    shell.ok("init", HOLDFAST_STAY="0")
-    script = (
-        "import sys; from holdfast.cli import staying; staying.MOST_BYTES = 1 << 10;"
-        "staying.stay(sys.argv[1], idle_s=1, session=None)"
-    )
-    command = [sys.executable, "-c", script, str(shell.vault)]
-    assert subprocess.run(command, timeout=PATIENCE_S, check=False).returncode == 0
-    assert shell.has_left_none()
-
-
 def test_a_pager_opens_whether_it_is_there_or_not(shell: Shell) -> None:
     def typed(*words: str, **environ: str) -> bytes:
         ours, theirs = pty.openpty()
@@ -511,3 +499,58 @@ def test_nobody_waits_while_it_is_loading(tmp_path: Path) -> None:
         process = shell.left()
         assert os.getsid(process) == process
     wait_until(lambda: shell.processes() == [])
+
+
+def test_who_has_too_much_memory_does_not_stay(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    shell.ok("init", HOLDFAST_STAY="0")
+    with leave(
+        shell, "from holdfast.cli import staying", "staying.MOST_BYTES = 1 << 10"
+    ) as command:
+        command.communicate(timeout=PATIENCE_S)
+    wait_until(lambda: shell.processes() == [])
+    assert shell.has_left_none()
+
+
+def test_a_vault_that_is_removed_meanwhile_is_not_made_anew(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    shell.ok("init", HOLDFAST_STAY="0")
+    with leave(
+        shell,
+        "from holdfast.cli import staying",
+        "real = staying.Door",
+        "def remove(*given, **named):",
+        "    door = real(*given, **named)",
+        "    for each in vault.iterdir():",  # As far as whoever removes it may have come.
+        "        shutil.rmtree(each) if each.is_dir() and each.name != 'run' else None",
+        "        each.unlink() if each.is_file() else None",
+        "    return door",
+        "staying.Door = remove",
+    ) as command:
+        command.communicate(timeout=PATIENCE_S)
+    wait_until(lambda: shell.processes() == [])
+    assert [each.name for each in shell.vault.iterdir()] == ["run"]
+    assert not shell.socket.exists()
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["removed", "replaced"])
+def test_nothing_is_written_to_a_vault_that_is_no_longer_the_same(
+    tmp_path: Path, *, again: bool
+) -> None:
+    shell = Shell(tmp_path)
+    shell.ok("init", HOLDFAST_STAY="0")
+    with leave(
+        shell,
+        "real, catalog = os.fork, vault / 'catalog.sqlite'",
+        "def fork():",
+        "    process = real()",
+        "    if not process:",
+        "        shutil.copy(catalog, vault / 'other')",
+        "        catalog.unlink()",
+        f"        if {again}: (vault / 'other').rename(catalog)",
+        "    return process",
+        "os.fork = fork",
+    ) as command:
+        command.communicate(timeout=PATIENCE_S)
+    wait_until(lambda: shell.processes() == [])
+    assert not (shell.vault / "run").exists()

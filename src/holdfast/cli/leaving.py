@@ -32,17 +32,18 @@ def leave_behind(argv: list[str], environ: Mapping[str, str]) -> None:
     with suppress(OSError):
         here = os.path.realpath(os.path.expanduser(directory) or os.getcwd())
         location = find_location(environ, here, named=data)
-        if is_url(location) or not os.path.exists(os.path.join(location, CATALOG_NAME)):
-            return
-        if os.stat(location).st_uid != os.geteuid():
+        if is_url(location) or os.stat(location).st_uid != os.geteuid():
             return  # What root makes in a vault, its owner could neither use nor remove.
+        found = os.stat(os.path.join(location, CATALOG_NAME))
+        catalog = (found.st_dev, found.st_ino)
         lock = os.path.join(location, "run", f"{thin.ALL}.lock")
         if _is_free(lock) and not os.fork():
             try:
                 _let_go()
                 from holdfast.cli.staying import stay  # noqa: PLC0415 - nobody waits for it any more
 
-                stay(location, idle_s=idle_s, session=find_runtime_directory(environ))
+                session = find_runtime_directory(environ)
+                stay(location, catalog=catalog, idle_s=idle_s, session=session)
             finally:
                 # Not as others end: whatever the command had planned for its end is not ours to do.
                 os._exit(0)

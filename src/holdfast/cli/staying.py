@@ -37,6 +37,7 @@ from holdfast.cli.installed import client_stamp
 from holdfast.cli.resident import Answer, Door, OneVault, answer_with
 from holdfast.cli.watch import end_signals
 from holdfast.errors import Busy, CatalogReplaced, HoldfastError
+from holdfast.settings import CATALOG_NAME
 
 logger = logging.getLogger(__name__)
 
@@ -61,12 +62,15 @@ GARBAGE: Final = 700
 LONGEST_LOG: Final = 1 << 20
 
 
-def stay(location: str, *, idle_s: float, session: str | None) -> None:
-    """Is the process that was left behind, until its end."""
+def stay(location: str, *, catalog: tuple[int, int], idle_s: float, session: str | None) -> None:
+    """Is the process that was left behind, until its end.
+
+    `catalog` is the file that the command had open, by device and inode: of no other vault.
+    """
     try:
         if _memory_bytes() <= MOST_BYTES:
             _settle()
-            _Staying(location, idle_s=idle_s, session=session).run()
+            _Staying(location, catalog=catalog, idle_s=idle_s, session=session).run()
     except (Busy, FileNotFoundError):
         pass  # Somebody else was faster, or the vault is gone.
     except Exception:
@@ -150,14 +154,27 @@ def _inode_of(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
+def _check_there(location: str, catalog: tuple[int, int]) -> None:
+    """Raises FileNotFoundError if a vault has another catalog by now, or none."""
+    path = Path(location, CATALOG_NAME)
+    if _inode_of(path) != catalog:
+        raise FileNotFoundError(path)
+
+
 class _Staying:
     """The loop, and what it holds open."""
 
-    def __init__(self, location: str, *, idle_s: float, session: str | None) -> None:
+    def __init__(
+        self, location: str, *, catalog: tuple[int, int], idle_s: float, session: str | None
+    ) -> None:
+        # Each time before something is made there: whoever removes a vault wants to see it gone.
+        _check_there(location, catalog)
         self._door = Door(Path(location, "run"), None, client=client_stamp())
         try:
             self._door.log_to(2)
+            _check_there(location, catalog)
             self._vault = holdfast.open(location)
+            _check_there(location, catalog)
         except BaseException:
             self._door.close()
             raise
