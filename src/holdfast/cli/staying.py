@@ -70,7 +70,9 @@ def stay(location: str, *, catalog: tuple[int, int], idle_s: float, session: str
     try:
         if _memory_bytes() <= MOST_BYTES:
             _settle()
-            _Staying(location, catalog=catalog, idle_s=idle_s, session=session).run()
+            # Before anything is made: who is ended meanwhile leaves no socket.
+            with end_signals() as signals:
+                _Staying(location, catalog=catalog, idle_s=idle_s, session=session).run(signals)
     except (Busy, FileNotFoundError):
         pass  # Somebody else was faster, or the vault is gone.
     except Exception:
@@ -186,16 +188,15 @@ class _Staying:
         self._code_checked_at = 0.0
         self._door.status = self._status
 
-    def run(self) -> None:
+    def run(self, signals: int) -> None:
         """Goes on until there is no more reason to."""
-        with end_signals() as signals:
-            try:
-                while self._step(signals):
-                    pass
-            finally:
-                self._door.close()
-                self._vaults.close()
-                self._vault.close()
+        try:
+            while self._step(signals):
+                pass
+        finally:
+            self._door.close()
+            self._vaults.close()
+            self._vault.close()
 
     def _step(self, signals: int) -> bool:
         """Waits for the next command and does it; returns False if it is the end."""
