@@ -496,3 +496,25 @@ def test_the_agent_is_told_how_to_go_back(project: Project) -> None:
     page = project.run("hook", "instructions").stdout
     assert "holdfast undo --prompt N" in page
     assert "holdfast agent log" in page
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_streams_that_are_closed_are_no_reason_to_keep_nothing(
+    project: Project, closed: str
+) -> None:
+    command = project.install("gemini")["BeforeAgent"]
+    before, *_ = session_of("gemini", project)
+    project.tell(f"{command} --event BeforeAgent {closed}", json.dumps(before).encode())
+    is_read = "<&-" not in closed
+    assert [each["number"] for each in project.prompts()] == ([1] if is_read else [])
+    assert "unexpected" not in project.log()
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"{' '.join(COMMAND)} status {closed}"],
+        cwd=project.directory,
+        env=project.environ | {"HOLDFAST_STAY": "0"},
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert project.run("verify").returncode == 0

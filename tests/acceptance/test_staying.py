@@ -1,7 +1,10 @@
 """The process that a command leaves behind: when there is one, what it holds, and when it ends."""
 
+import ctypes
 import json
 import os
+import pty
+import resource
 import select
 import shutil
 import signal
@@ -71,11 +74,18 @@ class Shell:
 
     def close(self) -> None:
         """Ends whatever was left behind, be it still on its way."""
-        mine = f"HOLDFAST_DATA={self.vault}".encode()
+        for process in self.processes():
+            with suppress(OSError):
+                os.kill(process, signal.SIGKILL)
+
+    def processes(self) -> list[int]:
+        """Returns whatever was left behind, be it still on its way."""
+        mine, found = f"HOLDFAST_DATA={self.vault}".encode(), list[int]()
         for entry in Path("/proc").iterdir():
             with suppress(OSError):
                 if entry.name.isdigit() and mine in (entry / "environ").read_bytes().split(b"\0"):
-                    os.kill(int(entry.name), signal.SIGKILL)
+                    found.append(int(entry.name))
+        return found
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
@@ -323,3 +333,225 @@ def test_many_at_once_leave_one(tmp_path: Path) -> None:
     assert shell.is_answered("status")
     assert shell.left() == process
     shell.close()
+
+
+def test_a_pager_opens_whether_it_is_there_or_not(shell: Shell) -> None:
+    def typed(*words: str, **environ: str) -> bytes:
+        ours, theirs = pty.openpty()
+        with subprocess.Popen(
+            [*COMMAND, *words],
+            cwd=shell.directory,
+            env=shell.environ | {"TERM": "xterm", "PAGER": "sed s/^/paged:/"} | environ,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+        ) as command:
+            os.close(theirs)
+            seen = b""
+            with suppress(OSError):  # How a terminal says that nobody writes to it any more.
+                while part := os.read(ours, 1 << 16):
+                    seen += part
+            os.close(ours)
+            assert command.wait(PATIENCE_S) == 0
+        return seen
+
+    process = shell.left()
+    (shell.directory / "file").write_text("two")
+    for command in ("log", "diff"):
+        assert b"paged:" in typed(command)
+        loaded = typed(command, "--json", PYTHONPROFILEIMPORTTIME="1")
+        assert b"holdfast.cli.app" not in loaded, "it pages nothing, and was not answered"
+        loaded = typed(command, PAGER="cat", PYTHONPROFILEIMPORTTIME="1")
+        assert b"holdfast.cli.app" not in loaded, "nobody wants a pager, and it was not answered"
+    assert shell.left() == process
+
+
+RUDE = """
+import ctypes, os, socket, sys
+from holdfast.cli import thin
+address, directory, is_modest = sys.argv[1:]
+asked = [b"0 0 80 utf-8 18", os.fsencode(directory), b"1", b"", b"status"]
+asked[3] = b"HOLDFAST_DATA=" + os.environb[b"HOLDFAST_DATA"]
+if is_modest == "yes":
+    ctypes.CDLL(None).prctl(38, 1, 0, 0, 0)  # PR_SET_NO_NEW_PRIVS
+with socket.socket(socket.AF_UNIX) as connection:
+    connection.connect(address)
+    try:
+        connection.sendall(thin.pack(asked))
+        heard = [thin.receive(connection)[0], thin.receive(connection)[0]]
+    except OSError:
+        heard = []
+print(*(each.decode() for each in heard))
+"""
+"""A client that asks whatever it is greeted with."""
+
+
+@pytest.mark.parametrize(
+    ("around", "is_modest", "expected"),
+    [
+        ([], "no", "holdfast exit"),
+        ([], "yes", ""),
+        (["unshare", "-rm"], "no", ""),
+        (["unshare", "-r"], "no", ""),
+    ],
+)
+def test_who_is_confined_otherwise_is_not_answered(
+    shell: Shell, around: list[str], is_modest: str, expected: str
+) -> None:
+    if around and subprocess.run([*around, "true"], check=False).returncode:
+        pytest.skip("no process can have mounts of its own here")
+    words = [sys.executable, "-c", RUDE, str(shell.socket), str(shell.directory), is_modest]
+    done = subprocess.run(
+        [*around, *words], env=shell.environ, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == expected
+    assert shell.is_answered("status"), "it goes on for others"
+
+
+def limited(name: int) -> Callable[[], None]:
+    hard = resource.getrlimit(name)[1]
+    return lambda: resource.setrlimit(name, (1 << 40, hard))
+
+
+@pytest.mark.parametrize(
+    "confine",
+    [
+        limited(resource.RLIMIT_FSIZE),
+        limited(resource.RLIMIT_CPU),
+        limited(resource.RLIMIT_AS),
+        limited(resource.RLIMIT_DATA),
+        lambda: os.nice(1),
+        lambda: ctypes.CDLL(None).prctl(38, 1, 0, 0, 0),  # PR_SET_NO_NEW_PRIVS
+    ],
+    ids=["size", "time", "memory", "data", "nice", "sandbox"],
+)
+def test_who_is_confined_leaves_none(tmp_path: Path, confine: Callable[[], object]) -> None:
+    shell = Shell(tmp_path)
+    shell.ok("init", HOLDFAST_STAY="0")
+    done = subprocess.run(
+        [*COMMAND, "status", "-q"],
+        cwd=shell.directory,
+        env=shell.environ,
+        check=False,
+        preexec_fn=confine,
+    )
+    left = shell.processes()
+    shell.close()
+    assert (done.returncode, left) == (0, [])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="nobody else may use the vault of another user")
+def test_none_is_left_in_the_vault_of_another_user(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    shell.ok("init", HOLDFAST_STAY="0")
+    os.chown(shell.vault, 12345, 12345)
+    shell.ok("status")
+    left = shell.processes()
+    shell.close()
+    assert left == []
+    assert not (shell.vault / "run").exists()
+
+
+def test_a_log_that_was_swapped_for_a_link_is_not_followed(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    shell.ok("init", HOLDFAST_STAY="0")
+    (tmp_path / "precious").write_text("kept")
+    (shell.vault / "run").mkdir(mode=0o700)
+    (shell.vault / "run" / "all.log").symlink_to(tmp_path / "precious")
+    shell.ok("status")
+    wait_until(lambda: shell.processes() == [])
+    assert (tmp_path / "precious").read_text() == "kept"
+    assert not shell.socket.exists()
+
+
+def leave(shell: Shell, *lines: str) -> subprocess.Popen[bytes]:
+    """Starts a program that prepares something, and leaves a process behind as commands do."""
+    script = "\n".join(
+        (
+            "import os, pathlib, shutil, sys, time",
+            "from holdfast.cli import leaving",
+            "vault = pathlib.Path(sys.argv[1])",
+            *lines,
+            "leaving.leave_behind(['status', '--data', str(vault)], {'HOLDFAST_STAY': '1'})",
+        )
+    )
+    command = [sys.executable, "-c", script, str(shell.vault)]
+    return subprocess.Popen(command, env=shell.environ, stdout=subprocess.PIPE)
+
+
+def test_nobody_waits_while_it_is_loading(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    shell.ok("init", HOLDFAST_STAY="0")
+    with leave(
+        shell,
+        "class Slow:",
+        "    def find_spec(self, name, *_):",
+        "        if name != 'holdfast.cli.staying': return",
+        "        for _ in range(500):",
+        "            if (vault / 'go').exists(): return",
+        "            time.sleep(0.01)",
+        "        (vault / 'late').touch()",
+        "sys.meta_path.insert(0, Slow())",
+    ) as command:
+        command.communicate(timeout=PATIENCE_S)
+        assert shell.processes() != []
+        assert not (shell.vault / "late").exists(), "the end came when it had loaded"
+        (shell.vault / "go").touch()
+        process = shell.left()
+        assert os.getsid(process) == process
+    wait_until(lambda: shell.processes() == [])
+
+
+def test_who_has_too_much_memory_does_not_stay(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    shell.ok("init", HOLDFAST_STAY="0")
+    with leave(
+        shell, "from holdfast.cli import staying", "staying.MOST_BYTES = 1 << 10"
+    ) as command:
+        command.communicate(timeout=PATIENCE_S)
+    wait_until(lambda: shell.processes() == [])
+    assert shell.has_left_none()
+
+
+def test_a_vault_that_is_removed_meanwhile_is_not_made_anew(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    shell.ok("init", HOLDFAST_STAY="0")
+    with leave(
+        shell,
+        "from holdfast.cli import staying",
+        "real = staying.Door",
+        "def remove(*given, **named):",
+        "    door = real(*given, **named)",
+        "    for each in vault.iterdir():",  # As far as whoever removes it may have come.
+        "        shutil.rmtree(each) if each.is_dir() and each.name != 'run' else None",
+        "        each.unlink() if each.is_file() else None",
+        "    return door",
+        "staying.Door = remove",
+    ) as command:
+        command.communicate(timeout=PATIENCE_S)
+    wait_until(lambda: shell.processes() == [])
+    assert [each.name for each in shell.vault.iterdir()] == ["run"]
+    assert not shell.socket.exists()
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["removed", "replaced"])
+def test_nothing_is_written_to_a_vault_that_is_no_longer_the_same(
+    tmp_path: Path, *, again: bool
+) -> None:
+    shell = Shell(tmp_path)
+    shell.ok("init", HOLDFAST_STAY="0")
+    with leave(
+        shell,
+        "real, catalog = os.fork, vault / 'catalog.sqlite'",
+        "def fork():",
+        "    process = real()",
+        "    if not process:",
+        "        shutil.copy(catalog, vault / 'other')",
+        "        catalog.unlink()",
+        f"        if {again}: (vault / 'other').rename(catalog)",
+        "    return process",
+        "os.fork = fork",
+    ) as command:
+        command.communicate(timeout=PATIENCE_S)
+    wait_until(lambda: shell.processes() == [])
+    assert not (shell.vault / "run").exists()

@@ -284,9 +284,10 @@ def test_what_is_not_hot_is_not_even_asked(directory: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "expected"), [("status", None), ("undo", 1), ("snapshot", 1), ("log", None)]
+    ("command", "expected"),
+    [("status", None), ("undo", 1), ("snapshot", 1), ("log", None), ("hook", None)],
 )
-def test_a_command_whose_answer_was_lost_is_repeated_only_if_it_changes_nothing(
+def test_a_command_whose_answer_was_lost_is_repeated_only_if_that_does_no_harm(
     directory: Path, capfd: pytest.CaptureFixture[str], command: str, expected: int | None
 ) -> None:
     def die(request: Request) -> int:
@@ -295,7 +296,7 @@ def test_a_command_whose_answer_was_lost_is_repeated_only_if_it_changes_nothing(
         raise OSError("gone")
 
     with serving(directory, die):
-        assert thin.try_resident([command]) == expected
+        assert thin.try_resident([command], hot=thin.HOT | {thin.HOOK}) == expected
     assert ("may have been carried out" in capfd.readouterr().err) == (expected == 1)
 
 
@@ -355,11 +356,11 @@ def test_a_folder_of_somebody_else_is_not_trusted(
     assert asked == []
 
 
-def test_the_server_listens_to_its_own_user_alone(
+def test_the_server_listens_to_its_equals_alone(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[Request] = []
-    monkeypatch.setattr("holdfast.cli.resident._is_same_user", lambda _: False)
+    monkeypatch.setattr("holdfast.cli.resident._may_ask", lambda _: False)
     with serving(directory, lambda request: asked.append(request) or 0):
         assert thin.try_resident(["undo"]) is None
     assert asked == []

@@ -44,8 +44,9 @@
 static const char *const HOT[] = {"snapshot", "status", "diff", "log",   "restore", "undo",
                                   "redo",     "show",   "pin",  "unpin", NULL};
 static const char *const REPEATABLE[] = {"status", "diff", "log", "show", NULL};
-static const char *const ENVIRONMENT[] = {"HOLDFAST_DATA", "XDG_DATA_HOME", "HOME", "NO_COLOR",
-                                          "TERM",          "PWD",           "TZ",   NULL};
+static const char *const ENVIRONMENT[] = {"HOLDFAST_DATA",  "XDG_DATA_HOME", "HOME", "NO_COLOR",
+                                          "TERM",           "PWD",           "TZ",
+                                          "HOLDFAST_PAGER", "PAGER",         NULL};
 
 static int is_in(const char *const *list, const char *word)
 {

@@ -198,6 +198,7 @@ class Console:
 
 def system_console() -> Console:
     """Returns the console of the shell that this process was started from."""
+    _replace_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         # A name that the terminal's encoding lacks is no reason to fail.
         stream.reconfigure(errors="backslashreplace")  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] - both are TextIOWrapper unless a test put something else there
@@ -211,6 +212,19 @@ def system_console() -> Console:
         cwd=_here(process_environ()),
         environ=process_environ(),
     )
+
+
+def _replace_closed_streams() -> None:
+    """Lets what a shell has closed (`>&-`) lead nowhere.
+
+    A file of the vault would be opened under its number next, and be written what we say.
+    """
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            # The lowest number that is free: that of this stream, as those before it are open.
+            number = os.open(os.devnull, os.O_RDWR)
+            os.set_inheritable(number, True)  # noqa: FBT003 - it has no name: C's own
+            setattr(sys, name, open(number, "r" if name == "stdin" else "w"))  # noqa: SIM115 - until the end
 
 
 def _here(environ: Mapping[str, str]) -> str:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import Final
 
 from holdfast.cli import thin
+from holdfast.cli.confinement import is_confined
 from holdfast.settings import CATALOG_NAME, find_location, find_runtime_directory, is_url, stay_s
 
 LEAVING: Final = frozenset((*thin.HOT, thin.HOOK, "init", "run"))
@@ -31,23 +32,47 @@ def leave_behind(argv: list[str], environ: Mapping[str, str]) -> None:
     with suppress(OSError):
         here = os.path.realpath(os.path.expanduser(directory) or os.getcwd())
         location = find_location(environ, here, named=data)
-        if is_url(location) or not os.path.exists(os.path.join(location, CATALOG_NAME)):
-            return
+        if is_url(location) or os.stat(location).st_uid != os.geteuid():
+            return  # What root makes in a vault, its owner could neither use nor remove.
+        found = os.stat(os.path.join(location, CATALOG_NAME))
+        catalog = (found.st_dev, found.st_ino)
         lock = os.path.join(location, "run", f"{thin.ALL}.lock")
         if _is_free(lock) and not os.fork():
-            from holdfast.cli.staying import stay  # noqa: PLC0415 - nobody waits for it any more
+            try:
+                _let_go()
+                from holdfast.cli.staying import stay  # noqa: PLC0415 - nobody waits for it any more
 
-            stay(location, idle_s=idle_s, session=find_runtime_directory(environ))
+                session = find_runtime_directory(environ)
+                stay(location, catalog=catalog, idle_s=idle_s, session=session)
+            finally:
+                # Not as others end: whatever the command had planned for its end is not ours to do.
+                os._exit(0)
 
 
 def _makes_sense() -> bool:
     """Says whether a process can be left behind: not by several threads, nor to nobody.
 
     What PID 1 has started ends with it: a container's command, a service. To be PID 1 is to end
-    the whole container.
+    the whole container. And whoever is held back would leave one that is, for all the others.
     """
-    is_lone = threading.active_count() == 1
-    return sys.platform == "linux" and is_lone and os.getpid() != 1 and os.getppid() != 1
+    if sys.platform != "linux" or threading.active_count() > 1 or 1 in (os.getpid(), os.getppid()):
+        return False
+    return not is_confined()
+
+
+def _let_go() -> None:
+    """Leaves the terminal, and closes what was inherited.
+
+    Somebody may wait for a pipe, or want to unmount a disk, while all the rest is being loaded.
+    """
+    os.setsid()
+    os.chdir("/")
+    nowhere = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    for name in os.listdir("/proc/self/fd"):
+        # Not closed but replaced: an object that closes its number later closes nothing of ours.
+        with suppress(OSError):  # That of this listing.
+            os.fstat(int(name))
+            os.dup2(nowhere, int(name), inheritable=False)
 
 
 def _is_free(lock: str) -> bool:

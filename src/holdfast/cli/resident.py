@@ -5,10 +5,10 @@ when the socket has somebody waiting. They run as `app.run` runs them anywhere, 
 that is the client's in all but name, and with vaults that are open already.
 
 Only this user's processes are listened to: the folder is 0700, the socket 0600, and the kernel
-is asked who is on the other side. What they send is checked field by field all the same, and a
-request that goes wrong ends alone: snapshots are taken as before. One process holds the lock of a
-directory, or that of the whole vault, for as long as it lives; a socket that a dead one left behind
-is replaced.
+is asked who is on the other side, and on Linux whether it may do the same (`confinement`). What
+they send is checked field by field all the same, and a request that goes wrong ends alone:
+snapshots are taken as before. One process holds the lock of a directory, or that of the whole
+vault, for as long as it lives; a socket that a dead one left behind is replaced.
 """
 
 import fcntl
@@ -26,11 +26,12 @@ from typing import Final, cast
 import holdfast
 from holdfast.cli import thin
 from holdfast.cli.app import run
+from holdfast.cli.confinement import is_alike
 from holdfast.cli.console import Console
 from holdfast.cli.exits import FAILED, Refused
 from holdfast.cli.vaults import FindObjects, OwnVaults, Vaults
 from holdfast.errors import Busy, Unavailable
-from holdfast.settings import use_time_zone
+from holdfast.settings import find_pager, use_time_zone
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +45,8 @@ LONGEST_REQUEST: Final = 1 << 20
 _BACKLOG: Final = 64
 _WIDEST: Final = 10_000
 """Columns of a terminal: far more than there are, and few enough to be filled."""
+_PAGED: Final = frozenset(("diff", "log"))
+"""Commands whose answers go through a pager, on a terminal."""
 _PEER: Final = struct.Struct("3i")  # pid, uid, gid
 
 
@@ -85,6 +88,14 @@ class Door:
         listener.settimeout(0)
         return listener
 
+    def log_to(self, number: int) -> None:
+        """Makes a descriptor that of a new file beside the socket."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        name = self._name.replace(".sock", ".log")
+        log = os.open(name, flags, 0o600, dir_fd=self._folder_fd)
+        os.dup2(log, number, inheritable=False)
+        os.close(log)
+
     def fileno(self) -> int:
         """Returns a descriptor that is readable while somebody waits."""
         return self._listener.fileno()
@@ -106,7 +117,7 @@ class Door:
                 return True
 
     def _converse(self, connection: socket.socket, answer: "Answer") -> bool:
-        if not _is_same_user(connection):
+        if not _may_ask(connection):
             return True
         connection.settimeout(REQUEST_TIMEOUT_S)
         connection.sendall(thin.pack([*self._greeting(), b"%d" % os.getpid(), self._client]))
@@ -172,6 +183,12 @@ class Request:
         self._connection: socket.socket | None = connection
         self._out = io.StringIO()
         self._err = _Err(self._send_err)
+
+    @property
+    def is_paged(self) -> bool:
+        """Whether a pager shows the answer, which only a process on the same terminal can start."""
+        is_long = thin.read_command_line(self.argv)[0] in _PAGED and "--json" not in self.argv
+        return is_long and self._is_terminal and find_pager(self._environ) is not None
 
     def console(self, vaults: Vaults) -> Console:
         """Returns a console that speaks to the client."""
@@ -363,10 +380,10 @@ def _lock(path: Path, directory: str) -> int:
     return descriptor
 
 
-def _is_same_user(connection: socket.socket) -> bool:
+def _may_ask(connection: socket.socket) -> bool:
     """Asks the kernel who connected; where it cannot say, the folder's mode has to do."""
     option = getattr(socket, "SO_PEERCRED", None)
     if option is None:
         return True
-    _, uid, _ = _PEER.unpack(connection.getsockopt(socket.SOL_SOCKET, option, _PEER.size))
-    return uid == os.geteuid()
+    process, uid, _ = _PEER.unpack(connection.getsockopt(socket.SOL_SOCKET, option, _PEER.size))
+    return uid == os.geteuid() and is_alike(process)

@@ -1,9 +1,9 @@
 """The process that a command leaves behind, so that the next one is answered in milliseconds.
 
-When a command has done its work and said so, nothing is left to load: a copy of it stays, closes
-whatever it has inherited, and answers for every directory of the same vault. `leave_behind` makes
-it (`leaving`), `_Staying` is its loop; who watches a directory because somebody asked for it is
-`watch`.
+When a command has done its work and said so, nothing is left to load: a copy of it stays, which
+answers for every directory of the same vault. `leave_behind` makes it, and lets go of whatever it
+has inherited (`leaving`); `_Staying` is its loop. Who watches a directory because somebody asked
+for it is `watch`.
 
 What it promises to who has not asked for it:
 
@@ -14,7 +14,8 @@ What it promises to who has not asked for it:
 3. It takes bounded memory, and ends by itself: when idle, with its vault, when its code was
    replaced, when the user has logged out (where the system has a directory for that long), or when
    it is asked to (`holdfast watch --stop`).
-4. It is never there in CI, below PID 1, or where `HOLDFAST_STAY` says no.
+4. It is never there in CI, below PID 1, or where `HOLDFAST_STAY` says no, and never has the limits
+   of a sandbox.
 
 Whatever goes wrong with it, commands do their work themselves.
 """
@@ -32,11 +33,11 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import holdfast
-from holdfast.cli import thin
 from holdfast.cli.installed import client_stamp
-from holdfast.cli.resident import Door, OneVault, answer_with
+from holdfast.cli.resident import Answer, Door, OneVault, answer_with
 from holdfast.cli.watch import end_signals
 from holdfast.errors import Busy, CatalogReplaced, HoldfastError
+from holdfast.settings import CATALOG_NAME
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +54,7 @@ LEISURE_S: Final = 2.0
 """How long they are: after that, somebody may want to unmount the disk that they are on."""
 
 MOST_BYTES: Final = 512 << 20
-"""Of memory: who has more after a command makes room for a new one."""
+"""Of memory: who has more after a command, be it the one that left it, makes room for a new one."""
 
 GARBAGE: Final = 700
 """Objects until the next look for cycles: what Python itself has, and a command's start has not."""
@@ -61,40 +62,30 @@ GARBAGE: Final = 700
 LONGEST_LOG: Final = 1 << 20
 
 
-def stay(location: str, *, idle_s: float, session: str | None) -> None:
-    """Is the process that was left behind, until its end: never returns."""
+def stay(location: str, *, catalog: tuple[int, int], idle_s: float, session: str | None) -> None:
+    """Is the process that was left behind, until its end.
+
+    `catalog` is the file that the command had open, by device and inode: of no other vault.
+    """
     try:
-        _let_go(Path(location, "run"))
-        _Staying(location, idle_s=idle_s, session=session).run()
+        if _memory_bytes() <= MOST_BYTES:
+            _settle()
+            # Before anything is made: who is ended meanwhile leaves no socket.
+            with end_signals() as signals:
+                _Staying(location, catalog=catalog, idle_s=idle_s, session=session).run(signals)
     except (Busy, FileNotFoundError):
         pass  # Somebody else was faster, or the vault is gone.
     except Exception:
         logger.exception("the process that was left behind ends")
-    finally:
-        # Not as others end: whatever the command had planned for its end is not ours to do.
-        os._exit(0)
 
 
-def _let_go(folder: Path) -> None:
-    """Closes what was inherited: somebody may wait for a pipe, or want to unmount a disk."""
-    os.setsid()
-    os.chdir("/")
+def _settle() -> None:
+    """Takes back what the command had set up for itself: its start, and how it may be ended."""
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     gc.collect()
     gc.freeze()  # What was loaded stays; looks at the rest are cheap, and are as usual again.
     gc.set_threshold(GARBAGE)
-    nowhere = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-    for name in os.listdir("/proc/self/fd"):
-        # Not closed but replaced: an object that closes its number later closes nothing of ours.
-        with suppress(OSError):  # That of this listing.
-            os.fstat(int(name))
-            os.dup2(nowhere, int(name), inheritable=False)
-    folder.mkdir(mode=0o700, exist_ok=True)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-    log = os.open(folder / f"{thin.ALL}.log", flags, 0o600)
-    os.dup2(log, 2, inheritable=False)
-    os.close(log)
 
 
 class _Kept(NamedTuple):
@@ -165,30 +156,47 @@ def _inode_of(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
+def _check_there(location: str, catalog: tuple[int, int]) -> None:
+    """Raises FileNotFoundError if a vault has another catalog by now, or none."""
+    path = Path(location, CATALOG_NAME)
+    if _inode_of(path) != catalog:
+        raise FileNotFoundError(path)
+
+
 class _Staying:
     """The loop, and what it holds open."""
 
-    def __init__(self, location: str, *, idle_s: float, session: str | None) -> None:
+    def __init__(
+        self, location: str, *, catalog: tuple[int, int], idle_s: float, session: str | None
+    ) -> None:
+        # Each time before something is made there: whoever removes a vault wants to see it gone.
+        _check_there(location, catalog)
         self._door = Door(Path(location, "run"), None, client=client_stamp())
-        self._vault = holdfast.open(location)
+        try:
+            self._door.log_to(2)
+            _check_there(location, catalog)
+            self._vault = holdfast.open(location)
+            _check_there(location, catalog)
+        except BaseException:
+            self._door.close()
+            raise
         self._vaults = AllDirectories(location, self._vault)
-        self._answer = answer_with(self._vaults)
+        self._answer = _without_paging(answer_with(self._vaults))
         self._idle_s, self._session = idle_s, session
         self._since, self._used_at = time.time(), time.monotonic()
         self._code = _loaded_code()
         self._code_checked_at = 0.0
         self._door.status = self._status
 
-    def run(self) -> None:
+    def run(self, signals: int) -> None:
         """Goes on until there is no more reason to."""
-        with end_signals() as signals:
-            try:
-                while self._step(signals):
-                    pass
-            finally:
-                self._door.close()
-                self._vaults.close()
-                self._vault.close()
+        try:
+            while self._step(signals):
+                pass
+        finally:
+            self._door.close()
+            self._vaults.close()
+            self._vault.close()
 
     def _step(self, signals: int) -> bool:
         """Waits for the next command and does it; returns False if it is the end."""
@@ -242,6 +250,11 @@ class _Staying:
         }
         said = [f"{word}={value}" for word, value in pairs.items()]
         return said + [f"directory={path}" for path in self._vaults.directories]
+
+
+def _without_paging(answer: Answer) -> Answer:
+    """Leaves to a process of its own what a pager shows: nobody has asked for us to be there."""
+    return lambda request: None if request.is_paged else answer(request)
 
 
 def _loaded_code() -> dict[str, tuple[int, int] | None]:

@@ -42,7 +42,10 @@ REPEATABLE = frozenset(("status", "diff", "log", "show"))
 STOP, STATUS = "--stop", "--status"
 """What `holdfast watch` with these options sends in place of a command."""
 
-ENVIRONMENT = ("HOLDFAST_DATA", "XDG_DATA_HOME", "HOME", "NO_COLOR", "TERM", "PWD", "TZ")
+ENVIRONMENT = (
+    *("HOLDFAST_DATA", "XDG_DATA_HOME", "HOME", "NO_COLOR", "TERM", "PWD", "TZ"),
+    *("HOLDFAST_PAGER", "PAGER"),
+)
 """What `holdfast.settings` looks at for a command, and where the shell believes to be."""
 
 ALL = "all"
@@ -383,7 +386,8 @@ def _write(number: int, data: bytes) -> None:
 
 def _without_answer(command: str) -> int | None:
     """Decides what to do when the server has gone with our command."""
-    if command in REPEATABLE:
+    # A prompt that is heard twice is one prompt: of a hook, less is lost so than by giving up.
+    if command in REPEATABLE or command == HOOK:
         return None
     _write(
         2,

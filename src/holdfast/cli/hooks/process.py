@@ -51,7 +51,7 @@ def run_hook(argv: list[str]) -> bool:
     agent = words[2] if len(words) > len((HOOK, RUN)) else ""
     try:
         if agent in ANSWERS:
-            os.write(1, ANSWERS[agent])
+            _answer(ANSWERS[agent])
         location = _location(argv)
         _limit(location, agent)
         code, is_ours = _do([*argv, INPUT + os.fsdecode(_read_input())])
@@ -61,6 +61,13 @@ def run_hook(argv: list[str]) -> bool:
     if code:
         problems.note(location, agent, f"exit code {code}: `holdfast hook run` was refused")
     return is_ours
+
+
+def _answer(text: bytes) -> None:
+    try:  # noqa: SIM105 - `contextlib` is not loaded yet, and takes longer than all of this
+        os.write(1, text)
+    except OSError:
+        pass  # Nobody reads it; what there is to keep is kept all the same.
 
 
 def _do(argv: list[str]) -> tuple[int, bool]:
