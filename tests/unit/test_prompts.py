@@ -158,6 +158,20 @@ def test_prompts_of_two_conversations_at_once_are_undone_alone(place: Place) -> 
         assert place.state() == whole
 
 
+def test_what_a_prompt_found_when_it_began_is_of_whoever_was_at_work(place: Place) -> None:
+    first = place.prompts.begin(A, "one")
+    place.write(a="1")
+    second = place.prompts.begin(B, "two")
+    place.write(b="1")
+    place.prompts.end(B)
+    place.prompts.end(A)
+    ended = {each.task.id: each for each in place.prompts.list(limit=9)}
+    assert place.names(ended[first.task.id]) == ["a"]
+    assert place.names(ended[second.task.id]) == ["b"]
+    place.space.undo(task=first.task.id)
+    assert place.state() == {"b": "1", "first": "1"}
+
+
 def test_what_both_conversations_changed_is_a_conflict_that_names_it(place: Place) -> None:
     a = place.prompts.begin(A, "a")
     place.write(both="1", mine="1")
