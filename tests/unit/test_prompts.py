@@ -123,6 +123,37 @@ def test_an_agent_that_goes_on_after_its_end_moves_it(place: Place) -> None:
     assert place.names(prompt) == ["a"]
 
 
+def test_what_is_heard_late_of_a_prompt_does_not_reach_into_the_next(place: Place) -> None:
+    place.prompts.begin(A, "one", id="p1")
+    place.write(a="1")
+    place.prompts.end(A, id="p1")
+    place.prompts.begin(A, "two", id="p2")
+    place.write(b="1")
+    place.prompts.keep(A, reason="after Bash", id="p1")
+    place.write(c="1")
+    late = place.prompts.end(A, id="p1")
+    assert late is not None
+    assert late.id == "p1"
+    found = {each.id: each for each in place.prompts.list(limit=9)}
+    assert place.names(found["p1"]) == ["a"]
+    assert found["p2"].is_open
+    ended = place.prompts.end(A, id="p2")
+    assert ended is not None
+    assert place.names(ended) == ["b", "c"]
+    place.space.undo(task=found["p1"].task.id)
+    assert place.state() == {"b": "1", "c": "1", "first": "1"}
+
+
+def test_a_prompt_that_ended_while_it_was_being_kept_is_not_moved(place: Place) -> None:
+    stale = place.prompts.begin(A, "one", id="p1")
+    place.write(a="1")
+    place.prompts.begin(A, "two", id="p2")
+    place.write(b="1")
+    place.prompts.close(stale)
+    found = {each.id: each for each in place.prompts.list(limit=9)}
+    assert place.names(found["p1"]) == ["a"]
+
+
 def test_what_a_watcher_or_somebody_by_hand_captures_meanwhile_is_the_prompts_own(
     place: Place,
 ) -> None:
