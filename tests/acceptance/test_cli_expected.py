@@ -218,6 +218,25 @@ def test_a_switch_that_cannot_be_leaves_everything_as_it_was(
     assert project.files()["readme.md"] == b"hello\n"
 
 
+def test_a_switch_that_fails_brings_nothing_of_the_other_namespace(project: Session) -> None:
+    project.ok("switch", "-c", "idea")
+    project.write("only-idea.txt", "of the other one\n")
+    project.write("pipe", "a file there\n")
+    project.write("readme.md", "changed there\n")
+    project.ok("switch", "project")
+    here = project.files()
+    os.mkfifo(project.project / "pipe")
+    assert project("switch", "idea").code == 4
+    (project.project / "pipe").unlink()
+    assert project.files() == here
+    assert project.ok("status", "--json").document["changes"] == []
+    project.ok("switch", "idea")
+    assert project.files()["only-idea.txt"] == b"of the other one\n"
+    assert project.files()["readme.md"] == b"changed there\n"
+    project.ok("switch", "project")
+    assert project.files() == here
+
+
 def test_namespaces_are_listed_by_prefix_with_what_they_hold(project: Session) -> None:
     for name in ("idea-1", "idea-2"):
         project.ok("fork", name)
