@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import holdfast
 from holdfast.testing.servers import COMMAND
 
 from .test_cli import Done, Session
@@ -146,6 +147,20 @@ def test_a_log_names_where_it_stands_and_draws_what_goes_on_from_what(project: S
     assert short[1].startswith("@ is snap-")
     named = project.ok("log", "--path", "readme.md").out
     assert named == project.ok("log", "readme.md").out
+
+
+def test_the_path_of_the_root_is_a_choice_of_files(project: Session) -> None:
+    with holdfast.open(project.vault) as vault:
+        agent = vault.namespace("project")
+        agent.store.set("notes", "k", "old")
+        before = agent.snapshot("before").id
+        agent.store.set("notes", "k", "new")
+        agent.snapshot("after")
+    project.write("readme.md", "changed\n")
+    project.ok("restore", before, "--path", ".")
+    assert project.files()["readme.md"] == b"hello\n"
+    with holdfast.open(project.vault) as vault:
+        assert vault.namespace("project").store.get("notes", "k") == "new"
 
 
 # Branches
