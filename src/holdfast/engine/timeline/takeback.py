@@ -239,16 +239,18 @@ def _check_all_known(handle: Handle, writing: Transaction, tasks: Sequence[TaskR
 
 
 def _since(transaction: Transaction, head: Head, target: SnapshotInfo) -> list[TaskRun]:
-    """Returns the tasks that began at a snapshot or after it, newest first."""
+    """Returns the tasks that began at a snapshot or after it, newest first.
+
+    After an undo, a task begins where an older snapshot is: then it is the time that tells.
+    """
     found, before = list[TaskRun](), None
     while page := transaction.list_tasks(head.namespace_id, status=None, before=before, most=_PAGE):
         for task in page:
             began = transaction.find_snapshot(head.namespace_id, task.before)
-            if began is None and task.started_at < target.created_at:
+            is_behind = began is not None and began.number < target.number
+            if (began is None or is_behind) and task.started_at < target.created_at:
                 return found
-            if began is not None and began.number < target.number:
-                if task.started_at < target.created_at:
-                    return found
+            if is_behind and task.started_at == target.created_at:
                 continue
             found.append(task)
         before = page[-1].started_at, page[-1].id
