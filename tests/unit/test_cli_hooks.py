@@ -3,12 +3,15 @@
 import json
 import os
 import shlex
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from holdfast.cli import installed
 from holdfast.cli.exits import Refused
 from holdfast.cli.hooks import problems, process, settings
 from holdfast.cli.hooks.agents import AGENTS, CLAUDE_CODE, CODEX, CURSOR, GEMINI, Agent, Moment
@@ -116,6 +119,44 @@ def test_whatever_is_said_is_heard_in_bounded_time_as_text_that_can_be_kept(
 def test_a_prompt_is_known_by_its_beginning() -> None:
     assert clean("é" * 500, most=LONGEST_NAME) == "é" * (LONGEST_NAME - 1) + "…"
     assert clean(" \n\t ", most=9) == ""
+
+
+def test_agents_start_the_command_and_never_what_lies_in_a_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("holdfast", "holdfast-python", "other"):
+        (tmp_path / name).touch(mode=0o755)
+    for name in ("holdfast", "holdfast-python"):
+        monkeypatch.setattr("sys.argv", [str(tmp_path / name)])
+        assert installed.program() == [str(tmp_path / "holdfast")]
+    (tmp_path / "holdfast").unlink()
+    assert installed.program() == [str(tmp_path / "holdfast-python")]
+    for name in ("other", "holdfast", "main.py"):
+        monkeypatch.setattr("sys.argv", [str(tmp_path / name)])
+        assert installed.program() == [sys.executable, "-P", "-m", "holdfast.cli.main"]
+
+
+def test_both_kinds_of_settings_name_the_same_program(tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    script = "import sys; from holdfast.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    environ = {
+        "HOME": str(tmp_path),
+        "HOLDFAST_DATA": str(tmp_path / "vault"),
+        "HOLDFAST_STAY": "0",
+    }
+    for words in (["init"], ["mcp", "install", "gemini"], ["hook", "install", "gemini"]):
+        command = [sys.executable, "-P", "-c", script, *words]
+        subprocess.run(
+            command, cwd=tmp_path / "project", env=environ, check=True, capture_output=True
+        )
+    written = json.loads((tmp_path / "project/.gemini/settings.json").read_text())
+    server = written["mcpServers"]["holdfast"]
+    hook = shlex.split(written["hooks"]["BeforeAgent"][0]["hooks"][0]["command"])
+    assert (
+        [server["command"], *server["args"]][:4]
+        == hook[:4]
+        == [sys.executable, "-P", "-m", "holdfast.cli.main"]
+    )
 
 
 def test_only_hook_run_is_a_hook() -> None:

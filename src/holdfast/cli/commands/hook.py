@@ -7,7 +7,6 @@ vault that `status` shows.
 
 import os
 import shlex
-import sys
 from argparse import SUPPRESS, ArgumentParser, Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -202,6 +201,8 @@ def _place(agent: Agent, arguments: Namespace, console: Console) -> tuple[str, s
 
 def _commands(agent: Agent, arguments: Namespace, console: Console) -> dict[str, str]:
     """Returns what each event runs: with whole paths, as an agent may be anywhere."""
+    from holdfast.cli.installed import program  # noqa: PLC0415 - slow to load
+
     location = console.location()
     if is_url(location):
         raise Refused(
@@ -211,17 +212,8 @@ def _commands(agent: Agent, arguments: Namespace, console: Console) -> dict[str,
             hint="Name another vault with --data.",
         )
     where = [] if arguments.user else ["-C", str(get_workspace(console).path)]
-    words = [*_program(), "hook", "run", agent.name, *where, "--data", os.path.abspath(location)]
+    words = [*program(), "hook", "run", agent.name, *where, "--data", os.path.abspath(location)]
     return {event: shlex.join([*words, "--event", event]) for event in agent.installed}
-
-
-def _program() -> list[str]:
-    """Returns how this very program is started from anywhere."""
-    started = os.path.abspath(sys.argv[0])
-    if os.path.basename(started) == "holdfast" and os.access(started, os.X_OK):
-        return [started]
-    # -P: nothing in the directory that an agent happens to be in is ever imported.
-    return [sys.executable, "-P", "-m", "holdfast.cli.main"]
 
 
 # Looking at them
