@@ -479,6 +479,17 @@ def test_hooks_of_a_user_work_in_every_attached_directory(project: Project) -> N
     assert not (home / ".claude").exists()
 
 
+def test_the_next_undo_leaves_the_hooks(project: Project) -> None:
+    project.run("snapshot", "-m", "before")
+    project.shell("echo mine > mine")
+    project.install("claude-code")
+    hooks = (project.directory / AGENTS["claude-code"].local).read_bytes()
+    project.shell("echo changed > mine")
+    assert project.run("undo").returncode == 0
+    assert project.state()["mine"] == b"mine\n"
+    assert project.state()[AGENTS["claude-code"].local] == hooks
+
+
 def test_settings_that_are_not_valid_are_named_and_left_alone(project: Project) -> None:
     path = project.directory / ".gemini" / "settings.json"
     path.parent.mkdir()

@@ -8,7 +8,8 @@ vault that `status` shows.
 import os
 import shlex
 from argparse import SUPPRESS, ArgumentParser, Namespace
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 from holdfast.cli import thin
@@ -167,7 +168,9 @@ def _install(arguments: Namespace, console: Console) -> int:
             lines=lambda: settings.to_text(shown).splitlines(),
         )
         return DONE
-    is_new = settings.change(path, settings.with_ours(agent, commands), within=within)
+    edit = settings.with_ours(agent, commands)
+    with _as_one_change(arguments, console):
+        is_new = settings.change(path, edit, within=within)
     console.answer(
         document=lambda: {"path": path, "changed": is_new, "events": [*commands]},
         lines=list,
@@ -179,6 +182,21 @@ def _install(arguments: Namespace, console: Console) -> int:
     for line in (*[agent.advice] * bool(agent.advice), *NEXT):
         console.say(line)
     return DONE
+
+
+@contextmanager
+def _as_one_change(arguments: Namespace, console: Console) -> Generator[None]:
+    """Makes what is done a change of its own on the timeline of the directory.
+
+    Else the next `undo` would take the hooks away, as what is in no snapshot yet.
+    """
+    if arguments.user:
+        yield
+        return
+    workspace = get_workspace(console)
+    workspace.snapshot_if_changed(reason="before `holdfast hook install`")
+    yield
+    workspace.snapshot_if_changed(f"hook install {arguments.agent}")
 
 
 def _uninstall(arguments: Namespace, console: Console) -> int:
