@@ -163,6 +163,15 @@ def test_the_path_of_the_root_is_a_choice_of_files(project: Session) -> None:
         assert vault.namespace("project").store.get("notes", "k") == "new"
 
 
+@pytest.mark.parametrize("when", ["999999 weeks ago", "0001-01-01", "0001-01-01 00:00", "no time"])
+def test_a_time_that_no_calendar_reaches_is_a_mistake_of_whoever_names_it(
+    project: Session, when: str
+) -> None:
+    done = project("show", f"@{{{when}}}")
+    assert done.code == 2, done
+    assert "Traceback" not in done.err
+
+
 # Branches
 
 
