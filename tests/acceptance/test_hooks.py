@@ -336,6 +336,10 @@ def test_a_prompt_that_runs_is_undone_as_far_as_it_has_come(project: Project) ->
     said = session_of("codex", project)
     project.tell(commands["UserPromptSubmit"], json.dumps(said[0]).encode())
     project.shell("rm README; echo new > new")
+    there, taken = project.state(), project.json("log")["snapshots"]
+    seen = project.json("undo", "--prompt", "1", "--dry-run")
+    assert {each["path"] for each in seen["changes"]} == {"README", "new"}
+    assert (project.state(), project.json("log")["snapshots"]) == (there, taken)
     assert "(open)" in project.run("agent", "log").stdout
     assert project.run("undo", "--prompt", "1").returncode == 0
     assert project.state() == before

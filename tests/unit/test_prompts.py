@@ -98,6 +98,25 @@ def test_an_open_prompt_is_closed_to_be_undone(place: Place) -> None:
     assert place.state() == {"first": "1"}
 
 
+def test_what_taking_an_open_prompt_back_would_change_is_shown_and_nothing_is_done(
+    place: Place,
+) -> None:
+    prompt = place.prompts.begin(A, "one")
+    place.write(a="1")
+    place.prompts.begin(B, "two")
+    place.write(b="1")
+    place.prompts.end(B)
+    place.write(first="2")
+    taken = len(place.space.namespace.timeline())
+    seen = place.space.undo(task=prompt.task.id, dry_run=True)
+    assert [each.name for each in seen.changes] == ["a", "first"]
+    found = place.prompts.find_last(A)
+    assert found is not None
+    assert found.is_open
+    assert len(place.space.namespace.timeline()) == taken
+    assert place.state() == {"a": "1", "b": "1", "first": "2"}
+
+
 def test_a_prompt_that_was_not_heard_is_begun_by_what_comes_after_it(place: Place) -> None:
     place.prompts.keep(A, reason="before Bash", id="p1")
     place.write(a="1")

@@ -51,6 +51,9 @@ def own_steps(
         if others.get(snapshot.task_id or "", snapshot.id) == snapshot.id:
             _add_step(own, source, last, snapshot.root)
         last = snapshot.root
+    if last != after.root:
+        # Of a prompt that is not at its end: what is in no snapshot yet.
+        _add_step(own, source, last, after.root)
     return [own[key] for key in sorted(own, key=lambda each: (each[0].value, each[1]))]
 
 
