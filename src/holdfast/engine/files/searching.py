@@ -2,8 +2,9 @@
 
 Patterns and files are an attacker's to choose, and the work is bounded all the same. A text is
 found in time that grows with what is searched alone; an expression is RE2's, which never goes
-back, and is held against pieces of a file. Where a line is longer than a piece, pieces overlap; what
-matches more than they do of such a line is not found. A search ends after a while, and says where it goes on.
+back, and is held against pieces of a file. Where a line is longer than a piece, pieces overlap;
+what matches more of such a line than they share is not found. A search ends after a while, and says
+where it goes on.
 """
 
 import re
