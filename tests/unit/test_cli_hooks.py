@@ -220,6 +220,36 @@ def test_installing_and_uninstalling_leaves_what_was_there(tmp_path: Path, agent
     assert os.listdir(tmp_path) == ["settings.json"]
 
 
+ODD = {
+    "numbers": b'{"a": 1.10, "b": 1e400,\n "c": -0.0}\n',
+    "layout": b'{\n\t"a" : [1,2,\n 3],\n\n\t"b":{}}',
+    "line ends": b'{\r\n  "a": 1,\r\n  "b": 2\r\n}\r\n',
+    "half a character": b'{"a": "\\ud800", "b": "\\u00e9"}',
+    "other hooks": b'{"hooks": {"Other": []}, "a": 2.50}',
+}
+
+
+@pytest.mark.parametrize("given", ODD.values(), ids=ODD)
+def test_every_byte_of_what_others_wrote_stays(tmp_path: Path, given: bytes) -> None:
+    path = tmp_path / "settings.json"
+    path.write_bytes(given)
+    assert install(path, CLAUDE_CODE)
+    made = path.read_bytes()
+    assert set(settings.events_of(str(path), CLAUDE_CODE)) == set(CLAUDE_CODE.installed)
+    assert made.count(b"\r\n") in (0, made.count(b"\n"))
+    assert uninstall(path, CLAUDE_CODE)
+    assert path.read_bytes() == given
+
+
+def test_hooks_that_cannot_be_written_again_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "settings.json"
+    for odd in (b'{"hooks": {"Other": [1e400]}}', b'{"hooks": {"Other": ["\\ud800"]}}'):
+        path.write_bytes(odd)
+        with pytest.raises(Refused):
+            install(path, CLAUDE_CODE)
+        assert path.read_bytes() == odd
+
+
 @pytest.mark.parametrize("agent", EVERY)
 def test_where_there_was_nothing_nothing_is_left(tmp_path: Path, agent: Agent) -> None:
     path = tmp_path / "folder" / "settings.json"
