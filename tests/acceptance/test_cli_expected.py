@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import holdfast
 from holdfast.testing.servers import COMMAND
 
 from .test_cli import Done, Session
@@ -148,6 +149,29 @@ def test_a_log_names_where_it_stands_and_draws_what_goes_on_from_what(project: S
     assert named == project.ok("log", "readme.md").out
 
 
+def test_the_path_of_the_root_is_a_choice_of_files(project: Session) -> None:
+    with holdfast.open(project.vault) as vault:
+        agent = vault.namespace("project")
+        agent.store.set("notes", "k", "old")
+        before = agent.snapshot("before").id
+        agent.store.set("notes", "k", "new")
+        agent.snapshot("after")
+    project.write("readme.md", "changed\n")
+    project.ok("restore", before, "--path", ".")
+    assert project.files()["readme.md"] == b"hello\n"
+    with holdfast.open(project.vault) as vault:
+        assert vault.namespace("project").store.get("notes", "k") == "new"
+
+
+@pytest.mark.parametrize("when", ["999999 weeks ago", "0001-01-01", "0001-01-01 00:00", "no time"])
+def test_a_time_that_no_calendar_reaches_is_a_mistake_of_whoever_names_it(
+    project: Session, when: str
+) -> None:
+    done = project("show", f"@{{{when}}}")
+    assert done.code == 2, done
+    assert "Traceback" not in done.err
+
+
 # Branches
 
 
@@ -216,6 +240,25 @@ def test_a_switch_that_cannot_be_leaves_everything_as_it_was(
     assert (project.project / "readme.md").is_fifo()
     project.ok("switch", "old", "--force")
     assert project.files()["readme.md"] == b"hello\n"
+
+
+def test_a_switch_that_fails_brings_nothing_of_the_other_namespace(project: Session) -> None:
+    project.ok("switch", "-c", "idea")
+    project.write("only-idea.txt", "of the other one\n")
+    project.write("pipe", "a file there\n")
+    project.write("readme.md", "changed there\n")
+    project.ok("switch", "project")
+    here = project.files()
+    os.mkfifo(project.project / "pipe")
+    assert project("switch", "idea").code == 4
+    (project.project / "pipe").unlink()
+    assert project.files() == here
+    assert project.ok("status", "--json").document["changes"] == []
+    project.ok("switch", "idea")
+    assert project.files()["only-idea.txt"] == b"of the other one\n"
+    assert project.files()["readme.md"] == b"changed there\n"
+    project.ok("switch", "project")
+    assert project.files() == here
 
 
 def test_namespaces_are_listed_by_prefix_with_what_they_hold(project: Session) -> None:

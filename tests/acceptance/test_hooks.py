@@ -336,6 +336,10 @@ def test_a_prompt_that_runs_is_undone_as_far_as_it_has_come(project: Project) ->
     said = session_of("codex", project)
     project.tell(commands["UserPromptSubmit"], json.dumps(said[0]).encode())
     project.shell("rm README; echo new > new")
+    there, taken = project.state(), project.json("log")["snapshots"]
+    seen = project.json("undo", "--prompt", "1", "--dry-run")
+    assert {each["path"] for each in seen["changes"]} == {"README", "new"}
+    assert (project.state(), project.json("log")["snapshots"]) == (there, taken)
     assert "(open)" in project.run("agent", "log").stdout
     assert project.run("undo", "--prompt", "1").returncode == 0
     assert project.state() == before
@@ -477,6 +481,17 @@ def test_hooks_of_a_user_work_in_every_attached_directory(project: Project) -> N
     assert str(home / ".claude") in project.run("hook", "status").stdout
     assert project.run("hook", "uninstall", "claude-code", "--user").returncode == 0
     assert not (home / ".claude").exists()
+
+
+def test_the_next_undo_leaves_the_hooks(project: Project) -> None:
+    project.run("snapshot", "-m", "before")
+    project.shell("echo mine > mine")
+    project.install("claude-code")
+    hooks = (project.directory / AGENTS["claude-code"].local).read_bytes()
+    project.shell("echo changed > mine")
+    assert project.run("undo").returncode == 0
+    assert project.state()["mine"] == b"mine\n"
+    assert project.state()[AGENTS["claude-code"].local] == hooks
 
 
 def test_settings_that_are_not_valid_are_named_and_left_alone(project: Project) -> None:

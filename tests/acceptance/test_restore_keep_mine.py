@@ -40,6 +40,28 @@ def test_over_http(tmp_path: Path) -> None:
         assert agent.files.read_text("made.txt") == "once more"
 
 
+def test_a_task_that_began_after_an_undo_is_one_since_then(tmp_path: Path) -> None:
+    with holdfast.open(tmp_path / "vault") as vault:
+        agent = vault.namespace("alice")
+        agent.files.write("a.txt", "1")
+        agent.snapshot("first")
+        with agent.task("before the target"):
+            agent.files.write("kept.txt", "by a task, before")
+        agent.files.write("a.txt", "2")
+        target = agent.snapshot("target")
+        agent.files.write("a.txt", "3")
+        agent.snapshot("later")
+        for _ in range(2):
+            agent.undo()
+        with agent.task("after the undo"):
+            agent.files.write("made.txt", "by a task")
+        agent.files.write("mine.txt", "by a person")
+        done = agent.restore(target, keep="mine")
+        assert [change.name for change in done.changes] == ["made.txt"]
+        assert agent.files.read_text("mine.txt") == "by a person"
+        assert agent.files.read_text("kept.txt") == "by a task, before"
+
+
 def test_in_a_directory(tmp_path: Path) -> None:
     tree = tmp_path / "tree"
     tree.mkdir()

@@ -320,6 +320,16 @@ def test_files_are_found_by_pattern_and_by_what_they_say(agent: Any) -> None:
         agent.files.grep("a", "nowhere")
 
 
+def test_what_lies_across_the_pieces_of_a_long_line_is_found(agent: Any) -> None:
+    for cut in (16 << 10, 28 << 10, 32 << 10):
+        line = "x" * (cut - 3) + "Needle" + "x" * 50_000
+        agent.files.write("long.txt", f"short\n{line}\nneedle\n")
+        for more in ({"ignore_case": True}, {"regex": True}):
+            found = agent.files.grep("Needle" if "regex" in more else "nEEDLE", **more)
+            lines = [each.line for each in found]
+            assert lines == ([2] if "regex" in more else [2, 3]), (cut, more)
+
+
 def test_a_part_of_a_file_is_read(agent: Any) -> None:
     data = bytes(range(256)) * 1024
     agent.files.write("f", data)
@@ -328,7 +338,10 @@ def test_a_part_of_a_file_is_read(agent: Any) -> None:
         stop = None if length is None else start + length
         assert agent.files.read("f", start=start, length=length) == data[start:stop]
     assert agent.files.read("f", start=len(data)) == b""
-    assert agent.files.read("f", start=10**12, length=5) == b""
+    for far in (10**12, 10**18, 10**19, 10**5000):
+        assert agent.files.read("f", start=far, length=5) == b""
+        assert agent.files.read("f", start=far) == b""
+        assert agent.files.read("f", start=7, length=far) == data[7:]
     assert agent.files.read("empty", start=0, length=3) == b""
     for wrong in ({"start": -1}, {"length": -1}, {"start": "1"}):
         with pytest.raises(errors.InvalidValue):

@@ -3,12 +3,15 @@
 import json
 import os
 import shlex
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from holdfast.cli import installed
 from holdfast.cli.exits import Refused
 from holdfast.cli.hooks import problems, process, settings
 from holdfast.cli.hooks.agents import AGENTS, CLAUDE_CODE, CODEX, CURSOR, GEMINI, Agent, Moment
@@ -118,6 +121,44 @@ def test_a_prompt_is_known_by_its_beginning() -> None:
     assert clean(" \n\t ", most=9) == ""
 
 
+def test_agents_start_the_command_and_never_what_lies_in_a_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("holdfast", "holdfast-python", "other"):
+        (tmp_path / name).touch(mode=0o755)
+    for name in ("holdfast", "holdfast-python"):
+        monkeypatch.setattr("sys.argv", [str(tmp_path / name)])
+        assert installed.program() == [str(tmp_path / "holdfast")]
+    (tmp_path / "holdfast").unlink()
+    assert installed.program() == [str(tmp_path / "holdfast-python")]
+    for name in ("other", "holdfast", "main.py"):
+        monkeypatch.setattr("sys.argv", [str(tmp_path / name)])
+        assert installed.program() == [sys.executable, "-P", "-m", "holdfast.cli.main"]
+
+
+def test_both_kinds_of_settings_name_the_same_program(tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    script = "import sys; from holdfast.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    environ = {
+        "HOME": str(tmp_path),
+        "HOLDFAST_DATA": str(tmp_path / "vault"),
+        "HOLDFAST_STAY": "0",
+    }
+    for words in (["init"], ["mcp", "install", "gemini"], ["hook", "install", "gemini"]):
+        command = [sys.executable, "-P", "-c", script, *words]
+        subprocess.run(
+            command, cwd=tmp_path / "project", env=environ, check=True, capture_output=True
+        )
+    written = json.loads((tmp_path / "project/.gemini/settings.json").read_text())
+    server = written["mcpServers"]["holdfast"]
+    hook = shlex.split(written["hooks"]["BeforeAgent"][0]["hooks"][0]["command"])
+    assert (
+        [server["command"], *server["args"]][:4]
+        == hook[:4]
+        == [sys.executable, "-P", "-m", "holdfast.cli.main"]
+    )
+
+
 def test_only_hook_run_is_a_hook() -> None:
     assert process.is_hook(["-C", "run", "hook", "run", "claude-code"])
     assert process.is_hook(["hook", "--data", "x", "run"])
@@ -177,6 +218,36 @@ def test_installing_and_uninstalling_leaves_what_was_there(tmp_path: Path, agent
     assert path.read_text("utf-8") == before
     assert not uninstall(path, agent)
     assert os.listdir(tmp_path) == ["settings.json"]
+
+
+ODD = {
+    "numbers": b'{"a": 1.10, "b": 1e400,\n "c": -0.0}\n',
+    "layout": b'{\n\t"a" : [1,2,\n 3],\n\n\t"b":{}}',
+    "line ends": b'{\r\n  "a": 1,\r\n  "b": 2\r\n}\r\n',
+    "half a character": b'{"a": "\\ud800", "b": "\\u00e9"}',
+    "other hooks": b'{"hooks": {"Other": []}, "a": 2.50}',
+}
+
+
+@pytest.mark.parametrize("given", ODD.values(), ids=ODD)
+def test_every_byte_of_what_others_wrote_stays(tmp_path: Path, given: bytes) -> None:
+    path = tmp_path / "settings.json"
+    path.write_bytes(given)
+    assert install(path, CLAUDE_CODE)
+    made = path.read_bytes()
+    assert set(settings.events_of(str(path), CLAUDE_CODE)) == set(CLAUDE_CODE.installed)
+    assert made.count(b"\r\n") in (0, made.count(b"\n"))
+    assert uninstall(path, CLAUDE_CODE)
+    assert path.read_bytes() == given
+
+
+def test_hooks_that_cannot_be_written_again_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "settings.json"
+    for odd in (b'{"hooks": {"Other": [1e400]}}', b'{"hooks": {"Other": ["\\ud800"]}}'):
+        path.write_bytes(odd)
+        with pytest.raises(Refused):
+            install(path, CLAUDE_CODE)
+        assert path.read_bytes() == odd
 
 
 @pytest.mark.parametrize("agent", EVERY)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from holdfast.errors import Conflict, InvalidSettings
 from holdfast.mcp import installing
 from holdfast.mcp.installing import AGENTS, Command, install, uninstall
-from holdfast.mcp.splicing import put, take_out
+from holdfast.splicing import put, take_out
 
 OURS = {"command": "/usr/bin/holdfast", "args": ["mcp", "-C", "/work"]}
 COMMAND = Command(program="/usr/bin/holdfast", arguments=("mcp", "-C", "/x"), environ={})

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from mcp.client.client import Client
@@ -19,10 +19,11 @@ from mcp_types import ElicitResult
 
 import holdfast
 from holdfast.mcp.answers import LONGEST_ANSWER
+from holdfast.mcp.arguments import MOST_BYTES, Read
 from holdfast.mcp.binding import of_directory, of_namespace
 from holdfast.mcp.serving import INSTRUCTIONS, TIMELINE, build
 from holdfast.mcp.subjects import Subject
-from holdfast.mcp.tools import TOOLS
+from holdfast.mcp.tools import TOOLS, read_file
 
 READS = {"status", "timeline", "diff", "read_file", "list_files"}
 REPLACES = {"restore", "undo", "redo"}
@@ -164,6 +165,33 @@ def test_no_argument_names_another_namespace_directory_or_key() -> None:
 
 
 # What they do
+
+
+def test_what_lies_before_an_offset_is_not_read(world: World) -> None:
+    data = os.urandom(3 << 20).hex()
+    agent = world.vault.namespace("large")
+    agent.files.write("large.txt", data)
+    agent.snapshot()
+    read = list[tuple[int, int | None]]()
+
+    class Reading:
+        """Files of which parts alone are read."""
+
+        stat = staticmethod(agent.files.stat)
+
+        def read(self, path: str, *, start: int, length: int) -> bytes:
+            read.append((start, length))
+            return agent.files.read(path, start=start, length=length)
+
+    class Place:
+        """A namespace with such files."""
+
+        def files(self, _at: str | None) -> tuple[Any, None]:
+            return Reading(), None
+
+    found = read_file(cast("Subject", Place()), Read(path="large.txt", offset=6_000_000))
+    assert data[6_000_000:6_010_000] in str(found)
+    assert read == [(6_000_000, MOST_BYTES)]
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -98,6 +98,25 @@ def test_an_open_prompt_is_closed_to_be_undone(place: Place) -> None:
     assert place.state() == {"first": "1"}
 
 
+def test_what_taking_an_open_prompt_back_would_change_is_shown_and_nothing_is_done(
+    place: Place,
+) -> None:
+    prompt = place.prompts.begin(A, "one")
+    place.write(a="1")
+    place.prompts.begin(B, "two")
+    place.write(b="1")
+    place.prompts.end(B)
+    place.write(first="2")
+    taken = len(place.space.namespace.timeline())
+    seen = place.space.undo(task=prompt.task.id, dry_run=True)
+    assert [each.name for each in seen.changes] == ["a", "first"]
+    found = place.prompts.find_last(A)
+    assert found is not None
+    assert found.is_open
+    assert len(place.space.namespace.timeline()) == taken
+    assert place.state() == {"a": "1", "b": "1", "first": "2"}
+
+
 def test_a_prompt_that_was_not_heard_is_begun_by_what_comes_after_it(place: Place) -> None:
     place.prompts.keep(A, reason="before Bash", id="p1")
     place.write(a="1")
@@ -121,6 +140,37 @@ def test_an_agent_that_goes_on_after_its_end_moves_it(place: Place) -> None:
     place.prompts.keep(A, reason="after Bash", id="p1")
     (prompt,) = place.prompts.list(limit=9)
     assert place.names(prompt) == ["a"]
+
+
+def test_what_is_heard_late_of_a_prompt_does_not_reach_into_the_next(place: Place) -> None:
+    place.prompts.begin(A, "one", id="p1")
+    place.write(a="1")
+    place.prompts.end(A, id="p1")
+    place.prompts.begin(A, "two", id="p2")
+    place.write(b="1")
+    place.prompts.keep(A, reason="after Bash", id="p1")
+    place.write(c="1")
+    late = place.prompts.end(A, id="p1")
+    assert late is not None
+    assert late.id == "p1"
+    found = {each.id: each for each in place.prompts.list(limit=9)}
+    assert place.names(found["p1"]) == ["a"]
+    assert found["p2"].is_open
+    ended = place.prompts.end(A, id="p2")
+    assert ended is not None
+    assert place.names(ended) == ["b", "c"]
+    place.space.undo(task=found["p1"].task.id)
+    assert place.state() == {"b": "1", "c": "1", "first": "1"}
+
+
+def test_a_prompt_that_ended_while_it_was_being_kept_is_not_moved(place: Place) -> None:
+    stale = place.prompts.begin(A, "one", id="p1")
+    place.write(a="1")
+    place.prompts.begin(A, "two", id="p2")
+    place.write(b="1")
+    place.prompts.close(stale)
+    found = {each.id: each for each in place.prompts.list(limit=9)}
+    assert place.names(found["p1"]) == ["a"]
 
 
 def test_what_a_watcher_or_somebody_by_hand_captures_meanwhile_is_the_prompts_own(
@@ -156,6 +206,20 @@ def test_prompts_of_two_conversations_at_once_are_undone_alone(place: Place) -> 
         assert set(place.state()) == {"first", *left}
         place.space.undo()
         assert place.state() == whole
+
+
+def test_what_a_prompt_found_when_it_began_is_of_whoever_was_at_work(place: Place) -> None:
+    first = place.prompts.begin(A, "one")
+    place.write(a="1")
+    second = place.prompts.begin(B, "two")
+    place.write(b="1")
+    place.prompts.end(B)
+    place.prompts.end(A)
+    ended = {each.task.id: each for each in place.prompts.list(limit=9)}
+    assert place.names(ended[first.task.id]) == ["a"]
+    assert place.names(ended[second.task.id]) == ["b"]
+    place.space.undo(task=first.task.id)
+    assert place.state() == {"b": "1", "first": "1"}
 
 
 def test_what_both_conversations_changed_is_a_conflict_that_names_it(place: Place) -> None:

@@ -187,6 +187,14 @@ def test_halves_of_two_files_make_no_file(second: httpx2.Response, tmp_path: Pat
     assert target.read_bytes() == b"before"
 
 
+def test_all_of_a_file_is_not_taken_for_a_part_of_it() -> None:
+    client = client_of(answering(200, FILE))
+    assert client.files.read("f", start=3, length=4) == FILE[3:7]
+    assert client.files.read("f", start=95) == FILE[95:]
+    client = client_of(answering(206, FILE[3:7]))
+    assert client.files.read("f", start=3, length=4) == FILE[3:7]
+
+
 def test_a_file_of_which_nothing_came_is_asked_for_once_more() -> None:
     whole = httpx2.Response(200, content=FILE, headers={"etag": '"two"'})
     handler, seen = halves(whole)

@@ -1,5 +1,9 @@
-"""Which client in C was installed with this code, if any: a process that stays answers it alone.
+"""What was installed with this code: the command, and the client in C, if any.
 
+Settings of agents name the command by its whole path, or Python in a way that imports nothing from
+the directory that the agent is in.
+
+A process that stays answers the client in C that belongs to it alone.
 A client in Python compares the code that it would run with that of the server (`thin.STAMP`). One
 in C has none, so the server says which client belongs to its own code: the file `holdfast` of the
 same installation, by its place on the disk. One of another installation, or of the release before,
@@ -7,12 +11,26 @@ finds another file named, and lets Python do the work.
 """
 
 import os
+import sys
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
 from holdfast.cli import thin
 
 NAME = "holdfast"
+IN_PYTHON = "holdfast-python"
+
+
+def program() -> list[str]:
+    """Returns how this very program is started, from wherever that is done."""
+    folder, started = os.path.split(os.path.abspath(sys.argv[0]))
+    if started in (NAME, IN_PYTHON):
+        for name in (NAME, started):
+            beside = os.path.join(folder, name)
+            if os.path.isfile(beside) and os.access(beside, os.X_OK):
+                return [beside]
+    # -P: nothing in the directory that an agent happens to be in is ever imported.
+    return [sys.executable, "-P", "-m", "holdfast.cli.main"]
 
 
 def client_stamp() -> bytes:

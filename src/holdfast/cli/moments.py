@@ -103,6 +103,14 @@ def _iter_timeline(namespace: "holdfast.Namespace") -> "Iterator[holdfast.Snapsh
 
 def _instant(text: str, *, now: datetime) -> datetime:
     """Returns the time that somebody means; a day means its end, or as much of it as there is."""
+    try:
+        return _read_instant(text, now=now)
+    except (ValueError, OverflowError, OSError):
+        # No time, or one that no calendar of ours reaches.
+        raise usage(f"{text!r} is no time", hint=WHEN_HINT) from None
+
+
+def _read_instant(text: str, *, now: datetime) -> datetime:
     local = now.astimezone()
     if text in ("now", "today"):
         return now
@@ -110,10 +118,7 @@ def _instant(text: str, *, now: datetime) -> datetime:
         return local - timedelta(days=1)
     if (ago := _AGO.fullmatch(text)) is not None:
         return now - timedelta(**{f"{ago[2]}s": int(ago[1])})
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        raise usage(f"{text!r} is no time", hint=WHEN_HINT) from None
+    found = datetime.fromisoformat(text)
     if re.fullmatch(r"[\d-]+", text):
         found = datetime.combine(found, time.max)
     return found if found.tzinfo is not None else found.astimezone()

@@ -42,11 +42,13 @@ def path_from_here(console: Console, workspace: "holdfast.Workspace", path: str)
 def paths_from_here(
     console: Console, workspace: "holdfast.Workspace", paths: Sequence[str] | None
 ) -> list[str] | None:
-    """Returns paths and patterns from the root of the attached directory; None for all of it."""
+    """Returns paths and patterns from the root of the attached directory; None if none are named.
+
+    The root is a path, too: it means all files, and not what else a namespace holds.
+    """
     if paths is None:
         return None
-    found = [_pattern_from_here(console, workspace, path) for path in paths]
-    return None if "." in found else found
+    return [_pattern_from_here(console, workspace, path) for path in paths]
 
 
 def names_from_here(

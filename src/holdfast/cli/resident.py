@@ -336,11 +336,20 @@ class OneVault:
         return None
 
     def attach(
-        self, location: str, directory: str, /, *, namespace: str | None, force: bool
+        self,
+        location: str,
+        directory: str,
+        /,
+        *,
+        namespace: str | None,
+        force: bool,
+        stands_on: "holdfast.SnapshotInfo | None" = None,
     ) -> "holdfast.Workspace":
         """Attaches a directory to a namespace, or opens what is attached already."""
         self._check(location)
-        return self._others.attach(location, directory, namespace=namespace, force=force)
+        return self._others.attach(
+            location, directory, namespace=namespace, force=force, stands_on=stands_on
+        )
 
     def release(self) -> None:
         """Closes what was opened for one command."""

@@ -32,7 +32,14 @@ class Vaults(Protocol):
         ...
 
     def attach(
-        self, location: str, directory: str, /, *, namespace: str | None, force: bool
+        self,
+        location: str,
+        directory: str,
+        /,
+        *,
+        namespace: str | None,
+        force: bool,
+        stands_on: "holdfast.SnapshotInfo | None" = None,
     ) -> "holdfast.Workspace":
         """Attaches a directory to a namespace, or opens what is attached already."""
         ...
@@ -72,10 +79,19 @@ class OwnVaults:
         return found
 
     def attach(
-        self, location: str, directory: str, /, *, namespace: str | None, force: bool
+        self,
+        location: str,
+        directory: str,
+        /,
+        *,
+        namespace: str | None,
+        force: bool,
+        stands_on: "holdfast.SnapshotInfo | None" = None,
     ) -> "holdfast.Workspace":
         """Attaches a directory to a namespace, or opens what is attached already."""
-        made = self.open(location).workspace(directory, namespace=namespace, force=force)
+        made = self.open(location).workspace(
+            directory, namespace=namespace, force=force, stands_on=stands_on
+        )
         self._workspaces.append(made)
         return made
 

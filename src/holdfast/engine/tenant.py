@@ -20,6 +20,7 @@ from holdfast.engine.core.context import Context
 from holdfast.engine.core.replying import Replying
 from holdfast.engine.directory.attachments import Attachment, Attachments
 from holdfast.engine.directory.directory import forget as forget_index
+from holdfast.engine.directory.lastlook import LastLook
 from holdfast.engine.erasing.door import Erasures
 from holdfast.engine.journal.actions import trace_of_namespace
 from holdfast.engine.journal.chain import append
@@ -45,7 +46,7 @@ from holdfast.errors import (
     NamespaceNotFound,
     NotADirectory,
 )
-from holdfast.model.basics import Head, SnapshotInfo, Tenant
+from holdfast.model.basics import Head, Plane, SnapshotInfo, Tenant
 from holdfast.model.entities import Totals
 from holdfast.model.traces import Health, Trace
 from holdfast.model.upkeep import (
@@ -128,12 +129,14 @@ class TenantVault:
         *,
         namespace: str | None = None,
         force: bool = False,
+        stands_on: SnapshotInfo | None = None,
     ) -> Workspace:
         """Attaches a real directory to a namespace, or opens one that is attached already.
 
         Raises `DirectoryRefused` for `/`, the home directory and network mounts, unless `force`,
         and for what lies in a vault. One that is attached and missing can be opened, too: `undo`
-        makes it anew.
+        makes it anew. With `stands_on`, one that is attached anew counts as that snapshot of the
+        namespace, changed by hand: nothing comes into it before somebody restores something.
         """
         path = Path(directory).expanduser()
         attachments = Attachments(self._context, self._tenant.id)
@@ -147,7 +150,16 @@ class TenantVault:
             raise error
         check_directory(path, home=find_home(), vault=self._context.own_folders, force=force)
         known = () if namespace is None else self.namespaces()
-        return self._open_workspace(attachments.get_or_add(path, namespace=namespace, known=known))
+        last = None
+        if namespace is not None and stands_on is not None:
+            handle = self._handle(namespace)
+            with self._context.catalog.read() as transaction:
+                namespace_id = handle.get_head(transaction).namespace_id
+            files = handle.objects.get_root(stands_on.root).plane(Plane.FILES)
+            last = LastLook.standing_on(files, namespace_id)
+        return self._open_workspace(
+            attachments.get_or_add(path, namespace=namespace, known=known, stands_on=last)
+        )
 
     def find_workspace(self, directory: str | os.PathLike[str]) -> Workspace | None:
         """Returns the attached directory that is, or holds, this one; None if none does.

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from holdfast.errors import Conflict, InvalidSettings
-from holdfast.mcp.splicing import put, take_out
+from holdfast.splicing import put, take_out
 from holdfast.syncing import sync_folder
 
 NAME: Final = "holdfast"

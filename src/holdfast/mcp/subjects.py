@@ -4,7 +4,7 @@ Both have the same methods, so that a tool does not know which it is. Nothing he
 another namespace, but for that of a fork, which must not be there yet.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -35,8 +35,8 @@ class Situation:
 class Reader(Protocol):
     """Files at one moment."""
 
-    def stream(self, path: str, /) -> Iterator[bytes]:
-        """Returns a file's content piece by piece."""
+    def read(self, path: str, /, *, start: int, length: int) -> bytes:
+        """Returns so many bytes of a file from an offset on, or as many as there are."""
         ...
 
     def stat(self, path: str, /) -> FileInfo:

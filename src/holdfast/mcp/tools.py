@@ -5,7 +5,6 @@ present: a restore replaces files, and says so, though everything that it replac
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -42,7 +41,7 @@ from holdfast.mcp.arguments import (
     Take,
     Undo,
 )
-from holdfast.mcp.subjects import Reader, Subject
+from holdfast.mcp.subjects import Subject
 from holdfast.model.basics import Plane, SnapshotInfo
 from holdfast.model.changes import Change
 
@@ -98,7 +97,7 @@ def read_file(subject: Subject, wanted: Read) -> Answer:
     """Shows a file as it was at a moment."""
     files, moment = subject.files(wanted.at)
     total = files.stat(wanted.path).size_bytes
-    data = _read(files, wanted.path, offset=wanted.offset)
+    data = files.read(wanted.path, start=wanted.offset, length=MOST_BYTES)
     where = f"{safe(wanted.path)} {_at(moment)}, {size(total)}"
     found = _shown(data, is_begun=wanted.offset > 0)
     if found is None:
@@ -166,23 +165,6 @@ def _is_comparable(change: Change) -> bool:
     largest = max(change.old_bytes or 0, change.new_bytes or 0)
     is_plain = change.plane is Plane.FILES and not _PATTERN.intersection(change.name)
     return is_plain and largest <= LARGEST_COMPARED
-
-
-def _read(files: Reader, path: str, *, offset: int) -> bytes:
-    """Returns some bytes of a file; what lies before them is passed over, not kept."""
-    parts: list[bytes] = []
-    skipped, missing = offset, MOST_BYTES
-    pieces: Any = files.stream(path)
-    # One over HTTP holds a connection until it is read to its end, or closed.
-    with closing(pieces) if hasattr(pieces, "close") else nullcontext():
-        for piece in pieces:
-            part = piece[skipped : skipped + missing]
-            skipped = max(0, skipped - len(piece))
-            parts.append(part)
-            missing -= len(part)
-            if not missing:
-                break
-    return b"".join(parts)
 
 
 def _shown(data: bytes, *, is_begun: bool) -> tuple[str, bool, int] | None:

@@ -10,6 +10,7 @@ server answers a name that it knows without doing anything twice, and anything t
 import uuid
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from functools import cache
+from http import HTTPStatus
 from typing import Any, Final, NamedTuple, TypeVar, cast
 from urllib.parse import quote
 
@@ -91,8 +92,10 @@ def answer_of(call: Call[T], response: httpx2.Response) -> T:
     """Returns what an answer says; raises what went wrong."""
     if not response.is_success:
         raise refusal_of(response)
+    is_part = response.status_code == HTTPStatus.PARTIAL_CONTENT
+    read = call.read if is_part else call.read_all or call.read
     try:
-        return call.read(response.content)
+        return read(response.content)
     except UNREADABLE as exc:
         message = f"{call.method} {call.path} was answered with something else: {exc}"
         raise Incompatible(message) from exc

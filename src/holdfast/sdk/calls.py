@@ -61,6 +61,8 @@ class Call(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     path: str
     """With names in braces, which `place` has the values of."""
     read: Callable[[bytes], T]
+    read_all: Callable[[bytes], T] | None = None
+    """Reads an answer with all of that of which a part was asked for: nobody has to send parts."""
     place: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
     query: Query = msgspec.field(default_factory=dict[str, Any])
     body: object = None

@@ -7,9 +7,9 @@ vault that `status` shows.
 
 import os
 import shlex
-import sys
 from argparse import SUPPRESS, ArgumentParser, Namespace
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 from holdfast.cli import thin
@@ -168,7 +168,9 @@ def _install(arguments: Namespace, console: Console) -> int:
             lines=lambda: settings.to_text(shown).splitlines(),
         )
         return DONE
-    is_new = settings.change(path, settings.with_ours(agent, commands), within=within)
+    edit = settings.with_ours(agent, commands)
+    with _as_one_change(arguments, console):
+        is_new = settings.change(path, edit, within=within)
     console.answer(
         document=lambda: {"path": path, "changed": is_new, "events": [*commands]},
         lines=list,
@@ -180,6 +182,21 @@ def _install(arguments: Namespace, console: Console) -> int:
     for line in (*[agent.advice] * bool(agent.advice), *NEXT):
         console.say(line)
     return DONE
+
+
+@contextmanager
+def _as_one_change(arguments: Namespace, console: Console) -> Generator[None]:
+    """Makes what is done a change of its own on the timeline of the directory.
+
+    Else the next `undo` would take the hooks away, as what is in no snapshot yet.
+    """
+    if arguments.user:
+        yield
+        return
+    workspace = get_workspace(console)
+    workspace.snapshot_if_changed(reason="before `holdfast hook install`")
+    yield
+    workspace.snapshot_if_changed(f"hook install {arguments.agent}")
 
 
 def _uninstall(arguments: Namespace, console: Console) -> int:
@@ -202,6 +219,8 @@ def _place(agent: Agent, arguments: Namespace, console: Console) -> tuple[str, s
 
 def _commands(agent: Agent, arguments: Namespace, console: Console) -> dict[str, str]:
     """Returns what each event runs: with whole paths, as an agent may be anywhere."""
+    from holdfast.cli.installed import program  # noqa: PLC0415 - slow to load
+
     location = console.location()
     if is_url(location):
         raise Refused(
@@ -211,17 +230,8 @@ def _commands(agent: Agent, arguments: Namespace, console: Console) -> dict[str,
             hint="Name another vault with --data.",
         )
     where = [] if arguments.user else ["-C", str(get_workspace(console).path)]
-    words = [*_program(), "hook", "run", agent.name, *where, "--data", os.path.abspath(location)]
+    words = [*program(), "hook", "run", agent.name, *where, "--data", os.path.abspath(location)]
     return {event: shlex.join([*words, "--event", event]) for event in agent.installed}
-
-
-def _program() -> list[str]:
-    """Returns how this very program is started from anywhere."""
-    started = os.path.abspath(sys.argv[0])
-    if os.path.basename(started) == "holdfast" and os.access(started, os.X_OK):
-        return [started]
-    # -P: nothing in the directory that an agent happens to be in is ever imported.
-    return [sys.executable, "-P", "-m", "holdfast.cli.main"]
 
 
 # Looking at them

@@ -1,7 +1,5 @@
 """`holdfast mcp`: the undo button for agents that speak the Model Context Protocol."""
 
-import os
-import sys
 from argparse import ArgumentParser, Namespace
 from typing import Final
 
@@ -169,7 +167,9 @@ def _place(arguments: Namespace, console: Console) -> Place:
 
 def _command(arguments: Namespace, console: Console) -> tuple[str, Command]:
     """Returns the directory whose settings are meant, and what shall be started in it."""
-    program, *first = _program()
+    from holdfast.cli.installed import program as our_program  # noqa: PLC0415 - slow to load
+
+    program, *first = our_program()
     if arguments.server:
         settings = client_settings(console.environ)
         named = arguments.namespace or settings.namespace
@@ -207,9 +207,3 @@ def _vault(console: Console) -> tuple[list[str], tuple[str, ...]]:
         )
     objects = console.find_objects(location)
     return [] if objects is None else ["--objects", objects], (DATABASE_URL,)
-
-
-def _program() -> list[str]:
-    """Returns what starts holdfast, wherever that is done: absolute paths alone."""
-    script = os.path.join(os.path.dirname(sys.executable), "holdfast")
-    return [script] if os.path.exists(script) else [sys.executable, "-m", "holdfast"]

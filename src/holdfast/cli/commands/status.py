@@ -65,7 +65,7 @@ def _narrowed(
     from holdfast.engine.timeline.selection import path_filter  # noqa: PLC0415 - as above
 
     wanted = paths_from_here(console, workspace, paths)
-    if wanted is None:
+    if wanted is None or "." in wanted:
         return status
     selects = path_filter(wanted)
     found = [c for c in status.changes if c.plane.value == "files" and selects(c.key)]

@@ -2,8 +2,9 @@
 
 What is in the directory is kept where it was first, and what is pending in the other namespace is
 kept there, so that nothing is lost on either side. Then the directory is attached to the other one,
-and what that shows is restored into it. If it cannot be, the directory is attached as before and
-the other timeline stands where it stood; after a crash in between, the directory holds what it
+as if it had been what that shows and were changed by hand: so nothing comes into it but by the
+restore, which is next. If that cannot be, nothing was written, the directory is attached as before
+and the other timeline stands where it stood; after a crash in between, the directory holds what it
 held, which `status` shows as changes, and `holdfast restore` of the last snapshot goes on.
 """
 
@@ -111,7 +112,7 @@ def _show(
 ) -> "holdfast.Restored":
     """Attaches the directory to the other namespace, and makes it what that shows."""
     location, (before, name) = console.location(), names
-    shown = console.vaults.attach(location, directory, namespace=name, force=True)
+    shown = console.vaults.attach(location, directory, namespace=name, force=True, stands_on=target)
     console.workspaces[:] = [shown]
     try:
         with console.progress() as progress:
@@ -121,8 +122,10 @@ def _show(
     except Exception:
         # What it found in the directory it has kept first, and stands on that now.
         console.vaults.release()
-        console.vaults.attach(location, directory, namespace=before, force=True)
-        other = console.open_vault(location).namespace(name)
+        vault = console.open_vault(location)
+        at = vault.namespace(before).get_snapshot("@")
+        console.vaults.attach(location, directory, namespace=before, force=True, stands_on=at)
+        other = vault.namespace(name)
         if other.get_snapshot("@").id != target.id:
             other.restore(target.id)
         raise

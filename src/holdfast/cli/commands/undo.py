@@ -102,6 +102,11 @@ def _check(arguments: Namespace) -> None:
 
 
 def _task_of(workspace: "holdfast.Workspace", arguments: Namespace) -> str:
-    """Returns the task of a prompt; what it has changed so far is kept as its own."""
+    """Returns the task of a prompt; what it has changed so far is kept as its own.
+
+    Not by who only looks: that changes nothing.
+    """
     found = find_prompt(workspace, number=arguments.prompt, session=arguments.session)
-    return (workspace.prompts.close(found) if found.is_open else found).task.id
+    if found.is_open and not arguments.dry_run:
+        found = workspace.prompts.close(found)
+    return found.task.id

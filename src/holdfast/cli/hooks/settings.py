@@ -2,6 +2,7 @@
 
 1. What cannot be read exactly as it was written is refused, and the file is not touched: no JSON,
    names that occur twice, another shape than the agent's own, a file that is not in the directory.
+   Of what stays, every byte does (`splicing.py`).
 2. Ours are known by what they run. Whoever says it twice finds them once, as they are now.
 3. The file is old or new, never a mixture: it is written beside its place and renamed into it,
    unless somebody has changed it since it was read.
@@ -19,6 +20,7 @@ from typing import Any, Final, NoReturn, cast
 from holdfast.cli.exits import CONFLICT, Refused
 from holdfast.cli.hooks.agents import Agent
 from holdfast.cli.hooks.process import HOOK, RUN
+from holdfast.splicing import turn_into
 from holdfast.syncing import sync_folder
 
 LONGEST: Final = 1 << 22
@@ -45,6 +47,8 @@ def change(path: str, edit: Callable[[Document], Document], *, within: str | Non
             after = _text(edit(document), before)
         except _Misshapen as exc:
             raise _refused(path, str(exc)) from exc
+        except ValueError as exc:
+            raise _refused(path, f"cannot be written again: {exc}") from exc
         if after == before:
             return False
         if _replace(place, before, after):
@@ -93,9 +97,9 @@ def events_of(path: str, agent: Agent) -> list[str]:
         raise _refused(path, str(exc)) from exc
 
 
-def to_text(document: Document, *, indent: str | int = 2) -> str:
-    """Returns settings as they are written."""
-    return json.dumps(document, indent=indent, ensure_ascii=False) + "\n"
+def to_text(document: Document) -> str:
+    """Returns settings as they are written where there are none."""
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
 def _entry(agent: Agent, event: str, command: str) -> Document:
@@ -217,17 +221,12 @@ def _parsed(path: str, data: bytes) -> Document:
 
 
 def _text(document: Document, before: bytes | None) -> bytes | None:
-    """Returns settings as text, indented as they were; None if they hold nothing."""
+    """Returns settings as text, of which what did not change stays as it was; None for none."""
     if not document:
         return None if before is None or before.strip() != b"{}" else before
-    indent: str | int = 2
-    lines = (before or b"").decode("utf-8").splitlines()
-    for line in lines:
-        blank = line[: len(line) - len(line.lstrip())]
-        if blank:
-            indent = blank
-            break
-    return to_text(document, indent=indent).encode()
+    if before is None:
+        return to_text(document).encode()
+    return turn_into(before.decode("utf-8"), document).encode()
 
 
 def _replace(place: str, before: bytes | None, after: bytes | None) -> bool:

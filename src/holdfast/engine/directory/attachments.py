@@ -22,6 +22,7 @@ from pathlib import Path
 import msgspec
 
 from holdfast.engine.core.context import Context
+from holdfast.engine.directory.lastlook import LastLook
 from holdfast.engine.directory.likeness import find_likeness
 from holdfast.engine.planes.handle import MAX_NAME_CHARS, PATH_CHARS, Handle, check_namespace
 from holdfast.errors import (
@@ -124,14 +125,20 @@ class Attachments:
         ]
 
     def get_or_add(
-        self, path: Path, *, namespace: str | None, known: Container[str] = ()
+        self,
+        path: Path,
+        *,
+        namespace: str | None,
+        known: Container[str] = (),
+        stands_on: LastLook | None = None,
     ) -> Attachment:
         """Returns the attachment of exactly this directory; makes it if it is not there.
 
         Raises `AlreadyAttached` if the namespace belongs to another directory, or this
         directory to another namespace; from one namespace to another that is `known`, and no
         other directory's, it goes. A directory that is another one than was attached is taken
-        for it if the namespace is named.
+        for it if the namespace is named. `stands_on` is what is believed of one that is attached
+        anew; it is there before the attachment is, so that nobody finds the one without the other.
         """
         real = Path(os.path.realpath(path))
         found = self._at(real)
@@ -154,12 +161,13 @@ class Attachments:
         state = self._state(real)
         for owner in self._all():
             if owner.namespace == name and owner.state != state:
-                return self._move(owner, real)
+                return self._move(owner, real, stands_on)
         attachment = Attachment(real, name, self._clock(), state, find_identity(real))
         with _translated(f"{real} cannot be attached"):
             state.mkdir(parents=True, exist_ok=True, mode=0o700)
             # Of what was agreed on with another namespace, nothing holds for this one.
             _forget(state)
+            _believe(state, stands_on)
             _write(attachment)
         return attachment
 
@@ -240,7 +248,9 @@ class Attachments:
     def _handle(self, attachment: Attachment) -> Handle:
         return Handle(self._context, self._tenant_id, attachment.namespace)
 
-    def _move(self, attachment: Attachment, real: Path) -> Attachment:
+    def _move(
+        self, attachment: Attachment, real: Path, stands_on: LastLook | None = None
+    ) -> Attachment:
         """Gives what is known of a directory to the path at which it is now.
 
         Done again from the start if it is interrupted: until the last step it is what it was.
@@ -253,6 +263,7 @@ class Attachments:
             if state != attachment.state:
                 _make_way(state)
                 attachment.state.rename(state)
+            _believe(state, stands_on)
             moved = msgspec.structs.replace(
                 attachment,
                 path=real,
@@ -346,6 +357,11 @@ def _forget(state: Path) -> None:
     """Lets go of what is known of a directory, and of what was under way in it."""
     for name in (INDEX_NAME, JOURNAL_NAME):
         (state / name).unlink(missing_ok=True)
+
+
+def _believe(state: Path, last: LastLook | None) -> None:
+    if last is not None:
+        last.index.save(state / INDEX_NAME)
 
 
 def _make_way(state: Path) -> None:

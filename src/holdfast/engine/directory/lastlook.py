@@ -101,6 +101,12 @@ class LastLook(msgspec.Struct, frozen=True):
         index = StatIndex.empty().replacing({}, meta=meta)
         return LastLook(index, EMPTY_MAP, b"", {}, {}, kept, former, *same)
 
+    @classmethod
+    def standing_on(cls, files: ObjectId, namespace: int) -> "LastLook":
+        """Returns what counts a directory as these files of a namespace, changed by hand since."""
+        nothing = msgspec.structs.replace(cls.of(None), namespace=namespace)
+        return nothing.believing(files.hex(), files.hex())
+
     def believing(self, base: str, agreed: str) -> "LastLook":
         """Returns the same, of which the directory and its namespace's files were these maps."""
         former, met = bytes.fromhex(base), bytes.fromhex(agreed)

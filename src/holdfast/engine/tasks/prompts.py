@@ -7,7 +7,8 @@ tells nobody: then its prompt lasts until the next one of the conversation.
 
 What agents say is heard late, twice, at once, or not at all. So a prompt that was begun before is
 not begun again, one that nobody has heard of is begun by whatever comes after it, and one that
-has ended goes on if its agent does. Two that come at once take turns: the row of a prompt is
+has ended goes on if its agent does, until the next one of the conversation begins: what comes then
+is of that one, whichever it names. Two that come at once take turns: the row of a prompt is
 written under its namespace's lock, with the number that is free then.
 """
 
@@ -133,10 +134,12 @@ class Prompts:
     ) -> Prompt | None:
         """Ends the last prompt of a conversation, and keeps what is there; None if there is none.
 
-        Said again, it ends where the agent is now.
+        Said again, it ends where the agent is now, unless that is at a later prompt.
         """
         prompt = self.find_last(talk, id=id)
-        return None if prompt is None else self.close(prompt)
+        if prompt is None or self._later(prompt) is not None:
+            return prompt
+        return self.close(prompt)
 
     def close(self, prompt: Prompt) -> Prompt:
         """Keeps what is there as what a prompt has left; returns the prompt as it is then."""
@@ -202,7 +205,14 @@ class Prompts:
         if found is None and (last := self.find_last(talk)) is not None and last.is_open:
             # Of a part of the agent's with ids of its own.
             found = last
-        return found or self.begin(talk, UNHEARD, id=id)
+        if found is None:
+            return self.begin(talk, UNHEARD, id=id)
+        return self._later(found) or found
+
+    def _later(self, prompt: Prompt) -> Prompt | None:
+        """Returns the prompt that its conversation is at, if this one ended before that began."""
+        last = None if prompt.is_open else self.find_last(prompt.conversation)
+        return None if last is None or last.number <= prompt.number else last
 
     def _is_again(self, last: Prompt, name: str, *, before: SnapshotId, id: str | None) -> bool:  # noqa: A002 - as above
         if id is not None or last.id is not None:
@@ -217,6 +227,11 @@ class Prompts:
             task = transaction.find_task(head.namespace_id, prompt.task.id)
             if task is None:
                 raise TaskNotFound(prompt.task.id)
+            last = _last_of(transaction, head, prompt.conversation)
+            is_passed = last is not None and last.number > prompt.number
+            if is_passed and task.status is not TaskStatus.RUNNING:
+                # The next one began meanwhile, and has ended this one where it did.
+                return replace(prompt, task=task)
             after = _newest(transaction, head) if taken is None else taken.id
             return self._end(transaction, head, replace(prompt, task=task), after=after)
 

@@ -2,8 +2,9 @@
 
 All that lies between a prompt's two snapshots counts as its own, whoever did it. But the snapshots
 in between that name the prompt of another conversation are that one's, and so is what an undo of
-another prompt did: they are left out, step by step. Of a key that both changed in turns it is
-noted that it is shared.
+another prompt did: they are left out, step by step. What a prompt found when it began is not what
+it did, though that snapshot names it: it is of whoever was at work then. Of a key that both changed
+in turns it is noted that it is shared.
 """
 
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ from typing import Final
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.objects.stage import StagedObjects
 from holdfast.errors import OthersChanged
-from holdfast.ids import ObjectId
+from holdfast.ids import ObjectId, SnapshotId
 from holdfast.model.basics import Plane, SnapshotInfo
 from holdfast.model.prompts import prompt_of
 from holdfast.model.tasks import TaskChange, TaskRun
@@ -47,19 +48,22 @@ def own_steps(
         raise OthersChanged(task.id, before=task.before, by=sorted(others))
     own, last = dict[tuple[Plane, bytes], TaskChange](), before.root
     for snapshot in reversed(between):
-        if snapshot.task_id not in others:
+        if others.get(snapshot.task_id or "", snapshot.id) == snapshot.id:
             _add_step(own, source, last, snapshot.root)
         last = snapshot.root
+    if last != after.root:
+        # Of a prompt that is not at its end: what is in no snapshot yet.
+        _add_step(own, source, last, after.root)
     return [own[key] for key in sorted(own, key=lambda each: (each[0].value, each[1]))]
 
 
 def _prompts_among(
     transaction: Transaction, task: TaskRun, between: Sequence[SnapshotInfo]
-) -> frozenset[str]:
-    """Returns the tasks of other prompts that snapshots name."""
+) -> dict[str, SnapshotId]:
+    """Returns the tasks of other prompts that snapshots name, with what each of them found."""
     names = {each.task_id for each in between} - {None, task.id}
     tasks = [transaction.find_task(task.namespace_id, name) for name in names if name]
-    return frozenset(each.id for each in tasks if each is not None and prompt_of(each) is not None)
+    return {e.id: e.before for e in tasks if e is not None and prompt_of(e) is not None}
 
 
 def _add_step(

@@ -56,6 +56,7 @@ from holdfast.ids import ObjectId, SnapshotId
 from holdfast.model.basics import EMPTY_MAP, Head, Kind, Plane, Root, Size, SnapshotInfo
 from holdfast.model.changes import Changes, Restored
 from holdfast.model.files import USUAL_DIRECTORY_MODE
+from holdfast.model.prompts import prompt_of
 from holdfast.model.tasks import TaskChange, TaskRun, TaskStatus
 from holdfast.operations.choices import SHOWN
 from holdfast.operations.snapshots import Note
@@ -131,7 +132,7 @@ def take_back(
             raise TaskNotFound(task_id)
         if at_end and task.restored is not None:
             raise TaskEnded(task_id, status="gone back")
-        aim = _aim(handle, transaction, folded, task, keep_mine=keep_mine)
+        aim = _aim(handle, transaction, folded, task, keep_mine=keep_mine, is_look=dry_run)
         seen = _seen(handle, transaction, folded, aim, then=task.started_at, limit=limit)
         if seen.root == folded.root_id and not at_end:
             raise NothingToUndo(f"nothing that task {task.id} changed is there any more")
@@ -239,16 +240,18 @@ def _check_all_known(handle: Handle, writing: Transaction, tasks: Sequence[TaskR
 
 
 def _since(transaction: Transaction, head: Head, target: SnapshotInfo) -> list[TaskRun]:
-    """Returns the tasks that began at a snapshot or after it, newest first."""
+    """Returns the tasks that began at a snapshot or after it, newest first.
+
+    After an undo, a task begins where an older snapshot is: then it is the time that tells.
+    """
     found, before = list[TaskRun](), None
     while page := transaction.list_tasks(head.namespace_id, status=None, before=before, most=_PAGE):
         for task in page:
             began = transaction.find_snapshot(head.namespace_id, task.before)
-            if began is None and task.started_at < target.created_at:
+            is_behind = began is not None and began.number < target.number
+            if (began is None or is_behind) and task.started_at < target.created_at:
                 return found
-            if began is not None and began.number < target.number:
-                if task.started_at < target.created_at:
-                    return found
+            if is_behind and task.started_at == target.created_at:
                 continue
             found.append(task)
         before = page[-1].started_at, page[-1].id
@@ -294,7 +297,13 @@ def _marks(
 
 
 def _aim(
-    handle: Handle, transaction: Transaction, folded: Folded, task: TaskRun, *, keep_mine: bool
+    handle: Handle,
+    transaction: Transaction,
+    folded: Folded,
+    task: TaskRun,
+    *,
+    keep_mine: bool,
+    is_look: bool = False,
 ) -> _Aim:
     changes = transaction.list_task_changes(task.namespace_id, task.id)
     if task.is_named or (task.beside_others and changes):
@@ -305,7 +314,7 @@ def _aim(
         by = others_of(folded.head, task)
         raise OthersChanged(task.id, before=task.before, by=by)
     else:
-        aim = _between(handle, transaction, folded, task)
+        aim = _between(handle, transaction, folded, task, is_look=is_look)
     if aim.left and not keep_mine:
         names = [f"{plane}:{legible(entry_name(Plane(plane), key))}" for plane, key in aim.left]
         raise OthersChanged(task.id, before=task.before, names=names)
@@ -456,11 +465,21 @@ def _fitting(
 # What lies between its two snapshots
 
 
-def _between(handle: Handle, transaction: Transaction, folded: Folded, task: TaskRun) -> _Aim:
-    """Returns where it leads to take back all that lies between a task's two snapshots."""
-    if task.after is None:
+def _between(
+    handle: Handle, transaction: Transaction, folded: Folded, task: TaskRun, *, is_look: bool
+) -> _Aim:
+    """Returns where it leads to take back all that lies between a task's two snapshots.
+
+    Who only looks sees an open prompt as if it ended now.
+    """
+    if task.after is None and not (is_look and prompt_of(task) is not None):
         raise TaskRunning(task.id, before=task.before)
-    before, after = (_on_timeline(transaction, task, each) for each in (task.before, task.after))
+    before = _on_timeline(transaction, task, task.before)
+    if task.after is None:
+        (newest,) = transaction.timeline(task.namespace_id, before=None, most=1)
+        after = msgspec.structs.replace(newest, root=folded.root_id)
+    else:
+        after = _on_timeline(transaction, task, task.after)
     own = own_steps(transaction, folded.source, task, before=before, after=after)
     if own is not None:
         aim, needs = _without_changes(transaction, folded, task, own), [before.id, after.id]

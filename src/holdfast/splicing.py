@@ -1,4 +1,4 @@
-"""Puts one member into a JSON text, or takes it out, and leaves every other byte as it is.
+"""Puts members into a JSON text, or takes them out, and leaves every other byte as it is.
 
 Settings files are their owners': comments are not allowed in them, but order, indentation and the
 way a number is written are theirs. So the text is not written anew from what it means. Where the
@@ -8,7 +8,7 @@ anybody uses it. What is not plain JSON is refused with `ValueError`.
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -34,29 +34,64 @@ def put(text: str, *, section: str, name: str, value: dict[str, Any]) -> str:
     found = _as_object(whole.get(section, {}), f"`{section}`")
     if found.get(name) == value:
         return text
-    made = _put(text, section=section, name=name, value=value)
-    expected = {**whole, section: {**found, name: value}}
-    if _read(made) != expected:
-        message = "what would be written is not what was meant"
-        raise ValueError(message)
-    return made
+    made = _spliced(text, lambda text: _put(text, section=section, name=name, value=value))
+    return _checked(made, {**whole, section: {**found, name: value}})
 
 
 def take_out(text: str, *, section: str, name: str) -> str:
     """Returns a text whose `section` does not have this member; the same text if it has not."""
     if not text.strip():
         return text
-    if name not in _as_object(_read(text).get(section, {}), f"`{section}`"):
+    whole = _read(text)
+    found = _as_object(whole.get(section, {}), f"`{section}`")
+    if name not in found:
         return text
     outer = next(each for each in _members(text, _begin(text)) if each.key == section)
-    members = list(_members(text, outer.value))
+    left = {key: value for key, value in found.items() if key != name}
+    return _checked(_cut(text, outer.value, name), {**whole, section: left})
+
+
+def turn_into(text: str, wanted: dict[str, Any]) -> str:
+    """Returns a text that means this: only members that differ are put in, or taken out."""
+    whole = _read(text)
+
+    def splice(text: str) -> str:
+        for name in whole.keys() - wanted.keys():
+            text = _cut(text, _begin(text), name)
+        for name, value in wanted.items():
+            if name not in whole or whole[name] != value:
+                text = _set(text, name, value)
+        return text
+
+    return _checked(_spliced(text, splice), wanted)
+
+
+def _spliced(text: str, splice: Callable[[str], str]) -> str:
+    """Returns a text that is changed with the line ends that it has."""
+    lines = text.count("\r\n")
+    if not lines or lines < text.count("\n"):
+        return splice(text)
+    # No string of JSON holds a line's end: all of them are between its parts.
+    return splice(text.replace("\r\n", "\n")).replace("\n", "\r\n")
+
+
+def _checked(made: str, expected: dict[str, Any]) -> str:
+    if _read(made) != expected:
+        message = "what would be written is not what was meant"
+        raise ValueError(message)
+    return made
+
+
+def _cut(text: str, begin: int, name: str) -> str:
+    """Returns a text without one member of the object that begins here."""
+    members = list(_members(text, begin))
     at = next(number for number, each in enumerate(members) if each.key == name)
     if at:
         cut = (members[at - 1].end, members[at].end)
     elif len(members) > 1:
         cut = (members[0].begin, members[1].begin)
     else:
-        cut = (outer.value + 1, outer.end - 1)
+        cut = (begin + 1, text.index("}", members[0].end))
     return text[: cut[0]] + text[cut[1] :]
 
 
@@ -72,9 +107,16 @@ def _put(text: str, *, section: str, name: str, value: dict[str, Any]) -> str:
     return text[: inner.value] + _written(value, unit=unit, depth=2) + text[inner.end :]
 
 
-def _add(
-    text: str, begin: int, key: str, value: dict[str, Any], *, unit: str | None, depth: int
-) -> str:
+def _set(text: str, name: str, value: object) -> str:
+    top = _begin(text)
+    unit = _unit(text, top)
+    member = next((each for each in _members(text, top) if each.key == name), None)
+    if member is None:
+        return _add(text, top, name, value, unit=unit, depth=1)
+    return text[: member.value] + _written(value, unit=unit, depth=1) + text[member.end :]
+
+
+def _add(text: str, begin: int, key: str, value: object, *, unit: str | None, depth: int) -> str:
     """Returns a text with one more member at the end of the object that begins here."""
     members = list(_members(text, begin))
     written = f"{json.dumps(key, ensure_ascii=False)}: {_written(value, unit=unit, depth=depth)}"
@@ -92,7 +134,7 @@ def _add(
     return f"{text[: begin + 1]}{inside}{written}{outside}{text[end:]}"
 
 
-def _written(value: dict[str, Any], *, unit: str | None, depth: int) -> str:
+def _written(value: object, *, unit: str | None, depth: int) -> str:
     """Returns a value as it stands in a text with this indentation; None for a single line."""
     if unit is None:
         return json.dumps(value, ensure_ascii=False)
