@@ -114,6 +114,50 @@ def test_a_directory_that_is_attached_to_files_takes_them_in(tmp_path: Path) -> 
         assert taken.detail["gave_way"] == ["both"]
 
 
+def test_after_a_look_that_read_everything_the_namespaces_changes_still_count(
+    tmp_path: Path,
+) -> None:
+    with holdfast.open(tmp_path / "vault") as vault:
+        files = vault.namespace("ns").files
+        files.write_many([("x", "old"), ("gone", "old"), ("both", "namespace"), ("y", "y")])
+        vault.namespace("ns").snapshot("one")
+        tree = tmp_path / "tree"
+        tree.mkdir()
+        for name, text in {"x": "old", "gone": "old", "both": "directory", "own": "own"}.items():
+            (tree / name).write_text(text)
+        workspace = vault.workspace(tree, namespace="ns")
+        assert workspace.status().agreed is not None
+        files.write_many([("x", "new"), ("both", "newer"), ("own", "of a call")])
+        files.delete("gone")
+        agreed = workspace.status().agreed
+        assert agreed is not None
+        # What is in no snapshot is not written over: only what both had is anybody's to change.
+        assert agreed.gave_way == ["both", "own"]
+        assert {path.name: path.read_text() for path in tree.iterdir()} == {
+            "x": "new",
+            "y": "y",
+            "both": "directory",
+            "own": "own",
+        }
+        workspace.snapshot("two")
+        assert files.read_text("x") == "new"
+        assert not files.exists("gone")
+        assert vault.verify().faults == []
+
+
+def test_an_index_that_was_lost_takes_no_change_of_the_namespace_back(place: Place) -> None:
+    place.workspace.close()
+    for index in place.folder.rglob("index"):
+        index.unlink()
+    place.workspace = place.vault.workspace(place.tree, namespace="ns")
+    place.workspace.status()
+    place.namespace.files.write("a.txt", "by a call")
+    place.namespace.files.delete("b.txt")
+    place.workspace.status()
+    assert place.names() == {"a.txt"}
+    assert (place.tree / "a.txt").read_text() == "by a call"
+
+
 def test_another_directory_in_place_of_one_that_is_gone_takes_all_in(place: Place) -> None:
     for path in [*place.tree.iterdir()]:
         path.unlink()

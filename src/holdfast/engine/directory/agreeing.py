@@ -31,7 +31,7 @@ from holdfast.engine.core.paths import legible, to_text
 from holdfast.engine.directory.capture import Captured, Rereading
 from holdfast.engine.directory.directory import Directory
 from holdfast.engine.directory.filling import Filled, fill
-from holdfast.engine.directory.joining import IsTorn
+from holdfast.engine.directory.joining import IsTorn, find_common
 from holdfast.engine.directory.lastlook import LastLook
 from holdfast.engine.directory.snapshot import keep
 from holdfast.engine.directory.writer import Follower, list_only_in_old, list_steps
@@ -50,7 +50,7 @@ from holdfast.model.changes import Changes
 from holdfast.operations.choices import SHOWN
 from holdfast.operations.snapshots import Note
 from holdfast.progress import no_progress
-from holdfast.tree import apply, get_many
+from holdfast.tree import Applied, apply, get_many
 from holdfast.workspace.descent import Descent
 from holdfast.workspace.journal import (
     Record,
@@ -221,9 +221,7 @@ class _Bringing:
         steps = self._choose(wanted)
         chosen = {step.key for step in steps}
         entries = self._entries(chosen)
-        # Of what was read and is in no snapshot, nothing is known afterwards: it is read again.
-        known = EMPTY_MAP if self._captured.is_whole else self._last.root
-        applied = apply(self._source, known, entries)
+        applied = self._agree_on(entries)
         self._check_budget(steps)
         self._store(applied.nodes)
         if steps:
@@ -280,6 +278,19 @@ class _Bringing:
         found = get_many(self._source, self._filled.root, sorted(chosen))
         return {key: found.get(key) for key in chosen}
 
+    def _agree_on(self, entries: Mapping[bytes, bytes | None]) -> Applied:
+        """Returns the map from which the directory's own changes are told from now on.
+
+        What it was before, with what is written now: what was changed in the directory is as
+        unkept as it was. If nobody knows what it was, that is what both sides have.
+        """
+        source, filled = self._source, self._filled
+        if not self._captured.is_whole or filled.base != EMPTY_MAP:
+            return apply(source, filled.base, entries)
+        became = apply(source, filled.held, entries)
+        within, theirs = source.with_nodes(became.nodes), self._theirs.root
+        return apply(within, theirs, find_common(within, became.root, theirs))
+
     def _store(self, nodes: Mapping[ObjectId, bytes]) -> None:
         """Stores the maps by which the next look knows what was agreed on; nothing names them.
 
@@ -318,18 +329,21 @@ class _Bringing:
         writer.carry_out(steps)
 
     def _learn(self, steps: Sequence[Step], root: ObjectId) -> None:
-        last = self._last
-        folders = _folders_of(self._directory, last, [step.key for step in steps])
-        self._directory.last = last.replacing(
-            folders,
-            root=root,
-            rules=self._captured.rules if self._captured.is_whole else last.rules,
-            omitted=last.omitted,
-            moving=last.moving,
-            earlier=last.earlier,
-            met=self._theirs.root,
-            namespace=self._theirs.head.namespace_id,
-        )
+        last, met, whose = self._last, self._theirs.root, self._theirs.head.namespace_id
+        if self._captured.is_whole:
+            # What was read and is in no snapshot is read again; what was agreed on is known.
+            self._directory.forget_to(root.hex(), met.hex(), namespace=whose)
+        else:
+            self._directory.last = last.replacing(
+                _folders_of(self._directory, last, [step.key for step in steps]),
+                root=root,
+                rules=last.rules,
+                omitted=last.omitted,
+                moving=last.moving,
+                earlier=last.earlier,
+                met=met,
+                namespace=whose,
+            )
         if steps:
             # Before the journal says so: without it, the next one starts from what was before.
             self._directory.save()

@@ -32,6 +32,8 @@ class Filled(msgspec.Struct, frozen=True):
     """What the namespace's files have and it has not: the directory's took its place."""
     torn: Sequence[bytes] = ()
     """What of the directory it has not: a crash may have left it so."""
+    base: ObjectId = EMPTY_MAP
+    """What the directory was when both last agreed; the empty map if nobody knows any more."""
 
 
 def fill(
@@ -72,7 +74,7 @@ def fill(
     both = source.with_nodes(nodes)
     gave_way = {*joined.gave_way, *find_left(both, sides, applied.root)}
     edits = [*diff(both, current, applied.root)]
-    return Filled(applied.root, nodes, edits, held, sorted(gave_way), joined.torn)
+    return Filled(applied.root, nodes, edits, held, sorted(gave_way), joined.torn, sides.base)
 
 
 def _hold(
