@@ -14,7 +14,7 @@ in the directory as well (`joining.py`).
    snapshot is in its way) stays out: the next snapshot has what the directory has, and names it.
 5. Know: what was written is read again by the next look, as whatever has just changed.
 
-A crash in 4 leaves the journal. Whoever comes next finds files that are neither what they were
+If 4 fails, what was written is taken back. A crash in it leaves the journal. Whoever comes next finds files that are neither what they were
 nor what they were to be: those may be half-written. They are kept as a snapshot, and written again.
 A crash before it leaves nothing, and one after it files that both sides have alike.
 """
@@ -42,7 +42,7 @@ from holdfast.engine.planes.handle import Handle
 from holdfast.engine.planes.unit import carry_out
 from holdfast.engine.timeline.diff import collect_changes, iter_changes
 from holdfast.entries import Blob, Entry, Inline, Link, decode_entry
-from holdfast.errors import Busy, Damaged, TooLarge
+from holdfast.errors import Busy, Damaged, HoldfastError, TooLarge, Unavailable
 from holdfast.errors.system import from_system
 from holdfast.ids import ObjectId
 from holdfast.model.basics import EMPTY_MAP, Head, Kind, Plane, Root
@@ -98,7 +98,9 @@ def agree(handle: Handle, directory: Directory) -> Agreed | None:
             return _agree(handle, directory)
         except Damaged:
             if directory.is_sound or len(directory.last.index) == 0:
-                return None  # Whoever takes a snapshot finds out what there is.
+                # Whoever takes a snapshot finds out what there is; nobody can say what was to be.
+                _give_up_interrupted(directory)
+                return None
             directory.forget_index()
         except Drifted as exc:
             if tried == ROUNDS - 1:
@@ -170,6 +172,12 @@ def _settle_interrupted(directory: Directory) -> IsTorn | None:
     return None
 
 
+def _give_up_interrupted(directory: Directory) -> None:
+    record = directory.journal.find()
+    if record is not None and not record.is_of_restore:
+        directory.journal.clear()
+
+
 def _is_lost(record: Record, mine: bytes, theirs: bytes | None) -> bool:
     """Says whether a file may be what a power cut has left: by its time."""
     found, wanted = (None if data is None else decode_entry(data) for data in (mine, theirs))
@@ -216,7 +224,7 @@ class _Bringing:
         """What everything looked like a moment ago: nothing else is written over."""
 
     def carry_out(self) -> Agreed:
-        """Writes it; raises `Drifted` or an `OSError` half-way, with the journal left."""
+        """Writes it; raises `Drifted` or an `OSError`, with the directory as it was."""
         wanted = [*list_steps(self._source, self._filled.held, self._filled.root)]
         steps = self._choose(wanted)
         chosen = {step.key for step in steps}
@@ -313,12 +321,18 @@ class _Bringing:
         directory = self._directory
         source = self._source.with_nodes(nodes)
         litter = litter_of(self._handle.context.ids.snapshot())
-        directory.journal.begin_bringing(
-            litter=litter,
-            base=self._last.base.hex(),
-            agreed=self._last.agreed.hex(),
-            left=self._filled.gave_way,
-        )
+        try:
+            directory.journal.begin_bringing(
+                litter=litter,
+                base=self._last.base.hex(),
+                agreed=self._last.agreed.hex(),
+                left=self._filled.gave_way,
+            )
+        except OSError:
+            # Nothing was touched yet, whatever it says now.
+            with suppress(OSError):
+                directory.journal.clear()
+            raise
         writer = Writer(
             directory.root_fd,
             self._seen,
@@ -326,7 +340,40 @@ class _Bringing:
             litter=litter.encode(),
             goal=MapGoal(source, self._filled.root),
         )
-        writer.carry_out(steps)
+        try:
+            writer.carry_out(steps)
+        except (Drifted, OSError, HoldfastError):
+            self._turn_back(source, writer, litter)
+            raise
+
+    def _turn_back(self, source: StagedObjects, writer: Writer, litter: str) -> None:
+        """Takes back what was written; if that fails too, the journal stays for the next one.
+
+        So whatever differs the next time is somebody's work, and nothing of it is half-written.
+        """
+        directory = self._directory
+        undoing = Writer(
+            directory.root_fd,
+            self._seen,
+            Retrieval(source),
+            litter=f"{litter}-back".encode(),
+            goal=MapGoal(source, self._filled.held),
+            checks=False,
+            written=writer.written,
+        )
+        back = [Step(step.key, step.new, step.old) for step in writer.done]
+        try:
+            undoing.carry_out(sorted(back, key=lambda step: step.key))
+            # On the disk, before nobody watches over it any more.
+            os.sync()
+            directory.journal.clear()
+        except (Drifted, OSError) as exc:
+            why = exc.strerror if isinstance(exc, OSError) else "it keeps changing"
+            message = (
+                f"{directory.path} could not be written to ({why}), and what the namespace has is "
+                "half in it; it is put right when that can be"
+            )
+            raise Unavailable(message) from exc
 
     def _learn(self, steps: Sequence[Step], root: ObjectId) -> None:
         last, met, whose = self._last, self._theirs.root, self._theirs.head.namespace_id

@@ -112,7 +112,7 @@ def find_left(source: NodeSource, sides: Sides, shown: ObjectId) -> list[bytes]:
 
 
 def find_common(source: NodeSource, held: ObjectId, current: ObjectId) -> dict[bytes, bytes | None]:
-    """Returns what leads from the namespace's files to what both sides have, as the directory has it.
+    """Returns what leads from the namespace's files to what both have, as the directory has it.
 
     What only one of them has, or each another version of, is not in that.
     """
