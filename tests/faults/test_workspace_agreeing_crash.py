@@ -294,5 +294,36 @@ def test_what_could_not_be_taken_back_is_in_no_snapshot_until_it_is_right(
     assert (kept.tree / "f").read_bytes() == b"long enough to be cut"
 
 
+class Died(BaseException):
+    """Ends whoever is at it, as a kill does."""
+
+
+def die() -> None:
+    raise Died
+
+
+def opened_again(kept: Kept) -> holdfast.Workspace:
+    """Returns the directory in the hands of another process."""
+    return holdfast.open(kept.folder / "vault").workspace(kept.tree)
+
+
+def test_work_that_nobody_was_at_outlives_a_death_with_an_old_index(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept.work.watch()  # So nothing of what it learns is saved until it ends.
+    (kept.tree / "k").write_bytes(b"in a snapshot")
+    kept.work.snapshot("two")
+    (kept.tree / "k").write_bytes(b"mine, in none")
+    kept.namespace.files.write("q", b"by a call")
+    failing(monkeypatch, die)
+    with pytest.raises(Died):
+        kept.work.status()
+    agreed = opened_again(kept).status().agreed
+    assert agreed is not None
+    assert len(agreed.brought) == 1
+    assert (kept.tree / "q").read_bytes() == b"by a call"
+    assert (kept.tree / "k").read_bytes() == b"mine, in none"
+
+
 def void(_: object) -> None:
     """Takes what a call returns."""

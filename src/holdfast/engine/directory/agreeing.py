@@ -14,9 +14,10 @@ in the directory as well (`joining.py`).
    snapshot is in its way) stays out: the next snapshot has what the directory has, and names it.
 5. Know: what was written is read again by the next look, as whatever has just changed.
 
-If 4 fails, what was written is taken back. A crash in it leaves the journal. Whoever comes next finds files that are neither what they were
-nor what they were to be: those may be half-written. They are kept as a snapshot, and written again.
-A crash before it leaves nothing, and one after it files that both sides have alike.
+If 4 fails, what was written is taken back. A crash in it leaves the journal. Whoever comes next
+finds files that are neither what they were nor what they were to be: those may be half-written.
+They are kept as a snapshot, and written again. A crash before it leaves nothing, and one after it
+files that both sides have alike.
 """
 
 import os
@@ -120,21 +121,19 @@ def _agree(handle: Handle, directory: Directory) -> Agreed | None:
     if theirs is None:
         return None
     if is_torn is not None:
-        # What is neither the one nor the other is kept, before it is written over.
+        # What is neither the one nor the other is kept, before it is written over: from then on it
+        # is what the directory was, and whoever fails below need not keep it again.
         _keep_torn(handle, directory, is_torn)
+        directory.save()
+        directory.journal.clear()
         theirs = _read(handle) or theirs
     if theirs.root == directory.last.agreed:
-        if is_torn is not None:
-            directory.journal.clear()
         return None
     captured = directory.look(Weighing(), rereading=Rereading.ALL)
     source = StagedObjects(handle.objects).with_nodes(theirs.nodes)
     filled = fill(source, captured, theirs.root, namespace=theirs.head.namespace_id)
     look = _Look(captured, filled, theirs)
-    agreed = _Bringing(handle, directory, source.with_nodes(filled.nodes), look).carry_out()
-    if is_torn is not None:
-        directory.journal.applied()
-    return agreed
+    return _Bringing(handle, directory, source.with_nodes(filled.nodes), look).carry_out()
 
 
 def _read(handle: Handle) -> _Theirs | None:
@@ -164,7 +163,9 @@ def _settle_interrupted(directory: Directory) -> IsTorn | None:
         directory.forget_to(record.back, record.goal)
         return lambda key, mine, theirs: mark_of(key) not in left and _is_lost(record, mine, theirs)
     if record.state == "bringing":
-        if len(directory.last.index) == 0:
+        last = directory.last
+        if (last.base.hex(), last.agreed.hex()) != (record.back, record.goal):
+            # What was saved of it is older: by that, all that was done since would be torn.
             directory.forget_to(record.back, record.goal)
         return lambda key, _mine, _theirs: mark_of(key) not in left
     if is_settled(record):
