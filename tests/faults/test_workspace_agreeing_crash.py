@@ -325,5 +325,27 @@ def test_work_that_nobody_was_at_outlives_a_death_with_an_old_index(
     assert (kept.tree / "k").read_bytes() == b"mine, in none"
 
 
+@pytest.mark.parametrize("boot", ["this", "another"])
+def test_more_that_both_changed_than_the_journal_can_name_outlives_a_death(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch, boot: str
+) -> None:
+    names = [f"f{number:03d}" for number in range(journal.MOST_MARKED + 20)]
+    for name in names:
+        (kept.tree / name).write_bytes(b"0")
+    kept.work.snapshot("two")
+    for name in names:
+        (kept.tree / name).write_bytes(b"by hand")
+    kept.namespace.files.write_many([(name, b"by a call") for name in names])
+    kept.namespace.files.write("new", b"by a call")
+    failing(monkeypatch, die)
+    with pytest.raises(Died):
+        kept.work.status()
+    if boot == "another":
+        monkeypatch.setattr(journal, "boot_id", lambda: "another boot")
+    opened_again(kept).status()
+    assert {(kept.tree / name).read_bytes() for name in names} == {b"by hand"}
+    assert (kept.tree / "new").read_bytes() == b"by a call"
+
+
 def void(_: object) -> None:
     """Takes what a call returns."""

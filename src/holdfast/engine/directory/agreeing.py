@@ -32,7 +32,7 @@ from holdfast.engine.core.paths import legible, to_text
 from holdfast.engine.directory.capture import Captured, Rereading
 from holdfast.engine.directory.directory import Directory
 from holdfast.engine.directory.filling import Filled, fill
-from holdfast.engine.directory.joining import IsTorn, find_common
+from holdfast.engine.directory.joining import IsTorn, find_common, nothing_torn
 from holdfast.engine.directory.lastlook import LastLook
 from holdfast.engine.directory.snapshot import keep
 from holdfast.engine.directory.writer import Follower, list_only_in_old, list_steps
@@ -161,12 +161,17 @@ def _settle_interrupted(directory: Directory) -> IsTorn | None:
     left = {*record.left}
     if was_restarted(record):
         directory.forget_to(record.back, record.goal)
+        if record.is_cut:
+            return nothing_torn
         return lambda key, mine, theirs: mark_of(key) not in left and _is_lost(record, mine, theirs)
     if record.state == "bringing":
         last = directory.last
         if (last.base.hex(), last.agreed.hex()) != (record.back, record.goal):
             # What was saved of it is older: by that, all that was done since would be torn.
             directory.forget_to(record.back, record.goal)
+        if record.is_cut:
+            # Nobody knows which: better that the namespace's gives way where it could be written.
+            return nothing_torn
         return lambda key, _mine, _theirs: mark_of(key) not in left
     if is_settled(record):
         directory.journal.clear()
