@@ -18,10 +18,13 @@ import pytest
 
 import holdfast
 from holdfast.engine.namespace import Namespace
+from holdfast.engine.objects.reader import Objects
 from holdfast.engine.workspace import Workspace
-from holdfast.errors import HoldfastError, Unavailable
+from holdfast.errors import Damaged, HoldfastError, Unavailable
+from holdfast.ids import ObjectId
 from holdfast.testing.faults import Fuse, Trouble, fuses
 from holdfast.testing.places import Attached, Place, SqlitePlace, attached, touches_files
+from holdfast.tree import Node
 from holdfast.workspace import journal, writing
 from holdfast.workspace.steps import Step
 
@@ -345,6 +348,37 @@ def test_more_that_both_changed_than_the_journal_can_name_outlives_a_death(
     opened_again(kept).status()
     assert {(kept.tree / name).read_bytes() for name in names} == {b"by hand"}
     assert (kept.tree / "new").read_bytes() == b"by a call"
+
+
+def test_what_calls_wrote_to_damaged_files_is_kept_before_the_directorys(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(1500):
+        (kept.tree / f"f{number:04d}").write_bytes(b"%d" % number)
+    kept.work.snapshot("two")
+    kept.namespace.files.write("zz", b"by a call, in no snapshot")
+    get_nodes, asked = Objects.get_nodes, list[ObjectId]()
+
+    def played(objects: Objects, ids: Sequence[ObjectId], /) -> list[Node]:
+        if bad in ids:
+            raise Damaged("a node is damaged")
+        asked.extend(ids)
+        return get_nodes(objects, ids)
+
+    bad: ObjectId | None = None
+    monkeypatch.setattr(Objects, "get_nodes", played)
+    kept.namespace.files.read("f0000")
+    bad, is_deep = asked[-1], len(asked) > 1
+    assert is_deep
+    (kept.tree / "f0000").write_bytes(b"by hand")
+    # Who only looks has not agreed on what could not be read.
+    with suppress(Damaged):
+        kept.work.status()
+    taken = kept.work.snapshot("three")
+    assert taken.detail["gave_way_unread"]
+    there = kept.namespace.at(taken.detail["gave_way_in"]).files
+    assert there.read("zz") == b"by a call, in no snapshot"
+    assert kept.namespace.files.read("f0000") == b"by hand"
 
 
 def void(_: object) -> None:

@@ -132,6 +132,8 @@ def _agree(handle: Handle, directory: Directory) -> Agreed | None:
     captured = directory.look(Weighing(), rereading=Rereading.ALL)
     source = StagedObjects(handle.objects).with_nodes(theirs.nodes)
     filled = fill(source, captured, theirs.root, namespace=theirs.head.namespace_id)
+    if filled.is_blind:
+        return None  # Nothing of it came in, and none of it was agreed on.
     look = _Look(captured, filled, theirs)
     return _Bringing(handle, directory, source.with_nodes(filled.nodes), look).carry_out()
 

@@ -201,7 +201,7 @@ class _Taking:
         And the directory as it is, where a crash may have left something that gives way itself.
         """
         marks: list[Mark] = []
-        if filled.gave_way:
+        if filled.gave_way or filled.is_blind:
             kept = safety(self.handle, transaction, folded, reason="before the directory's files")
             marks += [kept] if kept is not None else []
         if filled.torn:
@@ -269,8 +269,9 @@ class _Taking:
 
 def _told(filled: Filled, marks: Sequence[Mark], head: Head) -> dict[str, object]:
     """Returns what a snapshot says of the files that gave way, and where they are."""
-    if not filled.gave_way:
+    if not filled.gave_way and not filled.is_blind:
         return {}
     names = [legible(to_text(key)) for key in filled.gave_way[:MOST_NAMED]]
     where = marks[0].id if marks else head.position
-    return {"gave_way": names, "gave_way_count": len(filled.gave_way), "gave_way_in": where}
+    told = {"gave_way": names, "gave_way_count": len(filled.gave_way), "gave_way_in": where}
+    return told | ({"gave_way_unread": True} if filled.is_blind else {})
