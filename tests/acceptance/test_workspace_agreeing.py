@@ -313,6 +313,22 @@ def test_a_call_that_writes_when_the_directory_went_already_spoils_nothing(
     assert place.vault.verify().faults == []
 
 
+def test_who_cannot_take_all_in_is_told_the_way_back(tmp_path: Path) -> None:
+    place = Place(tmp_path, Limits(workspace_files=5))
+    with place.vault:
+        (place.tree / "a.txt").write_text("A")
+        place.workspace.snapshot("second")
+        place.namespace.files.write_many([(f"call{number}", "x") for number in range(8)])
+        for way in (place.workspace.undo, lambda: place.workspace.restore(place.first)):
+            with pytest.raises(TooLarge) as caught:
+                way()
+            assert "restore the namespace itself" in caught.value.hint
+        place.namespace.restore(place.first)
+        place.workspace.agree()
+        assert place.names() == {"a.txt", "b.txt"}
+        assert (place.tree / "a.txt").read_text() == "a"
+
+
 def test_over_http_and_on_the_command_line(tmp_path: Path) -> None:
     tree = tmp_path / "tree"
     tree.mkdir()

@@ -267,6 +267,18 @@ def test_what_is_edited_after_a_failure_is_not_written_over(
     assert (kept.tree / "k").read_bytes() == b"by hand, long after"
 
 
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EROFS])
+def test_who_goes_back_on_a_disk_that_takes_nothing_is_told_another_way(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    kept.namespace.files.write("k", b"by a call")
+    failing(monkeypatch, *[lambda: broken(code)] * 3)
+    with pytest.raises(HoldfastError) as caught:
+        kept.work.restore("@")
+    assert "restore the namespace itself" in caught.value.hint
+    assert (kept.tree / "k").read_bytes() == b"before"
+
+
 def test_what_was_half_written_is_taken_back_and_in_no_snapshot(
     kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:

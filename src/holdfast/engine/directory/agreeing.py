@@ -69,6 +69,11 @@ from holdfast.workspace.writing import Writer
 ROUNDS: Final = 3
 """Times that a directory is looked at which changes while something is brought into it."""
 
+WAY_BACK: Final = (
+    "To go back without taking in what was written through the namespace, restore the namespace "
+    "itself, in process or over HTTP: the directory follows when it is looked at next."
+)
+
 INTERRUPTED: Final = "took in what was written through the namespace, after an interruption"
 
 
@@ -108,7 +113,8 @@ def agree(handle: Handle, directory: Directory) -> Agreed | None:
                 message = f"{directory.path} keeps changing: {to_text(exc.key)}"
                 raise Busy(message) from exc
         except OSError as exc:
-            raise from_system(exc, f"{directory.path} could not be written to") from exc
+            failed = from_system(exc, f"{directory.path} could not be written to")
+            raise failed.with_hint(f"Let it be written to, and try again. {WAY_BACK}") from exc
     return None
 
 
@@ -281,7 +287,7 @@ class _Bringing:
                 f"bytes, and the budget is {limits.workspace_files} files with "
                 f"{limits.workspace_bytes} bytes"
             )
-            raise TooLarge(message)
+            raise TooLarge(message).with_hint(WAY_BACK)
 
     def _is_stored(self, step: Step) -> bool:
         with suppress(Damaged):
