@@ -116,13 +116,11 @@ def find_common(source: NodeSource, held: ObjectId, current: ObjectId) -> dict[b
 
     What only one of them has, or each another version of, is not in that.
     """
-    return {
-        edit.key: edit.new
-        if edit.old is not None and edit.new is not None and _is_alike(edit.old, edit.new)
-        else None
-        for edit in diff(source, current, held)
-        if edit.old is not None
-    }
+    changes = dict[bytes, bytes | None]()
+    for edit in diff(source, current, held):
+        if edit.old is not None:
+            changes[edit.key] = edit.new if _is_alike(edit.old, edit.new) else None
+    return changes
 
 
 def _is_alike(one: bytes, other: bytes | None) -> bool:

@@ -273,5 +273,9 @@ def _told(filled: Filled, marks: Sequence[Mark], head: Head) -> dict[str, object
         return {}
     names = [legible(to_text(key)) for key in filled.gave_way[:MOST_NAMED]]
     where = marks[0].id if marks else head.position
-    told = {"gave_way": names, "gave_way_count": len(filled.gave_way), "gave_way_in": where}
+    told: dict[str, object] = {
+        "gave_way": names,
+        "gave_way_count": len(filled.gave_way),
+        "gave_way_in": where,
+    }
     return told | ({"gave_way_unread": True} if filled.is_blind else {})
