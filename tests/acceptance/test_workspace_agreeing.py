@@ -6,12 +6,15 @@ import subprocess
 import sys
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import holdfast
 from holdfast.engine.core.limits import Limits
-from holdfast.errors import PathExists, TooLarge, Unavailable
+from holdfast.engine.directory import move
+from holdfast.engine.directory.writer import Follower
+from holdfast.errors import Busy, PathExists, TooLarge, Unavailable
 from holdfast.testing.servers import running_server
 
 HOLDFAST = (sys.executable, "-m", "holdfast")
@@ -114,6 +117,50 @@ def test_a_directory_that_is_attached_to_files_takes_them_in(tmp_path: Path) -> 
         assert taken.detail["gave_way"] == ["both"]
 
 
+def test_after_a_look_that_read_everything_the_namespaces_changes_still_count(
+    tmp_path: Path,
+) -> None:
+    with holdfast.open(tmp_path / "vault") as vault:
+        files = vault.namespace("ns").files
+        files.write_many([("x", "old"), ("gone", "old"), ("both", "namespace"), ("y", "y")])
+        vault.namespace("ns").snapshot("one")
+        tree = tmp_path / "tree"
+        tree.mkdir()
+        for name, text in {"x": "old", "gone": "old", "both": "directory", "own": "own"}.items():
+            (tree / name).write_text(text)
+        workspace = vault.workspace(tree, namespace="ns")
+        assert workspace.status().agreed is not None
+        files.write_many([("x", "new"), ("both", "newer"), ("own", "of a call")])
+        files.delete("gone")
+        agreed = workspace.status().agreed
+        assert agreed is not None
+        # What is in no snapshot is not written over: only what both had is anybody's to change.
+        assert agreed.gave_way == ["both", "own"]
+        assert {path.name: path.read_text() for path in tree.iterdir()} == {
+            "x": "new",
+            "y": "y",
+            "both": "directory",
+            "own": "own",
+        }
+        workspace.snapshot("two")
+        assert files.read_text("x") == "new"
+        assert not files.exists("gone")
+        assert vault.verify().faults == []
+
+
+def test_an_index_that_was_lost_takes_no_change_of_the_namespace_back(place: Place) -> None:
+    place.workspace.close()
+    for index in place.folder.rglob("index"):
+        index.unlink()
+    place.workspace = place.vault.workspace(place.tree, namespace="ns")
+    place.workspace.status()
+    place.namespace.files.write("a.txt", "by a call")
+    place.namespace.files.delete("b.txt")
+    place.workspace.status()
+    assert place.names() == {"a.txt"}
+    assert (place.tree / "a.txt").read_text() == "by a call"
+
+
 def test_another_directory_in_place_of_one_that_is_gone_takes_all_in(place: Place) -> None:
     for path in [*place.tree.iterdir()]:
         path.unlink()
@@ -192,6 +239,94 @@ def test_all_files_go_to_a_new_directory_as_they_are_or_were(place: Place) -> No
         place.namespace.checkout(place.folder / "then")
     # Nothing was attached, and nothing changed hands.
     assert [str(each.path) for each in place.vault.workspaces()] == [str(place.tree)]
+
+
+def writing_meanwhile(
+    monkeypatch: pytest.MonkeyPatch, place: Place, name: str, *, times: int
+) -> None:
+    """Writes a file through the namespace after each of the first calls of a follower's step."""
+    step, numbers = getattr(Follower, name), iter(range(times))
+
+    def played(follower: Follower, *args: object, **kwargs: object) -> object:
+        done = step(follower, *args, **kwargs)
+        for number in numbers:
+            place.namespace.files.write(f"call{number}", "by a call")
+            break
+        return done
+
+    monkeypatch.setattr(Follower, name, played)
+
+
+def kept_meanwhile(monkeypatch: pytest.MonkeyPatch, place: Place, *, times: int) -> None:
+    """Writes a file through the namespace each time that what is in the directory was kept."""
+    keep, numbers = move.keep, iter(range(times))
+
+    def played(*args: Any, **kwargs: Any) -> object:
+        done = keep(*args, **kwargs)
+        for number in numbers:
+            place.namespace.files.write(f"call{number}", "by a call")
+            break
+        return done
+
+    monkeypatch.setattr(move, "keep", played)
+
+
+def test_calls_that_write_meanwhile_are_taken_in_and_the_move_begins_anew(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place.tree / "a.txt").write_text("A")
+    place.workspace.snapshot("second")
+    kept_meanwhile(monkeypatch, place, times=3)
+    done = place.workspace.restore(place.first, paths=["a.txt"])
+    assert done.verified
+    assert place.names() == {"a.txt", "b.txt", "call0", "call1", "call2"}
+    assert (place.tree / "a.txt").read_text() == "a"
+
+
+def test_who_moves_is_told_that_the_namespace_is_written_to_all_the_time(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place.tree / "a.txt").write_text("A")
+    place.workspace.snapshot("second")
+    kept_meanwhile(monkeypatch, place, times=1000)
+    with pytest.raises(Busy):
+        place.workspace.undo()
+    assert (place.tree / "a.txt").read_text() == "A"
+    monkeypatch.undo()
+    place.workspace.restore(place.first)
+    assert (place.tree / "a.txt").read_text() == "a"
+
+
+def test_a_call_that_writes_when_the_directory_went_already_spoils_nothing(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place.tree / "a.txt").write_text("A")
+    (place.tree / "c.txt").write_text("c")
+    place.workspace.snapshot("second")
+    # What it goes to is a new map each time, which is stored with the move alone.
+    writing_meanwhile(monkeypatch, place, "_prove", times=2)
+    done = place.workspace.restore(place.first, paths=["a.txt"])
+    assert done.verified
+    place.workspace.status()
+    assert place.names() == {"a.txt", "b.txt", "c.txt", "call0", "call1"}
+    assert (place.tree / "a.txt").read_text() == "a"
+    assert place.vault.verify().faults == []
+
+
+def test_who_cannot_take_all_in_is_told_the_way_back(tmp_path: Path) -> None:
+    place = Place(tmp_path, Limits(workspace_files=5))
+    with place.vault:
+        (place.tree / "a.txt").write_text("A")
+        place.workspace.snapshot("second")
+        place.namespace.files.write_many([(f"call{number}", "x") for number in range(8)])
+        for way in (place.workspace.undo, lambda: place.workspace.restore(place.first)):
+            with pytest.raises(TooLarge) as caught:
+                way()
+            assert "restore the namespace itself" in caught.value.hint
+        place.namespace.restore(place.first)
+        place.workspace.agree()
+        assert place.names() == {"a.txt", "b.txt"}
+        assert (place.tree / "a.txt").read_text() == "a"
 
 
 def test_over_http_and_on_the_command_line(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ after a snapshot both sides are one, with all that gave way on the timeline.
 
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,12 +16,17 @@ from random import Random
 
 import pytest
 
+import holdfast
 from holdfast.engine.namespace import Namespace
+from holdfast.engine.objects.reader import Objects
 from holdfast.engine.workspace import Workspace
-from holdfast.errors import HoldfastError
+from holdfast.errors import Damaged, HoldfastError, Unavailable
+from holdfast.ids import ObjectId
 from holdfast.testing.faults import Fuse, Trouble, fuses
 from holdfast.testing.places import Attached, Place, SqlitePlace, attached, touches_files
+from holdfast.tree import Node
 from holdfast.workspace import journal, writing
+from holdfast.workspace.steps import Step
 
 Picture = dict[str, tuple[int, int, bytes]]
 """The files of a tree: mode, time and content."""
@@ -188,3 +193,205 @@ def test_what_a_power_cut_took_of_it_is_brought_again(
         assert picture(it.tree) == wanted
         told = [each.detail.get("gave_way") for each in it.work.namespace.timeline()]
         assert ["both.txt"] in told
+
+
+class Kept:
+    """One file in a directory that is attached, and in a snapshot."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.tree = folder, folder / "tree"
+        self.tree.mkdir()
+        self.vault = holdfast.open(folder / "vault")
+        self.work = self.vault.workspace(self.tree, namespace="ns")
+        self.namespace = self.work.namespace
+        (self.tree / "k").write_bytes(b"before")
+        self.work.snapshot("one")
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Iterator[Kept]:
+    made = Kept(tmp_path)
+    with made.vault:
+        yield made
+
+
+def failing(monkeypatch: pytest.MonkeyPatch, *calls: Callable[[], None] | None) -> None:
+    """Does something before the first calls that write into a directory, one for each."""
+    carry_out, left = writing.Writer.carry_out, list(calls)
+
+    def played(writer: writing.Writer, steps: Sequence[Step]) -> None:
+        before = left.pop(0) if left else None
+        if before is not None:
+            before()
+        carry_out(writer, steps)
+
+    monkeypatch.setattr(writing.Writer, "carry_out", played)
+
+
+def broken(code: int = errno.ENOSPC) -> None:
+    raise OSError(code, os.strerror(code))
+
+
+def cut_short(file: int, data: bytes, at: int) -> None:
+    """Writes some of it, and finds no room for the rest."""
+    os.pwrite(file, data[:5], at)
+    broken()
+
+
+def test_who_saves_between_the_look_and_the_writing_is_not_written_over(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept.namespace.files.write("k", b"by a call")
+    kept.namespace.files.write("a", b"by a call")
+    failing(monkeypatch, lambda: void((kept.tree / "k").write_bytes(b"by hand, just now")))
+    agreed = kept.work.status().agreed
+    assert agreed is not None
+    assert agreed.gave_way == ["k"]
+    assert (kept.tree / "k").read_bytes() == b"by hand, just now"
+    assert (kept.tree / "a").read_bytes() == b"by a call"
+    assert len(kept.namespace.timeline()) == 1
+
+
+def test_what_is_edited_after_a_failure_is_not_written_over(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept.namespace.files.write("k", b"by a call")
+    failing(monkeypatch, broken)
+    agreed = kept.work.status().agreed
+    assert agreed is not None
+    assert agreed.failed is not None
+    (kept.tree / "k").write_bytes(b"by hand, long after")
+    agreed = kept.work.status().agreed
+    assert agreed is not None
+    assert agreed.gave_way == ["k"]
+    assert (kept.tree / "k").read_bytes() == b"by hand, long after"
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EROFS])
+def test_who_goes_back_on_a_disk_that_takes_nothing_is_told_another_way(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    kept.namespace.files.write("k", b"by a call")
+    failing(monkeypatch, *[lambda: broken(code)] * 3)
+    with pytest.raises(HoldfastError) as caught:
+        kept.work.restore("@")
+    assert "restore the namespace itself" in caught.value.hint
+    assert (kept.tree / "k").read_bytes() == b"before"
+
+
+def test_what_was_half_written_is_taken_back_and_in_no_snapshot(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept.namespace.files.write("f", b"long enough to be cut")
+    kept.namespace.files.write("k", b"by a call, and longer than it was")
+    with monkeypatch.context() as patch:
+        patch.setattr(writing, "write_at", cut_short)
+        taken = kept.work.snapshot("two")
+    assert "gave_way" not in taken.detail
+    assert kept.namespace.files.read("f") == b"long enough to be cut"
+    kept.work.status()
+    assert (kept.tree / "f").read_bytes() == b"long enough to be cut"
+    assert (kept.tree / "k").read_bytes() == b"by a call, and longer than it was"
+
+
+def test_what_could_not_be_taken_back_is_in_no_snapshot_until_it_is_right(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept.namespace.files.write("f", b"long enough to be cut")
+    with monkeypatch.context() as patch:
+        patch.setattr(writing, "write_at", cut_short)
+        failing(patch, None, broken)
+        with pytest.raises(Unavailable, match="half in"):
+            kept.work.snapshot("two")
+        assert (kept.tree / "f").read_bytes() == b"long "
+    kept.work.snapshot("three")
+    assert kept.namespace.files.read("f") == b"long enough to be cut"
+    assert (kept.tree / "f").read_bytes() == b"long enough to be cut"
+
+
+class Died(BaseException):
+    """Ends whoever is at it, as a kill does."""
+
+
+def die() -> None:
+    raise Died
+
+
+def opened_again(kept: Kept) -> holdfast.Workspace:
+    """Returns the directory in the hands of another process."""
+    return holdfast.open(kept.folder / "vault").workspace(kept.tree)
+
+
+def test_work_that_nobody_was_at_outlives_a_death_with_an_old_index(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept.work.watch()  # So nothing of what it learns is saved until it ends.
+    (kept.tree / "k").write_bytes(b"in a snapshot")
+    kept.work.snapshot("two")
+    (kept.tree / "k").write_bytes(b"mine, in none")
+    kept.namespace.files.write("q", b"by a call")
+    failing(monkeypatch, die)
+    with pytest.raises(Died):
+        kept.work.status()
+    agreed = opened_again(kept).status().agreed
+    assert agreed is not None
+    assert len(agreed.brought) == 1
+    assert (kept.tree / "q").read_bytes() == b"by a call"
+    assert (kept.tree / "k").read_bytes() == b"mine, in none"
+
+
+@pytest.mark.parametrize("boot", ["this", "another"])
+def test_more_that_both_changed_than_the_journal_can_name_outlives_a_death(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch, boot: str
+) -> None:
+    names = [f"f{number:03d}" for number in range(journal.MOST_MARKED + 20)]
+    for name in names:
+        (kept.tree / name).write_bytes(b"0")
+    kept.work.snapshot("two")
+    for name in names:
+        (kept.tree / name).write_bytes(b"by hand")
+    kept.namespace.files.write_many([(name, b"by a call") for name in names])
+    kept.namespace.files.write("new", b"by a call")
+    failing(monkeypatch, die)
+    with pytest.raises(Died):
+        kept.work.status()
+    if boot == "another":
+        monkeypatch.setattr(journal, "boot_id", lambda: "another boot")
+    opened_again(kept).status()
+    assert {(kept.tree / name).read_bytes() for name in names} == {b"by hand"}
+    assert (kept.tree / "new").read_bytes() == b"by a call"
+
+
+def test_what_calls_wrote_to_damaged_files_is_kept_before_the_directorys(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(1500):
+        (kept.tree / f"f{number:04d}").write_bytes(b"%d" % number)
+    kept.work.snapshot("two")
+    kept.namespace.files.write("zz", b"by a call, in no snapshot")
+    get_nodes, asked = Objects.get_nodes, list[ObjectId]()
+
+    def played(objects: Objects, ids: Sequence[ObjectId], /) -> list[Node]:
+        if bad in ids:
+            raise Damaged("a node is damaged")
+        asked.extend(ids)
+        return get_nodes(objects, ids)
+
+    bad: ObjectId | None = None
+    monkeypatch.setattr(Objects, "get_nodes", played)
+    kept.namespace.files.read("f0000")
+    bad, is_deep = asked[-1], len(asked) > 1
+    assert is_deep
+    (kept.tree / "f0000").write_bytes(b"by hand")
+    # Who only looks has not agreed on what could not be read.
+    with suppress(Damaged):
+        kept.work.status()
+    taken = kept.work.snapshot("three")
+    assert taken.detail["gave_way_unread"]
+    there = kept.namespace.at(taken.detail["gave_way_in"]).files
+    assert there.read("zz") == b"by a call, in no snapshot"
+    assert kept.namespace.files.read("f0000") == b"by hand"
+
+
+def void(_: object) -> None:
+    """Takes what a call returns."""

@@ -104,6 +104,7 @@ DRIFT_HINTS: Final[dict[str, str]] = {
     "unreadable": "Let them be read (`chmod -R u+rwX`) and say it again: then nothing is lost; or "
     "move them elsewhere, or give them up with --force.",
     "moving": "Something else writes there: try again when it has ended.",
+    "behind": "Somebody writes through the namespace: try again.",
 }
 """Hints by what is wrong with what is in no snapshot."""
 

@@ -188,6 +188,9 @@ def gave_way_lines(snapshot: "holdfast.SnapshotInfo") -> Iterator[str]:
         more = int(snapshot.detail.get("gave_way_count", 0)) - len(names)
         said = _some([*names, *[""] * more])
         yield f"What the namespace had of {said} is in {where}: the directory's took its place."
+    elif snapshot.detail.get("gave_way_unread"):
+        where = short(str(snapshot.detail.get("gave_way_in")))
+        yield f"What the namespace had is damaged, and in {where}: the directory's took its place."
 
 
 def _some(names: Iterable[str]) -> str:

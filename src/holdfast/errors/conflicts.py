@@ -12,9 +12,9 @@ _LISTED: Final = 100
 """Paths that an error of a choice carries, however many were chosen."""
 
 
-DriftCause = Literal["refused", "lost", "unreadable", "moving"]
+DriftCause = Literal["refused", "lost", "unreadable", "moving", "behind"]
 """Why it is in the way: whoever asked wants none, it can be in no snapshot, we may not read it, it
-is being changed."""
+is being changed, the namespace's files were."""
 
 _DRIFT_HINTS: Final[dict[DriftCause, str]] = {
     "refused": 'Take a snapshot first; without drift="refuse" they become one by themselves.',
@@ -22,6 +22,7 @@ _DRIFT_HINTS: Final[dict[DriftCause, str]] = {
     "unreadable": "Let them be read (`chmod -R u+rwX`) and try again: then nothing is lost; or "
     "move them elsewhere, or give them up with force=True.",
     "moving": "Something else writes there: try again when it has ended.",
+    "behind": "Somebody writes through the namespace: try again.",
 }
 
 

@@ -73,6 +73,11 @@ class Record(NamedTuple):
     that nobody was to touch."""
 
     @property
+    def is_cut(self) -> bool:
+        """Whether there may have been more of those than the block has room for."""
+        return len(self.left) >= MOST_MARKED
+
+    @property
     def is_of_restore(self) -> bool:
         """Whether it tells of a restore: else, of what was brought into the directory."""
         return self.state in ("applying", "applied")

@@ -14,9 +14,10 @@ in the directory as well (`joining.py`).
    snapshot is in its way) stays out: the next snapshot has what the directory has, and names it.
 5. Know: what was written is read again by the next look, as whatever has just changed.
 
-A crash in 4 leaves the journal. Whoever comes next finds files that are neither what they were
-nor what they were to be: those may be half-written. They are kept as a snapshot, and written again.
-A crash before it leaves nothing, and one after it files that both sides have alike.
+If 4 fails, what was written is taken back. A crash in it leaves the journal. Whoever comes next
+finds files that are neither what they were nor what they were to be: those may be half-written.
+They are kept as a snapshot, and written again. A crash before it leaves nothing, and one after it
+files that both sides have alike.
 """
 
 import os
@@ -31,7 +32,7 @@ from holdfast.engine.core.paths import legible, to_text
 from holdfast.engine.directory.capture import Captured, Rereading
 from holdfast.engine.directory.directory import Directory
 from holdfast.engine.directory.filling import Filled, fill
-from holdfast.engine.directory.joining import IsTorn
+from holdfast.engine.directory.joining import IsTorn, find_common, nothing_torn
 from holdfast.engine.directory.lastlook import LastLook
 from holdfast.engine.directory.snapshot import keep
 from holdfast.engine.directory.writer import Follower, list_only_in_old, list_steps
@@ -42,7 +43,7 @@ from holdfast.engine.planes.handle import Handle
 from holdfast.engine.planes.unit import carry_out
 from holdfast.engine.timeline.diff import collect_changes, iter_changes
 from holdfast.entries import Blob, Entry, Inline, Link, decode_entry
-from holdfast.errors import Busy, Damaged, TooLarge
+from holdfast.errors import Busy, Damaged, HoldfastError, TooLarge, Unavailable
 from holdfast.errors.system import from_system
 from holdfast.ids import ObjectId
 from holdfast.model.basics import EMPTY_MAP, Head, Kind, Plane, Root
@@ -50,7 +51,7 @@ from holdfast.model.changes import Changes
 from holdfast.operations.choices import SHOWN
 from holdfast.operations.snapshots import Note
 from holdfast.progress import no_progress
-from holdfast.tree import apply, get_many
+from holdfast.tree import Applied, apply, get_many
 from holdfast.workspace.descent import Descent
 from holdfast.workspace.journal import (
     Record,
@@ -67,6 +68,11 @@ from holdfast.workspace.writing import Writer
 
 ROUNDS: Final = 3
 """Times that a directory is looked at which changes while something is brought into it."""
+
+WAY_BACK: Final = (
+    "To go back without taking in what was written through the namespace, restore the namespace "
+    "itself, in process or over HTTP: the directory follows when it is looked at next."
+)
 
 INTERRUPTED: Final = "took in what was written through the namespace, after an interruption"
 
@@ -98,14 +104,17 @@ def agree(handle: Handle, directory: Directory) -> Agreed | None:
             return _agree(handle, directory)
         except Damaged:
             if directory.is_sound or len(directory.last.index) == 0:
-                return None  # Whoever takes a snapshot finds out what there is.
+                # Whoever takes a snapshot finds out what there is; nobody can say what was to be.
+                _give_up_interrupted(directory)
+                return None
             directory.forget_index()
         except Drifted as exc:
             if tried == ROUNDS - 1:
                 message = f"{directory.path} keeps changing: {to_text(exc.key)}"
                 raise Busy(message) from exc
         except OSError as exc:
-            raise from_system(exc, f"{directory.path} could not be written to") from exc
+            failed = from_system(exc, f"{directory.path} could not be written to")
+            raise failed.with_hint(f"Let it be written to, and try again. {WAY_BACK}") from exc
     return None
 
 
@@ -118,21 +127,21 @@ def _agree(handle: Handle, directory: Directory) -> Agreed | None:
     if theirs is None:
         return None
     if is_torn is not None:
-        # What is neither the one nor the other is kept, before it is written over.
+        # What is neither the one nor the other is kept, before it is written over: from then on it
+        # is what the directory was, and whoever fails below need not keep it again.
         _keep_torn(handle, directory, is_torn)
+        directory.save()
+        directory.journal.clear()
         theirs = _read(handle) or theirs
     if theirs.root == directory.last.agreed:
-        if is_torn is not None:
-            directory.journal.clear()
         return None
     captured = directory.look(Weighing(), rereading=Rereading.ALL)
     source = StagedObjects(handle.objects).with_nodes(theirs.nodes)
     filled = fill(source, captured, theirs.root, namespace=theirs.head.namespace_id)
+    if filled.is_blind:
+        return None  # Nothing of it came in, and none of it was agreed on.
     look = _Look(captured, filled, theirs)
-    agreed = _Bringing(handle, directory, source.with_nodes(filled.nodes), look).carry_out()
-    if is_torn is not None:
-        directory.journal.applied()
-    return agreed
+    return _Bringing(handle, directory, source.with_nodes(filled.nodes), look).carry_out()
 
 
 def _read(handle: Handle) -> _Theirs | None:
@@ -160,14 +169,27 @@ def _settle_interrupted(directory: Directory) -> IsTorn | None:
     left = {*record.left}
     if was_restarted(record):
         directory.forget_to(record.back, record.goal)
+        if record.is_cut:
+            return nothing_torn
         return lambda key, mine, theirs: mark_of(key) not in left and _is_lost(record, mine, theirs)
     if record.state == "bringing":
-        if len(directory.last.index) == 0:
+        last = directory.last
+        if (last.base.hex(), last.agreed.hex()) != (record.back, record.goal):
+            # What was saved of it is older: by that, all that was done since would be torn.
             directory.forget_to(record.back, record.goal)
+        if record.is_cut:
+            # Nobody knows which: better that the namespace's gives way where it could be written.
+            return nothing_torn
         return lambda key, _mine, _theirs: mark_of(key) not in left
     if is_settled(record):
         directory.journal.clear()
     return None
+
+
+def _give_up_interrupted(directory: Directory) -> None:
+    record = directory.journal.find()
+    if record is not None and not record.is_of_restore:
+        directory.journal.clear()
 
 
 def _is_lost(record: Record, mine: bytes, theirs: bytes | None) -> bool:
@@ -216,14 +238,12 @@ class _Bringing:
         """What everything looked like a moment ago: nothing else is written over."""
 
     def carry_out(self) -> Agreed:
-        """Writes it; raises `Drifted` or an `OSError` half-way, with the journal left."""
+        """Writes it; raises `Drifted` or an `OSError`, with the directory as it was."""
         wanted = [*list_steps(self._source, self._filled.held, self._filled.root)]
         steps = self._choose(wanted)
         chosen = {step.key for step in steps}
         entries = self._entries(chosen)
-        # Of what was read and is in no snapshot, nothing is known afterwards: it is read again.
-        known = EMPTY_MAP if self._captured.is_whole else self._last.root
-        applied = apply(self._source, known, entries)
+        applied = self._agree_on(entries)
         self._check_budget(steps)
         self._store(applied.nodes)
         if steps:
@@ -267,7 +287,7 @@ class _Bringing:
                 f"bytes, and the budget is {limits.workspace_files} files with "
                 f"{limits.workspace_bytes} bytes"
             )
-            raise TooLarge(message)
+            raise TooLarge(message).with_hint(WAY_BACK)
 
     def _is_stored(self, step: Step) -> bool:
         with suppress(Damaged):
@@ -279,6 +299,19 @@ class _Bringing:
         """Returns what becomes of the paths that are written."""
         found = get_many(self._source, self._filled.root, sorted(chosen))
         return {key: found.get(key) for key in chosen}
+
+    def _agree_on(self, entries: Mapping[bytes, bytes | None]) -> Applied:
+        """Returns the map from which the directory's own changes are told from now on.
+
+        What it was before, with what is written now: what was changed in the directory is as
+        unkept as it was. If nobody knows what it was, that is what both sides have.
+        """
+        source, filled = self._source, self._filled
+        if not self._captured.is_whole or filled.base != EMPTY_MAP:
+            return apply(source, filled.base, entries)
+        became = apply(source, filled.held, entries)
+        within, theirs = source.with_nodes(became.nodes), self._theirs.root
+        return apply(within, theirs, find_common(within, became.root, theirs))
 
     def _store(self, nodes: Mapping[ObjectId, bytes]) -> None:
         """Stores the maps by which the next look knows what was agreed on; nothing names them.
@@ -302,12 +335,18 @@ class _Bringing:
         directory = self._directory
         source = self._source.with_nodes(nodes)
         litter = litter_of(self._handle.context.ids.snapshot())
-        directory.journal.begin_bringing(
-            litter=litter,
-            base=self._last.base.hex(),
-            agreed=self._last.agreed.hex(),
-            left=self._filled.gave_way,
-        )
+        try:
+            directory.journal.begin_bringing(
+                litter=litter,
+                base=self._last.base.hex(),
+                agreed=self._last.agreed.hex(),
+                left=self._filled.gave_way,
+            )
+        except OSError:
+            # Nothing was touched yet, whatever it says now.
+            with suppress(OSError):
+                directory.journal.clear()
+            raise
         writer = Writer(
             directory.root_fd,
             self._seen,
@@ -315,21 +354,57 @@ class _Bringing:
             litter=litter.encode(),
             goal=MapGoal(source, self._filled.root),
         )
-        writer.carry_out(steps)
+        try:
+            writer.carry_out(steps)
+        except (Drifted, OSError, HoldfastError):
+            self._turn_back(source, writer, litter)
+            raise
+
+    def _turn_back(self, source: StagedObjects, writer: Writer, litter: str) -> None:
+        """Takes back what was written; if that fails too, the journal stays for the next one.
+
+        So whatever differs the next time is somebody's work, and nothing of it is half-written.
+        """
+        directory = self._directory
+        undoing = Writer(
+            directory.root_fd,
+            self._seen,
+            Retrieval(source),
+            litter=f"{litter}-back".encode(),
+            goal=MapGoal(source, self._filled.held),
+            checks=False,
+            written=writer.written,
+        )
+        back = [Step(step.key, step.new, step.old) for step in writer.done]
+        try:
+            undoing.carry_out(sorted(back, key=lambda step: step.key))
+            # On the disk, before nobody watches over it any more.
+            os.sync()
+            directory.journal.clear()
+        except (Drifted, OSError) as exc:
+            why = exc.strerror if isinstance(exc, OSError) else "it keeps changing"
+            message = (
+                f"{directory.path} could not be written to ({why}), and what the namespace has is "
+                "half in it; it is put right when that can be"
+            )
+            raise Unavailable(message) from exc
 
     def _learn(self, steps: Sequence[Step], root: ObjectId) -> None:
-        last = self._last
-        folders = _folders_of(self._directory, last, [step.key for step in steps])
-        self._directory.last = last.replacing(
-            folders,
-            root=root,
-            rules=self._captured.rules if self._captured.is_whole else last.rules,
-            omitted=last.omitted,
-            moving=last.moving,
-            earlier=last.earlier,
-            met=self._theirs.root,
-            namespace=self._theirs.head.namespace_id,
-        )
+        last, met, whose = self._last, self._theirs.root, self._theirs.head.namespace_id
+        if self._captured.is_whole:
+            # What was read and is in no snapshot is read again; what was agreed on is known.
+            self._directory.forget_to(root.hex(), met.hex(), namespace=whose)
+        else:
+            self._directory.last = last.replacing(
+                _folders_of(self._directory, last, [step.key for step in steps]),
+                root=root,
+                rules=last.rules,
+                omitted=last.omitted,
+                moving=last.moving,
+                earlier=last.earlier,
+                met=met,
+                namespace=whose,
+            )
         if steps:
             # Before the journal says so: without it, the next one starts from what was before.
             self._directory.save()

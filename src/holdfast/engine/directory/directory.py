@@ -115,9 +115,10 @@ class Directory:
         if self.last.namespace or len(self.last.index) or self.last.former:
             self.last, self._hints = LastLook.of(None), None
 
-    def forget_to(self, base: str, agreed: str) -> None:
+    def forget_to(self, base: str, agreed: str, *, namespace: int | None = None) -> None:
         """Makes the next look read every byte, and compare that with these two maps."""
-        self.last, self._hints = self.last.forgotten().believing(base, agreed), None
+        self.last = self.last.forgotten().believing(base, agreed, namespace)
+        self._hints = None
 
     def distrust(self, lost: Sequence[str]) -> None:
         """Makes the next look read every byte if packs are lost that were not when it last did."""

@@ -32,6 +32,11 @@ class Filled(msgspec.Struct, frozen=True):
     """What the namespace's files have and it has not: the directory's took its place."""
     torn: Sequence[bytes] = ()
     """What of the directory it has not: a crash may have left it so."""
+    base: ObjectId = EMPTY_MAP
+    """What the directory was when both last agreed; the empty map if nobody knows any more."""
+    is_blind: bool = False
+    """Whether what the namespace has could not be read: then nobody knows what of it is not here,
+    and all of it is kept before this takes its place."""
 
 
 def fill(
@@ -56,7 +61,7 @@ def fill(
         return Filled(held, nodes, edits, held)
     if stood_at is None and (last.agreed == current or is_another):
         left = _left(source.with_nodes(nodes), last, current, held)
-        return Filled(held, nodes, edits, held, left)
+        return Filled(held, nodes, edits, held, left or (), is_blind=left is None)
     within = source.with_nodes(nodes)
     try:
         sides = _sides_of(within, captured, held, current)
@@ -66,13 +71,13 @@ def fill(
     except Damaged:
         if not captured.is_whole:
             raise
-        return Filled(held, nodes, edits, held)
+        return Filled(held, nodes, edits, held, is_blind=True)
     applied = apply(within, held, joined.changes)
     nodes = nodes | applied.nodes
     both = source.with_nodes(nodes)
     gave_way = {*joined.gave_way, *find_left(both, sides, applied.root)}
     edits = [*diff(both, current, applied.root)]
-    return Filled(applied.root, nodes, edits, held, sorted(gave_way), joined.torn)
+    return Filled(applied.root, nodes, edits, held, sorted(gave_way), joined.torn, sides.base)
 
 
 def _hold(
@@ -122,12 +127,17 @@ def _sides_of(source: NodeSource, captured: Captured, held: ObjectId, current: O
     return sides
 
 
-def _left(source: NodeSource, last: LastLook, current: ObjectId, held: ObjectId) -> Sequence[bytes]:
-    """Returns what the namespace's files have, and the directory could not take in."""
+def _left(
+    source: NodeSource, last: LastLook, current: ObjectId, held: ObjectId
+) -> Sequence[bytes] | None:
+    """Returns what the namespace's files have, and the directory could not take in.
+
+    None if they cannot be read.
+    """
     if current in (last.base, held):
         return ()
     sides = Sides(base=last.base, held=held, agreed=current, current=current)
     try:
         return find_left(source, sides, held)
     except Damaged:
-        return ()
+        return None

@@ -111,6 +111,18 @@ def find_left(source: NodeSource, sides: Sides, shown: ObjectId) -> list[bytes]:
     ]
 
 
+def find_common(source: NodeSource, held: ObjectId, current: ObjectId) -> dict[bytes, bytes | None]:
+    """Returns what leads from the namespace's files to what both have, as the directory has it.
+
+    What only one of them has, or each another version of, is not in that.
+    """
+    changes = dict[bytes, bytes | None]()
+    for edit in diff(source, current, held):
+        if edit.old is not None:
+            changes[edit.key] = edit.new if _is_alike(edit.old, edit.new) else None
+    return changes
+
+
 def _is_alike(one: bytes, other: bytes | None) -> bool:
     """Says whether two entries differ in no more than their time of modification."""
     return other is not None and timeless(decode_entry(one)) == timeless(decode_entry(other))

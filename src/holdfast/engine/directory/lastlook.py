@@ -107,10 +107,10 @@ class LastLook(msgspec.Struct, frozen=True):
         nothing = msgspec.structs.replace(cls.of(None), namespace=namespace)
         return nothing.believing(files.hex(), files.hex())
 
-    def believing(self, base: str, agreed: str) -> "LastLook":
+    def believing(self, base: str, agreed: str, namespace: int | None = None) -> "LastLook":
         """Returns the same, of which the directory and its namespace's files were these maps."""
         former, met = bytes.fromhex(base), bytes.fromhex(agreed)
-        rest = (self.earlier, met, self.namespace)
+        rest = (self.earlier, met, self.namespace if namespace is None else namespace)
         meta = msgspec.msgpack.encode((EMPTY_MAP, b"", {}, {}, self.lost, former, *rest))
         index = StatIndex.empty().replacing({}, meta=meta)
         return LastLook(index, EMPTY_MAP, b"", {}, {}, self.lost, former, *rest)

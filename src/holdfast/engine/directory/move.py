@@ -23,7 +23,7 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from holdfast.engine.core.paths import to_bytes
 from holdfast.engine.directory.agreeing import agree
@@ -35,12 +35,16 @@ from holdfast.engine.files.retrieval import MapGoal
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.objects.stage import StagedObjects
 from holdfast.engine.planes.handle import Handle
-from holdfast.errors import Damaged, DriftFound, HoldfastError, OutcomeUnknown
+from holdfast.errors import Busy, Damaged, DriftFound, HoldfastError, OutcomeUnknown
 from holdfast.ids import ObjectId, SnapshotId
 from holdfast.model.basics import Kind, Plane, SnapshotInfo
 from holdfast.operations.snapshots import Note
 from holdfast.progress import Progress, no_progress
 from holdfast.workspace.ignoring import IGNORE_FILE
+
+MOST_BEHIND: Final = 20
+"""Times that a move begins anew because somebody wrote through the namespace: each is some
+milliseconds, in which others write as well."""
 
 T = TypeVar("T")
 
@@ -72,7 +76,7 @@ class Attached:
         self, act: Act[T], follower: Follower, *, reason: str, keeps_redo: bool = False
     ) -> tuple[T, SnapshotId | None]:
         """Keeps what is there, and moves; returns also the id of what was kept."""
-        kept, including, origin = None, frozenset[bytes](), None
+        kept, including, origin, behind = None, frozenset[bytes](), None, 0
         while True:
             with self.directory.going_back(self.earlier_rules):
                 agree(self.handle, self.directory)
@@ -91,6 +95,13 @@ class Attached:
                 # What is in the directory may be what went bad: read anew, it is stored anew.
                 self.directory.forget_index()
             except DriftFound as exc:
+                if exc.cause == "behind":
+                    # Somebody wrote through the namespace since: that comes in first.
+                    behind += 1
+                    if behind == MOST_BEHIND:
+                        message = f"{self.handle.name} is written to all the time"
+                        raise Busy(message) from exc
+                    continue
                 if origin is not None:
                     raise
                 # What the rules leave out is in no snapshot: it becomes one before it is replaced.

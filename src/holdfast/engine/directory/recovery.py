@@ -24,7 +24,7 @@ import msgspec
 
 from holdfast.engine.core.lineage import FOUND, is_leftover
 from holdfast.engine.core.paths import ancestors, to_text
-from holdfast.engine.directory.move import Attached
+from holdfast.engine.directory.move import MOST_BEHIND, Attached
 from holdfast.engine.directory.present import Glance
 from holdfast.engine.directory.writer import Follower
 from holdfast.engine.files.fitting import live_below
@@ -32,7 +32,7 @@ from holdfast.engine.namespace import Namespace
 from holdfast.engine.timeline import restore as restoring
 from holdfast.engine.timeline.selection import only, only_files
 from holdfast.entries import Blob, Directory, Entry, Inline, Link, decode_entry
-from holdfast.errors import Damaged, NotFound
+from holdfast.errors import Busy, Damaged, DriftFound, NotFound
 from holdfast.ids import ObjectId, SnapshotId
 from holdfast.model.basics import Plane, SnapshotInfo
 from holdfast.model.changes import Change
@@ -50,6 +50,18 @@ from holdfast.workspace.steps import has_same_content
 
 def recover(attached: Attached) -> str | None:
     """Puts right what the journal tells of; returns a sentence about it, or None."""
+    for _ in range(MOST_BEHIND):
+        try:
+            return _recover(attached)
+        except DriftFound as exc:
+            # Somebody wrote through the namespace meanwhile: that is kept with all that is found.
+            if exc.cause != "behind":
+                raise
+    message = f"{attached.handle.name} is written to all the time"
+    raise Busy(message)
+
+
+def _recover(attached: Attached) -> str | None:
     record = attached.directory.journal.find()
     if record is None or not record.is_of_restore:
         return None  # What was being brought in is brought in anew (`agreeing.py`).

@@ -32,7 +32,7 @@ from holdfast.engine.planes.unit import carry_out
 from holdfast.engine.timeline.head import Mark, Move, advance, safety
 from holdfast.entries import Directory as Folder
 from holdfast.entries import decode_entry
-from holdfast.errors import Damaged
+from holdfast.errors import Damaged, Unavailable
 from holdfast.ids import ObjectId, SnapshotId, object_id_of
 from holdfast.model.basics import EMPTY_MAP, Head, Kind, Plane, Root, Size, SnapshotInfo
 from holdfast.operations.snapshots import Note
@@ -62,15 +62,18 @@ def keep(
     litter: re.Pattern[bytes] | None = None,
     rereading: Rereading = Rereading.SOME,
     stood_at: ObjectId | None = None,
-    is_torn: IsTorn = nothing_torn,
+    is_torn: IsTorn | None = None,
     progress: Progress,
 ) -> tuple[SnapshotInfo | None, Captured]:
     """Takes a snapshot of the directory; with `only_if_changed`, None if nothing differs.
 
     `keeps_redo` leaves the way forward open: the snapshot is taken on the way to a redo. `stood_at`
     is the files map that both were when they last agreed, where the last look does not know;
-    `is_torn` says of what is in the directory whether the namespace's own takes its place.
+    `is_torn` says of what is in the directory whether the namespace's own takes its place: without
+    it, what is half-way in raises `Unavailable`, and is nobody's version.
     """
+    if is_torn is None:
+        _check_whole(directory)
     # Files that are believed unread lie in packs: those have to be there.
     directory.distrust(find_lost_packs(handle.context, handle.tenant_id))
 
@@ -84,7 +87,15 @@ def keep(
             progress=progress,
         )
         taking = _Taking(
-            handle, captured, stage, note, kind, only_if_changed, keeps_redo, stood_at, is_torn
+            handle,
+            captured,
+            stage,
+            note,
+            kind,
+            only_if_changed,
+            keeps_redo,
+            stood_at,
+            is_torn or nothing_torn,
         )
         try:
             done, (root, namespace) = taking.advance()
@@ -98,6 +109,19 @@ def keep(
         return (done[-1] if done else None), captured
 
     return carry_out(handle, attempt, is_around=True)
+
+
+def _check_whole(directory: Directory) -> None:
+    """Raises `Unavailable` while what was being brought in could not be, nor be taken back."""
+    record = directory.journal.find()
+    if record is not None and record.state == "bringing":
+        message = (
+            f"what was written through the namespace is half in {directory.path}, which could not "
+            "be written to"
+        )
+        raise Unavailable(message).with_hint(
+            "Make room, or let it be written to, and try again: then it is put right first."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +201,7 @@ class _Taking:
         And the directory as it is, where a crash may have left something that gives way itself.
         """
         marks: list[Mark] = []
-        if filled.gave_way:
+        if filled.gave_way or filled.is_blind:
             kept = safety(self.handle, transaction, folded, reason="before the directory's files")
             marks += [kept] if kept is not None else []
         if filled.torn:
@@ -245,8 +269,13 @@ class _Taking:
 
 def _told(filled: Filled, marks: Sequence[Mark], head: Head) -> dict[str, object]:
     """Returns what a snapshot says of the files that gave way, and where they are."""
-    if not filled.gave_way:
+    if not filled.gave_way and not filled.is_blind:
         return {}
     names = [legible(to_text(key)) for key in filled.gave_way[:MOST_NAMED]]
     where = marks[0].id if marks else head.position
-    return {"gave_way": names, "gave_way_count": len(filled.gave_way), "gave_way_in": where}
+    told: dict[str, object] = {
+        "gave_way": names,
+        "gave_way_count": len(filled.gave_way),
+        "gave_way_in": where,
+    }
+    return told | ({"gave_way_unread": True} if filled.is_blind else {})

@@ -76,7 +76,7 @@ class Follower:
         self._vaults: Vaults | None = None
         self._earlier: Rules | None = None
         self._start: ObjectId | None = None
-        self._reached: ObjectId | None = None
+        self._done: Sequence[Step] = ()
         self._litter = ""
         self._written: Mapping[bytes, State] = {}
         self.is_verified = True
@@ -114,14 +114,19 @@ class Follower:
 
     def follow(self, _: Stage, source: StagedObjects, move: Moving) -> Became | None:
         """Makes the directory what the goal says; raises, with the directory as it was."""
+        # If another was faster, it begins anew from where it was: the map that it went to may be
+        # stored nowhere. What the other did is in the goal, or kept before it.
+        start = self._start or move.root.plane(Plane.FILES)
+        self.turn_back(source)
         known, wanted = self._directory.last, move.goal.plane(Plane.FILES)
         self.is_verified, self.kept = True, []
         self.spared, self.uncovered, self.in_motion = {}, [], frozenset()
         # Those by which it was looked at: what is written may be others.
         self._earlier = self._earlier or self._directory.rules()
-        if self._start is None and move.root.plane(Plane.FILES) != known.root:
+        if known.root != start:
             path = str(self._directory.path)
-            raise DriftFound([path], reason="the directory's files changed meanwhile")
+            reason = "the namespace's files changed meanwhile"
+            raise DriftFound([path], reason=reason, cause="behind")
         if wanted == known.root:
             self.uncovered = self.find_uncovered(self._directory.rules_there())
             return None
@@ -130,7 +135,7 @@ class Follower:
         self._check(source, steps)
         self._begin(source, move, wanted)
         writer = self._write(source, steps, wanted)
-        self._start, self._reached = self._start or known.root, wanted
+        self._start = known.root
         return self._prove(source, steps, writer, move.goal)
 
     def _check_way(self, steps: Sequence[Step]) -> None:
@@ -171,7 +176,7 @@ class Follower:
                 exc.paths = [to_text(key) for key in _find_damaged(source, steps)]
                 exc.target = None if self._target is None else self._target.id
             raise _told(exc, self._directory) from exc
-        self.kept, self._written = writer.kept, writer.written
+        self.kept, self._written, self._done = writer.kept, writer.written, writer.done
         return writer
 
     def _prove(
@@ -206,7 +211,6 @@ class Follower:
         self.uncovered = self.find_uncovered(self._directory.rules_there())
         if proof.last.root == goal.plane(Plane.FILES):
             return None
-        self._reached = proof.last.root
         return Became(goal.replacing(files=proof.last.root), proof.nodes, proof.more)
 
     def arrive(self) -> None:
@@ -219,11 +223,10 @@ class Follower:
 
     def turn_back(self, source: StagedObjects) -> None:
         """Goes back to what the catalog still says, if it did not move."""
-        if self._start is None or self._reached is None:
+        if self._start is None:
             return
         start, self._start = self._start, None
-        steps = [s for s in list_steps(source, self._reached, start) if s.key not in self.spared]
-        self._write_back(source, steps, start, set(), written=self._written)
+        self._write_back(source, self._done, start, set(), written=self._written)
 
     def find_obstacles(self, steps: Sequence[Step], index: StatIndex | None = None) -> list[bytes]:
         """Returns what is in the way of these steps and in no snapshot.
@@ -342,21 +345,20 @@ class Follower:
 
     def _take_back(self, source: StagedObjects, writer: Writer) -> None:
         """Undoes the steps that were done; what was there is in a snapshot."""
-        back = [Step(step.key, step.new, step.old) for step in writer.done]
-        back.sort(key=lambda step: step.key)
         start = self._directory.last.root
-        self._write_back(source, back, start, writer.touched, written=writer.written)
+        self._write_back(source, writer.done, start, writer.touched, written=writer.written)
 
     def _write_back(
         self,
         source: StagedObjects,
-        steps: Sequence[Step],
+        done: Sequence[Step],
         start: ObjectId,
         touched: set[bytes],
         *,
         written: Mapping[bytes, State],
     ) -> None:
-        """Brings the directory back; if that fails too, the journal stays for the next one."""
+        """Takes steps back; if that fails too, the journal stays for the next one."""
+        steps = sorted((Step(s.key, s.new, s.old) for s in done), key=lambda step: step.key)
         undoing = self._writer(source, start, written=written)
         try:
             undoing.carry_out(steps)
