@@ -34,6 +34,7 @@ from holdfast.engine.timeline.comparison import Comparing
 from holdfast.engine.timeline.diff import collect_changes, text_diff
 from holdfast.engine.timeline.fork import fork
 from holdfast.engine.timeline.selection import select
+from holdfast.engine.timeline.takeback_many import take_back_since
 from holdfast.errors import InvalidValue
 from holdfast.ids import SnapshotId
 from holdfast.model.archives import Imported
@@ -206,7 +207,7 @@ class Namespace:
     @does(RestoreSnapshot)
     def restore(self, wanted: RestoreSnapshot) -> Restored:
         if wanted.keep is not None:
-            return takeback.take_back_since(
+            return take_back_since(
                 self._handle,
                 self.get_snapshot(wanted.snapshot),
                 dry_run=wanted.dry_run,

@@ -12,7 +12,7 @@ go. What is in the directory and in no snapshot becomes one before anything is r
 
 import os
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
@@ -23,7 +23,6 @@ from typing import Self
 from msgspec.structs import replace as changed
 
 from holdfast.engine.archives.checkout import checkout
-from holdfast.engine.core.paths import PathLike
 from holdfast.engine.directory.agreeing import Agreed, agree
 from holdfast.engine.directory.attachments import Attachment, check, make_anew, take_over, unmake
 from holdfast.engine.directory.capture import Rereading
@@ -34,6 +33,7 @@ from holdfast.engine.directory.preview import preview, preview_undo
 from holdfast.engine.directory.recovery import recover
 from holdfast.engine.directory.snapshot import keep
 from holdfast.engine.directory.writer import Follower
+from holdfast.engine.looks import Looks
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.planes.handle import Handle
 from holdfast.engine.tasks.contexts import Tasks
@@ -43,20 +43,20 @@ from holdfast.engine.timeline import restore as restoring
 from holdfast.engine.timeline import undo
 from holdfast.engine.timeline.diff import collect_changes
 from holdfast.engine.timeline.selection import select
-from holdfast.engine.timeline.takeback import check_choice, take_back, take_back_since
+from holdfast.engine.timeline.takeback import check_choice, take_back
+from holdfast.engine.timeline.takeback_many import take_back_since
 from holdfast.errors import Damaged, DriftFound, HoldfastError, InvalidValue, Unavailable
 from holdfast.model.archives import Imported
 from holdfast.model.basics import SnapshotInfo, SnapshotLike
-from holdfast.model.changes import Change, Changes, History, Merged, Patch, Restored
-from holdfast.model.names import PathOrName
+from holdfast.model.changes import Change, Changes, Merged, Restored
 from holdfast.operations.choices import SHOWN
 from holdfast.operations.operation import takes
 from holdfast.operations.snapshots import Drift, Note, RestoreOfDirectory, TakeOfDirectory
-from holdfast.operations.timeline import Prefer, TextDiffs, UndoOfDirectory
+from holdfast.operations.timeline import Prefer, UndoOfDirectory
 from holdfast.progress import Progress, no_progress
 
 
-class Workspace:
+class Workspace(Looks):
     """A directory that is attached to a namespace. Any number of threads may use it."""
 
     def __init__(self, handle: Handle, attachment: Attachment) -> None:
@@ -191,73 +191,6 @@ class Workspace:
             recovered=self._recovered,
             agreed=self._agreed,
         )
-
-    def is_dirty(self) -> bool:
-        """Says whether the directory differs from what the timeline stands on, or may."""
-        with self._exclusive():
-            return bool(self._unkept(limit=1))
-
-    def diff(
-        self,
-        old: SnapshotLike | None = None,
-        new: SnapshotLike | None = None,
-        *,
-        paths: Sequence[PathLike] | None = None,
-        limit: int | None = None,
-    ) -> Changes:
-        """Returns what leads from one snapshot to another, or to the directory as it is now."""
-        with self._exclusive():
-            shown = self._shown(new, only_names=True)
-            return shown.diff(old, new, paths=paths, limit=limit)
-
-    def text_diff(
-        self,
-        path: PathLike,
-        old: SnapshotLike | None = None,
-        new: SnapshotLike | None = None,
-        *,
-        context_lines: int = 3,
-    ) -> str:
-        """Returns a unified diff of one file between two moments; empty if nothing differs."""
-        with self._exclusive():
-            return self._shown(new).text_diff(path, old, new, context_lines=context_lines)
-
-    def text_diffs(
-        self,
-        old: SnapshotLike | None = None,
-        new: SnapshotLike | None = None,
-        *,
-        paths: Sequence[PathLike] | None = None,
-        context_lines: int = 3,
-    ) -> list[tuple[Change, str]]:
-        """Returns what `diff` does, with the text of each change; the directory is read once."""
-        with self._exclusive():
-            return self._shown(new).text_diffs(old, new, paths=paths, context_lines=context_lines)
-
-    def patches(
-        self,
-        old: SnapshotLike | None = None,
-        new: SnapshotLike | None = None,
-        *,
-        paths: Sequence[PathLike] | None = None,
-        context_lines: int = 3,
-    ) -> list[Patch]:
-        """Returns what `diff` does, with what it takes to do each change again somewhere else.
-
-        Of what is no text, that is the content: 16 MiB of a file and 64 MiB in all, at the most.
-        """
-        wanted = TextDiffs(old, new, paths=paths, context_lines=context_lines)
-        with self._exclusive():
-            return self._shown(new).comparing.patches(wanted)
-
-    def history(
-        self, name: PathOrName, *, limit: int | None = None, before: int | None = None
-    ) -> History:
-        """Returns what happened to one thing, newest first; what is in no snapshot yet, too."""
-        if before is not None:
-            return self.namespace.history(name, limit=limit, before=before)
-        with self._exclusive():
-            return self._shown(None, only_names=True).history(name, limit=limit)
 
     # Going back, and forth
 
@@ -526,14 +459,3 @@ class Workspace:
             names = [change.name for change in self._unkept(limit=SHOWN)]
             if names:
                 raise DriftFound(names, reason="changes are in no snapshot", cause="refused")
-
-    def _unkept(self, *, limit: int) -> Changes:
-        """Returns changes that a snapshot taken now would show: what cannot be read is missing."""
-        glance = Glance(self._directory, only_names=True)
-        with glance.drift(self._plain) as (_, found):
-            return collect_changes(found, limit=limit, counts=False)
-
-    def _shown(self, new: SnapshotLike | None, *, only_names: bool = False) -> Namespace:
-        """Returns the namespace with the directory for its head, where the head is looked at."""
-        glance = Glance(self._directory, only_names=only_names, keeps_unread=True)
-        return self.namespace if new is not None else Namespace(glance.at(self._plain))

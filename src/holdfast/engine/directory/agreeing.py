@@ -234,12 +234,12 @@ class _Bringing:
         self._handle, self._directory, self._source = handle, directory, source
         self._captured, self._filled, self._theirs = look
         self._last = self._captured.last
-        self._seen = self._captured.settle(self._filled.held).index
+        self._seen = self._captured.settle(self._filled.own).index
         """What everything looked like a moment ago: nothing else is written over."""
 
     def carry_out(self) -> Agreed:
         """Writes it; raises `Drifted` or an `OSError`, with the directory as it was."""
-        wanted = [*list_steps(self._source, self._filled.held, self._filled.root)]
+        wanted = [*list_steps(self._source, self._filled.own, self._filled.root)]
         steps = self._choose(wanted)
         chosen = {step.key for step in steps}
         entries = self._entries(chosen)
@@ -309,7 +309,7 @@ class _Bringing:
         source, filled = self._source, self._filled
         if not self._captured.is_whole or filled.base != EMPTY_MAP:
             return apply(source, filled.base, entries)
-        became = apply(source, filled.held, entries)
+        became = apply(source, filled.own, entries)
         within, theirs = source.with_nodes(became.nodes), self._theirs.root
         return apply(within, theirs, find_common(within, became.root, theirs))
 
@@ -371,7 +371,7 @@ class _Bringing:
             self._seen,
             Retrieval(source),
             litter=f"{litter}-back".encode(),
-            goal=MapGoal(source, self._filled.held),
+            goal=MapGoal(source, self._filled.own),
             checks=False,
             written=writer.written,
         )
@@ -414,9 +414,9 @@ class _Bringing:
     def _changes(
         self, nodes: dict[ObjectId, bytes], entries: Mapping[bytes, bytes | None]
     ) -> Changes:
-        held, source = self._filled.held, self._source.with_nodes(nodes)
-        applied = apply(source, held, entries)
-        old, new = (Root().replacing(files=files) for files in (held, applied.root))
+        own, source = self._filled.own, self._source.with_nodes(nodes)
+        applied = apply(source, own, entries)
+        old, new = (Root().replacing(files=files) for files in (own, applied.root))
         found = iter_changes(source.with_nodes(applied.nodes), old, new, planes=[Plane.FILES])
         return collect_changes(found, limit=SHOWN, counts=True)
 

@@ -26,7 +26,7 @@ class Filled(msgspec.Struct, frozen=True):
     nodes: dict[ObjectId, bytes]
     edits: Sequence[Edit] | None
     """What it changes; None if what was there before cannot be read."""
-    held: ObjectId
+    own: ObjectId
     """The map that holds the directory alone."""
     gave_way: Sequence[bytes] = ()
     """What the namespace's files have and it has not: the directory's took its place."""
@@ -56,28 +56,28 @@ def fill(
     """
     last = captured.last
     is_another = 0 not in (namespace, last.namespace) and namespace != last.namespace
-    held, nodes, edits = _hold(source, captured, current)
+    own, nodes, edits = _hold(source, captured, current)
     if stood_at == current:
-        return Filled(held, nodes, edits, held)
+        return Filled(own, nodes, edits, own)
     if stood_at is None and (last.agreed == current or is_another):
-        left = _left(source.with_nodes(nodes), last, current, held)
-        return Filled(held, nodes, edits, held, left or (), is_blind=left is None)
+        left = _left(source.with_nodes(nodes), last, current, own)
+        return Filled(own, nodes, edits, own, left or (), is_blind=left is None)
     within = source.with_nodes(nodes)
     try:
-        sides = _sides_of(within, captured, held, current)
+        sides = _sides_of(within, captured, own, current)
         if stood_at is not None:
-            sides = Sides(base=stood_at, held=held, agreed=stood_at, current=current)
+            sides = Sides(base=stood_at, own=own, agreed=stood_at, current=current)
         joined = join(within, sides, is_torn=is_torn)
     except Damaged:
         if not captured.is_whole:
             raise
-        return Filled(held, nodes, edits, held, is_blind=True)
-    applied = apply(within, held, joined.changes)
+        return Filled(own, nodes, edits, own, is_blind=True)
+    applied = apply(within, own, joined.changes)
     nodes = nodes | applied.nodes
     both = source.with_nodes(nodes)
     gave_way = {*joined.gave_way, *find_left(both, sides, applied.root)}
     edits = [*diff(both, current, applied.root)]
-    return Filled(applied.root, nodes, edits, held, sorted(gave_way), joined.torn, sides.base)
+    return Filled(applied.root, nodes, edits, own, sorted(gave_way), joined.torn, sides.base)
 
 
 def _hold(
@@ -108,36 +108,36 @@ def _between(
     return diff(source.with_nodes(nodes), old, new)
 
 
-def _sides_of(source: NodeSource, captured: Captured, held: ObjectId, current: ObjectId) -> Sides:
+def _sides_of(source: NodeSource, captured: Captured, own: ObjectId, current: ObjectId) -> Sides:
     """Returns what a directory and its namespace's files were and are.
 
     Where everything was read and nobody knows any more what they were, nothing was agreed on: then
     whatever is on one side only is kept.
     """
     last = captured.last
-    sides = Sides(base=last.base, held=held, agreed=last.agreed, current=current)
+    sides = Sides(base=last.base, own=own, agreed=last.agreed, current=current)
     if not captured.is_whole:
         return sides
     try:
         for known in (sides.base, sides.agreed):
-            for _ in diff(source, known, held):
+            for _ in diff(source, known, own):
                 pass
     except Damaged:
-        return Sides(base=EMPTY_MAP, held=held, agreed=EMPTY_MAP, current=current)
+        return Sides(base=EMPTY_MAP, own=own, agreed=EMPTY_MAP, current=current)
     return sides
 
 
 def _left(
-    source: NodeSource, last: LastLook, current: ObjectId, held: ObjectId
+    source: NodeSource, last: LastLook, current: ObjectId, own: ObjectId
 ) -> Sequence[bytes] | None:
     """Returns what the namespace's files have, and the directory could not take in.
 
     None if they cannot be read.
     """
-    if current in (last.base, held):
+    if current in (last.base, own):
         return ()
-    sides = Sides(base=last.base, held=held, agreed=current, current=current)
+    sides = Sides(base=last.base, own=own, agreed=current, current=current)
     try:
-        return find_left(source, sides, held)
+        return find_left(source, sides, own)
     except Damaged:
         return None

@@ -44,7 +44,7 @@ class Sides(msgspec.Struct, frozen=True, kw_only=True):
 
     base: ObjectId
     """What the directory was."""
-    held: ObjectId
+    own: ObjectId
     """What it is."""
     agreed: ObjectId
     """What the namespace's files were."""
@@ -65,8 +65,8 @@ class Joined(msgspec.Struct, frozen=True, kw_only=True):
 def join(source: NodeSource, sides: Sides, *, is_torn: IsTorn = nothing_torn) -> Joined:
     """Returns what leads from the directory as it is to what holds both sides' changes."""
     theirs = {edit.key: edit for edit in diff(source, sides.agreed, sides.current)}
-    ours = {edit.key: edit.new for edit in diff(source, sides.base, sides.held)}
-    now = get_many(source, sides.held, sorted(theirs))
+    ours = {edit.key: edit.new for edit in diff(source, sides.base, sides.own)}
+    now = get_many(source, sides.own, sorted(theirs))
     wanted, gave_way, torn = dict[bytes, bytes | None](), list[bytes](), list[bytes]()
     for key, edit in theirs.items():
         mine = now.get(key)
@@ -81,16 +81,16 @@ def join(source: NodeSource, sides: Sides, *, is_torn: IsTorn = nothing_torn) ->
             continue  # A directory that somebody fills or empties; the same at another time.
         else:
             gave_way.append(key)
-    clashes = find_clashes(source, sides.held, wanted)
+    clashes = find_clashes(source, sides.own, wanted)
     fitting = without_clashes(wanted, clashes)
     gave_way += [key for key in wanted.keys() - fitting.keys() if wanted[key] is not None]
     kept = keep_emptied(
         source,
-        sides.held,
+        sides.own,
         fitting,
         stays=lambda folder: is_directory(source, sides.current, folder),
     )
-    changes = settle(source, sides.held, kept)
+    changes = settle(source, sides.own, kept)
     return Joined(changes=changes, gave_way=sorted(gave_way), torn=torn)
 
 
@@ -111,13 +111,13 @@ def find_left(source: NodeSource, sides: Sides, shown: ObjectId) -> list[bytes]:
     ]
 
 
-def find_common(source: NodeSource, held: ObjectId, current: ObjectId) -> dict[bytes, bytes | None]:
+def find_common(source: NodeSource, own: ObjectId, current: ObjectId) -> dict[bytes, bytes | None]:
     """Returns what leads from the namespace's files to what both have, as the directory has it.
 
     What only one of them has, or each another version of, is not in that.
     """
     changes = dict[bytes, bytes | None]()
-    for edit in diff(source, current, held):
+    for edit in diff(source, current, own):
         if edit.old is not None:
             changes[edit.key] = edit.new if _is_alike(edit.old, edit.new) else None
     return changes

@@ -40,7 +40,7 @@ from holdfast.packs import ObjectKind
 from holdfast.progress import Progress
 from holdfast.tree import Edit, build, diff, iterate
 
-Held = tuple[ObjectId, int]
+OwnFiles = tuple[ObjectId, int]
 """A files map, and the id of the namespace that it was made for; 0 for one that is yet to be."""
 
 MOST_NAMED: Final = 100
@@ -138,7 +138,7 @@ class _Taking:
     stood_at: ObjectId | None
     is_torn: IsTorn
 
-    def advance(self) -> tuple[list[SnapshotInfo], Held]:
+    def advance(self) -> tuple[list[SnapshotInfo], OwnFiles]:
         """Appends it; returns also the files map that holds the directory, and whose it is."""
         stand_in = self.stand_in if self.captured.is_whole else None
         plan = partial(self.plan, self.handle.context.ids.snapshot())
@@ -147,7 +147,9 @@ class _Taking:
         self.stage.seal()
         return advance(self.handle, plan, creates=True, stand_in=stand_in, ahead=self.stage)
 
-    def plan(self, snapshot_id: SnapshotId, transaction: Transaction, folded: Folded) -> Move[Held]:
+    def plan(
+        self, snapshot_id: SnapshotId, transaction: Transaction, folded: Folded
+    ) -> Move[OwnFiles]:
         """Returns the snapshots to append: the directory's, and before it what it replaces."""
         head, before = folded.head, folded.root.plane(Plane.FILES)
         self.stage.pour_into(folded.stage)
@@ -161,10 +163,10 @@ class _Taking:
             is_torn=self.is_torn,
         )
         folded.stage.add_nodes(filled.nodes)
-        is_edited, result = filled.root != before, (filled.held, whose)
+        is_edited, result = filled.root != before, (filled.own, whose)
         if self.only_if_changed and not is_edited and not filled.torn:
             # Where all was read, what went bad of it is stored anew all the same.
-            stores = self.captured.is_whole or filled.held != self.captured.last.root
+            stores = self.captured.is_whole or filled.own != self.captured.last.root
             return Move(position=head.position, redo=head.redo, result=result, stores=stores)
         more = self._growth(folded, filled)
         check_quota(head, Size(0, more.bytes))
@@ -206,9 +208,9 @@ class _Taking:
             marks += [kept] if kept is not None else []
         if filled.torn:
             root = folded.stage.add(
-                folded.root.replacing(files=filled.held).encode(), ObjectKind.NODE
+                folded.root.replacing(files=filled.own).encode(), ObjectKind.NODE
             )
-            edits = diff(folded.source, folded.root.plane(Plane.FILES), filled.held)
+            edits = diff(folded.source, folded.root.plane(Plane.FILES), filled.own)
             marks.append(
                 Mark(
                     id=self.handle.context.ids.snapshot(),
@@ -231,8 +233,8 @@ class _Taking:
         last read, and those of another snapshot. If none does, the other planes are those of the
         newest snapshot that can be read, and the new snapshot says so.
         """
-        held = {key: entry for key, entry in self.captured.changes.items() if entry is not None}
-        files = {build(sorted(held.items())).root, self.captured.last.former or EMPTY_MAP}
+        own = {key: entry for key, entry in self.captured.changes.items() if entry is not None}
+        files = {build(sorted(own.items())).root, self.captured.last.former or EMPTY_MAP}
         others = [Root(), Root(memories=None)]
         for snapshot in transaction.timeline(head.namespace_id, before=None, most=STANDING_IN):
             with suppress(Damaged):

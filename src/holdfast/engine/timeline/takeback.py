@@ -10,8 +10,7 @@ Of a task in a directory, and of one whose changes do not name it, the two snaps
 are what is known: what lies between them counts as its own, and the answer says so. Of the prompt
 of an agent, what prompts of other conversations did meanwhile is not (`steps.py`).
 
-Several are taken back one on the other, the newest first, as one move: that is what is left of a
-restore for whoever keeps what others did since.
+Several are taken back one on the other by `takeback_many.py`.
 """
 
 from collections import defaultdict
@@ -67,15 +66,12 @@ from holdfast.tree import apply, get_many
 Left = tuple[str, bytes]
 """The plane and the key of what stays as others made it."""
 
-_PAGE: Final = 200
-"""Tasks that are looked up at once."""
-
 _NOTHING: Final = (None, encode_entry(Directory(USUAL_DIRECTORY_MODE)))
 """Entries that say no more of a path than that there may be an empty directory."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Aim:
+class Aim:
     """Where taking a task back leads."""
 
     root: Root
@@ -88,10 +84,10 @@ class _Aim:
 
 
 @dataclass(frozen=True, slots=True)
-class _Shown:
+class Outcome:
     """What an answer says beside the snapshot."""
 
-    aim: _Aim
+    aim: Aim
     root: ObjectId
     changes: Changes
     lacking: Lacking
@@ -126,14 +122,14 @@ def take_back(
     id of the snapshot that shows the result. `leave` is told what could not be captured before.
     """
 
-    def plan(transaction: Transaction, folded: Folded) -> Move[tuple[_Shown, SnapshotId]]:
+    def plan(transaction: Transaction, folded: Folded) -> Move[tuple[Outcome, SnapshotId]]:
         task = transaction.find_task(folded.head.namespace_id, task_id)
         if task is None:
             raise TaskNotFound(task_id)
         if at_end and task.restored is not None:
             raise TaskEnded(task_id, status="gone back")
-        aim = _aim(handle, transaction, folded, task, keep_mine=keep_mine, is_look=dry_run)
-        seen = _seen(handle, transaction, folded, aim, then=task.started_at, limit=limit)
+        aim = aim_of(handle, transaction, folded, task, keep_mine=keep_mine, is_look=dry_run)
+        seen = outcome_of(handle, transaction, folded, aim, then=task.started_at, limit=limit)
         if seen.root == folded.root_id and not at_end:
             raise NothingToUndo(f"nothing that task {task.id} changed is there any more")
         leave(seen.lacking.uncaptured)
@@ -144,7 +140,7 @@ def take_back(
             # Under the lock: what was there before is kept from the collector for as long as it
             # is known that the task changed it.
             if not aim.by_snapshots and not writing.has_task_changes(head.namespace_id, task.id):
-                _check_known(handle, writing, task)
+                check_kept(handle, writing, task)
             if also is not None:
                 also(last, writing, head)
 
@@ -162,113 +158,11 @@ def take_back(
     if dry_run:
         with folded_head(handle) as (transaction, folded):
             seen, before = plan(transaction, folded).result
-        return _answer(seen, None, None, before=before)
+        return answer_of(seen, None, None, before=before)
     done, (seen, before) = advance(handle, plan)
     safety_id = done[0].id if len(done) > 1 else None
     is_proven = prove(handle, done[-1])
-    return _answer(seen, done[-1], safety_id, before=before, verified=is_proven)
-
-
-def take_back_since(
-    handle: Handle,
-    target: SnapshotInfo,
-    *,
-    dry_run: bool = False,
-    limit: int | None = SHOWN,
-    note: Note | None = None,
-    expected: SnapshotId | None = None,
-    leave: Leave = leave_nothing,
-) -> Restored:
-    """Takes back what all tasks changed that began at a snapshot or later; all else stays.
-
-    What others changed after a task did stays as they made it, and is named; what was there at the
-    snapshot is on the timeline. Raises `TaskRunning` for a task whose own cannot be told yet.
-    """
-
-    def plan(transaction: Transaction, folded: Folded) -> Move[_Shown]:
-        now = handle.get_snapshot(transaction, folded.head, target.id)
-        tasks = _since(transaction, folded.head, now)
-        aims, at = list[_Aim](), folded
-        for task in tasks:
-            aim = _aim(handle, transaction, at, task, keep_mine=True)
-            root_id = folded.stage.add(aim.root.encode(), ObjectKind.NODE)
-            at = msgspec.structs.replace(at, root=aim.root, root_id=root_id, size=aim.size)
-            aims.append(aim)
-        aim = _joined(aims, at)
-        seen = _seen(handle, transaction, folded, aim, then=now.created_at, limit=limit)
-        if seen.root == folded.root_id and not seen.aim.left:
-            raise NothingToUndo(f"nothing that a task changed since {now.id} is there any more")
-        leave(seen.lacking.uncaptured)
-        marks = replacing(
-            handle,
-            transaction,
-            folded,
-            kind=Kind.RESTORE,
-            root=seen.root,
-            size=seen.aim.size,
-            reason=f"before restoring {now.id}",
-            target=now.id,
-            note=note,
-            detail={"keep": "mine", "tasks": [task.id for task in tasks][:SHOWN], **seen.detail},
-            lacking=seen.lacking,
-        )
-        named = [task for task, each in zip(tasks, aims, strict=True) if not each.by_snapshots]
-        return Move(
-            marks=marks,
-            position=marks[-1].id,
-            result=seen,
-            needs=[now.id, *aim.needs],
-            exact=True,
-            also=lambda writing, _: _check_all_known(handle, writing, named),
-        )
-
-    if dry_run:
-        with folded_head(handle) as (transaction, folded):
-            result = plan(transaction, folded).result
-        return _answer(result, None, None, before=target.id)
-    done, seen = advance(handle, plan, expected=expected)
-    safety_id = done[0].id if len(done) > 1 else None
-    is_proven = prove(handle, done[-1])
-    return _answer(seen, done[-1], safety_id, before=target.id, verified=is_proven)
-
-
-def _check_all_known(handle: Handle, writing: Transaction, tasks: Sequence[TaskRun]) -> None:
-    """Raises if what was there before one of these may have gone since it was looked up."""
-    for task in tasks:
-        if not writing.has_task_changes(task.namespace_id, task.id):
-            _check_known(handle, writing, task)
-
-
-def _since(transaction: Transaction, head: Head, target: SnapshotInfo) -> list[TaskRun]:
-    """Returns the tasks that began at a snapshot or after it, newest first.
-
-    After an undo, a task begins where an older snapshot is: then it is the time that tells.
-    """
-    found, before = list[TaskRun](), None
-    while page := transaction.list_tasks(head.namespace_id, status=None, before=before, most=_PAGE):
-        for task in page:
-            began = transaction.find_snapshot(head.namespace_id, task.before)
-            is_behind = began is not None and began.number < target.number
-            if (began is None or is_behind) and task.started_at < target.created_at:
-                return found
-            if is_behind and task.started_at == target.created_at:
-                continue
-            found.append(task)
-        before = page[-1].started_at, page[-1].id
-    return found
-
-
-def _joined(aims: Sequence[_Aim], at: Folded) -> _Aim:
-    """Returns where several aims lead, one on the other."""
-    left = dict.fromkeys(each for aim in aims for each in aim.left)
-    return _Aim(
-        at.root,
-        at.size,
-        [*left],
-        by_snapshots=any(aim.by_snapshots for aim in aims),
-        needs=[*dict.fromkeys(each for aim in aims for each in aim.needs)],
-        earlier=next((aim.earlier for aim in reversed(aims) if aim.earlier), None),
-    )
+    return answer_of(seen, done[-1], safety_id, before=before, verified=is_proven)
 
 
 def _marks(
@@ -276,7 +170,7 @@ def _marks(
     transaction: Transaction,
     folded: Folded,
     task: TaskRun,
-    seen: _Shown,
+    seen: Outcome,
     *,
     note: Note | None,
     at_end: bool,
@@ -296,7 +190,7 @@ def _marks(
     )
 
 
-def _aim(
+def aim_of(
     handle: Handle,
     transaction: Transaction,
     folded: Folded,
@@ -304,11 +198,12 @@ def _aim(
     *,
     keep_mine: bool,
     is_look: bool = False,
-) -> _Aim:
+) -> Aim:
+    """Returns where taking a task back leads; raises where others changed the same since."""
     changes = transaction.list_task_changes(task.namespace_id, task.id)
     if task.is_named or (task.beside_others and changes):
         if not changes:
-            _check_known(handle, transaction, task)
+            check_kept(handle, transaction, task)
         aim = _without_changes(transaction, folded, task, changes)
     elif task.beside_others:
         by = others_of(folded.head, task)
@@ -321,7 +216,7 @@ def _aim(
     return aim
 
 
-def _check_known(handle: Handle, transaction: Transaction, task: TaskRun) -> None:
+def check_kept(handle: Handle, transaction: Transaction, task: TaskRun) -> None:
     """Raises `SnapshotNotFound` if retention has taken what was known of a task's changes."""
     context = handle.context
     is_old = task.started_at <= context.clock() - context.limits.retention
@@ -330,15 +225,15 @@ def _check_known(handle: Handle, transaction: Transaction, task: TaskRun) -> Non
         raise SnapshotNotFound(task.before)
 
 
-def _seen(
+def outcome_of(
     handle: Handle,
     transaction: Transaction,
     folded: Folded,
-    aim: _Aim,
+    aim: Aim,
     *,
     then: datetime,
     limit: int | None,
-) -> _Shown:
+) -> Outcome:
     """Returns what going there changes; raises if what it needs for that is not there."""
     source, stage = folded.source, folded.stage
     goal = revive(
@@ -362,7 +257,7 @@ def _seen(
     root = folded.root_id
     if goal != folded.root:
         root = stage.add(goal.encode(), ObjectKind.NODE)
-    return _Shown(aim, root, changes.first(limit), lacking.joined(kept), detail)
+    return Outcome(aim, root, changes.first(limit), lacking.joined(kept), detail)
 
 
 # What the task noted
@@ -370,7 +265,7 @@ def _seen(
 
 def _without_changes(
     transaction: Transaction, folded: Folded, task: TaskRun, changes: Sequence[TaskChange]
-) -> _Aim:
+) -> Aim:
     """Returns where it leads to take back what a task noted."""
     source, root, size, left = folded.source, folded.root, folded.size, list[Left]()
     nested = _found_by_nested(transaction, folded, task)
@@ -389,7 +284,7 @@ def _without_changes(
         applied = apply(source, at, wanted)
         folded.stage.add_nodes(applied.nodes)
         root, size = root.replacing(**{plane.value: applied.root}), size + size_of(applied.edits)
-    return _Aim(root, size, left)
+    return Aim(root, size, left)
 
 
 def _found_by_nested(
@@ -467,7 +362,7 @@ def _fitting(
 
 def _between(
     handle: Handle, transaction: Transaction, folded: Folded, task: TaskRun, *, is_look: bool
-) -> _Aim:
+) -> Aim:
     """Returns where it leads to take back all that lies between a task's two snapshots.
 
     Who only looks sees an open prompt as if it ended now.
@@ -495,7 +390,7 @@ def _between(
             folded, base=after.root, theirs=before.root, prefer="ours", limits=limits
         )
     root, needs = folded.source.get_root(merged.root), [before.id, after.id]
-    return _Aim(root, merged.size, left, by_snapshots=True, needs=needs, earlier=before)
+    return Aim(root, merged.size, left, by_snapshots=True, needs=needs, earlier=before)
 
 
 def _on_timeline(transaction: Transaction, task: TaskRun, snapshot_id: SnapshotId) -> SnapshotInfo:
@@ -505,14 +400,15 @@ def _on_timeline(transaction: Transaction, task: TaskRun, snapshot_id: SnapshotI
     return found
 
 
-def _answer(
-    shown: _Shown,
+def answer_of(
+    shown: Outcome,
     snapshot: SnapshotInfo | None,
     safety_id: SnapshotId | None,
     *,
     before: SnapshotId,
     verified: bool = False,
 ) -> Restored:
+    """Returns what was done, or would be, as whoever asked for it is told."""
     left = [f"{plane}:{legible(entry_name(Plane(plane), key))}" for plane, key in shown.aim.left]
     return Restored(
         target=before,
