@@ -256,8 +256,9 @@ def test_what_is_edited_after_a_failure_is_not_written_over(
     kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept.namespace.files.write("k", b"by a call")
-    failing(monkeypatch, broken)
-    agreed = kept.work.status().agreed
+    with monkeypatch.context() as patch:
+        failing(patch, broken, broken)
+        agreed = kept.work.status().agreed
     assert agreed is not None
     assert agreed.failed is not None
     (kept.tree / "k").write_bytes(b"by hand, long after")

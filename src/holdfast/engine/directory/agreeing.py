@@ -377,7 +377,8 @@ class _Bringing:
         )
         back = [Step(step.key, step.new, step.old) for step in writer.done]
         try:
-            undoing.carry_out(sorted(back, key=lambda step: step.key))
+            if back:
+                undoing.carry_out(sorted(back, key=lambda step: step.key))
             # On the disk, before nobody watches over it any more.
             os.sync()
             directory.journal.clear()
