@@ -200,6 +200,7 @@ class Modelled(Hands):
     @precondition(lambda self: len(self.namespace.timeline()) > 1)
     @rule()
     def undo(self) -> None:
+        self.meet()  # Also where there is nothing to undo.
         with suppress(holdfast.errors.NothingToUndo):
             self.workspace.undo()
             self.held = look(self.tree)

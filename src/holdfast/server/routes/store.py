@@ -75,8 +75,8 @@ class _Packed:
         self.values += walk(data, most=MOST_VALUES - self.values)
 
 
-def _read_values(sent: list[StoreValue]) -> list[tuple[str, str, Any]]:
-    return [(each.namespace, each.key, _read_value(each.value)) for each in sent]
+def _read_values(sent: list[StoreValue] | None) -> list[tuple[str, str, Any]]:
+    return [(each.namespace, each.key, _read_value(each.value)) for each in sent or ()]
 
 
 _CAREFUL: Final = Dialect(
