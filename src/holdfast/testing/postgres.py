@@ -207,7 +207,17 @@ class PostgresServer:
         import psycopg  # noqa: PLC0415 - an extra: importing this module needs only the core
         from psycopg import sql  # noqa: PLC0415 - as above
 
-        with psycopg.connect(self.dsn(), autocommit=True) as connection:
+        until = time.monotonic() + START_TIMEOUT_S
+        while True:
+            try:
+                connection = psycopg.connect(self.dsn(), autocommit=True)
+                break
+            except psycopg.OperationalError as exc:
+                # A test that has killed a process of it: it begins anew, and says so.
+                if "recovery mode" not in str(exc) or time.monotonic() > until:
+                    raise
+                time.sleep(0.05)
+        with connection:
             connection.execute(sql.SQL(statement).format(*map(sql.Identifier, names)))
 
     def _running(self) -> subprocess.Popen[bytes]:
