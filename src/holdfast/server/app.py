@@ -43,7 +43,7 @@ from holdfast.server.streams import Streams
 from holdfast.server.table import Entry, Group, Table
 from holdfast.server.textprocesses import TextProcesses
 from holdfast.server.threads import AT_ONCE, Threads, Turns
-from holdfast.server.work import delivery, log, upkeep
+from holdfast.server.work import delivery, upkeep
 from holdfast.server.work.loops import Job, Loops
 from holdfast.settings import process_environ
 
@@ -161,7 +161,7 @@ def _jobs(
     pace: Pace,
 ) -> dict[str, Job]:
     """Returns what this server does by itself."""
-    jobs = {"uses": upkeep.noting_uses(vault, rates), "log": log.make_job(vault)}
+    jobs = {"uses": upkeep.noting_uses(vault, rates), "log": upkeep.tending_log(vault)}
     if config.works:
         jobs["schedules"] = upkeep.doing_what_is_due(vault.run_schedules)
         jobs["sessions"] = upkeep.doing_what_is_due(vault.end_lapsed_sessions)
