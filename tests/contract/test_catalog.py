@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -1434,6 +1435,28 @@ def test_a_log_that_is_tended_begins_anew_while_somebody_writes(tmp_path: Path) 
             _fill(catalog, tenant, f"{number}", megabytes=5)
             catalog.tend_log()
         assert (tmp_path / "catalog.sqlite-wal").stat().st_size < 8 << 20
+
+
+def test_a_catalog_is_scrubbed_whoever_tends_its_log(
+    tmp_path: Path, threads: ThreadPoolExecutor
+) -> None:
+    with closing(SqliteCatalog(tmp_path)) as catalog:
+        tenant = add_tenant(catalog, "default").id
+        _fill(catalog, tenant, "some", megabytes=8)
+        ended = threading.Event()
+
+        def tend() -> None:
+            while not ended.is_set():
+                catalog.tend_log()
+
+        tending = [threads.submit(tend) for _ in range(3)]
+        try:
+            for _ in range(10):
+                catalog.scrub()
+        finally:
+            ended.set()
+        for each in tending:
+            each.result(timeout=20)
 
 
 def test_a_log_that_nobody_tends_any_more_has_an_end(tmp_path: Path) -> None:

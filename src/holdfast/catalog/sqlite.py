@@ -193,7 +193,7 @@ class SqliteCatalog:
     def scrub(self) -> None:
         """Makes the file anew of the rows that are there, and empties the log."""
         with self._writing() as connection, translated():
-            sqlite_reading.scrub(connection)
+            sqlite_reading.scrub(connection, busy_timeout_s=BUSY_TIMEOUT_S)
 
     def find_index_faults(self) -> list[str]:
         """Returns what SQLite finds that does not agree in its file."""

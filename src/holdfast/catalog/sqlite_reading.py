@@ -26,6 +26,7 @@ import os
 import shutil
 import sqlite3
 import tempfile
+import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
@@ -196,6 +197,9 @@ PAGES_PER_TURN: Final = 1000
 """Pages freed before others may write: 4 MB, 30 ms. All in one turn would also need as much
 room again for the log."""
 
+_COPIES_S: Final = 0.02
+"""How long to wait before asking again whether somebody copies the log."""
+
 _SPARE: Final = (
     "SELECT freelist_count, page_count * page_size"
     " FROM pragma_freelist_count, pragma_page_count, pragma_page_size"
@@ -237,7 +241,7 @@ def shorten(connection: sqlite3.Connection, *, busy_timeout_s: float) -> None:
         connection.execute(f"PRAGMA busy_timeout={busy_timeout_s * 1000:.0f}")
 
 
-def scrub(connection: sqlite3.Connection) -> None:
+def scrub(connection: sqlite3.Connection, *, busy_timeout_s: float) -> None:
     """Leaves nothing of rows that are gone; raises `Busy` if the log could not be emptied.
 
     The index of words keeps those of deleted rows until its parts are merged. The file is made
@@ -245,6 +249,9 @@ def scrub(connection: sqlite3.Connection) -> None:
     """
     connection.execute("INSERT INTO memory_index (memory_index) VALUES ('optimize')")
     connection.execute("VACUUM")
-    is_busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-    if is_busy:
-        raise Busy("somebody reads from the catalog's log, which cannot be emptied")
+    # SQLite waits for who reads, and never for who copies the log at this moment.
+    ends_at = time.monotonic() + busy_timeout_s
+    while connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
+        if time.monotonic() >= ends_at:
+            raise Busy("somebody reads from the catalog's log, which cannot be emptied")
+        time.sleep(_COPIES_S)
