@@ -1,18 +1,21 @@
 """Puts one hostile tenant beside ten normal ones, and says what these notice of it.
 
-Ten tenants write, read, list, take snapshots and change states, alone at first, then beside
+Ten tenants write, read, list, take snapshots and change states, in turns alone and beside
 one that does everything at once that a server has to outlive: texts that are slow to compare, a
 restore with 36,000 patterns, patterns that make matchers go back, large JSON, imports beyond its
 quota, collections and checks on all threads, streams that nobody reads, endless heads and
 connections that say half of something. Its key has a rate limit, and it is always at it.
 
     python bench/soak_hostile_tenant.py [--minutes 10] [--rate 600] [--workers 1] [--only WAY]
-        [--snapshots 0]
+        [--snapshots 0] [--rounds 5]
 
-The minutes are shared between the two halves. With `--only` the hostile one goes one way alone,
+The minutes are shared between the two halves, and these between the rounds: what else goes on
+beneath a machine meets both. With `--only` the hostile one goes one way alone,
 which says what each of them costs; with `--snapshots` it has so many before it begins, as after
 many minutes. It ends with 1 if a normal tenant got an error, if its p99 is
 more than three times that without the hostile one, or if `/health/live` took more than 250 ms.
+How long the disk took to sync a page of somebody else is told beside it: who waits for that waits
+for no tenant.
 
 What the hostile one computes to be hostile, it computes at a low priority: it would do so on a
 machine of its own, and here is about what a server does for it. The rest of this machine should
@@ -59,6 +62,8 @@ class Seen:
 
     took: list[float] = field(default_factory=list[float])
     probes: list[float] = field(default_factory=list[float])
+    syncs: list[float] = field(default_factory=list[float])
+    """Of a file that is nobody's."""
     errors: Counter[str] = field(default_factory=Counter[str])
     rss_kb: int = 0
     cpu_s: float = 0.0
@@ -66,7 +71,21 @@ class Seen:
 
     def at(self, share: float) -> float:
         """Returns so long a request took that this share of them were quicker, in ms."""
-        return sorted(self.took)[int(len(self.took) * share)] * 1e3
+        return at(share, self.took)
+
+    def add(self, other: "Seen") -> None:
+        """Takes in what was seen another time."""
+        self.took += other.took
+        self.probes += other.probes
+        self.syncs += other.syncs
+        self.errors += other.errors
+        self.rss_kb = max(self.rss_kb, other.rss_kb)
+        self.cpu_s += other.cpu_s
+
+
+def at(share: float, of: Sequence[float]) -> float:
+    """Returns so long one took that this share of them were quicker, in ms."""
+    return sorted(of)[int(len(of) * share)] * 1e3
 
 
 @dataclass(frozen=True)
@@ -89,22 +108,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--snapshots", type=int, default=0, help="of the hostile one, to begin with"
     )
+    parser.add_argument("--rounds", type=int, default=5)
     wanted = parser.parse_args(arguments)
-    half_s = wanted.minutes * 30
+    turn_s = wanted.minutes * 30 / wanted.rounds
+    before, beside = Seen(), Seen()
     with (
         tempfile.TemporaryDirectory() as folder,
         running_server(Path(folder), "--workers", str(wanted.workers)) as server,
     ):
         keys, target = make_tenants(server, wanted.rate, snapshots=wanted.snapshots)
-        before = asyncio.run(normal(server, keys, half_s))
-        tell("alone", before)
-        hostile = multiprocessing.get_context("spawn").Process(
-            target=attack, args=(target, half_s + 5, wanted.only), daemon=True
-        )
-        hostile.start()
-        beside = asyncio.run(normal(server, keys, half_s))
-        tell("beside the hostile one", beside)
-        hostile.join(60)
+        for _ in range(wanted.rounds):
+            before.add(asyncio.run(normal(server, keys, turn_s)))
+            hostile = multiprocessing.get_context("spawn").Process(
+                target=attack, args=(target, turn_s + 5, wanted.only), daemon=True
+            )
+            hostile.start()
+            beside.add(asyncio.run(normal(server, keys, turn_s)))
+            hostile.join(60)
+            tell("alone", before)
+            tell("beside the hostile one", beside)
         begun = time.monotonic()
         server.stop()
         print(f"stopped in {time.monotonic() - begun:.1f} s")
@@ -145,7 +167,8 @@ def tell(when: str, seen: Seen) -> None:
     print(
         f"{when}: {len(seen.took)} requests, p50 {seen.at(0.5):.1f} ms, p99 {seen.at(0.99):.1f} ms,"
         f" worst {max(seen.took) * 1e3:.0f} ms, {seen.errors.total()} errors; /health/live at worst"
-        f" {max(seen.probes) * 1e3:.0f} ms; {seen.rss_kb // 1024} MiB resident,"
+        f" {max(seen.probes) * 1e3:.0f} ms; the disk's own p99 {at(0.99, seen.syncs):.1f} ms;"
+        f" {seen.rss_kb // 1024} MiB resident,"
         f" {seen.cpu_s:.1f} s computed",
         flush=True,
     )
@@ -164,6 +187,7 @@ async def normal(server: Server, keys: list[str], seconds: float) -> Seen:
     ) as client:
         await asyncio.gather(
             probe(client, server, seen, end),
+            asyncio.to_thread(sync, server.data.parent / "page", seen, end),
             *(agent(client, key, seen, end, number) for number, key in enumerate(keys)),
         )
     seen.cpu_s = computed_s(server.process.pid) - begun_s
@@ -218,6 +242,18 @@ async def probe(client: httpx.AsyncClient, server: Server, seen: Seen, end: floa
             seen.errors[f"/health/live: {type(exc).__name__}"] += 1
         seen.rss_kb = max(seen.rss_kb, resident_kb(server.process.pid))
         await asyncio.sleep(0.2)
+
+
+def sync(path: Path, seen: Seen, end: float) -> None:
+    """Writes a page that is nobody's, again and again."""
+    page = os.open(path, os.O_CREAT | os.O_WRONLY, 0o600)
+    while time.monotonic() < end:
+        os.pwrite(page, os.urandom(4096), 0)
+        begun = time.monotonic()
+        os.fdatasync(page)
+        seen.syncs.append(time.monotonic() - begun)
+        time.sleep(0.1)
+    os.close(page)
 
 
 def resident_kb(pid: int) -> int:

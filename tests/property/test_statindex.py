@@ -233,20 +233,21 @@ def compare_with_a_walk(index: StatIndex, root: bytes) -> Checked:
     found = dict(walk(root))
     folders: list[bytes] = []
     rows: list[tuple[bytes, bytes]] = []
+    lost: set[bytes] = set()
     for known in index.iter_folders():
         now = found.get(known.path)
         if now is None or not same(known, now) or now.st_dev != known.dev:
             folders.append(known.path)
         # A new file may have the number of the directory that it replaced.
-        if now is None or not stat.S_ISDIR(now.st_mode):
-            continue
-        if (now.st_ino, now.st_dev) != (known.ino, known.dev):
+        is_folder = now is not None and stat.S_ISDIR(now.st_mode)
+        if now is None or not is_folder or (now.st_ino, now.st_dev) != (known.ino, known.dev):
+            lost.add(known.path)
             continue
         for row in known.rows:
             there = found.get(os.path.join(known.path, row.name))
             if there is None or not same(row, there) or there.st_size != row.size:
                 rows.append((known.path, row.name))
-    return Checked(sorted(folders), sorted(rows))
+    return Checked(sorted(folders), sorted(rows), frozenset(lost))
 
 
 def same(known: Row | Folder, now: os.stat_result) -> bool:
@@ -285,6 +286,7 @@ def test_a_check_names_what_a_walk_finds(
                 assert index.check(fd, only=only, use_c=use_c) == Checked(
                     [path for path in expected.folders if path in only],
                     [(path, name) for path, name in expected.rows if path in only],
+                    expected.lost & only,
                 )
         finally:
             os.close(fd)

@@ -7,6 +7,8 @@ import threading
 from collections.abc import Generator, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from time import sleep
+from typing import Any
 
 import pytest
 
@@ -22,7 +24,7 @@ from holdfast.workspace.ignoring import Rules
 from holdfast.workspace.journal import Journal, is_settled, litter_pattern, was_restarted
 from holdfast.workspace.reading import TORN, Unreadable, Vanished, read_all, read_link, read_still
 from holdfast.workspace.resting import Resting
-from holdfast.workspace.scan import Omitted, Scanner
+from holdfast.workspace.scan import Draft, Omitted, Scanner
 from holdfast.workspace.statindex import Folder, StatIndex, is_unsure
 from holdfast.workspace.writing import Drifted, Step, Writer
 
@@ -417,6 +419,32 @@ def known_of(root_fd: int) -> StatIndex:
         path: draft.finish() for path, draft in scan.drafts.items()
     }
     return StatIndex.empty().replacing(folders, meta=b"")
+
+
+def test_of_a_folder_that_moved_only_what_differs_is_looked_at_again(
+    root: Path, root_fd: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(50):
+        put(root / f"src/{number}")
+    sleep(0.1)  # So that what was there is sure.
+    index = known_of(root_fd)
+    put(root / "new").rename(root / "src/7")
+    put(root / "src/8", b"22")
+    put(root / "src/more/deep")
+    put(root / "src/added")
+    (root / "src/9").unlink()
+    looked, take = list[bytes](), Scanner._take
+
+    def taking(self: Scanner, draft: Draft, name: bytes, *more: Any) -> None:
+        looked.append(draft.key(name))
+        take(self, draft, name, *more)
+
+    monkeypatch.setattr(Scanner, "_take", taking)
+    scan = Scanner(root_fd, index, Rules()).scan(only=[b"src"])
+    assert sorted(looked) == [b"src/7", b"src/8", b"src/added", b"src/more", b"src/more/deep"]
+    assert scan.drafts[b"src"].wanted == {b"7", b"8", b"added"}
+    listed = Scanner(root_fd, StatIndex.empty(), Rules()).scan().drafts[b"src"]
+    assert (scan.drafts[b"src"].rows, scan.drafts[b"src"].folders) == (listed.rows, listed.folders)
 
 
 def writer_to(root_fd: int, goal: dict[bytes, Entry], index: StatIndex | None = None) -> Writer:

@@ -153,6 +153,8 @@ class Scanner:
         self._relisted: set[bytes] = set()
         self._gone: set[bytes] = set()
         self._todo: list[bytes] = []
+        self._differing: dict[bytes, set[bytes]] = {}
+        """Of known folders with other times: the rows that are not as they were a moment ago."""
         self._tries: dict[bytes, int] = {}
 
     def scan(self, *, only: Iterable[bytes] | None = None, everything: bool = False) -> Scan:
@@ -164,6 +166,10 @@ class Scanner:
             else:
                 checked = self._index.check(self._root_fd, only=only)
                 self._todo = checked.folders[::-1]
+                self._differing = {p: set() for p in checked.folders if p not in checked.lost}
+                for path, name in checked.rows:
+                    if path in self._differing:
+                        self._differing[path].add(name)
                 rows = {*checked.rows, *map(split_key, self._doubtful)}
                 self._take_rows(descent, sorted(rows), listed=set(checked.folders))
             while self._todo:
@@ -201,6 +207,8 @@ class Scanner:
     def _list(self, descent: Descent, path: bytes, *, everything: bool) -> None:
         if path in self._relisted or self._is_gone(path):
             return
+        known = self._index.find(path)
+        same = self._take_same(path, known)
         listed_at_ns = time.time_ns()
         try:
             fd = descent.open(path)
@@ -208,7 +216,11 @@ class Scanner:
             draft = Draft(path, state, listed_at_ns=listed_at_ns)
             with os.scandir(fd) as entries:
                 for entry in entries:
-                    self._take(draft, os.fsencode(entry.name), entry, (fd, state.st_dev))
+                    name = os.fsencode(entry.name)
+                    if name in same:
+                        draft.rows[name] = same[name]
+                    else:
+                        self._take(draft, name, entry, (fd, state.st_dev))
         except (FileNotFoundError, NotADirectoryError):
             if not path:
                 raise Unavailable("the directory is not there any more") from None
@@ -224,7 +236,18 @@ class Scanner:
             return
         self._relisted.add(path)
         self._drafts[path] = draft
-        self._compare(draft, everything=everything)
+        self._compare(draft, known, everything=everything)
+
+    def _take_same(self, path: bytes, known: Folder | None) -> dict[bytes, Row]:
+        """Returns the rows of a folder that were looked at a moment ago, and are as they were.
+
+        By the same rules as then: whether they are left out need not be asked again. Once: if the
+        folder is listed another time, something goes on in it.
+        """
+        differing = self._differing.pop(path, None)
+        if differing is None or known is None or self._litter is not None:
+            return {}
+        return {row.name: row for row in known.rows if row.name not in differing}
 
     def _miss(self, path: bytes) -> None:
         """Takes in that a folder is not there, or has become something else since it was listed.
@@ -294,9 +317,8 @@ class Scanner:
             # From a file to a socket under the same name: its folder has to say so.
             draft.doubt()
 
-    def _compare(self, draft: Draft, *, everything: bool) -> None:
+    def _compare(self, draft: Draft, known: Folder | None, *, everything: bool) -> None:
         """Finds out which rows have to be read, and which folders to list next."""
-        known = self._index.find(draft.path)
         before = {row.name: row for row in known.rows} if known else {}
         for name, row in draft.rows.items():
             if not is_content(row.mode):

@@ -50,8 +50,8 @@ _OPEN_FOLDER: Final = (
 
 _WORTH_LOADING: Final = 1_500
 """Below this many folders and rows Python is done before ctypes is imported (4 ms)."""
-_WORTH_A_THREAD: Final = 4_000
-"""Starting a thread takes as long as looking at some dozens; below this it gains nothing."""
+_WORTH_A_THREAD: Final = 1_000
+"""Starting a thread takes as long as looking at some dozens; below this it gains little."""
 _MOST_THREADS: Final = 4
 """More only wait for each other: every look-up in one folder takes the same locks."""
 

@@ -76,6 +76,10 @@ _TEMPORARY: Final = ".tmp"
 
 _SECOND: Final = 1_000_000_000
 
+_MOST_OPENED: Final = 64
+_MOST_ROWS_OPENED: Final = 256
+"""What is kept of folders once they were decoded: 4 MB at the most."""
+
 _TICK_MARGIN_NS: Final = 50_000_000
 """The kernel stamps a change with the time of its last tick: up to 10 ms ago (at 100 Hz), and
 ticks are late on a busy machine or a virtual one. Five times that costs nothing, as it only means
@@ -112,12 +116,14 @@ class Checked(NamedTuple):
     rows: list[tuple[bytes, bytes]]
     """Folder and name of known rows that have another stat or are gone. Those of a folder that
     is no longer the one known are not named: there is nothing to compare them with."""
+    lost: frozenset[bytes] = frozenset()
+    """Of the folders, those that are no longer the one known."""
 
 
 class StatIndex:
     """What is known of a directory. Immutable, and safe to use from many threads."""
 
-    __slots__ = ("_known", "_linked", "meta")
+    __slots__ = ("_known", "_linked", "_opened", "meta")
 
     meta: bytes
     """The caller's own bytes, kept with the index."""
@@ -130,6 +136,7 @@ class StatIndex:
         """
         self._known = IndexBytes.of(data)
         self._linked = linked
+        self._opened: dict[bytes, Folder] = {}
         self.meta = data[META_AT : self._known.table_at]
 
     @classmethod
@@ -189,10 +196,16 @@ class StatIndex:
 
     def find(self, path: bytes) -> Folder | None:
         """Returns the folder, or None if it is not known."""
+        if path in self._opened:
+            return self._opened[path]
         place = self._place_of(path)
-        return (
-            None if place is None else decode_folder(self._known.data, self._known.offsets[place])
-        )
+        if place is None:
+            return None
+        folder = decode_folder(self._known.data, self._known.offsets[place])
+        # One look asks for each folder that has changed several times.
+        if len(folder.rows) <= _MOST_ROWS_OPENED and len(self._opened) < _MOST_OPENED:
+            self._opened[path] = folder
+        return folder
 
     def iter_folders(self, under: bytes = b"") -> Iterator[Folder]:
         """Yields the folder and all that are known below it, each before those below it."""
@@ -303,7 +316,7 @@ class StatIndex:
         """Returns the names of what is flagged."""
         data, offsets, first_rows = self._known.data, self._known.offsets, self._known.first_rows
         count = self._known.folder_count
-        folders = [path_at(data, offsets[place]) for place in self._flagged(flags)]
+        folders = {path_at(data, offsets[at]): flags[at] for at in self._flagged(flags)}
         rows: list[tuple[bytes, list[bytes]]] = []
         at = flags.find(CHANGED, count)
         while at >= 0:
@@ -317,6 +330,7 @@ class StatIndex:
         return Checked(
             folders=sorted(folders),
             rows=[(path, name) for path, names in sorted(rows) for name in names],
+            lost=frozenset(path for path, flag in folders.items() if flag & LOST),
         )
 
 

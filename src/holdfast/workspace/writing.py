@@ -150,11 +150,12 @@ class Writer:
             s for s in steps if isinstance(s.old, Directory) or isinstance(s.new, Directory)
         ]
         for step in steps:
-            if step.old is not None:
-                path = step.key if isinstance(step.old, Directory) else above(step.key)
-                while path and path not in gone and not self._goal.is_folder(path):
-                    gone.add(path)
-                    path = above(path)
+            path = step.key if isinstance(step.old, Directory) else above(step.key)
+            # What is put into a folder keeps it: only what goes may leave one empty.
+            stays = step.old is None or (step.new is not None and path != step.key)
+            while not stays and path and path not in gone and not self._goal.is_folder(path):
+                gone.add(path)
+                path = above(path)
         for path in sorted(gone, key=lambda path: (-path.count(b"/"), path)):
             folder, name = split_key(path)
             fd = self._folder(folder)
