@@ -438,7 +438,7 @@ class Scratch:
 
 
 class StagedObjects:
-    """Objects to read: those of a batch that is not stored yet, then those of another, or stored."""
+    """Objects to read: those of a batch that is not stored yet, then those of another or stored."""
 
     def __init__(
         self,
