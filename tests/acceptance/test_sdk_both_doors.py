@@ -1190,6 +1190,8 @@ def test_files_alone_become_exactly_what_is_brought(door: Door, tmp_path: Path) 
     (tmp_path / "bad.tar").write_bytes(b"no archive")
     assert_raises(other, errors.UnsafeArchive, lambda a: a.import_files(tmp_path / "bad.tar"))
     assert_raises(other, errors.NotFound, lambda a: a.import_files(tmp_path / "none.tar"))
+    with holdfast.open(tmp_path / "inner"):
+        assert_raises(other, errors.DirectoryRefused, lambda a: a.import_files(tmp_path / "inner"))
     assert_raises(agent, errors.InvalidValue, lambda a: a.export_files(tmp_path))
     plain = assert_raises(other, errors.UnsafeArchive, lambda a: a.import_(tmp_path / "out.tar"))
     assert "import_files" in plain.hint

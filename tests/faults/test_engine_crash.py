@@ -8,9 +8,7 @@ Steps that leave exactly the same bytes on disk are looked at once. Below, someb
 in at every step instead, and changes what there is: then nothing that is needed may be gone.
 """
 
-import io
 import sqlite3
-import tarfile
 from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -18,7 +16,6 @@ from datetime import datetime, timedelta
 from itertools import count
 from pathlib import Path
 from random import Random
-from tempfile import NamedTemporaryFile
 
 import pytest
 
@@ -58,6 +55,7 @@ from holdfast.testing.places import (
     clear,
     fingerprint,
     opened,
+    tar_file,
 )
 
 NOTHING = {
@@ -167,19 +165,9 @@ def make_garbage(vault: Holdfast) -> None:
     bob.set_retention(keep_last=1)
 
 
-def import_tar(vault: Holdfast) -> None:
-    """Makes the files those of a tar file: one that is there, one that is a pack, and two names."""
-    with NamedTemporaryFile() as file:
-        with tarfile.open(fileobj=file, mode="w") as tar:
-            for name, data in {"notes.md": b"mine", "new.bin": noise(7000, 60)}.items():
-                member = tarfile.TarInfo(name)
-                member.size = len(data)
-                tar.addfile(member, io.BytesIO(data))
-            twin = tarfile.TarInfo("twin.bin")
-            twin.type, twin.linkname = tarfile.LNKTYPE, "new.bin"
-            tar.addfile(twin)
-        file.flush()
-        assert vault.namespace("alice").import_files(file.name).verified
+def import_files(vault: Holdfast) -> None:
+    with tar_file() as source:
+        assert vault.namespace("alice").import_files(source).verified
 
 
 def collect(vault: Holdfast) -> None:
@@ -223,7 +211,7 @@ SCENARIOS = {
             [("config", "model", "c"), ("big", "value", noise(9000, 10)), ("new", "key", 1)]
         )
     ),
-    "import files": Scenario(import_tar),
+    "import files": Scenario(import_files),
     "pin": Scenario(on_alice("pin", "@")),
     "delete a snapshot": Scenario(lambda vault: vault.namespace("alice").delete_snapshot("@-1")),
     "forget": Scenario(

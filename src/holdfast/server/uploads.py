@@ -96,9 +96,10 @@ class Upload:
                 with _told():
                     await _in_turn(file.write, piece)
                 if 0 < due < size:
-                    # Seldom enough that headers are read twice at the most.
+                    # Seldom enough that headers are read twice at the most; there may be many.
                     due = 2 * size if self.is_plain else 0
-                    await _in_turn(self._check_beginning, file)
+                    work = Work.LONG if self.is_plain else Work.PIECES
+                    await in_thread(self._check_beginning, file, work=work)
             with _told():
                 await _in_turn(file.flush)
             yield Path(file.name)
