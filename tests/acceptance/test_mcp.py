@@ -331,17 +331,9 @@ def test_without_the_extra_it_says_what_to_install(project: Path, tmp_path: Path
 GUESSES = (
     *("delete", "delete_snapshot", "purge", "purge_snapshot", "forget", "collect", "gc", "unpin"),
     *("pin", "set_label", "set_retention", "set_quota", "erase", "erase_namespace", "import"),
-    *(
-        "import_",
-        "import_files",
-        "export",
-        "clear_history",
-        "delete_namespace",
-        "create_key",
-        "keys",
-        "revoke",
-    ),
+    *("import_", "export", "clear_history", "delete_namespace", "create_key", "keys", "revoke"),
     *("detach", "write_file", "delete_file", "exec", "run", "merge", "checkout", "namespaces"),
+    "import_files",
 )
 METHODS = (
     *("resources/subscribe", "completion/complete", "logging/setLevel", "tasks/cancel"),
