@@ -46,6 +46,7 @@ _HOMES = {
     "Holdfast": "holdfast.engine.vault",
     "HoldfastError": "holdfast.errors",
     "Imported": "holdfast.model.archives",
+    "ImportedFiles": "holdfast.model.archives",
     "Key": "holdfast.model.keys",
     "Kind": "holdfast.model.basics",
     "Level": "holdfast.model.traces",

@@ -16,7 +16,7 @@ from holdfast.engine.vault import Holdfast
 from holdfast.engine.workspace import Workspace
 from holdfast.errors import HoldfastError
 from holdfast.mirror import AsyncRemoteWorkspace, RemoteWorkspace
-from holdfast.model.archives import Imported
+from holdfast.model.archives import Imported, ImportedFiles
 from holdfast.model.basics import Kind, Plane, Size, SnapshotInfo, Timeline
 from holdfast.model.changes import (
     Change,
@@ -99,6 +99,7 @@ __all__ = [
     "Holdfast",
     "HoldfastError",
     "Imported",
+    "ImportedFiles",
     "Key",
     "Kind",
     "Level",

@@ -1,6 +1,7 @@
 """`holdfast` as people start it: a program of its own, a directory, and what comes of it."""
 
 import ctypes
+import gzip
 import json
 import os
 import pty
@@ -601,6 +602,32 @@ def test_an_archive_goes_out_and_comes_in_again(project: Session) -> None:
     (project.project.parent / "bad.tar").write_bytes(b"\0" * 1024)
     assert project("import", "../bad.tar").code == 2
     assert project("import", "../none.tar").code == 3
+    assert project.files() == changed
+
+
+def test_files_become_exactly_those_of_a_tar_file_or_a_folder(project: Session) -> None:
+    before, above = project.files(), project.project.parent
+    project.ok("export", "../files.tar", "--files")
+    project.write("src/app.py", "changed")
+    changed = project.files()
+    done = project.ok("import", "--files", "../files.tar", "--json").document
+    assert (done["verified"], done["imported_entries"]) == (True, len(before))
+    assert project.files() == before
+    told = project.ok("undo")
+    assert project.files() == changed
+    (above / "set").mkdir()
+    (above / "set" / "only.txt").write_text("only this")
+    told = project.ok("import", "--files", "../set").out
+    assert told.startswith("Imported files: 1 entry, 9 B, verified")
+    assert "`holdfast undo` takes this back." in told
+    assert project.files() == {"only.txt": b"only this"}
+    project.ok("undo")
+    plain = project("import", "../files.tar")
+    assert (plain.code, "--files" in plain.err) == (2, True)
+    packed = gzip.compress((above / "files.tar").read_bytes())
+    (above / "files.tgz").write_bytes(packed)
+    refused = project("import", "--files", "../files.tgz")
+    assert (refused.code, "gunzip -c" in refused.err) == (2, True)
     assert project.files() == changed
 
 

@@ -333,6 +333,7 @@ GUESSES = (
     *("pin", "set_label", "set_retention", "set_quota", "erase", "erase_namespace", "import"),
     *("import_", "export", "clear_history", "delete_namespace", "create_key", "keys", "revoke"),
     *("detach", "write_file", "delete_file", "exec", "run", "merge", "checkout", "namespaces"),
+    "import_files",
 )
 METHODS = (
     *("resources/subscribe", "completion/complete", "logging/setLevel", "tasks/cancel"),

@@ -20,8 +20,8 @@ import pytest
 
 import holdfast
 from holdfast import Name, errors
+from holdfast.engine.capturing import capture
 from holdfast.engine.core.coverage import lacking_in
-from holdfast.engine.directory import capture
 from holdfast.engine.namespace import Namespace
 from holdfast.mirror import AsyncRemoteWorkspace, RemoteWorkspace, following
 from holdfast.mirror.local import CROWDED, KEPT
@@ -439,6 +439,22 @@ def test_an_archive_becomes_the_directory(project: Project) -> None:
     assert done.verified
     assert done.safety_id is not None
     assert project.read(done.safety_id, "a") == b"2"
+
+
+def test_a_set_of_files_becomes_the_directory(project: Project) -> None:
+    project.put("a", "1")
+    project.workspace.snapshot()
+    project.put("a", "2")
+    folder = project.folder / "set"
+    folder.mkdir()
+    (folder / "b").write_text("brought")
+    done = project.workspace.import_files(folder)
+    assert [path.name for path in project.tree.iterdir()] == ["b"]
+    assert done.verified
+    assert done.safety_id is not None
+    assert project.read(done.safety_id, "a") == b"2"
+    project.workspace.undo()
+    assert (project.tree / "a").read_text() == "2"
 
 
 def test_a_task_that_fails_takes_the_directory_back(project: Project) -> None:

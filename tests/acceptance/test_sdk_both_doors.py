@@ -1157,6 +1157,46 @@ def test_an_archive_carries_a_namespace_to_another(door: Door, tmp_path: Path) -
     assert not (tmp_path / "none.tar").exists()
 
 
+def test_files_alone_become_exactly_what_is_brought(door: Door, tmp_path: Path) -> None:
+    agent, told, folder = door.agent, list[tuple[str, int, int]](), tmp_path / "folder"
+    agent.files.write("a", os.urandom(300_000), mode=0o755)
+    agent.files.mkdir("empty")
+    taken = agent.snapshot("carried")
+    size = agent.export_files(
+        tmp_path / "out.tar", snapshot=taken, progress=lambda *step: told.append(step)
+    )
+    assert size == door.exported(tmp_path / "out.tar", entries=2)
+    other = door.new_agent(f"other-{next(_NUMBERS)}")
+    other.files.write("there", "before")
+    other.store.set("n", "k", b"v")
+    done = other.import_files(tmp_path / "out.tar", progress=lambda *step: told.append(step))
+    assert (done.verified, done.snapshot.kind, done.entries) == (True, Kind.IMPORT, 2)
+    assert done.content_bytes == 300_000
+    assert other.files.stat("a") == agent.files.stat("a")
+    assert other.files.read("a") == agent.files.read("a")
+    assert [info.path for info in other.files.list()] == ["a", "empty"]
+    assert other.store.get("n", "k") == b"v"
+    assert done.safety_id is not None
+    other.undo()
+    assert other.files.read("there") == b"before"
+    folder.mkdir()
+    (folder / "b").write_text("of a folder")
+    (folder / "c").hardlink_to(folder / "b")
+    told.clear()
+    done = other.import_files(folder, progress=lambda *step: told.append(step))
+    assert told
+    assert (done.verified, done.entries, done.content_bytes) == (True, 2, 22)
+    assert [other.files.read(info.path) for info in other.files.list()] == [b"of a folder"] * 2
+    (tmp_path / "bad.tar").write_bytes(b"no archive")
+    assert_raises(other, errors.UnsafeArchive, lambda a: a.import_files(tmp_path / "bad.tar"))
+    assert_raises(other, errors.NotFound, lambda a: a.import_files(tmp_path / "none.tar"))
+    with holdfast.open(tmp_path / "inner"):
+        assert_raises(other, errors.DirectoryRefused, lambda a: a.import_files(tmp_path / "inner"))
+    assert_raises(agent, errors.InvalidValue, lambda a: a.export_files(tmp_path))
+    plain = assert_raises(other, errors.UnsafeArchive, lambda a: a.import_(tmp_path / "out.tar"))
+    assert "import_files" in plain.hint
+
+
 # Sessions.
 
 
@@ -1821,7 +1861,6 @@ EMBEDDED_ONLY = {
     "max_history": "of the in-process store",
     "clear_history": "of the in-process store",
     "checkout": "writes to a disk of this machine",
-    "export_files": "the same",
 }
 
 

@@ -550,6 +550,7 @@ def probes(ids: dict[str, str]) -> list[tuple[str, str, dict[str, Any]]]:
         ("GET", "/v1/diff/text", {"params": {"path": "a.txt", "from": snapshot}}),
         ("GET", "/v1/diff/texts", {"params": {"to": snapshot}}),
         ("GET", "/v1/export", {"params": {"snapshot": snapshot}}),
+        ("GET", "/v1/export", {"params": {"snapshot": snapshot, "files": True}}),
         ("GET", "/v1/files/stat", {"params": {"path": "a.txt", "at": snapshot}}),
         ("GET", "/v1/files/list", {"params": {"at": snapshot}}),
         ("GET", "/v1/files/list", {"params": {"starting_after": ids["path"]}}),

@@ -671,6 +671,28 @@ def test_a_namespace_moves_out_and_in(agent: httpx.Client, server: Server, names
         assert ok(copy.get("/v1/files/content", params=path))["content"] == "new"
 
 
+def test_files_alone_move_out_and_in(agent: httpx.Client, server: Server, namespace: str) -> None:
+    write(agent, "notes.txt", "old")
+    put(agent, "k", 1)
+    only_files = {"files": True}
+    exported = agent.get("/v1/export", params=only_files)
+    assert (exported.headers["content-type"], exported.headers["x-entries"]) == (
+        "application/x-tar",
+        "1",
+    )
+    with tarfile.open(fileobj=io.BytesIO(exported.content)) as tar:
+        assert tar.getnames() == ["./notes.txt"]
+    with client(server, server.api_key, f"{namespace}-copy") as copy:
+        put(copy, "k", 2)
+        done = ok(copy.post("/v1/import", params=only_files, content=exported.content))
+        assert (done["verified"], done["entries"], done["content_bytes"]) == (True, 1, 3)
+        assert done["snapshot"]["kind"] == "import"
+        assert ok(get(copy, "k"))["value"] == 2
+        for params in ({}, only_files):
+            refused = copy.post("/v1/import", params=params, content=exported.content[:700])
+            assert refusal(refused) == (400, "unsafe_archive")
+
+
 def test_what_is_not_there_cannot_be_exported(agent: httpx.Client) -> None:
     assert refusal(agent.get("/v1/export")) == (404, "namespace_not_found")
     put(agent, "k", 1)

@@ -26,8 +26,8 @@ from typing import ClassVar
 import pytest
 
 import holdfast
+from holdfast.engine.capturing.capture import AGAIN_BYTES
 from holdfast.engine.core.coverage import coverage_of
-from holdfast.engine.directory.capture import AGAIN_BYTES
 from holdfast.engine.workspace import Workspace
 from holdfast.model.basics import SnapshotInfo
 from holdfast.workspace import resting

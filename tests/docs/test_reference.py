@@ -83,6 +83,7 @@ CLASSES: dict[str, tuple[type, set[str]]] = {
     "Restored": (Restored, set()),
     "MergeResult": (MergeResult, set()),
     "Imported": (Imported, set()),
+    "ImportedFiles": (holdfast.ImportedFiles, set()),
     "FileInfo": (FileInfo, set()),
     "Verified": (Verified, set()),
     "Fault": (Fault, set()),

@@ -55,6 +55,7 @@ from holdfast.testing.places import (
     clear,
     fingerprint,
     opened,
+    tar_file,
 )
 
 NOTHING = {
@@ -164,6 +165,11 @@ def make_garbage(vault: Holdfast) -> None:
     bob.set_retention(keep_last=1)
 
 
+def import_files(vault: Holdfast) -> None:
+    with tar_file() as source:
+        assert vault.namespace("alice").import_files(source).verified
+
+
 def collect(vault: Holdfast) -> None:
     done = vault.collect(now=True)
     assert done.damaged == ()
@@ -205,6 +211,7 @@ SCENARIOS = {
             [("config", "model", "c"), ("big", "value", noise(9000, 10)), ("new", "key", 1)]
         )
     ),
+    "import files": Scenario(import_files),
     "pin": Scenario(on_alice("pin", "@")),
     "delete a snapshot": Scenario(lambda vault: vault.namespace("alice").delete_snapshot("@-1")),
     "forget": Scenario(
@@ -231,6 +238,7 @@ ON_POSTGRES = (
     "fork",
     "merge",
     "write many",
+    "import files",
     "forget",
     "collect",
 )

@@ -226,12 +226,16 @@ def test_what_is_undone_since_another_has_answered_takes_no_room(
     assert not agent.files.exists("new")
 
 
-def test_an_import_that_is_undone_takes_no_room(announcing: Context, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["", "_files"])
+def test_an_import_that_is_undone_takes_no_room(
+    announcing: Context, tmp_path: Path, kind: str
+) -> None:
     other = Holdfast(announcing).namespace("other")
     other.files.write("new", Random(4).randbytes(300_000))
-    other.export(tmp_path / "new.tar")
+    getattr(other, f"export{kind}")(tmp_path / "new.tar")
     agent = begin(announcing, "agent")
-    undo(announcing, lambda agent: agent.import_(tmp_path / "new.tar").verified)
+    bring = f"import{kind or '_'}"
+    undo(announcing, lambda agent: getattr(agent, bring)(tmp_path / "new.tar").verified)
     assert not agent.files.exists("new")
 
 

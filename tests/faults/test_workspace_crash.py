@@ -46,6 +46,7 @@ from holdfast.testing.places import (
     SqlitePlace,
     attached,
     copy,
+    tar_file,
     touches_files,
 )
 from holdfast.workspace import journal, writing
@@ -240,6 +241,11 @@ def restore_one(work: Workspace) -> object:
     return work.restore(labelled(work, "one"))
 
 
+def import_files(work: Workspace) -> object:
+    with tar_file() as source:
+        return work.import_files(source)
+
+
 def labelled(work: Workspace, label: str) -> SnapshotInfo:
     return next(s for s in work.namespace.timeline() if s.label == label)
 
@@ -250,6 +256,7 @@ SCENARIOS = {
     "restore paths": Scenario(
         lambda work: work.restore(labelled(work, "one"), paths=["src", "link", "*.bin"]), every=2
     ),
+    "import files over drift": Scenario(import_files, lambda it: make_drift(it.tree), every=3),
     "undo": Scenario(lambda work: work.undo(), every=3),
     "undo drift": Scenario(lambda work: work.undo(), lambda it: make_drift(it.tree), every=2),
     "redo": Scenario(lambda work: work.redo(), lambda it: it.work.undo(), every=2),

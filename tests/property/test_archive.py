@@ -11,13 +11,13 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import holdfast
 from holdfast.engine.core.paths import ancestors
 from holdfast.engine.core.wellformed import check_msgpack, walk
-from holdfast.errors import HoldfastError, UnsafeArchive
+from holdfast.errors import HoldfastError, LimitExceeded, UnsafeArchive
 
 Mutation = Callable[[bytes], bytes]
 
@@ -246,6 +246,61 @@ def test_a_damaged_archive_is_refused_or_is_the_very_same_content(
     else:
         assert imported.verified
         assert imported.snapshot.root == here.namespace("honest").snapshot().root
+
+
+def tar_of(form: int, members: dict[str, tuple[bytes, str]], **options: Any) -> bytes:
+    """Members with kind and target, without the blocks that end them."""
+    file = BytesIO()
+    with tarfile.open(fileobj=file, mode="w", format=form, **options) as tar:
+        for name, (kind, target) in members.items():
+            member = tarfile.TarInfo(name)
+            member.type, member.linkname, member.mtime = kind, target, -1.5
+            member.size = 700 if kind == tarfile.REGTYPE else 0
+            tar.addfile(member, BytesIO(b"x" * 700))
+        return file.getvalue()[: tar.offset]
+
+
+@pytest.fixture(scope="module")
+def foreign() -> bytes:
+    """A tar file of other programs, with one of everything that is taken."""
+    long = "n" * 120
+    members = {
+        "./": (tarfile.DIRTYPE, ""),
+        "./" + long: (tarfile.REGTYPE, ""),
+        "./twin": (tarfile.LNKTYPE, "./" + long),
+        "./empty": (tarfile.DIRTYPE, ""),
+        "./link": (tarfile.SYMTYPE, "t" * 120),
+    }
+    of_all = {"comment": "of all", "mtime": "3"}
+    more = {"p" * 150: (tarfile.REGTYPE, "")}
+    first = tar_of(tarfile.GNU_FORMAT, members)
+    return first + tar_of(tarfile.PAX_FORMAT, more, pax_headers=of_all) + bytes(1024)
+
+
+@settings(max_examples=60)
+@given(changes=st.lists(mutations, min_size=1, max_size=3))
+def test_a_damaged_tar_file_is_taken_whole_or_refused(
+    vaults: tuple[holdfast.Holdfast, holdfast.Holdfast, Path],
+    foreign: bytes,
+    changes: list[Mutation],
+) -> None:
+    _, there, folder = vaults
+    target, source = there.namespace("plain"), folder / "foreign.tar"
+    source.write_bytes(foreign)
+    assert target.import_files(source).entries == 5
+    for change in changes:
+        foreign = change(foreign)
+    source.write_bytes(foreign)
+    target.files.write("mine", "pending work")
+    before = state(there, target)
+    try:
+        imported = target.import_files(source)
+    except (UnsafeArchive, LimitExceeded):
+        assert state(there, target) == before
+    else:
+        assert imported.verified
+        assert target.export_files(source) == imported.entries
+        assert target.import_files(source).snapshot.root == imported.snapshot.root
 
 
 @given(data=st.one_of(st.binary(max_size=2000), st.binary(min_size=512, max_size=512).map(

@@ -572,6 +572,23 @@ def test_an_archive_that_another_tool_has_written_again_is_read(
     assert vault.namespace("b").import_(tmp_path / "b.tar").verified
 
 
+def test_an_attached_directory_follows_an_archive_of_another_vault(tmp_path: Path) -> None:
+    large = os.urandom(900_000)  # What becomes a pack, and is in none when the directory follows.
+    with holdfast.open(tmp_path / "elsewhere") as other:
+        other.namespace("a").files.write_many([("large", large), ("folder/short", "text")])
+        other.namespace("a").export(tmp_path / "a.tar")
+    directory = tmp_path / "directory"
+    directory.mkdir()
+    (directory / "mine").write_text("in no snapshot yet")
+    with holdfast.open(tmp_path / "vault") as vault:
+        workspace = vault.workspace(directory)
+        assert workspace.import_(tmp_path / "a.tar").verified
+        assert (directory / "large").read_bytes() == large
+        assert sorted(os.listdir(directory)) == ["folder", "large"]
+        workspace.undo()
+        assert os.listdir(directory) == ["mine"]
+
+
 def rewritten(data: bytes, name: bytes, fields: dict[int, bytes]) -> bytes:
     """Changes fields of the header with this name, and its checksum."""
     at = data.index(name.ljust(100, b"\0"))

@@ -163,7 +163,6 @@ IN_PROCESS = "what the in-process store is asked; a server's is never otherwise"
 MISSING: dict[str, dict[str, str]] = {
     "namespace": {
         "comparing": "what the embedded door and the server compare with",
-        "export_files": "files alone are listed and read; the archive has more, and is exported",
         "acting_as": "a server writes down the key that asked",
         "checkout": "a remote directory has it: a client writes no files",
     }

@@ -250,16 +250,19 @@ class Recorder:
         self.calls.append(call)
         operation = self.operations.get((call.method, plain(call.path)))
         assert operation is not None, f"{call.method} {call.path} is no route"
-        return call.read(self._answer(call.path, operation))
+        return call.read(self._answer(call, operation))
 
-    def _answer(self, path: str, operation: Json) -> bytes:
-        if path in PACKED:
-            return encode(PACKED[path])
+    def _answer(self, call: Call[Any], operation: Json) -> bytes:
+        if call.path in PACKED:
+            return encode(PACKED[call.path])
         good = next(answer for status, answer in operation["responses"].items() if status < "300")
         ((media, shape),) = good.get("content", {"": {}}).items()
         if media != "application/json":
             return b""
-        return msgspec.json.encode(self.examples.of(shape.get("schema", {})))
+        schema = shape.get("schema", {})
+        if call.query.get("files"):
+            schema = schema["anyOf"][1]  # Of files alone another value is told.
+        return msgspec.json.encode(self.examples.of(schema))
 
     def run(self, steps: Steps[Any]) -> Any:
         answer = None
@@ -480,9 +483,9 @@ def play(recorder: Recorder, local: Path) -> None:
             wanted = list(inspect.signature(member.describe).parameters)[1:]
             given = GIVEN | SPECIAL.get((type(group).__name__, name), {})
             arguments = {each: given[each] for each in wanted if each != "progress"}
-            if name in {"import_", "upload"}:
+            if name in {"import_", "import_files", "upload"}:
                 arguments["source"] = local / "a"
-            if name in {"export", "download", "export_audit"}:
+            if name in {"export", "export_files", "download", "export_audit"}:
                 arguments["target"] = io.BytesIO()
             method = getattr(group, name, None)
             if callable(method):

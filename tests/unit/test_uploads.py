@@ -3,6 +3,7 @@
 import asyncio
 import resource
 import signal
+import tarfile
 import tempfile
 from collections.abc import AsyncIterator, Generator
 from contextlib import contextmanager
@@ -13,7 +14,8 @@ from typing import Any, cast
 
 import pytest
 
-from holdfast.errors import QuotaExceeded, StorageFull, TooLarge
+from holdfast.engine.archives.survey import BEGINNING_BYTES
+from holdfast.errors import QuotaExceeded, StorageFull, TooLarge, UnsafeArchive
 from holdfast.server.config import Config
 from holdfast.server.problems import Unfit
 from holdfast.server.requests import CUT_OFF
@@ -39,11 +41,17 @@ class Body:
         vault = SimpleNamespace(quota=lambda: self.tenant_quota, stored_bytes=lambda: 0)
         return SimpleNamespace(vault=vault)
 
-    def upload(self, *, max_bytes: int, is_file: bool = True) -> Upload:
+    def upload(self, *, max_bytes: int, is_file: bool = True, is_plain: bool = False) -> Upload:
         agent = SimpleNamespace(
             name="n", quota=lambda: self.quota, size=lambda: SimpleNamespace(bytes=0)
         )
-        return Upload(cast("Any", self), cast("Any", agent), max_bytes=max_bytes, is_file=is_file)
+        return Upload(
+            cast("Any", self),
+            cast("Any", agent),
+            max_bytes=max_bytes,
+            is_file=is_file,
+            is_plain=is_plain,
+        )
 
     async def stream(self) -> AsyncIterator[bytes]:
         for piece in self.pieces:
@@ -63,9 +71,10 @@ def spool(body: Body, *, max_bytes: int) -> bytes:
     return asyncio.run(read())
 
 
-def keep(body: Body, *, max_bytes: int = 99) -> bytes:
+def keep(body: Body, *, max_bytes: int = 99, is_plain: bool = False) -> bytes:
     async def read() -> bytes:
-        async with body.upload(max_bytes=max_bytes, is_file=False).written() as path:
+        upload = body.upload(max_bytes=max_bytes, is_file=False, is_plain=is_plain)
+        async with upload.written() as path:
             return path.read_bytes()
 
     return asyncio.run(read())
@@ -111,6 +120,23 @@ def test_an_archive_is_longer_than_what_a_namespace_takes_of_it() -> None:
     assert keep(Body([b"123"], quota=1)) == b"123"
     with pytest.raises(QuotaExceeded):
         keep(Body([b"x" * (SHRINKS + 1)], tenant_quota=1))
+
+
+def test_a_tar_file_says_in_its_headers_that_it_is_too_much() -> None:
+    short, large = tarfile.TarInfo("a"), tarfile.TarInfo("b")
+    short.size, large.size = BEGINNING_BYTES, 1 << 33
+    first = short.tobuf() + bytes(BEGINNING_BYTES)
+    pieces = [first, large.tobuf(), *[bytes(1 << 20)] * 9]
+    fits, most = Body(pieces, quota=1 << 34), 99 << 20
+    assert keep(fits, max_bytes=most, is_plain=True) == b"".join(pieces)
+    # Among what comes first is another file, which would fit, and then half of a header.
+    for begun in (pieces, [first, large.tobuf()[:300], large.tobuf()[300:], *pieces[2:]]):
+        with pytest.raises(QuotaExceeded) as refused:
+            keep(Body(begun, quota=1 << 32), max_bytes=most, is_plain=True)
+        assert refused.value.needed_bytes > large.size
+    for wrong in (b"no tar file", b"\x1f\x8b"):
+        with pytest.raises(UnsafeArchive):
+            keep(Body([wrong.ljust(9 << 20, b"x")]), max_bytes=most, is_plain=True)
 
 
 @contextmanager

@@ -37,7 +37,7 @@ from holdfast.engine.timeline.selection import select
 from holdfast.engine.timeline.takeback_many import take_back_since
 from holdfast.errors import InvalidValue
 from holdfast.ids import SnapshotId
-from holdfast.model.archives import Imported
+from holdfast.model.archives import Imported, ImportedFiles
 from holdfast.model.basics import Plane, Size, SnapshotInfo, SnapshotLike, Standing, Timeline
 from holdfast.model.changes import Change, Changes, History, MergeResult, Restored
 from holdfast.model.entities import Totals
@@ -430,7 +430,7 @@ class Namespace:
     ) -> int:
         """Writes the files alone, under their own names, to a plain tar file; returns how many.
 
-        `import_` does not take that: it is for whoever unpacks it.
+        For whoever unpacks it, and for `import_files`.
         """
         from holdfast.engine.archives.transfer import export_files  # noqa: PLC0415 - as in `export`
 
@@ -447,6 +447,18 @@ class Namespace:
         from holdfast.engine.archives.transfer import import_  # noqa: PLC0415 - as in `export`
 
         return import_(self._handle, source, progress=progress)
+
+    def import_files(
+        self, source: str | OsPathLike[str], *, progress: Progress = no_progress
+    ) -> ImportedFiles:
+        """Makes the files exactly those of a plain tar file, which is not trusted, or of a folder.
+
+        All else stays. What is there now is kept as a snapshot first; `undo` brings it back.
+        """
+        # As in `export`.
+        from holdfast.engine.archives.plainfiles import import_files  # noqa: PLC0415 - see above
+
+        return import_files(self._handle, source, progress=progress)
 
     # Inside
 

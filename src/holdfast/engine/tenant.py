@@ -16,11 +16,11 @@ from holdfast.engine.audit.chains import verify_audit
 from holdfast.engine.audit.export import export_audit
 from holdfast.engine.audit.health import total_of
 from holdfast.engine.audit.traces import WorkspaceTraces
+from holdfast.engine.capturing.lastlook import LastLook
 from holdfast.engine.core.context import Context
 from holdfast.engine.core.replying import Replying
 from holdfast.engine.directory.attachments import Attachment, Attachments
 from holdfast.engine.directory.directory import forget as forget_index
-from holdfast.engine.directory.lastlook import LastLook
 from holdfast.engine.erasing.door import Erasures
 from holdfast.engine.journal.actions import trace_of_namespace
 from holdfast.engine.journal.chain import append

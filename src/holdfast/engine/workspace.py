@@ -18,14 +18,14 @@ from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from msgspec.structs import replace as changed
 
 from holdfast.engine.archives.checkout import checkout
+from holdfast.engine.capturing.capture import Rereading
 from holdfast.engine.directory.agreeing import Agreed, agree
 from holdfast.engine.directory.attachments import Attachment, check, make_anew, take_over, unmake
-from holdfast.engine.directory.capture import Rereading
 from holdfast.engine.directory.directory import Directory
 from holdfast.engine.directory.move import Act, Attached
 from holdfast.engine.directory.present import Glance, Status
@@ -46,7 +46,7 @@ from holdfast.engine.timeline.selection import select
 from holdfast.engine.timeline.takeback import check_choice, take_back
 from holdfast.engine.timeline.takeback_many import take_back_since
 from holdfast.errors import Damaged, DriftFound, HoldfastError, InvalidValue, Unavailable
-from holdfast.model.archives import Imported
+from holdfast.model.archives import Imported, ImportedFiles
 from holdfast.model.basics import SnapshotInfo, SnapshotLike
 from holdfast.model.changes import Change, Changes, Merged, Restored
 from holdfast.operations.choices import SHOWN
@@ -54,6 +54,8 @@ from holdfast.operations.operation import takes
 from holdfast.operations.snapshots import Drift, Note, RestoreOfDirectory, TakeOfDirectory
 from holdfast.operations.timeline import Prefer, UndoOfDirectory
 from holdfast.progress import Progress, no_progress
+
+B = TypeVar("B", Imported, ImportedFiles)
 
 
 class Workspace(Looks):
@@ -327,16 +329,27 @@ class Workspace(Looks):
         from holdfast.engine.archives.transfer import import_  # noqa: PLC0415 - see `Namespace`
 
         follower = Follower(self._directory, force=force, progress=progress)
-        with self._exclusive(makes_anew=True):
-            done, kept = self._attached.lead(
-                lambda handle, _: import_(handle, source, progress=progress),
-                follower,
-                reason="before importing an archive",
-            )
-        return changed(
-            done,
-            safety_id=done.safety_id or kept,
-            verified=done.verified and follower.is_verified,
+        return self._brought_in(
+            lambda handle, _: import_(handle, source, progress=progress),
+            follower,
+            reason="before importing an archive",
+        )
+
+    def import_files(
+        self,
+        source: str | os.PathLike[str],
+        *,
+        force: bool = False,
+        progress: Progress = no_progress,
+    ) -> ImportedFiles:
+        """Makes the directory exactly what a plain tar file or another folder holds."""
+        from holdfast.engine.archives.plainfiles import import_files  # noqa: PLC0415 - as above
+
+        follower = Follower(self._directory, force=force, progress=progress)
+        return self._brought_in(
+            lambda handle, _: import_files(handle, source, progress=progress),
+            follower,
+            reason="before importing files",
         )
 
     def merge(
@@ -449,6 +462,16 @@ class Workspace(Looks):
             changes=done.changes.without(follower.spared),
             was_missing=self._was_made,
             recovered=self._just_recovered,
+        )
+
+    def _brought_in(self, act: Act[B], follower: Follower, *, reason: str) -> B:
+        """Lets what comes from outside take the place of what is there."""
+        with self._exclusive(makes_anew=True):
+            done, kept = self._attached.lead(act, follower, reason=reason)
+        return changed(
+            done,
+            safety_id=done.safety_id or kept,
+            verified=done.verified and follower.is_verified,
         )
 
     def _check_drift(self, drift: Drift) -> None:

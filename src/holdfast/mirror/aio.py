@@ -102,6 +102,7 @@ class AsyncRemoteWorkspace:
     pull = awaited(RemoteWorkspace.pull)
     checkout = awaited(RemoteWorkspace.checkout)
     import_ = awaited(RemoteWorkspace.import_)
+    import_files = awaited(RemoteWorkspace.import_files)
     watch = awaited(RemoteWorkspace.watch)
     wait_for_changes = awaited(RemoteWorkspace.wait_for_changes)
     look_ahead = awaited(RemoteWorkspace.look_ahead)

@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from holdfast.engine.capturing.capture import Rereading
 from holdfast.engine.core.paths import PathLike, to_folder, to_key, to_text
-from holdfast.engine.directory.capture import Rereading
 from holdfast.engine.directory.present import Status
 from holdfast.engine.timeline.diff import collect_changes, text_diff
 from holdfast.engine.vault import Holdfast

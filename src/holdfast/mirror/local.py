@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Final
 
 from holdfast import settings
+from holdfast.engine.capturing.capture import Rereading
 from holdfast.engine.core.limits import Limits
 from holdfast.engine.core.paths import PathLike
 from holdfast.engine.directory.attachments import Attachment
-from holdfast.engine.directory.capture import Rereading
 from holdfast.engine.directory.directory import Directory
 from holdfast.engine.directory.move import Attached
 from holdfast.engine.directory.present import Glance

@@ -13,16 +13,17 @@ is proven, and whatever is interrupted is put right by the next one who comes.
 """
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from msgspec.structs import replace as changed
 
 from holdfast.engine.archives.checkout import checkout
-from holdfast.engine.directory.capture import Rereading
+from holdfast.engine.capturing.capture import Rereading
 from holdfast.engine.directory.preview import preview
 from holdfast.engine.directory.writer import Follower
 from holdfast.engine.exchange.coverage import lacking_of
@@ -33,7 +34,7 @@ from holdfast.engine.timeline.takeback import check_choice
 from holdfast.errors import Busy, DriftFound, InvalidValue, Unavailable
 from holdfast.mirror.comparing import Comparing, texts_of
 from holdfast.mirror.following import Moved, fetch
-from holdfast.model.archives import Imported
+from holdfast.model.archives import Imported, ImportedFiles
 from holdfast.model.basics import EMPTY_MAP, Plane, SnapshotInfo, SnapshotLike
 from holdfast.model.changes import Changes, Restored, counted
 from holdfast.operations.choices import SHOWN
@@ -48,6 +49,8 @@ from holdfast.operations.snapshots import (
 from holdfast.operations.timeline import UndoOfDirectory
 from holdfast.progress import Progress, no_progress
 from holdfast.wire.exchange import CommitRequest
+
+B = TypeVar("B", Imported, ImportedFiles)
 
 
 class RemoteWorkspace(Comparing):
@@ -235,19 +238,26 @@ class RemoteWorkspace(Comparing):
         progress: Progress = no_progress,
     ) -> Imported:
         """Replaces what the server has, and the directory, by an exported file's content."""
-        with self._exclusive(makes_anew=True):
-            self._finish(progress)
-            follower = self._follower(force=force, progress=progress)
-            done, moved = self._pair.move(
-                lambda: self.namespace.import_(source),
-                back=self.namespace.undo,
-                follower=follower,
-                reason="before importing an archive",
-            )
-        return changed(
-            done,
-            safety_id=done.safety_id or moved.kept_id,
-            verified=done.verified and follower.is_verified,
+        return self._brought_in(
+            lambda: self.namespace.import_(source),
+            reason="before importing an archive",
+            force=force,
+            progress=progress,
+        )
+
+    def import_files(
+        self,
+        source: str | os.PathLike[str],
+        *,
+        force: bool = False,
+        progress: Progress = no_progress,
+    ) -> ImportedFiles:
+        """Makes the server's files, and the directory, what a plain tar file or a folder holds."""
+        return self._brought_in(
+            lambda: self.namespace.import_files(source),
+            reason="before importing files",
+            force=force,
+            progress=progress,
         )
 
     # Opening and closing
@@ -310,6 +320,22 @@ class RemoteWorkspace(Comparing):
             except_=[name for name in except_ or () if name.plane != Plane.FILES],
             dry_run=True,
             limit=wanted.limit,
+        )
+
+    def _brought_in(
+        self, act: Callable[[], B], *, reason: str, force: bool, progress: Progress
+    ) -> B:
+        """Lets what comes from outside take the place of what is there, on the server and here."""
+        with self._exclusive(makes_anew=True):
+            self._finish(progress)
+            follower = self._follower(force=force, progress=progress)
+            done, moved = self._pair.move(
+                act, back=self.namespace.undo, follower=follower, reason=reason
+            )
+        return changed(
+            done,
+            safety_id=done.safety_id or moved.kept_id,
+            verified=done.verified and follower.is_verified,
         )
 
     def _finish(self, progress: Progress) -> None:

@@ -66,3 +66,17 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
     """What the archive says of itself: where it comes from, and how much it holds."""
     verified: bool
     """Whether the stored result was read back and has the root that the manifest names."""
+
+
+class ImportedFiles(msgspec.Struct, frozen=True, kw_only=True):
+    """What an import of files alone did."""
+
+    snapshot: SnapshotInfo
+    """The new snapshot on the timeline."""
+    safety_id: Annotated[SnapshotId | None, Named("safety_snapshot_id")]
+    """The snapshot that keeps what was there before; None if an older one does."""
+    entries: int
+    """Files, links and directories that there are now."""
+    content_bytes: int
+    verified: bool
+    """Whether the stored result was read back and is what was brought in."""

@@ -1,12 +1,12 @@
 """One namespace on a server: the names of `holdfast.Namespace`, once for both clients."""
 
 import os
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.model.archives import Imported
+from holdfast.model.archives import Imported, ImportedFiles
 from holdfast.model.basics import Size, SnapshotInfo, SnapshotLike, Standing, id_of
 from holdfast.model.changes import Change, Changes, History, MergeResult, TextsPage
 from holdfast.operations.audit import GetHealth, GetTotals
@@ -54,7 +54,7 @@ from holdfast.sdk.calls import (
     flow,
     method,
 )
-from holdfast.sdk.content import Content, Target
+from holdfast.sdk.content import Content, Packed, Target, is_folder
 from holdfast.sdk.groups.activity import Schedules, TaskRuns, Traces
 from holdfast.sdk.groups.events import Events
 from holdfast.sdk.groups.files import Files, FilesReader
@@ -74,6 +74,8 @@ from holdfast.sdk.reading import (
     value_of,
     whole,
 )
+
+T = TypeVar("T")
 
 MOST_TEXTS: Final = 1000
 """Diffs that a server tells at once; it ends a page earlier where they become long."""
@@ -244,9 +246,18 @@ class Agent(Group[F]):
         progress: Progress = no_progress,
     ) -> Download[int]:
         """Writes a snapshot, or what is there now, to a tar file; returns its bytes."""
-        query = {"snapshot": id_or_none(snapshot)}
-        ask = Call(method="GET", path="/v1/export", query=query, read=whole, is_slow=True)
-        return Download(ask, target, lambda size: size, progress)
+        return _export(target, progress, snapshot=id_or_none(snapshot))
+
+    @download
+    def export_files(
+        self,
+        target: Target,
+        *,
+        snapshot: SnapshotLike | None = None,
+        progress: Progress = no_progress,
+    ) -> Download[int]:
+        """Writes the files alone, under their own names, to a plain tar file; returns its bytes."""
+        return _export(target, progress, snapshot=id_or_none(snapshot), files=True)
 
     @call
     def import_(
@@ -258,16 +269,41 @@ class Agent(Group[F]):
         """
         from pathlib import Path  # noqa: PLC0415 - few clients move archives
 
-        content = Content(Path(source).expanduser(), progress=progress)
-        headers = {"Content-Type": "application/x-tar"}
-        return Call(
-            method="POST",
-            path="/v1/import",
-            content=content,
-            headers=headers,
-            read=value_of(Imported),
-            is_slow=True,
-        )
+        return _import(Content(Path(source).expanduser(), progress=progress), Imported)
+
+    @call
+    def import_files(
+        self, source: str | os.PathLike[str], *, progress: Progress = no_progress
+    ) -> Call[ImportedFiles]:
+        """Makes the files exactly those of a plain tar file, which is not trusted, or of a folder.
+
+        All else stays. What is there now is kept as a snapshot first; `undo` brings it back.
+        """
+        from pathlib import Path  # noqa: PLC0415 - few clients move archives
+
+        path = Path(source).expanduser()
+        content = Packed(path, progress=progress) if is_folder(path) else None
+        return _import(content or Content(path, progress=progress), ImportedFiles, files=True)
+
+
+def _export(
+    target: Target, progress: Progress, *, snapshot: str | None, files: bool | None = None
+) -> Download[int]:
+    query = {"snapshot": snapshot, "files": files}
+    ask = Call(method="GET", path="/v1/export", query=query, read=whole, is_slow=True)
+    return Download(ask, target, lambda size: size, progress)
+
+
+def _import(content: Content, answer: type[T], *, files: bool | None = None) -> Call[T]:
+    return Call(
+        method="POST",
+        path="/v1/import",
+        query={"files": files},
+        content=content,
+        headers={"Content-Type": "application/x-tar"},
+        read=value_of(answer),
+        is_slow=True,
+    )
 
 
 def _text_diffs(wanted: TextDiffs) -> Pages[tuple[Change, str]]:

@@ -112,6 +112,32 @@ class Content:
             yield partial(_read, file)
 
 
+class Packed(Content):
+    """A folder, sent as a plain tar file: made when it is read, in the thread that reads it."""
+
+    def __init__(self, folder: Path, *, progress: Progress) -> None:
+        super().__init__(folder, progress=progress)
+        self._folder = folder
+
+    def _measured(self) -> None:
+        """Says that only the end will tell."""
+
+    @contextmanager
+    def _opened(self) -> Generator[Callable[[int], bytes]]:
+        from holdfast.mirror.packing import packed  # noqa: PLC0415 - loads a whole engine
+
+        with packed(self._folder, progress=self._progress) as file:
+            yield partial(_read, file)
+
+
+def is_folder(path: Path) -> bool:
+    """Says whether a path leads to a folder; one that leads nowhere does not."""
+    try:
+        return path.is_dir()
+    except ValueError:  # With a NUL in it: whoever opens it says so.
+        return False
+
+
 def local_error(error: OSError, path: Path) -> HoldfastError:
     """Returns our error for what the operating system says about a local file."""
     message = f"{shorten(str(path))}: {error.strerror or error}"

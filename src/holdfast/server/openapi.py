@@ -193,8 +193,8 @@ def _asked(route: Route) -> list[Any]:
 
 def _answered(route: Route) -> list[Any]:
     """Returns what a route answers, if that is JSON; a union of structs is none to msgspec."""
-    if route.answer is not None:
-        return [shape_of(route.answer).wire]
-    kind = get_type_hints(route.function)["return"]
+    kind = route.answer or get_type_hints(route.function)["return"]
     kinds = get_args(kind) if get_origin(kind) is UnionType else [kind]
+    if route.answer is not None:
+        return [shape_of(each).wire for each in kinds]
     return [each for each in kinds if each not in (Response, Stream, NoneType)]

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
-from holdfast.engine.archives.survey import BEGINNING_BYTES, announced
+from holdfast.engine.archives.survey import BEGINNING_BYTES, announced, announced_files
 from holdfast.engine.namespace import Namespace
 from holdfast.errors import NamespaceNotFound, QuotaExceeded
 from holdfast.errors.system import from_system
@@ -63,6 +63,8 @@ class Upload:
     max_bytes: int
     is_file: bool = True
     """A file counts for as much as it is long; an archive is longer than what is in it."""
+    is_plain: bool = False
+    """Whether it is an archive without a manifest: then all its headers say how much is in it."""
     _quotas: list[_Quota] | None = None
 
     @asynccontextmanager
@@ -88,14 +90,16 @@ class Upload:
         with ExitStack() as stack:
             with _told():
                 file = stack.enter_context(upload_in(self.request.taken.room.folder))
-            size, is_begun = 0, False
+            size, due = 0, BEGINNING_BYTES
             async for piece in self._pieces(0):
                 size += len(piece)
                 with _told():
                     await _in_turn(file.write, piece)
-                if size > BEGINNING_BYTES and not is_begun:
-                    is_begun = True
-                    await _in_turn(self._check_beginning, file)
+                if 0 < due < size:
+                    # Seldom enough that headers are read twice at the most; there may be many.
+                    due = 2 * size if self.is_plain else 0
+                    work = Work.LONG if self.is_plain else Work.PIECES
+                    await in_thread(self._check_beginning, file, work=work)
             with _told():
                 await _in_turn(file.flush)
             yield Path(file.name)
@@ -129,9 +133,9 @@ class Upload:
         """Raises for what is no archive, or says that it is too much, before the rest has come."""
         with _told():
             file.flush()
-        size = announced(file.name).size.bytes
+        said = announced_files(file.name) if self.is_plain else announced(file.name).size
         for quota in self._of_namespace():
-            quota.check(size)
+            quota.check(said.bytes)
 
     def _read_quotas(self) -> list[_Quota]:
         found, vault = list[_Quota](), self.request.admitted.vault

@@ -19,14 +19,17 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import tarfile
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
+from io import BytesIO
 from pathlib import Path
 from random import Random
+from tempfile import NamedTemporaryFile
 from typing import Any, Final, LiteralString, Protocol, cast
 
 import psycopg
@@ -366,3 +369,21 @@ def fused_files(fuse: Fuse) -> Generator[None]:
 def touches_files(name: str, /) -> bool:
     """Counts the system calls of `fused_files`, and the moments around a commit."""
     return name.startswith(("os.", "commit"))
+
+
+@contextmanager
+def tar_file() -> Generator[str]:
+    """Writes what another program might: a file, one that becomes a pack, and its second name."""
+    # What does not compress.
+    noise = b"".join(sha256(b"%d" % number).digest() for number in range(220))
+    with NamedTemporaryFile() as file:
+        with tarfile.open(fileobj=file, mode="w") as tar:
+            for name, data in {"notes.md": b"brought", "new.bin": noise}.items():
+                member = tarfile.TarInfo(name)
+                member.size = len(data)
+                tar.addfile(member, BytesIO(data))
+            twin = tarfile.TarInfo("twin.bin")
+            twin.type, twin.linkname = tarfile.LNKTYPE, "new.bin"
+            tar.addfile(twin)
+        file.flush()
+        yield file.name

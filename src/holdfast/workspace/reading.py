@@ -9,7 +9,7 @@ Where that can be asked, and nobody was, it is. Where somebody has the file open
 never holds still, it is *in motion*: what was read may be a mixture that never existed, and the
 answer says so. Where it cannot be asked, a file that was changed within a generous margin is
 unsure; that its second reading equals the first is the caller's to see
-(`holdfast.engine.directory.capture`).
+(`holdfast.engine.capturing.capture`).
 """
 
 import os

@@ -34,7 +34,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--files",
         action="store_true",
-        help="the files alone, under their own names: for tar, not for `holdfast import`",
+        help="the files alone, under their own names: for tar, or `holdfast import --files`",
     )
 
 

@@ -1,4 +1,4 @@
-"""`holdfast import`: brings an exported file into the directory."""
+"""`holdfast import`: brings an exported file, or a set of files, into the directory."""
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Generator, Iterator
@@ -18,6 +18,8 @@ examples:
   holdfast import backup.tar       the directory becomes what the file holds
   holdfast undo                    and is again what it was
   ssh host 'cat b.tar' | holdfast import -
+  holdfast import --files ../copy  the files are exactly those of a folder
+  gunzip -c site.tgz | holdfast import --files -
 """
 
 
@@ -31,6 +33,11 @@ def configure(parser: ArgumentParser) -> None:
         "file", metavar="FILE", help="what `holdfast export` has written; - for stdin"
     )
     parser.add_argument(
+        "--files",
+        action="store_true",
+        help="FILE is any tar file, or a directory: the files become exactly those, all else stays",
+    )
+    parser.add_argument(
         "--force", action="store_true", help="give up what cannot be captured and is in the way"
     )
 
@@ -39,7 +46,18 @@ def run(arguments: Namespace, console: Console) -> int:
     """Does it; returns the exit code."""
     workspace = get_workspace(console)
     with _opened(arguments.file, console) as source, console.progress() as progress:
-        imported = workspace.import_(source, force=arguments.force, progress=progress)
+        if arguments.files:
+            brought = workspace.import_files(source, force=arguments.force, progress=progress)
+        else:
+            brought = workspace.import_(source, force=arguments.force, progress=progress)
+    if isinstance(brought, holdfast.ImportedFiles):
+        _answer_files(console, brought)
+    else:
+        _answer(console, brought)
+    return DONE
+
+
+def _answer(console: Console, imported: "holdfast.Imported") -> None:
     console.answer(
         document=lambda: {
             **snapshot_view(imported.snapshot),
@@ -52,7 +70,20 @@ def run(arguments: Namespace, console: Console) -> int:
         },
         lines=lambda: [] if console.is_quiet else _lines(console, imported),
     )
-    return DONE
+
+
+def _answer_files(console: Console, imported: "holdfast.ImportedFiles") -> None:
+    console.answer(
+        document=lambda: {
+            **snapshot_view(imported.snapshot),
+            "safety_id": imported.safety_id,
+            "verified": imported.verified,
+            "in_motion_count": len(find_lacking(imported.snapshot).in_motion),
+            "imported_entries": imported.entries,
+            "imported_bytes": imported.content_bytes,
+        },
+        lines=lambda: [] if console.is_quiet else _files_lines(console, imported),
+    )
 
 
 @contextmanager
@@ -86,6 +117,20 @@ def _lines(console: Console, imported: "holdfast.Imported") -> Iterator[str]:
         f"{words.number(size.entries, 'entry', 'entries')}, {words.size(size.bytes)}, {proof}"
     )
     yield from words.lacking_lines(console, found, is_kept=True)
-    if imported.safety_id is not None:
-        yield f"What was there before is kept as {words.short(imported.safety_id)}."
+    yield from _way_back(imported.safety_id)
+
+
+def _files_lines(console: Console, imported: "holdfast.ImportedFiles") -> Iterator[str]:
+    found = find_lacking(imported.snapshot)
+    lacking = words.lacking(is_partial=False, uncaptured=0, in_motion=len(found.in_motion))
+    proof = words.proof(console, is_verified=imported.verified, lacking=lacking)
+    count = words.number(imported.entries, "entry", "entries")
+    yield f"Imported files: {count}, {words.size(imported.content_bytes)}, {proof}"
+    yield from words.lacking_lines(console, found, is_kept=True)
+    yield from _way_back(imported.safety_id)
+
+
+def _way_back(safety_id: str | None) -> Iterator[str]:
+    if safety_id is not None:
+        yield f"What was there before is kept as {words.short(safety_id)}."
     yield "`holdfast undo` takes this back."

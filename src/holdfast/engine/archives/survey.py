@@ -4,12 +4,15 @@ Every header is read, every name checked, and the tree that the names make; of t
 manifest, the values of the store, and sessions with their turns. What is found is a list of what
 to bring in and from where. Nothing has been written when an archive is refused here: only after
 it, content is read a second time to be stored.
+
+A plain tar file, of other programs, has files alone. As tar itself has it, the last of two members
+of one name counts, and a hard link is what its target was when it came.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -22,6 +25,7 @@ from holdfast.engine.archives.manifest import (
     decode_manifest,
 )
 from holdfast.engine.archives.memoryfile import SurveyedMemories
+from holdfast.engine.archives.plaintar import HardLink, iter_plain
 from holdfast.engine.archives.sessionfile import (
     SESSION_NAME,
     TURNS_NAME,
@@ -35,7 +39,8 @@ from holdfast.engine.core.wellformed import check_msgpack
 from holdfast.engine.files.editing import MAX_MODE
 from holdfast.errors import Invalid, TooLarge, UnsafeArchive
 from holdfast.model.basics import Size
-from holdfast.progress import Progress
+from holdfast.model.files import USUAL_DIRECTORY_MODE
+from holdfast.progress import Progress, no_progress
 from holdfast.storekeys import MAX_KEY_BYTES, to_store_key
 
 FILES_PREFIX: Final = b"files/"
@@ -48,6 +53,14 @@ BEGINNING_BYTES: Final = 2 * MAX_MANIFEST_BYTES
 _VALUE_OVERHEAD_BYTES: Final = MAX_KEY_BYTES + 64
 _TOLD_EVERY: Final = 1000
 """Members between two words about the progress."""
+
+_OF_FILES: Final = (
+    "`export` writes archives that begin with one; `import --files`, `import_files` in Python, "
+    "takes a plain tar file."
+)
+_HINT: Final = "Nothing of it was used: make one that has files, directories and links alone."
+
+M = TypeVar("M", Member, Member | HardLink)
 
 
 class StoredValue(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -92,25 +105,23 @@ def survey(source: Source, limits: Limits, progress: Progress) -> Surveyed:
     Raises `UnsafeArchive` for what is not an archive of ours or could do harm, `VaultTooNew`
     for one of a later format and `TooLarge` for one beyond the limits.
     """
-    if source.size > limits.archive_bytes:
-        message = f"an archive may have {limits.archive_bytes} bytes, this one has {source.size}"
-        raise TooLarge(message)
+    _check_size(source.size, limits)
     # To its end, before anything of it is looked into: what follows there is cheap to find.
-    members = iter([*_counted(source, limits, progress)])
+    members = iter([*_counted(iter_members(source), source, limits, progress)])
     manifest = _read_manifest(source, next(members, None))
     files: list[Member] = []
     values, sessions = _Values(source, limits), _Sessions(source, limits)
     memories = SurveyedMemories(source, limits)
     for member in members:
         if member.name.startswith(FILES_PREFIX):
-            files.append(_checked_file(member, limits))
+            files.append(_checked_file(member, member.name[len(FILES_PREFIX) :], limits))
         elif member.kind is not MemberKind.FILE or not (
             values.take(member) or sessions.take(member) or memories.take(member)
         ):
             raise UnsafeArchive("it does not belong into an archive", member=member.name)
     sessions.finish()
     _check_tree(files)
-    size = Size(len(files), sum(member.size + len(member.target) for member in files))
+    size = size_of_files(files)
     if memories.found and manifest.format == WITHOUT_MEMORIES:
         raise UnsafeArchive("archives of its format hold no memories")
     if size + values.size + sessions.size + memories.size != manifest.size:
@@ -198,8 +209,78 @@ def read_value(source: Source, member: Member, limits: Limits) -> tuple[bytes, b
     return key, held.data
 
 
-def _counted(source: Source, limits: Limits, progress: Progress) -> Iterator[Member]:
-    for number, member in enumerate(iter_members(source)):
+def survey_files(source: Source, limits: Limits, progress: Progress) -> Sequence[Member]:
+    """Returns the files, links and directories of a plain tar file, under their keys, in order.
+
+    Directories are those that need an entry. Raises as `survey`.
+    """
+    _check_size(source.size, limits)
+    try:
+        found = _last_of_each(_counted(iter_plain(source), source, limits, progress), limits)
+        in_order = _check_tree([*found.values()])
+    except UnsafeArchive as exc:
+        if exc.hint == UnsafeArchive.hint:
+            exc.hint = _HINT
+        raise
+    # A file with many names has its size as often: what a later export has to write.
+    _check_size(size_of_files(in_order).bytes, limits)
+    return [*_needed(in_order)]
+
+
+def announced_files(path: FileName) -> Size:
+    """Returns how much a plain tar file says to hold, as far as its headers have come.
+
+    Raises as `survey`, which knows what the vault accepts.
+    """
+    limits = Limits()
+    with Source(path) as source:
+        members = _counted(iter_plain(source, is_whole=False), source, limits, no_progress)
+        return size_of_files(_last_of_each(members, limits).values())
+
+
+def size_of_files(files: Iterable[Member]) -> Size:
+    """Returns how much of a namespace these members make."""
+    sizes = [member.size + len(member.target) for member in files]
+    return Size(len(sizes), sum(sizes))
+
+
+def _last_of_each(members: Iterable[Member | HardLink], limits: Limits) -> dict[bytes, Member]:
+    """Returns what each name stands for once all members have come."""
+    found: dict[bytes, Member] = {}
+    for member in members:
+        if isinstance(member, HardLink):
+            target = found.get(member.target)
+            if target is None or target.kind is MemberKind.DIRECTORY:
+                reason = "it holds a hard link to what is no file in it"
+                raise UnsafeArchive(reason, member=member.name)
+            checked = _checked_file(target, member.name, limits)
+        elif member.kind is MemberKind.DIRECTORY and member.name in (b"", b"."):
+            continue  # The folder that all of it lies in.
+        else:
+            checked = _checked_file(member, member.name, limits)
+        found[checked.name] = checked
+    return found
+
+
+def _needed(in_order: Sequence[Member]) -> Iterator[Member]:
+    """Yields members but for directories of the usual mode in which there is something."""
+    for number, member in enumerate(in_order):
+        is_usual = member.kind is MemberKind.DIRECTORY and member.mode == USUAL_DIRECTORY_MODE
+        behind = in_order[number + 1].name if number + 1 < len(in_order) else b""
+        if not (is_usual and behind.startswith(member.name + b"/")):
+            yield member
+
+
+def _check_size(size: int, limits: Limits) -> None:
+    if size > limits.archive_bytes:
+        message = f"an archive may have {limits.archive_bytes} bytes, this one has {size}"
+        raise TooLarge(message)
+
+
+def _counted(
+    members: Iterable[M], source: Source, limits: Limits, progress: Progress
+) -> Iterator[M]:
+    for number, member in enumerate(members):
         if number > limits.archive_members:
             message = f"an archive may have {limits.archive_members} members; this one has more"
             raise TooLarge(message)
@@ -210,16 +291,17 @@ def _counted(source: Source, limits: Limits, progress: Progress) -> Iterator[Mem
 
 def _read_manifest(source: Source, member: Member | None) -> Manifest:
     if member is None or member.name != MANIFEST_NAME or member.kind is not MemberKind.FILE:
-        raise UnsafeArchive("it does not begin with a manifest", member=member and member.name)
+        reason = "it does not begin with a manifest"
+        raise UnsafeArchive(reason, member=member and member.name).with_hint(_OF_FILES)
     if member.size > MAX_MANIFEST_BYTES:
         raise UnsafeArchive("its manifest is too large")
     return decode_manifest(source.read(member.at, member.size))
 
 
-def _checked_file(member: Member, limits: Limits) -> Member:
+def _checked_file(member: Member, name: bytes, limits: Limits) -> Member:
     """Returns a member of the files plane under its key."""
     try:
-        key = to_key(member.name[len(FILES_PREFIX) :])
+        key = to_key(name)
         if member.twin:
             to_key(member.twin)
     except Invalid as exc:
@@ -239,8 +321,11 @@ def _checked_file(member: Member, limits: Limits) -> Member:
     return replace(member, name=key)
 
 
-def _check_tree(files: Sequence[Member]) -> None:
-    """Raises if two members have one name, or if something lies below a file or link."""
+def _check_tree(files: Sequence[Member]) -> Sequence[Member]:
+    """Returns members by their names, what lies in a directory right behind it.
+
+    Raises if two members have one name, or if something lies below a file or link.
+    """
     # With the lowest byte of all for a slash, what lies below a name comes right behind it.
     # A look at the directories above each name would take a hostile archive hours: a path can
     # have two thousand of them.
@@ -251,3 +336,4 @@ def _check_tree(files: Sequence[Member]) -> None:
         is_above = after.name.startswith(member.name + b"/")
         if is_above and member.kind is not MemberKind.DIRECTORY:
             raise UnsafeArchive("something lies below a file or link", member=after.name)
+    return in_order

@@ -3,6 +3,7 @@
 It reads the POSIX formats (ustar, and pax headers of single members) and of those no more than
 `tarwrite` writes: regular files, directories and symbolic links. Everything else is refused,
 whether or not it would be dangerous here, and so is every header with more than one reading.
+What other programs write is read by `plaintar.py`, which shares what is public here.
 Two promises:
 
 1. It ends. Every step moves on by at least one block, and no size is believed that leads
@@ -16,9 +17,9 @@ links led its extraction filters astray (CVE-2025-4517).
 
 import enum
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 from holdfast.engine.archives.archivefile import Source
 from holdfast.errors import UnsafeArchive
@@ -28,6 +29,10 @@ MAGIC: Final = b"ustar\x0000"
 EXTENDED: Final = b"x"
 TWIN_RECORD: Final = b"HOLDFAST.twin"
 """The first name of a file that has several, in the form that pax reserves for vendors."""
+
+MOTION_RECORD: Final = b"HOLDFAST.motion"
+"""Of a file that somebody could write to while it was read. Among files alone: where there is a
+manifest, that says so."""
 
 MAX_EXTENDED_BYTES: Final = 64 << 10
 """Of one pax header: many times what two paths of the greatest length take."""
@@ -56,6 +61,7 @@ class Member:
     size: int
     target: bytes
     twin: bytes = b""
+    is_in_motion: bool = False
 
 
 _REFUSED: Final = {
@@ -72,7 +78,7 @@ _REFUSED: Final = {
 _RECORDS: Final = frozenset({b"path", b"linkpath", b"size", b"mtime", b"hdrcharset", TWIN_RECORD})
 _CHARSETS: Final = frozenset({b"BINARY", b"ISO-IR 10646 2000 UTF-8"})
 _OCTAL: Final = re.compile(rb"([0-7]+)[ \0]*")
-_LENGTH: Final = re.compile(rb"([1-9][0-9]{0,5}) ")
+_LENGTH: Final = re.compile(rb"([1-9][0-9]{0,6}) ")
 _DECIMAL: Final = re.compile(rb"[0-9]{1,20}")
 _MTIME: Final = re.compile(rb"(-?)([0-9]{1,12})(?:\.([0-9]{1,9}))?")
 _MAX_NS: Final = 2**63 - 1
@@ -82,7 +88,7 @@ def iter_members(source: Source) -> Iterator[Member]:
     """Yields the members in their order; raises `UnsafeArchive` at the first fault."""
     at, records = 0, dict[bytes, bytes]()
     while any(block := source.read(at, BLOCK_BYTES)):
-        header = _Header(block)
+        header = Header(block)
         at += BLOCK_BYTES
         size = header.size
         if header.type == EXTENDED:
@@ -90,36 +96,55 @@ def iter_members(source: Source) -> Iterator[Member]:
                 raise UnsafeArchive("it has a pax header that is empty, too large or doubled")
             records = _parse_records(source.read(at, size))
         else:
-            member = _member(header, records, at)
+            member = to_member(header, records, at)
             size, records = member.size, {}
             if at + size > source.size:
                 raise UnsafeArchive("it ends before the member does", member=member.name)
             yield member
-        at += -(-size // BLOCK_BYTES) * BLOCK_BYTES
+        at = after(at, size)
     if records:
         raise UnsafeArchive("its last pax header describes no member")
-    _check_end(source, at)
+    check_end(source, at, most_bytes=MAX_END_BYTES)
 
 
-class _Header:
+def after(at: int, size: int) -> int:
+    """Returns where the block behind so much content begins."""
+    return at + -(-size // BLOCK_BYTES) * BLOCK_BYTES
+
+
+def octal(field: bytes, name: bytes) -> int:
+    """Returns the number in a field; the binary form, which can be negative, is refused."""
+    found = _OCTAL.fullmatch(field)
+    if found is None:
+        raise UnsafeArchive("a number in a header is not octal", member=name)
+    return int(found[1], 8)
+
+
+class Header:
     """The fields of one header block that matter here, proven by the block's checksum."""
 
+    magics: ClassVar = frozenset({MAGIC})
+    number: ClassVar[Callable[[bytes, bytes], int]] = staticmethod(octal)
+
     def __init__(self, block: bytes) -> None:
-        if block[257:265] != MAGIC:
+        if (magic := block[257:265]) not in self.magics:
             raise UnsafeArchive("it is not a tar file, or not one of the POSIX formats")
-        name, prefix = _text(block[0:100]), _text(block[345:500])
+        number = type(self).number
+        # In other formats something else stands where POSIX has the rest of a long name.
+        name, prefix = to_text(block[0:100]), to_text(block[345:500]) if magic == MAGIC else b""
         self.name = prefix + b"/" + name if prefix else name
-        if _octal(block[148:156], self.name) != sum(block) - sum(block[148:156]) + 8 * ord(" "):
+        if number(block[148:156], self.name) != sum(block) - sum(block[148:156]) + 8 * ord(" "):
             raise UnsafeArchive("a header does not have the checksum it names", member=self.name)
-        self.mode = _octal(block[100:108], self.name)
-        self.size = _octal(block[124:136], self.name)
-        self.mtime = _octal(block[136:148], self.name)
+        self.mode = number(block[100:108], self.name)
+        self.size = number(block[124:136], self.name)
+        self.mtime = number(block[136:148], self.name)
         # A zero byte is what the oldest tar files have for a regular file.
         self.type = b"0" if block[156:157] == b"\0" else block[156:157]
-        self.target = _text(block[157:257])
+        self.target = to_text(block[157:257])
 
 
-def _member(header: _Header, records: Mapping[bytes, bytes], at: int) -> Member:
+def to_member(header: Header, records: Mapping[bytes, bytes], at: int) -> Member:
+    """Returns what a header, and the records before it, say of a member."""
     name = records.get(b"path", header.name)
     try:
         kind = MemberKind(header.type)
@@ -136,17 +161,29 @@ def _member(header: _Header, records: Mapping[bytes, bytes], at: int) -> Member:
     mtime_ns = header.mtime * 10**9
     if b"mtime" in records:
         mtime_ns = _mtime_ns(records[b"mtime"], name)
+    if abs(mtime_ns) > _MAX_NS:
+        raise UnsafeArchive("a time of modification is out of range", member=name)
     if kind is MemberKind.DIRECTORY:
         name = name.removesuffix(b"/")
     twin = records.get(TWIN_RECORD, b"")
     if twin and kind is not MemberKind.FILE:
         raise UnsafeArchive("a link or directory claims to be one of several names", member=name)
-    return Member(name, kind, header.mode, mtime_ns, at, size, target, twin)
+    is_in_motion = MOTION_RECORD in records
+    return Member(name, kind, header.mode, mtime_ns, at, size, target, twin, is_in_motion)
 
 
 def _parse_records(data: bytes) -> dict[bytes, bytes]:
-    """Returns the records of a pax header: `length keyword=value`, each ended by a newline."""
+    """Returns the records of a pax header, all of which have to be known."""
     records: dict[bytes, bytes] = {}
+    for keyword, value in iter_records(data):
+        if keyword not in _RECORDS:
+            raise _unknown(keyword)
+        put_record(records, keyword, value)
+    return records
+
+
+def iter_records(data: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yields the records of a pax header: `length keyword=value`, each ended by a newline."""
     at = 0
     while at < len(data):
         length = _LENGTH.match(data, at)
@@ -155,42 +192,42 @@ def _parse_records(data: bytes) -> dict[bytes, bytes]:
         if length is None or not length.end() < end <= len(data) or data[end - 1 : end] != b"\n":
             raise UnsafeArchive("it has a pax record whose length is wrong")
         keyword, equals, value = data[length.end() : end - 1].partition(b"=")
-        if not equals or keyword not in _RECORDS:
-            shown = keyword[:40].decode("ascii", "backslashreplace")
-            raise UnsafeArchive(f"it has a pax record that is not known here: {shown!r}")
-        if records.get(keyword, value) != value:
-            raise UnsafeArchive("it has a pax header that contradicts itself")
-        records[keyword] = value
+        if not equals:
+            raise _unknown(keyword)
+        yield keyword, value
         at = end
+
+
+def _unknown(keyword: bytes) -> UnsafeArchive:
+    shown = keyword[:40].decode("ascii", "backslashreplace")
+    return UnsafeArchive(f"it has a pax record that is not known here: {shown!r}")
+
+
+def put_record(records: dict[bytes, bytes], keyword: bytes, value: bytes) -> None:
+    """Takes a record in; raises if it contradicts another, or changes what names mean."""
+    if records.get(keyword, value) != value:
+        raise UnsafeArchive("it has a pax header that contradicts itself")
     # Names are bytes here, so both character sets are read alike; a third could not be.
-    if records.get(b"hdrcharset", b"BINARY") not in _CHARSETS:
+    if keyword == b"hdrcharset" and value not in _CHARSETS:
         raise UnsafeArchive("it has names in a character set that is not known here")
-    return records
+    records[keyword] = value
 
 
-def _check_end(source: Source, at: int) -> None:
+def check_end(source: Source, at: int, *, most_bytes: int) -> None:
     """Raises unless from here on there are two zero blocks or more, and nothing else."""
     left = source.size - at
     if left < 2 * BLOCK_BYTES:
         raise UnsafeArchive("it ends without its two closing blocks")
-    if left > MAX_END_BYTES or any(source.read(at, left)):
+    if left > most_bytes or any(source.read(at, left)):
         raise UnsafeArchive("something follows after its end")
 
 
-def _text(field: bytes) -> bytes:
+def to_text(field: bytes) -> bytes:
     """Returns the text of a field, which ends at the first NUL."""
     text = field.rstrip(b"\0")
     if b"\0" in text:
         raise UnsafeArchive("something is hidden behind a name's end", member=field)
     return text
-
-
-def _octal(field: bytes, name: bytes) -> int:
-    """Returns the number in a field; the binary form, which can be negative, is refused."""
-    found = _OCTAL.fullmatch(field)
-    if found is None:
-        raise UnsafeArchive("a number in a header is not octal", member=name)
-    return int(found[1], 8)
 
 
 def _decimal(value: bytes, name: bytes) -> int:
@@ -205,6 +242,4 @@ def _mtime_ns(value: bytes, name: bytes) -> int:
         raise UnsafeArchive("a time of modification is not a number", member=name)
     sign, seconds, fraction = found.groups(default=b"")
     elapsed = int(seconds) * 10**9 + int(fraction.ljust(9, b"0"))
-    if elapsed > _MAX_NS:
-        raise UnsafeArchive("a time of modification is out of range", member=name)
     return -elapsed if sign else elapsed

@@ -9,11 +9,19 @@ Written by hand, not with `tarfile`: importing that takes 17 ms, which every pro
 holdfast would pay for, and its bytes may differ from one Python to the next.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import BinaryIO, Final
 
 from holdfast.engine.archives.archivefile import error_of
-from holdfast.engine.archives.tarread import BLOCK_BYTES, EXTENDED, MAGIC, TWIN_RECORD, MemberKind
+from holdfast.engine.archives.tarread import (
+    BLOCK_BYTES,
+    EXTENDED,
+    MAGIC,
+    MOTION_RECORD,
+    TWIN_RECORD,
+    MemberKind,
+)
 
 _FIELD_LIMIT: Final = 8**11
 """Sizes and times from here on do not fit into the eleven digits that a header has."""
@@ -41,13 +49,16 @@ class TarWriter:
         mode: int,
         mtime_ns: int = 0,
         twin: bytes = b"",
+        in_motion: bool = False,
     ) -> None:
         """Adds a regular file; the content has to have the size.
 
         One of several names of a file is written whole, with `twin` beside it: other tools
-        unpack a file of its own.
+        unpack a file of its own. One that is `in_motion` may be a mixture, and says so.
         """
-        self._add(name, MemberKind.FILE, size=size, mode=mode, mtime_ns=mtime_ns, twin=twin)
+        more = {TWIN_RECORD: twin} if twin else {}
+        more |= {MOTION_RECORD: b"1"} if in_motion else {}
+        self._add(name, MemberKind.FILE, size=size, mode=mode, mtime_ns=mtime_ns, more=more)
         for part in content:
             self._write(part)
         self._write(bytes(-size % BLOCK_BYTES))
@@ -73,7 +84,7 @@ class TarWriter:
         size: int = 0,
         mtime_ns: int = 0,
         target: bytes = b"",
-        twin: bytes = b"",
+        more: Mapping[bytes, bytes] = MappingProxyType({}),
     ) -> None:
         seconds = mtime_ns // _SECOND_NS
         records: dict[bytes, bytes] = {}
@@ -81,8 +92,7 @@ class TarWriter:
             records[b"path"] = name
         if not _fits(target):
             records[b"linkpath"] = target
-        if twin:
-            records[TWIN_RECORD] = twin
+        records.update(more)
         if records and not all(_is_utf8(value) for value in records.values()):
             records = {b"hdrcharset": b"BINARY", **records}
         if size >= _FIELD_LIMIT:

@@ -46,6 +46,7 @@ from holdfast.engine.archives.tarread import Member, MemberKind
 from holdfast.engine.archives.tarwrite import TarWriter
 from holdfast.engine.core.coverage import Lacking, lacking_in
 from holdfast.engine.core.limits import check_quota
+from holdfast.engine.core.paths import to_bytes
 from holdfast.engine.files.editing import MAX_MODE, USUAL_FILE_MODE
 from holdfast.engine.memory.plane import entry_of
 from holdfast.engine.objects import content
@@ -144,7 +145,12 @@ def write_entries(writer: TarWriter, told: Contents) -> Iterator[None]:
 
 
 def _write_path(
-    writer: TarWriter, source: Objects | StagedObjects, name: bytes, entry: Entry
+    writer: TarWriter,
+    source: Objects | StagedObjects,
+    name: bytes,
+    entry: Entry,
+    *,
+    in_motion: bool = False,
 ) -> None:
     match entry:
         case Inline() | Blob() if 0 <= entry.mode <= MAX_MODE:
@@ -156,6 +162,7 @@ def _write_path(
                 mode=entry.mode,
                 mtime_ns=entry.mtime_ns,
                 twin=twin_of(entry),
+                in_motion=in_motion,
             )
         case Link():
             writer.add_link(name, entry.target, mtime_ns=entry.mtime_ns)
@@ -217,16 +224,18 @@ def export_files(
 ) -> int:
     """Writes the files alone, under their own names, for whoever unpacks them without us.
 
-    Returns how many files, links and directories there are in it.
+    `import_files` takes it, too. Returns how many files, links and directories there are in it.
     """
     done = 0
-    with _moment(handle, snapshot) as (_, source, root_id, _lacking):
+    with _moment(handle, snapshot) as (_, source, root_id, lacking):
         files = source.get_root(root_id).plane(Plane.FILES)
+        moving = {to_bytes(path) for path in lacking.in_motion}
         total = count(source, files)
         with _written_to(target) as writer:
             for done, (key, data) in enumerate(iterate(source, files), start=1):
                 # By its own name, below the folder that it is unpacked in: never an option of tar.
-                _write_path(writer, source, b"./" + key, decode_entry(data))
+                entry = decode_entry(data)
+                _write_path(writer, source, b"./" + key, entry, in_motion=key in moving)
                 progress("export", done, total)
     return done
 
@@ -337,7 +346,7 @@ def _stage(
     total = len(found.files) + len(found.values) + len(found.sessions) + len(found.memories)
     files: list[tuple[bytes, bytes]] = []
     for member in found.files:
-        files.append((member.name, encode_entry(_to_entry(stage, file, member))))
+        files.append((member.name, encode_entry(to_entry(stage, file, member))))
         progress("import", len(files), total)
     store: list[tuple[bytes, bytes]] = []
     for member in found.values:
@@ -374,7 +383,8 @@ def _stage(
     return root, arriving
 
 
-def _to_entry(stage: Stage, file: Source, member: Member) -> Entry:
+def to_entry(stage: Stage, file: Source, member: Member) -> Entry:
+    """Stages what a member of the files plane holds; returns its entry."""
     match member.kind:
         case MemberKind.FILE:
             stream = file.stream(member.at, member.size)

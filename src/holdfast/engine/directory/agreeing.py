@@ -28,12 +28,12 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from holdfast.engine.capturing.capture import Captured, Rereading
+from holdfast.engine.capturing.lastlook import LastLook
 from holdfast.engine.core.paths import legible, to_text
-from holdfast.engine.directory.capture import Captured, Rereading
 from holdfast.engine.directory.directory import Directory
 from holdfast.engine.directory.filling import Filled, fill
 from holdfast.engine.directory.joining import IsTorn, find_common, nothing_torn
-from holdfast.engine.directory.lastlook import LastLook
 from holdfast.engine.directory.snapshot import keep
 from holdfast.engine.directory.writer import Follower, list_only_in_old, list_steps
 from holdfast.engine.files.retrieval import MapGoal, Retrieval, Weighing

@@ -21,8 +21,8 @@ from pathlib import Path
 
 import msgspec
 
+from holdfast.engine.capturing.lastlook import LastLook
 from holdfast.engine.core.context import Context
-from holdfast.engine.directory.lastlook import LastLook
 from holdfast.engine.directory.likeness import find_likeness
 from holdfast.engine.planes.handle import MAX_NAME_CHARS, PATH_CHARS, Handle, check_namespace
 from holdfast.errors import (

@@ -10,20 +10,20 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from holdfast.engine.capturing.capture import Capture, Captured, Rereading
+from holdfast.engine.capturing.folder import check_fits, identities
+from holdfast.engine.capturing.lastlook import LastLook
 from holdfast.engine.core.context import Context
 from holdfast.engine.core.coverage import Coverage
-from holdfast.engine.core.limits import check_free
 from holdfast.engine.core.paths import is_within, parent_of, to_bytes
 from holdfast.engine.directory.attachments import INDEX_NAME, JOURNAL_NAME
-from holdfast.engine.directory.capture import Capture, Captured, Rereading
-from holdfast.engine.directory.lastlook import LastLook
 from holdfast.engine.objects.content import Sink
 from holdfast.errors import DirectoryMissing, InvalidValue, Unavailable
 from holdfast.errors.system import NO_ROOM
@@ -37,10 +37,6 @@ from holdfast.workspace.reading import TORN, Unreadable, Vanished, read_all, rea
 from holdfast.workspace.resting import Resting
 from holdfast.workspace.scan import Scan, Scanner
 from holdfast.workspace.statindex import StatIndex, adopt_temporary, remove_temporaries
-
-_LEAST_SHARE: Final = 4
-"""Content that will not fit even at a quarter of its size is refused before it is read."""
-
 
 _TAKES_NO_WRITES: Final = NO_ROOM | {errno.EROFS}
 """Whoever writes is told of these, and whoever reads need not be."""
@@ -57,7 +53,7 @@ class Directory:
         self.coverage = Coverage(captured=0, captured_bytes=0)
         self._index_path = state / INDEX_NAME
         self._root_fd: int | None = None
-        self._apart = _apart(context, state)
+        self._apart = identities((state, *context.folders))
         self._saved = self.last
         self._stamp: tuple[int, int] | None = None
         self._watcher: Watching | None = None
@@ -207,11 +203,8 @@ class Directory:
             self._heard = self._openings.listen()
         rules = self.rules(including)
         scan = self._scan(rules, litter)
-        context = self.context
         if stores:
-            needed = sum(d.rows[n].size for d in scan.drafts.values() for n in d.wanted - d.unsure)
-            places = (context.catalog, context.blobs)
-            check_free(needed // _LEAST_SHARE, limits=context.limits, places=places)
+            check_fits(self.context, scan)
         capture = Capture(
             self.root_fd,
             self.last,
@@ -363,16 +356,6 @@ def _read_rules(fd: int, state: os.stat_result) -> bytes:
         hint = "Make it shorter, or take it back: `holdfast undo` needs none of its rules."
         raise InvalidValue(message).with_hint(hint)
     return read_all(fd, state.st_size)
-
-
-def _apart(context: Context, state: Path) -> frozenset[tuple[int, int]]:
-    """Returns the vault's own folders, by device and inode."""
-    found: set[tuple[int, int]] = set()
-    for place in (state, *context.folders):
-        with suppress(OSError):
-            there = place.stat()
-            found.add((there.st_dev, there.st_ino))
-    return frozenset(found)
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from holdfast.engine.directory.capture import Captured
+from holdfast.engine.capturing.capture import Captured
+from holdfast.engine.capturing.lastlook import LastLook
 from holdfast.engine.directory.joining import IsTorn, Sides, find_left, join, nothing_torn
-from holdfast.engine.directory.lastlook import LastLook
 from holdfast.engine.objects.stage import StagedObjects
 from holdfast.errors import Damaged
 from holdfast.ids import ObjectId

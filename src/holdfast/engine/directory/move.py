@@ -25,9 +25,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
+from holdfast.engine.capturing.capture import Rereading
 from holdfast.engine.core.paths import to_bytes
 from holdfast.engine.directory.agreeing import agree
-from holdfast.engine.directory.capture import Rereading
 from holdfast.engine.directory.directory import Directory
 from holdfast.engine.directory.snapshot import keep
 from holdfast.engine.directory.writer import Follower

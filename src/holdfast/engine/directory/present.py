@@ -8,11 +8,11 @@ from pathlib import Path
 
 import msgspec
 
+from holdfast.engine.capturing.capture import Captured, Rereading
 from holdfast.engine.core.coverage import Coverage
 from holdfast.engine.core.growth import size_of
 from holdfast.engine.core.paths import to_bytes
 from holdfast.engine.directory.agreeing import Agreed
-from holdfast.engine.directory.capture import Captured, Rereading
 from holdfast.engine.directory.directory import Directory
 from holdfast.engine.directory.filling import fill
 from holdfast.engine.files.retrieval import Weighing

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from holdfast.engine.capturing.capture import Capture, Captured
+from holdfast.engine.capturing.lastlook import LastLook
 from holdfast.engine.core.growth import size_of
 from holdfast.engine.core.paths import parent_of
-from holdfast.engine.directory.capture import Capture, Captured
 from holdfast.engine.directory.directory import Directory
-from holdfast.engine.directory.lastlook import LastLook
 from holdfast.engine.files.retrieval import Weighing
 from holdfast.engine.objects.stage import StagedObjects
 from holdfast.entries import Blob, Entry, Inline, decode_entry, with_twin

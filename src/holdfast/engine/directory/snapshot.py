@@ -15,12 +15,12 @@ from functools import partial
 from typing import Final
 
 from holdfast.catalog.transaction import Transaction
+from holdfast.engine.capturing.capture import Captured, Rereading
 from holdfast.engine.core.coverage import Coverage
 from holdfast.engine.core.growth import size_of
 from holdfast.engine.core.limits import check_quota
 from holdfast.engine.core.lineage import FOUND
 from holdfast.engine.core.paths import is_within, legible, to_text
-from holdfast.engine.directory.capture import Captured, Rereading
 from holdfast.engine.directory.directory import Directory
 from holdfast.engine.directory.filling import Filled, fill
 from holdfast.engine.directory.joining import IsTorn, nothing_torn

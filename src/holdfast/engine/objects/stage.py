@@ -179,7 +179,7 @@ class Stage:
         for object_id, (data, kind) in self._fresh.items():
             other._add(object_id, data, kind)  # noqa: SLF001 - of the same class
 
-    def source(self, objects: Objects) -> "StagedObjects":
+    def source(self, objects: "Objects | StagedObjects") -> "StagedObjects":
         """Returns objects to read that include this batch before it is stored."""
         return StagedObjects(objects, held=self._held, stage=self)
 
@@ -438,11 +438,11 @@ class Scratch:
 
 
 class StagedObjects:
-    """Objects to read: those of a batch that is not stored yet, then those of the vault."""
+    """Objects to read: those of a batch that is not stored yet, then those of another or stored."""
 
     def __init__(
         self,
-        objects: Objects,
+        objects: "Objects | StagedObjects",
         *,
         held: Mapping[ObjectId, tuple[bytes, ObjectKind]] = MappingProxyType({}),
         stage: Stage | None = None,

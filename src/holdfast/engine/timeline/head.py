@@ -288,6 +288,9 @@ class _Moving(Generic[T]):
         if self.expected is not None and head.position != self.expected:
             raise HeadMoved(head.name, expected=self.expected, actual=head.position)
         folded = fold(transaction, self.handle, head, stage, stand_in=self.stand_in)
+        if self.ahead is not None:
+            # What is about to be named there is read by the plan, and by a directory that follows.
+            folded = replace(folded, source=self.ahead.source(folded.source))
         return folded, self.plan(transaction, folded)
 
     def _commit(

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from holdfast.engine.namespace import Namespace
 from holdfast.errors import VaultTooNew
-from holdfast.model.archives import Imported
+from holdfast.model.archives import Imported, ImportedFiles
 from holdfast.model.names import legible_name
 from holdfast.model.upkeep import Collected, Verified
 from holdfast.operations.upkeep import Collect, Verify
@@ -51,11 +51,13 @@ def verify(caller: Caller, _: Verify) -> Verified:
     media_type=_TAR,
     headers={ENTRIES_HEADER: "How much is in it."},
 )
-async def export(request: Request, agent: Namespace, snapshot: str | None = None) -> Stream:
-    """Returns a snapshot, or what is there now, as a tar file."""
+async def export(
+    request: Request, agent: Namespace, snapshot: str | None = None, *, files: bool = False
+) -> Stream:
+    """Returns a snapshot, or what is there now, as a tar file; with `files`, its files alone."""
     chosen = None if snapshot is None else await in_thread(agent.get_snapshot, snapshot)
     size = await in_thread(agent.size) if chosen is None else chosen.size
-    write = partial(agent.export, snapshot=chosen)
+    write = partial(agent.export_files if files else agent.export, snapshot=chosen)
     pieces, entries = await exported(request, write, size=size.bytes + size.entries * MEMBER_BYTES)
     return Stream(pieces, media_type=_TAR, headers={ENTRIES_HEADER: str(entries)})
 
@@ -64,13 +66,19 @@ async def export(request: Request, agent: Namespace, snapshot: str | None = None
     "/v1/import",
     body=_TAR,
     is_spooled=True,  # The limit of imports counts instead, while they are read.
-    answer=Imported,
+    answer=Imported | ImportedFiles,
 )
-async def import_(request: Request, agent: Namespace) -> object:
-    """Replaces the content by that of an exported tar file; what is there is kept first."""
-    most = request.services.config.max_import_bytes
-    async with Upload(request, agent, max_bytes=most, is_file=False).written() as source:
-        make = partial(encoded, lambda: written(agent, agent.import_(source)))
+async def import_(request: Request, agent: Namespace, *, files: bool = False) -> object:
+    """Replaces the content by that of an exported tar file; what is there is kept first.
+
+    With `files`, the files alone become exactly those of a plain tar file, whoever wrote it.
+    """
+    most, bring = request.services.config.max_import_bytes, agent.import_
+    if files:
+        bring = agent.import_files
+    upload = Upload(request, agent, max_bytes=most, is_file=False, is_plain=files)
+    async with upload.written() as source:
+        make = partial(encoded, lambda: written(agent, bring(source)))
         try:
             return await in_thread(make, work=Work.LONG)
         except VaultTooNew as exc:

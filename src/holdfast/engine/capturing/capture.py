@@ -24,10 +24,10 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from holdfast.engine.capturing.lastlook import LastLook
+from holdfast.engine.capturing.reckoning import Reckoning
 from holdfast.engine.core.coverage import Coverage, Omissions, summarise
 from holdfast.engine.core.limits import Limits
-from holdfast.engine.directory.lastlook import LastLook
-from holdfast.engine.directory.reckoning import Reckoning
 from holdfast.engine.objects import content
 from holdfast.engine.objects.content import Sink
 from holdfast.entries import Blob, Directory, Entry, Inline, Link, encode_entry, with_twin

@@ -1,0 +1,5 @@
+"""What a real directory holds, as entries of a files map.
+
+`capture` reads what a scan found, `lastlook` is what is known since then, `folder` takes in a
+folder that nothing is known of, and `reckoning` counts what is read.
+"""
