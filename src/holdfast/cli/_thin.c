@@ -44,9 +44,11 @@
 static const char *const HOT[] = {"snapshot", "status", "diff", "log",   "restore", "undo",
                                   "redo",     "show",   "pin",  "unpin", NULL};
 static const char *const REPEATABLE[] = {"status", "diff", "log", "show", NULL};
-static const char *const ENVIRONMENT[] = {"HOLDFAST_DATA",  "XDG_DATA_HOME", "HOME", "NO_COLOR",
-                                          "TERM",           "PWD",           "TZ",
-                                          "HOLDFAST_PAGER", "PAGER",         NULL};
+static const char *const ENVIRONMENT[] = {
+    "HOLDFAST_DATA", "HOLDFAST_DATABASE_URL", "HOLDFAST_OBJECTS_URL", "XDG_DATA_HOME",
+    "NO_COLOR", "TERM", "PWD", "TZ", "HOLDFAST_PAGER", "PAGER",
+    /* What a process has for all of its life: OF_A_PROCESS. */
+    "HOME", "TMPDIR", "TEMP", "TMP", "SQLITE_TMPDIR", "LD_PRELOAD", "LD_LIBRARY_PATH", NULL};
 
 static int is_in(const char *const *list, const char *word)
 {
@@ -178,9 +180,18 @@ static int may_stay(void)
     const char *said = variable("CI");
     if (said[0] && strcmp(said, "0") && strcmp(said, "false"))
         return 0;
+    char self[32];
+    snprintf(self, sizeof self, "%ju", (uintmax_t)geteuid());
+    if (getenv("SUDO_UID") && strcmp(getenv("SUDO_UID"), self))
+        return 0;
     said = variable("HOLDFAST_STAY");
     size_t digits = strspn(said, "0123456789");
-    return !said[digits] && digits < 10 && strspn(said, "0") < digits;
+    if (said[digits] || digits > 9 || (digits && strspn(said, "0") == digits))
+        return 0;
+    struct stat session;
+    said = variable("XDG_RUNTIME_DIR");
+    return said[0] == '/' && !stat(said, &session) && S_ISDIR(session.st_mode) &&
+           session.st_uid == geteuid() && !(session.st_mode & 077);
 }
 
 /* Whether Python would write UTF-8, and would run the code that was installed with this. */

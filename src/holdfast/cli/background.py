@@ -110,7 +110,6 @@ def show(folder: str, here: str, console: Console) -> int:
                 "since": to_text(from_us(int(left.values.get("since", "0")) * 1_000_000)),
                 "ends_in_s": int(left.values.get("ends_in_s", "0")),
                 "memory_bytes": int(left.values.get("memory_bytes", "0")),
-                "directories": [path_view(each) for each in left.directories],
             },
         },
         lines=lambda: [
@@ -128,7 +127,6 @@ class _Told(NamedTuple):
 
     process: int
     values: dict[str, str]
-    directories: list[str]
 
 
 def _ask(folder: str, name: str) -> _Told | None:
@@ -139,13 +137,12 @@ def _ask(folder: str, name: str) -> _Told | None:
     try:
         process = int(thin.receive(connection)[4])
         connection.sendall(thin.pack([thin.STATUS.encode()]))
-        pairs = [os.fsdecode(each).partition("=") for each in thin.receive(connection)]
+        pairs = [each.decode().partition("=") for each in thin.receive(connection)]
     except (OSError, ValueError, IndexError):
         return None
     finally:
         connection.close()
-    values = {word: value for word, _, value in pairs if word != "directory"}
-    return _Told(process, values, [value for word, _, value in pairs if word == "directory"])
+    return _Told(process, {word: value for word, _, value in pairs})
 
 
 def _lines_of(told: _Told) -> list[str]:
@@ -154,7 +151,6 @@ def _lines_of(told: _Told) -> list[str]:
     return [
         f"Process {told.process} was left behind, and answers for all directories of this vault.",
         f"  It has {memory} of memory, and ends after {ends_in} s without a command.",
-        *(f"  It knows {escaped(each)}." for each in told.directories),
     ]
 
 

@@ -17,6 +17,7 @@ import logging
 import os
 import socket
 import struct
+import sys
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
@@ -31,7 +32,7 @@ from holdfast.cli.console import Console
 from holdfast.cli.exits import FAILED, Refused
 from holdfast.cli.vaults import FindObjects, OwnVaults, Vaults
 from holdfast.errors import Busy, Unavailable
-from holdfast.settings import find_pager, use_time_zone
+from holdfast.settings import find_pager, process_environ, use_time_zone
 
 logger = logging.getLogger(__name__)
 
@@ -177,6 +178,11 @@ class Request:
             raise ValueError("this is no terminal in a directory")
         variables = _number(count, most=len(rest))
         self._environ: Mapping[str, str] = dict(pair.split("=", 1) for pair in rest[:variables])
+        ours = process_environ()
+        if any(self._environ.get(name) != ours.get(name) for name in thin.OF_A_PROCESS):
+            raise ValueError("libraries would look at another environment")
+        if sys.getfilesystemencoding() != thin.ENCODING:
+            raise ValueError("names would be read in another encoding")
         self.argv: Final = rest[variables:]
         if thin.read_command_line(self.argv)[0] not in {*thin.HOT, thin.HOOK}:
             raise ValueError("only commands that thin sends are answered")
@@ -275,25 +281,23 @@ class _Err(io.StringIO):
             self.truncate()
 
 
-class OneVault:
-    """Hands out the vault and the directory that are kept open, and no other vault.
+class OneVault(OwnVaults):
+    """Opens one vault anew for each command, and no other, for directories below one.
 
-    Whatever else a command means may be slow to look at, or never answer; snapshots would wait.
+    Whatever else a command means may be slow to look at, or never answer; others would wait.
     So it is recognised by its name alone, and left to the process of whoever asks.
     """
 
-    def __init__(self, location: str, directory: str, vault: "holdfast.Holdfast") -> None:
-        self.location, self._directory, self._vault = location, directory, vault
-        self._others = OwnVaults()
+    def __init__(self, location: str, directory: str) -> None:
+        super().__init__()
+        self.location, self._directory = location, directory
         self._is_elsewhere = False
-        self.workspace: holdfast.Workspace | None = None
-        """The directory that is kept open; its keeper replaces it now and then."""
 
     def admit(
         self, directory: str, find_location: Callable[[], str], find_objects: FindObjects, /
     ) -> None:
-        """Raises for what is not in the directory that is watched, or means another vault."""
-        del find_objects  # Who watches has a vault whose packs lie beside its catalog.
+        """Raises for what is not below that directory, or means another vault."""
+        del find_objects  # Who stays has a vault whose packs lie beside its catalog.
         if os.path.commonpath((directory, self._directory)) != self._directory:
             raise self._refusal()
         self._check(find_location())
@@ -313,6 +317,21 @@ class OneVault:
         return was
 
     def open(self, location: str, /) -> "holdfast.Holdfast":
+        """Opens the vault, or returns it if this command has done so already."""
+        self._check(location)
+        return super().open(location)
+
+
+class OpenVault(OneVault):
+    """Hands out the vault and the directory that are kept open."""
+
+    def __init__(self, location: str, directory: str, vault: "holdfast.Holdfast") -> None:
+        super().__init__(location, directory)
+        self._vault = vault
+        self.workspace: holdfast.Workspace | None = None
+        """The directory that is kept open; its keeper replaces it now and then."""
+
+    def open(self, location: str, /) -> "holdfast.Holdfast":
         """Returns the vault, if it is this one."""
         self._check(location)
         return self._vault
@@ -326,7 +345,7 @@ class OneVault:
             ours = (self.workspace.path, self.workspace.namespace.name)
             if self._nearest(Path(directory)) == ours:
                 return self.workspace
-        return self._others.find_workspace(location, directory)
+        return super().find_workspace(location, directory)
 
     def _nearest(self, directory: Path) -> tuple[Path, str] | None:
         attached = {each.path: each.namespace for each in self._vault.workspaces()}
@@ -335,29 +354,9 @@ class OneVault:
                 return folder, attached[folder]
         return None
 
-    def attach(
-        self,
-        location: str,
-        directory: str,
-        /,
-        *,
-        namespace: str | None,
-        force: bool,
-        stands_on: "holdfast.SnapshotInfo | None" = None,
-    ) -> "holdfast.Workspace":
-        """Attaches a directory to a namespace, or opens what is attached already."""
-        self._check(location)
-        return self._others.attach(
-            location, directory, namespace=namespace, force=force, stands_on=stands_on
-        )
-
-    def release(self) -> None:
-        """Closes what was opened for one command."""
-        self._others.release()
-
 
 def answer_with(vaults: OneVault) -> Answer:
-    """Returns what answers requests from vaults that are open."""
+    """Returns what answers requests from one vault."""
 
     def answer(request: Request) -> int | None:
         with request.as_caller():

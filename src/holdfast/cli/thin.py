@@ -42,11 +42,17 @@ REPEATABLE = frozenset(("status", "diff", "log", "show"))
 STOP, STATUS = "--stop", "--status"
 """What `holdfast watch` with these options sends in place of a command."""
 
+OF_A_PROCESS = ("HOME", "TMPDIR", "TEMP", "TMP", "SQLITE_TMPDIR", "LD_PRELOAD", "LD_LIBRARY_PATH")
+"""What libraries look at once, or whenever they like: a process that has others does not answer."""
+
 ENVIRONMENT = (
-    *("HOLDFAST_DATA", "XDG_DATA_HOME", "HOME", "NO_COLOR", "TERM", "PWD", "TZ"),
-    *("HOLDFAST_PAGER", "PAGER"),
+    *("HOLDFAST_DATA", "HOLDFAST_DATABASE_URL", "HOLDFAST_OBJECTS_URL", "XDG_DATA_HOME"),
+    *("NO_COLOR", "TERM", "PWD", "TZ", "HOLDFAST_PAGER", "PAGER", *OF_A_PROCESS),
 )
-"""What `holdfast.settings` looks at for a command, and where the shell believes to be."""
+"""What `holdfast.settings` looks at for a command, where the shell believes to be, and those."""
+
+ENCODING = "utf-8"
+"""Of names, as Python reads them from the system: with any other, they would be shown otherwise."""
 
 ALL = "all"
 """What the socket of a process is called that answers for all directories of a vault."""
@@ -78,6 +84,8 @@ def try_resident(argv: list[str], *, hot: frozenset[str] = HOT) -> int | None:
     """Returns the exit code if a process that stays has done the command, else None."""
     command, directory, data = read_command_line(argv)
     if command not in hot or sys.stdout is None or sys.stderr is None:  # pyright: ignore[reportUnnecessaryComparison] - None where a shell closed them
+        return None
+    if sys.getfilesystemencoding() != ENCODING:
         return None
     try:
         cwd = os.getcwd()
@@ -152,9 +160,22 @@ def may_stay(environ: dict[str, str]) -> bool:
     """Says whether a process that was left behind is wanted: as `holdfast.settings.stay_s`."""
     if environ.get("CI", "") not in ("", "0", "false"):
         return False
-    said = environ.get("HOLDFAST_STAY", "")
+    if environ.get("SUDO_UID", str(os.geteuid())) != str(os.geteuid()):
+        return False
+    said = environ.get("HOLDFAST_STAY", "") or "1"
     is_number = said.isascii() and said.isdecimal() and len(said) <= _MOST_DIGITS
-    return is_number and int(said) > 0
+    session = environ.get("XDG_RUNTIME_DIR", "")
+    return is_number and int(said) > 0 and session.startswith("/") and _is_private(session)
+
+
+def _is_private(path: str) -> bool:
+    """Says whether a path leads to a directory that is this user's alone."""
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return False
+    is_own = found.st_uid == os.geteuid() and not found.st_mode & 0o077
+    return found.st_mode & _KIND == _DIRECTORY and is_own
 
 
 def run_folder(location: str) -> str | None:
