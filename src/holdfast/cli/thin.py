@@ -83,9 +83,9 @@ a process that stays does not become another one when its files do."""
 def try_resident(argv: list[str], *, hot: frozenset[str] = HOT) -> int | None:
     """Returns the exit code if a process that stays has done the command, else None."""
     command, directory, data = read_command_line(argv)
-    if command not in hot or sys.stdout is None or sys.stderr is None:  # pyright: ignore[reportUnnecessaryComparison] - None where a shell closed them
+    if command not in hot or sys.getfilesystemencoding() != ENCODING:
         return None
-    if sys.getfilesystemencoding() != ENCODING:
+    if sys.stdout is None or sys.stderr is None:  # pyright: ignore[reportUnnecessaryComparison] - None where a shell closed them
         return None
     try:
         cwd = os.getcwd()
@@ -94,10 +94,13 @@ def try_resident(argv: list[str], *, hot: frozenset[str] = HOT) -> int | None:
     here = os.path.realpath(os.path.join(cwd, os.path.expanduser(directory)))
     environ = dict(os.environ)
     connection = _reach(find_location(environ, here, data), here, asks_all=may_stay(environ))
-    if connection is None:
-        return None
+    return None if connection is None else _ask(connection, command, _request(argv, cwd))
+
+
+def _ask(connection: "_socket.socket", command: str, request: list[bytes]) -> int | None:
+    """Has a command done, and returns its exit code; None if it was not."""
     try:
-        answer = _converse(connection, _request(argv, cwd))
+        answer = _converse(connection, request)
     except OSError:
         return _without_answer(command)
     finally:
