@@ -198,6 +198,12 @@ def environment(rng: random.Random, folder: Path) -> dict[str, str]:
         found[name] = rng.choice(("x", "", "0", "postgresql://x", "y" * 9000))
     if not rng.randrange(4):
         found["HOLDFAST_STAY"] = rng.choice(("0", "00", "1", "no", "", "999999999", "1" * 40))
+    if rng.randrange(4):
+        private = str(folder / "private")
+        os.makedirs(private, mode=0o700, exist_ok=True)
+        found["XDG_RUNTIME_DIR"] = rng.choice((private, private, "/", "relative", "", vault))
+    if not rng.randrange(8):
+        found["SUDO_UID"] = rng.choice((str(os.geteuid()), "12345", "", "x"))
     return found
 
 

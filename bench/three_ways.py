@@ -42,11 +42,13 @@ class Way:
         self.name, self.home, self.forks = name, folder / name, forks and name == "own"
         self.directory, self.vault = self.home / "project", self.home / "vault"
         self.directory.mkdir(parents=True)
+        (self.home / "session").mkdir(mode=0o700)
         self.environ = {
             "PATH": os.defpath,
             "HOME": str(self.home),
             "HOLDFAST_DATA": str(self.vault),
-            "HOLDFAST_STAY": "0" if name == "own" else "300",
+            "HOLDFAST_STAY": "0" if name == "own" else "",
+            "XDG_RUNTIME_DIR": str(self.home / "session"),
             "LC_ALL": "C.UTF-8",
             "TZ": "UTC",
             # Tells a command that was answered from one that was done in its own process.

@@ -84,6 +84,7 @@ def ask(way: Any, *words: str, **environ: str) -> bool:
 
 
 def test_what_is_unusual_is_left_to_python(way: Any, tmp_path: Path) -> None:
+    tmp_path.parent.chmod(0o755)
     assert ask(way, "status")
     assert ask(way, "status", "-C", ".", "--json")
     assert not ask(way, "workspaces")
@@ -94,6 +95,9 @@ def test_what_is_unusual_is_left_to_python(way: Any, tmp_path: Path) -> None:
         {"HOLDFAST_DATA": f"{way.vault}/"},
         {"HOLDFAST_STAY": "0"},
         {"CI": "1"},
+        {"XDG_RUNTIME_DIR": str(tmp_path.parent)},
+        {"SUDO_UID": "12345"},
+        {"HOME": str(tmp_path)},
     ):
         assert not ask(way, "status", **environ), environ
     (tmp_path / "other").mkdir()
