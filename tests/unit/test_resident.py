@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.cli import thin
+from holdfast.cli import confinement, thin
 from holdfast.cli.resident import Door, Request
 from holdfast.cli.watch import Keeper
 from holdfast.errors import Busy
@@ -475,3 +475,21 @@ def test_a_busy_server_is_not_waited_for_for_ever(
     assert door.serve(lambda request: asked.append(request) or 0)
     assert asked == []
     door.close()
+
+
+def test_control_groups_differ_by_what_they_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(confinement, "_GROUPS", str(tmp_path))
+    for name, memory in (("slice/one", "max"), ("slice/two", "max"), ("slice/less", "1048576")):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "memory.max").write_text(f"{memory}\n")
+    (tmp_path / "slice" / "cpu.max").write_text("50000 100000\n")
+    bounds = {name: confinement._bounds_of(f"0::/slice/{name}\n") for name in ("one", "two")}
+    assert bounds["one"] == bounds["two"] == ["cpu.max 50000 100000\n"]
+    assert confinement._bounds_of("0::/slice/less\n") != bounds["one"]
+    assert confinement._bounds_of("0::/\n") != bounds["one"]
+    session = "1:name=systemd:/session-2.scope\n"
+    assert confinement._bounds_of(f"{session}0::/\n") == confinement._bounds_of("0::/\n")
+    old = [confinement._bounds_of(f"4:memory:/{name}\n{session}") for name in ("a", "b")]
+    assert old[0] != old[1]
