@@ -23,6 +23,8 @@ from collections import Counter
 from importlib import import_module
 from pathlib import Path
 
+from holdfast.cli import thin
+
 SCRIPTS = Path(sys.executable).parent
 WAYS = {"see": "holdfast", "pyt": "holdfast-python", "own": "holdfast-python"}
 """The client in C, that in Python, and a process of one's own: with the command of each."""
@@ -54,6 +56,8 @@ class Way:
             # Tells a command that was answered from one that was done in its own process.
             "PYTHONPROFILEIMPORTTIME": "1",
         }
+        left = Path(thin.left_folder(str(self.home / "session")))
+        self.socket = left / f"{thin.name_of(str(self.vault))}.sock"
         self.answered = 0
         self._ids: dict[str, str] = {}
 

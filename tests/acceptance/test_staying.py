@@ -67,7 +67,8 @@ class Shell:
 
     @property
     def socket(self) -> Path:
-        return self.vault / "run" / "all.sock"
+        folder = Path(thin.left_folder(str(self.session)))
+        return folder / f"{thin.name_of(str(self.vault))}.sock"
 
     def is_answered(
         self,
@@ -84,10 +85,10 @@ class Shell:
     def left(self) -> int:
         """Returns the process that was left behind, once it listens."""
         wait_until(self.socket.exists)
-        return int((self.vault / "run" / "all.lock").read_text())
+        return int(self.socket.with_suffix(".lock").read_text())
 
     def has_left_none(self) -> bool:
-        return not (self.vault / "run" / "all.lock").exists()
+        return not self.socket.parent.exists()
 
     def close(self) -> None:
         """Ends whatever was left behind, be it still on its way."""
@@ -206,7 +207,7 @@ def test_nothing_of_the_caller_is_kept(shell: Shell) -> None:
         return [os.readlink(f"/proc/{process}/fd/{number}") for number in numbers]
 
     assert shell.is_answered("status")
-    allowed = ("/dev/null", f"{shell.vault}/run", "socket:", "pipe:")
+    allowed = ("/dev/null", f"{shell.session}/", "socket:", "pipe:")
     wait_until(lambda: all(each.startswith(allowed) for each in held()))
     assert [each for each in held() if not each.startswith(allowed)] == []
     assert sum(each.startswith("pipe:") for each in held()) == 2, "its own, for signals"
@@ -289,9 +290,11 @@ def test_it_ends_when_it_is_idle(tmp_path: Path) -> None:
 def test_it_ends_with_its_vault(shell: Shell) -> None:
     process = shell.left()
     assert shell.is_answered("status")
+    shutil.copytree(shell.vault, shell.folder / "copy")
     shutil.rmtree(shell.vault)
     wait_until(lambda: not is_alive(process))
     assert not shell.vault.exists()
+    assert not shell.socket.exists()
 
 
 def test_who_comes_after_the_vault_was_replaced_is_not_answered(shell: Shell) -> None:
@@ -312,7 +315,7 @@ def test_it_ends_with_the_users_session(tmp_path: Path) -> None:
     shell.ok("init")
     process = shell.left()
     assert shell.is_answered("status")
-    shell.session.rmdir()
+    shutil.rmtree(shell.session)
     (tmp_path / "later").mkdir(mode=0o700)
     later = str(tmp_path / "later")
     assert not shell.is_answered("status", XDG_RUNTIME_DIR=later), "whose session was that?"
@@ -411,7 +414,7 @@ def test_a_pager_opens_whether_it_is_there_or_not(shell: Shell) -> None:
 
 
 RUDE = """
-import ctypes, os, socket, sys
+import ctypes, os, sys
 from holdfast.cli import thin
 address, directory, is_modest = sys.argv[1:]
 said = [f"{name}={os.environ[name]}" for name in thin.ENVIRONMENT if name in os.environ]
@@ -419,13 +422,12 @@ asked = ["0 0 80 utf-8 18", directory, str(len(said)), *said, "status"]
 asked = [os.fsencode(each) for each in asked]
 if is_modest == "yes":
     ctypes.CDLL(None).prctl(38, 1, 0, 0, 0)  # PR_SET_NO_NEW_PRIVS
-with socket.socket(socket.AF_UNIX) as connection:
-    connection.connect(address)
-    try:
-        connection.sendall(thin.pack(asked))
-        heard = [thin.receive(connection)[0], thin.receive(connection)[0]]
-    except OSError:
-        heard = []
+connection = thin.connect(*os.path.split(address.removesuffix(".sock")))
+try:
+    connection.sendall(thin.pack(asked))
+    heard = [thin.receive(connection)[0], thin.receive(connection)[0]]
+except OSError:
+    heard = []
 print(*(each.decode() for each in heard))
 """
 """A client that asks whatever it is greeted with."""
@@ -549,15 +551,15 @@ def test_none_is_left_in_the_vault_of_another_user(tmp_path: Path) -> None:
     left = shell.processes()
     shell.close()
     assert left == []
-    assert not (shell.vault / "run").exists()
+    assert shell.has_left_none()
 
 
 def test_a_log_that_was_swapped_for_a_link_is_not_followed(tmp_path: Path) -> None:
     shell = Shell(tmp_path)
     shell.ok("init", HOLDFAST_STAY="0")
     (tmp_path / "precious").write_text("kept")
-    (shell.vault / "run").mkdir(mode=0o700)
-    (shell.vault / "run" / "all.log").symlink_to(tmp_path / "precious")
+    shell.socket.parent.mkdir(mode=0o700)
+    shell.socket.with_suffix(".log").symlink_to(tmp_path / "precious")
     shell.ok("status")
     wait_until(lambda: shell.processes() == [])
     assert (tmp_path / "precious").read_text() == "kept"
@@ -623,15 +625,13 @@ def test_a_vault_that_is_removed_meanwhile_is_not_made_anew(tmp_path: Path) -> N
         "real = staying.Door",
         "def remove(*given, **named):",
         "    door = real(*given, **named)",
-        "    for each in vault.iterdir():",  # As far as whoever removes it may have come.
-        "        shutil.rmtree(each) if each.is_dir() and each.name != 'run' else None",
-        "        each.unlink() if each.is_file() else None",
+        "    shutil.rmtree(vault)",
         "    return door",
         "staying.Door = remove",
     ) as command:
         command.communicate(timeout=PATIENCE_S)
     wait_until(lambda: shell.processes() == [])
-    assert [each.name for each in shell.vault.iterdir()] == ["run"]
+    assert not shell.vault.exists()
     assert not shell.socket.exists()
 
 
@@ -655,4 +655,4 @@ def test_nothing_is_written_to_a_vault_that_is_no_longer_the_same(
     ) as command:
         command.communicate(timeout=PATIENCE_S)
     wait_until(lambda: shell.processes() == [])
-    assert not (shell.vault / "run").exists()
+    assert shell.has_left_none()

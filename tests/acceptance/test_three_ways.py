@@ -39,7 +39,7 @@ def way(three_ways: Any, tmp_path: Path) -> Any:
     (way.directory / "file").write_text("x")
     assert way.type(["init"], "")[0] == 0
     deadline = time.monotonic() + 30
-    while not (way.vault / "run" / "all.sock").exists():
+    while not way.socket.exists():
         assert time.monotonic() < deadline
     yield way
     way.close()
@@ -146,7 +146,7 @@ def test_whoever_reads_no_more_ends_it_as_a_pipe_does(way: Any) -> None:
 
 
 def test_an_interrupt_ends_it(way: Any) -> None:
-    process = int((way.vault / "run" / "all.lock").read_text())
+    process = int(way.socket.with_suffix(".lock").read_text())
     os.kill(process, signal.SIGSTOP)
     try:
         command = subprocess.Popen([CLIENT, "status"], cwd=way.directory, env=way.environ)

@@ -17,6 +17,7 @@ from holdfast.cli.views import path_view
 from holdfast.cli.words import size
 from holdfast.escaping import escaped
 from holdfast.instants import from_us, to_text
+from holdfast.settings import find_runtime_directory
 
 STOP_TIMEOUT_S: Final = 60.0
 """What it is in the middle of is finished first."""
@@ -71,7 +72,9 @@ def stop(folder: str, here: str, console: Console) -> int:
     If nobody does, that which a command has left behind.
     """
     directory = find_watched(folder, here)
-    name = thin.ALL if directory is None else thin.name_of(directory)
+    name = thin.name_of(directory or console.location())
+    if directory is None:
+        folder = _left_folder(console)
     connection = thin.connect(folder, name)
     try:
         if connection is None:
@@ -100,7 +103,7 @@ def show(folder: str, here: str, console: Console) -> int:
     """Says which processes answer commands here: who watches, and who was left behind."""
     directory = find_watched(folder, here)
     watching = None if directory is None else _ask(folder, thin.name_of(directory))
-    left = _ask(folder, thin.ALL)
+    left = _ask(_left_folder(console), thin.name_of(console.location()))
     console.answer(
         document=lambda: {
             "watching": watching and {"process": watching.process, **path_view(directory or here)},
@@ -120,6 +123,11 @@ def show(folder: str, here: str, console: Console) -> int:
         ],
     )
     return DONE
+
+
+def _left_folder(console: Console) -> str:
+    """Returns where the sockets are of processes that this user's commands have left behind."""
+    return thin.left_folder(find_runtime_directory(console.environ) or "")
 
 
 class _Told(NamedTuple):

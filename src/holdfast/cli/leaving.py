@@ -35,11 +35,9 @@ def leave_behind(argv: list[str], environ: Mapping[str, str]) -> None:
         location = find_location(environ, here, named=data)
         if is_url(location) or os.stat(location).st_uid != os.geteuid():
             return  # What root makes in a vault, its owner could neither use nor remove.
-        if not os.access(location, os.W_OK):
-            return  # Each command would leave one that ends as soon as it has loaded everything.
         found = os.stat(os.path.join(location, CATALOG_NAME))
         catalog = (found.st_dev, found.st_ino)
-        lock = os.path.join(location, "run", f"{thin.ALL}.lock")
+        lock = f"{thin.left_folder(session)}/{thin.name_of(location)}.lock"
         if _is_free(lock) and not os.fork():
             try:
                 _let_go()

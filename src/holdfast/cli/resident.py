@@ -52,14 +52,17 @@ _PEER: Final = struct.Struct("3i")  # pid, uid, gid
 
 
 class Door:
-    """A lock and a socket in a vault: those of a directory, or of all that are attached."""
+    """A lock and a socket: those of a directory, or of a vault with all that are attached."""
 
-    def __init__(self, folder: Path, directory: str | None, *, client: bytes = b"") -> None:
+    def __init__(
+        self, folder: Path, place: str, *, is_vault: bool = False, client: bytes = b""
+    ) -> None:
         """Takes the lock and opens the socket; raises `Busy` if somebody else has them.
 
-        Without a directory, for all of the vault's. `client` is what a client in C knows us by.
+        `client` is what a client in C knows us by.
         """
-        self._directory, self._client = directory, client
+        self._place, self._client = place, client
+        self._greeting = thin.greeting_of_all if is_vault else thin.greeting
         self.status: Callable[[], list[str]] = list
         """What is said of the process to who asks: pairs of a word and its value."""
         self._folder = folder
@@ -69,9 +72,9 @@ class Door:
             raise Unavailable(message)
         folder.chmod(0o700)
         self._folder_fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-        name = thin.ALL if directory is None else thin.name_of(directory)
+        name = thin.name_of(place)
         try:
-            self._lock_fd = _lock(folder / f"{name}.lock", directory or str(folder.parent))
+            self._lock_fd = _lock(folder / f"{name}.lock", place)
         except Busy:
             os.close(self._folder_fd)
             raise
@@ -97,6 +100,11 @@ class Door:
         os.dup2(log, number, inheritable=False)
         os.close(log)
 
+    @property
+    def path(self) -> str:
+        """Where others find the socket."""
+        return str(self._folder / self._name)
+
     def fileno(self) -> int:
         """Returns a descriptor that is readable while somebody waits."""
         return self._listener.fileno()
@@ -121,7 +129,8 @@ class Door:
         if not _may_ask(connection):
             return True
         connection.settimeout(REQUEST_TIMEOUT_S)
-        connection.sendall(thin.pack([*self._greeting(), b"%d" % os.getpid(), self._client]))
+        greeting = [*self._greeting(self._place), b"%d" % os.getpid(), self._client]
+        connection.sendall(thin.pack(greeting))
         hurried = cast("socket.socket", _Hurried(connection, REQUEST_TIMEOUT_S))
         fields = thin.receive(hurried, longest=LONGEST_REQUEST)
         connection.settimeout(ANSWER_TIMEOUT_S)
@@ -142,11 +151,6 @@ class Door:
         else:
             request.finish(code)
         return True
-
-    def _greeting(self) -> list[bytes]:
-        if self._directory is None:
-            return thin.greeting_of_all(str(self._folder.parent))
-        return thin.greeting(self._directory)
 
     def close(self) -> None:
         """Takes the socket away and lets go of the lock."""

@@ -10,8 +10,8 @@ What it promises to who has not asked for it:
 1. Its answers are those of a process of one's own: all that it has is loaded code. The vault and
    the directory are opened anew for each command, so that whatever was damaged, replaced or removed
    meanwhile is met as by that; and whoever is not its equal (`confinement`) is not answered.
-2. It holds nothing that anybody waits for: no pipe, no terminal, no directory, no catalog. Of the
-   vault, it has its socket, its lock and its log.
+2. It holds nothing that anybody waits for: no pipe, no terminal, no directory, no vault. Its
+   socket, its lock and its log are in the user's runtime directory.
 3. It takes bounded memory, and ends by itself: when idle, with its vault, when its code was
    replaced, when the user has logged out (where the system has a directory for that long), or when
    it is asked to (`holdfast watch --stop`).
@@ -94,14 +94,13 @@ class _Staying:
         self, location: str, *, catalog: tuple[int, int], idle_s: float, session: str
     ) -> None:
         self._places = {session: _inode_of(session), f"{location}/{CATALOG_NAME}": catalog}
-        # Each time before something is made there: whoever removes a vault wants to see it gone.
         self._check_there()
-        self._door = Door(Path(location, "run"), None, client=client_stamp())
+        folder = Path(thin.left_folder(session))
+        self._door = Door(folder, location, is_vault=True, client=client_stamp())
         try:
             self._door.log_to(2)
             # Whom nobody finds any more is not waited for either.
-            socket = f"{location}/run/{thin.ALL}.sock"
-            self._places[socket] = _inode_of(socket)
+            self._places[self._door.path] = _inode_of(self._door.path)
             self._check_there()
         except BaseException:
             self._door.close()
