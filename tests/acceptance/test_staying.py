@@ -506,6 +506,8 @@ def test_the_environment_is_the_callers(shell: Shell, tmp_path: Path) -> None:
     (shell.directory / "größe").write_text("x")
     alone = shell.ok("status", LC_ALL="C", PYTHONIOENCODING="ascii", HOLDFAST_STAY="0")
     assert shell.ok("status", LC_ALL="C", PYTHONIOENCODING="ascii") == alone
+    ascii_names = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    assert not shell.is_answered("status", **ascii_names)
     assert shell.is_answered("status", NO_COLOR="1", LANG="de_DE.UTF-8", COLUMNS="20")
 
 
