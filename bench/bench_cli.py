@@ -45,6 +45,9 @@ class Ours(Contender):
     def open(self) -> None:
         self.env = {"HOLDFAST_DATA": str(self.repository), "HOLDFAST_STAY": self.stay}
         super().open()
+        session = self.repository.with_name(f"{self.repository.name}-session")
+        session.mkdir(mode=0o700, exist_ok=True)
+        self.env["XDG_RUNTIME_DIR"] = str(session)
         self.run(self.launcher, "init", "-q")
 
     def snapshot(self) -> None:

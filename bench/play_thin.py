@@ -198,6 +198,11 @@ def environment(rng: random.Random, folder: Path) -> dict[str, str]:
         found[name] = rng.choice(("x", "", "0", "postgresql://x", "y" * 9000))
     if not rng.randrange(4):
         found["HOLDFAST_STAY"] = rng.choice(("0", "00", "1", "no", "", "999999999", "1" * 40))
+    if rng.randrange(4):
+        private = str(folder / "private")
+        found["XDG_RUNTIME_DIR"] = rng.choice((private, private, "/", "relative", "", vault))
+    if not rng.randrange(8):
+        found["SUDO_UID"] = rng.choice((str(os.geteuid()), "12345", "", "x"))
     return found
 
 
@@ -243,12 +248,17 @@ def play(rng: random.Random, folder: Path) -> Counter[str]:
         (vault / "run").chmod(rng.choice((0o700, 0o700, 0o700, 0o755)))
         watched = rng.choice((None, root / "here", directory, root))
         known = thin.greeting_of_all(str(vault)) if watched is None else thin.greeting(str(watched))
-        name = thin.ALL if watched is None else thin.name_of(str(watched))
+        left = Path(thin.left_folder(str(root / "private")))
+        left.mkdir(mode=0o700, parents=True)
+        left.parent.chmod(0o700)
+        left.chmod(rng.choice((0o700, 0o700, 0o700, 0o755)))
+        socket_folder = left if watched is None else vault / "run"
+        name = thin.name_of(str(vault if watched is None else watched))
         pieces = [rng.randrange(9) for _ in range(rng.choice((0, 0, 3, 20)))]
         greeting = greeting_of(rng, known)
         # Of other code, which the client in C does not know: it goes by what its own file is.
         is_foreign = known[1] not in greeting
-        server = Server(vault / "run" / f"{name}.sock", greeting, answer_of(rng), pieces)
+        server = Server(socket_folder / f"{name}.sock", greeting, answer_of(rng), pieces)
         try:
             for _ in range(4):
                 _compare(rng, root, directory, server, done, is_foreign=is_foreign)

@@ -23,6 +23,8 @@ from collections import Counter
 from importlib import import_module
 from pathlib import Path
 
+from holdfast.cli import thin
+
 SCRIPTS = Path(sys.executable).parent
 WAYS = {"see": "holdfast", "pyt": "holdfast-python", "own": "holdfast-python"}
 """The client in C, that in Python, and a process of one's own: with the command of each."""
@@ -42,16 +44,20 @@ class Way:
         self.name, self.home, self.forks = name, folder / name, forks and name == "own"
         self.directory, self.vault = self.home / "project", self.home / "vault"
         self.directory.mkdir(parents=True)
+        (self.home / "session").mkdir(mode=0o700)
         self.environ = {
             "PATH": os.defpath,
             "HOME": str(self.home),
             "HOLDFAST_DATA": str(self.vault),
-            "HOLDFAST_STAY": "0" if name == "own" else "300",
+            "HOLDFAST_STAY": "0" if name == "own" else "",
+            "XDG_RUNTIME_DIR": str(self.home / "session"),
             "LC_ALL": "C.UTF-8",
             "TZ": "UTC",
             # Tells a command that was answered from one that was done in its own process.
             "PYTHONPROFILEIMPORTTIME": "1",
         }
+        left = Path(thin.left_folder(str(self.home / "session")))
+        self.socket = left / f"{thin.name_of(str(self.vault))}.sock"
         self.answered = 0
         self._ids: dict[str, str] = {}
 

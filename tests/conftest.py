@@ -22,6 +22,7 @@ import holdfast
 from holdfast.catalog.port import Catalog
 from holdfast.catalog.postgres import PostgresCatalog
 from holdfast.catalog.sqlite import SqliteCatalog
+from holdfast.testing import shells
 from holdfast.testing.clocks import Watch
 from holdfast.testing.postgres import PostgresServer, find_base
 
@@ -43,8 +44,7 @@ settings.load_profile(
     os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev")
 )
 
-# Commands that tests start leave no process behind, but for those that are about that.
-os.environ["HOLDFAST_STAY"] = "0"
+MAY_STAY = shells.set_up()
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -66,6 +66,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if isinstance(item, pytest.Function) and "postgres" in item.fixturenames:
             item.add_marker(pytest.mark.postgres)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nobody_left() -> Iterator[None]:
+    """Fails for a module whose commands have left a process behind that goes on."""
+    yield
+    if MAY_STAY:
+        shells.end_left()
+    assert shells.await_none_left() == []
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ For vaults and commands, these matter: `HOLDFAST_DATA` names the vault, or
 `HOLDFAST_DATABASE_URL` the database that it is in and `HOLDFAST_OBJECTS_URL` its packs;
 `XDG_DATA_HOME` and `HOME` say where a user's own vault lies, `NO_COLOR` and `TERM=dumb` ask for
 plain text, `TZ` is the time zone of what is shown, `HOLDFAST_PAGER` or `PAGER` names what shows a
-long text. `HOLDFAST_STAY` and `CI` say whether a command may leave a process behind,
+long text. `HOLDFAST_STAY`, `CI` and `SUDO_UID` say whether a command may leave a process behind,
 `XDG_RUNTIME_DIR` how long. For clients of a server, those of `ClientSettings`; for agents that come
 over HTTP, `HOLDFAST_MCP_TOKEN`. `GIT_*` variables in particular mean nothing here.
 
@@ -58,6 +58,9 @@ def find_pager(environ: Mapping[str, str]) -> str | None:
     return None if named in ("", "cat") or environ.get("TERM") == "dumb" else named
 
 
+USUAL_STAY_S = 600
+"""Longer than most people think, or agents work, between two commands."""
+
 LONGEST_STAY_S = 86_400
 _MOST_DIGITS = 9
 
@@ -65,20 +68,35 @@ _MOST_DIGITS = 9
 def stay_s(environ: Mapping[str, str]) -> int:
     """Returns how many idle seconds a process that was left behind waits; 0 for no such process.
 
-    `HOLDFAST_STAY` is a whole number of seconds, and without one there is none: who does not get a
-    process has lost some milliseconds. In CI there is never one.
+    `HOLDFAST_STAY` is a whole number of seconds, and whatever else it says means none: who does not
+    get a process has lost some milliseconds. There is never one in CI, for who works as another
+    user (sudo), or without a directory that says how long the user is there.
     """
     if environ.get("CI", "") not in ("", "0", "false"):
         return 0
-    said = environ.get("HOLDFAST_STAY", "")
+    if environ.get("SUDO_UID", str(os.geteuid())) != str(os.geteuid()):
+        return 0
+    said = environ.get("HOLDFAST_STAY", "") or str(USUAL_STAY_S)
     is_number = said.isascii() and said.isdecimal() and len(said) <= _MOST_DIGITS
-    return min(int(said), LONGEST_STAY_S) if is_number else 0
+    if not is_number or find_runtime_directory(environ) is None:
+        return 0
+    return min(int(said), LONGEST_STAY_S)
 
 
 def find_runtime_directory(environ: Mapping[str, str]) -> str | None:
-    """Returns the directory that lasts as long as the user is logged in, if there is one."""
+    """Returns the directory that lasts as long as the user is logged in, if it is theirs alone.
+
+    One that is somebody else's, or open to others, is none: it says nothing of this user.
+    """
     named = environ.get("XDG_RUNTIME_DIR", "")
-    return named if os.path.isabs(named) and os.path.isdir(named) else None
+    if not os.path.isabs(named):
+        return None
+    try:
+        found = os.stat(named)
+    except (OSError, ValueError):
+        return None
+    is_private = found.st_uid == os.geteuid() and not found.st_mode & 0o077
+    return named if stat.S_ISDIR(found.st_mode) and is_private else None
 
 
 def use_time_zone(environ: Mapping[str, str]) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 import holdfast
 from holdfast.testing.servers import COMMAND
+from holdfast.testing.shells import environment
 
 _DROP_FROM_BOUNDING_SET = 24
 _READS_EVERYTHING = (1, 2)  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
@@ -52,12 +53,7 @@ class Session:
         self.project = folder / "project"
         for each in (self.home, self.project):
             each.mkdir()
-        self.environ = {
-            "PATH": os.environ["PATH"],
-            "HOME": str(self.home),
-            "HOLDFAST_DATA": str(self.vault),
-            "LC_ALL": "C.UTF-8",
-        }
+        self.environ = environment(self.home, HOLDFAST_DATA=str(self.vault))
         self.write("readme.md", "hello\n")
         self.write("src/app.py", "x = 1\ny = 2\n")
 

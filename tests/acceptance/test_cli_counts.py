@@ -1,7 +1,6 @@
 """Counts that commands tell are exact, however much changed; what is listed may be less."""
 
 import json
-import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.testing.servers import COMMAND
+from holdfast.testing.shells import environment
 
 MANY = 1_050
 """More than an answer lists."""
@@ -20,12 +20,7 @@ class Project:
     def __init__(self, folder: Path) -> None:
         self.path = folder / "project"
         self.path.mkdir()
-        self.environ = {
-            "PATH": os.environ["PATH"],
-            "HOME": str(folder),
-            "HOLDFAST_DATA": str(folder / "vault"),
-            "LC_ALL": "C.UTF-8",
-        }
+        self.environ = environment(folder, HOLDFAST_DATA=str(folder / "vault"))
 
     def __call__(self, *argv: str) -> str:
         done = subprocess.run(

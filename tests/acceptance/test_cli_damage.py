@@ -1,7 +1,6 @@
 """Damage, as people meet it on a command line: nothing is a dead end, and nothing is claimed."""
 
 import json
-import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 
 from holdfast.testing.flips import flip_in_file
 from holdfast.testing.servers import COMMAND
+from holdfast.testing.shells import environment
 
 
 class User:
@@ -19,12 +19,7 @@ class User:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.environ = {
-            "PATH": os.environ["PATH"],
-            "HOME": str(folder),
-            "HOLDFAST_DATA": str(folder / "vault"),
-            "LC_ALL": "C.UTF-8",
-        }
+        self.environ = environment(folder, HOLDFAST_DATA=str(folder / "vault"))
         for name in ("one", "two"):
             (folder / name).mkdir()
             (folder / name / "model.bin").write_bytes(Random(1).randbytes(400_000))

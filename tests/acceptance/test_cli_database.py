@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 import pytest
 
 import holdfast
+from holdfast.testing.shells import environment
 
 from .test_cli import Session
 
@@ -48,7 +49,7 @@ def test_a_directory_is_attached_to_a_vault_in_a_database(
     operator.write("readme.md", "changed\n")
     (operator.project / "src/app.py").unlink()
     # Who names the vault needs no environment.
-    elsewhere = {name: operator.environ[name] for name in ("PATH", "HOME", "LC_ALL")}
+    elsewhere = environment(Path(operator.environ["HOME"]))
     packs = f"{operator.environ['HOLDFAST_DATA']}/packs"
     assert operator("status", "--data", postgres_url, env=elsewhere).code == 2
     argv = ["--objects", packs, "--data", postgres_url, "undo"]

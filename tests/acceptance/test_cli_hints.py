@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.testing.servers import COMMAND
+from holdfast.testing.shells import environment
 
 COMMANDS = re.compile(r"`(holdfast [^`]*)`")
 
@@ -21,12 +22,7 @@ class User:
     def __init__(self, folder: Path) -> None:
         self.folder, self.project = folder, folder / "project"
         self.project.mkdir()
-        self.environ = {
-            "PATH": os.environ["PATH"],
-            "HOME": str(folder),
-            "HOLDFAST_DATA": str(folder / "vault"),
-            "LC_ALL": "C.UTF-8",
-        }
+        self.environ = environment(folder, HOLDFAST_DATA=str(folder / "vault"))
         (self.project / "a").write_text("1")
         self.ok("init")
         (self.project / "binary").write_bytes(b"\0" * 70)

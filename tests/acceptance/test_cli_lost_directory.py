@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import holdfast
+from holdfast.testing.shells import environment
 
 from .test_cli import Done
 
@@ -29,11 +30,9 @@ class Shell:
             path = self.shop / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
-        self.environ = {
-            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-            "HOME": str(self.home),
-            "LC_ALL": "C.UTF-8",
-        }
+        self.environ = environment(
+            self.home, PATH=f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        )
 
     def __call__(self, script: str) -> Done:
         done = subprocess.run(

@@ -14,6 +14,7 @@ import pytest
 from holdfast.cli.hooks.agents import AGENTS
 from holdfast.cli.hooks.process import LONGEST_S
 from holdfast.testing.servers import COMMAND
+from holdfast.testing.shells import environment
 
 Said = dict[str, Any]
 
@@ -62,7 +63,7 @@ class Project:
             ["/bin/sh", "-c", command],
             input=given,
             cwd="/",
-            env={"PATH": os.environ["PATH"], "HOME": self.environ["HOME"]},
+            env=environment(Path(self.environ["HOME"])),
             capture_output=True,
             check=False,
             timeout=60,

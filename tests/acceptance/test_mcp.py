@@ -23,6 +23,7 @@ from mcp_types import Request, Result
 import holdfast
 from holdfast.mcp.binding import of_directory, of_namespace
 from holdfast.testing.servers import ADMIN_KEY, COMMAND, Server
+from holdfast.testing.shells import environment
 
 TOKEN = "a-token-of-more-than-16"
 TOOLS = {
@@ -33,7 +34,7 @@ Work = Callable[[Client], Awaitable[None]]
 
 
 def environ(home: Path, **more: str) -> dict[str, str]:
-    return {"PATH": os.environ["PATH"], "HOME": str(home), "LC_ALL": "C.UTF-8", **more}
+    return environment(home, **more)
 
 
 def run(*argv: str, cwd: Path, env: dict[str, str]) -> "subprocess.CompletedProcess[str]":

@@ -19,6 +19,7 @@ import pytest
 
 import holdfast
 from holdfast.errors import CatalogReplaced, DirectoryRefused, Unavailable
+from holdfast.testing.shells import environment
 from holdfast.workspace import scan
 
 COMMAND = str(Path(sys.executable).with_name("holdfast"))
@@ -36,7 +37,7 @@ class Shell:
             each.mkdir(parents=True)
         (self.outer / "a.txt").write_text("outer 1\n")
         (self.inner / "b.txt").write_text("inner 1\n")
-        self.environ = {"PATH": os.environ["PATH"], "HOME": str(self.home), "LC_ALL": "C.UTF-8"}
+        self.environ = environment(self.home)
 
     def __call__(self, folder: Path, *argv: str) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(

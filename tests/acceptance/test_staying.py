@@ -18,35 +18,46 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli import thin
+from holdfast.testing.shells import environment
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has it")
 
 COMMAND = (sys.executable, "-P", "-m", "holdfast.cli.main")
+INSTALLED = str(Path(sys.executable).with_name("holdfast"))
 PATIENCE_S = 30
 
 
 class Shell:
-    """Somebody's shell, with a vault of its own, whose commands leave a process behind."""
+    """Somebody's shell on their own machine, with a vault of its own."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.vault = folder, folder / "vault"
         self.directory = folder / "project"
         self.directory.mkdir()
-        inherited = {k: v for k, v in os.environ.items() if k not in ("CI", "XDG_RUNTIME_DIR")}
-        self.environ = inherited | {"HOME": str(folder), "HOLDFAST_DATA": str(self.vault)}
-        self.environ["HOLDFAST_STAY"] = "120"
+        self.session = folder / "session"
+        self.session.mkdir(mode=0o700)
+        self.environ = environment(
+            folder, HOLDFAST_DATA=str(self.vault), XDG_RUNTIME_DIR=str(self.session)
+        )
+        del self.environ["HOLDFAST_STAY"]
 
     def run(
-        self, *words: str, cwd: Path | None = None, **environ: str
+        self,
+        *words: str,
+        command: tuple[str, ...] = COMMAND,
+        cwd: Path | None = None,
+        confine: Callable[[], object] | None = None,
+        **environ: str,
     ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [*COMMAND, *words],
+            [*command, *words],
             cwd=cwd or self.directory,
             env=self.environ | environ,
             capture_output=True,
             text=True,
             check=False,
             timeout=60,
+            preexec_fn=confine,
         )
 
     def ok(self, *words: str, cwd: Path | None = None, **environ: str) -> str:
@@ -56,21 +67,28 @@ class Shell:
 
     @property
     def socket(self) -> Path:
-        return self.vault / "run" / "all.sock"
+        folder = Path(thin.left_folder(str(self.session)))
+        return folder / f"{thin.name_of(str(self.vault))}.sock"
 
-    def is_answered(self, *words: str, cwd: Path | None = None, **environ: str) -> bool:
+    def is_answered(
+        self,
+        *words: str,
+        cwd: Path | None = None,
+        confine: Callable[[], object] | None = None,
+        **environ: str,
+    ) -> bool:
         """Says whether a command was done without loading the command line's own machinery."""
-        done = self.run(*words, cwd=cwd, **environ, PYTHONPROFILEIMPORTTIME="1")
+        done = self.run(*words, cwd=cwd, confine=confine, **environ, PYTHONPROFILEIMPORTTIME="1")
         assert "holdfast.cli.thin" in done.stderr
         return "holdfast.cli.app" not in done.stderr
 
     def left(self) -> int:
         """Returns the process that was left behind, once it listens."""
         wait_until(self.socket.exists)
-        return int((self.vault / "run" / "all.lock").read_text())
+        return int(self.socket.with_suffix(".lock").read_text())
 
     def has_left_none(self) -> bool:
-        return not (self.vault / "run" / "all.lock").exists()
+        return not self.socket.parent.exists()
 
     def close(self) -> None:
         """Ends whatever was left behind, be it still on its way."""
@@ -157,7 +175,6 @@ def test_every_directory_of_the_vault_is_answered_for(shell: Shell, tmp_path: Pa
     told = json.loads(shell.ok("watch", "--status", "--json"))
     assert told["watching"] is None
     assert told["left_behind"]["process"] == process
-    assert len(told["left_behind"]["directories"]) <= 4
     assert 1 << 20 < told["left_behind"]["memory_bytes"] < 200 << 20
     assert f"Process {process} was left behind" in shell.ok("watch", "--status")
 
@@ -190,19 +207,47 @@ def test_nothing_of_the_caller_is_kept(shell: Shell) -> None:
         return [os.readlink(f"/proc/{process}/fd/{number}") for number in numbers]
 
     assert shell.is_answered("status")
-    wait_until(lambda: not any(each.startswith(str(shell.directory)) for each in held()))
-    allowed = ("/dev/null", f"{shell.vault}/", "socket:", "pipe:")
+    allowed = ("/dev/null", f"{shell.session}/", "socket:", "pipe:")
+    wait_until(lambda: all(each.startswith(allowed) for each in held()))
     assert [each for each in held() if not each.startswith(allowed)] == []
     assert sum(each.startswith("pipe:") for each in held()) == 2, "its own, for signals"
 
 
+def test_the_command_that_was_installed_leaves_one_unless_it_is_told_otherwise(
+    tmp_path: Path,
+) -> None:
+    shell = Shell(tmp_path)
+    assert shell.run("init", command=(INSTALLED,)).returncode == 0
+    process = shell.left()
+    told = json.loads(shell.ok("watch", "--status", "--json"))["left_behind"]
+    assert told["process"] == process
+    assert 500 < told["ends_in_s"] <= 600
+    done = shell.run("status", command=(INSTALLED,), PYTHONPROFILEIMPORTTIME="1")
+    assert "project" in done.stdout
+    assert "holdfast.cli.app" not in done.stderr
+    shell.ok("watch", "--stop")
+    wait_until(lambda: not is_alive(process))
+
+
 @pytest.mark.parametrize(
-    "environ", [{"HOLDFAST_STAY": "0"}, {"HOLDFAST_STAY": "no"}, {"CI": "true"}]
+    "environ",
+    [
+        {"HOLDFAST_STAY": "0"},
+        {"HOLDFAST_STAY": "no"},
+        {"CI": "1"},
+        {"SUDO_UID": "12345"},
+        {"XDG_RUNTIME_DIR": ""},
+        {"XDG_RUNTIME_DIR": "open"},
+    ],
+    ids=lambda environ: "=".join(*environ.items()),
 )
 def test_where_it_is_not_wanted_there_is_none_and_none_is_asked(
     tmp_path: Path, environ: dict[str, str]
 ) -> None:
     shell = Shell(tmp_path)
+    (tmp_path / "open").mkdir(mode=0o755)
+    if environ.get("XDG_RUNTIME_DIR"):
+        environ = {"XDG_RUNTIME_DIR": str(tmp_path / "open")}
     shell.ok("init", **environ)
     assert not shell.is_answered("status", **environ)
     assert shell.has_left_none()
@@ -245,9 +290,11 @@ def test_it_ends_when_it_is_idle(tmp_path: Path) -> None:
 def test_it_ends_with_its_vault(shell: Shell) -> None:
     process = shell.left()
     assert shell.is_answered("status")
+    shutil.copytree(shell.vault, shell.folder / "copy")
     shutil.rmtree(shell.vault)
     wait_until(lambda: not is_alive(process))
     assert not shell.vault.exists()
+    assert not shell.socket.exists()
 
 
 def test_who_comes_after_the_vault_was_replaced_is_not_answered(shell: Shell) -> None:
@@ -265,12 +312,13 @@ def test_who_comes_after_the_vault_was_replaced_is_not_answered(shell: Shell) ->
 
 def test_it_ends_with_the_users_session(tmp_path: Path) -> None:
     shell = Shell(tmp_path)
-    (tmp_path / "session").mkdir()
-    shell.ok("init", XDG_RUNTIME_DIR=str(tmp_path / "session"))
+    shell.ok("init")
     process = shell.left()
     assert shell.is_answered("status")
-    (tmp_path / "session").rmdir()
-    assert not shell.is_answered("status", HOLDFAST_STAY="120")
+    shutil.rmtree(shell.session)
+    (tmp_path / "later").mkdir(mode=0o700)
+    later = str(tmp_path / "later")
+    assert not shell.is_answered("status", XDG_RUNTIME_DIR=later), "whose session was that?"
     wait_until(lambda: not is_alive(process))
     shell.close()
 
@@ -287,7 +335,6 @@ def test_after_an_upgrade_it_ends_and_the_new_one_takes_its_place(tmp_path: Path
     assert not shell.is_answered("status"), "another installation was believed"
     changed = tmp_path / "code" / "holdfast" / "cli" / "words.py"
     changed.write_text(changed.read_text().replace("just now", "this very moment"))
-    select.select([], [], [], 1.1)  # How long it believes its code.
     assert "this very moment" in shell.ok("status", **code)
     wait_until(lambda: not is_alive(process))
     shell.ok("status", **code)
@@ -367,20 +414,20 @@ def test_a_pager_opens_whether_it_is_there_or_not(shell: Shell) -> None:
 
 
 RUDE = """
-import ctypes, os, socket, sys
+import ctypes, os, sys
 from holdfast.cli import thin
 address, directory, is_modest = sys.argv[1:]
-asked = [b"0 0 80 utf-8 18", os.fsencode(directory), b"1", b"", b"status"]
-asked[3] = b"HOLDFAST_DATA=" + os.environb[b"HOLDFAST_DATA"]
+said = [f"{name}={os.environ[name]}" for name in thin.ENVIRONMENT if name in os.environ]
+asked = ["0 0 80 utf-8 18", directory, str(len(said)), *said, "status"]
+asked = [os.fsencode(each) for each in asked]
 if is_modest == "yes":
     ctypes.CDLL(None).prctl(38, 1, 0, 0, 0)  # PR_SET_NO_NEW_PRIVS
-with socket.socket(socket.AF_UNIX) as connection:
-    connection.connect(address)
-    try:
-        connection.sendall(thin.pack(asked))
-        heard = [thin.receive(connection)[0], thin.receive(connection)[0]]
-    except OSError:
-        heard = []
+connection = thin.connect(*os.path.split(address.removesuffix(".sock")))
+try:
+    connection.sendall(thin.pack(asked))
+    heard = [thin.receive(connection)[0], thin.receive(connection)[0]]
+except OSError:
+    heard = []
 print(*(each.decode() for each in heard))
 """
 """A client that asks whatever it is greeted with."""
@@ -413,31 +460,88 @@ def limited(name: int) -> Callable[[], None]:
     return lambda: resource.setrlimit(name, (1 << 40, hard))
 
 
-@pytest.mark.parametrize(
-    "confine",
-    [
-        limited(resource.RLIMIT_FSIZE),
-        limited(resource.RLIMIT_CPU),
-        limited(resource.RLIMIT_AS),
-        limited(resource.RLIMIT_DATA),
-        lambda: os.nice(1),
-        lambda: ctypes.CDLL(None).prctl(38, 1, 0, 0, 0),  # PR_SET_NO_NEW_PRIVS
-    ],
-    ids=["size", "time", "memory", "data", "nice", "sandbox"],
-)
+CONFINED: dict[str, Callable[[], object]] = {
+    "size": limited(resource.RLIMIT_FSIZE),
+    "time": limited(resource.RLIMIT_CPU),
+    "memory": limited(resource.RLIMIT_AS),
+    "data": limited(resource.RLIMIT_DATA),
+    "nice": lambda: os.nice(1),
+    "sandbox": lambda: ctypes.CDLL(None).prctl(38, 1, 0, 0, 0),  # PR_SET_NO_NEW_PRIVS
+}
+
+
+@pytest.mark.parametrize("confine", CONFINED.values(), ids=CONFINED)
 def test_who_is_confined_leaves_none(tmp_path: Path, confine: Callable[[], object]) -> None:
     shell = Shell(tmp_path)
     shell.ok("init", HOLDFAST_STAY="0")
-    done = subprocess.run(
-        [*COMMAND, "status", "-q"],
-        cwd=shell.directory,
-        env=shell.environ,
-        check=False,
-        preexec_fn=confine,
-    )
+    done = shell.run("status", "-q", confine=confine)
     left = shell.processes()
     shell.close()
     assert (done.returncode, left) == (0, [])
+
+
+def test_who_may_do_less_or_more_works_alone(shell: Shell) -> None:
+    process = shell.left()
+    assert shell.is_answered("status")
+    for name, confine in CONFINED.items():
+        assert not shell.is_answered("status", confine=confine), name
+    few = (64, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+    assert not shell.is_answered(
+        "status", confine=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, few)
+    )
+    if os.geteuid() == 0:
+        assert not shell.is_answered("status", confine=lambda: os.setgroups([12345]))
+        assert not shell.is_answered("status", confine=lambda: os.setegid(12345))
+    assert shell.is_answered("status"), "it goes on for its equals"
+    assert shell.left() == process
+
+
+def test_the_environment_is_the_callers(shell: Shell, tmp_path: Path) -> None:
+    for name in ("HOME", "TMPDIR", "SQLITE_TMPDIR", "LD_LIBRARY_PATH"):
+        assert not shell.is_answered("status", **{name: str(tmp_path / "other")}), name
+    other = {"HOLDFAST_DATA": str(tmp_path / "other")}
+    assert shell.run("status", **other).returncode == 3
+    database = shell.run("status", HOLDFAST_DATABASE_URL="postgresql://127.0.0.1:9/nobody")
+    assert database.returncode not in (0, 3)
+    (shell.directory / "größe").write_text("x")
+    alone = shell.ok("status", LC_ALL="C", PYTHONIOENCODING="ascii", HOLDFAST_STAY="0")
+    assert shell.ok("status", LC_ALL="C", PYTHONIOENCODING="ascii") == alone
+    ascii_names = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    assert not shell.is_answered("status", **ascii_names)
+    assert shell.is_answered("status", NO_COLOR="1", LANG="de_DE.UTF-8", COLUMNS="20")
+
+
+def damage_catalog(shell: Shell) -> None:
+    with (shell.vault / "catalog.sqlite").open("r+b") as file:
+        file.seek(4096)
+        file.write(b"\xff" * (os.fstat(file.fileno()).st_size - 4096))
+
+
+def damage_packs(shell: Shell) -> None:
+    for pack in (shell.vault / "packs").rglob("*.pack"):
+        pack.chmod(0o600)
+        pack.write_bytes(b"\0" * pack.stat().st_size)
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [(damage_catalog, ("log",)), (damage_packs, ("restore", "@-1", "--to", "elsewhere"))],
+    ids=["catalog", "packs"],
+)
+def test_damage_is_met_as_by_a_process_of_ones_own(
+    shell: Shell, damage: Callable[[Shell], None], words: tuple[str, ...]
+) -> None:
+    large = shell.directory / "large"
+    large.write_bytes(os.urandom(1 << 20))
+    shell.ok("snapshot")
+    large.unlink()
+    shell.ok("snapshot")
+    assert shell.is_answered(*words[:2], *(("--dry-run",) if words[1:] else ()))
+    damage(shell)
+    answered = shell.run(*words)
+    alone = shell.run(*words, HOLDFAST_STAY="0")
+    assert (answered.returncode, answered.stderr) == (alone.returncode, alone.stderr)
+    assert answered.returncode == 5, answered
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="nobody else may use the vault of another user")
@@ -449,15 +553,15 @@ def test_none_is_left_in_the_vault_of_another_user(tmp_path: Path) -> None:
     left = shell.processes()
     shell.close()
     assert left == []
-    assert not (shell.vault / "run").exists()
+    assert shell.has_left_none()
 
 
 def test_a_log_that_was_swapped_for_a_link_is_not_followed(tmp_path: Path) -> None:
     shell = Shell(tmp_path)
     shell.ok("init", HOLDFAST_STAY="0")
     (tmp_path / "precious").write_text("kept")
-    (shell.vault / "run").mkdir(mode=0o700)
-    (shell.vault / "run" / "all.log").symlink_to(tmp_path / "precious")
+    shell.socket.parent.mkdir(mode=0o700)
+    shell.socket.with_suffix(".log").symlink_to(tmp_path / "precious")
     shell.ok("status")
     wait_until(lambda: shell.processes() == [])
     assert (tmp_path / "precious").read_text() == "kept"
@@ -472,7 +576,8 @@ def leave(shell: Shell, *lines: str) -> subprocess.Popen[bytes]:
             "from holdfast.cli import leaving",
             "vault = pathlib.Path(sys.argv[1])",
             *lines,
-            "leaving.leave_behind(['status', '--data', str(vault)], {'HOLDFAST_STAY': '1'})",
+            "environ = os.environ | {'HOLDFAST_STAY': '1'}",
+            "leaving.leave_behind(['status', '--data', str(vault)], environ)",
         )
     )
     command = [sys.executable, "-c", script, str(shell.vault)]
@@ -522,15 +627,13 @@ def test_a_vault_that_is_removed_meanwhile_is_not_made_anew(tmp_path: Path) -> N
         "real = staying.Door",
         "def remove(*given, **named):",
         "    door = real(*given, **named)",
-        "    for each in vault.iterdir():",  # As far as whoever removes it may have come.
-        "        shutil.rmtree(each) if each.is_dir() and each.name != 'run' else None",
-        "        each.unlink() if each.is_file() else None",
+        "    shutil.rmtree(vault)",
         "    return door",
         "staying.Door = remove",
     ) as command:
         command.communicate(timeout=PATIENCE_S)
     wait_until(lambda: shell.processes() == [])
-    assert [each.name for each in shell.vault.iterdir()] == ["run"]
+    assert not shell.vault.exists()
     assert not shell.socket.exists()
 
 
@@ -554,4 +657,4 @@ def test_nothing_is_written_to_a_vault_that_is_no_longer_the_same(
     ) as command:
         command.communicate(timeout=PATIENCE_S)
     wait_until(lambda: shell.processes() == [])
-    assert not (shell.vault / "run").exists()
+    assert shell.has_left_none()

@@ -39,7 +39,7 @@ def way(three_ways: Any, tmp_path: Path) -> Any:
     (way.directory / "file").write_text("x")
     assert way.type(["init"], "")[0] == 0
     deadline = time.monotonic() + 30
-    while not (way.vault / "run" / "all.sock").exists():
+    while not way.socket.exists():
         assert time.monotonic() < deadline
     yield way
     way.close()
@@ -84,6 +84,7 @@ def ask(way: Any, *words: str, **environ: str) -> bool:
 
 
 def test_what_is_unusual_is_left_to_python(way: Any, tmp_path: Path) -> None:
+    tmp_path.parent.chmod(0o755)
     assert ask(way, "status")
     assert ask(way, "status", "-C", ".", "--json")
     assert not ask(way, "workspaces")
@@ -94,6 +95,9 @@ def test_what_is_unusual_is_left_to_python(way: Any, tmp_path: Path) -> None:
         {"HOLDFAST_DATA": f"{way.vault}/"},
         {"HOLDFAST_STAY": "0"},
         {"CI": "1"},
+        {"XDG_RUNTIME_DIR": str(tmp_path.parent)},
+        {"SUDO_UID": "12345"},
+        {"HOME": str(tmp_path)},
     ):
         assert not ask(way, "status", **environ), environ
     (tmp_path / "other").mkdir()
@@ -142,7 +146,7 @@ def test_whoever_reads_no_more_ends_it_as_a_pipe_does(way: Any) -> None:
 
 
 def test_an_interrupt_ends_it(way: Any) -> None:
-    process = int((way.vault / "run" / "all.lock").read_text())
+    process = int(way.socket.with_suffix(".lock").read_text())
     os.kill(process, signal.SIGSTOP)
     try:
         command = subprocess.Popen([CLIENT, "status"], cwd=way.directory, env=way.environ)

@@ -366,7 +366,9 @@ def test_nothing_that_another_program_sends_ends_it(shell: Shell) -> None:
 
 def answer_to(shell: Shell, *words: str, data: Path | None = None) -> list[bytes]:
     """Returns what the process that watches answers to a request as somebody else might make it."""
-    environ = [] if data is None else [f"HOLDFAST_DATA={data}"]
+    sent = {name: shell.environ[name] for name in thin.OF_A_PROCESS if name in shell.environ}
+    sent |= {} if data is None else {"HOLDFAST_DATA": str(data)}
+    environ = [f"{name}={value}" for name, value in sent.items()]
     fields = ["0 0 80 utf-8 18", str(shell.directory), str(len(environ)), *environ, *words]
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(str(shell.socket))

@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 from holdfast_docs.running import only_near
 
+from holdfast.testing.shells import environment
+
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SOURCES = sorted(EXAMPLES.glob("*.py"))
 LINES = 200
@@ -68,9 +70,10 @@ SAYS: dict[str, list[str]] = {
 def offline(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets nobody speak to another machine."""
     monkeypatch.setattr(socket.socket, "connect", only_near(socket.socket.connect))
+    kept = environment(Path.home())
     for name in [name for name in os.environ if name.startswith("HOLDFAST_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("HOLDFAST_STAY", "0")
+        if name not in kept:
+            monkeypatch.delenv(name)
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.name)

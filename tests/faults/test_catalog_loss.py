@@ -24,6 +24,7 @@ from holdfast.catalog.sqlite_transaction import count_of
 from holdfast.catalog.watermark import Acknowledged, Watermark
 from holdfast.errors import Damaged, Unavailable
 from holdfast.testing.flips import flip_in_file
+from holdfast.testing.shells import environment
 
 COMMAND = str(Path(sys.executable).with_name("holdfast"))
 DAMAGED = 5
@@ -145,7 +146,7 @@ def test_packs_of_what_is_missing_stay_until_the_loss_is_accepted(tmp_path: Path
 def test_commands_say_what_is_missing_until_it_is_accepted(tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
-    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "LC_ALL": "C.UTF-8"}
+    environ = environment(tmp_path)
 
     def holds(*argv: str) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(

@@ -4,7 +4,6 @@ To take it for a vault that was never there would be to make a new one in its pl
 """
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,6 +14,7 @@ import pytest
 
 import holdfast
 from holdfast.errors import CatalogLost
+from holdfast.testing.shells import environment
 
 COMMAND = str(Path(sys.executable).with_name("holdfast"))
 DAMAGED = 5
@@ -29,7 +29,7 @@ class Project:
         self.vault = self.folder / ".holdfast"
         self.folder.mkdir()
         (self.folder / "model.bin").write_bytes(NOISE)
-        self.environ = {"PATH": os.environ["PATH"], "HOME": str(folder), "LC_ALL": "C.UTF-8"}
+        self.environ = environment(folder)
 
     def __call__(self, *argv: str) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(

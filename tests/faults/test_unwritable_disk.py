@@ -18,6 +18,7 @@ import pytest
 
 import holdfast
 from holdfast.errors import StorageFull, StorageReadOnly
+from holdfast.testing.shells import environment
 
 COMMAND = str(Path(sys.executable).with_name("holdfast"))
 MIB = 1 << 20
@@ -39,7 +40,7 @@ class Disk:
         self.elsewhere = folder / "elsewhere"
         self.project = self.root / "project"
         self.vault = self.project / ".holdfast"
-        self.environ = {"PATH": os.environ["PATH"], "HOME": str(folder), "LC_ALL": "C.UTF-8"}
+        self.environ = environment(folder)
         self.root.mkdir()
         self.elsewhere.mkdir()
 

@@ -17,6 +17,7 @@ from holdfast.cli.hooks import problems, process, settings
 from holdfast.cli.hooks.agents import AGENTS, CLAUDE_CODE, CODEX, CURSOR, GEMINI, Agent, Moment
 from holdfast.cli.hooks.hearing import LONGEST_NAME, clean, hear
 from holdfast.operations.checks import check_text
+from holdfast.testing.shells import environment
 
 EVERY = [pytest.param(agent, id=agent.name) for agent in AGENTS.values()]
 
@@ -139,11 +140,7 @@ def test_agents_start_the_command_and_never_what_lies_in_a_project(
 def test_both_kinds_of_settings_name_the_same_program(tmp_path: Path) -> None:
     (tmp_path / "project").mkdir()
     script = "import sys; from holdfast.cli.main import main; sys.exit(main(sys.argv[1:]))"
-    environ = {
-        "HOME": str(tmp_path),
-        "HOLDFAST_DATA": str(tmp_path / "vault"),
-        "HOLDFAST_STAY": "0",
-    }
+    environ = environment(tmp_path, HOLDFAST_DATA=str(tmp_path / "vault"))
     for words in (["init"], ["mcp", "install", "gemini"], ["hook", "install", "gemini"]):
         command = [sys.executable, "-P", "-c", script, *words]
         subprocess.run(

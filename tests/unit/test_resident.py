@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.cli import thin
+from holdfast.cli import confinement, thin
 from holdfast.cli.resident import Door, Request
 from holdfast.cli.watch import Keeper
 from holdfast.errors import Busy
-from holdfast.settings import LONGEST_STAY_S, find_location, stay_s
+from holdfast.settings import LONGEST_STAY_S, USUAL_STAY_S, find_location, stay_s
 
 
 class Clock:
@@ -144,20 +144,29 @@ def test_the_thin_client_finds_the_vault_that_the_settings_mean(
 @pytest.mark.parametrize(
     ("environ", "expected"),
     [
-        ({}, 0),
-        ({"HOLDFAST_STAY": ""}, 0),
+        ({}, USUAL_STAY_S),
+        ({"HOLDFAST_STAY": ""}, USUAL_STAY_S),
         ({"HOLDFAST_STAY": "60", "CI": ""}, 60),
         ({"HOLDFAST_STAY": "60", "CI": "false"}, 60),
         ({"HOLDFAST_STAY": "60", "CI": "true"}, 0),
         ({"HOLDFAST_STAY": "999999999"}, LONGEST_STAY_S),
         *(({"HOLDFAST_STAY": said}, 0) for said in ("0", "00", "no", "-1", "1.5", "٣", "1" * 10)),
+        ({"SUDO_UID": str(os.geteuid())}, USUAL_STAY_S),
+        *(({"SUDO_UID": said}, 0) for said in ("12345", "")),
+        *(({"XDG_RUNTIME_DIR": said}, 0) for said in ("", ".", "/", "/nonexistent", "/dev/null")),
+        ({"XDG_RUNTIME_DIR": "/\0"}, 0),
     ],
 )
 def test_the_thin_client_asks_where_the_settings_let_a_process_stay(
-    environ: dict[str, str], expected: int
+    environ: dict[str, str], expected: int, tmp_path: Path
 ) -> None:
+    environ = {"XDG_RUNTIME_DIR": str(tmp_path), **environ}
+    tmp_path.chmod(0o700)
     assert stay_s(environ) == expected
     assert thin.may_stay(environ) is (expected > 0)
+    tmp_path.chmod(0o750)
+    assert stay_s(environ) == 0
+    assert not thin.may_stay(environ)
 
 
 @pytest.mark.parametrize(
@@ -466,3 +475,21 @@ def test_a_busy_server_is_not_waited_for_for_ever(
     assert door.serve(lambda request: asked.append(request) or 0)
     assert asked == []
     door.close()
+
+
+def test_control_groups_differ_by_what_they_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(confinement, "_GROUPS", str(tmp_path))
+    for name, memory in (("slice/one", "max"), ("slice/two", "max"), ("slice/less", "1048576")):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "memory.max").write_text(f"{memory}\n")
+    (tmp_path / "slice" / "cpu.max").write_text("50000 100000\n")
+    bounds = {name: confinement._bounds_of(f"0::/slice/{name}\n") for name in ("one", "two")}
+    assert bounds["one"] == bounds["two"] == ["cpu.max 50000 100000\n"]
+    assert confinement._bounds_of("0::/slice/less\n") != bounds["one"]
+    assert confinement._bounds_of("0::/\n") != bounds["one"]
+    session = "1:name=systemd:/session-2.scope\n"
+    assert confinement._bounds_of(f"{session}0::/\n") == confinement._bounds_of("0::/\n")
+    old = [confinement._bounds_of(f"4:memory:/{name}\n{session}") for name in ("a", "b")]
+    assert old[0] != old[1]

@@ -44,9 +44,11 @@
 static const char *const HOT[] = {"snapshot", "status", "diff", "log",   "restore", "undo",
                                   "redo",     "show",   "pin",  "unpin", NULL};
 static const char *const REPEATABLE[] = {"status", "diff", "log", "show", NULL};
-static const char *const ENVIRONMENT[] = {"HOLDFAST_DATA",  "XDG_DATA_HOME", "HOME", "NO_COLOR",
-                                          "TERM",           "PWD",           "TZ",
-                                          "HOLDFAST_PAGER", "PAGER",         NULL};
+static const char *const ENVIRONMENT[] = {
+    "HOLDFAST_DATA", "HOLDFAST_DATABASE_URL", "HOLDFAST_OBJECTS_URL", "XDG_DATA_HOME",
+    "NO_COLOR", "TERM", "PWD", "TZ", "HOLDFAST_PAGER", "PAGER",
+    /* What a process has for all of its life: OF_A_PROCESS. */
+    "HOME", "TMPDIR", "TEMP", "TMP", "SQLITE_TMPDIR", "LD_PRELOAD", "LD_LIBRARY_PATH", NULL};
 
 static int is_in(const char *const *list, const char *word)
 {
@@ -178,9 +180,18 @@ static int may_stay(void)
     const char *said = variable("CI");
     if (said[0] && strcmp(said, "0") && strcmp(said, "false"))
         return 0;
+    char self[32];
+    snprintf(self, sizeof self, "%ju", (uintmax_t)geteuid());
+    if (getenv("SUDO_UID") && strcmp(getenv("SUDO_UID"), self))
+        return 0;
     said = variable("HOLDFAST_STAY");
     size_t digits = strspn(said, "0123456789");
-    return !said[digits] && digits < 10 && strspn(said, "0") < digits;
+    if (said[digits] || digits > 9 || (digits && strspn(said, "0") == digits))
+        return 0;
+    struct stat session;
+    said = variable("XDG_RUNTIME_DIR");
+    return said[0] == '/' && !stat(said, &session) && S_ISDIR(session.st_mode) &&
+           session.st_uid == geteuid() && !(session.st_mode & 077);
 }
 
 /* Whether Python would write UTF-8, and would run the code that was installed with this. */
@@ -336,45 +347,71 @@ static int greets(int fd, const char *path, const char *where, const char *self)
            !setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &forever, sizeof forever);
 }
 
+/* Opens a folder of sockets, if it is this user's alone; else -1. */
+static int open_folder(const char *path)
+{
+    struct stat found;
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0 && (fstat(fd, &found) || found.st_uid != geteuid() || (found.st_mode & 077))) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+/* Connects to whoever listens in a folder by the name of a path; else -1. */
+static int connect_by(int folder, const char *folder_path, const char *path, int timeout_s)
+{
+    struct stat found;
+    char name[32];
+    uint64_t hash = 0xCBF29CE484222325u;
+    for (const unsigned char *byte = (const unsigned char *)path; *byte; byte++)
+        hash = (hash ^ *byte) * 0x100000001B3u;
+    snprintf(name, sizeof name, "%016jx.sock", (uintmax_t)hash);
+    if (fstatat(folder, name, &found, AT_SYMLINK_NOFOLLOW))
+        return -1;
+    return connect_to(folder, folder_path, name, timeout_s);
+}
+
+static int greeted(int fd, const char *path, const char *where, const char *self)
+{
+    if (greets(fd, path, where, self))
+        return fd;
+    close(fd);
+    return -1;
+}
+
 /* Returns a connection to whoever watches a directory, or the nearest above, or all; else -1. */
 static int reach(const Path *location, const char *here, const char *self)
 {
     Path folder, up;
-    struct stat found;
     if (!join(&folder, location->text, "run") || !join(&up, "/", here + 1))
         return -1;
-    int run = open(folder.text, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), fd = -1;
-    if (run < 0)
-        return -1;
-    if (fstat(run, &found) || found.st_uid != geteuid() || (found.st_mode & 077))
-        goto done;
     char where[256] = "";
-    do {
-        uint64_t hash = 0xCBF29CE484222325u;
-        for (const unsigned char *byte = (unsigned char *)up.text; *byte; byte++)
-            hash = (hash ^ *byte) * 0x100000001B3u;
-        char name[32];
-        snprintf(name, sizeof name, "%016jx.sock", (uintmax_t)hash);
-        if (!fstatat(run, name, &found, AT_SYMLINK_NOFOLLOW))
-            fd = connect_to(run, folder.text, name, GREETING_TIMEOUT_S);
-    } while (fd < 0 && go_up(&up));
-    const char *path = up.text;
+    int run = open_folder(folder.text), fd = -1;
+    if (run >= 0) {
+        do
+            fd = connect_by(run, folder.text, up.text, GREETING_TIMEOUT_S);
+        while (fd < 0 && go_up(&up));
+        close(run);
+    }
     if (fd >= 0) {
-        add_place(where, sizeof where, path);
-    } else if (may_stay()) {
-        fd = connect_to(run, folder.text, "all.sock", SHORT_TIMEOUT_S);
-        path = location->text;
-        add_place(where, sizeof where, path);
-        add_place(where, sizeof where, "/");
-        add_place(where, sizeof where, "/proc/self/ns/mnt");
+        add_place(where, sizeof where, up.text);
+        return greeted(fd, up.text, where, self);
     }
-    if (fd >= 0 && !greets(fd, path, where, self)) {
-        close(fd);
-        fd = -1;
-    }
-done:
-    close(run);
-    return fd;
+    if (!may_stay() || !join(&folder, variable("XDG_RUNTIME_DIR"), "holdfast"))
+        return -1;
+    int left = open_folder(folder.text);
+    if (left < 0)
+        return -1;
+    fd = connect_by(left, folder.text, location->text, SHORT_TIMEOUT_S);
+    close(left);
+    if (fd < 0)
+        return -1;
+    add_place(where, sizeof where, location->text);
+    add_place(where, sizeof where, "/");
+    add_place(where, sizeof where, "/proc/self/ns/mnt");
+    return greeted(fd, location->text, where, self);
 }
 
 /* The request. */

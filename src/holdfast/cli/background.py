@@ -17,6 +17,7 @@ from holdfast.cli.views import path_view
 from holdfast.cli.words import size
 from holdfast.escaping import escaped
 from holdfast.instants import from_us, to_text
+from holdfast.settings import find_runtime_directory
 
 STOP_TIMEOUT_S: Final = 60.0
 """What it is in the middle of is finished first."""
@@ -71,7 +72,9 @@ def stop(folder: str, here: str, console: Console) -> int:
     If nobody does, that which a command has left behind.
     """
     directory = find_watched(folder, here)
-    name = thin.ALL if directory is None else thin.name_of(directory)
+    name = thin.name_of(directory or console.location())
+    if directory is None:
+        folder = _left_folder(console)
     connection = thin.connect(folder, name)
     try:
         if connection is None:
@@ -100,7 +103,7 @@ def show(folder: str, here: str, console: Console) -> int:
     """Says which processes answer commands here: who watches, and who was left behind."""
     directory = find_watched(folder, here)
     watching = None if directory is None else _ask(folder, thin.name_of(directory))
-    left = _ask(folder, thin.ALL)
+    left = _ask(_left_folder(console), thin.name_of(console.location()))
     console.answer(
         document=lambda: {
             "watching": watching and {"process": watching.process, **path_view(directory or here)},
@@ -110,7 +113,6 @@ def show(folder: str, here: str, console: Console) -> int:
                 "since": to_text(from_us(int(left.values.get("since", "0")) * 1_000_000)),
                 "ends_in_s": int(left.values.get("ends_in_s", "0")),
                 "memory_bytes": int(left.values.get("memory_bytes", "0")),
-                "directories": [path_view(each) for each in left.directories],
             },
         },
         lines=lambda: [
@@ -123,12 +125,16 @@ def show(folder: str, here: str, console: Console) -> int:
     return DONE
 
 
+def _left_folder(console: Console) -> str:
+    """Returns where the sockets are of processes that this user's commands have left behind."""
+    return thin.left_folder(find_runtime_directory(console.environ) or "")
+
+
 class _Told(NamedTuple):
     """What a process that stays says of itself."""
 
     process: int
     values: dict[str, str]
-    directories: list[str]
 
 
 def _ask(folder: str, name: str) -> _Told | None:
@@ -139,13 +145,12 @@ def _ask(folder: str, name: str) -> _Told | None:
     try:
         process = int(thin.receive(connection)[4])
         connection.sendall(thin.pack([thin.STATUS.encode()]))
-        pairs = [os.fsdecode(each).partition("=") for each in thin.receive(connection)]
+        pairs = [each.decode().partition("=") for each in thin.receive(connection)]
     except (OSError, ValueError, IndexError):
         return None
     finally:
         connection.close()
-    values = {word: value for word, _, value in pairs if word != "directory"}
-    return _Told(process, values, [value for word, _, value in pairs if word == "directory"])
+    return _Told(process, {word: value for word, _, value in pairs})
 
 
 def _lines_of(told: _Told) -> list[str]:
@@ -154,7 +159,6 @@ def _lines_of(told: _Told) -> list[str]:
     return [
         f"Process {told.process} was left behind, and answers for all directories of this vault.",
         f"  It has {memory} of memory, and ends after {ends_in} s without a command.",
-        *(f"  It knows {escaped(each)}." for each in told.directories),
     ]
 
 

@@ -27,7 +27,8 @@ def leave_behind(argv: list[str], environ: Mapping[str, str]) -> None:
     """
     idle_s = stay_s(environ)
     command, directory, data = thin.read_command_line(argv)
-    if command not in LEAVING or not idle_s or not _makes_sense():
+    session = find_runtime_directory(environ)
+    if command not in LEAVING or not idle_s or session is None or not _makes_sense():
         return
     with suppress(OSError):
         here = os.path.realpath(os.path.expanduser(directory) or os.getcwd())
@@ -36,13 +37,12 @@ def leave_behind(argv: list[str], environ: Mapping[str, str]) -> None:
             return  # What root makes in a vault, its owner could neither use nor remove.
         found = os.stat(os.path.join(location, CATALOG_NAME))
         catalog = (found.st_dev, found.st_ino)
-        lock = os.path.join(location, "run", f"{thin.ALL}.lock")
+        lock = f"{thin.left_folder(session)}/{thin.name_of(location)}.lock"
         if _is_free(lock) and not os.fork():
             try:
                 _let_go()
                 from holdfast.cli.staying import stay  # noqa: PLC0415 - nobody waits for it any more
 
-                session = find_runtime_directory(environ)
                 stay(location, catalog=catalog, idle_s=idle_s, session=session)
             finally:
                 # Not as others end: whatever the command had planned for its end is not ours to do.
@@ -53,11 +53,12 @@ def _makes_sense() -> bool:
     """Says whether a process can be left behind: not by several threads, nor to nobody.
 
     What PID 1 has started ends with it: a container's command, a service. To be PID 1 is to end
-    the whole container. And whoever is held back would leave one that is, for all the others.
+    the whole container. And whoever is held back, or reads names in another encoding, would leave
+    one that does, for all the others.
     """
     if sys.platform != "linux" or threading.active_count() > 1 or 1 in (os.getpid(), os.getppid()):
         return False
-    return not is_confined()
+    return sys.getfilesystemencoding() == thin.ENCODING and not is_confined()
 
 
 def _let_go() -> None:

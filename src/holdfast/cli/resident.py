@@ -17,6 +17,7 @@ import logging
 import os
 import socket
 import struct
+import sys
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
@@ -31,7 +32,7 @@ from holdfast.cli.console import Console
 from holdfast.cli.exits import FAILED, Refused
 from holdfast.cli.vaults import FindObjects, OwnVaults, Vaults
 from holdfast.errors import Busy, Unavailable
-from holdfast.settings import find_pager, use_time_zone
+from holdfast.settings import find_pager, process_environ, use_time_zone
 
 logger = logging.getLogger(__name__)
 
@@ -51,14 +52,17 @@ _PEER: Final = struct.Struct("3i")  # pid, uid, gid
 
 
 class Door:
-    """A lock and a socket in a vault: those of a directory, or of all that are attached."""
+    """A lock and a socket: those of a directory, or of a vault with all that are attached."""
 
-    def __init__(self, folder: Path, directory: str | None, *, client: bytes = b"") -> None:
+    def __init__(
+        self, folder: Path, place: str, *, is_vault: bool = False, client: bytes = b""
+    ) -> None:
         """Takes the lock and opens the socket; raises `Busy` if somebody else has them.
 
-        Without a directory, for all of the vault's. `client` is what a client in C knows us by.
+        `client` is what a client in C knows us by.
         """
-        self._directory, self._client = directory, client
+        self._place, self._client = place, client
+        self._greeting = thin.greeting_of_all if is_vault else thin.greeting
         self.status: Callable[[], list[str]] = list
         """What is said of the process to who asks: pairs of a word and its value."""
         self._folder = folder
@@ -68,9 +72,9 @@ class Door:
             raise Unavailable(message)
         folder.chmod(0o700)
         self._folder_fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-        name = thin.ALL if directory is None else thin.name_of(directory)
+        name = thin.name_of(place)
         try:
-            self._lock_fd = _lock(folder / f"{name}.lock", directory or str(folder.parent))
+            self._lock_fd = _lock(folder / f"{name}.lock", place)
         except Busy:
             os.close(self._folder_fd)
             raise
@@ -96,6 +100,11 @@ class Door:
         os.dup2(log, number, inheritable=False)
         os.close(log)
 
+    @property
+    def path(self) -> str:
+        """Where others find the socket."""
+        return str(self._folder / self._name)
+
     def fileno(self) -> int:
         """Returns a descriptor that is readable while somebody waits."""
         return self._listener.fileno()
@@ -120,7 +129,8 @@ class Door:
         if not _may_ask(connection):
             return True
         connection.settimeout(REQUEST_TIMEOUT_S)
-        connection.sendall(thin.pack([*self._greeting(), b"%d" % os.getpid(), self._client]))
+        greeting = [*self._greeting(self._place), b"%d" % os.getpid(), self._client]
+        connection.sendall(thin.pack(greeting))
         hurried = cast("socket.socket", _Hurried(connection, REQUEST_TIMEOUT_S))
         fields = thin.receive(hurried, longest=LONGEST_REQUEST)
         connection.settimeout(ANSWER_TIMEOUT_S)
@@ -141,11 +151,6 @@ class Door:
         else:
             request.finish(code)
         return True
-
-    def _greeting(self) -> list[bytes]:
-        if self._directory is None:
-            return thin.greeting_of_all(str(self._folder.parent))
-        return thin.greeting(self._directory)
 
     def close(self) -> None:
         """Takes the socket away and lets go of the lock."""
@@ -177,6 +182,11 @@ class Request:
             raise ValueError("this is no terminal in a directory")
         variables = _number(count, most=len(rest))
         self._environ: Mapping[str, str] = dict(pair.split("=", 1) for pair in rest[:variables])
+        ours = process_environ()
+        if any(self._environ.get(name) != ours.get(name) for name in thin.OF_A_PROCESS):
+            raise ValueError("libraries would look at another environment")
+        if sys.getfilesystemencoding() != thin.ENCODING:
+            raise ValueError("names would be read in another encoding")
         self.argv: Final = rest[variables:]
         if thin.read_command_line(self.argv)[0] not in {*thin.HOT, thin.HOOK}:
             raise ValueError("only commands that thin sends are answered")
@@ -275,25 +285,23 @@ class _Err(io.StringIO):
             self.truncate()
 
 
-class OneVault:
-    """Hands out the vault and the directory that are kept open, and no other vault.
+class OneVault(OwnVaults):
+    """Opens one vault anew for each command, and no other, for directories below one.
 
-    Whatever else a command means may be slow to look at, or never answer; snapshots would wait.
+    Whatever else a command means may be slow to look at, or never answer; others would wait.
     So it is recognised by its name alone, and left to the process of whoever asks.
     """
 
-    def __init__(self, location: str, directory: str, vault: "holdfast.Holdfast") -> None:
-        self.location, self._directory, self._vault = location, directory, vault
-        self._others = OwnVaults()
+    def __init__(self, location: str, directory: str) -> None:
+        super().__init__()
+        self.location, self._directory = location, directory
         self._is_elsewhere = False
-        self.workspace: holdfast.Workspace | None = None
-        """The directory that is kept open; its keeper replaces it now and then."""
 
     def admit(
         self, directory: str, find_location: Callable[[], str], find_objects: FindObjects, /
     ) -> None:
-        """Raises for what is not in the directory that is watched, or means another vault."""
-        del find_objects  # Who watches has a vault whose packs lie beside its catalog.
+        """Raises for what is not below that directory, or means another vault."""
+        del find_objects  # Who stays has a vault whose packs lie beside its catalog.
         if os.path.commonpath((directory, self._directory)) != self._directory:
             raise self._refusal()
         self._check(find_location())
@@ -313,6 +321,21 @@ class OneVault:
         return was
 
     def open(self, location: str, /) -> "holdfast.Holdfast":
+        """Opens the vault, or returns it if this command has done so already."""
+        self._check(location)
+        return super().open(location)
+
+
+class OpenVault(OneVault):
+    """Hands out the vault and the directory that are kept open."""
+
+    def __init__(self, location: str, directory: str, vault: "holdfast.Holdfast") -> None:
+        super().__init__(location, directory)
+        self._vault = vault
+        self.workspace: holdfast.Workspace | None = None
+        """The directory that is kept open; its keeper replaces it now and then."""
+
+    def open(self, location: str, /) -> "holdfast.Holdfast":
         """Returns the vault, if it is this one."""
         self._check(location)
         return self._vault
@@ -326,7 +349,7 @@ class OneVault:
             ours = (self.workspace.path, self.workspace.namespace.name)
             if self._nearest(Path(directory)) == ours:
                 return self.workspace
-        return self._others.find_workspace(location, directory)
+        return super().find_workspace(location, directory)
 
     def _nearest(self, directory: Path) -> tuple[Path, str] | None:
         attached = {each.path: each.namespace for each in self._vault.workspaces()}
@@ -335,29 +358,9 @@ class OneVault:
                 return folder, attached[folder]
         return None
 
-    def attach(
-        self,
-        location: str,
-        directory: str,
-        /,
-        *,
-        namespace: str | None,
-        force: bool,
-        stands_on: "holdfast.SnapshotInfo | None" = None,
-    ) -> "holdfast.Workspace":
-        """Attaches a directory to a namespace, or opens what is attached already."""
-        self._check(location)
-        return self._others.attach(
-            location, directory, namespace=namespace, force=force, stands_on=stands_on
-        )
-
-    def release(self) -> None:
-        """Closes what was opened for one command."""
-        self._others.release()
-
 
 def answer_with(vaults: OneVault) -> Answer:
-    """Returns what answers requests from vaults that are open."""
+    """Returns what answers requests from one vault."""
 
     def answer(request: Request) -> int | None:
         with request.as_caller():

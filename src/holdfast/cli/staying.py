@@ -7,15 +7,16 @@ for it is `watch`.
 
 What it promises to who has not asked for it:
 
-1. Its answers are those of a process of one's own: it looks at everything each time, as that does,
-   and has no watcher that a change could escape.
-2. It holds nothing that anybody waits for: no pipe, no terminal, and no directory for longer than
-   a moment. The vault it does hold.
+1. Its answers are those of a process of one's own: all that it has is loaded code. The vault and
+   the directory are opened anew for each command, so that whatever was damaged, replaced or removed
+   meanwhile is met as by that; and whoever is not its equal (`confinement`) is not answered.
+2. It holds nothing that anybody waits for: no pipe, no terminal, no directory, no vault. Its
+   socket, its lock and its log are in the user's runtime directory.
 3. It takes bounded memory, and ends by itself: when idle, with its vault, when its code was
    replaced, when the user has logged out (where the system has a directory for that long), or when
    it is asked to (`holdfast watch --stop`).
-4. It is never there in CI, below PID 1, or where `HOLDFAST_STAY` says no, and never has the limits
-   of a sandbox.
+4. It is never there in CI, below PID 1, for who works as another user, without a runtime directory
+   of the user's alone, or where `HOLDFAST_STAY` says no, and never has the limits of a sandbox.
 
 Whatever goes wrong with it, commands do their work themselves.
 """
@@ -27,31 +28,21 @@ import select
 import signal
 import sys
 import time
-from collections import OrderedDict
-from contextlib import suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
-import holdfast
+from holdfast.cli import thin
 from holdfast.cli.installed import client_stamp
 from holdfast.cli.resident import Answer, Door, OneVault, answer_with
 from holdfast.cli.watch import end_signals
-from holdfast.errors import Busy, CatalogReplaced, HoldfastError
+from holdfast.errors import Busy
 from holdfast.settings import CATALOG_NAME
 
 logger = logging.getLogger(__name__)
 
-POLL_S: Final = 30.0
-"""How often it looks whether its vault, its code and its user's session are still there."""
-
-CODE_S: Final = 1.0
-"""How often it looks at its code at most: 250 files take a third of a millisecond."""
-
-MOST_DIRECTORIES: Final = 4
-"""Which are kept open, with the index of their files in memory."""
-
-LEISURE_S: Final = 2.0
-"""How long they are: after that, somebody may want to unmount the disk that they are on."""
+POLL_S: Final = 5.0
+"""How often it looks whether its vault, its code and its user's session are still there, beside
+before each command: 300 files take half a millisecond."""
 
 MOST_BYTES: Final = 512 << 20
 """Of memory: who has more after a command, be it the one that left it, makes room for a new one."""
@@ -62,7 +53,7 @@ GARBAGE: Final = 700
 LONGEST_LOG: Final = 1 << 20
 
 
-def stay(location: str, *, catalog: tuple[int, int], idle_s: float, session: str | None) -> None:
+def stay(location: str, *, catalog: tuple[int, int], idle_s: float, session: str) -> None:
     """Is the process that was left behind, until its end.
 
     `catalog` is the file that the command had open, by device and inode: of no other vault.
@@ -88,104 +79,37 @@ def _settle() -> None:
     gc.set_threshold(GARBAGE)
 
 
-class _Kept(NamedTuple):
-    """A directory that is kept open, and which one it is."""
-
-    workspace: "holdfast.Workspace"
-    namespace: str
-    inode: tuple[int, int]
-
-
-class AllDirectories(OneVault):
-    """The vault that is kept open, and those of its directories that were last used."""
-
-    def __init__(self, location: str, vault: "holdfast.Holdfast") -> None:
-        super().__init__(location, "/", vault)
-        self._kept: OrderedDict[str, _Kept] = OrderedDict()
-        self._passing: list[holdfast.Workspace] = []
-
-    @property
-    def directories(self) -> list[str]:
-        """Those that are kept open."""
-        return sorted(self._kept)
-
-    def find_workspace(self, location: str, directory: str, /) -> "holdfast.Workspace | None":
-        """Returns the attached directory that is, or holds, this one; None if there is none."""
-        # Found anew each time: it may have been moved, swapped, detached or attached elsewhere.
-        found = self.open(location).find_workspace(directory)
-        if found is None:
-            return None
-        path, inode = str(found.path), _inode_of(found.path)
-        kept = self._kept.get(path)
-        if inode is None or found.moved_from is not None or found.is_half_way:
-            # Of these, a process of one's own says something that the next one does not repeat.
-            self._close(path)
-            self._passing.append(found)
-            return found
-        if kept is None or (kept.namespace, kept.inode) != (found.namespace.name, inode):
-            self._close(path)
-            self._kept[path] = kept = _Kept(found, found.namespace.name, inode)
-        self._kept.move_to_end(path)
-        return kept.workspace
-
-    def release(self) -> None:
-        """Closes what was opened for one command, and what has not been used for longest."""
-        super().release()
-        while self._passing:
-            self._passing.pop().close()
-        while len(self._kept) > MOST_DIRECTORIES:
-            self._close(next(iter(self._kept)))
-
-    def close(self) -> None:
-        """Lets go of every directory."""
-        for path in list(self._kept):
-            self._close(path)
-
-    def _close(self, path: str) -> None:
-        kept = self._kept.pop(path, None)
-        if kept is not None:
-            with suppress(HoldfastError, OSError):  # What is known is lost: it is read anew.
-                kept.workspace.close()
-
-
-def _inode_of(path: Path) -> tuple[int, int] | None:
+def _inode_of(path: str) -> tuple[int, int] | None:
     try:
-        found = os.lstat(path)
+        found = os.stat(path)
     except OSError:
         return None
     return found.st_dev, found.st_ino
-
-
-def _check_there(location: str, catalog: tuple[int, int]) -> None:
-    """Raises FileNotFoundError if a vault has another catalog by now, or none."""
-    path = Path(location, CATALOG_NAME)
-    if _inode_of(path) != catalog:
-        raise FileNotFoundError(path)
 
 
 class _Staying:
     """The loop, and what it holds open."""
 
     def __init__(
-        self, location: str, *, catalog: tuple[int, int], idle_s: float, session: str | None
+        self, location: str, *, catalog: tuple[int, int], idle_s: float, session: str
     ) -> None:
-        # Each time before something is made there: whoever removes a vault wants to see it gone.
-        _check_there(location, catalog)
-        self._door = Door(Path(location, "run"), None, client=client_stamp())
+        self._places = {session: _inode_of(session), f"{location}/{CATALOG_NAME}": catalog}
+        self._check_there()
+        folder = Path(thin.left_folder(session))
+        self._door = Door(folder, location, is_vault=True, client=client_stamp())
         try:
             self._door.log_to(2)
-            _check_there(location, catalog)
-            self._vault = holdfast.open(location)
-            _check_there(location, catalog)
+            # Whom nobody finds any more is not waited for either.
+            self._places[self._door.path] = _inode_of(self._door.path)
+            self._check_there()
         except BaseException:
             self._door.close()
             raise
-        self._vaults = AllDirectories(location, self._vault)
-        self._answer = _without_paging(answer_with(self._vaults))
-        self._idle_s, self._session = idle_s, session
+        self._answer = _without_paging(answer_with(OneVault(location, "/")))
+        self._idle_s = idle_s
         self._since, self._used_at = time.time(), time.monotonic()
-        self._code = _loaded_code()
-        self._code_checked_at = 0.0
+        self._code: dict[str, tuple[int, int] | None] = {}
+        self._note_code()
         self._door.status = self._status
 
     def run(self, signals: int) -> None:
@@ -195,8 +119,12 @@ class _Staying:
                 pass
         finally:
             self._door.close()
-            self._vaults.close()
-            self._vault.close()
+
+    def _check_there(self) -> None:
+        """Raises FileNotFoundError if the catalog or the user's session is another, or gone."""
+        for path, inode in self._places.items():
+            if inode is None or _inode_of(path) != inode:
+                raise FileNotFoundError(path)
 
     def _step(self, signals: int) -> bool:
         """Waits for the next command and does it; returns False if it is the end."""
@@ -205,10 +133,10 @@ class _Staying:
         if signals in ready or not self._is_wanted():
             return False
         if self._door.fileno() not in ready:
-            self._vaults.close()
             return True
         goes_on = self._door.serve(self._answer)
         self._used_at = time.monotonic()
+        self._note_code()
         if os.fstat(2).st_size > LONGEST_LOG:
             os.ftruncate(2, 0)
         return goes_on and _memory_bytes() <= MOST_BYTES
@@ -218,28 +146,27 @@ class _Staying:
         poll.register(signals, select.POLLIN)
         poll.register(self._door.fileno(), select.POLLIN)
         left = self._used_at + self._idle_s - time.monotonic()
-        soon = LEISURE_S if self._vaults.directories else POLL_S
         # Rounded up: a wait that ends too soon would be repeated until it does not.
-        return {fd for fd, _ in poll.poll(max(0.0, min(left, soon)) * 1000 + 1)}
+        return {fd for fd, _ in poll.poll(max(0.0, min(left, POLL_S)) * 1000 + 1)}
 
     def _is_wanted(self) -> bool:
         """Says whether it is used, and all that it stands on is as it was."""
-        now = time.monotonic()
-        if now >= self._used_at + self._idle_s:
+        if time.monotonic() >= self._used_at + self._idle_s:
             return False
-        if self._session is not None and not os.path.isdir(self._session):
+        if any(_state_of(path) != state for path, state in self._code.items()):
             return False
-        if now >= self._code_checked_at + CODE_S:
-            self._code_checked_at = now
-            if any(_state_of(path) != state for path, state in self._code.items()):
-                return False
         try:
-            self._vault.check_current()
-        except CatalogReplaced as exc:
-            return exc.may_return
-        except HoldfastError:
-            return True  # If it matters, a command meets it again.
+            self._check_there()
+        except FileNotFoundError:
+            return False
         return True
+
+    def _note_code(self) -> None:
+        """Notes what the files of ours look like that were loaded since."""
+        for name, module in list(sys.modules.items()):
+            path = getattr(module, "__file__", None)
+            if path and path not in self._code and name.partition(".")[0] == "holdfast":
+                self._code[path] = _state_of(path)
 
     def _status(self) -> list[str]:
         idle_s = time.monotonic() - self._used_at
@@ -248,23 +175,12 @@ class _Staying:
             "ends_in_s": f"{max(0.0, self._idle_s - idle_s):.0f}",
             "memory_bytes": f"{_memory_bytes()}",
         }
-        said = [f"{word}={value}" for word, value in pairs.items()]
-        return said + [f"directory={path}" for path in self._vaults.directories]
+        return [f"{word}={value}" for word, value in pairs.items()]
 
 
 def _without_paging(answer: Answer) -> Answer:
     """Leaves to a process of its own what a pager shows: nobody has asked for us to be there."""
     return lambda request: None if request.is_paged else answer(request)
-
-
-def _loaded_code() -> dict[str, tuple[int, int] | None]:
-    """Returns the files of ours that were loaded, and what they look like."""
-    files = (
-        getattr(module, "__file__", None)
-        for name, module in sys.modules.items()
-        if name.partition(".")[0] == "holdfast"
-    )
-    return {path: _state_of(path) for path in files if path}
 
 
 def _state_of(path: str) -> tuple[int, int] | None:

@@ -31,7 +31,7 @@ from holdfast.cli.background import show, start, stop
 from holdfast.cli.console import Console
 from holdfast.cli.exits import CONFLICT, DONE, NOT_FOUND, Refused
 from holdfast.cli.installed import client_stamp
-from holdfast.cli.resident import Door, OneVault, answer_with
+from holdfast.cli.resident import Door, OpenVault, answer_with
 from holdfast.cli.snapshots import snapshot_view
 from holdfast.errors import (
     Busy,
@@ -122,7 +122,7 @@ def run(arguments: Namespace, console: Console) -> int:
     try:
         # What was opened to find the directory is let go: the loop opens it as it needs it.
         console.vaults.release()
-        vaults = OneVault(location, directory, console.open_vault(location))
+        vaults = OpenVault(location, directory, console.open_vault(location))
         _Watch(vaults, directory, door, arguments, console).run()
     finally:
         door.close()
@@ -134,7 +134,7 @@ class _Watch:
 
     def __init__(
         self,
-        vaults: OneVault,
+        vaults: OpenVault,
         directory: str,
         door: Door,
         arguments: Namespace,
