@@ -69,8 +69,8 @@ def stay_s(environ: Mapping[str, str]) -> int:
     """Returns how many idle seconds a process that was left behind waits; 0 for no such process.
 
     `HOLDFAST_STAY` is a whole number of seconds, and whatever else it says means none: who does not
-    get a process has lost some milliseconds. There is never one in CI, for who works as another
-    user (sudo), or without a directory that says how long the user is there.
+    get a process has lost some milliseconds. There is never one in CI, or for who works as another
+    user (sudo); nor without a directory for it (`find_runtime_directory`).
     """
     if environ.get("CI", "") not in ("", "0", "false"):
         return 0
@@ -78,25 +78,28 @@ def stay_s(environ: Mapping[str, str]) -> int:
         return 0
     said = environ.get("HOLDFAST_STAY", "") or str(USUAL_STAY_S)
     is_number = said.isascii() and said.isdecimal() and len(said) <= _MOST_DIGITS
-    if not is_number or find_runtime_directory(environ) is None:
-        return 0
-    return min(int(said), LONGEST_STAY_S)
+    return min(int(said), LONGEST_STAY_S) if is_number else 0
 
 
-def find_runtime_directory(environ: Mapping[str, str]) -> str | None:
+def find_runtime_directory(environ: Mapping[str, str], *, makes: bool = False) -> str | None:
     """Returns the directory that lasts as long as the user is logged in, if it is theirs alone.
 
-    One that is somebody else's, or open to others, is none: it says nothing of this user.
+    Where the system names none, as in containers, one of our own, which who leaves a process behind
+    `makes`. One that is somebody else's, or open to others, is none.
     """
     named = environ.get("XDG_RUNTIME_DIR", "")
-    if not os.path.isabs(named):
+    path = named or f"/tmp/holdfast-{os.geteuid()}"  # noqa: S108 - looked at before it is used
+    if not os.path.isabs(path):
         return None
     try:
-        found = os.stat(named)
+        if makes and not named and not os.path.lexists(path):
+            os.mkdir(path, 0o700)
+        # In a folder of everybody's, a link is another's.
+        found = os.stat(path, follow_symlinks=bool(named))
     except (OSError, ValueError):
         return None
     is_private = found.st_uid == os.geteuid() and not found.st_mode & 0o077
-    return named if stat.S_ISDIR(found.st_mode) and is_private else None
+    return path if stat.S_ISDIR(found.st_mode) and is_private else None
 
 
 def use_time_zone(environ: Mapping[str, str]) -> None:

@@ -8,6 +8,7 @@ import resource
 import select
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -86,6 +87,12 @@ class Shell:
         """Returns the process that was left behind, once it listens."""
         wait_until(self.socket.exists)
         return int(self.socket.with_suffix(".lock").read_text())
+
+    def held(self) -> list[str]:
+        """Returns what the process that was left behind has open of the vault and directories."""
+        folder = Path(f"/proc/{self.left()}/fd")
+        held = [os.readlink(folder / number) for number in os.listdir(folder)]
+        return [each for each in held if each.startswith((str(self.vault), str(self.directory)))]
 
     def has_left_none(self) -> bool:
         return not self.socket.parent.exists()
@@ -236,7 +243,6 @@ def test_the_command_that_was_installed_leaves_one_unless_it_is_told_otherwise(
         {"HOLDFAST_STAY": "no"},
         {"CI": "1"},
         {"SUDO_UID": "12345"},
-        {"XDG_RUNTIME_DIR": ""},
         {"XDG_RUNTIME_DIR": "open"},
     ],
     ids=lambda environ: "=".join(*environ.items()),
@@ -256,6 +262,20 @@ def test_where_it_is_not_wanted_there_is_none_and_none_is_asked(
     assert shell.is_answered("status")
     assert not shell.is_answered("status", **environ)
     shell.close()
+
+
+def test_where_the_system_names_no_directory_one_of_our_own_will_do(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    shell.session = Path(f"/tmp/holdfast-{os.geteuid()}")
+    try:
+        shell.ok("init", XDG_RUNTIME_DIR="")
+        process = shell.left()
+        assert stat.S_IMODE(shell.session.stat().st_mode) == 0o700
+        assert shell.is_answered("status", XDG_RUNTIME_DIR="")
+        shell.ok("watch", "--stop", XDG_RUNTIME_DIR="")
+        wait_until(lambda: not is_alive(process))
+    finally:
+        shell.close()
 
 
 def test_none_is_left_below_the_first_process(tmp_path: Path) -> None:
@@ -537,6 +557,7 @@ def test_damage_is_met_as_by_a_process_of_ones_own(
     large.unlink()
     shell.ok("snapshot")
     assert shell.is_answered(*words[:2], *(("--dry-run",) if words[1:] else ()))
+    wait_until(lambda: not shell.held())
     damage(shell)
     answered = shell.run(*words)
     alone = shell.run(*words, HOLDFAST_STAY="0")

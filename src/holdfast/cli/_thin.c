@@ -174,6 +174,16 @@ static int find_location(Path *location, const char *here, const char *named)
     return home[0] == '/' && is_normal(home) && join(location, home, ".local/share/holdfast");
 }
 
+/* Where processes are left behind, if it is fit for that: `runtime_directory`. */
+static const char *runtime_directory(void)
+{
+    static char own[64];
+    if (variable("XDG_RUNTIME_DIR")[0])
+        return variable("XDG_RUNTIME_DIR");
+    snprintf(own, sizeof own, "/tmp/holdfast-%ju", (uintmax_t)geteuid());
+    return own;
+}
+
 /* Whether a process that was left behind is wanted: `may_stay`. */
 static int may_stay(void)
 {
@@ -188,10 +198,12 @@ static int may_stay(void)
     size_t digits = strspn(said, "0123456789");
     if (said[digits] || digits > 9 || (digits && strspn(said, "0") == digits))
         return 0;
+    /* In a folder of everybody's, a link is another's. */
     struct stat session;
-    said = variable("XDG_RUNTIME_DIR");
-    return said[0] == '/' && !stat(said, &session) && S_ISDIR(session.st_mode) &&
-           session.st_uid == geteuid() && !(session.st_mode & 077);
+    said = runtime_directory();
+    int follow = variable("XDG_RUNTIME_DIR")[0] ? 0 : AT_SYMLINK_NOFOLLOW;
+    return said[0] == '/' && !fstatat(AT_FDCWD, said, &session, follow) &&
+           S_ISDIR(session.st_mode) && session.st_uid == geteuid() && !(session.st_mode & 077);
 }
 
 /* Whether Python would write UTF-8, and would run the code that was installed with this. */
@@ -399,7 +411,7 @@ static int reach(const Path *location, const char *here, const char *self)
         add_place(where, sizeof where, up.text);
         return greeted(fd, up.text, where, self);
     }
-    if (!may_stay() || !join(&folder, variable("XDG_RUNTIME_DIR"), "holdfast"))
+    if (!may_stay() || !join(&folder, runtime_directory(), "holdfast"))
         return -1;
     int left = open_folder(folder.text);
     if (left < 0)

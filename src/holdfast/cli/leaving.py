@@ -27,8 +27,10 @@ def leave_behind(argv: list[str], environ: Mapping[str, str]) -> None:
     """
     idle_s = stay_s(environ)
     command, directory, data = thin.read_command_line(argv)
-    session = find_runtime_directory(environ)
-    if command not in LEAVING or not idle_s or session is None or not _makes_sense():
+    if command not in LEAVING or not idle_s or not _makes_sense():
+        return
+    session = find_runtime_directory(environ, makes=True)
+    if session is None:
         return
     with suppress(OSError):
         here = os.path.realpath(os.path.expanduser(directory) or os.getcwd())

@@ -286,7 +286,7 @@ class _Err(io.StringIO):
 
 
 class OneVault(OwnVaults):
-    """Opens one vault anew for each command, and no other, for directories below one.
+    """One vault and no other, for directories below one; opened anew for each command.
 
     Whatever else a command means may be slow to look at, or never answer; others would wait.
     So it is recognised by its name alone, and left to the process of whoever asks.

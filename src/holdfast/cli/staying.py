@@ -7,16 +7,18 @@ for it is `watch`.
 
 What it promises to who has not asked for it:
 
-1. Its answers are those of a process of one's own: all that it has is loaded code. The vault and
-   the directory are opened anew for each command, so that whatever was damaged, replaced or removed
-   meanwhile is met as by that; and whoever is not its equal (`confinement`) is not answered.
-2. It holds nothing that anybody waits for: no pipe, no terminal, no directory, no vault. Its
-   socket, its lock and its log are in the user's runtime directory.
+1. Its answers are those of a process of one's own: it looks at everything each time, as that does,
+   and has no watcher that a change could escape. Whoever is not its equal (`confinement`) is not
+   answered.
+2. It holds nothing that anybody waits for: no pipe, no terminal, and neither a vault nor a
+   directory for longer than a moment after a command. One that comes later opens them anew, and
+   meets whatever was damaged, replaced or removed meanwhile. Its socket, its lock and its log are
+   in the user's runtime directory.
 3. It takes bounded memory, and ends by itself: when idle, with its vault, when its code was
    replaced, when the user has logged out (where the system has a directory for that long), or when
    it is asked to (`holdfast watch --stop`).
-4. It is never there in CI, below PID 1, for who works as another user, without a runtime directory
-   of the user's alone, or where `HOLDFAST_STAY` says no, and never has the limits of a sandbox.
+4. It is never there in CI, below PID 1, for who works as another user, without a directory of the
+   user's alone, or where `HOLDFAST_STAY` says no, and never has the limits of a sandbox.
 
 Whatever goes wrong with it, commands do their work themselves.
 """
@@ -28,14 +30,18 @@ import select
 import signal
 import sys
 import time
+from collections import OrderedDict
+from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
+import holdfast
 from holdfast.cli import thin
+from holdfast.cli.exits import DONE
 from holdfast.cli.installed import client_stamp
-from holdfast.cli.resident import Answer, Door, OneVault, answer_with
+from holdfast.cli.resident import Answer, Door, OneVault, Request, answer_with
 from holdfast.cli.watch import end_signals
-from holdfast.errors import Busy
+from holdfast.errors import Busy, HoldfastError
 from holdfast.settings import CATALOG_NAME
 
 logger = logging.getLogger(__name__)
@@ -43,6 +49,13 @@ logger = logging.getLogger(__name__)
 POLL_S: Final = 5.0
 """How often it looks whether its vault, its code and its user's session are still there, beside
 before each command: 300 files take half a millisecond."""
+
+MOST_DIRECTORIES: Final = 4
+"""Which are kept open, with the index of their files in memory."""
+
+LEISURE_S: Final = 2.0
+"""How long a vault is: agents send several commands in a row. After that, somebody may want to
+unmount the disk that it is on, or to know whether it is sound."""
 
 MOST_BYTES: Final = 512 << 20
 """Of memory: who has more after a command, be it the one that left it, makes room for a new one."""
@@ -87,6 +100,73 @@ def _inode_of(path: str) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
+class _Kept(NamedTuple):
+    """A directory that is kept open, and which one it is."""
+
+    workspace: "holdfast.Workspace"
+    namespace: str
+    inode: tuple[int, int]
+
+
+class KeptVault(OneVault):
+    """One vault, and those of its directories that were last used, open until it is let go of."""
+
+    def __init__(self, location: str) -> None:
+        super().__init__(location, "/")
+        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+
+    @property
+    def is_open(self) -> bool:
+        """Says whether anything is held."""
+        return bool(self._opened)
+
+    def find_workspace(self, location: str, directory: str, /) -> "holdfast.Workspace | None":
+        """Returns the attached directory that is, or holds, this one; None if there is none."""
+        # Found anew each time: it may have been moved, swapped, detached or attached elsewhere.
+        found = super().find_workspace(location, directory)
+        if found is None:
+            return None
+        path, inode = str(found.path), _inode_of(str(found.path))
+        kept = self._kept.get(path)
+        if inode is None or found.moved_from is not None or found.is_half_way:
+            # Of these, a process of one's own says something that the next one does not repeat.
+            self._close(path)
+            return found
+        if kept is None or (kept.namespace, kept.inode) != (found.namespace.name, inode):
+            self._close(path)
+            self._workspaces.remove(found)
+            self._kept[path] = kept = _Kept(found, found.namespace.name, inode)
+        self._kept.move_to_end(path)
+        return kept.workspace
+
+    def release(self) -> None:
+        """Closes what one command has opened for itself, and what was not used for longest."""
+        while self._workspaces:
+            self._workspaces.pop().close()
+        while len(self._kept) > MOST_DIRECTORIES:
+            self._close(next(iter(self._kept)))
+
+    def let_go(self) -> None:
+        """Closes everything."""
+        for path in list(self._kept):
+            self._close(path)
+        super().release()
+
+    def check_current(self) -> None:
+        """Lets go of a vault whose files are others by now."""
+        try:
+            for vault in self._opened.values():
+                vault.check_current()
+        except HoldfastError:
+            self.let_go()
+
+    def _close(self, path: str) -> None:
+        kept = self._kept.pop(path, None)
+        if kept is not None:
+            with suppress(HoldfastError, OSError):  # What is known is lost: it is read anew.
+                kept.workspace.close()
+
+
 class _Staying:
     """The loop, and what it holds open."""
 
@@ -105,7 +185,8 @@ class _Staying:
         except BaseException:
             self._door.close()
             raise
-        self._answer = _without_paging(answer_with(OneVault(location, "/")))
+        self._vault = KeptVault(location)
+        self._answer = _letting_go(self._vault, _without_paging(answer_with(self._vault)))
         self._idle_s = idle_s
         self._since, self._used_at = time.time(), time.monotonic()
         self._code: dict[str, tuple[int, int] | None] = {}
@@ -119,6 +200,7 @@ class _Staying:
                 pass
         finally:
             self._door.close()
+            self._vault.let_go()
 
     def _check_there(self) -> None:
         """Raises FileNotFoundError if the catalog or the user's session is another, or gone."""
@@ -133,7 +215,9 @@ class _Staying:
         if signals in ready or not self._is_wanted():
             return False
         if self._door.fileno() not in ready:
+            self._vault.let_go()
             return True
+        self._vault.check_current()
         goes_on = self._door.serve(self._answer)
         self._used_at = time.monotonic()
         self._note_code()
@@ -146,8 +230,9 @@ class _Staying:
         poll.register(signals, select.POLLIN)
         poll.register(self._door.fileno(), select.POLLIN)
         left = self._used_at + self._idle_s - time.monotonic()
+        soon = LEISURE_S if self._vault.is_open else POLL_S
         # Rounded up: a wait that ends too soon would be repeated until it does not.
-        return {fd for fd, _ in poll.poll(max(0.0, min(left, POLL_S)) * 1000 + 1)}
+        return {fd for fd, _ in poll.poll(max(0.0, min(left, soon)) * 1000 + 1)}
 
     def _is_wanted(self) -> bool:
         """Says whether it is used, and all that it stands on is as it was."""
@@ -176,6 +261,18 @@ class _Staying:
             "memory_bytes": f"{_memory_bytes()}",
         }
         return [f"{word}={value}" for word, value in pairs.items()]
+
+
+def _letting_go(vault: KeptVault, answer: Answer) -> Answer:
+    """Opens everything anew after a command that failed: what it met may be of the disk."""
+
+    def answered(request: Request) -> int | None:
+        code = answer(request)
+        if code != DONE:
+            vault.let_go()
+        return code
+
+    return answered
 
 
 def _without_paging(answer: Answer) -> Answer:

@@ -158,21 +158,28 @@ def find_location(environ: dict[str, str], directory: str, named: str | None) ->
 
 
 def may_stay(environ: dict[str, str]) -> bool:
-    """Says whether a process that was left behind is wanted: as `holdfast.settings.stay_s`."""
+    """Says whether a process that was left behind is wanted: as `holdfast.settings` does."""
     if environ.get("CI", "") not in ("", "0", "false"):
         return False
     if environ.get("SUDO_UID", str(os.geteuid())) != str(os.geteuid()):
         return False
     said = environ.get("HOLDFAST_STAY", "") or "1"
     is_number = said.isascii() and said.isdecimal() and len(said) <= _MOST_DIGITS
-    session = environ.get("XDG_RUNTIME_DIR", "")
-    return is_number and int(said) > 0 and session.startswith("/") and _is_private(session)
+    return is_number and int(said) > 0 and _is_private(environ)
 
 
-def _is_private(path: str) -> bool:
-    """Says whether a path leads to a directory that is this user's alone."""
+def runtime_directory(environ: dict[str, str]) -> str:
+    """Returns where processes are left behind, if it is fit for that."""
+    return environ.get("XDG_RUNTIME_DIR", "") or f"/tmp/holdfast-{os.geteuid()}"  # noqa: S108 - as in `holdfast.settings`
+
+
+def _is_private(environ: dict[str, str]) -> bool:
+    """Says whether that is a directory that is this user's alone."""
+    path = runtime_directory(environ)
+    if not path.startswith("/"):
+        return False
     try:
-        found = os.stat(path)
+        found = os.stat(path, follow_symlinks=bool(environ.get("XDG_RUNTIME_DIR", "")))
     except (OSError, ValueError):
         return False
     is_own = found.st_uid == os.geteuid() and not found.st_mode & 0o077
@@ -334,7 +341,7 @@ def _reach(location: str, here: str, environ: dict[str, str]) -> "_socket.socket
             return _greeted(connection, greeting(directory))
     if not may_stay(environ):
         return None
-    left = left_folder(environ["XDG_RUNTIME_DIR"])
+    left = left_folder(runtime_directory(environ))
     connection = connect(left, name_of(location), timeout_s=SHORT_TIMEOUT_S)
     return None if connection is None else _greeted(connection, greeting_of_all(location))
 
