@@ -439,7 +439,7 @@ def collecting(run: Callable[[], object]) -> Iterator[list[int]]:
     used_up += [tuple([object()] * size) for size in range(1, 6) for _ in range(2_100)]
     used_up += [{} for _ in range(200)]
     before = gc.get_threshold()
-    gc.collect()
+    gc.freeze()  # Whatever else a test run has in memory would be looked through each time.
     gc.callbacks.append(collected)
     gc.set_threshold(1)
     try:
@@ -447,6 +447,7 @@ def collecting(run: Callable[[], object]) -> Iterator[list[int]]:
     finally:
         gc.set_threshold(*before)
         gc.callbacks.remove(collected)
+        gc.unfreeze()
         used_up.clear()
 
 

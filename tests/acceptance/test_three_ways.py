@@ -146,21 +146,26 @@ def test_whoever_reads_no_more_ends_it_as_a_pipe_does(way: Any) -> None:
 
 
 def test_an_interrupt_ends_it(way: Any) -> None:
-    process = int(way.socket.with_suffix(".lock").read_text())
+    process, codes = int(way.socket.with_suffix(".lock").read_text()), list[int]()
     os.kill(process, signal.SIGSTOP)
     try:
-        command = subprocess.Popen([CLIENT, "status"], cwd=way.directory, env=way.environ)
-        await_connection(command.pid)
-        command.send_signal(signal.SIGINT)
-        assert command.wait(30) == 130
+        # On a busy machine, one may have stopped waiting, and done it alone, before we interrupt.
+        while 130 not in codes and len(codes) < 10:
+            command = subprocess.Popen([CLIENT, "status"], cwd=way.directory, env=way.environ)
+            await_connection(command)
+            command.send_signal(signal.SIGINT)
+            codes.append(command.wait(30))
     finally:
         os.kill(process, signal.SIGCONT)
+    assert codes[-1] == 130, codes
     assert ask(way, "status")
 
 
-def await_connection(process: int) -> None:
+def await_connection(command: subprocess.Popen[bytes]) -> None:
     deadline = time.monotonic() + 30
-    while "socket:" not in [held.split("[")[0] for held in held_by(process)]:
+    while command.poll() is None:
+        if "socket:" in [held.split("[")[0] for held in held_by(command.pid)]:
+            break
         assert time.monotonic() < deadline
 
 

@@ -29,6 +29,7 @@ def test_what_was_acknowledged_outlives_any_kill(tmp_path: Path, sync: str) -> N
     random = Random(SEED)
     acknowledged: dict[str, int] = {}
     begun: dict[str, int] = {}
+    before: dict[str, tuple[int, int]] = {}
     for round_ in range(ROUNDS):
         for line in run_and_kill(tmp_path, sync, random):
             kind, writer, number = line
@@ -39,10 +40,14 @@ def test_what_was_acknowledged_outlives_any_kill(tmp_path: Path, sync: str) -> N
                 assert len(set(found)) == 1, f"round {round_}: torn {found}"
                 least = acknowledged.get(writer, 0)
                 assert least <= (found[0] or 0) <= number, f"round {round_}: {writer}"
-                single = store.get(writer, "single")
-                assert (single or 0) in (found[0] or 0, (found[0] or 0) - 1), f"round {round_}"
+                together, single = found[0] or 0, store.get(writer, "single") or 0
+                start, last = before.get(writer, (0, 0))
+                # The one before this victim's first is its predecessor's, who may have died early.
+                earlier = last if together <= start + 1 else together - 1
+                assert single in (together, earlier), f"round {round_}"
+                assert together > start or single == last, f"round {round_}"
                 # What was found is what the next victim goes on from.
-                acknowledged[writer] = found[0] or 0
+                acknowledged[writer], before[writer] = together, (together, single)
     assert sum(acknowledged.values()) > ROUNDS
 
 
